@@ -1,0 +1,50 @@
+# Everything a developer or CI runs. `make serve` and `make test` set up what they need in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help setup serve test check format bench chaos docs wheel lock clean
+
+help:  ## Show what can be made.
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/\1\t\2/' | expand -t 10
+
+$(STAMP): requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $(STAMP)
+
+setup: $(STAMP)  ## Make the virtual environment.
+
+serve: setup  ## Start a server on 127.0.0.1:8420.
+	$(BIN)/memwell serve
+
+test: setup  ## Run all tests.
+	$(BIN)/python -m pytest
+
+check: setup  ## Lint, types, and everything that is generated.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python tools/generate.py --check
+
+format: setup  ## Format the code and regenerate what is generated.
+	$(BIN)/python tools/generate.py
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup  ## Measure, each figure beside its bare limit.
+	$(BIN)/python -m bench
+
+chaos: setup  ## 200 rounds of kill -9 under load.
+	$(BIN)/python -m pytest tests/test_crash.py --rounds 200
+
+wheel: setup  ## Build the wheel into dist/.
+	$(BIN)/python -m hatchling build -t wheel
+
+lock: setup  ## Pin the newest versions that fit, with hashes and no index address.
+	$(BIN)/python tools/lock.py
+
+clean:  ## Remove what was built.
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,42 @@
+"""Time. Instants are whole microseconds since 1970 inside, aware UTC datetimes outside."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TICK = timedelta(microseconds=1)
+
+
+class Clock(Protocol):
+    """Where an engine takes the time from: the system's clock, or a frozen one in tests."""
+
+    def now(self) -> int: ...
+
+
+class SystemClock:
+    """The wall clock."""
+
+    def now(self) -> int:
+        return time.time_ns() // 1000
+
+
+def to_datetime(at: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=at)
+
+
+def optional_datetime(at: int | None) -> datetime | None:
+    return None if at is None else to_datetime(at)
+
+
+def to_micros(moment: datetime) -> int:
+    """Whole microseconds; a datetime without a zone is taken as UTC."""
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // _TICK

@@ -1,0 +1,102 @@
+"""Every setting: its name, default and meaning. This is the only file that reads the environment.
+
+Policy (how long to keep, how to group) is data in the store, not configuration.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from .errors import Invalid
+
+PREFIX = "MEMWELL_"
+
+
+class Setting(NamedTuple):
+    """One line of the declared list."""
+
+    name: str
+    kind: type
+    default: Any
+    help: str
+
+
+SETTINGS = (
+    Setting("home", str, "~/.memwell", "The data directory of the embedded engine."),
+    Setting("tenant", str, "default", "The tenant that an embedded memory opens."),
+    Setting("url", str, "", "The server that the command line and `Memory()` talk to; empty: the data directory."),
+    Setting("api_key", str, "", "The key for that server."),
+    Setting("host", str, "127.0.0.1", "The address that the server binds."),
+    Setting("port", int, 8420, "The port that the server binds."),
+    Setting("durability", str, "full", "`full`: an acknowledged write survives power loss. `relaxed`: only a crash."),
+    Setting("worker", bool, True, "Whether an embedded memory and a server run background jobs themselves."),
+    Setting("open_tenants", int, 64, "How many tenants' files are kept open at once."),
+    Setting("max_body", int, 16 * 1024 * 1024, "The largest request body that the server reads, in bytes."),
+    Setting("request_timeout_s", float, 30.0, "After how many seconds the server gives up on a request."),
+    Setting("rate_limit", int, 500, "Requests per second and key that the server allows; 0: no limit."),
+    Setting("log_level", str, "info", "`debug`, `info`, `warning` or `error`. Logs never hold content."),
+    Setting("profile", str, "~/.config/memwell/login.json", "Where `memwell login` keeps the server's address and key."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The settings, read once."""
+
+    home: str
+    tenant: str
+    url: str
+    api_key: str
+    host: str
+    port: int
+    durability: Literal["full", "relaxed"]
+    worker: bool
+    open_tenants: int
+    max_body: int
+    request_timeout_s: float
+    rate_limit: int
+    log_level: str
+    profile: str
+
+    @property
+    def home_path(self) -> Path:
+        return Path(self.home).expanduser()
+
+    @property
+    def profile_path(self) -> Path:
+        return Path(self.profile).expanduser()
+
+
+def load(**given: Any) -> Config:
+    """The settings from the environment; what is given by name wins."""
+    values = {setting.name: _value(setting, given.get(setting.name)) for setting in SETTINGS}
+    if values["durability"] not in ("full", "relaxed"):
+        raise Invalid("MEMWELL_DURABILITY is either `full` or `relaxed`.")
+    if values["log_level"] not in ("debug", "info", "warning", "error"):
+        raise Invalid("MEMWELL_LOG_LEVEL is `debug`, `info`, `warning` or `error`.")
+    return Config(**values)
+
+
+def _value(setting: Setting, given: Any) -> Any:
+    if given is not None:
+        return given
+    name = PREFIX + setting.name.upper()
+    text = os.environ.get(name)
+    if text is None or text == "":
+        return setting.default
+    try:
+        return _switch(text) if setting.kind is bool else setting.kind(text)
+    except ValueError:
+        raise Invalid(f"{name}={text!r} is not valid. {setting.help}") from None
+
+
+def _switch(text: str) -> bool:
+    lowered = text.lower()
+    if lowered in ("1", "true", "yes", "on"):
+        return True
+    if lowered in ("0", "false", "no", "off"):
+        return False
+    raise ValueError(text)

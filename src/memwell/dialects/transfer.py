@@ -1,0 +1,226 @@
+"""Export and import of a flow, a page of lines at a time. A line is a session, a turn or a memory; as JSON it is a line
+of a JSONL file."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from ..clock import optional_datetime, to_datetime, to_micros
+from ..errors import Invalid
+from ..ids import derived_id
+from ..model import check
+from ..model.collection import TURN_RETENTION, Place, Policy
+from ..model.entry import Draft, Entry
+from ..model.fields import MAX_BATCH, AnyId, Confidence, Cursor, Flow, Importance, Label, Limit, Metadata, Role, SessionId
+from ..model.page import from_cursor, to_cursor
+from ..operation import Example, Request, Response, operation
+from ..space import Space
+from .turns import NewTurn, ToolCalls, to_draft, to_turn
+
+_TURN = {"flow": "support", "session": "alice-42", "role": "user", "content": "Where is my order?"}
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One line of an export."""
+
+    type: Annotated[Literal["session", "turn", "memory"], Meta(description="`session`, `turn` or `memory`.")]
+    session: SessionId | None = None
+    id: AnyId | None = None
+    role: Role | None = None
+    content: str | None = None
+    name: Label | None = None
+    tool_name: Label | None = None
+    tool_call_id: Label | None = None
+    tool_calls: ToolCalls | None = None
+    importance: Importance | None = None
+    confidence: Confidence | None = None
+    occurred_at: datetime | None = None
+    created_at: datetime | None = None
+    ended_at: datetime | None = None
+    metadata: Metadata | None = None
+
+
+class Export(Request):
+    """Which page of a flow to export."""
+
+    flow: Flow
+    limit: Limit = 500
+    cursor: Cursor | None = None
+
+
+class Lines(Response):
+    """A page of an export."""
+
+    lines: list[Line]
+    next_cursor: str | None = None
+
+
+@operation(
+    "flows.export",
+    "GET /v1/flows/{flow}/export",
+    bound="flow",
+    example=Example({"flow": "support"}, (("flows.append", _TURN),)),
+)
+def export(space: Space, request: Export) -> Lines:
+    """A page of everything in a flow: sessions, turns and memories, each session in order."""
+    kind, path, seq = from_cursor("export", request.cursor, "timeline", "", 0)
+    lines: list[Line] = []
+    while len(lines) < request.limit:
+        address = _address_from(space, request.flow, kind, path)
+        if address is None:
+            if kind == "facts":
+                return Lines(lines=lines)
+            kind, path, seq = "facts", "", 0
+            continue
+        address_id, path, created_at, ended_at = address
+        if kind == "timeline" and not seq:
+            lines.append(
+                Line(type="session", session=path, created_at=to_datetime(created_at), ended_at=optional_datetime(ended_at))
+            )
+        wanted = max(request.limit - len(lines), 1)
+        rows = space.tx.rows("next_entries", address_id=address_id, after=seq, now=space.now, limit=wanted)
+        lines += [_turn_line(Entry(*row), path) if kind == "timeline" else _memory_line(Entry(*row), path) for row in rows]
+        path, seq = (path, rows[-1][2]) if len(rows) == wanted else (_following(path), 0)
+    return Lines(lines=lines, next_cursor=to_cursor("export", kind, path, seq))
+
+
+class Import(Request):
+    """Lines to import."""
+
+    flow: Flow
+    lines: Annotated[
+        list[Line], Meta(min_length=1, max_length=MAX_BATCH, description=f"1 to {MAX_BATCH} lines, in order.")
+    ]
+
+
+class Imported(Response):
+    """How many lines were added, and how many were there already."""
+
+    added: int
+    skipped: int
+
+
+@operation(
+    "flows.import",
+    "POST /v1/flows/{flow}/import",
+    effect="write",
+    bound="flow",
+    example=Example({"flow": "support", "lines": [{"type": "turn", "session": "s1", "role": "user", "content": "Hi"}]}),
+)
+def import_lines(space: Space, request: Import) -> Imported:
+    """Add the lines of an export, all or none. What is there already is skipped, so a repeated import adds nothing."""
+    added = sum(_import(space, request.flow, number, line) for number, line in enumerate(request.lines))
+    return Imported(added=added, skipped=len(request.lines) - added)
+
+
+OPERATIONS = (export, import_lines)
+
+
+def _address_from(space: Space, flow: str, kind: str, path: str) -> tuple[int, str, int, int | None] | None:
+    """The first address whose path is at least this one."""
+    row = space.tx.row("address_from", dialect="flow", name=flow, kind=kind, path=path, now=space.now)
+    return None if row is None else (row[0], row[1], row[2], row[3])
+
+
+def _following(path: str) -> str:
+    return path + "\x01"
+
+
+def _turn_line(entry: Entry, session: str) -> Line:
+    turn = to_turn(entry, session)
+    return Line(
+        type="turn",
+        id=turn.id,
+        session=session,
+        role=entry.role,  # type: ignore[arg-type]
+        content=turn.content,
+        name=turn.name,
+        tool_name=turn.tool_name,
+        tool_call_id=turn.tool_call_id,
+        tool_calls=turn.tool_calls,
+        occurred_at=turn.occurred_at,
+        created_at=turn.created_at,
+        metadata=turn.metadata,
+    )
+
+
+def _memory_line(entry: Entry, path: str) -> Line:
+    return Line(
+        type="memory",
+        id=entry.id,
+        session=path or None,
+        content=entry.content,
+        importance=entry.importance,
+        confidence=entry.confidence,
+        occurred_at=to_datetime(entry.occurred_at),
+        created_at=to_datetime(entry.created_at),
+        metadata=msgspec.json.decode(entry.metadata) if entry.metadata else None,
+    )
+
+
+def _import(space: Space, flow: str, number: int, line: Line) -> bool:
+    where = f"lines[{number}]"
+    if line.type == "memory":
+        return _add(space, Place("flow", flow, "facts"), line.session or "", line, _memory_draft(line, where))
+    if line.session is None:
+        raise Invalid(f"`{where}.session` is missing: a {line.type} belongs to a session.", field=f"{where}.session")
+    timeline = Place("flow", flow, "timeline", Policy(retention_us=TURN_RETENTION))
+    if line.type == "session":
+        is_new = space.address(timeline, line.session) is None
+        space.append(timeline, line.session, [])
+        return is_new
+    return _add(space, timeline, line.session, line, _turn_draft(line, where))
+
+
+def _add(space: Space, place: Place, path: str, line: Line, draft: Draft) -> bool:
+    entry_id = _free_id(space, place, path, line.id)
+    if entry_id is None:
+        return False
+    space.append(place, path, [msgspec.structs.replace(draft, id=entry_id or None)])
+    return True
+
+
+def _free_id(space: Space, place: Place, path: str, wanted: str | None) -> str | None:
+    """The line's own id; one derived from it if that is taken elsewhere; None if the entry is here already."""
+    if wanted is None:
+        return ""
+    here = space.address(place, path)
+    for candidate in (wanted, derived_id(place.name, place.kind, path, wanted)):
+        used = space.tx.row("entry_exists", id=candidate)
+        if used is None:
+            return candidate
+        if here is not None and used[0] == here.id:
+            return None
+    return None
+
+
+def _turn_draft(line: Line, where: str) -> Draft:
+    if line.role is None:
+        raise Invalid(f"`{where}.role` is missing: say who spoke.", field=f"{where}.role")
+    turn = NewTurn(
+        role=line.role,
+        content=line.content or "",
+        name=line.name,
+        tool_name=line.tool_name,
+        tool_call_id=line.tool_call_id,
+        tool_calls=line.tool_calls,
+        occurred_at=line.occurred_at,
+        metadata=line.metadata,
+    )
+    return to_draft(turn)
+
+
+def _memory_draft(line: Line, where: str) -> Draft:
+    return Draft(
+        kind="fact",
+        content=check.content(line.content or "", field=f"{where}.content"),
+        origin="system",
+        importance=0.5 if line.importance is None else check.number(line.importance, "importance"),
+        confidence=1.0 if line.confidence is None else check.number(line.confidence, "confidence"),
+        metadata=check.to_json(line.metadata),
+        occurred_at=None if line.occurred_at is None else to_micros(line.occurred_at),
+    )

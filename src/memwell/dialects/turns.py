@@ -1,0 +1,126 @@
+"""Turns, as users and flows speak of them: a role, what was said, by whom and when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from ..clock import to_datetime, to_micros
+from ..errors import Invalid
+from ..model import check
+from ..model.entry import ORIGIN_OF_ROLE, Draft, Entry
+from ..model.fields import MAX_BATCH, Label, Metadata, Role
+from ..operation import Request, Response
+
+TurnText = Annotated[
+    str, Meta(description="What was said: 1 byte to 1 MiB of text, kept as given; empty only if `tool_calls` are given.")
+]
+OccurredAt = Annotated[
+    datetime, Meta(description="When it was said, if not now: an RFC 3339 time such as 2026-04-19T10:00:00Z.")
+]
+ToolCalls = Annotated[
+    list[dict[str, Any]], Meta(max_length=100, description="The tool calls that an assistant asked for.")
+]
+
+
+class NewTurn(Request):
+    """A turn to be recorded."""
+
+    role: Role
+    content: TurnText = ""
+    name: Label | None = None
+    tool_name: Label | None = None
+    tool_call_id: Label | None = None
+    tool_calls: ToolCalls | None = None
+    occurred_at: OccurredAt | None = None
+    metadata: Metadata | None = None
+
+
+Messages = Annotated[
+    list[NewTurn], Meta(min_length=1, max_length=MAX_BATCH, description=f"1 to {MAX_BATCH} turns, the oldest first.")
+]
+
+
+class Turn(Response):
+    """A recorded turn. `seq` counts the turns of its session without gaps."""
+
+    id: str
+    seq: int
+    session: str
+    role: str
+    content: str
+    created_at: datetime
+    occurred_at: datetime
+    name: str | None = None
+    tool_name: str | None = None
+    tool_call_id: str | None = None
+    tool_calls: list[dict[str, Any]] | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class Turns(Response):
+    """Turns, the oldest first."""
+
+    turns: list[Turn]
+    next_cursor: str | None = None
+
+
+class _Tool(msgspec.Struct, omit_defaults=True):
+    name: str | None = None
+    call_id: str | None = None
+    calls: list[dict[str, Any]] | None = None
+
+
+_decode_tool = msgspec.json.Decoder(_Tool).decode
+_decode_metadata = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def to_draft(turn: NewTurn) -> Draft:
+    """A turn, checked, as an entry."""
+    tool = None
+    if turn.tool_name or turn.tool_call_id or turn.tool_calls:
+        calls = msgspec.to_builtins(turn.tool_calls)
+        tool = check.to_json(msgspec.to_builtins(_Tool(turn.tool_name, turn.tool_call_id, calls)), "tool_calls", 1 << 20)
+    if turn.occurred_at is not None and not 1 <= turn.occurred_at.year <= 9998:
+        raise Invalid("`occurred_at` is out of range.", field="occurred_at")
+    return Draft(
+        kind="turn",
+        role=turn.role,
+        content=check.content(turn.content, may_be_empty=bool(turn.tool_calls)),
+        name=turn.name,
+        tool=tool,
+        metadata=None if turn.metadata is None else check.to_json(turn.metadata),
+        origin=ORIGIN_OF_ROLE[turn.role],
+        occurred_at=None if turn.occurred_at is None else to_micros(turn.occurred_at),
+    )
+
+
+def to_turn(entry: Entry, session: str) -> Turn:
+    tool = _decode_tool(entry.tool) if entry.tool else None
+    created_at = to_datetime(entry.recorded_at)
+    return Turn(
+        id=entry.id,
+        seq=entry.seq,
+        session=session,
+        role=entry.role or "",
+        content=entry.content,
+        created_at=created_at,
+        occurred_at=created_at if entry.occurred_at == entry.recorded_at else to_datetime(entry.occurred_at),
+        name=entry.name,
+        tool_name=tool.name if tool else None,
+        tool_call_id=tool.call_id if tool else None,
+        tool_calls=tool.calls if tool else None,
+        metadata=to_metadata(entry.metadata),
+    )
+
+
+def to_turns(entries: Sequence[Entry], session: str) -> list[Turn]:
+    return [to_turn(entry, session) for entry in entries]
+
+
+def to_metadata(text: str | None) -> dict[str, Any] | None:
+    return _decode_metadata(text) if text else None

@@ -1,0 +1,228 @@
+"""The front door: what was said by and to one person, and to nobody else."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from msgspec import Meta
+
+from ..clock import MINUTE, to_datetime
+from ..dispatch import Call
+from ..errors import Invalid, NotFound
+from ..ids import new_id
+from ..model.collection import TURN_RETENTION, Place, Policy
+from ..model.entry import Entry
+from ..model.fields import Cursor, Limit, Metadata, SessionId, User
+from ..model.page import from_cursor, to_cursor
+from ..operation import Example, Request, Response, operation
+from ..space import Space
+from .sessions import NEWEST, Erasure, Sessions, erase_name, list_sessions
+from .turns import Messages, NewTurn, OccurredAt, Turn, Turns, TurnText, to_draft, to_turn, to_turns
+
+IDLE = 30 * MINUTE
+AUTO = "auto:"
+
+_HELLO = {"user": "alice", "content": "I'm vegetarian and moved to Porto."}
+
+
+def timeline(user: str) -> Place:
+    return Place("user", user, "timeline", Policy(retention_us=TURN_RETENTION, idle_us=IDLE))
+
+
+class Add(Request):
+    """What was said: a text, or messages."""
+
+    user: User
+    content: TurnText | None = None
+    messages: Messages | None = None
+    session: Annotated[
+        SessionId | None,
+        Meta(description="The conversation it belongs to. Left away, what comes within half an hour is one conversation."),
+    ] = None
+    occurred_at: OccurredAt | None = None
+    metadata: Metadata | None = None
+
+
+class Added(Response):
+    """What was recorded, and the conversation it was put into."""
+
+    session: str
+    turns: list[Turn]
+
+
+@operation(
+    "users.add", "POST /v1/users/{user}/turns", effect="write", bound="user", status=201, example=Example(_HELLO)
+)
+def add(space: Space, request: Add) -> Added:
+    """Remember what was said: a text of the user's, or messages of several speakers."""
+    drafts = [to_draft(turn) for turn in _turns(request)]
+    place = timeline(request.user)
+    session = request.session or _current_session(space, place)
+    entries = space.append(place, session, drafts)
+    return Added(session=session, turns=to_turns(entries, session))
+
+
+class History(Request):
+    """Which turns to return."""
+
+    user: User
+    limit: Limit = 20
+    session: SessionId | None = None
+    cursor: Cursor | None = None
+
+
+@operation("users.history", "GET /v1/users/{user}/turns", bound="user", example=Example({"user": "alice"}, (("users.add", _HELLO),)))
+def history(space: Space, request: History) -> Turns:
+    """The last turns of a user, the oldest of them first; the cursor leads further back."""
+    place = timeline(request.user)
+    before = from_cursor("history", request.cursor, NEWEST, NEWEST, NEWEST)
+    found = _newest_first(space, place, request.session, before, request.limit + 1)
+    page = found[: request.limit]
+    more = len(found) > request.limit
+    last = to_cursor("history", page[-1][1].recorded_at, page[-1][2], page[-1][1].seq) if more else None
+    return Turns(turns=[to_turn(entry, path) for path, entry, _ in reversed(page)], next_cursor=last)
+
+
+class UserSessions(Request):
+    """Which sessions to return."""
+
+    user: User
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+@operation(
+    "users.sessions",
+    "GET /v1/users/{user}/sessions",
+    bound="user",
+    example=Example({"user": "alice"}, (("users.add", _HELLO),)),
+)
+def sessions(space: Space, request: UserSessions) -> Sessions:
+    """The conversations of a user, the newest first."""
+    return list_sessions(space, timeline(request.user), request.cursor, request.limit)
+
+
+class ListUsers(Request):
+    """Which users to return."""
+
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+class UserInfo(Response):
+    """A user at a glance."""
+
+    user: str
+    sessions: int
+    last_active_at: datetime
+
+
+class Users(Response):
+    """Users by name."""
+
+    users: list[UserInfo]
+    next_cursor: str | None = None
+
+
+@operation("users.list", "GET /v1/users", example=Example({}, (("users.add", _HELLO),)))
+def list_users(space: Space, request: ListUsers) -> Users:
+    """The users of whom something is remembered."""
+    (after,) = from_cursor("users", request.cursor, "")
+    rows = space.tx.rows("list_collections", dialect="user", after=after, now=space.now, limit=request.limit + 1)
+    users = [
+        UserInfo(user=name, sessions=count, last_active_at=to_datetime(seen))
+        for name, count, seen in rows[: request.limit]
+    ]
+    more = len(rows) > request.limit
+    return Users(users=users, next_cursor=to_cursor("users", users[-1].user) if more else None)
+
+
+class Forget(Request):
+    """Whom to forget."""
+
+    user: User
+
+
+@operation(
+    "users.forget",
+    "DELETE /v1/users/{user}",
+    effect="erase",
+    bound="user",
+    outside=True,
+    status=202,
+    example=Example({"user": "alice"}, (("users.add", _HELLO),)),
+)
+def forget(call: Call, request: Forget) -> Erasure:
+    """Forget everything about a user, everywhere. The job's result is the receipt."""
+
+    def forget_in(space: Space) -> Erasure:
+        if not space.tx.rows("collections_of_name", dialect="user", name=request.user):
+            raise NotFound("Nothing is remembered of that user.")
+        return erase_name(space, "user", request.user)
+
+    erasure = call.write(forget_in)
+    tied = {"tenant": call.principal.tenant, "tie_kind": "user", "tie_name": request.user}
+    call.engine.store.control.write(("delete_tied_keys", tied))
+    return erasure
+
+
+OPERATIONS = (add, history, sessions, list_users, forget)
+
+
+def _turns(request: Add) -> list[NewTurn]:
+    if (request.content is None) == (request.messages is None):
+        raise Invalid("Give either `content` (a text) or `messages` (a list of turns).", field="content")
+    if request.messages is not None:
+        if request.occurred_at is not None or request.metadata is not None:
+            raise Invalid("With `messages`, each message has its own `occurred_at` and `metadata`.", field="messages")
+        return request.messages
+    return [
+        NewTurn(role="user", content=request.content or "", occurred_at=request.occurred_at, metadata=request.metadata)
+    ]
+
+
+def _current_session(space: Space, place: Place) -> str:
+    """The conversation that is still going on, or a new one after some idle time."""
+    collection_id, policy = space.collection(place)
+    row = space.tx.row("latest_address", collection_id=collection_id, low=AUTO, high=_after(AUTO), now=space.now)
+    if row is not None:
+        path, last_seen_at, ended_at = row
+        if ended_at is None and space.now - last_seen_at <= (policy.idle_us or IDLE):
+            return str(path)
+    return AUTO + new_id()
+
+
+def _after(prefix: str) -> str:
+    """The least string that sorts after everything with this prefix."""
+    return prefix[:-1] + chr(ord(prefix[-1]) + 1)
+
+
+def _newest_first(
+    space: Space, place: Place, session: str | None, before: list[int], limit: int
+) -> list[tuple[str, Entry, int]]:
+    """Turns across sessions, the newest first. A session is opened only when its turns can be among them."""
+    found: list[tuple[str, Entry, int]] = []
+    for address_id, path, last_seen_at in space.rows("recent_addresses", place):
+        if session is not None and path != session:
+            continue
+        if len(found) == limit and found[-1][1].recorded_at > last_seen_at:
+            break
+        found += [(path, entry, address_id) for entry in _entries_before(space, address_id, before, limit)]
+        found.sort(key=lambda hit: (hit[1].recorded_at, hit[2], hit[1].seq), reverse=True)
+        del found[limit:]
+    return found
+
+
+def _entries_before(space: Space, address_id: int, before: list[int], limit: int) -> list[Entry]:
+    at, before_address, before_seq = before
+    rows = space.tx.rows(
+        "last_entries_before",
+        address_id=address_id,
+        before=at,
+        before_address=before_address,
+        before_seq=before_seq,
+        now=space.now,
+        limit=limit,
+    )
+    return [Entry(*row) for row in rows]

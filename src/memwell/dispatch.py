@@ -1,0 +1,138 @@
+"""One place through which every call goes: who, may they, was it done before, do it, tell.
+
+Surfaces authenticate, which gives a principal, and hand it here with the name of an operation and its data. Nothing
+reaches a dialect on any other way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from .clock import DAY
+from .engine import Engine
+from .errors import Erased, Forbidden, Invalid, KeyReused
+from .lifecycle import jobs
+from .model.principal import Principal
+from .operation import Operation, to_request
+from .space import Space, Touched
+from .watch import announce, announce_read
+
+T = TypeVar("T")
+
+KEEP_ANSWERS = DAY
+MAX_KEY = 256
+_NOTHING = Touched(None, None, 0, "")
+
+
+class Call:
+    """One call of an operation: a principal's, inside one tenant, carried out once if it has a mark."""
+
+    def __init__(
+        self, engine: Engine, principal: Principal, operation: Operation, mark: tuple[bytes, bytes] | None = None
+    ) -> None:
+        self.engine = engine
+        self.principal = principal
+        self._operation = operation
+        self._mark = mark
+
+    def read(self, work: Callable[[Space], T]) -> T:
+        return self.engine.read(self.principal, work)
+
+    def write(self, work: Callable[[Space], T]) -> T:
+        """Work, its event and its stored answer, in one transaction."""
+        result = self.engine.write(self.principal, lambda space: self._perform(space, work))
+        announce(self.engine, self.principal)
+        return result
+
+    def _perform(self, space: Space, work: Callable[[Space], T]) -> T:
+        mark = self._mark
+        if mark is not None:
+            found = space.tx.row("find_idempotency", key_hash=mark[0], now=space.now)
+            if found is not None:
+                return cast(T, _answer_again(self._operation, mark, *found))
+        result = work(space)
+        if mark is not None:
+            _remember(space, mark, result)
+        for touched in space.touched or (_NOTHING,):
+            space.tx.run(
+                "add_event",
+                at=space.now,
+                operation=self._operation.name,
+                collection_id=touched.collection_id,
+                address_id=touched.address_id,
+                entries=touched.entries,
+                actor=self.principal.actor,
+            )
+        return result
+
+
+def dispatch(
+    engine: Engine,
+    principal: Principal,
+    operation: Operation,
+    data: dict[str, Any],
+    *,
+    key: str | None = None,
+    strict: bool = True,
+) -> Any:
+    """Carry out an operation for a principal. With a key, the same request is carried out once only."""
+    request = to_request(operation, data, strict=strict)
+    authorise(principal, operation, request)
+    call = Call(engine, principal, operation, None if key is None else _mark(operation, request, key))
+    if operation.outside:
+        return operation.run(call, request)
+    if operation.writes:
+        return call.write(lambda space: operation.run(space, request))
+    result = call.read(lambda space: operation.run(space, request))
+    announce_read(engine, principal, operation, request)
+    return result
+
+
+def authorise(principal: Principal, operation: Operation, request: msgspec.Struct) -> None:
+    if not principal.may(operation.role):
+        raise Forbidden(f"`{operation.name}` needs the role `{operation.role}`; this key has `{principal.role}`.")
+    tie = principal.tie
+    if tie is None:
+        return
+    if operation.bound != tie.kind or getattr(request, tie.kind) != tie.name:
+        raise Forbidden(f"This key is held to one {tie.kind} and cannot be used for anything else.")
+
+
+def _mark(operation: Operation, request: msgspec.Struct, key: str) -> tuple[bytes, bytes]:
+    """The key and the request as hashes: a key may hold a name, and names must be erasable."""
+    if not 0 < len(key) <= MAX_KEY:
+        raise Invalid(f"An Idempotency-Key has 1 to {MAX_KEY} characters.")
+    body = msgspec.json.encode(request, order="deterministic")
+    return _digest(operation.name.encode(), key.encode(errors="replace")), _digest(operation.name.encode(), body)
+
+
+def _digest(*parts: bytes) -> bytes:
+    return hashlib.blake2b(b"\x00".join(parts), digest_size=20).digest()
+
+
+def _answer_again(operation: Operation, mark: tuple[bytes, bytes], request_hash: bytes | None, response: bytes | None) -> Any:
+    if request_hash is None or response is None:
+        raise Erased
+    if request_hash != mark[1]:
+        raise KeyReused
+    return msgspec.json.decode(response, type=operation.response)
+
+
+def _remember(space: Space, mark: tuple[bytes, bytes], result: Any) -> None:
+    expires_at = space.now + KEEP_ANSWERS
+    space.tx.run(
+        "add_idempotency",
+        key_hash=mark[0],
+        request_hash=mark[1],
+        response=msgspec.json.encode(result),
+        expires_at=expires_at,
+    )
+    for touched in space.touched:
+        space.tx.run(
+            "add_idempotency_touch", address_id=touched.address_id, entry_id=touched.entry_id, key_hash=mark[0]
+        )
+    jobs.ensure_slot(space.tx, "expire", expires_at, space.now)

@@ -1,0 +1,68 @@
+"""The engine: a store, a clock and a worker. It opens transactions for principals; the verbs are in `space`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from .clock import DAY, Clock, SystemClock
+from .config import Config
+from .config import load as load_config
+from .lifecycle import erase, jobs, retention
+from .lifecycle.run import Handler
+from .lifecycle.worker import Worker
+from .model.principal import Principal
+from .space import Space
+from .storage.port import Store
+from .storage.sqlite import SqliteStore
+
+T = TypeVar("T")
+
+HANDLERS: dict[str, Handler] = {"expire": retention.expire, "erase": erase.erase}
+
+
+class Engine:
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self.store = store
+        self.clock = clock
+        self.worker = Worker(store, clock, HANDLERS)
+
+    @classmethod
+    def open(cls, config: Config | None = None, clock: Clock | None = None, *, vfs: str | None = None) -> Engine:
+        """Open a data directory, making it if it is new."""
+        config, clock = config or load_config(), clock or SystemClock()
+        store = SqliteStore(
+            config.home_path, clock=clock.now, durability=config.durability, open_tenants=config.open_tenants, vfs=vfs
+        )
+        engine = cls(store, clock)
+        store.on_due = engine._on_due
+        return engine
+
+    def read(self, principal: Principal, work: Callable[[Space], T]) -> T:
+        """Run work on a snapshot of the principal's tenant."""
+        return self.store.read(principal.tenant, lambda tx: work(Space(tx, principal, self.clock)))
+
+    def write(self, principal: Principal, work: Callable[[Space], T]) -> T:
+        """Run work in one transaction of the principal's tenant; durable when this returns."""
+        return self.store.write(principal.tenant, lambda tx: work(Space(tx, principal, self.clock)))
+
+    def ensure_tenant(self, tenant: str) -> bool:
+        """Make a tenant if there is none of that name; True if it was made."""
+        made = self.store.create(tenant)
+        if made:
+            now = self.clock.now()
+            self.store.write(tenant, lambda tx: jobs.ensure_slot(tx, "expire", now + DAY, now))
+        return made
+
+    def help_out(self, tenant: str) -> None:
+        """Where no worker runs in this process, run the tenant's due jobs here and now."""
+        if not self.worker.running:
+            self.worker.run_due(tenant)
+
+    def close(self) -> None:
+        self.worker.stop()
+        self.store.close()
+
+    def _on_due(self, tenant: str, at: int) -> None:
+        if at <= self.clock.now():
+            self.worker.wake()

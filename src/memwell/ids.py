@@ -1,0 +1,42 @@
+"""Ids are made here, by the application, never by a database.
+
+Public ids are 26 letters and digits that sort by time (48 bits of milliseconds, 80 of chance). Inner ids are 62 random
+bits: opaque, so that an event may keep one after the name that it stood for was erased.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import time
+from threading import Lock
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
+_lock = Lock()
+_last = 0
+
+
+def new_id() -> str:
+    """A new public id; ids made by one process sort in the order they were made."""
+    global _last
+    value = (time.time_ns() // 1_000_000 << 80) | int.from_bytes(os.urandom(10), "big")
+    with _lock:
+        _last = value = max(value, _last + 1)
+    return _encode(value)
+
+
+def inner_id() -> int:
+    """A new opaque inner id."""
+    return secrets.randbits(62)
+
+
+def derived_id(*parts: str) -> str:
+    """The same public id for the same parts."""
+    digest = hashlib.blake2b("\x00".join(parts).encode(), digest_size=16).digest()
+    return _encode(int.from_bytes(digest, "big"))
+
+
+def _encode(value: int) -> str:
+    return "".join([_PAIRS[(value >> shift) & 1023] for shift in range(120, -1, -10)])

@@ -1,0 +1,118 @@
+"""Erasure: out of sight at once, then out of every byte, then looked for again.
+
+`bury` runs in the transaction of the operation: addresses leave their collection, so that no read can find them, stored
+answers and jobs that speak of them are emptied, and their names are gone. The `erase` job then deletes the entries in
+small steps, empties the write-ahead log, and searches rows and files for what must not be there. Its result is the receipt.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import Unavailable
+from ..ids import inner_id
+from ..storage.port import Row, Tx
+from . import jobs
+from .run import JobRun
+
+GRAVE = "#erased"
+BATCH = 2000
+SAMPLES = 32
+SHINGLE = 24
+
+
+def bury(tx: Tx, addresses: Sequence[Row], now: int, counts: dict[str, int] | None = None) -> str:
+    """Take addresses (id, collection, kind) out of sight and put their erasure in line. Returns the job's id."""
+    grave = _grave(tx, now)
+    layers = Counter(counts or {})
+    for address_id, _, kind in addresses:
+        layers["answers"] += _forget_answers(tx, address_id)
+        layers["jobs"] += tx.run("delete_jobs_of", address_id=address_id)
+        tx.run("bury_address", id=address_id, grave=grave)
+        layers["sessions"] += kind == "timeline"
+    payload = {"addresses": [[row[0], row[2]] for row in addresses], "layers": dict(layers)}
+    return jobs.enqueue(tx, "erase", payload, now)
+
+
+def scrub_later(tx: Tx, now: int, layers: dict[str, int]) -> str:
+    """Put in line what makes a deletion that is already done leave no trace in the file."""
+    return jobs.enqueue(tx, "erase", {"addresses": [], "layers": layers}, now)
+
+
+def erase(run: JobRun) -> dict[str, Any]:
+    """The `erase` job. It may be repeated after a crash: what is gone already is not counted twice."""
+    layers = Counter(run.payload["layers"])
+    needles: list[bytes] = []
+    addresses: list[tuple[int, str]] = run.payload["addresses"]
+    for address_id, _ in addresses:
+        needles += run.read(lambda tx, a=address_id: _needles(tx, a))  # type: ignore[misc]
+    for address_id, kind in addresses:
+        layers["facts" if kind == "facts" else "entries"] += _delete_entries(run, address_id)
+        run.write(lambda tx, a=address_id: tx.run("delete_address", id=a))  # type: ignore[misc]
+    if not run.scrub():
+        raise Unavailable("A reader kept the write-ahead log from being emptied.")
+    return {"layers": dict(layers), "residual": _residual(run, addresses, needles)}
+
+
+def erase_expired_address(tx: Tx, address_id: int) -> None:
+    """An address whose entries have all expired goes with everything that speaks of it."""
+    _forget_answers(tx, address_id)
+    tx.run("delete_jobs_of", address_id=address_id)
+    tx.run("delete_address", id=address_id)
+
+
+def _delete_entries(run: JobRun, address_id: int) -> int:
+    deleted = 0
+    while count := run.write(lambda tx: _delete_batch(tx, address_id)):
+        deleted += count
+    return deleted
+
+
+def _delete_batch(tx: Tx, address_id: int) -> int:
+    row = tx.row("first_seq", address_id=address_id)
+    if row is None or row[0] is None:
+        return 0
+    return tx.run("delete_entries_to", address_id=address_id, seq=row[0] + BATCH - 1)
+
+
+def _forget_answers(tx: Tx, address_id: int) -> int:
+    count = tx.run("erase_idempotency", address_id=address_id)
+    tx.run("delete_idempotency_touches", address_id=address_id)
+    return count
+
+
+def _needles(tx: Tx, address_id: int) -> list[bytes]:
+    rows = tx.rows("sample_contents", address_id=address_id, limit=SAMPLES)
+    return [row[0].encode()[-SHINGLE:] for row in rows]
+
+
+def _residual(run: JobRun, addresses: Sequence[tuple[int, str]], needles: list[bytes]) -> int:
+    """How many traces a second look finds: rows of the erased addresses, and their words in the files."""
+
+    def rows_left(tx: Tx) -> int:
+        counts = [tx.row("count_rows_of_address", address_id=address_id) for address_id, _ in addresses]
+        return sum(row[0] for row in counts if row)
+
+    words = [needle for needle in run.residue(needles[:SAMPLES]) if not run.read(lambda tx, n=needle: _lives(tx, n))]  # type: ignore[misc]
+    return run.read(rows_left) + len(words)
+
+
+def _lives(tx: Tx, needle: bytes) -> bool:
+    """Somebody else may have said the same words, and keeps them."""
+    text = needle.decode(errors="ignore")
+    for special in "!%_":
+        text = text.replace(special, "!" + special)
+    return tx.row("content_lives", pattern=f"%{text}%") is not None
+
+
+def _grave(tx: Tx, now: int) -> int:
+    found = tx.row("find_collection", dialect=GRAVE, name="", kind="timeline")
+    if found is None:
+        tx.run(
+            "add_collection", id=inner_id(), dialect=GRAVE, name="", kind="timeline", sealed=1, policy="{}", now=now
+        )
+        found = tx.row("find_collection", dialect=GRAVE, name="", kind="timeline")
+    assert found is not None  # noqa: S101 -- it was just made
+    return int(found[0])

@@ -1,0 +1,48 @@
+"""The `expire` job. Reads never see what has expired; this frees its bytes, and sweeps up after other things."""
+
+from __future__ import annotations
+
+from ..clock import DAY, MINUTE
+from ..model.job import KEEP_FINISHED
+from ..storage.port import Tx
+from .erase import erase_expired_address
+from .run import JobRun, Repeat
+
+BATCH = 2000
+KEEP_EVENTS = 30 * DAY
+AT_LEAST_EVERY = DAY
+AT_MOST_EVERY = MINUTE // 2
+
+
+def expire(run: JobRun) -> Repeat:
+    """Delete what has expired, in small steps, and come back when the next thing does."""
+    now = run.clock.now()
+    deleted = 0
+    while count := run.write(lambda tx: _delete_some(tx, now)):
+        deleted += count
+    run.write(lambda tx: _sweep(tx, now))
+    if deleted:
+        run.scrub()
+    return Repeat(max(run.read(lambda tx: _next(tx, now)), now + AT_MOST_EVERY))
+
+
+def _delete_some(tx: Tx, now: int) -> int:
+    last = tx.row("expiry_after", now=now, skip=BATCH)
+    deleted = tx.run("delete_expired_entries", until=last[0] if last else now)
+    addresses = tx.rows("expired_addresses", now=now, limit=BATCH)
+    for (address_id,) in addresses:
+        erase_expired_address(tx, address_id)
+    return deleted + len(addresses)
+
+
+def _sweep(tx: Tx, now: int) -> None:
+    tx.run("delete_old_idempotency", now=now)
+    tx.run("delete_finished_jobs", before=now - KEEP_FINISHED)
+    first_kept = tx.row("first_event_after", before=now - KEEP_EVENTS)
+    if first_kept and first_kept[0]:
+        tx.run("delete_events_below", seq=first_kept[0])
+
+
+def _next(tx: Tx, now: int) -> int:
+    found = [tx.row("next_expiry"), tx.row("next_idempotency_expiry")]
+    return min([now + AT_LEAST_EVERY, *(row[0] for row in found if row and row[0] is not None)])

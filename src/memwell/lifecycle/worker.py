@@ -1,0 +1,212 @@
+"""The worker: claim a job, run it, settle it.
+
+A claim is a compare-and-set with a lease and a fencing number that rises each time, so any number of workers may share a
+store, and one that was stopped past its lease can write nothing more. Where work is due is known from hints, which may be
+lost, and from a slow walk over the tenants, which finds what they stood for.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+from threading import Condition, Event, Thread
+from typing import Any
+
+import msgspec
+
+from ..clock import SECOND, Clock
+from ..errors import LeaseLost, MemwellError, NotFound
+from ..model.job import LEASE, StoredJob, after_failure
+from ..storage.port import Store, Tx
+from .run import Handler, JobRun, Repeat
+
+log = logging.getLogger("memwell.worker")
+
+POLL_S = 0.5
+SWEEP_EVERY = 600 * SECOND
+SWEEP_STEP = 20
+CLAIM_STEP = 16
+
+
+class Worker:
+    def __init__(self, store: Store, clock: Clock, handlers: dict[str, Handler], lease: int = LEASE) -> None:
+        self._store = store
+        self._clock = clock
+        self._handlers = handlers
+        self._kinds = msgspec.json.encode(sorted(handlers)).decode()
+        self._lease = lease
+        self._name = f"{os.getpid()}-{secrets.token_hex(3)}"
+        self._changed = Condition()
+        self._woken = False
+        self._stopping = Event()
+        self._thread: Thread | None = None
+        self._sweep_after = ""
+        self._swept_at = 0
+
+    # -- in the background -------------------------------------------------------------------------------------------
+
+    @property
+    def running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def start(self) -> None:
+        """Work in a thread of this process until `stop`."""
+        if not self.running:
+            self._stopping.clear()
+            self._thread = Thread(target=self.work, name="memwell-worker", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Finish the job at hand and end the thread."""
+        self._stopping.set()
+        self.wake()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def wake(self) -> None:
+        with self._changed:
+            self._woken = True
+            self._changed.notify_all()
+
+    def work(self) -> None:
+        """Run due jobs until stopped. No failure ends this loop: it is logged and tried again."""
+        while not self._stopping.is_set():
+            try:
+                self.run_hinted()
+                self._sweep()
+            except Exception as error:  # noqa: BLE001 -- a worker that died would leave its work undone
+                log.error("worker.failed", extra={"error": type(error).__name__, "reason": str(error)[:200]})
+            self._pause()
+
+    def _pause(self) -> None:
+        with self._changed:
+            if not self._woken:
+                self._changed.wait(POLL_S)
+            self._woken = False
+
+    # -- finding work ------------------------------------------------------------------------------------------------
+
+    def run_hinted(self) -> int:
+        """Run what is due in the tenants that hints name. Returns how many jobs were run."""
+        done = 0
+        for tenant, due_at in self._store.control.rows("due_hints", now=self._clock.now(), limit=100):
+            if self._stopping.is_set():
+                break
+            done += self._run_tenant(tenant, due_at)
+        return done
+
+    def run_due(self, tenant: str) -> int:
+        """Run everything that is due in one tenant, now and in this thread."""
+        done = 0
+        while True:
+            found = self._store.read(tenant, self._due)
+            ran = sum(self._run_one(tenant, job_id) for (job_id,) in found)
+            done += ran
+            if not ran or self._stopping.is_set():
+                return done
+
+    def _run_tenant(self, tenant: str, hinted_at: int) -> int:
+        try:
+            done = self.run_due(tenant)
+            row = self._store.read(tenant, lambda tx: tx.row("next_due", kinds=self._kinds))
+        except NotFound:
+            self._store.control.hint("forget_hint", tenant=tenant)
+            return 0
+        due_at = row[0] if row else None
+        if due_at is None:
+            self._store.control.hint("delete_hint", tenant=tenant, seen=hinted_at)
+        else:
+            self._store.control.hint("set_hint", tenant=tenant, due_at=due_at, seen=hinted_at)
+        return done
+
+    def _sweep(self) -> None:
+        """Walk over some tenants and renew their hints; a whole round is begun every ten minutes."""
+        now = self._clock.now()
+        if not self._sweep_after and now - self._swept_at < SWEEP_EVERY:
+            return
+        self._swept_at = now if not self._sweep_after else self._swept_at
+        tenants = self._store.control.rows("list_tenants", after=self._sweep_after, limit=SWEEP_STEP)
+        for tenant, _ in tenants:
+            try:
+                row = self._store.read(tenant, lambda tx: tx.row("next_due", kinds=self._kinds))
+            except MemwellError as error:
+                log.warning("worker.sweep", extra={"code": error.code, "tenant": tenant})
+                continue
+            if row and row[0] is not None:
+                self._store.control.hint("add_hint", tenant=tenant, due_at=row[0])
+        self._sweep_after = tenants[-1][0] if len(tenants) == SWEEP_STEP else ""
+
+    def _due(self, tx: Tx) -> list[tuple[Any, ...]]:
+        return tx.rows("due_jobs", now=self._clock.now(), kinds=self._kinds, limit=CLAIM_STEP)
+
+    # -- doing it ----------------------------------------------------------------------------------------------------
+
+    def _run_one(self, tenant: str, job_id: str) -> bool:
+        now = self._clock.now()
+        claim = {"id": job_id, "now": now, "lease_until": now + self._lease, "worker": self._name}
+        row = self._store.write(tenant, lambda tx: tx.row("claim_job", **claim))
+        if row is None:
+            return False
+        job = StoredJob(*row)
+        with _Heartbeat(self._store, tenant, job, self._clock, self._lease):
+            outcome = self._attempt(tenant, job)
+        if outcome is not None:
+            self._store.write(tenant, lambda tx: _settle(tx, job, outcome, self._clock.now()))
+        return True
+
+    def _attempt(self, tenant: str, job: StoredJob) -> dict[str, Any] | Repeat | Exception | None:
+        try:
+            if job.attempts > job.max_attempts:
+                raise MemwellError("Its worker died each time.")
+            return self._handlers[job.kind](JobRun(self._store, tenant, job, self._clock))
+        except LeaseLost:
+            log.warning("job.lease_lost", extra={"job": job.id, "kind": job.kind})
+            return None
+        except Exception as error:  # noqa: BLE001 -- whatever a handler raises is kept on its job
+            log.warning("job.failed", extra={"job": job.id, "kind": job.kind, "error": type(error).__name__})
+            return error
+
+
+class _Heartbeat:
+    """Renews a lease while a job runs."""
+
+    def __init__(self, store: Store, tenant: str, job: StoredJob, clock: Clock, lease: int) -> None:
+        self._store, self._tenant, self._job, self._clock, self._lease = store, tenant, job, clock, lease
+        self._stopped = Event()
+        self._thread = Thread(target=self._beat, name="memwell-heartbeat", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _beat(self) -> None:
+        while not self._stopped.wait(self._lease / SECOND / 3):
+            until = self._clock.now() + self._lease
+            beat = {"id": self._job.id, "fence": self._job.fence, "lease_until": until}
+            try:
+                self._store.write(self._tenant, lambda tx, b=beat: tx.run("beat_job", **b))  # type: ignore[misc]
+            except MemwellError as error:
+                log.warning("job.heartbeat", extra={"job": self._job.id, "code": error.code})
+
+
+def _settle(tx: Tx, job: StoredJob, outcome: dict[str, Any] | Repeat | Exception, now: int) -> None:
+    """Write down what came of a job, if it is still this worker's."""
+    held = {"id": job.id, "fence": job.fence}
+    if isinstance(outcome, Repeat):
+        tx.run("repeat_job", run_at=outcome.at, **held)
+        tx.wake(outcome.at)
+    elif isinstance(outcome, dict):
+        result = msgspec.json.encode(outcome).decode()
+        tx.run("finish_job", state="done", run_at=now, error=None, result=result, finished_at=now, **held)
+    else:
+        state, run_at = after_failure(job.attempts, job.max_attempts, now)
+        error = f"{type(outcome).__name__}: {outcome}"[:500]
+        finished_at = now if state == "dead" else None
+        tx.run("finish_job", state=state, run_at=run_at, error=error, result=None, finished_at=finished_at, **held)
+        if state == "ready":
+            tx.wake(run_at)

@@ -1,0 +1,1 @@
+"""Values: frozen, without I/O. Everything else is written in terms of them."""

@@ -1,0 +1,33 @@
+"""Cursors: opaque to callers, and refused when they were not made by us for that list."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+import msgspec
+
+from ..errors import Invalid
+
+
+def to_cursor(kind: str, *position: int | str) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode([kind, *position])).decode().rstrip("=")
+
+
+def from_cursor(kind: str, cursor: str | None, *start: int | str) -> list[Any]:
+    """The position that a cursor stands for, or the start; the types must be those of the start."""
+    if not cursor:
+        return list(start)
+    try:
+        parts = msgspec.json.decode(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except (ValueError, binascii.Error, msgspec.DecodeError):
+        parts = None
+    if (
+        not isinstance(parts, list)
+        or parts[:1] != [kind]
+        or [type(part) for part in parts[1:]] != [type(part) for part in start]
+        or not all(abs(part) < 2**63 for part in parts if isinstance(part, int))
+    ):
+        raise Invalid("`cursor` is not one that this list gave out: leave it away to begin at the start.", field="cursor")
+    return parts[1:]

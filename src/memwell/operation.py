@@ -1,0 +1,174 @@
+"""Operations are data; surfaces are loops over them.
+
+An operation has a name, a request and a response type, a function, a route, flags and a runnable example. A dialect is a
+list of operations. REST routes, the OpenAPI document, commands, SDK transports, the reference and the parity test are
+made from that list, so a new operation exists on every surface by being declared once.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+
+from .errors import Invalid
+from .model import check
+from .model.principal import Bound, Role
+
+Effect = Literal["read", "write", "erase"]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A request that works, after some others. `$0.id` stands for a field of the first one's response."""
+
+    request: dict[str, Any] = field(default_factory=dict)
+    given: tuple[tuple[str, dict[str, Any]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    name: str
+    summary: str
+    method: str
+    path: str
+    effect: Effect
+    role: Role
+    request: type[msgspec.Struct]
+    response: Any
+    run: Callable[[Any, Any], Any]
+    example: Example
+    bound: Bound | None
+    outside: bool
+    status: int
+    envelope: bool
+
+    @property
+    def group(self) -> str:
+        return self.name.split(".", 1)[0]
+
+    @property
+    def verb(self) -> str:
+        return self.name.split(".", 1)[1]
+
+    @property
+    def path_fields(self) -> list[str]:
+        return re.findall(r"{(\w+)}", self.path)
+
+    @property
+    def writes(self) -> bool:
+        return self.effect != "read"
+
+
+def operation(
+    name: str,
+    route: str,
+    *,
+    effect: Effect = "read",
+    role: Role | None = None,
+    example: Example | None = None,
+    bound: Bound | None = None,
+    outside: bool = False,
+    status: int = 200,
+    envelope: bool = False,
+) -> Callable[[Callable[..., Any]], Operation]:
+    """Declare the function below as an operation; its annotations say what it takes and gives.
+
+    It receives a `Space` inside a transaction, or with `outside=True` a `Call` that opens its own.
+    """
+    method, path = route.split(" ")
+
+    def declare(function: Callable[..., Any]) -> Operation:
+        hints = typing.get_type_hints(function, include_extras=True)
+        request = next(kind for key, kind in hints.items() if key == "request")
+        return Operation(
+            name=name,
+            summary=" ".join((function.__doc__ or "").split()),
+            method=method,
+            path=path,
+            effect=effect,
+            role=role or ("reader" if effect == "read" else "agent"),
+            request=request,
+            response=hints["return"],
+            run=function,
+            example=example or Example(),
+            bound=bound,
+            outside=outside,
+            status=status,
+            envelope=envelope,
+        )
+
+    return declare
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an operation takes."""
+
+
+class Response(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an operation gives."""
+
+
+def to_request(operation: Operation, data: dict[str, Any], *, strict: bool = True) -> msgspec.Struct:
+    """Make a request of what came in, or say what is wrong with it. A tenant in it is ignored: the caller's counts."""
+    kind = operation.request
+    if "tenant" in data and "tenant" not in kind.__struct_fields__:
+        data = {key: value for key, value in data.items() if key != "tenant"}
+    try:
+        request = msgspec.convert(data, kind, strict=strict)
+    except msgspec.ValidationError as error:
+        raise _explained(kind, str(error)) from None
+    except RecursionError:
+        raise Invalid("The request is nested too deeply.") from None
+    for name in _names(kind):
+        value = getattr(request, name)
+        if value is not None:
+            check.identifier(value, name)
+    return request
+
+
+_NAMED = ("flow", "user", "session", "id", "tenant")
+_names_of: dict[type, tuple[str, ...]] = {}
+
+
+def _names(kind: type[msgspec.Struct]) -> tuple[str, ...]:
+    names = _names_of.get(kind)
+    if names is None:
+        names = _names_of[kind] = tuple(name for name in kind.__struct_fields__ if name in _NAMED)
+    return names
+
+
+def _explained(kind: type[msgspec.Struct], message: str) -> Invalid:
+    """msgspec's message in our words, with the advice that the field's description gives."""
+    reason, _, where = message.partition(" - at `$")
+    path = where.rstrip("`").lstrip(".")
+    name = re.match(r"\w*", path)
+    field = name[0] if name else ""
+    if unknown := re.search(r"unknown field `(\w+)`", reason):
+        known = ", ".join(f"`{name}`" for name in kind.__struct_fields__)
+        return Invalid(f"There is no field `{unknown[1]}`. The fields are {known}.", field=unknown[1])
+    if missing := re.search(r"missing required field `(\w+)`", reason):
+        what = f"{path}.{missing[1]}".lstrip(".")
+        return Invalid(f"`{what}` is missing. {advice(kind, missing[1])}".strip(), field=what)
+    sentence = f"`{path}`: {reason[:1].lower()}{reason[1:]}." if path else f"{reason}."
+    return Invalid(f"{sentence} {advice(kind, field)}".strip(), field=path or field)
+
+
+def advice(kind: Any, field: str) -> str:
+    """The description of a field, wherever it stands in its type."""
+    hint = typing.get_type_hints(kind, include_extras=True).get(field)
+    return _description(hint) if hint is not None else ""
+
+
+def _description(hint: Any) -> str:
+    for meta in getattr(hint, "__metadata__", ()):
+        if isinstance(meta, msgspec.Meta) and meta.description:
+            return meta.description
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        return next(filter(None, map(_description, typing.get_args(hint))), "")
+    return ""

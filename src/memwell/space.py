@@ -1,0 +1,193 @@
+"""A space: one tenant's memory inside one transaction, and the verbs that dialects are made of.
+
+A dialect says which collection and which path; the verbs see to sequence numbers, lifetimes, jobs and events. There is no
+tenant in any signature here: the transaction knows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from .clock import Clock
+from .errors import Stale
+from .ids import inner_id, new_id
+from .lifecycle import jobs
+from .model.collection import Address, Place, Policy
+from .model.entry import Draft, Entry
+from .model.principal import Principal
+from .storage.port import Row, Tx
+
+_NEWEST = 2**62
+_decode_policy = msgspec.json.Decoder(Policy).decode
+
+
+class Touched(NamedTuple):
+    """An address that an operation has written to; nowhere, for one that concerns the tenant as a whole."""
+
+    collection_id: int | None
+    address_id: int | None
+    entries: int
+    entry_id: str
+
+
+class Located(NamedTuple):
+    """An entry, and where it is."""
+
+    entry: Entry
+    path: str
+    address_id: int
+
+
+class Space:
+    """The verbs. Made by the engine for one call of one principal; it lives as long as the transaction."""
+
+    __slots__ = ("clock", "now", "principal", "touched", "tx")
+
+    def __init__(self, tx: Tx, principal: Principal, clock: Clock) -> None:
+        self.tx = tx
+        self.principal = principal
+        self.clock = clock
+        self.now = clock.now()
+        self.touched: list[Touched] = []
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+
+    def append(self, place: Place, path: str, drafts: Sequence[Draft]) -> list[Entry]:
+        """Write entries at the end of an address, making it when it is new. Their numbers have no gaps."""
+        collection_id, policy = self.collection(place)
+        lifetime = policy.retention_us
+        expires_at = None if lifetime is None else self.now + lifetime
+        row = self.tx.row(
+            "touch_address",
+            id=inner_id(),
+            collection_id=collection_id,
+            path=path,
+            count=len(drafts),
+            now=self.now,
+            expires_at=expires_at,
+        )
+        assert row is not None  # noqa: S101 -- an upsert always returns its row
+        address_id, last_seq, recorded_at = row
+        first = last_seq - len(drafts) + 1
+        entries = [self._add(draft, address_id, first + n, recorded_at, expires_at) for n, draft in enumerate(drafts)]
+        self.touch(collection_id, address_id, len(entries), entries[0].id if len(entries) == 1 else "")
+        if expires_at is not None:
+            jobs.ensure_slot(self.tx, "expire", expires_at, self.now)
+        return entries
+
+    def revise(self, place: Place, located: Located, draft: Draft, version: int | None) -> Entry:
+        """Write the next version of an entry; the one before stays in its history."""
+        old = located.entry
+        if version is not None and version != old.version:
+            raise Stale(f"The current version is {old.version}: read it again and repeat the change.", version=old.version)
+        self.tx.run("retire_entry", id=old.id, version=old.version, now=self.now)
+        following = msgspec.structs.replace(draft, id=old.id, version=old.version + 1, created_at=old.created_at)
+        return self.append(place, located.path, [following])[0]
+
+    def end(self, address: Address) -> bool:
+        """Mark a session as ended. False if nothing has been said since it was."""
+        self.touch(address.collection_id, address.id)
+        if address.ended_at is not None:
+            return False
+        self.tx.run("end_address", id=address.id, now=self.now)
+        return True
+
+    def touch(self, collection_id: int, address_id: int, entries: int = 0, entry_id: str = "") -> None:
+        """Note that an address was changed: for the event, and so that a stored answer can be erased with it."""
+        self.touched.append(Touched(collection_id, address_id, entries, entry_id))
+
+    def collection(self, place: Place) -> tuple[int, Policy]:
+        """The collection's id and policy; it is made when it is first needed."""
+        found = self._find_collection(place)
+        if found is None:
+            self.tx.run(
+                "add_collection",
+                id=inner_id(),
+                dialect=place.dialect,
+                name=place.name,
+                kind=place.kind,
+                sealed=int(place.sealed),
+                policy=msgspec.json.encode(place.policy).decode(),
+                now=self.now,
+            )
+            found = self._find_collection(place)
+            assert found is not None  # noqa: S101 -- it was just made
+        return found[0], _decode_policy(found[1])
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def address(self, place: Place, path: str) -> Address | None:
+        row = self.tx.row(
+            "find_address", dialect=place.dialect, name=place.name, kind=place.kind, path=path, now=self.now
+        )
+        return None if row is None else Address(*row)
+
+    def last(self, address: Address, limit: int, before: int = _NEWEST) -> list[Entry]:
+        """The newest entries, the oldest of them first."""
+        rows = self.tx.rows("last_entries", address_id=address.id, before=before, now=self.now, limit=limit)
+        rows.reverse()
+        return [Entry(*row) for row in rows]
+
+    def after(self, address: Address, seq: int, limit: int) -> list[Entry]:
+        """The entries after a sequence number, in order."""
+        rows = self.tx.rows("next_entries", address_id=address.id, after=seq, now=self.now, limit=limit)
+        return [Entry(*row) for row in rows]
+
+    def entry(self, place: Place, entry_id: str) -> Located | None:
+        """The current version of an entry, if it is in that collection."""
+        row = self.tx.row(
+            "find_entry", dialect=place.dialect, name=place.name, kind=place.kind, id=entry_id, now=self.now
+        )
+        return None if row is None else Located(Entry(*row[:-2]), *row[-2:])
+
+    def rows(self, query: str, place: Place, **parameters: Any) -> list[Row]:
+        """A named query over a collection."""
+        return self.tx.rows(query, dialect=place.dialect, name=place.name, kind=place.kind, now=self.now, **parameters)
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _find_collection(self, place: Place) -> Row | None:
+        return self.tx.row("find_collection", dialect=place.dialect, name=place.name, kind=place.kind)
+
+    def _add(self, draft: Draft, address_id: int, seq: int, recorded_at: int, expires_at: int | None) -> Entry:
+        entry = Entry(
+            draft.id or new_id(),
+            draft.version,
+            seq,
+            draft.kind,
+            draft.role,
+            draft.name,
+            draft.content,
+            draft.metadata,
+            draft.tool,
+            draft.origin,
+            draft.importance,
+            draft.confidence,
+            recorded_at if draft.occurred_at is None else draft.occurred_at,
+            recorded_at,
+            recorded_at if draft.created_at is None else draft.created_at,
+        )
+        self.tx.run(
+            "add_entry",
+            id=entry.id,
+            version=entry.version,
+            address_id=address_id,
+            seq=seq,
+            kind=entry.kind,
+            role=entry.role,
+            name=entry.name,
+            content=entry.content,
+            metadata=entry.metadata,
+            tool=entry.tool,
+            origin=entry.origin,
+            importance=entry.importance,
+            confidence=entry.confidence,
+            occurred_at=entry.occurred_at,
+            recorded_at=recorded_at,
+            created_at=draft.created_at,
+            expires_at=expires_at,
+        )
+        return entry

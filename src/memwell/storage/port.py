@@ -1,0 +1,105 @@
+"""What the engine asks of a database.
+
+A `Store` runs functions inside transactions: `read` on a snapshot, `write` in a transaction that is durable when the call
+returns. The function may be run more than once (a conflict, a lost connection), so it has no effect but through its `Tx`.
+A `Tx` runs named queries and binds the tenant itself; passing one is an error. There is no default tenant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeVar
+
+Row = tuple[Any, ...]
+T = TypeVar("T")
+
+
+class Tx(Protocol):
+    """One transaction inside one tenant."""
+
+    def rows(self, query: str, /, **parameters: Any) -> list[Row]: ...
+
+    def row(self, query: str, /, **parameters: Any) -> Row | None: ...
+
+    def run(self, query: str, /, **parameters: Any) -> int:
+        """Run a statement and return how many rows it changed."""
+        ...
+
+    def wake(self, at: int) -> None:
+        """Once this is committed, let workers know that a job is due at that moment."""
+        ...
+
+
+class Control(Protocol):
+    """What stands above the tenants: their list, the keys, the hints. Named queries of `system.sql`."""
+
+    def rows(self, query: str, /, **parameters: Any) -> list[Row]: ...
+
+    def write(self, *calls: tuple[str, dict[str, Any]]) -> int:
+        """Run statements in one durable transaction and return how many rows the last one changed."""
+        ...
+
+    def hint(self, query: str, /, **parameters: Any) -> None:
+        """Run a statement whose loss would do no harm."""
+        ...
+
+    @property
+    def secret(self) -> bytes:
+        """What key hashes are keyed with."""
+        ...
+
+
+class Hub(Protocol):
+    """Messages between the processes that share a store: hints and read events. Best effort, never stored."""
+
+    def publish(self, message: bytes) -> None: ...
+
+    def listen(self) -> AbstractContextManager[Iterator[bytes | None]]:
+        """An endless stream of messages; None comes when there was nothing for a while."""
+        ...
+
+    @property
+    def watched(self) -> bool:
+        """Whether anybody listens at all."""
+        ...
+
+
+class Store(Protocol):
+    """A place where the memory of many tenants is kept."""
+
+    @property
+    def control(self) -> Control: ...
+
+    @property
+    def hub(self) -> Hub: ...
+
+    def read(self, tenant: str, work: Callable[[Tx], T]) -> T: ...
+
+    def write(self, tenant: str, work: Callable[[Tx], T]) -> T: ...
+
+    def create(self, tenant: str) -> bool:
+        """Make a tenant; False if it was there already."""
+        ...
+
+    def drop(self, tenant: str) -> bool:
+        """Remove a tenant and every byte of it."""
+        ...
+
+    def scrub(self, tenant: str) -> bool:
+        """Make sure that no deleted byte is left behind; False if somebody was in the way and it must be tried again."""
+        ...
+
+    def residue(self, tenant: str, needles: list[bytes]) -> list[bytes]:
+        """Which of these byte strings are still found in what the tenant's memory is kept in."""
+        ...
+
+    def check(self, tenant: str) -> list[str]:
+        """What is damaged, in words; nothing if all is well."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """For health checks: engine, version, durability."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,388 @@
+-- Queries that every engine runs as they stand. :tenant is bound by the transaction, never by a caller.
+-- An optional parameter is written CAST(:x AS BIGINT) IS NULL, which PostgreSQL can type.
+
+-- name: find_collection
+-- A collection by what its dialect calls it.
+SELECT id, policy FROM collection
+WHERE tenant = :tenant AND dialect = :dialect AND name = :name AND kind = :kind;
+
+-- name: add_collection
+-- Make a collection unless another writer just did.
+INSERT INTO collection (tenant, id, dialect, name, kind, sealed, policy, created_at)
+VALUES (:tenant, :id, :dialect, :name, :kind, :sealed, :policy, :now)
+ON CONFLICT (tenant, dialect, name, kind) DO NOTHING;
+
+-- name: delete_collection
+-- Remove an emptied collection.
+DELETE FROM collection WHERE tenant = :tenant AND id = :id;
+
+-- name: list_collections
+-- What a dialect holds, by name: how many live addresses, and when one was last used.
+SELECT c.name, COUNT(DISTINCT CASE WHEN c.kind = 'timeline' THEN a.id END) AS sessions, MAX(a.last_seen_at) AS last_seen_at
+FROM collection c
+JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id
+WHERE c.tenant = :tenant AND a.tenant = :tenant AND c.dialect = :dialect AND c.name > :after
+  AND (a.expires_at IS NULL OR a.expires_at > :now)
+GROUP BY c.name
+ORDER BY c.name
+LIMIT :limit;
+
+-- name: find_address
+-- An address by the names of its collection and its path, while it lives.
+SELECT a.id, a.collection_id, a.path, a.last_seq, a.created_at, a.last_seen_at, a.ended_at, a.ended_seq, a.expires_at, a.metadata
+FROM collection c
+JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id AND a.path = :path
+WHERE c.tenant = :tenant AND a.tenant = :tenant AND c.dialect = :dialect AND c.name = :name AND c.kind = :kind
+  AND (a.expires_at IS NULL OR a.expires_at > :now);
+
+-- name: touch_address
+-- Take the next :count sequence numbers of an address, making it if it is new and opening it again if it was ended.
+INSERT INTO address (tenant, id, collection_id, path, last_seq, created_at, last_seen_at, ended_seq, expires_at, metadata)
+VALUES (:tenant, :id, :collection_id, :path, :count, :now, :now, 0, :expires_at, NULL)
+ON CONFLICT (tenant, collection_id, path) DO UPDATE SET
+  last_seq = address.last_seq + excluded.last_seq,
+  created_at = CASE WHEN address.expires_at <= excluded.created_at THEN excluded.created_at ELSE address.created_at END,
+  last_seen_at = CASE WHEN address.last_seen_at > excluded.last_seen_at
+    THEN address.last_seen_at ELSE excluded.last_seen_at END,
+  ended_at = CASE WHEN excluded.last_seq > 0 THEN NULL ELSE address.ended_at END,
+  expires_at = CASE WHEN address.expires_at IS NULL OR excluded.expires_at IS NULL THEN NULL
+    WHEN address.expires_at > excluded.expires_at THEN address.expires_at ELSE excluded.expires_at END
+RETURNING id, last_seq, last_seen_at;
+
+-- name: end_address
+-- Mark a session as ended, up to its present last entry.
+UPDATE address SET ended_at = :now, ended_seq = last_seq WHERE tenant = :tenant AND id = :id;
+
+-- name: latest_address
+-- The session that was begun last, for grouping by idle time.
+SELECT a.path, a.last_seen_at, a.ended_at FROM address a
+WHERE a.tenant = :tenant AND a.collection_id = :collection_id AND a.path >= :low AND a.path < :high
+  AND (a.expires_at IS NULL OR a.expires_at > :now)
+ORDER BY a.path DESC
+LIMIT 1;
+
+-- name: list_addresses
+-- The sessions of a collection, the newest first, with how many entries each holds.
+SELECT a.path, a.created_at, a.last_seen_at, a.ended_at, a.id,
+  (SELECT COUNT(*) FROM entry e WHERE e.tenant = :tenant AND e.address_id = a.id AND e.retired_at IS NULL
+     AND (e.expires_at IS NULL OR e.expires_at > :now)) AS entries
+FROM collection c
+JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id
+WHERE c.tenant = :tenant AND a.tenant = :tenant AND c.dialect = :dialect AND c.name = :name AND c.kind = :kind
+  AND (a.created_at < :before OR (a.created_at = :before AND a.id < :before_id))
+  AND (a.expires_at IS NULL OR a.expires_at > :now)
+  AND (:ended = 1 OR a.ended_at IS NULL)
+ORDER BY a.created_at DESC, a.id DESC
+LIMIT :limit;
+
+-- name: address_from
+-- The first live address of a named collection whose path is at least :path.
+SELECT a.id, a.path, a.created_at, a.ended_at
+FROM collection c
+JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id
+WHERE c.tenant = :tenant AND a.tenant = :tenant AND c.dialect = :dialect AND c.name = :name AND c.kind = :kind
+  AND a.path >= :path AND (a.expires_at IS NULL OR a.expires_at > :now)
+ORDER BY a.path
+LIMIT 1;
+
+-- name: names_of_session
+-- In which collections of a dialect a session id occurs.
+SELECT DISTINCT c.name FROM address a
+JOIN collection c ON c.tenant = a.tenant AND c.id = a.collection_id
+WHERE a.tenant = :tenant AND c.tenant = :tenant AND a.path = :path AND c.dialect = :dialect
+  AND (a.expires_at IS NULL OR a.expires_at > :now)
+ORDER BY c.name;
+
+-- name: add_entry
+-- Write one entry.
+INSERT INTO entry (tenant, id, version, address_id, seq, kind, role, name, content, metadata, tool, origin,
+  importance, confidence, occurred_at, recorded_at, created_at, expires_at)
+VALUES (:tenant, :id, :version, :address_id, :seq, :kind, :role, :name, :content, :metadata, :tool, :origin,
+  :importance, :confidence, :occurred_at, :recorded_at, :created_at, :expires_at);
+
+-- name: last_entries
+-- The newest entries of an address, the newest first.
+SELECT id, version, seq, kind, role, name, content, metadata, tool, origin, importance, confidence, occurred_at, recorded_at,
+  COALESCE(created_at, recorded_at)
+FROM entry
+WHERE tenant = :tenant AND address_id = :address_id AND seq < :before
+  AND retired_at IS NULL AND (expires_at IS NULL OR expires_at > :now)
+ORDER BY seq DESC
+LIMIT :limit;
+
+-- name: next_entries
+-- The entries of an address after a sequence number, the oldest first.
+SELECT id, version, seq, kind, role, name, content, metadata, tool, origin, importance, confidence, occurred_at, recorded_at,
+  COALESCE(created_at, recorded_at)
+FROM entry
+WHERE tenant = :tenant AND address_id = :address_id AND seq > :after
+  AND retired_at IS NULL AND (expires_at IS NULL OR expires_at > :now)
+ORDER BY seq
+LIMIT :limit;
+
+-- name: count_entries
+-- How many live entries an address holds.
+SELECT COUNT(*) FROM entry
+WHERE tenant = :tenant AND address_id = :address_id
+  AND retired_at IS NULL AND (expires_at IS NULL OR expires_at > :now);
+
+-- name: recent_addresses
+-- The addresses of a named collection, the one used last first.
+SELECT a.id, a.path, a.last_seen_at
+FROM collection c
+JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id
+WHERE c.tenant = :tenant AND a.tenant = :tenant AND c.dialect = :dialect AND c.name = :name AND c.kind = :kind
+  AND (a.expires_at IS NULL OR a.expires_at > :now)
+ORDER BY a.last_seen_at DESC, a.id DESC;
+
+-- name: last_entries_before
+-- The newest entries of an address before a position in its collection, the newest first.
+SELECT id, version, seq, kind, role, name, content, metadata, tool, origin, importance, confidence, occurred_at, recorded_at,
+  COALESCE(created_at, recorded_at)
+FROM entry
+WHERE tenant = :tenant AND address_id = :address_id
+  AND (recorded_at < :before OR (recorded_at = :before
+    AND (address_id < :before_address OR (address_id = :before_address AND seq < :before_seq))))
+  AND retired_at IS NULL AND (expires_at IS NULL OR expires_at > :now)
+ORDER BY seq DESC
+LIMIT :limit;
+
+-- name: find_entry
+-- The current version of one entry of a named collection, with its path.
+SELECT e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,
+  e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at), a.path, a.id
+FROM entry e
+JOIN address a ON a.tenant = e.tenant AND a.id = e.address_id
+JOIN collection c ON c.tenant = a.tenant AND c.id = a.collection_id
+WHERE e.tenant = :tenant AND a.tenant = :tenant AND c.tenant = :tenant AND e.id = :id
+  AND c.dialect = :dialect AND c.name = :name AND c.kind = :kind
+  AND e.retired_at IS NULL AND (e.expires_at IS NULL OR e.expires_at > :now);
+
+-- name: entry_exists
+-- Where an id is already used, whatever became of the entry.
+SELECT address_id FROM entry WHERE tenant = :tenant AND id = :id LIMIT 1;
+
+-- name: retire_entry
+-- Close the current version of an entry, if it is still the expected one.
+UPDATE entry SET retired_at = :now
+WHERE tenant = :tenant AND id = :id AND version = :version AND retired_at IS NULL;
+
+-- name: delete_entry
+-- Remove every version of one entry.
+DELETE FROM entry WHERE tenant = :tenant AND id = :id;
+
+-- name: bury_address
+-- Take an address out of its collection, so that nothing can find it any more, until its entries are gone.
+UPDATE address SET collection_id = :grave, path = CAST(id AS TEXT), metadata = NULL
+WHERE tenant = :tenant AND id = :id;
+
+-- name: addresses_of_path
+-- Every address of a dialect's named collections with this path.
+SELECT a.id, a.collection_id, c.kind FROM collection c
+JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id
+WHERE c.tenant = :tenant AND a.tenant = :tenant AND c.dialect = :dialect AND c.name = :name AND a.path = :path;
+
+-- name: addresses_of_name
+-- Every address of a dialect's named collections.
+SELECT a.id, a.collection_id, c.kind FROM collection c
+JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id
+WHERE c.tenant = :tenant AND a.tenant = :tenant AND c.dialect = :dialect AND c.name = :name;
+
+-- name: collections_of_name
+-- The ids of a dialect's collections of one name.
+SELECT id FROM collection WHERE tenant = :tenant AND dialect = :dialect AND name = :name;
+
+-- name: first_seq
+-- The lowest sequence number that an address still holds.
+SELECT MIN(seq) FROM entry WHERE tenant = :tenant AND address_id = :address_id;
+
+-- name: delete_entries_to
+-- Remove the entries of an address up to a sequence number.
+DELETE FROM entry WHERE tenant = :tenant AND address_id = :address_id AND seq <= :seq;
+
+-- name: delete_address
+-- Remove an address without entries.
+DELETE FROM address WHERE tenant = :tenant AND id = :id;
+
+-- name: sample_contents
+-- Some of the longer contents of an address, to look for their traces after erasure.
+SELECT content FROM entry
+WHERE tenant = :tenant AND address_id = :address_id AND LENGTH(content) >= 24
+ORDER BY seq DESC
+LIMIT :limit;
+
+-- name: content_lives
+-- Whether a piece of text stands in any entry of the tenant.
+SELECT 1 FROM entry WHERE tenant = :tenant AND content LIKE :pattern ESCAPE '!' LIMIT 1;
+
+-- name: next_expiry
+-- When the next entry expires.
+SELECT MIN(expires_at) FROM entry WHERE tenant = :tenant AND expires_at IS NOT NULL;
+
+-- name: expiry_after
+-- The expiry time of the entry that stands :skip places from the first that has expired.
+SELECT expires_at FROM entry
+WHERE tenant = :tenant AND expires_at <= :now
+ORDER BY expires_at
+LIMIT 1 OFFSET :skip;
+
+-- name: delete_expired_entries
+-- Remove what expired up to a moment.
+DELETE FROM entry WHERE tenant = :tenant AND expires_at <= :until;
+
+-- name: expired_addresses
+-- Addresses whose last entry has expired.
+SELECT a.id FROM address a
+WHERE a.tenant = :tenant AND a.expires_at <= :now
+  AND NOT EXISTS (SELECT 1 FROM entry e WHERE e.tenant = :tenant AND e.address_id = a.id)
+LIMIT :limit;
+
+-- name: find_idempotency
+-- What a request with this key did before.
+SELECT request_hash, response FROM idempotency WHERE tenant = :tenant AND key_hash = :key_hash AND expires_at > :now;
+
+-- name: add_idempotency
+-- Remember a request's answer; an expired record of the same key gives way.
+INSERT INTO idempotency (tenant, key_hash, request_hash, response, expires_at)
+VALUES (:tenant, :key_hash, :request_hash, :response, :expires_at)
+ON CONFLICT (tenant, key_hash) DO UPDATE SET
+  request_hash = excluded.request_hash, response = excluded.response, expires_at = excluded.expires_at;
+
+-- name: add_idempotency_touch
+-- Remember which address an answer speaks of, and which entry if it is one, so that it can be erased with it.
+INSERT INTO idempotency_touch (tenant, address_id, entry_id, key_hash)
+VALUES (:tenant, :address_id, :entry_id, :key_hash)
+ON CONFLICT (tenant, address_id, key_hash) DO NOTHING;
+
+-- name: erase_idempotency
+-- Empty the stored answers that speak of an address; the key itself stays refused.
+UPDATE idempotency SET request_hash = NULL, response = NULL
+WHERE tenant = :tenant AND response IS NOT NULL AND key_hash IN (
+  SELECT key_hash FROM idempotency_touch WHERE tenant = :tenant AND address_id = :address_id);
+
+-- name: erase_idempotency_of_entry
+-- Empty the stored answers that speak of one entry.
+UPDATE idempotency SET request_hash = NULL, response = NULL
+WHERE tenant = :tenant AND response IS NOT NULL AND key_hash IN (
+  SELECT key_hash FROM idempotency_touch
+  WHERE tenant = :tenant AND address_id = :address_id AND entry_id IN (:entry_id, ''));
+
+-- name: delete_idempotency_touches
+-- Forget which answers spoke of an address.
+DELETE FROM idempotency_touch WHERE tenant = :tenant AND address_id = :address_id;
+
+-- name: delete_old_idempotency
+-- Remove answers that are older than their keep.
+DELETE FROM idempotency WHERE tenant = :tenant AND expires_at <= :now;
+
+-- name: add_job
+-- Put work in line.
+INSERT INTO job (tenant, id, kind, slot, state, payload, attempts, max_attempts, run_at, fence, created_at, address_id)
+VALUES (:tenant, :id, :kind, :slot, 'ready', :payload, 0, :max_attempts, :run_at, 0, :now, :address_id);
+
+-- name: find_slot
+-- The unfinished job in a slot that only one may hold.
+SELECT id, run_at FROM job WHERE tenant = :tenant AND slot = :slot;
+
+-- name: hasten_job
+-- Run a waiting job earlier.
+UPDATE job SET run_at = :run_at WHERE tenant = :tenant AND id = :id AND run_at > :run_at AND state = 'ready';
+
+-- name: find_job
+-- One job.
+SELECT id, kind, state, payload, attempts, max_attempts, run_at, lease_until, fence, worker, error, result, created_at,
+  finished_at, address_id
+FROM job WHERE tenant = :tenant AND id = :id;
+
+-- name: list_jobs
+-- Jobs, the newest first.
+SELECT id, kind, state, payload, attempts, max_attempts, run_at, lease_until, fence, worker, error, result, created_at,
+  finished_at, address_id
+FROM job
+WHERE tenant = :tenant AND id < :before
+  AND (CAST(:state AS TEXT) IS NULL OR state = :state) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
+ORDER BY id DESC
+LIMIT :limit;
+
+-- name: job_backlog
+-- How much work there is, by kind and state, and since when the oldest has been due.
+SELECT kind, state, COUNT(*), MIN(run_at) FROM job WHERE tenant = :tenant GROUP BY kind, state ORDER BY kind, state;
+
+-- name: claim_job
+-- Take a job that is due, or whose worker fell silent. Only one worker can; the fence rises each time.
+UPDATE job SET state = 'running', attempts = attempts + 1, fence = fence + 1, lease_until = :lease_until, worker = :worker
+WHERE tenant = :tenant AND id = :id
+  AND ((state = 'ready' AND run_at <= :now) OR (state = 'running' AND lease_until <= :now))
+RETURNING id, kind, state, payload, attempts, max_attempts, run_at, lease_until, fence, worker, error, result, created_at,
+  finished_at, address_id;
+
+-- name: beat_job
+-- Keep a lease alive.
+UPDATE job SET lease_until = :lease_until WHERE tenant = :tenant AND id = :id AND fence = :fence AND state = 'running';
+
+-- name: hold_job
+-- Whether a worker still has its job; every write that a job makes asks this in its own transaction.
+SELECT 1 FROM job WHERE tenant = :tenant AND id = :id AND fence = :fence AND state = 'running';
+
+-- name: finish_job
+-- Settle a running job: done, dead, cancelled, or ready to be tried again.
+UPDATE job SET state = :state, run_at = :run_at, error = :error, result = :result, finished_at = :finished_at,
+  slot = CASE WHEN :state = 'ready' THEN slot ELSE NULL END, lease_until = NULL, worker = NULL
+WHERE tenant = :tenant AND id = :id AND fence = :fence AND state = 'running';
+
+-- name: repeat_job
+-- Put a running job back in line, with a clean record of attempts.
+UPDATE job SET state = 'ready', run_at = :run_at, attempts = 0, error = NULL, lease_until = NULL, worker = NULL
+WHERE tenant = :tenant AND id = :id AND fence = :fence AND state = 'running';
+
+-- name: retry_job
+-- Put a dead or cancelled job back in line.
+UPDATE job SET state = 'ready', run_at = :now, attempts = 0, error = NULL, finished_at = NULL
+WHERE tenant = :tenant AND id = :id AND state IN ('dead', 'cancelled');
+
+-- name: cancel_job
+-- Take a waiting job out of the line.
+UPDATE job SET state = 'cancelled', slot = NULL, finished_at = :now
+WHERE tenant = :tenant AND id = :id AND state = 'ready';
+
+-- name: delete_jobs_of
+-- Remove the jobs that concern an address.
+DELETE FROM job WHERE tenant = :tenant AND address_id = :address_id;
+
+-- name: delete_finished_jobs
+-- Remove jobs that were finished long ago.
+DELETE FROM job WHERE tenant = :tenant AND state IN ('done', 'cancelled') AND finished_at <= :before;
+
+-- name: list_events
+-- What was written, in order, with the names that still exist.
+SELECT e.seq, e.at, e.operation, e.actor, e.entries, c.dialect, c.name, a.path
+FROM event e
+LEFT JOIN collection c ON c.tenant = :tenant AND c.id = e.collection_id
+LEFT JOIN address a ON a.tenant = :tenant AND a.id = e.address_id AND a.collection_id = e.collection_id
+WHERE e.tenant = :tenant AND e.seq > :after
+ORDER BY e.seq
+LIMIT :limit;
+
+-- name: last_event
+-- The number of the newest event.
+SELECT COALESCE(MAX(seq), 0) FROM event WHERE tenant = :tenant;
+
+-- name: first_event_after
+-- The number of the first event that is young enough to be kept.
+SELECT COALESCE(MIN(seq), 0) FROM event WHERE tenant = :tenant AND at > :before;
+
+-- name: delete_events_below
+-- Remove old events.
+DELETE FROM event WHERE tenant = :tenant AND seq < :seq;
+
+-- name: count_rows_of_address
+-- How many rows of each layer still speak of an address: the re-scan after an erasure.
+SELECT
+  (SELECT COUNT(*) FROM entry WHERE tenant = :tenant AND address_id = :address_id)
+  + (SELECT COUNT(*) FROM address WHERE tenant = :tenant AND id = :address_id)
+  + (SELECT COUNT(*) FROM job WHERE tenant = :tenant AND address_id = :address_id)
+  + (SELECT COUNT(*) FROM idempotency_touch WHERE tenant = :tenant AND address_id = :address_id);
+
+-- name: next_idempotency_expiry
+-- When the next stored answer may go.
+SELECT MIN(expires_at) FROM idempotency WHERE tenant = :tenant;

@@ -1,0 +1,97 @@
+"""Opening SQLite files, and telling what went wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+from urllib.parse import quote
+
+import apsw
+
+from ...errors import Corrupted, MemwellError, StorageError, StorageFull, Unavailable, Unsupported
+
+# Older versions lose committed pages when two connections write and checkpoint at once.
+OLDEST_SQLITE = (3, 51, 3)
+BUSY_MS = 10_000
+
+Durability = Literal["full", "relaxed"]
+
+
+def require_sqlite(version: str) -> None:
+    if tuple(int(part) for part in version.split(".")[:3]) < OLDEST_SQLITE:
+        oldest = ".".join(map(str, OLDEST_SQLITE))
+        raise Unsupported(f"SQLite {version} can lose committed data; Memwell needs {oldest} or newer: upgrade `apsw`.")
+
+
+def open_writer(path: Path, durability: Durability, vfs: str | None, *, create: bool) -> apsw.Connection:
+    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+    with told(path):
+        db = apsw.Connection(str(path), flags=flags, vfs=vfs)
+        _prepare(db)
+        db.pragma("journal_mode", "wal")
+        db.pragma("synchronous", "full" if durability == "full" else "normal")
+        db.pragma("secure_delete", "on")
+        db.pragma("journal_size_limit", 64 * 1024 * 1024)
+        db.pragma("foreign_keys", "on")
+    return db
+
+
+def open_reader(path: Path, vfs: str | None) -> apsw.Connection:
+    """A read-only connection, also where the directory itself cannot be written."""
+    with told(path):
+        db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs)
+        try:
+            _prepare(db)
+            db.pragma("user_version")
+        except (apsw.CantOpenError, apsw.ReadOnlyError):
+            db.close()
+            db = _open_immutable(path, vfs)
+    return db
+
+
+def _open_immutable(path: Path, vfs: str | None) -> apsw.Connection:
+    """A read-only disk has no room for SQLite's shared-memory file; a file that was closed cleanly needs none."""
+    wal = path.with_name(path.name + "-wal")
+    if wal.exists() and wal.stat().st_size:
+        raise StorageFull(f"{path.name} was not closed cleanly and lies on a read-only disk: open it once where it is writable.")
+    db = apsw.Connection(
+        f"file:{quote(str(path))}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI, vfs=vfs
+    )
+    _prepare(db)
+    return db
+
+
+def _prepare(db: apsw.Connection) -> None:
+    db.set_busy_timeout(BUSY_MS)
+    db.pragma("temp_store", "memory")
+    db.pragma("trusted_schema", False)
+
+
+@contextmanager
+def told(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into ours."""
+    try:
+        yield
+    except apsw.Error as error:
+        raise translated(error, path) from error
+
+
+def translated(error: apsw.Error, path: Path) -> MemwellError:
+    name = path.name
+    match error:
+        case apsw.FullError():
+            return StorageFull(f"The disk that holds {name} is full: free some space. Nothing was lost; writing heals by itself.")
+        case apsw.ReadOnlyError():
+            return StorageFull(f"{name} cannot be written: the disk or the file is read-only. Reading goes on.")
+        case apsw.CantOpenError():
+            return StorageError(f"{name} cannot be opened: check that the data directory exists and may be read and written.")
+        case apsw.CorruptError() | apsw.NotADBError():
+            return Corrupted(f"{name} is damaged: run `memwell doctor`, then restore it from a backup. Nothing was changed.")
+        case apsw.BusyError() | apsw.LockedError():
+            return Unavailable(f"{name} is being written by another process: try again in a moment.")
+        case apsw.IOError():
+            return StorageError(f"The disk that holds {name} reported an error: {error}.")
+        case _:
+            return StorageError(f"SQLite could not use {name}: {error}.")

@@ -1,0 +1,81 @@
+"""`control.db`: tenants, keys and hints. Small, and the same for every process that shares the directory."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import apsw
+
+from ...errors import StorageError
+from .. import queries
+from ..port import Row
+from .file import SqliteFile, upgrade
+
+T = TypeVar("T")
+
+SECRET_BYTES = 32
+
+
+class ControlFile:
+    def __init__(self, home: Path, vfs: str | None) -> None:
+        self._home = home
+        path = home / "control.db"
+        if not path.exists():
+            upgrade(path, "control", "full", vfs)
+        self._queries = queries.load("system")
+        self._file = SqliteFile(path, "control", durability="full", vfs=vfs)
+        self._hints = SqliteFile(path, "control", durability="relaxed", vfs=vfs)
+
+    def rows(self, query: str, /, **parameters: Any) -> list[Row]:
+        sql = self._queries[query].sql
+        return self._file.read(lambda db: db.execute(sql, parameters).fetchall())
+
+    def write(self, *calls: tuple[str, dict[str, Any]]) -> int:
+        return self.exclusively(lambda db: [self._run(db, query, parameters) for query, parameters in calls][-1])
+
+    def exclusively(self, work: Callable[[apsw.Connection], T]) -> T:
+        """Run work while no other process changes the list of tenants."""
+        return self._file.write(work)
+
+    def hint(self, query: str, /, **parameters: Any) -> None:
+        self._hints.write(lambda db: self._run(db, query, parameters))
+
+    @cached_property
+    def secret(self) -> bytes:
+        path = self._home / "secret.key"
+        if not path.exists():
+            _create_secret(path)
+        secret = path.read_bytes()
+        if len(secret) != SECRET_BYTES:
+            raise StorageError(f"{path.name} is damaged: restore it from a backup, or delete it and create new API keys.")
+        return secret
+
+    def close(self) -> None:
+        self._file.close()
+        self._hints.close()
+
+    def _run(self, db: apsw.Connection, query: str, parameters: dict[str, Any]) -> int:
+        db.execute(self._queries[query].sql, parameters).fetchall()
+        return db.changes()
+
+
+def _create_secret(path: Path) -> None:
+    """Written whole under another name first: two processes may start at once, and one may be killed."""
+    draft = path.with_name(f".secret-{os.getpid()}-{secrets.token_hex(4)}")
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(secrets.token_bytes(SECRET_BYTES))
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()
+
+

@@ -1,0 +1,154 @@
+"""One open database file: a group-committing writer and a pool of readers, both opened when first needed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypeVar
+
+import apsw
+
+from ...errors import NotFound
+from ..port import Row
+from ..queries import Query
+from . import connect, migrate
+from .group import GroupCommit
+
+T = TypeVar("T")
+
+IDLE_READERS = 8
+
+
+class SqliteTx:
+    """A transaction on one tenant's file. It binds the tenant itself."""
+
+    __slots__ = ("_db", "_execute", "_queries", "_tenant", "due_at")
+
+    def __init__(self, db: apsw.Connection, queries: dict[str, Query], tenant: str) -> None:
+        self._db = db
+        self._execute = db.execute
+        self._queries = queries
+        self._tenant = tenant
+        self.due_at: int | None = None
+
+    def rows(self, query: str, /, **parameters: Any) -> list[Row]:
+        if "tenant" in parameters:
+            raise TypeError("the tenant is bound by the transaction, not by its caller")
+        parameters["tenant"] = self._tenant
+        return self._execute(self._queries[query].sql, parameters).fetchall()
+
+    def row(self, query: str, /, **parameters: Any) -> Row | None:
+        found = self.rows(query, **parameters)
+        return found[0] if found else None
+
+    def run(self, query: str, /, **parameters: Any) -> int:
+        self.rows(query, **parameters)
+        return self._db.changes()
+
+    def wake(self, at: int) -> None:
+        self.due_at = at if self.due_at is None else min(at, self.due_at)
+
+
+class SqliteFile:
+    """Connections to one file. Safe to use from any number of threads."""
+
+    def __init__(
+        self, path: Path, folder: str, *, durability: connect.Durability, vfs: str | None, max_readers: int = IDLE_READERS
+    ) -> None:
+        self.path = path
+        self._folder = folder
+        self._durability: connect.Durability = durability
+        self._vfs = vfs
+        self._max_readers = max_readers
+        self._readers: list[apsw.Connection] = []
+        self._writer: tuple[apsw.Connection, GroupCommit] | None = None
+        self._opening = Lock()
+        self._inode = self._require_current()
+
+    def read(self, work: Callable[[apsw.Connection], T]) -> T:
+        """Run work on a snapshot of the file."""
+        try:
+            db = self._readers.pop()
+        except IndexError:
+            db = connect.open_reader(self.path, self._vfs)
+        try:
+            db.execute("BEGIN")
+            result = work(db)
+            db.execute("COMMIT")
+        except BaseException as error:
+            db.close(True)
+            if isinstance(error, apsw.Error):
+                raise connect.translated(error, self.path) from error
+            raise
+        if len(self._readers) < self._max_readers:
+            self._readers.append(db)
+        else:
+            db.close()
+        return result
+
+    def write(self, work: Callable[[apsw.Connection], T]) -> T:
+        """Run work in a transaction; when this returns, it is on disk."""
+        db, group = self._writer or self._open_writer()
+        self._require_same_file()
+        try:
+            return group.run(lambda: work(db))
+        except apsw.Error as error:
+            raise connect.translated(error, self.path) from error
+
+    def alone(self, work: Callable[[apsw.Connection], T]) -> T:
+        """Run work on the writer's connection, outside a transaction."""
+        db, group = self._writer or self._open_writer()
+        try:
+            return group.alone(lambda: work(db))
+        except apsw.Error as error:
+            raise connect.translated(error, self.path) from error
+
+    def close(self) -> None:
+        with self._opening:
+            writer, self._writer = self._writer, None
+        if writer:
+            writer[0].close(True)
+        while self._readers:
+            self._readers.pop().close(True)
+
+    def _open_writer(self) -> tuple[apsw.Connection, GroupCommit]:
+        with self._opening:
+            if self._writer is None:
+                db = connect.open_writer(self.path, self._durability, self._vfs, create=False)
+                self._writer = db, GroupCommit(db)
+            return self._writer
+
+    def _require_current(self) -> int:
+        """Bring the schema up to date, without needing to write when it is."""
+        if not self.path.exists():
+            raise NotFound("There is no such tenant.")
+        db = connect.open_reader(self.path, self._vfs)
+        try:
+            with connect.told(self.path):
+                current = migrate.is_current(db, self._folder, self.path.name)
+        finally:
+            db.close()
+        if not current:
+            upgrade(self.path, self._folder, self._durability, self._vfs)
+        return self.path.stat().st_ino
+
+    def _require_same_file(self) -> None:
+        """Another process may have removed this tenant: nothing may be acknowledged into a file without a name."""
+        try:
+            same = os.stat(self.path).st_ino == self._inode
+        except FileNotFoundError:
+            same = False
+        if not same:
+            raise NotFound("There is no such tenant.")
+
+
+def upgrade(path: Path, folder: str, durability: connect.Durability, vfs: str | None) -> None:
+    """Make a file, or bring it to the present schema."""
+    db = connect.open_writer(path, durability, vfs, create=True)
+    try:
+        with connect.told(path):
+            migrate.migrate(db, folder)
+    finally:
+        db.close(True)

@@ -1,0 +1,74 @@
+"""Open tenants: a bounded cache of files."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import Lock
+from typing import TypeVar
+
+from .file import SqliteFile
+
+T = TypeVar("T")
+
+
+class OpenFiles:
+    """The files in use and those used last. One that nobody is using gives way when there are too many."""
+
+    def __init__(self, open_file: Callable[[str], SqliteFile], limit: int) -> None:
+        self._open_file = open_file
+        self._limit = limit
+        self._lock = Lock()
+        self._files: OrderedDict[str, SqliteFile] = OrderedDict()
+        self._users: dict[str, int] = {}
+        self._opening: dict[str, Lock] = {}
+
+    def use(self, tenant: str, work: Callable[[SqliteFile], T]) -> T:
+        file = self._take(tenant)
+        try:
+            return work(file)
+        finally:
+            self._give_back(tenant)
+
+    def close(self, tenant: str | None = None) -> None:
+        """Close one file, or all."""
+        with self._lock:
+            names = [tenant] if tenant is not None else list(self._files)
+            closing = [self._files.pop(name) for name in names if name in self._files]
+        for file in closing:
+            file.close()
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def _take(self, tenant: str) -> SqliteFile:
+        with self._lock:
+            self._users[tenant] = self._users.get(tenant, 0) + 1
+            file = self._files.get(tenant)
+            if file is not None:
+                self._files.move_to_end(tenant)
+                return file
+            gate = self._opening.setdefault(tenant, Lock())
+        try:
+            with gate:
+                return self._files.get(tenant) or self._open(tenant)
+        except BaseException:
+            self._give_back(tenant)
+            raise
+
+    def _open(self, tenant: str) -> SqliteFile:
+        file = self._open_file(tenant)
+        with self._lock:
+            self._files[tenant] = file
+            self._opening.pop(tenant, None)
+            idle = [name for name in self._files if not self._users.get(name)]
+            closing = [self._files.pop(name) for name in idle[: max(len(self._files) - self._limit, 0)]]
+        for other in closing:
+            other.close()
+        return file
+
+    def _give_back(self, tenant: str) -> None:
+        with self._lock:
+            self._users[tenant] -= 1
+            if not self._users[tenant]:
+                del self._users[tenant]

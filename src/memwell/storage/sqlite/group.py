@@ -1,0 +1,172 @@
+"""Group commit: many writers, one transaction, one sync to disk.
+
+A durable commit costs a sync, so concurrent writers share one. There is no writer thread: the first writer to come becomes
+the leader, runs its own work and that of everybody who queued up meanwhile, commits once and wakes them; whoever queued
+up during the commit is led by the next. A single writer therefore pays for no hand-over at all.
+
+Works are run together, and only if one of them fails is the transaction rolled back and each run again in a savepoint of
+its own, so that a failure costs its own author only. A work must therefore have no effect but on the database.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from threading import Lock
+from typing import Any, Generic, TypeVar, cast
+
+import apsw
+
+T = TypeVar("T")
+
+MAX_BATCH = 256
+
+
+class Ticket(Generic[T]):
+    """One writer's work and what came of it. A solitary work is run outside any transaction, with nobody else's."""
+
+    __slots__ = ("done", "error", "gate", "result", "solitary", "work")
+
+    def __init__(self, work: Callable[[], T], solitary: bool) -> None:
+        self.work = work
+        self.solitary = solitary
+        self.gate = Lock()
+        self.done = False
+        self.result: T | None = None
+        self.error: Exception | None = None
+
+    def settle(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.done = True
+
+    def outcome(self) -> T:
+        if self.error is not None:
+            raise self.error
+        return cast(T, self.result)
+
+
+class GroupCommit:
+    """The one way to write to a file in this process."""
+
+    def __init__(self, db: apsw.Connection) -> None:
+        self._db = db
+        self._mutex = Lock()
+        self._busy = False
+        self._committing = False
+        self._waiting: deque[Ticket[Any]] = deque()
+
+    def run(self, work: Callable[[], T]) -> T:
+        """Run work in a transaction and return once it is durable."""
+        return self._queue(Ticket(work, solitary=False))
+
+    def alone(self, work: Callable[[], T]) -> T:
+        """Run work outside any transaction while no other writer of this process is active."""
+        return self._queue(Ticket(work, solitary=True))
+
+    def _queue(self, ticket: Ticket[T]) -> T:
+        if not self._lead_now(ticket):
+            self._wait(ticket)
+        if not ticket.done:
+            self._lead(ticket)
+        return ticket.outcome()
+
+    def _lead_now(self, ticket: Ticket[Any]) -> bool:
+        with self._mutex:
+            if self._busy:
+                ticket.gate.acquire()
+                self._waiting.append(ticket)
+                return False
+            self._busy = True
+            return True
+
+    def _wait(self, ticket: Ticket[Any]) -> None:
+        """Sleep until the work is done by a leader, or until it is this writer's turn to lead."""
+        try:
+            ticket.gate.acquire()
+        except BaseException:  # interrupted: leave the line, or pass the lead on if it was given meanwhile
+            with self._mutex:
+                queued = ticket in self._waiting
+                if queued:
+                    self._waiting.remove(ticket)
+            if not queued:
+                ticket.gate.acquire()
+                if not ticket.done:
+                    self._pass_on()
+            raise
+
+    def _lead(self, ticket: Ticket[Any]) -> None:
+        batch = [ticket]
+        if not ticket.solitary:
+            with self._mutex:
+                while self._waiting and not self._waiting[0].solitary and len(batch) < MAX_BATCH:
+                    batch.append(self._waiting.popleft())
+        try:
+            self._perform(batch)
+        finally:
+            self._pass_on()
+            for other in batch[1:]:
+                other.gate.release()
+
+    def _pass_on(self) -> None:
+        """Give the lead to the next in line, if there is one."""
+        with self._mutex:
+            if self._waiting:
+                self._waiting.popleft().gate.release()
+            else:
+                self._busy = False
+
+    def _perform(self, batch: list[Ticket[Any]]) -> None:
+        self._committing = False
+        try:
+            if batch[0].solitary:
+                batch[0].result = batch[0].work()
+                batch[0].settle()
+            elif not self._together(batch):
+                self._apart(batch)
+        except Exception as error:
+            self._roll_back()
+            for ticket in batch:
+                ticket.settle(error)
+        except BaseException:
+            committed = self._committing and not self._db.in_transaction
+            self._roll_back()
+            for ticket in batch:
+                ticket.settle(None if committed else apsw.BusyError("the writer that led this commit was interrupted"))
+            raise
+
+    def _together(self, batch: list[Ticket[Any]]) -> bool:
+        """The usual case: all succeed. False if somebody failed among others, and nothing was done."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            for ticket in batch:
+                ticket.result = ticket.work()
+        except Exception:
+            if len(batch) == 1:
+                raise
+            self._roll_back()
+            return False
+        self._commit(batch)
+        return True
+
+    def _apart(self, batch: list[Ticket[Any]]) -> None:
+        """Each in a savepoint of its own, so that only the failing ones are undone."""
+        self._db.execute("BEGIN IMMEDIATE")
+        for ticket in batch:
+            try:
+                with self._db:
+                    ticket.result = ticket.work()
+            except Exception as error:
+                if not self._db.in_transaction:  # SQLite undid everything, as it does on a full disk
+                    raise
+                ticket.error = error
+        self._commit(batch)
+
+    def _commit(self, batch: list[Ticket[Any]]) -> None:
+        self._committing = True
+        self._db.execute("COMMIT")
+        for ticket in batch:
+            ticket.settle(ticket.error)
+
+    def _roll_back(self) -> None:
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")

@@ -1,0 +1,105 @@
+"""Messages between the processes that share a directory, through Unix datagram sockets.
+
+Whoever listens binds a socket in `live/`; whoever has something to tell sends it to every socket there. Nothing is
+written to disk, nobody waits, and what does not fit into a socket's buffer is dropped: durable events are read from the
+database, where they are exact.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+LOOK_EVERY_S = 0.2
+QUIET_S = 0.5
+MAX_MESSAGE = 60_000
+_LONGEST_PATH = 100
+
+
+class SocketHub:
+    def __init__(self, home: Path) -> None:
+        self._folder = home / "live"
+        self._listeners: list[str] = []
+        self._looked_at = 0.0
+        self._sender: socket.socket | None = None
+        self.dropped = 0
+
+    @property
+    def watched(self) -> bool:
+        now = time.monotonic()
+        if now - self._looked_at > LOOK_EVERY_S:
+            self._looked_at = now
+            self._listeners = self._look()
+        return bool(self._listeners)
+
+    def publish(self, message: bytes) -> None:
+        if not self.watched or len(message) > MAX_MESSAGE:
+            return
+        sender = self._sender = self._sender or _socket()
+        for name in self._listeners:
+            self._send(sender, name, message)
+
+    @contextmanager
+    def listen(self) -> Iterator[Iterator[bytes | None]]:
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        name = f"{os.getpid()}-{secrets.token_hex(4)}.sock"
+        with _socket() as receiver, _reachable(self._folder) as folder:
+            receiver.bind(f"{folder}/{name}")
+            receiver.settimeout(QUIET_S)
+            receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+            self._looked_at = 0.0
+            try:
+                yield _messages(receiver)
+            finally:
+                (self._folder / name).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        if self._sender:
+            self._sender.close()
+            self._sender = None
+
+    def _look(self) -> list[str]:
+        try:
+            return [name for name in os.listdir(self._folder) if name.endswith(".sock")]
+        except OSError:
+            return []
+
+    def _send(self, sender: socket.socket, name: str, message: bytes) -> None:
+        try:
+            with _reachable(self._folder) as folder:
+                sender.sendto(message, socket.MSG_DONTWAIT, f"{folder}/{name}")
+        except ConnectionRefusedError:  # its process was killed
+            (self._folder / name).unlink(missing_ok=True)
+        except OSError:
+            self.dropped += 1
+
+
+def _socket() -> socket.socket:
+    return socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+
+
+@contextmanager
+def _reachable(folder: Path) -> Iterator[str]:
+    """A name of the folder that is short enough for a socket's address."""
+    if len(os.fsencode(folder)) < _LONGEST_PATH - 24 or sys.platform != "linux":
+        yield str(folder)
+        return
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{fd}"
+    finally:
+        os.close(fd)
+
+
+def _messages(receiver: socket.socket) -> Iterator[bytes | None]:
+    while True:
+        try:
+            yield receiver.recv(MAX_MESSAGE + 1)
+        except TimeoutError:
+            yield None

@@ -1,0 +1,154 @@
+"""The store in a directory: `control.db`, `tenants/<tenant>.db`, `live/` for sockets."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import apsw
+
+from ...errors import NotFound, StorageError, StorageFull
+from .. import queries
+from ..port import Tx
+from . import connect
+from .control import ControlFile
+from .file import SqliteFile, SqliteTx, upgrade
+from .files import OpenFiles
+from .hub import SocketHub
+
+T = TypeVar("T")
+
+OPEN_TENANTS = 64
+
+
+class SqliteStore:
+    """Everything about storage, in one directory. Any number of processes may share it."""
+
+    def __init__(
+        self,
+        home: str | Path,
+        *,
+        clock: Callable[[], int],
+        durability: connect.Durability = "full",
+        open_tenants: int = OPEN_TENANTS,
+        vfs: str | None = None,
+        on_due: Callable[[str, int], None] = lambda tenant, at: None,
+    ) -> None:
+        connect.require_sqlite(apsw.sqlite_lib_version())
+        self.home = Path(home)
+        _prepare_home(self.home)
+        self._clock = clock
+        self._durability: connect.Durability = durability
+        self._vfs = vfs
+        self._queries = queries.load("common", "sqlite")
+        self._files = OpenFiles(self._open, open_tenants)
+        self.control = ControlFile(self.home, vfs)
+        self.hub = SocketHub(self.home)
+        self.on_due = on_due
+
+    def read(self, tenant: str, work: Callable[[Tx], T]) -> T:
+        known = self._queries
+        return self._files.use(tenant, lambda file: file.read(lambda db: work(SqliteTx(db, known, tenant))))
+
+    def write(self, tenant: str, work: Callable[[Tx], T]) -> T:
+        known = self._queries
+
+        def run(db: apsw.Connection) -> tuple[T, int | None]:
+            tx = SqliteTx(db, known, tenant)
+            return work(tx), tx.due_at
+
+        result, due_at = self._files.use(tenant, lambda file: file.write(run))
+        if due_at is not None:
+            self.control.hint("add_hint", tenant=tenant, due_at=due_at)
+            self.on_due(tenant, due_at)
+        return result
+
+    def create(self, tenant: str) -> bool:
+        if self.control.rows("find_tenant", id=tenant):
+            return False
+
+        def create(db: apsw.Connection) -> bool:
+            if db.execute(_system("find_tenant"), {"id": tenant}).fetchall():
+                return False
+            _remove(self._path(tenant))  # what a creation or a removal left behind when it was killed
+            upgrade(self._path(tenant), "sqlite", self._durability, self._vfs)
+            db.execute(_system("add_tenant"), {"id": tenant, "now": self._clock()})
+            return True
+
+        return self.control.exclusively(create)
+
+    def drop(self, tenant: str) -> bool:
+        removed = self.control.write(
+            ("delete_keys_of", {"tenant": tenant}), ("forget_hint", {"tenant": tenant}), ("delete_tenant", {"id": tenant})
+        )
+        self._files.close(tenant)
+        _remove(self._path(tenant))
+        return bool(removed)
+
+    def scrub(self, tenant: str) -> bool:
+        """Empty the write-ahead log: deleted pages are zeroed in the file, but the log still holds what they were."""
+
+        def checkpoint(db: apsw.Connection) -> bool:
+            busy, _, _ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0]
+            return not busy
+
+        return self._files.use(tenant, lambda file: file.alone(checkpoint))
+
+    def residue(self, tenant: str, needles: list[bytes]) -> list[bytes]:
+        files = [file for file in _family(self._path(tenant)) if file.exists() and file.stat().st_size]
+        found: set[bytes] = set()
+        for file in files:
+            with open(file, "rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as view:
+                found.update(needle for needle in needles if view.find(needle) >= 0)
+        return [needle for needle in needles if needle in found]
+
+    def check(self, tenant: str) -> list[str]:
+        def integrity(db: apsw.Connection) -> list[str]:
+            found = [str(row[0]) for row in db.execute("PRAGMA integrity_check(20)")]
+            found += [f"broken reference in {row[0]}" for row in db.execute("PRAGMA foreign_key_check").fetchall()[:20]]
+            return [line for line in found if line != "ok"]
+
+        return self._files.use(tenant, lambda file: file.read(integrity))
+
+    def describe(self) -> dict[str, Any]:
+        return {"engine": "sqlite", "version": apsw.sqlite_lib_version(), "durability": self._durability}
+
+    def close(self) -> None:
+        self._files.close()
+        self.control.close()
+        self.hub.close()
+
+    def _open(self, tenant: str) -> SqliteFile:
+        if not self.control.rows("find_tenant", id=tenant):
+            raise NotFound("There is no such tenant.")
+        return SqliteFile(self._path(tenant), "sqlite", durability=self._durability, vfs=self._vfs)
+
+    def _path(self, tenant: str) -> Path:
+        return self.home / "tenants" / f"{tenant}.db"
+
+
+def _prepare_home(home: Path) -> None:
+    try:
+        (home / "tenants").mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError:
+        raise StorageError(f"{home} is not a directory.") from None
+    except OSError as error:
+        if not (home / "tenants").is_dir():
+            raise StorageFull(f"The data directory {home} cannot be made: {error.strerror}.") from error
+
+
+def _family(path: Path) -> list[Path]:
+    return [path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")]
+
+
+def _remove(path: Path) -> None:
+    for file in _family(path):
+        if file.exists():
+            os.unlink(file)
+
+
+def _system(name: str) -> str:
+    return queries.load("system")[name].sql
