@@ -1,5 +1,73 @@
-"""Memwell: memory for AI agents."""
+"""Memwell: memory for AI agents.
 
+    from memwell import Memory
+
+    memory = Memory()
+    me = memory.user("alice")
+    me.add("I'm vegetarian and moved to Porto.")
+    me.history()
+"""
+
+from .dialects.flows import SessionView
+from .dialects.jobs import Job
+from .dialects.memories import Memory as MemoryEntry
+from .dialects.sessions import SessionInfo
+from .dialects.turns import Turn
+from .errors import (
+    Ambiguous,
+    Conflict,
+    Corrupted,
+    Erased,
+    Forbidden,
+    Invalid,
+    KeyReused,
+    LeaseLost,
+    MemwellError,
+    NodeFailed,
+    NotFound,
+    RateLimited,
+    Stale,
+    StorageError,
+    StorageFull,
+    TooLarge,
+    Unauthenticated,
+    Unavailable,
+    Unsupported,
+)
+from .sdk._async import AsyncMemory
+from .sdk._sync import Memory
+from .sdk.values import Receipt
 from .version import __version__
+from .watch import Event
 
-__all__ = ["__version__"]
+__all__ = [
+    "Ambiguous",
+    "AsyncMemory",
+    "Conflict",
+    "Corrupted",
+    "Erased",
+    "Event",
+    "Forbidden",
+    "Invalid",
+    "Job",
+    "KeyReused",
+    "LeaseLost",
+    "Memory",
+    "MemoryEntry",
+    "MemwellError",
+    "NodeFailed",
+    "NotFound",
+    "RateLimited",
+    "Receipt",
+    "SessionInfo",
+    "SessionView",
+    "Stale",
+    "StorageError",
+    "StorageFull",
+    "TooLarge",
+    "Turn",
+    "Unauthenticated",
+    "Unavailable",
+    "Unsupported",
+    "__version__",
+]

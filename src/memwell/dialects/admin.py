@@ -32,27 +32,27 @@ ExpiresIn = Annotated[
 ]
 
 
-class Tenant(Response):
+class Tenant(Response, frozen=True, kw_only=True):
     """A tenant."""
 
     tenant: str
     created_at: datetime
 
 
-class Tenants(Response):
+class Tenants(Response, frozen=True, kw_only=True):
     """Tenants by name."""
 
     tenants: list[Tenant]
     next_cursor: str | None = None
 
 
-class NamedTenant(Request):
+class NamedTenant(Request, frozen=True, kw_only=True):
     """Which tenant."""
 
     tenant: TenantId
 
 
-class ListTenants(Request):
+class ListTenants(Request, frozen=True, kw_only=True):
     """Which tenants to return."""
 
     limit: Limit = 50
@@ -109,7 +109,7 @@ def delete_tenant(call: Call, request: NamedTenant) -> Tenant:
     return tenant
 
 
-class Key(Response):
+class Key(Response, frozen=True, kw_only=True):
     """An API key, without its secret."""
 
     id: str
@@ -124,20 +124,20 @@ class Key(Response):
     revoked_at: datetime | None = None
 
 
-class NewKey(Key, kw_only=True):
+class NewKey(Key, frozen=True, kw_only=True):
     """A new API key. `secret` is shown this once and stored nowhere."""
 
     secret: str
 
 
-class Keys(Response):
+class Keys(Response, frozen=True, kw_only=True):
     """Keys in the order they were made."""
 
     keys: list[Key]
     next_cursor: str | None = None
 
 
-class CreateKey(Request):
+class CreateKey(Request, frozen=True, kw_only=True):
     """What the key may do."""
 
     name: Label = "key"
@@ -175,7 +175,7 @@ def create_key(call: Call, request: CreateKey) -> NewKey:
     return NewKey(secret=secret, **{name: getattr(key, name) for name in key.__struct_fields__})
 
 
-class ListKeys(Request):
+class ListKeys(Request, frozen=True, kw_only=True):
     """Which keys to return."""
 
     limit: Limit = 50
@@ -194,7 +194,7 @@ def list_keys(call: Call, request: ListKeys) -> Keys:
     return Keys(keys=shown, next_cursor=to_cursor("keys", shown[-1].id) if more else None)
 
 
-class OneKey(Request):
+class OneKey(Request, frozen=True, kw_only=True):
     """Which key."""
 
     id: AnyId
@@ -217,14 +217,14 @@ def revoke_key(call: Call, request: OneKey) -> Key:
     return _key(call, tenant, request.id)
 
 
-class ListEvents(Request):
+class ListEvents(Request, frozen=True, kw_only=True):
     """Which events to return."""
 
     after: Annotated[int, Meta(ge=0, description="Only events with a `seq` above this one.")] = 0
     limit: Limit = 100
 
 
-class Events(Response):
+class Events(Response, frozen=True, kw_only=True):
     """Write events in order."""
 
     events: list[Event]
@@ -237,11 +237,11 @@ def list_events(space: Space, request: ListEvents) -> Events:
     return Events(events=[to_event(row) for row in rows])
 
 
-class Nothing(Request):
+class Nothing(Request, frozen=True, kw_only=True):
     """No parameters."""
 
 
-class Backlog(Response):
+class Backlog(Response, frozen=True, kw_only=True):
     """Jobs of one kind and state. `oldest_at` is when the first of them was due."""
 
     kind: str
@@ -250,7 +250,7 @@ class Backlog(Response):
     oldest_at: datetime
 
 
-class Status(Response):
+class Status(Response, frozen=True, kw_only=True):
     """What is running, and how it is."""
 
     version: str

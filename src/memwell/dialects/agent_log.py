@@ -25,7 +25,7 @@ _ENTRY = {"session": "abc-123", "entry_type": "observation", "content": "User co
 _GIVEN = (("log.append", _ENTRY),)
 
 
-class LogEntry(Response):
+class LogEntry(Response, frozen=True, kw_only=True):
     """An entry of an agent's log."""
 
     entry_type: str
@@ -35,7 +35,7 @@ class LogEntry(Response):
     seq: int
 
 
-class AgentSession(Response):
+class AgentSession(Response, frozen=True, kw_only=True):
     """A session that an agent has logged to."""
 
     id: str
@@ -44,7 +44,7 @@ class AgentSession(Response):
     ended_at: datetime | None = None
 
 
-class AppendLog(Request):
+class AppendLog(Request, frozen=True, kw_only=True):
     """An entry to log."""
 
     session: SessionId
@@ -70,7 +70,7 @@ def append(space: Space, request: AppendLog) -> LogEntry:
     return _entry(space.append(LOG, request.session, [draft])[0])
 
 
-class Entries(Request):
+class Entries(Request, frozen=True, kw_only=True):
     """Which entries of a session's log to return: all, or some after a sequence number."""
 
     session: SessionId
@@ -92,7 +92,7 @@ def entries(space: Space, request: Entries) -> list[LogEntry]:
     return [_entry(entry) for entry in _all(space, address, request)]
 
 
-class ListSessions(Request):
+class ListSessions(Request, frozen=True, kw_only=True):
     """Which sessions to return."""
 
     status: Annotated[Literal["active", "all"], Meta(description="`active` or `all`, the ended ones too.")] = "active"
@@ -123,7 +123,7 @@ def sessions(space: Space, request: ListSessions) -> list[AgentSession]:
         before, before_id = rows[-1][1], rows[-1][4]
 
 
-class OfSession(Request):
+class OfSession(Request, frozen=True, kw_only=True):
     """Which session."""
 
     session: SessionId

@@ -30,7 +30,7 @@ def timeline(flow: str) -> Place:
     return Place("flow", flow, "timeline", Policy(retention_us=TURN_RETENTION))
 
 
-class Append(NewTurn, kw_only=True):
+class Append(NewTurn, frozen=True, kw_only=True):
     """A turn of a session. The first one makes the session."""
 
     flow: Flow
@@ -50,7 +50,7 @@ def append(space: Space, request: Append) -> Turn:
     return to_turn(space.append(timeline(request.flow), request.session, [to_draft(request)])[0], request.session)
 
 
-class Extend(Request):
+class Extend(Request, frozen=True, kw_only=True):
     """Turns of a session, recorded together or not at all."""
 
     flow: Flow
@@ -74,7 +74,7 @@ def extend(space: Space, request: Extend) -> Turns:
     return Turns(turns=to_turns(entries, request.session))
 
 
-class Last(Request):
+class Last(Request, frozen=True, kw_only=True):
     """How many turns to return."""
 
     flow: Flow
@@ -91,7 +91,7 @@ def last(space: Space, request: Last) -> Turns:
     return Turns(turns=[] if address is None else to_turns(space.last(address, request.limit), request.session))
 
 
-class PageTurns(Request):
+class PageTurns(Request, frozen=True, kw_only=True):
     """Which page of a session to return."""
 
     flow: Flow
@@ -124,7 +124,7 @@ def page(space: Space, request: PageTurns) -> Turns:
     )
 
 
-class OfFlow(Request):
+class OfFlow(Request, frozen=True, kw_only=True):
     """A page of a flow."""
 
     flow: Flow
@@ -140,14 +140,14 @@ def sessions(space: Space, request: OfFlow) -> Sessions:
     return list_sessions(space, timeline(request.flow), request.cursor, request.limit)
 
 
-class ListFlows(Request):
+class ListFlows(Request, frozen=True, kw_only=True):
     """Which flows to return."""
 
     limit: Limit = 50
     cursor: Cursor | None = None
 
 
-class FlowInfo(Response):
+class FlowInfo(Response, frozen=True, kw_only=True):
     """A flow at a glance."""
 
     flow: str
@@ -155,7 +155,7 @@ class FlowInfo(Response):
     last_active_at: datetime
 
 
-class Flows(Response):
+class Flows(Response, frozen=True, kw_only=True):
     """Flows by name."""
 
     flows: list[FlowInfo]
@@ -175,20 +175,20 @@ def list_flows(space: Space, request: ListFlows) -> Flows:
     return Flows(flows=flows, next_cursor=to_cursor("flows", flows[-1].flow) if more else None)
 
 
-class OfSession(Request):
+class OfSession(Request, frozen=True, kw_only=True):
     """A session of a flow."""
 
     flow: Flow
     session: SessionId
 
 
-class Show(OfSession):
+class Show(OfSession, frozen=True, kw_only=True):
     """Which session to show, and how much of it."""
 
     limit: Limit = 200
 
 
-class SessionView(Response):
+class SessionView(Response, frozen=True, kw_only=True):
     """A session: its latest turns and what is remembered from it."""
 
     flow: str
@@ -218,13 +218,13 @@ def show(space: Space, request: Show) -> SessionView:
     )
 
 
-class Find(Request):
+class Find(Request, frozen=True, kw_only=True):
     """A session id, in whatever flow."""
 
     session: SessionId
 
 
-class Found(Response):
+class Found(Response, frozen=True, kw_only=True):
     """The flows that have a session of that id."""
 
     session: str
@@ -238,7 +238,7 @@ def find(space: Space, request: Find) -> Found:
     return Found(session=request.session, flows=[row[0] for row in rows])
 
 
-class Ended(Response):
+class Ended(Response, frozen=True, kw_only=True):
     """A closed session, and the job that distils it if anything was said since it was last closed."""
 
     session: str
@@ -279,7 +279,7 @@ def delete_session(space: Space, request: OfSession) -> Erasure:
     return erase_addresses(space, addresses)
 
 
-class DeleteFlow(Request):
+class DeleteFlow(Request, frozen=True, kw_only=True):
     """Which flow to erase."""
 
     flow: Flow

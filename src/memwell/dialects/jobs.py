@@ -25,7 +25,7 @@ _GIVEN = (("flows.append", _TURN), ("flows.end", _SESSION))
 _ONE = {"id": "$1.job"}
 
 
-class Job(Response):
+class Job(Response, frozen=True, kw_only=True):
     """A piece of background work."""
 
     id: str
@@ -39,14 +39,14 @@ class Job(Response):
     result: dict[str, Any] | None = None
 
 
-class Jobs(Response):
+class Jobs(Response, frozen=True, kw_only=True):
     """Jobs, the newest first."""
 
     jobs: list[Job]
     next_cursor: str | None = None
 
 
-class ListJobs(Request):
+class ListJobs(Request, frozen=True, kw_only=True):
     """Which jobs to return."""
 
     state: Annotated[
@@ -68,7 +68,7 @@ def list_jobs(space: Space, request: ListJobs) -> Jobs:
     return Jobs(jobs=shown, next_cursor=to_cursor("jobs", shown[-1].id) if more else None)
 
 
-class One(Request):
+class One(Request, frozen=True, kw_only=True):
     """Which job."""
 
     id: AnyId
@@ -80,7 +80,7 @@ def show(space: Space, request: One) -> Job:
     return _existing(space, request.id)
 
 
-class Wait(One):
+class Wait(One, frozen=True, kw_only=True):
     """Which job to wait for, and how long."""
 
     timeout_s: Timeout = 5.0

@@ -28,7 +28,7 @@ def facts(flow: str) -> Place:
     return Place("flow", flow, "facts")
 
 
-class Write(Request):
+class Write(Request, frozen=True, kw_only=True):
     """A statement to remember as it stands."""
 
     flow: Flow
@@ -39,7 +39,7 @@ class Write(Request):
     metadata: Metadata | None = None
 
 
-class Memory(Response):
+class Memory(Response, frozen=True, kw_only=True):
     """A remembered statement."""
 
     id: str
@@ -53,7 +53,7 @@ class Memory(Response):
     metadata: dict[str, Any] | None = None
 
 
-class Memories(Response):
+class Memories(Response, frozen=True, kw_only=True):
     """Memories in the order they were written."""
 
     memories: list[Memory]
@@ -80,7 +80,7 @@ def write(space: Space, request: Write) -> Memory:
     return to_memory(entry, request.session or FLOW_PATH)
 
 
-class OfFlow(Request):
+class OfFlow(Request, frozen=True, kw_only=True):
     """Which memories to return."""
 
     flow: Flow
@@ -103,7 +103,7 @@ def memories(space: Space, request: OfFlow) -> Memories:
     return Memories(memories=shown, next_cursor=to_cursor("memories", entries[request.limit - 1].seq) if more else None)
 
 
-class One(Request):
+class One(Request, frozen=True, kw_only=True):
     """Which memory."""
 
     flow: Flow
@@ -117,7 +117,7 @@ def memory(space: Space, request: One) -> Memory:
     return to_memory(located.entry, located.path)
 
 
-class Update(One):
+class Update(One, frozen=True, kw_only=True):
     """What to change; what is left away stays."""
 
     content: Content | None = None
@@ -151,7 +151,7 @@ def update_memory(space: Space, request: Update) -> Memory:
     return to_memory(entry, located.path)
 
 
-class Deleted(Response):
+class Deleted(Response, frozen=True, kw_only=True):
     """What was deleted, and the job that sees to it that no trace is left."""
 
     id: str

@@ -16,7 +16,7 @@ from ..storage.port import Row
 NEWEST = 2**62
 
 
-class SessionInfo(Response):
+class SessionInfo(Response, frozen=True, kw_only=True):
     """A session at a glance."""
 
     session: str
@@ -26,14 +26,14 @@ class SessionInfo(Response):
     ended_at: datetime | None = None
 
 
-class Sessions(Response):
+class Sessions(Response, frozen=True, kw_only=True):
     """Sessions, the newest first."""
 
     sessions: list[SessionInfo]
     next_cursor: str | None = None
 
 
-class Erasure(Response):
+class Erasure(Response, frozen=True, kw_only=True):
     """What was asked to be erased. It is out of sight already; the job erases its bytes and holds the receipt."""
 
     job: str

@@ -44,7 +44,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     metadata: Metadata | None = None
 
 
-class Export(Request):
+class Export(Request, frozen=True, kw_only=True):
     """Which page of a flow to export."""
 
     flow: Flow
@@ -52,7 +52,7 @@ class Export(Request):
     cursor: Cursor | None = None
 
 
-class Lines(Response):
+class Lines(Response, frozen=True, kw_only=True):
     """A page of an export."""
 
     lines: list[Line]
@@ -88,7 +88,7 @@ def export(space: Space, request: Export) -> Lines:
     return Lines(lines=lines, next_cursor=to_cursor("export", kind, path, seq))
 
 
-class Import(Request):
+class Import(Request, frozen=True, kw_only=True):
     """Lines to import."""
 
     flow: Flow
@@ -97,7 +97,7 @@ class Import(Request):
     ]
 
 
-class Imported(Response):
+class Imported(Response, frozen=True, kw_only=True):
     """How many lines were added, and how many were there already."""
 
     added: int

@@ -27,7 +27,7 @@ ToolCalls = Annotated[
 ]
 
 
-class NewTurn(Request):
+class NewTurn(Request, frozen=True, kw_only=True):
     """A turn to be recorded."""
 
     role: Role
@@ -45,7 +45,7 @@ Messages = Annotated[
 ]
 
 
-class Turn(Response):
+class Turn(Response, frozen=True, kw_only=True):
     """A recorded turn. `seq` counts the turns of its session without gaps."""
 
     id: str
@@ -62,7 +62,7 @@ class Turn(Response):
     metadata: dict[str, Any] | None = None
 
 
-class Turns(Response):
+class Turns(Response, frozen=True, kw_only=True):
     """Turns, the oldest first."""
 
     turns: list[Turn]

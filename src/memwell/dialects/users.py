@@ -30,7 +30,7 @@ def timeline(user: str) -> Place:
     return Place("user", user, "timeline", Policy(retention_us=TURN_RETENTION, idle_us=IDLE))
 
 
-class Add(Request):
+class Add(Request, frozen=True, kw_only=True):
     """What was said: a text, or messages."""
 
     user: User
@@ -44,7 +44,7 @@ class Add(Request):
     metadata: Metadata | None = None
 
 
-class Added(Response):
+class Added(Response, frozen=True, kw_only=True):
     """What was recorded, and the conversation it was put into."""
 
     session: str
@@ -63,7 +63,7 @@ def add(space: Space, request: Add) -> Added:
     return Added(session=session, turns=to_turns(entries, session))
 
 
-class History(Request):
+class History(Request, frozen=True, kw_only=True):
     """Which turns to return."""
 
     user: User
@@ -84,7 +84,7 @@ def history(space: Space, request: History) -> Turns:
     return Turns(turns=[to_turn(entry, path) for path, entry, _ in reversed(page)], next_cursor=last)
 
 
-class UserSessions(Request):
+class UserSessions(Request, frozen=True, kw_only=True):
     """Which sessions to return."""
 
     user: User
@@ -103,14 +103,14 @@ def sessions(space: Space, request: UserSessions) -> Sessions:
     return list_sessions(space, timeline(request.user), request.cursor, request.limit)
 
 
-class ListUsers(Request):
+class ListUsers(Request, frozen=True, kw_only=True):
     """Which users to return."""
 
     limit: Limit = 50
     cursor: Cursor | None = None
 
 
-class UserInfo(Response):
+class UserInfo(Response, frozen=True, kw_only=True):
     """A user at a glance."""
 
     user: str
@@ -118,7 +118,7 @@ class UserInfo(Response):
     last_active_at: datetime
 
 
-class Users(Response):
+class Users(Response, frozen=True, kw_only=True):
     """Users by name."""
 
     users: list[UserInfo]
@@ -138,7 +138,7 @@ def list_users(space: Space, request: ListUsers) -> Users:
     return Users(users=users, next_cursor=to_cursor("users", users[-1].user) if more else None)
 
 
-class Forget(Request):
+class Forget(Request, frozen=True, kw_only=True):
     """Whom to forget."""
 
     user: User

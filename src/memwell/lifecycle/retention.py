@@ -45,4 +45,4 @@ def _sweep(tx: Tx, now: int) -> None:
 
 def _next(tx: Tx, now: int) -> int:
     found = [tx.row("next_expiry"), tx.row("next_idempotency_expiry")]
-    return min([now + AT_LEAST_EVERY, *(row[0] for row in found if row and row[0] is not None)])
+    return min([now + AT_LEAST_EVERY, *(int(row[0]) for row in found if row and row[0] is not None)])

@@ -1,0 +1,540 @@
+"""The Python API. Generated from `_async.py`: change that one and run `make format`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..clock import Clock
+from ..dialects.admin import Key, NewKey, Status, Tenant
+from ..dialects.agent_log import AgentSession, LogEntry
+from ..dialects.flows import Ended, FlowInfo, SessionView
+from ..dialects.jobs import Job
+from ..dialects.memories import Memory as MemoryEntry
+from ..dialects.sessions import Erasure, SessionInfo
+from ..dialects.transfer import Imported, Line
+from ..dialects.turns import Turn, Turns
+from ..dialects.users import Added, UserInfo
+from ..watch import Event
+from .transport import Transport, open_transport
+from .values import Message, Receipt, given, said, to_receipt, unfinished
+
+IMPORT_BATCH = 200
+
+_Jobs = list[Job]
+_Keys = list[Key]
+_Tenants = list[Tenant]
+
+
+class Memory:
+    """Memory, embedded in this process or behind a server.
+
+    `Memory()` opens `$MEMWELL_HOME`, `Memory("some/dir", tenant="acme")` another directory, and
+    `Memory("http://127.0.0.1:8420", api_key=…)` a server. The API is the same.
+    """
+
+    def __init__(
+        self,
+        target: str | Path | None = None,
+        *,
+        tenant: str | None = None,
+        api_key: str | None = None,
+        worker: bool | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._transport: Transport = open_transport(
+            target, tenant, api_key, worker, clock
+        )
+        self.jobs = Jobs(self._transport)
+        self.keys = Keys(self._transport)
+        self.tenants = Tenants(self._transport)
+
+    def user(self, user: str) -> User:
+        """What was said by and to one person, and to nobody else."""
+        return User(self._transport, user)
+
+    def flow(self, flow: str) -> Flow:
+        """The memory of a flow: its sessions and what it knows."""
+        return Flow(self._transport, flow)
+
+    def log(self, session: str) -> Log:
+        """The sealed log of one agent session."""
+        return Log(self._transport, session)
+
+    def users(self) -> list[UserInfo]:
+        """The users of whom something is remembered."""
+        return [user for user in _pages(self._transport, "users.list", "users", {})]
+
+    def flows(self) -> list[FlowInfo]:
+        """The flows that have memory."""
+        return [flow for flow in _pages(self._transport, "flows.list", "flows", {})]
+
+    def logs(self, status: str = "active") -> list[AgentSession]:
+        """The sessions that agents have logged to: the active ones, or all."""
+        found: list[AgentSession] = self._transport.call(
+            "log.sessions", {"status": status}
+        )
+        return found
+
+    def find_session(self, session: str) -> list[str]:
+        """The flows that have a session of that id."""
+        flows: list[str] = (
+            self._transport.call("flows.find", {"session": session})
+        ).flows
+        return flows
+
+    def status(self) -> Status:
+        """Whom this client speaks for, the storage, and the backlog of jobs."""
+        status: Status = self._transport.call("status.show", {})
+        return status
+
+    def call(
+        self,
+        operation: str,
+        data: Mapping[str, Any] | None = None,
+        *,
+        key: str | None = None,
+    ) -> Any:
+        """Any operation by its name, such as `flows.append`; with a key it is carried out once only."""
+        return self._transport.call(operation, dict(data or {}), key=key)
+
+    def watch(self) -> Iterator[Event]:
+        """Every read and write of the tenant as it happens, for ever."""
+        for event in self._transport.watch():
+            if event is not None:
+                yield event
+
+    def close(self) -> None:
+        """Finish what is being written and let go of the files or connections."""
+        self._transport.close()
+
+    def __enter__(self) -> Memory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class User:
+    """One person's memory."""
+
+    def __init__(self, transport: Transport, user: str) -> None:
+        self._transport = transport
+        self.id = user
+
+    def add(
+        self,
+        content: str | Message | Sequence[Message],
+        *,
+        session: str | None = None,
+        occurred_at: datetime | None = None,
+        metadata: dict[str, Any] | None = None,
+        key: str | None = None,
+    ) -> Added:
+        """Remember what was said: a text of the user's, or messages such as {"role": …, "content": …}."""
+        data = given(
+            user=self.id, session=session, occurred_at=occurred_at, metadata=metadata
+        ) | said(content)
+        added: Added = self._transport.call("users.add", data, key=key)
+        return added
+
+    def history(self, limit: int = 20, *, session: str | None = None) -> list[Turn]:
+        """The last turns, the oldest of them first."""
+        page = self._transport.call(
+            "users.history", given(user=self.id, limit=limit, session=session)
+        )
+        turns: list[Turn] = page.turns
+        return turns
+
+    def sessions(self) -> list[SessionInfo]:
+        """The user's conversations, the newest first."""
+        return [
+            found
+            for found in _pages(
+                self._transport, "users.sessions", "sessions", {"user": self.id}
+            )
+        ]
+
+    def forget(self, *, timeout_s: float = 60.0) -> Receipt:
+        """Forget everything about this person, everywhere, and return the receipt."""
+        return _erase(self._transport, "users.forget", {"user": self.id}, timeout_s)
+
+
+class Flow:
+    """A flow's memory."""
+
+    def __init__(self, transport: Transport, flow: str) -> None:
+        self._transport = transport
+        self.id = flow
+
+    def session(self, session: str) -> Session:
+        """One conversation of the flow. It need not be declared: the first turn creates it."""
+        return Session(self._transport, self.id, session)
+
+    def sessions(self) -> list[SessionInfo]:
+        """The sessions of the flow, the newest first."""
+        return [
+            found
+            for found in _pages(
+                self._transport, "flows.sessions", "sessions", {"flow": self.id}
+            )
+        ]
+
+    def write(
+        self,
+        content: str,
+        importance: float = 0.5,
+        *,
+        confidence: float = 1.0,
+        metadata: dict[str, Any] | None = None,
+        key: str | None = None,
+    ) -> str:
+        """Remember a statement for the whole flow and return its id."""
+        data = given(
+            flow=self.id,
+            content=content,
+            importance=importance,
+            confidence=confidence,
+            metadata=metadata,
+        )
+        memory_id: str = (self._transport.call("flows.write", data, key=key)).id
+        return memory_id
+
+    def memories(self) -> list[MemoryEntry]:
+        """The statements written for the whole flow, in order."""
+        return [
+            found
+            for found in _pages(
+                self._transport, "flows.memories", "memories", {"flow": self.id}
+            )
+        ]
+
+    def get(self, memory_id: str) -> MemoryEntry:
+        """One memory."""
+        found: MemoryEntry = self._transport.call(
+            "flows.memory", {"flow": self.id, "id": memory_id}
+        )
+        return found
+
+    def update(
+        self,
+        memory_id: str,
+        *,
+        content: str | None = None,
+        importance: float | None = None,
+        confidence: float | None = None,
+        metadata: dict[str, Any] | None = None,
+        version: int | None = None,
+    ) -> MemoryEntry:
+        """Change a memory; what is left away stays. With `version`, only if nobody changed it since."""
+        changes = given(
+            content=content,
+            importance=importance,
+            confidence=confidence,
+            metadata=metadata,
+            version=version,
+        )
+        data = {"flow": self.id, "id": memory_id, **changes}
+        found: MemoryEntry = self._transport.call("flows.update_memory", data)
+        return found
+
+    def delete_memory(self, memory_id: str) -> None:
+        """Delete a memory and its history for good."""
+        deleted = self._transport.call(
+            "flows.delete_memory", {"flow": self.id, "id": memory_id}
+        )
+        Jobs(self._transport).wait(deleted.job)
+
+    def delete(self, *, timeout_s: float = 60.0) -> Receipt:
+        """Erase all memory of the flow for good."""
+        return _erase(self._transport, "flows.delete", {"flow": self.id}, timeout_s)
+
+    def export(self) -> Iterator[Line]:
+        """Everything in the flow, as the lines of an export."""
+        for line in _pages(self._transport, "flows.export", "lines", {"flow": self.id}):
+            yield line
+
+    def import_lines(self, lines: Iterable[Line | Mapping[str, Any]]) -> Imported:
+        """Add the lines of an export. What is there already is skipped."""
+        added = skipped = 0
+        batch: list[Any] = []
+        for line in [*lines, None]:
+            if line is not None:
+                batch.append(msgspec.to_builtins(line))
+            if batch and (line is None or len(batch) == IMPORT_BATCH):
+                done = self._transport.call(
+                    "flows.import", {"flow": self.id, "lines": batch}
+                )
+                added, skipped, batch = added + done.added, skipped + done.skipped, []
+        return Imported(added=added, skipped=skipped)
+
+
+class Session:
+    """One conversation."""
+
+    def __init__(self, transport: Transport, flow: str, session: str) -> None:
+        self._transport = transport
+        self._at = {"flow": flow, "session": session}
+        self.id = session
+        self.history = History(transport, self._at)
+
+    def write(
+        self,
+        content: str,
+        importance: float = 0.5,
+        *,
+        confidence: float = 1.0,
+        metadata: dict[str, Any] | None = None,
+        key: str | None = None,
+    ) -> str:
+        """Remember a statement for this session and return its id."""
+        data = self._at | given(
+            content=content,
+            importance=importance,
+            confidence=confidence,
+            metadata=metadata,
+        )
+        memory_id: str = (self._transport.call("flows.write", data, key=key)).id
+        return memory_id
+
+    def show(self, limit: int = 200) -> SessionView:
+        """The conversation and its memories."""
+        view: SessionView = self._transport.call(
+            "flows.show", {**self._at, "limit": limit}
+        )
+        return view
+
+    def end(self) -> Ended:
+        """Close the session and have it distilled into facts. Saying something later opens it again."""
+        ended: Ended = self._transport.call("flows.end", self._at)
+        return ended
+
+    def delete(self, *, timeout_s: float = 60.0) -> Receipt:
+        """Erase the session for good."""
+        return _erase(self._transport, "flows.delete_session", self._at, timeout_s)
+
+
+class History:
+    """The turns of a session."""
+
+    def __init__(self, transport: Transport, at: dict[str, str]) -> None:
+        self._transport = transport
+        self._at = at
+
+    def append(
+        self,
+        *,
+        role: str,
+        content: str = "",
+        name: str | None = None,
+        tool_name: str | None = None,
+        tool_call_id: str | None = None,
+        tool_calls: list[dict[str, Any]] | None = None,
+        occurred_at: datetime | None = None,
+        metadata: dict[str, Any] | None = None,
+        key: str | None = None,
+    ) -> Turn:
+        """Record a turn; the first one creates the session."""
+        data = {"role": role, "content": content, **self._at}
+        data |= given(
+            name=name,
+            tool_name=tool_name,
+            tool_call_id=tool_call_id,
+            tool_calls=tool_calls,
+            occurred_at=occurred_at,
+            metadata=metadata,
+        )
+        turn: Turn = self._transport.call("flows.append", data, key=key)
+        return turn
+
+    def extend(self, turns: Sequence[Message], *, key: str | None = None) -> list[Turn]:
+        """Record several turns, all or none."""
+        data = {"turns": [dict(turn) for turn in turns], **self._at}
+        recorded: list[Turn] = (
+            self._transport.call("flows.extend", data, key=key)
+        ).turns
+        return recorded
+
+    def last(self, n: int = 20) -> list[Turn]:
+        """The most recent n turns, the oldest of them first."""
+        turns: list[Turn] = (
+            self._transport.call("flows.last", {"limit": n, **self._at})
+        ).turns
+        return turns
+
+    def page(
+        self,
+        *,
+        limit: int = 100,
+        order: str = "oldest_first",
+        cursor: str | None = None,
+    ) -> Turns:
+        """A page of the turns, in either direction; its `next_cursor` leads to the next."""
+        page: Turns = self._transport.call(
+            "flows.page", given(limit=limit, order=order, cursor=cursor) | self._at
+        )
+        return page
+
+    def all(self) -> Iterator[Turn]:
+        """Every turn, the oldest first."""
+        for turn in _pages(self._transport, "flows.page", "turns", dict(self._at)):
+            yield turn
+
+
+class Log:
+    """The sealed log of one agent session."""
+
+    def __init__(self, transport: Transport, session: str) -> None:
+        self._transport = transport
+        self.id = session
+
+    def append(
+        self, *, entry_type: str, content: str, key: str | None = None
+    ) -> LogEntry:
+        """Append an entry such as an `observation`, a `tool_call` or a `decision`."""
+        data = {"session": self.id, "entry_type": entry_type, "content": content}
+        entry: LogEntry = self._transport.call("log.append", data, key=key)
+        return entry
+
+    def entries(self) -> list[LogEntry]:
+        """Every entry, in the order it was recorded."""
+        found: list[LogEntry] = self._transport.call(
+            "log.entries", {"session": self.id}
+        )
+        return found
+
+    def end(self) -> AgentSession:
+        """Mark the session as ended; its log stays readable."""
+        session: AgentSession = self._transport.call("log.end", {"session": self.id})
+        return session
+
+    def delete(self, *, timeout_s: float = 60.0) -> Receipt:
+        """Erase the log for good."""
+        return _erase(self._transport, "log.delete", {"session": self.id}, timeout_s)
+
+
+class Jobs:
+    """Background work."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self, *, state: str | None = None, kind: str | None = None) -> _Jobs:
+        """Jobs, the newest first."""
+        data = given(state=state, kind=kind)
+        return [job for job in _pages(self._transport, "jobs.list", "jobs", data)]
+
+    def show(self, job_id: str) -> Job:
+        """One job."""
+        job: Job = self._transport.call("jobs.show", {"id": job_id})
+        return job
+
+    def wait(self, job_id: str, *, timeout_s: float = 60.0) -> Job:
+        """Wait until a job is finished."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left = deadline - time.monotonic()
+            data = {"id": job_id, "timeout_s": max(min(left, 5.0), 0.0)}
+            job: Job = self._transport.call("jobs.wait", data)
+            if job.state in ("done", "dead", "cancelled"):
+                return job
+            if left <= 0:
+                raise unfinished(job)
+
+    def retry(self, job_id: str) -> Job:
+        """Put a dead or cancelled job back in line."""
+        job: Job = self._transport.call("jobs.retry", {"id": job_id})
+        return job
+
+    def cancel(self, job_id: str) -> Job:
+        """Take a waiting job out of the line."""
+        job: Job = self._transport.call("jobs.cancel", {"id": job_id})
+        return job
+
+
+class Keys:
+    """API keys of the tenant."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def create(
+        self,
+        name: str = "key",
+        role: str = "agent",
+        *,
+        flow: str | None = None,
+        user: str | None = None,
+        tenant: str | None = None,
+        rate_limit: int | None = None,
+        expires_in_s: int | None = None,
+    ) -> NewKey:
+        """Make a key, perhaps held to one flow or user. Its `secret` is shown this once."""
+        limits = given(
+            flow=flow,
+            user=user,
+            tenant=tenant,
+            rate_limit=rate_limit,
+            expires_in_s=expires_in_s,
+        )
+        key: NewKey = self._transport.call(
+            "keys.create", {"name": name, "role": role, **limits}
+        )
+        return key
+
+    def list(self) -> _Keys:
+        """The keys, without their secrets."""
+        return [key for key in _pages(self._transport, "keys.list", "keys", {})]
+
+    def revoke(self, key_id: str) -> Key:
+        """Make a key useless."""
+        key: Key = self._transport.call("keys.revoke", {"id": key_id})
+        return key
+
+
+class Tenants:
+    """Tenants; for operators."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def create(self, tenant: str) -> Tenant:
+        """Make a tenant."""
+        made: Tenant = self._transport.call("tenants.create", {"tenant": tenant})
+        return made
+
+    def list(self) -> _Tenants:
+        """The tenants by name."""
+        return [
+            tenant for tenant in _pages(self._transport, "tenants.list", "tenants", {})
+        ]
+
+    def delete(self, tenant: str) -> Tenant:
+        """Erase a tenant with all its memory and keys, for good."""
+        gone: Tenant = self._transport.call("tenants.delete", {"tenant": tenant})
+        return gone
+
+
+def _pages(
+    transport: Transport, operation: str, field: str, data: dict[str, Any]
+) -> Iterator[Any]:
+    """Everything that a paged operation lists."""
+    while True:
+        page = transport.call(operation, data)
+        for item in getattr(page, field):
+            yield item
+        if page.next_cursor is None:
+            return
+        data = {**data, "cursor": page.next_cursor}
+
+
+def _erase(
+    transport: Transport, operation: str, data: Mapping[str, Any], timeout_s: float
+) -> Receipt:
+    erasure: Erasure = transport.call(operation, dict(data))
+    return to_receipt(erasure, Jobs(transport).wait(erasure.job, timeout_s=timeout_s))

@@ -1,0 +1,146 @@
+"""The engine behind a server. Writes carry an idempotency key, so a request whose answer was lost is simply sent again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import msgspec
+
+from ..errors import MemwellError, Unauthenticated, Unavailable, from_code
+from ..ids import new_id
+from ..operation import Operation
+from ..registry import find
+from ..version import __version__
+from ..watch import Event
+
+TRIES = 5
+_TIMEOUT = httpx.Timeout(60.0, connect=5.0)
+
+
+class HttpTransport:
+    def __init__(self, url: str, api_key: str, client: httpx.Client | None = None) -> None:
+        self._client = client or httpx.Client(base_url=url, headers=_headers(api_key), timeout=_TIMEOUT)
+
+    def call(self, name: str, data: dict[str, Any], *, key: str | None = None) -> Any:
+        operation = find(name)
+        request = _Request(operation, data, key)
+        for attempt in range(TRIES):
+            try:
+                response = self._client.request(**request.arguments)
+                if response.status_code not in (429, 503) or attempt == TRIES - 1:
+                    return _answer(operation, response.status_code, response.content)
+                time.sleep(_pause(attempt, response.headers.get("retry-after")))
+            except httpx.TransportError as error:
+                if attempt == TRIES - 1 or not request.repeatable(error):
+                    raise _unreachable(error) from error
+                time.sleep(_pause(attempt, None))
+        raise Unavailable
+
+    def watch(self) -> Iterator[Event | None]:
+        with self._client.stream("GET", "/v1/events", timeout=None) as response:
+            if response.status_code != 200:
+                _answer(find("events.list"), response.status_code, response.read())
+            for line in response.iter_lines():
+                yield _event(line)
+
+    def close(self) -> None:
+        self._client.close()
+
+
+class AsyncHttpTransport:
+    def __init__(self, url: str, api_key: str, client: httpx.AsyncClient | None = None) -> None:
+        self._client = client or httpx.AsyncClient(base_url=url, headers=_headers(api_key), timeout=_TIMEOUT)
+
+    async def call(self, name: str, data: dict[str, Any], *, key: str | None = None) -> Any:
+        operation = find(name)
+        request = _Request(operation, data, key)
+        for attempt in range(TRIES):
+            try:
+                response = await self._client.request(**request.arguments)
+                if response.status_code not in (429, 503) or attempt == TRIES - 1:
+                    return _answer(operation, response.status_code, response.content)
+                await asyncio.sleep(_pause(attempt, response.headers.get("retry-after")))
+            except httpx.TransportError as error:
+                if attempt == TRIES - 1 or not request.repeatable(error):
+                    raise _unreachable(error) from error
+                await asyncio.sleep(_pause(attempt, None))
+        raise Unavailable
+
+    async def watch(self) -> AsyncIterator[Event | None]:
+        async with self._client.stream("GET", "/v1/events", timeout=None) as response:
+            if response.status_code != 200:
+                _answer(find("events.list"), response.status_code, await response.aread())
+            async for line in response.aiter_lines():
+                yield _event(line)
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+
+class _Request:
+    """An operation as an HTTP request: path fields in the path, the rest in the query or the body."""
+
+    def __init__(self, operation: Operation, data: dict[str, Any], key: str | None) -> None:
+        rest = dict(data)
+        path = operation.path
+        for name in operation.path_fields:
+            path = path.replace("{" + name + "}", quote(str(rest.pop(name, "")), safe=""))
+        self.arguments: dict[str, Any] = {"method": operation.method, "url": path}
+        if operation.method in ("GET", "DELETE"):
+            self.arguments["params"] = {name: str(value) for name, value in rest.items()}
+        else:
+            self.arguments["content"] = msgspec.json.encode(rest)
+            self.arguments["headers"] = {"content-type": "application/json"}
+        self._once = not operation.writes
+        if operation.writes and not operation.outside:
+            self.arguments.setdefault("headers", {})["idempotency-key"] = key or new_id()
+            self._once = True
+
+    def repeatable(self, error: httpx.TransportError) -> bool:
+        """Whether it may be sent again: it never arrived, or arriving twice does no harm."""
+        return self._once or isinstance(error, httpx.ConnectError)
+
+
+def _headers(api_key: str) -> dict[str, str]:
+    headers = {"user-agent": f"memwell-python/{__version__}"}
+    if api_key:
+        headers["authorization"] = f"Bearer {api_key}"
+    return headers
+
+
+def _pause(attempt: int, retry_after: str | None) -> float:
+    try:
+        return min(float(retry_after or ""), 5.0)
+    except ValueError:
+        return float(min(0.05 * 2**attempt, 1.0))
+
+
+def _answer(operation: Operation, status: int, body: bytes) -> Any:
+    try:
+        if status < 300:
+            if operation.envelope:
+                return msgspec.json.decode(body, type=dict[str, operation.response])["data"]  # type: ignore[name-defined]
+            return msgspec.json.decode(body, type=operation.response)
+        error = msgspec.json.decode(body)["error"]
+        return _raise(from_code(error["code"], error["message"], error.get("details") or {}))
+    except (msgspec.DecodeError, KeyError, TypeError):
+        if status == 401:
+            raise Unauthenticated from None
+        raise Unavailable(f"The server gave an answer (status {status}) that is not Memwell's: check the URL.") from None
+
+
+def _raise(error: MemwellError) -> None:
+    raise error
+
+
+def _unreachable(error: httpx.TransportError) -> Unavailable:
+    return Unavailable(f"The server cannot be reached ({type(error).__name__}): is `memwell serve` running at that URL?")
+
+
+def _event(line: str) -> Event | None:
+    return msgspec.json.decode(line[6:], type=Event) if line.startswith("data: ") else None

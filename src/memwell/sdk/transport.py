@@ -1,0 +1,152 @@
+"""How the SDK reaches the engine: in this process, or over HTTP. One method is all that differs."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from threading import Lock
+from typing import Any, Protocol
+
+from .. import config as configuration
+from ..clock import Clock
+from ..config import Config
+from ..dispatch import dispatch
+from ..engine import Engine
+from ..errors import Invalid, Unsupported
+from ..model.principal import Principal
+from ..operation import to_request
+from ..registry import find
+from ..watch import Event, watch
+
+
+class Transport(Protocol):
+    """Carries an operation to where the memory is."""
+
+    def call(self, name: str, data: dict[str, Any], *, key: str | None = None) -> Any: ...
+
+    def watch(self) -> Iterator[Event | None]: ...
+
+    def close(self) -> None: ...
+
+
+class AsyncTransport(Protocol):
+    """The same, awaited."""
+
+    async def call(self, name: str, data: dict[str, Any], *, key: str | None = None) -> Any: ...
+
+    def watch(self) -> AsyncIterator[Event | None]: ...
+
+    async def close(self) -> None: ...
+
+
+class LocalTransport:
+    """The engine in this process, speaking for one tenant. The worker starts with the first call, unless it is off."""
+
+    def __init__(self, config: Config, clock: Clock | None = None) -> None:
+        self.principal = _local_principal(config.tenant)
+        self.engine = Engine.open(config, clock)
+        self._with_worker = config.worker
+        self._finalizer = weakref.finalize(self, Engine.close, self.engine)
+        self._lock = Lock()
+        self._ready = False
+
+    def call(self, name: str, data: dict[str, Any], *, key: str | None = None) -> Any:
+        if not self._ready:
+            self._prepare()
+        return dispatch(self.engine, self.principal, find(name), data, key=key)
+
+    def watch(self) -> Iterator[Event | None]:
+        self._prepare()
+        return watch(self.engine, self.principal)
+
+    def close(self) -> None:
+        self._finalizer()
+
+    def _prepare(self) -> None:
+        """The first use of a tenant makes it; a read-only directory can still be read."""
+        with self._lock:
+            if self._ready:
+                return
+            if not self.engine.store.control.rows("find_tenant", id=self.principal.tenant):
+                self.engine.ensure_tenant(self.principal.tenant)
+            if self._with_worker:
+                self.engine.worker.start()
+            self._ready = True
+
+
+class AsyncLocalTransport:
+    """The engine in this process, off the event loop."""
+
+    def __init__(self, config: Config, clock: Clock | None = None) -> None:
+        self._config = config
+        self._clock = clock
+        self._lock = Lock()
+        self._local: LocalTransport | None = None
+
+    async def call(self, name: str, data: dict[str, Any], *, key: str | None = None) -> Any:
+        return await asyncio.to_thread(self._call, name, data, key)
+
+    async def watch(self) -> AsyncIterator[Event | None]:
+        local = await asyncio.to_thread(self._open)
+        stream = await asyncio.to_thread(local.watch)
+        while True:
+            yield await asyncio.to_thread(next, stream)
+
+    async def close(self) -> None:
+        if self._local is not None:
+            await asyncio.to_thread(self._local.close)
+
+    def _call(self, name: str, data: dict[str, Any], key: str | None) -> Any:
+        return (self._local or self._open()).call(name, data, key=key)
+
+    def _open(self) -> LocalTransport:
+        with self._lock:
+            if self._local is None:
+                self._local = LocalTransport(self._config, self._clock)
+            return self._local
+
+
+def open_transport(
+    target: str | Path | None, tenant: str | None, api_key: str | None, worker: bool | None, clock: Clock | None
+) -> Transport:
+    """The transport for a directory or a URL."""
+    config, url = _resolve(target, tenant, api_key, worker)
+    if url is None:
+        return LocalTransport(config, clock)
+    from .http import HttpTransport
+
+    return HttpTransport(url, config.api_key)
+
+
+def open_async_transport(
+    target: str | Path | None, tenant: str | None, api_key: str | None, worker: bool | None, clock: Clock | None
+) -> AsyncTransport:
+    """The same, for async callers. A directory is opened by the first call, off the event loop."""
+    config, url = _resolve(target, tenant, api_key, worker)
+    if url is None:
+        return AsyncLocalTransport(config, clock)
+    from .http import AsyncHttpTransport
+
+    return AsyncHttpTransport(url, config.api_key)
+
+
+def _resolve(
+    target: str | Path | None, tenant: str | None, api_key: str | None, worker: bool | None
+) -> tuple[Config, str | None]:
+    config = configuration.load(tenant=tenant, api_key=api_key, worker=worker)
+    text = config.url if target is None else str(target)
+    if text.startswith(("http://", "https://")):
+        if tenant is not None:
+            raise Invalid("Over HTTP the tenant comes from the API key: leave `tenant` away.")
+        return config, text
+    if "://" in text:
+        raise Unsupported(f"{text.split('://')[0]}:// is not supported by this version: give a directory or an http URL.")
+    return (config if target is None else configuration.load(home=text, tenant=tenant, worker=worker)), None
+
+
+def _local_principal(tenant: str) -> Principal:
+    """Whoever may open the directory may do everything in it."""
+    to_request(find("tenants.create"), {"tenant": tenant})  # the name must be a valid one
+    return Principal(tenant, "operator", "local")

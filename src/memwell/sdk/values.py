@@ -1,0 +1,49 @@
+"""What the SDK takes and gives beside the values of the operations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ..dialects.jobs import Job
+from ..dialects.sessions import Erasure
+from ..errors import Invalid, MemwellError, Unavailable
+
+Message = Mapping[str, Any]
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """Proof of an erasure: how much was erased in each layer, and how many traces a second look found (none)."""
+
+    job: str
+    sessions: int
+    layers: dict[str, int]
+    residual: int
+
+
+def to_receipt(erasure: Erasure, job: Job) -> Receipt:
+    if job.state in ("dead", "cancelled"):
+        raise MemwellError(f"The erasure could not be finished: {job.error or job.state}.", job=job.id)
+    result = job.result or {}
+    return Receipt(erasure.job, erasure.sessions, result.get("layers", {}), result.get("residual", 0))
+
+
+def unfinished(job: Job) -> Unavailable:
+    return Unavailable(f"Job {job.id} is still {job.state}: a worker must run, in `memwell serve` or `memwell worker`.", job=job.id)
+
+
+def said(content: str | Message | Sequence[Message]) -> dict[str, Any]:
+    """A text, one message or several, as the request wants it."""
+    if isinstance(content, str):
+        return {"content": content}
+    messages: Sequence[Any] = [content] if isinstance(content, Mapping) else content
+    if not all(isinstance(message, Mapping) for message in messages):
+        raise Invalid("Give a text, a message such as {'role': 'user', 'content': '…'}, or a list of messages.")
+    return {"messages": [dict(message) for message in messages]}
+
+
+def given(**fields: Any) -> dict[str, Any]:
+    """The fields that were given; the others keep their defaults."""
+    return {name: value for name, value in fields.items() if value is not None}

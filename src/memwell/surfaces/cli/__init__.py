@@ -1,0 +1,1 @@
+"""The command line: everyday commands by hand, one generated command for every operation."""

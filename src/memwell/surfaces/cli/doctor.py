@@ -1,0 +1,106 @@
+"""`memwell doctor`: look at everything that can be wrong, and say what to do."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import apsw
+import typer
+from rich.text import Text
+
+from ...config import Config
+from ...engine import Engine
+from ...errors import MemwellError
+from ...sdk._sync import Memory
+from ...storage.sqlite import connect
+from .output import Json, console, show, told
+from .target import Profile, Target
+
+LITTLE_SPACE = 512 * 1024 * 1024
+_MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗", "red")}
+
+
+class Finding(NamedTuple):
+    """What was looked at, how it is, and what to do about it."""
+
+    subject: str
+    state: str
+    text: str
+
+
+def doctor(context: typer.Context, as_json: Json = False) -> None:
+    """Check the installation, the data and the backlog, and explain what is wrong."""
+    target: Target = context.obj
+    with told():
+        remote = target.remote()
+        findings = list(_remote(remote) if remote else _local(target.config()))
+        shown = [finding._asdict() for finding in findings]
+        show(shown, as_json, lambda: _print(findings))
+    if any(finding.state == "problem" for finding in findings):
+        raise typer.Exit(1)
+
+
+def _print(findings: list[Finding]) -> None:
+    for subject, state, text in findings:
+        mark, style = _MARKS[state]
+        console().print(Text.assemble((mark, style), "  ", (subject.ljust(12), "bold"), text))
+
+
+def _remote(profile: Profile) -> Iterator[Finding]:
+    try:
+        with Memory(profile.url, api_key=profile.api_key) as memory:
+            status = memory.status()
+        yield Finding("server", "ok", f"{profile.url} answers: version {status.version}, {status.role} of tenant {status.tenant}")
+        dead = sum(line.count for line in status.backlog if line.state == "dead")
+        yield _jobs(dead, sum(line.count for line in status.backlog if line.state == "ready"))
+    except MemwellError as error:
+        yield Finding("server", "problem", error.message)
+
+
+def _local(config: Config) -> Iterator[Finding]:
+    yield Finding("python", "ok", sys.version.split()[0])
+    try:
+        connect.require_sqlite(apsw.sqlite_lib_version())
+        yield Finding("sqlite", "ok", f"{apsw.sqlite_lib_version()}, durability {config.durability}")
+    except MemwellError as error:
+        yield Finding("sqlite", "problem", error.message)
+    home = config.home_path
+    if not (home / "control.db").exists():
+        yield Finding("directory", "ok", f"{home} holds no data yet; the first use makes it")
+        return
+    free = shutil.disk_usage(home).free
+    few = free < LITTLE_SPACE
+    yield Finding("disk", "warning" if few else "ok", f"{free / 1e9:.1f} GB free{': free some space' if few else ''} in {home}")
+    try:
+        engine = Engine.open(config)
+    except MemwellError as error:
+        yield Finding("control.db", "problem", error.message)
+        return
+    try:
+        for tenant, _ in engine.store.control.rows("list_tenants", after="", limit=100_000):
+            yield from _tenant(engine, tenant)
+    finally:
+        engine.close()
+
+
+def _tenant(engine: Engine, tenant: str) -> Iterator[Finding]:
+    try:
+        damage = engine.store.check(tenant)
+        if damage:
+            yield Finding(tenant, "problem", f"its file is damaged ({damage[0]}): stop all writers and restore a backup")
+            return
+        rows = engine.store.read(tenant, lambda tx: tx.rows("job_backlog"))
+        dead = sum(row[2] for row in rows if row[1] == "dead")
+        yield Finding(tenant, "ok", "its file is whole")
+        yield _jobs(dead, sum(row[2] for row in rows if row[1] == "ready"))
+    except MemwellError as error:
+        yield Finding(tenant, "problem", error.message)
+
+
+def _jobs(dead: int, waiting: int) -> Finding:
+    if dead:
+        return Finding("jobs", "warning", f"{dead} failed for good: `memwell job list --state dead` shows them, `memwell job retry ID` tries again")
+    return Finding("jobs", "ok", f"none failed, {waiting} waiting for their time")

@@ -1,0 +1,97 @@
+"""A command for every operation, made from the registry: path fields are arguments, the others are options."""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from ...errors import Invalid
+from ...operation import Operation, advice
+from ...registry import OPERATIONS
+from .output import Json, Yes, confirm, show, told
+from .target import Target
+
+NOUNS = {"users": "user", "flows": "flow", "jobs": "job", "keys": "key", "tenants": "tenant", "events": "event"}
+_PLAIN = (str, int, float, bool)
+
+
+def add_commands(app: typer.Typer) -> None:
+    groups: dict[str, typer.Typer] = {}
+    for operation in OPERATIONS.values():
+        noun = NOUNS.get(operation.group, operation.group)
+        if noun not in groups:
+            groups[noun] = typer.Typer(no_args_is_help=True, help=f"Operations on {operation.group}.")
+            app.add_typer(groups[noun], name=noun)
+        groups[noun].command(operation.verb.replace("_", "-"), help=operation.summary)(_command(operation))
+
+
+def _command(operation: Operation) -> Callable[..., None]:
+    hints = typing.get_type_hints(operation.request, include_extras=True)
+    parameters = [inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
+    as_text = set()
+    for field in msgspec.structs.fields(operation.request):
+        kind = _plain(hints[field.name])
+        if kind is None:
+            as_text.add(field.name)
+        parameters.append(_parameter(operation, field, kind))
+    if operation.effect == "erase":
+        parameters.append(_keyword("yes", Yes, False))
+    parameters.append(_keyword("as_json", Json, False))
+
+    def command(context: typer.Context, as_json: bool, yes: bool = True, **fields: Any) -> None:
+        target: Target = context.obj
+        with told():
+            confirm(f"{operation.summary} Go on?", yes)
+            data = {name: _value(name, value, name in as_text) for name, value in fields.items() if value is not None}
+            with target.memory() as memory:
+                show(memory.call(operation.name, data), as_json)
+
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return command
+
+
+def _parameter(operation: Operation, field: msgspec.structs.FieldInfo, kind: Any) -> inspect.Parameter:
+    text = advice(operation.request, field.name)
+    kind = kind or str
+    if field.name in operation.path_fields:
+        return _keyword(field.name, Annotated[kind, typer.Argument(help=text, metavar=field.name.upper())], ...)
+    option = typer.Option(f"--{field.name.replace('_', '-')}", help=text, show_default=False)
+    if field.required:
+        return _keyword(field.name, Annotated[kind, option], ...)
+    return _keyword(field.name, Annotated[kind | None, option], None)
+
+
+def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    if default is ...:
+        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+def _plain(hint: Any) -> Any:
+    """The plain type of a field; None if it is given as JSON."""
+    if typing.get_origin(hint) is Annotated:
+        return _plain(typing.get_args(hint)[0])
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        options = [option for option in typing.get_args(hint) if option is not type(None)]
+        return _plain(options[0]) if len(options) == 1 else None
+    if typing.get_origin(hint) is typing.Literal:
+        return str
+    if hint in _PLAIN:
+        return hint
+    return str if getattr(hint, "__name__", "") == "datetime" else None
+
+
+def _value(name: str, value: Any, as_json: bool) -> Any:
+    if not as_json:
+        return value
+    try:
+        return msgspec.json.decode(value)
+    except msgspec.DecodeError as error:
+        raise Invalid(f"--{name.replace('_', '-')} must be JSON: {error}.") from None

@@ -1,0 +1,38 @@
+"""`memwell login` and `logout`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from ...sdk._sync import Memory
+from .output import console, told
+from .target import Profile, Target, read_profile, write_profile
+
+
+def login(
+    context: typer.Context,
+    url: Annotated[str, typer.Argument(help="The server's address.")] = "http://127.0.0.1:8420",
+    key: Annotated[str | None, typer.Option("--key", help="The API key; left away, you are asked for it.")] = None,
+) -> None:
+    """Log in to a server: commands then work on its memory instead of a local directory."""
+    target: Target = context.obj
+    with told():
+        secret = key or typer.prompt("API key", hide_input=True)
+        with Memory(url, api_key=secret) as memory:
+            status = memory.status()
+        path = target.config().profile_path
+        write_profile(path, Profile(url, secret))
+        console().print(Text(f"Logged in to {url} as {status.role} of tenant {status.tenant}."))
+
+
+def logout(context: typer.Context) -> None:
+    """Forget the server and its key; commands work on the local directory again."""
+    target: Target = context.obj
+    with told():
+        path = target.config().profile_path
+        profile = read_profile(path)
+        path.unlink(missing_ok=True)
+        console().print(f"Logged out of {profile.url}." if profile else "You were not logged in.")

@@ -1,0 +1,54 @@
+"""`memwell`: all commands, put together."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ...version import __version__
+from . import doctor, generated, login, memory, run, server, transfer
+from .target import Target
+
+app = typer.Typer(
+    name="memwell",
+    help="Memory for AI agents: what was said, what is known and what is set.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def options(
+    context: typer.Context,
+    home: Annotated[str | None, typer.Option("--home", help="The data directory; also MEMWELL_HOME.")] = None,
+    url: Annotated[str | None, typer.Option("--url", help="The server to talk to; also MEMWELL_URL.")] = None,
+    tenant: Annotated[str | None, typer.Option("--tenant", help="The tenant in the directory; also MEMWELL_TENANT.")] = None,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False,
+) -> None:
+    """Memory for AI agents: what was said, what is known and what is set."""
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit
+    context.obj = Target(home=home, url=url, tenant=tenant)
+
+
+memory.add_commands(app)
+_group = typer.Typer(no_args_is_help=True, help="The same commands as `memwell ls | show | end | rm`.")
+memory.add_commands(_group)
+app.add_typer(_group, name="memory")
+app.command()(server.serve)
+app.command()(server.worker)
+app.command()(server.watch)
+app.command()(login.login)
+app.command()(login.logout)
+app.command()(run.run)
+app.command()(transfer.export)
+app.command("import")(transfer.import_file)
+app.command()(doctor.doctor)
+generated.add_commands(app)
+
+
+def main() -> None:
+    app()

@@ -1,0 +1,102 @@
+"""What commands print: tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ...errors import MemwellError
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+
+
+def console() -> Console:
+    return Console(highlight=False, soft_wrap=True)
+
+
+def utc(moment: datetime | None) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if moment else "-"
+
+
+def print_json(value: Any) -> None:
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], empty: str) -> None:
+    if not rows:
+        console().print(Text(empty, style="dim"))
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(str(cell)) for cell in row))
+    console().print(table)
+
+
+def print_value(value: Any) -> None:
+    """Any operation's result, readable: a list as a table, an object as lines."""
+    plain = msgspec.to_builtins(value)
+    if isinstance(plain, dict):
+        lists = [name for name, item in plain.items() if isinstance(item, list)]
+        if len(lists) == 1 and set(plain) <= {lists[0], "next_cursor"}:
+            _print_rows(plain[lists[0]], f"No {lists[0]}.")
+            if plain.get("next_cursor"):
+                console().print(Text(f"There is more: --cursor {plain['next_cursor']}", style="dim"))
+            return
+        width = max((len(name) for name in plain), default=0)
+        for name, item in plain.items():
+            console().print(Text.assemble((name.ljust(width), "bold"), "  ", _cell(item)))
+    elif isinstance(plain, list):
+        _print_rows(plain, "Nothing.")
+    else:
+        console().print(Text(str(plain)))
+
+
+def _print_rows(items: list[Any], empty: str) -> None:
+    columns = list(dict.fromkeys(name for item in items if isinstance(item, dict) for name in item))
+    if items and not columns:
+        console().print(Text("\n".join(map(str, items))))
+        return
+    rows = [[_cell(item.get(name, "")) for name in columns] for item in items]
+    print_table([name.replace("_", " ").upper() for name in columns], rows, empty)
+
+
+def _cell(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def show(value: Any, as_json: bool, readable: Callable[[], None] | None = None) -> None:
+    if as_json:
+        print_json(value)
+    elif readable is not None:
+        readable()
+    else:
+        print_value(value)
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Errors as one sentence and an exit code."""
+    try:
+        yield
+    except MemwellError as error:
+        sys.stderr.write(f"Error: {error.message}\n")
+        if trace := error.details.get("trace"):
+            sys.stderr.write(f"\n{trace}")
+        raise typer.Exit(error.exit_code) from error
+
+
+def confirm(question: str, yes: bool) -> None:
+    if not yes:
+        typer.confirm(question, abort=True)

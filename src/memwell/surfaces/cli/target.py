@@ -1,0 +1,93 @@
+"""What a command talks to: a directory, or a server that one has logged in to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ... import config as configuration
+from ...config import Config
+from ...errors import Invalid, Unauthenticated
+from ...sdk._sync import Memory
+from ...sdk.transport import LocalTransport, Transport
+
+
+class Profile(msgspec.Struct):
+    """What `memwell login` keeps."""
+
+    url: str
+    api_key: str
+
+
+@dataclass(slots=True)
+class Target:
+    """The options in front of a command."""
+
+    home: str | None = None
+    url: str | None = None
+    tenant: str | None = None
+
+    def config(self, **given: Any) -> Config:
+        return configuration.load(home=self.home, tenant=self.tenant, **given)
+
+    def remote(self) -> Profile | None:
+        """The server to talk to: named by an option, by the environment, or by a login; None: the directory."""
+        config = self.config()
+        profile = read_profile(config.profile_path)
+        url = self.url or ("" if self.home else config.url)
+        if not url:
+            explicit_home = self.home or os.environ.get(configuration.PREFIX + "HOME")
+            return None if explicit_home else profile
+        key = config.api_key or (profile.api_key if profile and profile.url == url else "")
+        if not key:
+            raise Unauthenticated(f"You are not logged in to {url}: run `memwell login {url}`.")
+        return Profile(url, key)
+
+    @contextmanager
+    def memory(self) -> Iterator[Memory]:
+        """The memory to work on. In a directory, due jobs are finished before the command ends."""
+        remote = self.remote()
+        if remote is not None and self.tenant is not None:
+            raise Invalid("The tenant comes from the key that you logged in with: leave --tenant away.")
+        if remote is not None:
+            with Memory(remote.url, api_key=remote.api_key) as memory:
+                yield memory
+            return
+        config = self.config()
+        with Memory(config.home_path, tenant=config.tenant, worker=False) as memory:
+            yield memory
+            finish_jobs(transport_of(memory))
+
+
+def finish_jobs(transport: Transport) -> None:
+    if isinstance(transport, LocalTransport):
+        transport.engine.worker.run_due(transport.principal.tenant)
+
+
+def transport_of(memory: Memory) -> Transport:
+    return memory._transport
+
+
+def read_profile(path: Path) -> Profile | None:
+    if not path.exists():
+        return None
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Profile)
+    except msgspec.DecodeError:
+        raise Invalid(f"{path} is damaged: run `memwell login` again.") from None
+
+
+def write_profile(path: Path, profile: Profile) -> None:
+    """Readable by its owner only."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(path.name + ".new")
+    draft.unlink(missing_ok=True)
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(msgspec.json.encode(profile))
+    draft.replace(path)

@@ -1,0 +1,197 @@
+"""The fixed pages: health, metrics, the API's description, and the live stream of events."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+from collections.abc import AsyncIterator
+from functools import cache
+from threading import Event as Flag
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from ...errors import Forbidden, Invalid, MemwellError, NotFound, Unavailable
+from ...model.principal import Principal
+from ...registry import OPERATIONS
+from ...version import __version__
+from ...watch import Event, watch
+from . import openapi, replies
+
+if TYPE_CHECKING:
+    from .server import Server
+
+MAX_STREAMS = 64
+_HEADERS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
+
+PUBLIC = ("/", "/health", "/ready", "/metrics", "/openapi.json", "/docs")
+"""What needs no key: nothing here says anything about a tenant."""
+
+
+def pages(server: Server) -> Starlette:
+    fixed = _Pages(server)
+    return Starlette(
+        routes=[
+            Route("/", lambda request: RedirectResponse("/docs")),
+            Route("/health", fixed.health),
+            Route("/ready", fixed.ready),
+            Route("/metrics", fixed.metrics),
+            Route("/openapi.json", fixed.openapi),
+            Route("/docs", fixed.docs),
+            Route("/v1/events", fixed.events),
+        ],
+        exception_handlers={404: _missing, 405: _missing, MemwellError: _failed},
+    )
+
+
+class _Pages:
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._streams = 0
+
+    async def health(self, request: Request) -> Response:
+        """Whether the process lives."""
+        return _json({"status": "ok", "version": __version__, "storage": self._server.engine.store.describe()})
+
+    async def ready(self, request: Request) -> Response:
+        """Whether it can do its work: the storage answers, and the server is not being stopped."""
+        if self._server.stopping.is_set():
+            raise Unavailable("The server is being stopped.")
+        await asyncio.to_thread(self._server.engine.store.control.rows, "next_hint")
+        return _json({"status": "ready"})
+
+    async def metrics(self, request: Request) -> Response:
+        worker = self._server.engine.worker.running
+        gauges = {
+            "memwell_worker_running": ("Whether this process runs background jobs.", float(worker)),
+            "memwell_event_streams": ("Open streams of events.", float(self._streams)),
+        }
+        return PlainTextResponse(self._server.metrics.render(gauges), media_type="text/plain; version=0.0.4")
+
+    async def openapi(self, request: Request) -> Response:
+        return Response(openapi_bytes(), media_type="application/json", headers=_HEADERS)
+
+    async def docs(self, request: Request) -> Response:
+        policy = "default-src 'none'; style-src 'unsafe-inline'"
+        return HTMLResponse(docs_page(), headers={**_HEADERS, "content-security-policy": policy})
+
+    async def events(self, request: Request) -> Response:
+        """Server-sent events. `Last-Event-ID` resumes after that write; `flow`, `user` and `session` narrow it down."""
+        headers: dict[bytes, bytes] = dict(request.scope["headers"])
+        principal = await asyncio.to_thread(self._server.principal, headers)
+        if not principal.may("reader"):
+            raise Forbidden
+        if self._streams >= MAX_STREAMS:
+            raise Unavailable("Too many streams are open.")
+        after = _after(request.headers.get("last-event-id"))
+        stream = self._stream(principal, after, dict(request.query_params))
+        return StreamingResponse(stream, media_type="text/event-stream", headers=_HEADERS)
+
+    async def _stream(self, principal: Principal, after: int | None, only: dict[str, str]) -> AsyncIterator[bytes]:
+        queue: asyncio.Queue[Event | None] = asyncio.Queue(100)
+        loop, stop = asyncio.get_running_loop(), Flag()
+
+        def pump() -> None:
+            for event in watch(self._server.engine, principal, after):
+                if stop.is_set():
+                    return
+                asyncio.run_coroutine_threadsafe(queue.put(event), loop).result()
+
+        self._streams += 1
+        Thread(target=pump, name="memwell-events", daemon=True).start()
+        try:
+            while not self._server.stopping.is_set():
+                event = await queue.get()
+                if event is None:
+                    yield b": \n\n"
+                elif _wanted(event, only):
+                    yield _frame(event)
+        finally:
+            self._streams -= 1
+            stop.set()
+            while not queue.empty():
+                queue.get_nowait()
+
+
+def _frame(event: Event) -> bytes:
+    number = b"" if event.seq is None else f"id: {event.seq}\n".encode()
+    return number + b"event: " + event.effect.encode() + b"\ndata: " + msgspec.json.encode(event) + b"\n\n"
+
+
+def _wanted(event: Event, only: dict[str, str]) -> bool:
+    for dialect in ("flow", "user"):
+        if dialect in only and (event.dialect, event.name) != (dialect, only[dialect]):
+            return False
+    return "session" not in only or event.session == only["session"]
+
+
+def _after(text: str | None) -> int | None:
+    if not text:
+        return None
+    if not text.isdigit() or len(text) > 18:
+        raise Invalid("`Last-Event-ID` is the number of an event.")
+    return int(text)
+
+
+async def _missing(request: Request, error: Exception) -> Response:
+    return await _failed(request, NotFound("There is no such page; /docs lists what there is."))
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    status, body, headers = replies.failure(error if isinstance(error, MemwellError) else MemwellError())
+    named = {key.decode(): value.decode() for key, value in headers}
+    return Response(body, status, media_type="application/json", headers={**_HEADERS, **named})
+
+
+def _json(value: Any) -> Response:
+    return Response(msgspec.json.encode(value), media_type="application/json", headers=_HEADERS)
+
+
+@cache
+def openapi_bytes() -> bytes:
+    return msgspec.json.encode(openapi.document(OPERATIONS.values()))
+
+
+@cache
+def docs_page() -> str:
+    """The API on one page, without scripts or anything from elsewhere."""
+    sections = "".join(_section(name) for name in OPERATIONS)
+    links = "".join(f'<li><a href="#{name}"><code>{name}</code></a></li>' for name in OPERATIONS)
+    return _PAGE.format(version=__version__, links=links, sections=sections)
+
+
+def _section(name: str) -> str:
+    operation = OPERATIONS[name]
+    fields = "".join(
+        f"<tr><td><code>{html.escape(field.name)}</code></td><td>{html.escape(field.type)}</td>"
+        f"<td>{'required' if field.required else ''}</td><td>{html.escape(field.description)}</td></tr>"
+        for field in openapi.fields(operation)
+    )
+    table = f"<table>{fields}</table>" if fields else ""
+    return (
+        f'<section id="{name}"><h2>{name}</h2><p>{html.escape(operation.summary)}</p>'
+        f"<pre>{operation.method} {html.escape(operation.path)}</pre>{table}"
+        f"<p>Example</p><pre>{html.escape(openapi.curl(operation))}</pre>"
+        f"<p>Role <code>{operation.role}</code>. Errors: <code>{{'error': {{'code', 'message', 'details'}}}}</code></p></section>"
+    )
+
+
+_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Memwell API</title>
+<meta name="viewport" content="width=device-width"><style>
+body{{font:16px/1.5 system-ui,sans-serif;margin:0;display:flex;color:#1d2433;background:#fff}}
+nav{{width:17rem;height:100vh;overflow:auto;position:sticky;top:0;background:#f4f6fa;padding:1rem;box-sizing:border-box}}
+nav ul{{list-style:none;padding:0}} main{{padding:1rem 2.5rem;max-width:56rem;min-width:0}}
+a{{color:#1f5fbf;text-decoration:none}} section{{border-top:1px solid #dde3ee;padding:1rem 0}} h2{{margin:.3rem 0}}
+pre{{background:#f4f6fa;padding:.7rem;overflow:auto;border-radius:6px}} table{{border-collapse:collapse;width:100%}}
+td{{border-bottom:1px solid #e8ecf4;padding:.35rem .7rem .35rem 0;vertical-align:top}}
+@media(prefers-color-scheme:dark){{body{{background:#12161f;color:#dfe5f0}}nav,pre{{background:#1b2230}}a{{color:#7fb2ff}}
+section,td{{border-color:#2a3346}}}} @media(max-width:50rem){{body{{display:block}}nav{{width:auto;height:auto;position:static}}}}
+</style><nav><strong>Memwell {version}</strong><ul>{links}</ul></nav><main><h1>Memwell API</h1>
+<p>Send your key as <code>Authorization: Bearer mw_…</code>. A write may carry an <code>Idempotency-Key</code>: the same
+request with the same key is carried out once. The machine-readable form is <a href="/openapi.json">/openapi.json</a>;
+<code>GET /v1/events</code> streams every read and write as it happens.</p>{sections}</main></html>"""

@@ -1,0 +1,99 @@
+"""Starting a server, and stopping it without losing anything."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+import time
+from typing import Any
+
+import uvicorn
+
+from ...access import create_key
+from ...config import Config
+from ...engine import Engine
+from ...errors import Invalid
+from .server import LOOPBACK, Server
+
+GRACE_S = 10
+_LOG_FIELDS = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+
+
+class JsonLines(logging.Formatter):
+    """A log line: what happened, and ids; never content."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "at": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+        }
+        line |= {name: value for name, value in record.__dict__.items() if name not in _LOG_FIELDS}
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def configure_logs(level: str) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    for noisy in ("uvicorn.access", "uvicorn.error", "httpx"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+def first_key(engine: Engine, config: Config) -> str | None:
+    """An operator's key for the default tenant, if there is no key yet. It is shown once."""
+    engine.ensure_tenant(config.tenant)
+    if engine.store.control.rows("count_keys")[0][0]:
+        return None
+    _, secret = create_key(engine.store.control, config.tenant, "first key", "operator", None, None, engine.clock.now())
+    return secret
+
+
+class _Uvicorn(uvicorn.Server):
+    """Tells open streams to end before it waits for them."""
+
+    def __init__(self, config: uvicorn.Config, server: Server) -> None:
+        super().__init__(config)
+        self._memwell = server
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        self._memwell.stopping.set()
+        await super().shutdown(sockets)
+
+
+def run(engine: Engine, config: Config, *, auth: bool, on_ready: Any = lambda: None) -> None:
+    """Serve until stopped by a signal; requests under way are finished."""
+    if not auth and config.host not in LOOPBACK:
+        raise Invalid("--no-auth works on this machine's own address only: bind 127.0.0.1 or use keys.")
+    asyncio.run(_serve(engine, config, auth, on_ready))
+
+
+async def _serve(engine: Engine, config: Config, auth: bool, on_ready: Any) -> None:
+    server = Server(engine, config, auth=auth)
+    if config.worker:
+        engine.worker.start()
+    settings = uvicorn.Config(
+        server,
+        host=config.host,
+        port=config.port,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_S,
+        limit_concurrency=2048,
+    )
+    uvicorn_server = _Uvicorn(settings, server)
+    task = asyncio.create_task(uvicorn_server.serve())
+    while not uvicorn_server.started and not task.done():
+        await asyncio.sleep(0.01)
+    if not task.done():
+        on_ready()
+    try:
+        await task
+    finally:
+        await asyncio.to_thread(server.close)

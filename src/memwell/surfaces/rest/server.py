@@ -1,0 +1,183 @@
+"""The ASGI application: operations at their routes, and the fixed pages beside them.
+
+A request is read on the event loop, up to a counted limit, and carried out in a thread. Operations that may wait for long
+have threads of their own, so that they cannot hold up the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+from ...access import Doorman
+from ...config import Config
+from ...dispatch import dispatch
+from ...engine import Engine
+from ...errors import Forbidden, Invalid, MemwellError, NotFound, TooLarge, Unavailable
+from ...model.principal import Principal
+from ...operation import Operation
+from ...registry import OPERATIONS
+from . import replies
+from .metrics import Metrics
+from .pages import pages
+from .router import Router
+
+log = logging.getLogger("memwell.rest")
+
+THREADS = 32
+MAX_WAITING = 512
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
+
+
+class Server:
+    """Everything a running server holds on to."""
+
+    def __init__(self, engine: Engine, config: Config, *, auth: bool = True) -> None:
+        self.engine = engine
+        self.config = config
+        self.auth = auth
+        self.doorman = Doorman(engine.store.control, engine.clock, config.rate_limit)
+        self.metrics = Metrics()
+        self.stopping = asyncio.Event()
+        self._router = Router(OPERATIONS.values())
+        self._pages = pages(self)
+        self._quick = ThreadPoolExecutor(THREADS, "memwell-request")
+        self._patient = ThreadPoolExecutor(THREADS, "memwell-wait")
+        self._under_way = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        found = self._router.find(scope["raw_path"]) if scope["type"] == "http" else None
+        if found is None:
+            await self._pages(scope, receive, send)
+            return
+        started = time.perf_counter()
+        methods, values = found
+        operation = methods.get(scope["method"])
+        if operation is None:
+            allowed = ", ".join(sorted(methods))
+            reply = replies.failure(NotFound(f"{scope['method']} is not possible here; {allowed} is.", allowed=allowed))
+            return await replies.deliver(send, (405, reply[1], [(b"allow", allowed.encode())]))
+        reply = await self._reply(operation, values, scope, receive)
+        await replies.deliver(send, reply)
+        self.metrics.record(operation.name, reply[0], time.perf_counter() - started)
+        return None
+
+    def principal(self, headers: dict[bytes, bytes]) -> Principal:
+        """Who is calling, by the key of this very request."""
+        if not self.auth:
+            _require_loopback(headers)
+            return Principal(self.config.tenant, "operator", "local")
+        return self.doorman.admit(_secret(headers))
+
+    async def in_thread(self, operation: Operation, work: Callable[[], replies.Reply]) -> replies.Reply:
+        if self._under_way >= MAX_WAITING:
+            raise Unavailable("Too many requests are under way: try again in a moment.")
+        self._under_way += 1
+        pool = self._patient if operation.outside else self._quick
+        future = asyncio.get_running_loop().run_in_executor(pool, work)
+        future.add_done_callback(self._done)
+        try:
+            return await asyncio.wait_for(asyncio.shield(future), self.config.request_timeout_s)
+        except TimeoutError:
+            raise Unavailable("The request took too long. It may still be carried out: repeat it with the same key.") from None
+
+    def _done(self, future: asyncio.Future[Any]) -> None:
+        self._under_way -= 1
+        if not future.cancelled():
+            future.exception()
+
+    async def _reply(self, operation: Operation, values: list[str], scope: Scope, receive: Receive) -> replies.Reply:
+        try:
+            headers: dict[bytes, bytes] = dict(scope["headers"])
+            body = await read_body(receive, headers, self.config.max_body)
+            return await self.in_thread(operation, lambda: self._carry_out(operation, values, scope, headers, body))
+        except MemwellError as error:
+            return replies.failure(error)
+
+    def _carry_out(
+        self, operation: Operation, values: list[str], scope: Scope, headers: dict[bytes, bytes], body: bytes
+    ) -> replies.Reply:
+        try:
+            principal = self.principal(headers)
+            in_query = operation.method in ("GET", "DELETE")
+            data = _from_query(scope["query_string"]) if in_query else _from_body(body)
+            data.update(zip(operation.path_fields, values, strict=True))
+            key = headers.get(b"idempotency-key") if operation.writes else None
+            text = None if key is None else key.decode("latin-1")
+            result = dispatch(self.engine, principal, operation, data, key=text, strict=not in_query)
+            return replies.success(operation, result)
+        except MemwellError as error:
+            if error.status >= 500:
+                log.warning("request.failed", extra={"operation": operation.name, "code": error.code})
+            return replies.failure(error)
+        except Exception as error:
+            log.exception("request.crashed", extra={"operation": operation.name, "error": type(error).__name__})
+            return replies.failure(MemwellError())
+
+    def close(self) -> None:
+        self._quick.shutdown(wait=True, cancel_futures=True)
+        self._patient.shutdown(wait=True, cancel_futures=True)
+        self.engine.close()
+
+
+async def read_body(receive: Receive, headers: dict[bytes, bytes], limit: int) -> bytes:
+    """The body, if it is not too long; the bytes that come are counted, whatever the header says."""
+    length = headers.get(b"content-length", b"0")
+    if not length.isdigit() or int(length) > limit:
+        raise TooLarge(f"The request is larger than {limit} bytes.", limit=limit)
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Invalid("The request was cut off.")
+        part = message.get("body", b"")
+        size += len(part)
+        if size > limit:
+            raise TooLarge(f"The request is larger than {limit} bytes.", limit=limit)
+        parts.append(part)
+        if not message.get("more_body"):
+            return b"".join(parts)
+
+
+def _from_query(query: bytes) -> dict[str, Any]:
+    try:
+        return dict(parse_qsl(query.decode("ascii"), keep_blank_values=True, max_num_fields=50))
+    except ValueError:
+        raise Invalid("The query string is not valid.") from None
+
+
+def _from_body(body: bytes) -> dict[str, Any]:
+    if not body:
+        return {}
+    try:
+        data = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise Invalid(f"The body is not valid JSON: {error}.") from None
+    if not isinstance(data, dict):
+        raise Invalid("The body must be a JSON object.")
+    return data
+
+
+def _secret(headers: dict[bytes, bytes]) -> str | None:
+    scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    if scheme.lower() == "bearer":
+        return token.strip()
+    return headers[b"x-api-key"].decode("latin-1").strip() if b"x-api-key" in headers else None
+
+
+def _require_loopback(headers: dict[bytes, bytes]) -> None:
+    """Without keys, only this machine's own programs may call: no page of another origin, no rebound name."""
+    host = headers.get(b"host", b"").decode("latin-1").rsplit(":", 1)[0]
+    origin = headers.get(b"origin", b"").decode("latin-1")
+    from_elsewhere = bool(origin) and origin.split("://")[-1].rsplit(":", 1)[0] not in LOOPBACK
+    if host not in LOOPBACK or from_elsewhere:
+        raise Forbidden("Without keys, only requests to and from this machine's own address are answered.")

@@ -1,0 +1,1 @@
+"""The storage layer: its contract, its walls, and what it survives."""

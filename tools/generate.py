@@ -1,0 +1,49 @@
+"""Write what is generated, or check with `--check` that it is as it should be."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import reference
+import schema
+import unasync
+
+ROOT = Path(__file__).resolve().parent.parent
+
+GENERATED: dict[str, Callable[[], str]] = {
+    "src/memwell/sdk/_sync.py": unasync.generate,
+    "src/memwell/storage/sql/schema.sql": schema.generate,
+    "docs/reference/rest.md": reference.rest,
+    "docs/reference/cli.md": reference.cli,
+    "docs/reference/errors.md": reference.errors,
+    "docs/reference/settings.md": reference.settings,
+}
+
+
+def main() -> int:
+    stale = []
+    for name, generate in GENERATED.items():
+        path, text = ROOT / name, formatted(name, generate())
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        stale.append(name)
+        if "--check" not in sys.argv:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    for name in stale:
+        print(f"{name} is {'stale: run `make format`' if '--check' in sys.argv else 'written'}")
+    return 1 if stale and "--check" in sys.argv else 0
+
+
+def formatted(name: str, text: str) -> str:
+    if not name.endswith(".py"):
+        return text
+    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", name, "-"]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())
