@@ -100,7 +100,7 @@ def to_event(row: Row) -> Event:
         seq=seq,
         dialect=dialect,
         name=name,
-        session=session,
+        session=session or None,
         entries=entries,
     )
 

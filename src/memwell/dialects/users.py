@@ -163,7 +163,9 @@ def forget(call: Call, request: Forget) -> Erasure:
 
     erasure = call.write(forget_in)
     tied = {"tenant": call.principal.tenant, "tie_kind": "user", "tie_name": request.user}
-    call.engine.store.control.write(("delete_tied_keys", tied))
+    control = call.engine.store.control
+    if control.write(("delete_tied_keys", tied)):
+        control.scrub()
     return erasure
 
 

@@ -37,7 +37,7 @@ class Link:
         told = await answer
         if told.error is not None:
             raise from_code(told.error["code"], told.error["message"], told.error["details"])
-        return msgspec.json.decode(told.result or b"null", type=kind)
+        return msgspec.json.decode(told.result, type=kind)
 
     async def listen(self) -> None:
         """Hand answers to whoever asked, until the parent is gone."""
@@ -46,9 +46,9 @@ class Link:
                 message = decode_from_parent(await self.read())
                 if isinstance(message, Tell) and message.number in self._pending:
                     self._pending.pop(message.number).set_result(message)
-        except asyncio.IncompleteReadError:
+        except (asyncio.IncompleteReadError, msgspec.DecodeError) as error:
             for answer in self._pending.values():
-                answer.set_exception(NodeFailed("The process that runs this node is gone."))
+                answer.set_exception(NodeFailed(f"The process that runs this node is gone: {error}."))
 
     async def read(self) -> bytes:
         (length,) = HEAD.unpack(await self._reader.readexactly(HEAD.size))

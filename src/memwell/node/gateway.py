@@ -23,6 +23,7 @@ from .wire import HEAD, MAX_FRAME, Ask, Done, Failed, Start, Tell, decode_from_n
 
 ALLOWED = frozenset({"flows.append", "flows.last", "flows.write", "flows.end"})
 TIMEOUT_S = 60.0
+STDERR = 2  # what a node prints goes there: standard output is for its reply
 
 
 def run_node(
@@ -33,7 +34,7 @@ def run_node(
     with ours, theirs:
         command = [sys.executable, "-m", "memwell.node.child", str(theirs.fileno())]
         child = subprocess.Popen(
-            command, pass_fds=[theirs.fileno()], env=_environment(), cwd=cwd, stdin=subprocess.DEVNULL, stdout=sys.stderr
+            command, pass_fds=[theirs.fileno()], env=_environment(), cwd=cwd, stdin=subprocess.DEVNULL, stdout=STDERR
         )
         theirs.close()
         try:

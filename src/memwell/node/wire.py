@@ -31,7 +31,7 @@ class Tell(msgspec.Struct, tag="tell"):
     """From the parent: what came of it."""
 
     number: int
-    result: msgspec.Raw | None = None
+    result: msgspec.Raw = msgspec.Raw(b"null")
     error: dict[str, Any] | None = None
 
 

@@ -44,6 +44,10 @@ class Control(Protocol):
         """Run a statement whose loss would do no harm."""
         ...
 
+    def scrub(self) -> bool:
+        """Make sure that no deleted byte is left behind."""
+        ...
+
     @property
     def secret(self) -> bytes:
         """What key hashes are keyed with."""

@@ -45,6 +45,9 @@ class ControlFile:
     def hint(self, query: str, /, **parameters: Any) -> None:
         self._hints.write(lambda db: self._run(db, query, parameters))
 
+    def scrub(self) -> bool:
+        return self._file.scrub()
+
     @cached_property
     def secret(self) -> bytes:
         path = self._home / "secret.key"

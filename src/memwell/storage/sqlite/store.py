@@ -86,16 +86,11 @@ class SqliteStore:
         )
         self._files.close(tenant)
         _remove(self._path(tenant))
+        self.control.scrub()
         return bool(removed)
 
     def scrub(self, tenant: str) -> bool:
-        """Empty the write-ahead log: deleted pages are zeroed in the file, but the log still holds what they were."""
-
-        def checkpoint(db: apsw.Connection) -> bool:
-            busy, _, _ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0]
-            return not busy
-
-        return self._files.use(tenant, lambda file: file.alone(checkpoint))
+        return self._files.use(tenant, SqliteFile.scrub)
 
     def residue(self, tenant: str, needles: list[bytes]) -> list[bytes]:
         files = [file for file in _family(self._path(tenant)) if file.exists() and file.stat().st_size]

@@ -53,7 +53,7 @@ def first_key(engine: Engine, config: Config) -> str | None:
     return secret
 
 
-class _Uvicorn(uvicorn.Server):
+class Runner(uvicorn.Server):
     """Tells open streams to end before it waits for them."""
 
     def __init__(self, config: uvicorn.Config, server: Server) -> None:
@@ -87,9 +87,9 @@ async def _serve(engine: Engine, config: Config, auth: bool, on_ready: Any) -> N
         timeout_graceful_shutdown=GRACE_S,
         limit_concurrency=2048,
     )
-    uvicorn_server = _Uvicorn(settings, server)
-    task = asyncio.create_task(uvicorn_server.serve())
-    while not uvicorn_server.started and not task.done():
+    runner = Runner(settings, server)
+    task = asyncio.create_task(runner.serve())
+    while not runner.started and not task.done():
         await asyncio.sleep(0.01)
     if not task.done():
         on_ready()

@@ -1,0 +1,65 @@
+"""`python -m bench [--quick]`: measure, and print one table. A missed target is marked; it never fails a build."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import apsw
+
+from . import appends, footprint, http, reads
+from .sizes import FULL, QUICK, Sizes
+from .table import Row, render
+
+Part = Callable[[Path, Sizes], list[Row]]
+
+PARTS: dict[str, Part] = {
+    "single appends": lambda folder, sizes: [appends.single(folder, sizes)],
+    "appends at once": lambda folder, sizes: [appends.grouped(folder, sizes)],
+    "reading": lambda folder, sizes: [reads.last(folder, sizes)],
+    "HTTP": http.rows,
+    "import": lambda folder, sizes: [footprint.import_time(folder, sizes)],
+    "memory": lambda folder, _: footprint.resident(folder),
+    "disk": lambda folder, sizes: [footprint.disk(folder, sizes)],
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="smaller sizes, for a look: below 40 seconds")
+    sizes = QUICK if parser.parse_args().quick else FULL
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers are ended and directories removed
+    _forget_settings()
+    rows = [row for name, part in PARTS.items() for row in _measured(name, part, sizes)]
+    print(f"Memwell on {platform.machine()}, {os.cpu_count()} processors, ", end="")
+    print(f"Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}, durability full\n")
+    print(render(rows))
+    print(
+        "\nOurs and bare alternate in small blocks; figures are medians, ratios are medians of the ratio of each round."
+    )
+
+
+def _measured(name: str, part: Part, sizes: Sizes) -> list[Row]:
+    started = time.monotonic()
+    print(f"measuring {name} ... ", end="", file=sys.stderr, flush=True)
+    with TemporaryDirectory(prefix="memwell-bench-") as folder:
+        rows = part(Path(folder), sizes)
+    print(f"{time.monotonic() - started:.1f} s", file=sys.stderr, flush=True)
+    return rows
+
+
+def _forget_settings() -> None:
+    """Measure the defaults, whatever the caller's environment says."""
+    for name in [name for name in os.environ if name.startswith("MEMWELL_")]:
+        del os.environ[name]
+
+
+if __name__ == "__main__":
+    main()

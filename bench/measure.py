@@ -1,0 +1,55 @@
+"""Timing, in blocks that alternate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+from time import perf_counter
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """What one side took, in seconds: every operation, and the median of each block."""
+
+    each: list[float]
+    blocks: list[float]
+
+    @property
+    def median(self) -> float:
+        return median(self.each)
+
+    @property
+    def least(self) -> float:
+        return min(self.each)
+
+
+def alternate(rounds: int, block: int, *sides: Callable[[], object]) -> list[Timings]:
+    """Time operations in small blocks, one side after the other; the first round only warms up."""
+    timings = [Timings([], []) for _ in sides]
+    for number in range(rounds + 1):
+        for kept, side in zip(timings, sides, strict=True):
+            took = _timed(side, block)
+            if number:
+                kept.each.extend(took)
+                kept.blocks.append(median(took))
+    return timings
+
+
+def median_ratio(ours: list[float], bare: list[float]) -> float:
+    """How many times the bare limit, compared round by round: both blocks of a round saw the same machine."""
+    return median(a / b for a, b in zip(ours, bare, strict=True))
+
+
+def differences(more: Timings, less: Timings) -> list[float]:
+    """How much longer one side takes than the other, block by block."""
+    return [a - b for a, b in zip(more.blocks, less.blocks, strict=True)]
+
+
+def _timed(work: Callable[[], object], count: int) -> list[float]:
+    took = []
+    for _ in range(count):
+        started = perf_counter()
+        work()
+        took.append(perf_counter() - started)
+    return took

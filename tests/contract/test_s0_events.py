@@ -1,0 +1,114 @@
+"""S0.10: every read and every write is shown live, as it happens, across processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from queue import Queue
+from threading import Thread
+
+import httpx
+import msgspec
+import pytest
+
+from memwell import Event, Memory
+
+from ..live import live
+
+WRITER = """
+import sys
+from memwell import Memory
+memory = Memory(sys.argv[1])
+session = memory.flow("support").session("s1")
+session.history.append(role="user", content="a secret word")
+session.history.last(5)
+memory.flow("other").write("elsewhere")
+"""
+
+
+def watched(memory: Memory) -> Queue[Event]:
+    """Events as another process would see them."""
+    queue: Queue[Event] = Queue()
+
+    def pump() -> None:
+        with suppress(httpx.TransportError):
+            for event in memory.watch():
+                queue.put(event)
+
+    Thread(target=pump, daemon=True).start()
+    time.sleep(0.5)
+    return queue
+
+
+def test_reads_and_writes_of_another_process_are_seen_as_they_happen(tmp_path: Path) -> None:
+    """S0.10"""
+    memory = Memory(tmp_path, worker=False)
+    memory.status()
+    queue = watched(memory)
+    subprocess.run([sys.executable, "-c", WRITER, str(tmp_path)], check=True)
+    events = [queue.get(timeout=10) for _ in range(3)]
+    seen = {(event.effect, event.operation, event.dialect, event.name, event.session) for event in events}
+    assert seen == {
+        ("write", "flows.append", "flow", "support", "s1"),
+        ("read", "flows.last", "flow", "support", "s1"),
+        ("write", "flows.write", "flow", "other", None),
+    }
+    assert b"secret" not in msgspec.json.encode(events)
+
+
+def test_the_stream_over_http_shows_both_and_resumes_where_it_was(tmp_path: Path) -> None:
+    """S0.10: server-sent events, with numbers for what was written."""
+    with live(tmp_path, worker=False) as server, server.memory() as memory:
+        session = memory.flow("support").session("s1")
+        session.history.append(role="user", content="before")
+        lines: Queue[str] = Queue()
+
+        def pump(headers: dict[str, str]) -> None:
+            headers = {"authorization": f"Bearer {server.key}", **headers}
+            url = f"{server.url}/v1/events?flow=support"
+            with suppress(httpx.TransportError), httpx.stream("GET", url, headers=headers, timeout=20) as response:
+                for line in response.iter_lines():
+                    lines.put(line)
+
+        Thread(target=pump, args=({},), daemon=True).start()
+        time.sleep(0.6)
+        session.history.append(role="user", content="during")
+        session.history.last(5)
+        memory.user("alice").add("not of this flow")
+        found = _collect(lines, 2)
+        assert {event.operation for event in found} == {"flows.append", "flows.last"}
+        Thread(target=pump, args=({"last-event-id": "0"},), daemon=True).start()
+        replayed = [event for event in _collect(lines, 2) if event.effect == "write"]
+        assert [event.operation for event in replayed] == ["flows.append", "flows.append"]
+
+
+def _collect(lines: Queue[str], count: int) -> list[Event]:
+    found: list[Event] = []
+    deadline = time.monotonic() + 15
+    while len(found) < count and time.monotonic() < deadline:
+        line = lines.get(timeout=15)
+        if line.startswith("data: "):
+            found.append(msgspec.json.decode(line[6:], type=Event))
+    return found
+
+
+def test_a_key_held_to_one_flow_sees_only_its_events(tmp_path: Path) -> None:
+    with live(tmp_path, worker=False) as server, server.memory() as memory:
+        key = memory.keys.create("tied", "reader", flow="support").secret
+        with server.memory(key) as tied:
+            queue = watched(tied)
+            memory.user("alice").add("private")
+            memory.flow("other").write("other")
+            memory.flow("support").session("s").history.append(role="user", content="hi")
+            event = queue.get(timeout=10)
+            assert (event.name, event.session) == ("support", "s")
+            assert queue.empty()
+
+
+@pytest.mark.parametrize("bad", ["-1", "abc", "9" * 30])
+def test_a_bad_event_number_is_refused(tmp_path: Path, bad: str) -> None:
+    with live(tmp_path, worker=False) as server, server.client() as client:
+        assert client.get("/v1/events", headers={"last-event-id": bad}).status_code == 400

@@ -1,0 +1,50 @@
+"""Running the examples that operations carry, through any surface."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from memwell.operation import Operation
+
+Call = Callable[[str, dict[str, Any]], Any]
+
+_MASKS = (
+    (r"\d{4}-\d\d-\d\dT[\d:.]+(Z|\+00:00)", "<time>"),
+    (r"\bmw_[\w-]{43}", "<secret>"),
+    (r"\b[0-9a-hjkmnp-tv-z]{26}\b", "<id>"),
+)
+
+
+def run_example(operation: Operation, call: Call) -> Any:
+    """Carry out an operation's example, after what it builds on."""
+    results: list[Any] = []
+    for name, data in operation.example.given:
+        results.append(call(name, filled(data, results)))
+    return call(operation.name, filled(operation.example.request, results))
+
+
+def filled(data: dict[str, Any], results: list[Any]) -> dict[str, Any]:
+    return {name: _value(value, results) for name, value in data.items()}
+
+
+def _value(value: Any, results: list[Any]) -> Any:
+    if isinstance(value, str) and (found := re.fullmatch(r"\$(\d+)\.(\w+)", value)):
+        return plain(results[int(found[1])])[found[2]]
+    return value
+
+
+def plain(value: Any) -> Any:
+    """A result as JSON would carry it."""
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def masked(value: Any) -> Any:
+    """A result without what differs from run to run: ids, times, secrets."""
+    text = msgspec.json.encode(value).decode()
+    for pattern, mask in _MASKS:
+        text = re.sub(pattern, mask, text)
+    return msgspec.json.decode(text)

@@ -1,0 +1,71 @@
+"""A real server in a thread of the test, on a free port of 127.0.0.1."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import httpx
+import uvicorn
+
+from memwell import Memory, config
+from memwell.clock import Clock
+from memwell.engine import Engine
+from memwell.surfaces.rest.serve import Runner, first_key
+from memwell.surfaces.rest.server import Server
+
+
+@dataclass
+class Live:
+    """A running server and its first key."""
+
+    url: str
+    key: str
+    engine: Engine
+    server: Server
+
+    def memory(self, key: str | None = None) -> Memory:
+        return Memory(self.url, api_key=key or self.key)
+
+    def client(self, key: str | None = None) -> httpx.Client:
+        return httpx.Client(base_url=self.url, headers={"authorization": f"Bearer {key or self.key}"})
+
+
+@contextmanager
+def live(
+    home: Path, *, auth: bool = True, clock: Clock | None = None, worker: bool = True, **settings: Any
+) -> Iterator[Live]:
+    settings = {"rate_limit": 0, **settings}
+    configured = config.load(home=str(home), worker=worker, **settings)
+    engine = Engine.open(configured, clock)
+    key = first_key(engine, configured) or "" if auth else ""
+    engine.ensure_tenant(configured.tenant)
+    listener = socket.create_server(("127.0.0.1", 0))
+    ready: list[tuple[uvicorn.Server, Server]] = []
+
+    async def serve() -> None:
+        server = Server(engine, configured, auth=auth)
+        runner = Runner(uvicorn.Config(server, log_config=None, lifespan="off", access_log=False), server)
+        ready.append((runner, server))
+        await runner.serve(sockets=[listener])
+        server.close()
+
+    thread = Thread(target=lambda: asyncio.run(serve()), daemon=True)
+    thread.start()
+    if worker:
+        engine.worker.start()
+    while not (ready and ready[0][0].started):
+        time.sleep(0.005)
+    try:
+        yield Live(f"http://127.0.0.1:{listener.getsockname()[1]}", key, engine, ready[0][1])
+    finally:
+        ready[0][0].should_exit = True
+        thread.join(20)
+        listener.close()

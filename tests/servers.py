@@ -1,0 +1,193 @@
+"""Real processes to be killed: `memwell serve`, and a program that embeds the memory and writes until it dies.
+
+Everything listens on 127.0.0.1 only, prints into files beside the data directory, and is ended by its process id.
+"""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from threading import Thread
+from typing import NamedTuple, Self
+
+from memwell import Memory
+
+READY_S = 20.0
+"""A time-out, not a promise: whoever is not ready by then never will be."""
+
+FLOW = "crash"
+HALL = "hall"
+
+
+class Process:
+    """A process that can be killed and started again on the same directory. Its output outlives it."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.out = home.with_name(home.name + ".out")
+        self.err = home.with_name(home.name + ".err")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def run(self, *command: str, **environment: str) -> None:
+        """Start a command; of the tests' own environment it sees no setting of Memwell's."""
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("MEMWELL_")}
+        with self.out.open("ab") as out, self.err.open("ab") as err:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=clean | environment
+            )
+
+    def kill(self) -> None:
+        """`kill -9`: no handler runs, nothing is flushed."""
+        self._end(signal.SIGKILL, READY_S)
+
+    def stop(self) -> None:
+        """Ask it to end, and see to it that it does."""
+        try:
+            self._end(signal.SIGTERM, READY_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def _end(self, number: signal.Signals, timeout_s: float) -> None:
+        if self._process is not None:
+            if self._process.poll() is None:
+                os.kill(self._process.pid, number)
+            self._process.wait(timeout_s)
+
+
+class Server(Process):
+    """`memwell serve` on a free port, without a rate limit: `with Server(home).start() as server:`."""
+
+    def __init__(self, home: Path, **settings: str) -> None:
+        super().__init__(home)
+        self.port = free_port()
+        self.key = ""
+        self._settings = {f"MEMWELL_{name.upper()}": value for name, value in settings.items()}
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> Self:
+        """Start it, for the first time or again, and wait until it is ready. The first time, it tells its key."""
+        settings = {"MEMWELL_HOME": str(self.home), "MEMWELL_PORT": str(self.port), "MEMWELL_RATE_LIMIT": "0"}
+        self.run(str(Path(sys.executable).with_name("memwell")), "serve", **(settings | self._settings))
+        try:
+            self._wait_until_ready()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def memory(self) -> Memory:
+        return Memory(self.url, api_key=self.key)
+
+    def rss(self, field: str = "VmRSS") -> int:
+        """How many bytes of memory it holds; `VmHWM`: at its highest."""
+        found = re.search(rf"^{field}:\s+(\d+) kB$", Path(f"/proc/{self.pid}/status").read_text(), re.MULTILINE)
+        assert found is not None
+        return int(found[1]) * 1024
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + READY_S
+        while not (self._told_its_key() and self._ready()):
+            assert self.alive, f"the server ended: {self.err.read_text()}"
+            assert time.monotonic() < deadline, f"the server did not become ready: {self.err.read_text()}"
+            time.sleep(0.01)
+
+    def _told_its_key(self) -> bool:
+        if not self.key and (found := re.search(r"mw_[\w-]{43}", self.out.read_text())):
+            self.key = found[0]
+        return bool(self.key)
+
+    def _ready(self) -> bool:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=READY_S)
+        try:
+            connection.request("GET", "/ready")
+            return connection.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+
+class Writers(Process):
+    """A program that embeds the memory and writes what is planned from many threads, for ever."""
+
+    def start(self, firsts: list[int]) -> None:
+        """One thread for every number: from which of its planned turns it goes on."""
+        self.run(sys.executable, __file__, str(self.home), *map(str, firsts))
+
+    def wait_until_acknowledged(self) -> None:
+        """Wait for the first line after those that are there."""
+        size = self.out.stat().st_size
+        deadline = time.monotonic() + READY_S
+        while self.out.stat().st_size == size:
+            assert self.alive, f"the writers ended: {self.err.read_text()}"
+            assert time.monotonic() < deadline, f"nothing was acknowledged: {self.err.read_text()}"
+            time.sleep(0.002)
+
+
+class Planned(NamedTuple):
+    """A turn that a writer is going to write. Nobody else ever writes the same."""
+
+    session: str
+    content: str
+    key: str
+
+
+def planned(writer: int, number: int) -> Planned:
+    """Two sessions of the writer's own, and one that all share. Lengths vary, so that pages fill up at odd places."""
+    session = HALL if number % 4 == 0 else f"desk-{writer}-{number % 2}"
+    padding = "." * (number * 37 % 400)
+    return Planned(session, f"{writer} {number} {padding}", f"key-{writer}-{number}")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _write_until_killed(home: str, firsts: list[int]) -> None:
+    memory = Memory(home)
+
+    def write(writer: int, first: int) -> None:
+        for number in itertools.count(first):
+            turn = planned(writer, number)
+            history = memory.flow(FLOW).session(turn.session).history
+            recorded = history.append(role="user", content=turn.content, key=turn.key)
+            os.write(1, f"{writer} {number} {recorded.seq} {recorded.id}\n".encode())
+
+    threads = [Thread(target=write, args=item) for item in enumerate(firsts)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+if __name__ == "__main__":
+    _write_until_killed(sys.argv[1], [int(first) for first in sys.argv[2:]])

@@ -1,0 +1,191 @@
+"""The second wall between tenants: SQLite's own planner says that every query stays inside one.
+
+A query is sound if each access to a table goes through a key that begins with the tenant, and if its text compares the
+tenant with nothing but the one that the transaction binds. The lint itself is tried on queries that leak.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import apsw.ext
+import pytest
+
+import memwell
+from memwell.storage import queries
+from memwell.storage.queries import Query
+from memwell.storage.sqlite.file import upgrade
+
+TENANT_QUERIES = queries.load("common", "sqlite")
+SYSTEM_QUERIES = queries.load("system")
+
+# Accesses that touch no table: a row of constants, and lists that came as a parameter.
+_HARMLESS = re.compile(r"SCAN CONSTANT ROW|SCAN json_each VIRTUAL TABLE")
+_ACCESS = re.compile(r"SCAN|SEARCH")
+# An automatic index begins with the tenant too, but is built by reading everything.
+_SOUND = re.compile(r"SEARCH \w+ USING (?!AUTOMATIC).*\(tenant=\?")
+_WHOLE = re.compile(r"\(tenant=\?\)")
+
+# What may be said of a tenant: that it is the bound one, that two rows share it, and that it is written down.
+_ALLOWED = re.compile(r"(\w+\.)?\btenant = (:tenant|\w+\.tenant)\b|(?<=[(\s]):tenant,|(?<=\()tenant,")
+_TABLE = re.compile(r"\b(?:FROM|JOIN|INTO|UPDATE)\s+(\w+)", re.IGNORECASE)
+
+# Queries that look at all rows of a tenant's table on purpose.
+WHOLE_TABLE = {
+    "add_event": "the last row of the key",
+    "last_event": "the last row of the key",
+    "first_event_after": "the first rows of the key: events stand in the order of their time",
+    "next_idempotency_expiry": "the first row of the index",
+    "job_backlog": "counts every job",
+    "content_lives": "looks for words anywhere, once per trace that an erasure found",
+}
+
+PLANNED_LEAKS = {
+    "no tenant at all": "SELECT content FROM entry WHERE id = :id",
+    "by another key": "SELECT content FROM entry WHERE docid = :id AND :tenant = :tenant",
+    "in a join": """SELECT e.content FROM address a JOIN entry e ON e.address_id = a.id
+        WHERE a.tenant = :tenant AND a.path = :path""",
+    "in an outer join": """SELECT 1 FROM address a LEFT JOIN collection c ON c.id = a.collection_id
+        WHERE a.tenant = :tenant""",
+    "in a sub-select": """SELECT a.path, (SELECT COUNT(*) FROM entry e WHERE e.address_id = a.id)
+        FROM address a WHERE a.tenant = :tenant""",
+    "in a condition": "SELECT id FROM job WHERE tenant = :tenant AND address_id IN (SELECT address_id FROM entry)",
+    "in half of a union": """SELECT id FROM job WHERE tenant = :tenant UNION ALL
+        SELECT id FROM job WHERE state = :state""",
+    "in a deletion": "DELETE FROM entry WHERE address_id = :address_id AND seq <= :seq",
+    "in an update": "UPDATE job SET state = 'ready' WHERE id IN (SELECT id FROM job WHERE tenant = :tenant)",
+    "in an insertion": """INSERT INTO event (tenant, seq, at, operation, entries, actor)
+        SELECT :tenant, MAX(seq) + 1, 0, '', 0, '' FROM event""",
+    "LIKE": "SELECT content FROM entry WHERE tenant LIKE :tenant AND id = :id",
+    "OR": "SELECT content FROM entry WHERE tenant = :tenant OR id = :id",
+    "a range": "SELECT content FROM entry WHERE tenant >= :tenant",
+    "shared but not bound": """SELECT e.content FROM entry e JOIN address a ON a.tenant = e.tenant
+        AND a.id = e.address_id WHERE a.path = :path""",
+}
+WRITTEN_LEAKS = {
+    "a deletion of everything": "DELETE FROM entry",
+    "a list": "SELECT content FROM entry WHERE tenant IN (:tenant, 'other') AND id = :id",
+    "somebody else's": "SELECT content FROM entry WHERE tenant = :owner AND id = :id",
+    "somebody else's in a sub-select": """SELECT id FROM job WHERE tenant = :tenant AND address_id IN (
+        SELECT address_id FROM entry WHERE tenant = :owner)""",
+    "an insertion for somebody else": "INSERT INTO idempotency (tenant, key_hash, expires_at) VALUES (:owner, :key, 0)",
+    "a row that changes hands": "UPDATE job SET tenant = :owner WHERE tenant = :tenant AND id = :id",
+}
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apsw.Connection]:
+    path = tmp_path_factory.mktemp("planner") / "fresh.db"
+    upgrade(path, "sqlite", "full", None)
+    connection = apsw.Connection(str(path))
+    yield connection
+    connection.close()
+
+
+@pytest.mark.parametrize("query", TENANT_QUERIES.values(), ids=lambda query: query.name)
+def test_every_query_stays_inside_its_tenant(db: apsw.Connection, query: Query) -> None:
+    assert planned_leaks(db, query.sql) == []
+    assert written_leaks(db, query.sql) == []
+
+
+@pytest.mark.parametrize("leak", PLANNED_LEAKS.values(), ids=PLANNED_LEAKS.keys())
+def test_the_plan_gives_a_leak_away(db: apsw.Connection, leak: str) -> None:
+    assert planned_leaks(db, leak) != []
+
+
+@pytest.mark.parametrize("leak", WRITTEN_LEAKS.values(), ids=WRITTEN_LEAKS.keys())
+def test_the_text_gives_away_what_the_plan_does_not(db: apsw.Connection, leak: str) -> None:
+    assert planned_leaks(db, leak) == []
+    assert written_leaks(db, leak) != []
+
+
+def test_no_query_reads_a_whole_table_by_accident(db: apsw.Connection) -> None:
+    """In a file of one tenant, a search by the tenant alone is a scan."""
+    whole = {name for name, query in TENANT_QUERIES.items() if any(map(_WHOLE.search, plan(db, query.sql)))}
+    assert sorted(whole - WHOLE_TABLE.keys()) == []
+
+
+@pytest.mark.parametrize("query", [*TENANT_QUERIES.values(), *SYSTEM_QUERIES.values()], ids=lambda query: query.name)
+def test_every_query_is_described(query: Query) -> None:
+    assert query.description.endswith(".")
+    assert query.sql
+
+
+@pytest.mark.parametrize("query", TENANT_QUERIES.values(), ids=lambda query: query.name)
+def test_a_query_binds_what_it_declares(db: apsw.Connection, query: Query) -> None:
+    assert set(apsw.ext.query_info(db, query.sql).bindings_names) == query.parameters
+
+
+def test_a_query_is_written_once() -> None:
+    with pytest.raises(ValueError, match="written twice"):
+        queries.load("common", "common")
+
+
+def test_callers_pass_what_a_query_binds_and_nothing_else() -> None:
+    """SQLite would ignore a parameter that no query uses: a filter that filters nothing."""
+    wrong = [call for path in sorted(_sources()) for call in _wrong_calls(path)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "call", ["tx.rows('first_seq')", "tx.run('delete_entry', id=1, session=2)", "tx.row('last_event', now=1)"]
+)
+def test_a_wrong_call_is_noticed(tmp_path: Path, call: str) -> None:
+    source = tmp_path / "source.py"
+    source.write_text(f"tx.{call}")
+    assert len(list(_wrong_calls(source))) == 1
+
+
+def plan(db: apsw.Connection, sql: str) -> list[str]:
+    given = dict.fromkeys(map(str, apsw.ext.query_info(db, sql).bindings_names))
+    return [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", given)]
+
+
+def planned_leaks(db: apsw.Connection, sql: str) -> list[str]:
+    """The accesses that do not go through a key beginning with the tenant."""
+    accesses = [step for step in plan(db, sql) if _ACCESS.match(step) and not _HARMLESS.match(step)]
+    return [step for step in accesses if not _SOUND.match(step)]
+
+
+def written_leaks(db: apsw.Connection, sql: str) -> list[str]:
+    """What a query says about tenants that it must not say, or fails to say."""
+    found = []
+    tables = {name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    if tables & set(_TABLE.findall(sql)) and not re.search(r":tenant\b", sql):
+        found.append("no tenant is bound")
+    if re.search(r"\btenant\b", _ALLOWED.sub("", sql)):
+        found.append("a tenant is used in another way than being the bound one")
+    if re.search(r"\bINTO\b", sql) and not re.search(r"\(tenant, .*?\)\s*(VALUES \(|SELECT ):tenant,", sql, re.DOTALL):
+        found.append("a row is written for another tenant than the bound one")
+    return found
+
+
+def _sources() -> Iterator[Path]:
+    for part in ("lifecycle", "dialects", "storage"):
+        yield from (Path(memwell.__file__).parent / part).rglob("*.py")
+    yield from Path(memwell.__file__).parent.glob("*.py")
+
+
+def _wrong_calls(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(attr="rows" | "row" | "run" | "hint"), args=[ast.Constant(value=str(name)), *more]
+            ):
+                given = {keyword.arg for keyword in node.keywords if keyword.arg}
+                if more:  # `Space.rows` adds these for the collection that it is given
+                    given |= {"dialect", "name", "kind", "now"}
+                open_ended = any(keyword.arg is None for keyword in node.keywords)
+                needed = _needed(name)
+                if given - needed or (needed - given and not open_ended):
+                    yield f"{path.name}:{node.lineno} {name}: {sorted(needed ^ given)}"
+
+
+def _needed(name: str) -> frozenset[str]:
+    if name in SYSTEM_QUERIES:
+        return SYSTEM_QUERIES[name].parameters
+    return TENANT_QUERIES[name].parameters - {"tenant"}

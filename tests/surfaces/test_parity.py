@@ -1,0 +1,97 @@
+"""Every operation does the same through the embedded SDK, the HTTP SDK, REST and the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from memwell import Memory
+from memwell.operation import Operation
+from memwell.registry import OPERATIONS
+from memwell.surfaces.cli.generated import NOUNS
+from memwell.surfaces.cli.main import app
+
+from ..examples import Call, masked, plain, run_example
+from ..live import live
+
+
+def embedded(home: Path, operation: Operation) -> Any:
+    with Memory(home, worker=False) as memory:
+        return run_example(operation, lambda name, data: plain(memory.call(name, data)))
+
+
+def over_http(home: Path, operation: Operation) -> Any:
+    with live(home, auth=False, worker=False) as server, server.memory() as memory:
+        return run_example(operation, lambda name, data: plain(memory.call(name, data)))
+
+
+def rest(home: Path, operation: Operation) -> Any:
+    with live(home, auth=False, worker=False) as server, httpx.Client(base_url=server.url) as client:
+        document = client.get("/openapi.json").json()
+        return run_example(operation, _rest_call(client, document))
+
+
+def _rest_call(client: httpx.Client, document: dict[str, Any]) -> Call:
+    """A client that knows nothing but the OpenAPI document."""
+    routes = {
+        described["operationId"]: (method, path, described)
+        for path, methods in document["paths"].items()
+        for method, described in methods.items()
+    }
+
+    def call(name: str, data: dict[str, Any]) -> Any:
+        method, path, described = routes[name]
+        places = {parameter["name"]: parameter["in"] for parameter in described["parameters"]}
+        query = {field: value for field, value in data.items() if places.get(field) == "query"}
+        body = {field: value for field, value in data.items() if field not in places}
+        for field, value in data.items():
+            if places.get(field) == "path":
+                path = path.replace("{" + field + "}", quote(str(value), safe=""))
+        content = msgspec.json.encode(body) if "requestBody" in described else None
+        response = client.request(method, path, params=query, content=content)
+        assert str(response.status_code) in described["responses"], response.text
+        answer = response.json()
+        return answer["data"] if path.startswith("/api/") else answer
+
+    return call
+
+
+def command_line(home: Path, operation: Operation) -> Any:
+    runner = CliRunner()
+
+    def call(name: str, data: dict[str, Any]) -> Any:
+        known = OPERATIONS[name]
+        arguments = [str(data[field]) for field in known.path_fields]
+        for field, value in data.items():
+            if field not in known.path_fields:
+                text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+                arguments += [f"--{field.replace('_', '-')}", text]
+        if known.effect == "erase":
+            arguments.append("--yes")
+        group = NOUNS.get(known.group, known.group)
+        command = ["--home", str(home), group, known.verb.replace("_", "-"), *arguments, "--json"]
+        result = runner.invoke(app, command)
+        assert result.exit_code == 0, result.output
+        return msgspec.json.decode(result.stdout)
+
+    return run_example(operation, call)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_every_surface_gives_the_same_answer(name: str, tmp_path: Path) -> None:
+    operation = OPERATIONS[name]
+    expected = masked(embedded(tmp_path / "embedded", operation))
+    assert masked(over_http(tmp_path / "http", operation)) == expected
+    assert masked(rest(tmp_path / "rest", operation)) == expected
+    assert masked(command_line(tmp_path / "cli", operation)) == expected
+
+
+def test_masks_hide_only_what_must_differ() -> None:
+    shown = masked({"id": "01m7gjak4a9zggp1tjs02kkfr3", "at": "2026-11-15T21:38:00.458264Z", "content": "Hello"})
+    assert shown == {"id": "<id>", "at": "<time>", "content": "Hello"}

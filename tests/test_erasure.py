@@ -1,0 +1,153 @@
+"""What is erased is in no file of the data directory any more (G9, C43)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memwell import Erased, Memory, NotFound, Receipt
+from memwell.sdk.transport import LocalTransport
+
+CANARY = "zyxoqwv"
+SESSION = "jjkkvvxsession"
+
+
+def traces(home: Path, *words: str) -> list[str]:
+    """In which files a word is found."""
+    return [
+        f"{word} in {file.relative_to(home)}"
+        for file in home.rglob("*")
+        if file.is_file()
+        for word in words
+        if word.encode() in file.read_bytes()
+    ]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def memory(home: Path) -> Memory:
+    return Memory(home, worker=False)
+
+
+def _session(memory: Memory) -> Callable[[], Receipt]:
+    session = memory.flow("support").session(SESSION)
+    session.history.append(role="user", content=f"the word is {CANARY} and it goes on for a while", key="k1")
+    session.history.extend([{"role": "user", "content": f"{CANARY} {n} " + "x" * 500} for n in range(50)], key=CANARY)
+    session.write(f"a fact about {CANARY}", metadata={"about": CANARY}, key=f"{CANARY}-2")
+    session.end()
+    return session.delete
+
+
+def _flow(memory: Memory) -> Callable[[], Receipt]:
+    flow = memory.flow(SESSION)
+    flow.session("s").history.append(role="user", content=CANARY, name=CANARY, key="k1")
+    flow.update(flow.write(CANARY), content=f"{CANARY} again")
+    return flow.delete
+
+
+def _user(memory: Memory) -> Callable[[], Receipt]:
+    me = memory.user(SESSION)
+    me.add(f"my word is {CANARY}, remember it please", key="k1")
+    me.add([{"role": "assistant", "content": CANARY, "metadata": {"m": CANARY}}], session=CANARY, key="k2")
+    memory.keys.create("tied", user=SESSION)
+    return me.forget
+
+
+def _log(memory: Memory) -> Callable[[], Receipt]:
+    log = memory.log(SESSION)
+    log.append(entry_type="observation", content=CANARY, key="k1")
+    log.end()
+    return log.delete
+
+
+@pytest.mark.parametrize("make", [_session, _flow, _user, _log])
+def test_nothing_is_left_in_any_file(memory: Memory, home: Path, make: Callable[[Memory], Callable[[], Receipt]]) -> None:
+    memory.flow("support").session("bystander").history.append(role="user", content="stays")
+    erase = make(memory)
+    assert traces(home, CANARY, SESSION)
+    receipt = erase()
+    assert receipt.residual == 0
+    assert receipt.layers["sessions"] >= 1
+    assert receipt.layers["entries"] >= 1
+    assert receipt.layers["answers"] >= 1
+    assert traces(home, CANARY, SESSION) == []
+    assert [turn.content for turn in memory.flow("support").session("bystander").history.last(5)] == ["stays"]
+    memory.close()
+    assert traces(home, CANARY, SESSION) == []
+
+
+def test_one_memory_and_its_history_leave_nothing_either(memory: Memory, home: Path) -> None:
+    flow = memory.flow("support")
+    memory_id = flow.write(f"first {CANARY}", key="k1")
+    kept = flow.write("another one", key="k2")
+    flow.update(memory_id, content=f"second {CANARY}")
+    flow.delete_memory(memory_id)
+    assert traces(home, CANARY) == []
+    assert flow.get(kept).content == "another one"
+    assert flow.write("another one", key="k2") == kept, "the answers of other writes are still there"
+    with pytest.raises(Erased):
+        flow.write(f"first {CANARY}", key="k1")
+
+
+def test_a_late_retry_does_not_bring_it_back(memory: Memory) -> None:
+    """A client that repeats its request after the erasure is told, and nothing is written."""
+    session = memory.flow("support").session(SESSION)
+    session.history.append(role="user", content="once", key="k1")
+    session.delete()
+    with pytest.raises(Erased):
+        session.history.append(role="user", content="once", key="k1")
+    assert session.history.last(5) == []
+
+
+def test_erased_things_are_out_of_sight_before_the_job_has_run(memory: Memory) -> None:
+    session = memory.flow("support").session(SESSION)
+    session.history.append(role="user", content=CANARY)
+    memory.call("flows.delete_session", {"flow": "support", "session": SESSION})
+    assert session.history.last(5) == []
+    assert memory.flow("support").sessions() == []
+    assert memory.find_session(SESSION) == []
+    with pytest.raises(NotFound):
+        session.delete()
+    session.history.append(role="user", content="a new one")
+    assert [turn.seq for turn in session.history.last(5)] == [1]
+
+
+def test_a_large_session_is_erased_in_steps(memory: Memory, home: Path) -> None:
+    history = memory.flow("support").session(SESSION).history
+    for _ in range(5):
+        history.extend([{"role": "user", "content": f"{CANARY} {number}"} for number in range(1000)])
+    receipt = memory.flow("support").session(SESSION).delete()
+    assert receipt.layers["entries"] == 5000
+    assert traces(home, CANARY, SESSION) == []
+
+
+def test_the_second_look_finds_what_was_left(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The receipt is not a constant: with a deletion that forgets to empty the log, it says so."""
+    transport = memory._transport
+    assert isinstance(transport, LocalTransport)
+    monkeypatch.setattr(transport.engine.store, "scrub", lambda tenant: True)
+    session = memory.flow("support").session(SESSION)
+    session.history.append(role="user", content=f"a rather long sentence with {CANARY} in it")
+    assert session.delete().residual > 0
+
+
+def test_the_same_words_of_somebody_else_are_no_residue(memory: Memory) -> None:
+    text = "exactly the same rather long sentence in two places"
+    memory.user("alice").add(text)
+    memory.user("bob").add(text)
+    assert memory.user("alice").forget().residual == 0
+    assert [turn.content for turn in memory.user("bob").history()] == [text]
+
+
+def test_events_keep_no_name_of_what_was_erased(memory: Memory) -> None:
+    memory.user("alice").add("hi")
+    memory.user("alice").forget()
+    events = memory.call("events.list", {}).events
+    assert [event.operation for event in events] == ["users.add", "users.forget"]
+    assert {event.name for event in events} == {None}

@@ -1,0 +1,211 @@
+"""Jobs: durable, leased, fenced, retried, visible (G7)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memwell import Conflict, LeaseLost, Memory, config
+from memwell.clock import SECOND
+from memwell.engine import Engine
+from memwell.lifecycle import jobs
+from memwell.lifecycle.run import JobRun, Repeat
+from memwell.lifecycle.worker import Worker
+from memwell.model.job import MAX_ATTEMPTS, after_failure, backoff
+from memwell.testing import FrozenClock
+
+
+@pytest.fixture
+def clock() -> FrozenClock:
+    return FrozenClock()
+
+
+@pytest.fixture
+def engine(tmp_path: Path, clock: FrozenClock) -> Iterator[Engine]:
+    engine = Engine.open(config.load(home=str(tmp_path)), clock)
+    engine.ensure_tenant("default")
+    yield engine
+    engine.close()
+
+
+def worker(engine: Engine, handler: Any, lease: int = 30 * SECOND) -> Worker:
+    return Worker(engine.store, engine.clock, {"test": handler}, lease)
+
+
+def enqueue(engine: Engine, **payload: Any) -> str:
+    return engine.store.write("default", lambda tx: jobs.enqueue(tx, "test", payload, engine.clock.now()))
+
+
+def state(engine: Engine, job_id: str) -> Any:
+    return engine.store.read("default", lambda tx: jobs.find(tx, job_id))
+
+
+def test_a_job_exists_exactly_if_what_caused_it_does(engine: Engine) -> None:
+    def fails(tx: Any) -> None:
+        jobs.enqueue(tx, "test", {}, 0)
+        raise RuntimeError("undo")
+
+    with pytest.raises(RuntimeError):
+        engine.store.write("default", fails)
+    assert worker(engine, lambda run: {}).run_due("default") == 0
+    enqueue(engine)
+    assert worker(engine, lambda run: {}).run_due("default") == 1
+
+
+def test_a_result_is_kept(engine: Engine) -> None:
+    job_id = enqueue(engine, a=1)
+    worker(engine, lambda run: {"saw": run.payload}).run_due("default")
+    job = state(engine, job_id)
+    assert (job.state, job.result, job.attempts) == ("done", '{"saw":{"a":1}}', 1)
+
+
+def test_a_failing_job_is_tried_again_later_and_dies_in_the_end(engine: Engine, clock: FrozenClock) -> None:
+    def fail(run: JobRun) -> dict[str, Any]:
+        raise ValueError("broken")
+
+    job_id = enqueue(engine)
+    failing = worker(engine, fail)
+    for attempt in range(1, MAX_ATTEMPTS + 1):
+        assert failing.run_due("default") == 1
+        assert failing.run_due("default") == 0, "not before its time"
+        job = state(engine, job_id)
+        assert job.error == "ValueError: broken"
+        assert job.state == ("ready" if attempt < MAX_ATTEMPTS else "dead")
+        clock.advance(minutes=6)
+    assert failing.run_due("default") == 0
+
+
+@pytest.mark.parametrize(("attempts", "seconds"), [(1, 1), (2, 2), (3, 4), (8, 128), (20, 300)])
+def test_the_pause_doubles_up_to_five_minutes(attempts: int, seconds: int) -> None:
+    assert backoff(attempts) == seconds * SECOND
+
+
+@pytest.mark.parametrize(("attempts", "expected"), [(1, "ready"), (7, "ready"), (8, "dead"), (9, "dead")])
+def test_what_becomes_of_a_failure(attempts: int, expected: str) -> None:
+    assert after_failure(attempts, 8, 0)[0] == expected
+
+
+def test_a_repeating_job_comes_back_at_its_time(engine: Engine, clock: FrozenClock) -> None:
+    job_id = enqueue(engine)
+    repeating = worker(engine, lambda run: Repeat(clock.now() + 60 * SECOND))
+    assert repeating.run_due("default") == 1
+    assert repeating.run_due("default") == 0
+    clock.advance(minutes=1)
+    assert repeating.run_due("default") == 1
+    assert state(engine, job_id).state == "ready"
+
+
+def test_a_worker_that_slept_past_its_lease_cannot_write(engine: Engine, clock: FrozenClock) -> None:
+    """G7: its successor has a higher fence; the late write, heartbeat and result are all refused."""
+    job_id = enqueue(engine)
+    late: list[str] = []
+
+    def sleeper(run: JobRun) -> dict[str, Any]:
+        clock.advance(minutes=1)  # past the lease, as a stopped process would find
+        assert worker(engine, lambda other: {"by": "successor"}).run_due("default") == 1
+        try:
+            run.write(lambda tx: tx.run("delete_jobs_of", address_id=1))
+        except LeaseLost:
+            late.append("refused")
+            raise
+        return {"by": "sleeper"}
+
+    worker(engine, sleeper).run_due("default")
+    assert late == ["refused"]
+    assert state(engine, job_id).result == '{"by":"successor"}'
+
+
+def test_a_late_result_is_dropped_even_if_the_job_wrote_nothing(engine: Engine, clock: FrozenClock) -> None:
+    job_id = enqueue(engine)
+
+    def sleeper(run: JobRun) -> dict[str, Any]:
+        clock.advance(minutes=1)
+        worker(engine, lambda other: {"by": "successor"}).run_due("default")
+        return {"by": "sleeper"}
+
+    worker(engine, sleeper).run_due("default")
+    assert state(engine, job_id).result == '{"by":"successor"}'
+
+
+def test_a_job_whose_worker_always_dies_is_not_tried_for_ever(engine: Engine, clock: FrozenClock) -> None:
+    job_id = enqueue(engine)
+    for _ in range(MAX_ATTEMPTS):
+        claim = {"id": job_id, "now": clock.now(), "lease_until": clock.now() + SECOND, "worker": "dies"}
+        assert engine.store.write("default", lambda tx, c=claim: tx.row("claim_job", **c)) is not None  # type: ignore[misc]
+        clock.advance(seconds=2)
+    worker(engine, lambda run: {}).run_due("default")
+    assert state(engine, job_id).state == "dead"
+
+
+def test_a_long_job_keeps_its_lease(engine: Engine) -> None:
+    """The heartbeat renews it, so nobody else takes the job meanwhile."""
+    from memwell.clock import SystemClock
+
+    engine.clock = SystemClock()
+    lease = SECOND // 2
+    job_id = enqueue(engine)
+    stolen: list[int] = []
+
+    def slow(run: JobRun) -> dict[str, Any]:
+        for _ in range(10):
+            time.sleep(0.15)
+            stolen.append(worker(engine, lambda other: {}, lease).run_due("default"))
+        return {"by": "first"}
+
+    worker(engine, slow, lease).run_due("default")
+    assert stolen == [0] * 10
+    assert state(engine, job_id).result == '{"by":"first"}'
+
+
+def test_a_worker_leaves_alone_what_it_does_not_know(engine: Engine) -> None:
+    job_id = engine.store.write("default", lambda tx: jobs.enqueue(tx, "later", {}, engine.clock.now()))
+    assert worker(engine, lambda run: {}).run_due("default") == 0
+    assert state(engine, job_id).state == "ready"
+
+
+def test_work_is_found_by_hints_and_without_them(engine: Engine, clock: FrozenClock) -> None:
+    """A hint that was lost costs time, not the job: the walk over the tenants finds it."""
+    enqueue(engine)
+    engine.store.control.hint("forget_hint", tenant="default")
+    found = worker(engine, lambda run: {})
+    assert found.run_hinted() == 0
+    found._sweep()
+    assert found.run_hinted() == 1
+
+
+def test_jobs_can_be_listed_cancelled_retried_and_waited_for(tmp_path: Path) -> None:
+    with Memory(tmp_path, worker=False) as memory:
+        session = memory.flow("f").session("s")
+        session.history.append(role="user", content="x")
+        job_id = session.end().job or ""
+        assert [job.id for job in memory.jobs.list(state="ready", kind="consolidate")] == [job_id]
+        with pytest.raises(Conflict, match="ready"):
+            memory.jobs.retry(job_id)
+        assert memory.jobs.cancel(job_id).state == "cancelled"
+        with pytest.raises(Conflict, match="cancelled"):
+            memory.jobs.cancel(job_id)
+        assert memory.jobs.retry(job_id).state == "ready"
+        assert memory.jobs.wait(memory.call("flows.delete", {"flow": "f"}).job).state == "done"
+        backlog = {(line.kind, line.state): line.count for line in memory.status().backlog}
+        assert backlog["erase", "done"] == 1
+
+
+def test_the_embedded_worker_runs_by_itself_unless_it_is_off(tmp_path: Path) -> None:
+    with Memory(tmp_path / "on") as memory:
+        memory.user("alice").add("x")
+        job_id = memory.call("users.forget", {"user": "alice"}).job
+        deadline = time.monotonic() + 10
+        while memory.jobs.show(job_id).state != "done" and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert memory.jobs.show(job_id).state == "done"
+        assert memory.status().worker
+    with Memory(tmp_path / "off", worker=False) as memory:
+        memory.user("alice").add("x")
+        job_id = memory.call("users.forget", {"user": "alice"}).job
+        time.sleep(0.2)
+        assert memory.jobs.show(job_id).state == "ready"
+        assert not memory.status().worker

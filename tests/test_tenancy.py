@@ -1,0 +1,292 @@
+"""Two tenants with the same names, keys and sessions: what one does never shows in the other (T3, T5, G13, G14)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import pytest
+
+from memwell import Forbidden, MemwellError, NotFound
+from memwell.access import create_key
+from memwell.clock import SECOND
+from memwell.dispatch import dispatch
+from memwell.engine import Engine
+from memwell.model.principal import Principal, Tie
+from memwell.operation import Operation
+from memwell.registry import OPERATIONS
+from memwell.storage.port import Tx
+from memwell.testing import FrozenClock, two_tenants
+
+from .examples import filled, plain
+from .live import live
+
+T = TypeVar("T")
+
+CANARY = {"alpha": "quoxalphine", "beta": "vexbetrine"}
+TENANT_OPERATIONS = [operation for operation in OPERATIONS.values() if operation.role != "operator"]
+
+
+def admin(tenant: str) -> Principal:
+    return Principal(tenant, "admin")
+
+
+def open_engine(home: Path) -> Engine:
+    from memwell import config
+
+    engine = Engine.open(config.load(home=str(home)), FrozenClock())
+    for tenant in CANARY:
+        engine.ensure_tenant(tenant)
+        _seed(engine, tenant)
+    return engine
+
+
+def _seed(engine: Engine, tenant: str) -> None:
+    """The same addresses in both tenants, with a word in each that the other must never see."""
+    word = CANARY[tenant]
+    _do(engine, tenant, "users.add", {"user": "alice", "content": f"alice says {word}"})
+    _do(engine, tenant, "users.add", {"user": "alice", "content": word, "session": f"user-{word}"})
+    turn = {"flow": "support", "session": "alice-42", "role": "user", "content": word}
+    _do(engine, tenant, "flows.append", turn)
+    _do(engine, tenant, "flows.append", {**turn, "session": f"session-{word}"})
+    _do(engine, tenant, "flows.append", {**turn, "flow": f"flow-{word}"})
+    _do(engine, tenant, "flows.write", {"flow": "support", "content": f"a fact about {word}"})
+    _do(engine, tenant, "flows.end", {"flow": "support", "session": "alice-42"})
+    _do(engine, tenant, "log.append", {"session": "abc-123", "entry_type": "observation", "content": word})
+    _do(engine, tenant, "log.append", {"session": f"log-{word}", "entry_type": "decision", "content": word})
+    _do(engine, tenant, "keys.create", {"name": f"key-{word}"})
+
+
+def _do(engine: Engine, tenant: str, name: str, data: dict[str, Any]) -> Any:
+    return dispatch(engine, admin(tenant), OPERATIONS[name], data)
+
+
+def dump(engine: Engine, tenant: str) -> bytes:
+    """Everything that a tenant can see of itself, except what its own events say."""
+    views: list[tuple[str, dict[str, Any]]] = [
+        ("users.list", {}),
+        ("users.history", {"user": "alice", "limit": 1000}),
+        ("flows.list", {}),
+        ("flows.export", {"flow": "support"}),
+        ("flows.memories", {"flow": "support"}),
+        ("log.sessions", {"status": "all"}),
+        ("log.entries", {"session": "abc-123"}),
+        ("jobs.list", {}),
+        ("keys.list", {}),
+        ("events.list", {}),
+    ]
+    return b"\n".join(msgspec.json.encode(_do(engine, tenant, name, data)) for name, data in views)
+
+
+def leaks(engine: Engine, operation: Operation) -> list[str]:
+    """What beta can see or change of alpha's by this operation: with its own ids, and with alpha's."""
+    found: list[str] = []
+    before = dump(engine, "alpha")
+    for owner in ("beta", "alpha"):  # whose ids beta uses
+        results = [
+            plain(_do(engine, owner, name, filled(data, []) if "$" not in str(data) else data))
+            for name, data in operation.example.given
+            if "$" not in str(data)
+        ]
+        if owner == "alpha":
+            before = dump(engine, "alpha")
+        try:
+            answer = plain(_do(engine, "beta", operation.name, filled(operation.example.request, results)))
+        except MemwellError as error:
+            answer = {"error": error.message, "details": error.details}
+            if owner == "alpha" and "$" in str(operation.example.request) and not isinstance(error, NotFound):
+                found.append(f"a foreign id is told apart from an unknown one: {error!r}")
+        else:
+            if owner == "alpha" and "$" in str(operation.example.request):
+                found.append("a foreign id was accepted")
+        if CANARY["alpha"] in str(answer):
+            found.append("the answer shows a foreign word")
+        if dump(engine, "alpha") != before:
+            found.append("the other tenant has changed")
+    if CANARY["alpha"] in dump(engine, "beta").decode():
+        found.append("a foreign word has moved in")
+    return found
+
+
+@pytest.mark.parametrize("operation", TENANT_OPERATIONS, ids=lambda operation: operation.name)
+def test_no_operation_crosses_tenants(operation: Operation, tmp_path: Path) -> None:
+    engine = open_engine(tmp_path)
+    assert leaks(engine, operation) == []
+    engine.close()
+
+
+class _Leaky:
+    """A store with a planted leak, to see that the check above finds it."""
+
+    def __init__(self, inner: Any, leak: str) -> None:
+        self._inner, self._leak = inner, leak
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def read(self, tenant: str, work: Callable[[Tx], T]) -> T:
+        return self._inner.read("alpha" if self._leak == "read" else tenant, work)  # type: ignore[no-any-return]
+
+    def write(self, tenant: str, work: Callable[[Tx], T]) -> T:
+        return self._inner.write("alpha" if self._leak == "write" else tenant, work)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("leak", "name"),
+    [
+        ("read", "flows.last"),
+        ("read", "users.history"),
+        ("read", "flows.memory"),
+        ("read", "log.entries"),
+        ("read", "jobs.show"),
+        ("write", "flows.append"),
+        ("write", "flows.delete_session"),
+        ("write", "users.forget"),
+        ("write", "flows.update_memory"),
+    ],
+)
+def test_the_check_finds_planted_leaks(leak: str, name: str, tmp_path: Path) -> None:
+    engine = open_engine(tmp_path)
+    store = engine.store
+
+    class Mixed(Engine):
+        """Leaks for beta only while the operation itself runs."""
+
+    engine.__class__ = Mixed
+    original = Engine.read, Engine.write
+
+    def read(self: Engine, principal: Principal, work: Any) -> Any:
+        self.store = _Leaky(store, leak if principal.tenant == "beta" else "")
+        try:
+            return original[0](self, principal, work)
+        finally:
+            self.store = store
+
+    def write(self: Engine, principal: Principal, work: Any) -> Any:
+        self.store = _Leaky(store, leak if principal.tenant == "beta" else "")
+        try:
+            return original[1](self, principal, work)
+        finally:
+            self.store = store
+
+    Mixed.read, Mixed.write = read, write  # type: ignore[method-assign, assignment]
+    assert leaks(engine, OPERATIONS[name])
+    engine.close()
+
+
+def test_what_alice_said_never_reaches_bob(tmp_path: Path) -> None:
+    with two_tenants(tmp_path) as (memory, other):
+        memory.user("alice").add("my secret is quoxalphine", session="s1")
+        memory.user("alice").add([{"role": "assistant", "content": "noted, quoxalphine"}])
+        bob = memory.user("bob")
+        assert bob.history(1000) == []
+        assert bob.sessions() == []
+        assert bob.history(10, session="s1") == []
+        bob.add("hello", session="s1")
+        assert [turn.content for turn in bob.history(1000)] == ["hello"]
+        assert other.user("alice").history(1000) == []
+        bob.forget()
+        assert len(memory.user("alice").history(1000)) == 2
+
+
+def test_a_foreign_id_answers_byte_for_byte_like_an_unknown_one(tmp_path: Path) -> None:
+    """T5: nobody can find out by trying whether another tenant has something."""
+    with live(tmp_path) as server:
+        server.engine.ensure_tenant("other")
+        control, now = server.engine.store.control, server.engine.clock.now()
+        _, foreign = create_key(control, "other", "k", "admin", None, None, now)
+        with server.memory(foreign) as other:
+            memory_id = other.flow("support").write("theirs")
+            job = other.flow("support").session("x")
+            job.history.append(role="user", content="hi")
+            job_id = job.end().job
+        unknown = "0" * 26
+        with server.client() as client:
+            for path, mine in ((f"/v1/flows/support/memories/{memory_id}", memory_id), (f"/v1/jobs/{job_id}", job_id)):
+                theirs = client.get(path)
+                nobodys = client.get(path.replace(str(mine), unknown))
+                assert (theirs.status_code, theirs.content) == (nobodys.status_code, nobodys.content)
+                assert theirs.status_code == 404
+
+
+@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
+def test_roles_and_ties_are_enforced_for_every_operation(operation: Operation, tmp_path: Path) -> None:
+    """G14, embedded: a role below the needed one, and a key held to something else, are refused before anything is done."""
+    engine = open_engine(tmp_path)
+    roles = ["reader", "agent", "admin", "operator"]
+    request = filled({key: "x" if str(value).startswith("$") else value for key, value in operation.example.request.items()}, [])
+    before = dump(engine, "alpha")
+    for role in roles[: roles.index(operation.role)]:
+        with pytest.raises(Forbidden):
+            dispatch(engine, Principal("alpha", role), operation, request)  # type: ignore[arg-type]
+    for tie in (Tie("flow", "another"), Tie("user", "another")):
+        with pytest.raises(Forbidden):
+            dispatch(engine, Principal("alpha", "operator", "k", tie), operation, request)
+    assert dump(engine, "alpha") == before
+    engine.close()
+
+
+def test_every_route_refuses_bad_credentials(tmp_path: Path) -> None:
+    """G14, over HTTP: every route × {none, garbage, revoked, expired, reader, wrong tie} is never 2xx and never 5xx."""
+    clock = FrozenClock()
+    with live(tmp_path, clock=clock, worker=False) as server:
+        control = server.engine.store.control
+        now = clock.now()
+        expired = create_key(control, "default", "old", "operator", None, None, now, now + SECOND)[1]
+        revoked_id, revoked = create_key(control, "default", "gone", "operator", None, None, now)
+        reader = create_key(control, "default", "reads", "reader", None, None, now)[1]
+        tied = create_key(control, "default", "tied", "operator", Tie("user", "nobody"), None, now)[1]
+        with server.memory() as memory:
+            memory.keys.revoke(revoked_id)
+        clock.advance(seconds=2)
+        with server.client() as client:
+            for operation in OPERATIONS.values():
+                path = operation.path.replace("{", "").replace("}", "")
+                bad: list[tuple[str, int]] = [("", 401), ("mw_garbage", 401), ("not-a-key", 401), (revoked, 401), (expired, 401)]
+                bad += [(tied, 403)]
+                bad += [(reader, 403)] if operation.role != "reader" else []
+                for key, status in bad:
+                    headers = {"authorization": f"Bearer {key}" if key else "Basic none"}
+                    body = msgspec.json.encode({k: v for k, v in operation.example.request.items() if k not in operation.path_fields})
+                    sent = client.request(operation.method, path, headers=headers, content=body)
+                    assert sent.status_code == status, (operation.name, key, sent.text)
+
+
+def test_routes_without_a_key_are_the_listed_ones(tmp_path: Path) -> None:
+    """T6: a page that needs no key is on the list; anything else is refused."""
+    from memwell.surfaces.rest.pages import PUBLIC
+
+    with live(tmp_path, worker=False) as server, server.client(key="none") as client:
+        paths = {route.path for route in server.server._pages.routes}  # type: ignore[attr-defined]
+        assert paths - set(PUBLIC) == {"/v1/events"}
+        assert client.get("/v1/events").status_code == 401
+        for path in PUBLIC:
+            assert client.get(path, follow_redirects=True).status_code == 200
+
+
+def test_keys_are_stored_as_hashes_only_and_revoked_at_once(tmp_path: Path) -> None:
+    """T19: no file holds a key."""
+    with live(tmp_path, worker=False) as server:
+        with server.memory() as memory:
+            key = memory.keys.create("bot", "agent", flow="support")
+            with server.memory(key.secret) as bot:
+                bot.flow("support").session("s").history.append(role="user", content="hi")
+                with pytest.raises(Forbidden):
+                    bot.flow("billing").session("s").history.last(5)
+                with pytest.raises(Forbidden):
+                    bot.user("alice").history()
+            memory.keys.revoke(key.id)
+        import time
+
+        time.sleep(1.0)
+        from memwell import Unauthenticated
+
+        with pytest.raises(Unauthenticated), server.memory(key.secret) as bot:
+            bot.flow("support").session("s").history.last(5)
+        for file in tmp_path.rglob("*"):
+            if file.is_file():
+                data = file.read_bytes()
+                assert key.secret.encode() not in data
+                assert server.key.encode() not in data
