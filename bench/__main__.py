@@ -30,6 +30,8 @@ PARTS: dict[str, Part] = {
     "disk": lambda folder, sizes: [footprint.disk(folder, sizes)],
 }
 
+_NOTE = "Ours and bare alternate in small blocks; figures are medians, ratios are medians of the ratio of each round."
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
@@ -37,13 +39,9 @@ def main() -> None:
     sizes = QUICK if parser.parse_args().quick else FULL
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers are ended and directories removed
     _forget_settings()
+    load = os.getloadavg()[0]
     rows = [row for name, part in PARTS.items() for row in _measured(name, part, sizes)]
-    print(f"Memwell on {platform.machine()}, {os.cpu_count()} processors, ", end="")
-    print(f"Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}, durability full\n")
-    print(render(rows))
-    print(
-        "\nOurs and bare alternate in small blocks; figures are medians, ratios are medians of the ratio of each round."
-    )
+    print(_machine(load), render(rows), _NOTE, sep="\n\n")
 
 
 def _measured(name: str, part: Part, sizes: Sizes) -> list[Row]:
@@ -53,6 +51,14 @@ def _measured(name: str, part: Part, sizes: Sizes) -> list[Row]:
         rows = part(Path(folder), sizes)
     print(f"{time.monotonic() - started:.1f} s", file=sys.stderr, flush=True)
     return rows
+
+
+def _machine(load: float) -> str:
+    """What it was measured on, and whether it was busy with something else from the start."""
+    processors = os.cpu_count() or 1
+    busy = f"; BUSY with other work, load {load:.1f}: figures are not to be trusted" if load > processors / 2 else ""
+    versions = f"Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}"
+    return f"Memwell on {platform.machine()}, {processors} processors, {versions}, durability full{busy}"
 
 
 def _forget_settings() -> None:

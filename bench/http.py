@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -48,7 +49,8 @@ def _added(what: str, message: bytes, embedded: Callable[[], object], ports: Por
     added = differences(through, inside)
     shown = f"{duration(median(added))} ({duration(through.median)} - {duration(inside.median)})"
     ratio = median_ratio(added, limit.blocks)
-    return at_most(f"what HTTP adds to {what}", shown, duration(limit.median), ratio, LIMIT)
+    row = at_most(f"what HTTP adds to {what}", shown, duration(limit.median), ratio, LIMIT)
+    return row if ratio > 0 else replace(row, verdict="unclear")  # HTTP cannot add less than nothing: that is noise
 
 
 def _sustained(ports: Ports, sizes: Sizes) -> Row:

@@ -18,7 +18,7 @@ import uvicorn
 from memwell import Memory, config
 from memwell.clock import Clock
 from memwell.engine import Engine
-from memwell.surfaces.rest.serve import Runner, first_key
+from memwell.surfaces.rest.serve import Runner, first_key, uvicorn_config
 from memwell.surfaces.rest.server import Server
 
 
@@ -52,7 +52,7 @@ def live(
 
     async def serve() -> None:
         server = Server(engine, configured, auth=auth)
-        runner = Runner(uvicorn.Config(server, log_config=None, lifespan="off", access_log=False), server)
+        runner = Runner(uvicorn_config(server), server)
         ready.append((runner, server))
         await runner.serve(sockets=[listener])
         server.close()

@@ -67,7 +67,9 @@ def _log(memory: Memory) -> Callable[[], Receipt]:
 
 
 @pytest.mark.parametrize("make", [_session, _flow, _user, _log])
-def test_nothing_is_left_in_any_file(memory: Memory, home: Path, make: Callable[[Memory], Callable[[], Receipt]]) -> None:
+def test_nothing_is_left_in_any_file(
+    memory: Memory, home: Path, make: Callable[[Memory], Callable[[], Receipt]]
+) -> None:
     memory.flow("support").session("bystander").history.append(role="user", content="stays")
     erase = make(memory)
     assert traces(home, CANARY, SESSION)

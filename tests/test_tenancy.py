@@ -171,7 +171,7 @@ def test_the_check_finds_planted_leaks(leak: str, name: str, tmp_path: Path) -> 
         finally:
             self.store = store
 
-    Mixed.read, Mixed.write = read, write  # type: ignore[method-assign, assignment]
+    Mixed.read, Mixed.write = read, write  # type: ignore[method-assign]
     assert leaks(engine, OPERATIONS[name])
     engine.close()
 
@@ -216,7 +216,9 @@ def test_roles_and_ties_are_enforced_for_every_operation(operation: Operation, t
     """G14, embedded: a role below the needed one, and a key held to something else, are refused before anything is done."""
     engine = open_engine(tmp_path)
     roles = ["reader", "agent", "admin", "operator"]
-    request = filled({key: "x" if str(value).startswith("$") else value for key, value in operation.example.request.items()}, [])
+    request = filled(
+        {key: "x" if str(value).startswith("$") else value for key, value in operation.example.request.items()}, []
+    )
     before = dump(engine, "alpha")
     for role in roles[: roles.index(operation.role)]:
         with pytest.raises(Forbidden):
@@ -244,12 +246,20 @@ def test_every_route_refuses_bad_credentials(tmp_path: Path) -> None:
         with server.client() as client:
             for operation in OPERATIONS.values():
                 path = operation.path.replace("{", "").replace("}", "")
-                bad: list[tuple[str, int]] = [("", 401), ("mw_garbage", 401), ("not-a-key", 401), (revoked, 401), (expired, 401)]
+                bad: list[tuple[str, int]] = [
+                    ("", 401),
+                    ("mw_garbage", 401),
+                    ("not-a-key", 401),
+                    (revoked, 401),
+                    (expired, 401),
+                ]
                 bad += [(tied, 403)]
                 bad += [(reader, 403)] if operation.role != "reader" else []
                 for key, status in bad:
                     headers = {"authorization": f"Bearer {key}" if key else "Basic none"}
-                    body = msgspec.json.encode({k: v for k, v in operation.example.request.items() if k not in operation.path_fields})
+                    body = msgspec.json.encode(
+                        {k: v for k, v in operation.example.request.items() if k not in operation.path_fields}
+                    )
                     sent = client.request(operation.method, path, headers=headers, content=body)
                     assert sent.status_code == status, (operation.name, key, sent.text)
 

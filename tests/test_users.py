@@ -92,7 +92,9 @@ def test_when_it_was_said_can_be_told(memory: Memory) -> None:
     assert (turn.occurred_at, turn.metadata) == (moment, {"channel": "mail"})
 
 
-@pytest.mark.parametrize("content", [[], [{"role": "user"}], [{"content": "x"}], [{"role": "user", "content": "x", "extra": 1}], 7, ["x"]])
+@pytest.mark.parametrize(
+    "content", [[], [{"role": "user"}], [{"content": "x"}], [{"role": "user", "content": "x", "extra": 1}], 7, ["x"]]
+)
 def test_nonsense_is_refused(memory: Memory, content: object) -> None:
     with pytest.raises((Invalid, TypeError)):
         memory.user("alice").add(content)  # type: ignore[arg-type]

@@ -22,7 +22,8 @@ def main() -> None:
         requirements = Path(folder) / "requirements.in"
         requirements.write_text("\n".join(wanted) + "\n")
         options = ["--universal", "--python-version", "3.11", "--generate-hashes", "--no-header", "--no-annotate"]
-        command = [python, "-m", "uv", "pip", "compile", "--quiet", "--no-emit-index-url", *options, requirements]
+        options += ["--quiet", "--no-emit-index-url", str(requirements)]
+        command = [str(python), "-m", "uv", "pip", "compile", *options]
         locked = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     (ROOT / "requirements.lock").write_text(locked)
     print(f"requirements.lock: {locked.count('==')} packages", file=sys.stderr)

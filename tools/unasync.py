@@ -8,7 +8,10 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "memwell" / "sdk" / "_async.py"
 
 REPLACEMENTS = (
-    (r'"""The Python API, awaited\..*?"""', '"""The Python API. Generated from `_async.py`: change that one and run `make format`."""'),
+    (
+        r'"""The Python API, awaited\..*?"""',
+        '"""The Python API. Generated from `_async.py`: change that one and run `make format`."""',
+    ),
     (r"\basync (def|for|with) ", r"\1 "),
     (r"\bawait ", ""),
     (r"__aenter__", "__enter__"),

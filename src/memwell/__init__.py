@@ -1,11 +1,11 @@
 """Memwell: memory for AI agents.
 
-    from memwell import Memory
+from memwell import Memory
 
-    memory = Memory()
-    me = memory.user("alice")
-    me.add("I'm vegetarian and moved to Porto.")
-    me.history()
+memory = Memory()
+me = memory.user("alice")
+me.add("I'm vegetarian and moved to Porto.")
+me.history()
 """
 
 from .dialects.flows import SessionView

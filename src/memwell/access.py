@@ -91,6 +91,13 @@ class Doorman:
         self._take(key.id, self._rate_limit if key.rate is None else key.rate)
         return key.principal()
 
+    def knows(self, secret: str | None) -> bool:
+        """Whether `admit` can answer from memory, without waiting for the disk."""
+        if not secret or not secret.startswith(PREFIX) or len(secret) > 100:
+            return True
+        known = self._known.get(hashed(self._control.secret, secret))
+        return known is not None and time.monotonic() - known[0] < CACHE_S
+
     def _find(self, secret: str | None) -> StoredKey | None:
         if not secret or not secret.startswith(PREFIX) or len(secret) > 100:
             return None

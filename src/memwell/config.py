@@ -38,7 +38,9 @@ SETTINGS = (
     Setting("request_timeout_s", float, 30.0, "After how many seconds the server gives up on a request."),
     Setting("rate_limit", int, 500, "Requests per second and key that the server allows; 0: no limit."),
     Setting("log_level", str, "info", "`debug`, `info`, `warning` or `error`. Logs never hold content."),
-    Setting("profile", str, "~/.config/memwell/login.json", "Where `memwell login` keeps the server's address and key."),
+    Setting(
+        "profile", str, "~/.config/memwell/login.json", "Where `memwell login` keeps the server's address and key."
+    ),
 )
 
 

@@ -56,7 +56,7 @@ class Call:
                 return cast(T, _answer_again(self._operation, mark, *found))
         result = work(space)
         if mark is not None:
-            _remember(space, mark, result)
+            _remember(space, mark, result, speaks_of_entries=self._operation.effect != "erase")
         for touched in space.touched or (_NOTHING,):
             space.tx.run(
                 "add_event",
@@ -114,7 +114,9 @@ def _digest(*parts: bytes) -> bytes:
     return hashlib.blake2b(b"\x00".join(parts), digest_size=20).digest()
 
 
-def _answer_again(operation: Operation, mark: tuple[bytes, bytes], request_hash: bytes | None, response: bytes | None) -> Any:
+def _answer_again(
+    operation: Operation, mark: tuple[bytes, bytes], request_hash: bytes | None, response: bytes | None
+) -> Any:
     if request_hash is None or response is None:
         raise Erased
     if request_hash != mark[1]:
@@ -122,7 +124,8 @@ def _answer_again(operation: Operation, mark: tuple[bytes, bytes], request_hash:
     return msgspec.json.decode(response, type=operation.response)
 
 
-def _remember(space: Space, mark: tuple[bytes, bytes], result: Any) -> None:
+def _remember(space: Space, mark: tuple[bytes, bytes], result: Any, *, speaks_of_entries: bool) -> None:
+    """Keep the answer for retries, and note what it speaks of, so that it can be erased together with that."""
     expires_at = space.now + KEEP_ANSWERS
     space.tx.run(
         "add_idempotency",
@@ -131,7 +134,7 @@ def _remember(space: Space, mark: tuple[bytes, bytes], result: Any) -> None:
         response=msgspec.json.encode(result),
         expires_at=expires_at,
     )
-    for touched in space.touched:
+    for touched in space.touched if speaks_of_entries else ():
         space.tx.run(
             "add_idempotency_touch", address_id=touched.address_id, entry_id=touched.entry_id, key_hash=mark[0]
         )

@@ -7,9 +7,7 @@ from .errors import NotFound
 from .operation import Operation
 
 OPERATIONS: dict[str, Operation] = {
-    operation.name: operation
-    for dialect in (users, flows, agent_log, jobs, admin)
-    for operation in dialect.OPERATIONS
+    operation.name: operation for dialect in (users, flows, agent_log, jobs, admin) for operation in dialect.OPERATIONS
 }
 
 

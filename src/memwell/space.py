@@ -82,7 +82,9 @@ class Space:
         """Write the next version of an entry; the one before stays in its history."""
         old = located.entry
         if version is not None and version != old.version:
-            raise Stale(f"The current version is {old.version}: read it again and repeat the change.", version=old.version)
+            raise Stale(
+                f"The current version is {old.version}: read it again and repeat the change.", version=old.version
+            )
         self.tx.run("retire_entry", id=old.id, version=old.version, now=self.now)
         following = msgspec.structs.replace(draft, id=old.id, version=old.version + 1, created_at=old.created_at)
         return self.append(place, located.path, [following])[0]

@@ -171,7 +171,9 @@ def test_a_node_that_fails_hangs_or_does_not_exist_is_reported(memory: Memory, p
         run(memory, "chat_agent", {"session_id": "s"}, package)
 
 
-def test_a_node_sees_no_key_and_no_data_directory(memory: Memory, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_sees_no_key_and_no_data_directory(
+    memory: Memory, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """S0.2: nothing but the socket leads to memory."""
     monkeypatch.setenv("MEMWELL_API_KEY", "mw_secret")
     monkeypatch.setenv("MEMWELL_HOME", "somewhere")

@@ -35,7 +35,7 @@ def test_turns_are_appended_by_keyword_and_read_back_in_order(memory: Memory) ->
     assert [turn.content for turn in recent] == [f"turn {number}" for number in range(10, 30)]
     assert [turn.seq for turn in recent] == list(range(11, 31))
     with pytest.raises(TypeError):
-        history.append("user", "positional")  # type: ignore[call-arg,misc]
+        history.append("user", "positional")  # type: ignore[call-arg]
 
 
 def test_order_does_not_depend_on_the_clock(memory: Memory, clock: FrozenClock) -> None:
@@ -53,7 +53,13 @@ def test_several_turns_are_recorded_together_or_not_at_all(memory: Memory) -> No
     with pytest.raises(Invalid):
         history.extend([{"role": "user", "content": "fine"}, {"role": "user", "content": ""}])
     assert history.last(10) == []
-    assert [turn.seq for turn in history.extend([{"role": "user", "content": str(n)} for n in range(5)])] == [1, 2, 3, 4, 5]
+    assert [turn.seq for turn in history.extend([{"role": "user", "content": str(n)} for n in range(5)])] == [
+        1,
+        2,
+        3,
+        4,
+        5,
+    ]
 
 
 def test_pages_walk_through_a_session_in_both_directions(memory: Memory) -> None:

@@ -17,7 +17,9 @@ def test_the_routes_and_their_envelope(tmp_path: Path) -> None:
     """S4.5, S4.6, S4.7, S4.8, S4.9, S4.11, S4.16: the published shapes, times in UTC, last_seen_at moving."""
     clock = FrozenClock()
     with live(tmp_path, worker=False, clock=clock) as server, server.client() as client:
-        made = client.post("/api/agent-memory/abc-123", json={"entry_type": "observation", "content": "It looked right."})
+        made = client.post(
+            "/api/agent-memory/abc-123", json={"entry_type": "observation", "content": "It looked right."}
+        )
         assert made.status_code == 201
         assert list(made.json()) == ["data"]
         clock.advance(minutes=42)
@@ -61,7 +63,15 @@ def test_entries_keep_their_order_whatever_the_clock_says(memory: Memory, clock:
 
 @pytest.mark.parametrize(
     "content",
-    ['{"a":  1,\n\t"b": [ ]}', " leading and trailing \r\n", "ünïcødé 漢字 🧠 \u200d", "=1+1", "{{7*7}}", "\\u0000 literal", "'; --"],
+    [
+        '{"a":  1,\n\t"b": [ ]}',
+        " leading and trailing \r\n",
+        "ünïcødé 漢字 🧠 \u200d",
+        "=1+1",
+        "{{7*7}}",
+        "\\u0000 literal",
+        "'; --",
+    ],
 )
 def test_content_is_kept_byte_for_byte_and_never_parsed(memory: Memory, clock: FrozenClock, content: str) -> None:
     """S4.4, S4.10: exactly as recorded, for as long as the session lives (no retention)."""

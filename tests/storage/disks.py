@@ -1,6 +1,6 @@
-"""Disks that misbehave: one that can be full, and one that remembers what a power loss would have left of it.
+"""Disks that misbehave: one that can be full, one that remembers what a power loss would have left of it, and a fast one.
 
-Both are SQLite VFSes on top of the usual one. A store is put on them by its `vfs` argument; nothing is patched.
+They are SQLite VFSes on top of the usual one. A store is put on them by its `vfs` argument; nothing is patched.
 """
 
 from __future__ import annotations
@@ -58,6 +58,25 @@ class _FileOnFullDisk(_File):
         if self._disk.full is not None and self._disk.full in self.name:
             raise apsw.FullError("no room left")
         super().xWrite(data, offset)
+
+
+# -- a disk without syncs --------------------------------------------------------------------------------------------
+
+
+class UnsyncedDisk(apsw.VFS):
+    """A disk that is never synced: for tests that open and close thousands of files and fear no power loss."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(name, "")
+
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
+        return _UnsyncedFile(name, flags)
+
+
+class _UnsyncedFile(_File):
+    def xSync(self, flags: int) -> None:  # noqa: N802
+        """Nothing."""
 
 
 # -- power loss ------------------------------------------------------------------------------------------------------
@@ -185,6 +204,13 @@ def _sectors(op: Op) -> Iterator[Op]:
         stop = min(end, start - start % SECTOR + SECTOR)
         yield Op("write", op.path, start, op.data[start - op.offset : stop - op.offset])
         start = stop
+
+
+@contextmanager
+def unsynced_disk() -> Iterator[UnsyncedDisk]:
+    disk = UnsyncedDisk("memwell-test-unsynced")
+    yield disk
+    disk.unregister()
 
 
 @contextmanager

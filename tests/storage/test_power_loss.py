@@ -95,7 +95,7 @@ def many_writers(scene: Scene) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("work", "rounds"), [(nobody, 200), (one_writer, 500), (many_writers, 200)])
+@pytest.mark.parametrize(("work", "rounds"), [(nobody, 100), (one_writer, 300), (many_writers, 120)])
 def test_what_was_acknowledged_survives_power_loss(tmp_path: Path, work: Callable[[Scene], None], rounds: int) -> None:
     ops = record(tmp_path / "home", work, "full")
     for seed in range(rounds):
@@ -127,7 +127,7 @@ def lost_in(ops: list[Op], folder: Path, seed: int) -> list[NamedTuple]:
     home = folder / f"round-{seed}"
     (home / "tenants").mkdir(parents=True)
     cut_power(before, folder / "home", home, chance)
-    store = SqliteStore(home, clock=CLOCK.now)
+    store = SqliteStore(home, clock=CLOCK.now, durability="relaxed")  # looking needs no syncs
     try:
         return missing(store, [op.data for op in before if op.kind == "note"])
     finally:

@@ -212,7 +212,9 @@ def revoke_key(call: Call, request: OneKey) -> Key:
     """Make an API key useless, within a second."""
     tenant = call.principal.tenant
     _key(call, tenant, request.id)
-    call.engine.store.control.write(("revoke_key", {"tenant": tenant, "id": request.id, "now": call.engine.clock.now()}))
+    call.engine.store.control.write(
+        ("revoke_key", {"tenant": tenant, "id": request.id, "now": call.engine.clock.now()})
+    )
     call.write(_nothing)
     return _key(call, tenant, request.id)
 
@@ -321,4 +323,3 @@ def _to_key(key: access.StoredKey) -> Key:
         expires_at=None if key.expires_at is None else to_datetime(key.expires_at),
         revoked_at=None if key.revoked_at is None else to_datetime(key.revoked_at),
     )
-

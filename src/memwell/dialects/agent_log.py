@@ -98,9 +98,7 @@ class ListSessions(Request, frozen=True, kw_only=True):
     status: Annotated[Literal["active", "all"], Meta(description="`active` or `all`, the ended ones too.")] = "active"
 
 
-@operation(
-    "log.sessions", "GET /api/agent-sessions", envelope=True, example=Example({}, _GIVEN)
-)
+@operation("log.sessions", "GET /api/agent-sessions", envelope=True, example=Example({}, _GIVEN))
 def sessions(space: Space, request: ListSessions) -> list[AgentSession]:
     """The active sessions that agents have logged to, the newest first."""
     found: list[AgentSession] = []

@@ -97,9 +97,9 @@ class PageTurns(Request, frozen=True, kw_only=True):
     flow: Flow
     session: SessionId
     limit: Limit = 100
-    order: Annotated[
-        Literal["oldest_first", "newest_first"], Meta(description="`oldest_first` or `newest_first`.")
-    ] = "oldest_first"
+    order: Annotated[Literal["oldest_first", "newest_first"], Meta(description="`oldest_first` or `newest_first`.")] = (
+        "oldest_first"
+    )
     cursor: Cursor | None = None
 
 

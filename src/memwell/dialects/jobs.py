@@ -86,7 +86,9 @@ class Wait(One, frozen=True, kw_only=True):
     timeout_s: Timeout = 5.0
 
 
-@operation("jobs.wait", "GET /v1/jobs/{id}/wait", outside=True, example=Example({"id": "$1.job", "timeout_s": 0}, _GIVEN))
+@operation(
+    "jobs.wait", "GET /v1/jobs/{id}/wait", outside=True, example=Example({"id": "$1.job", "timeout_s": 0}, _GIVEN)
+)
 def wait(call: Call, request: Wait) -> Job:
     """Wait until a job is finished, or until the time is up; either way, the job as it then is."""
     deadline = time.monotonic() + request.timeout_s
@@ -117,9 +119,7 @@ def retry(space: Space, request: One) -> Job:
     return _existing(space, request.id)
 
 
-@operation(
-    "jobs.cancel", "POST /v1/jobs/{id}/cancel", effect="write", role="admin", example=Example(_ONE, _GIVEN)
-)
+@operation("jobs.cancel", "POST /v1/jobs/{id}/cancel", effect="write", role="admin", example=Example(_ONE, _GIVEN))
 def cancel(space: Space, request: One) -> Job:
     """Take a waiting job out of the line."""
     job = _existing(space, request.id)

@@ -89,7 +89,9 @@ class OfFlow(Request, frozen=True, kw_only=True):
     cursor: Cursor | None = None
 
 
-@operation("flows.memories", "GET /v1/flows/{flow}/memories", bound="flow", example=Example({"flow": "support"}, _GIVEN))
+@operation(
+    "flows.memories", "GET /v1/flows/{flow}/memories", bound="flow", example=Example({"flow": "support"}, _GIVEN)
+)
 def memories(space: Space, request: OfFlow) -> Memories:
     """The memories written for the whole flow, or for one of its sessions, in order."""
     path = request.session or FLOW_PATH

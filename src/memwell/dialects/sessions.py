@@ -42,9 +42,7 @@ class Erasure(Response, frozen=True, kw_only=True):
 
 def list_sessions(space: Space, place: Place, cursor: str | None, limit: int, *, ended: bool = True) -> Sessions:
     before, before_id = from_cursor("sessions", cursor, NEWEST, NEWEST)
-    rows = space.rows(
-        "list_addresses", place, before=before, before_id=before_id, ended=int(ended), limit=limit + 1
-    )
+    rows = space.rows("list_addresses", place, before=before, before_id=before_id, ended=int(ended), limit=limit + 1)
     sessions = [
         SessionInfo(
             session=path,
@@ -56,7 +54,9 @@ def list_sessions(space: Space, place: Place, cursor: str | None, limit: int, *,
         for path, created_at, last_seen_at, ended_at, _, entries in rows[:limit]
     ]
     more = len(rows) > limit
-    return Sessions(sessions=sessions, next_cursor=to_cursor("sessions", rows[limit - 1][1], rows[limit - 1][4]) if more else None)
+    return Sessions(
+        sessions=sessions, next_cursor=to_cursor("sessions", rows[limit - 1][1], rows[limit - 1][4]) if more else None
+    )
 
 
 def erase_addresses(space: Space, addresses: Sequence[Row]) -> Erasure:

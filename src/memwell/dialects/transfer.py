@@ -15,7 +15,19 @@ from ..ids import derived_id
 from ..model import check
 from ..model.collection import TURN_RETENTION, Place, Policy
 from ..model.entry import Draft, Entry
-from ..model.fields import MAX_BATCH, AnyId, Confidence, Cursor, Flow, Importance, Label, Limit, Metadata, Role, SessionId
+from ..model.fields import (
+    MAX_BATCH,
+    AnyId,
+    Confidence,
+    Cursor,
+    Flow,
+    Importance,
+    Label,
+    Limit,
+    Metadata,
+    Role,
+    SessionId,
+)
 from ..model.page import from_cursor, to_cursor
 from ..operation import Example, Request, Response, operation
 from ..space import Space
@@ -79,11 +91,18 @@ def export(space: Space, request: Export) -> Lines:
         address_id, path, created_at, ended_at = address
         if kind == "timeline" and not seq:
             lines.append(
-                Line(type="session", session=path, created_at=to_datetime(created_at), ended_at=optional_datetime(ended_at))
+                Line(
+                    type="session",
+                    session=path,
+                    created_at=to_datetime(created_at),
+                    ended_at=optional_datetime(ended_at),
+                )
             )
         wanted = max(request.limit - len(lines), 1)
         rows = space.tx.rows("next_entries", address_id=address_id, after=seq, now=space.now, limit=wanted)
-        lines += [_turn_line(Entry(*row), path) if kind == "timeline" else _memory_line(Entry(*row), path) for row in rows]
+        lines += [
+            _turn_line(Entry(*row), path) if kind == "timeline" else _memory_line(Entry(*row), path) for row in rows
+        ]
         path, seq = (path, rows[-1][2]) if len(rows) == wanted else (_following(path), 0)
     return Lines(lines=lines, next_cursor=to_cursor("export", kind, path, seq))
 

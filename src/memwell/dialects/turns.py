@@ -17,7 +17,8 @@ from ..model.fields import MAX_BATCH, Label, Metadata, Role
 from ..operation import Request, Response
 
 TurnText = Annotated[
-    str, Meta(description="What was said: 1 byte to 1 MiB of text, kept as given; empty only if `tool_calls` are given.")
+    str,
+    Meta(description="What was said: 1 byte to 1 MiB of text, kept as given; empty only if `tool_calls` are given."),
 ]
 OccurredAt = Annotated[
     datetime, Meta(description="When it was said, if not now: an RFC 3339 time such as 2026-04-19T10:00:00Z.")
@@ -84,7 +85,9 @@ def to_draft(turn: NewTurn) -> Draft:
     tool = None
     if turn.tool_name or turn.tool_call_id or turn.tool_calls:
         calls = msgspec.to_builtins(turn.tool_calls)
-        tool = check.to_json(msgspec.to_builtins(_Tool(turn.tool_name, turn.tool_call_id, calls)), "tool_calls", 1 << 20)
+        tool = check.to_json(
+            msgspec.to_builtins(_Tool(turn.tool_name, turn.tool_call_id, calls)), "tool_calls", 1 << 20
+        )
     if turn.occurred_at is not None and not 1 <= turn.occurred_at.year <= 9998:
         raise Invalid("`occurred_at` is out of range.", field="occurred_at")
     return Draft(

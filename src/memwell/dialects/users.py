@@ -38,7 +38,9 @@ class Add(Request, frozen=True, kw_only=True):
     messages: Messages | None = None
     session: Annotated[
         SessionId | None,
-        Meta(description="The conversation it belongs to. Left away, what comes within half an hour is one conversation."),
+        Meta(
+            description="The conversation it belongs to. Left away, what comes within half an hour is one conversation."
+        ),
     ] = None
     occurred_at: OccurredAt | None = None
     metadata: Metadata | None = None
@@ -72,7 +74,12 @@ class History(Request, frozen=True, kw_only=True):
     cursor: Cursor | None = None
 
 
-@operation("users.history", "GET /v1/users/{user}/turns", bound="user", example=Example({"user": "alice"}, (("users.add", _HELLO),)))
+@operation(
+    "users.history",
+    "GET /v1/users/{user}/turns",
+    bound="user",
+    example=Example({"user": "alice"}, (("users.add", _HELLO),)),
+)
 def history(space: Space, request: History) -> Turns:
     """The last turns of a user, the oldest of them first; the cursor leads further back."""
     place = timeline(request.user)

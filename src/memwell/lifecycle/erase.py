@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from ..errors import Unavailable
@@ -42,15 +43,15 @@ def scrub_later(tx: Tx, now: int, layers: dict[str, int]) -> str:
 
 
 def erase(run: JobRun) -> dict[str, Any]:
-    """The `erase` job. It may be repeated after a crash: what is gone already is not counted twice."""
-    layers = Counter(run.payload["layers"])
-    needles: list[bytes] = []
+    """The `erase` job. After a crash it goes on where it was: each step notes in the job what it has deleted."""
     addresses: list[tuple[int, str]] = run.payload["addresses"]
-    for address_id, _ in addresses:
-        needles += run.read(lambda tx, a=address_id: _needles(tx, a))  # type: ignore[misc]
+    layers: Counter[str] = Counter(run.payload["layers"])
+    needles = [needle for address_id, _ in addresses for needle in run.read(partial(_needles, address_id=address_id))]
     for address_id, kind in addresses:
-        layers["facts" if kind == "facts" else "entries"] += _delete_entries(run, address_id)
-        run.write(lambda tx, a=address_id: tx.run("delete_address", id=a))  # type: ignore[misc]
+        layer = "facts" if kind == "facts" else "entries"
+        while count := run.write(partial(_delete_batch, run=run, address_id=address_id, layer=layer, layers=layers)):
+            layers[layer] += count
+        run.write(partial(_delete_address, address_id=address_id))
     if not run.scrub():
         raise Unavailable("A reader kept the write-ahead log from being emptied.")
     return {"layers": dict(layers), "residual": _residual(run, addresses, needles)}
@@ -63,18 +64,17 @@ def erase_expired_address(tx: Tx, address_id: int) -> None:
     tx.run("delete_address", id=address_id)
 
 
-def _delete_entries(run: JobRun, address_id: int) -> int:
-    deleted = 0
-    while count := run.write(lambda tx: _delete_batch(tx, address_id)):
-        deleted += count
-    return deleted
-
-
-def _delete_batch(tx: Tx, address_id: int) -> int:
+def _delete_batch(tx: Tx, *, run: JobRun, address_id: int, layer: str, layers: Counter[str]) -> int:
     row = tx.row("first_seq", address_id=address_id)
     if row is None or row[0] is None:
         return 0
-    return tx.run("delete_entries_to", address_id=address_id, seq=row[0] + BATCH - 1)
+    count = tx.run("delete_entries_to", address_id=address_id, seq=row[0] + BATCH - 1)
+    run.note(tx, {**run.payload, "layers": layers + Counter({layer: count})})
+    return count
+
+
+def _delete_address(tx: Tx, *, address_id: int) -> None:
+    tx.run("delete_address", id=address_id)
 
 
 def _forget_answers(tx: Tx, address_id: int) -> int:
@@ -83,7 +83,7 @@ def _forget_answers(tx: Tx, address_id: int) -> int:
     return count
 
 
-def _needles(tx: Tx, address_id: int) -> list[bytes]:
+def _needles(tx: Tx, *, address_id: int) -> list[bytes]:
     rows = tx.rows("sample_contents", address_id=address_id, limit=SAMPLES)
     return [row[0].encode()[-SHINGLE:] for row in rows]
 
@@ -95,11 +95,11 @@ def _residual(run: JobRun, addresses: Sequence[tuple[int, str]], needles: list[b
         counts = [tx.row("count_rows_of_address", address_id=address_id) for address_id, _ in addresses]
         return sum(row[0] for row in counts if row)
 
-    words = [needle for needle in run.residue(needles[:SAMPLES]) if not run.read(lambda tx, n=needle: _lives(tx, n))]  # type: ignore[misc]
+    words = [needle for needle in run.residue(needles[:SAMPLES]) if not run.read(partial(_lives, needle=needle))]
     return run.read(rows_left) + len(words)
 
 
-def _lives(tx: Tx, needle: bytes) -> bool:
+def _lives(tx: Tx, *, needle: bytes) -> bool:
     """Somebody else may have said the same words, and keeps them."""
     text = needle.decode(errors="ignore")
     for special in "!%_":
@@ -110,9 +110,7 @@ def _lives(tx: Tx, needle: bytes) -> bool:
 def _grave(tx: Tx, now: int) -> int:
     found = tx.row("find_collection", dialect=GRAVE, name="", kind="timeline")
     if found is None:
-        tx.run(
-            "add_collection", id=inner_id(), dialect=GRAVE, name="", kind="timeline", sealed=1, policy="{}", now=now
-        )
+        tx.run("add_collection", id=inner_id(), dialect=GRAVE, name="", kind="timeline", sealed=1, policy="{}", now=now)
         found = tx.row("find_collection", dialect=GRAVE, name="", kind="timeline")
     assert found is not None  # noqa: S101 -- it was just made
     return int(found[0])

@@ -47,6 +47,11 @@ class JobRun:
 
         return self._store.write(self._tenant, fenced)
 
+    def note(self, tx: Tx, payload: dict[str, Any]) -> None:
+        """Change the payload, so that an attempt after a crash knows how far this one came."""
+        text = msgspec.json.encode(payload).decode()
+        tx.run("note_job", id=self.job.id, fence=self.job.fence, payload=text)
+
     def scrub(self) -> bool:
         return self._store.scrub(self._tenant)
 

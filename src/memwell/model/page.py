@@ -29,5 +29,7 @@ def from_cursor(kind: str, cursor: str | None, *start: int | str) -> list[Any]:
         or [type(part) for part in parts[1:]] != [type(part) for part in start]
         or not all(abs(part) < 2**63 for part in parts if isinstance(part, int))
     ):
-        raise Invalid("`cursor` is not one that this list gave out: leave it away to begin at the start.", field="cursor")
+        raise Invalid(
+            "`cursor` is not one that this list gave out: leave it away to begin at the start.", field="cursor"
+        )
     return parts[1:]

@@ -47,9 +47,7 @@ class Memory:
         worker: bool | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._transport: Transport = open_transport(
-            target, tenant, api_key, worker, clock
-        )
+        self._transport: Transport = open_transport(target, tenant, api_key, worker, clock)
         self.jobs = Jobs(self._transport)
         self.keys = Keys(self._transport)
         self.tenants = Tenants(self._transport)
@@ -76,16 +74,12 @@ class Memory:
 
     def logs(self, status: str = "active") -> list[AgentSession]:
         """The sessions that agents have logged to: the active ones, or all."""
-        found: list[AgentSession] = self._transport.call(
-            "log.sessions", {"status": status}
-        )
+        found: list[AgentSession] = self._transport.call("log.sessions", {"status": status})
         return found
 
     def find_session(self, session: str) -> list[str]:
         """The flows that have a session of that id."""
-        flows: list[str] = (
-            self._transport.call("flows.find", {"session": session})
-        ).flows
+        flows: list[str] = (self._transport.call("flows.find", {"session": session})).flows
         return flows
 
     def status(self) -> Status:
@@ -93,13 +87,7 @@ class Memory:
         status: Status = self._transport.call("status.show", {})
         return status
 
-    def call(
-        self,
-        operation: str,
-        data: Mapping[str, Any] | None = None,
-        *,
-        key: str | None = None,
-    ) -> Any:
+    def call(self, operation: str, data: Mapping[str, Any] | None = None, *, key: str | None = None) -> Any:
         """Any operation by its name, such as `flows.append`; with a key it is carried out once only."""
         return self._transport.call(operation, dict(data or {}), key=key)
 
@@ -137,28 +125,19 @@ class User:
         key: str | None = None,
     ) -> Added:
         """Remember what was said: a text of the user's, or messages such as {"role": …, "content": …}."""
-        data = given(
-            user=self.id, session=session, occurred_at=occurred_at, metadata=metadata
-        ) | said(content)
+        data = given(user=self.id, session=session, occurred_at=occurred_at, metadata=metadata) | said(content)
         added: Added = self._transport.call("users.add", data, key=key)
         return added
 
     def history(self, limit: int = 20, *, session: str | None = None) -> list[Turn]:
         """The last turns, the oldest of them first."""
-        page = self._transport.call(
-            "users.history", given(user=self.id, limit=limit, session=session)
-        )
+        page = self._transport.call("users.history", given(user=self.id, limit=limit, session=session))
         turns: list[Turn] = page.turns
         return turns
 
     def sessions(self) -> list[SessionInfo]:
         """The user's conversations, the newest first."""
-        return [
-            found
-            for found in _pages(
-                self._transport, "users.sessions", "sessions", {"user": self.id}
-            )
-        ]
+        return [found for found in _pages(self._transport, "users.sessions", "sessions", {"user": self.id})]
 
     def forget(self, *, timeout_s: float = 60.0) -> Receipt:
         """Forget everything about this person, everywhere, and return the receipt."""
@@ -178,12 +157,7 @@ class Flow:
 
     def sessions(self) -> list[SessionInfo]:
         """The sessions of the flow, the newest first."""
-        return [
-            found
-            for found in _pages(
-                self._transport, "flows.sessions", "sessions", {"flow": self.id}
-            )
-        ]
+        return [found for found in _pages(self._transport, "flows.sessions", "sessions", {"flow": self.id})]
 
     def write(
         self,
@@ -195,30 +169,17 @@ class Flow:
         key: str | None = None,
     ) -> str:
         """Remember a statement for the whole flow and return its id."""
-        data = given(
-            flow=self.id,
-            content=content,
-            importance=importance,
-            confidence=confidence,
-            metadata=metadata,
-        )
+        data = given(flow=self.id, content=content, importance=importance, confidence=confidence, metadata=metadata)
         memory_id: str = (self._transport.call("flows.write", data, key=key)).id
         return memory_id
 
     def memories(self) -> list[MemoryEntry]:
         """The statements written for the whole flow, in order."""
-        return [
-            found
-            for found in _pages(
-                self._transport, "flows.memories", "memories", {"flow": self.id}
-            )
-        ]
+        return [found for found in _pages(self._transport, "flows.memories", "memories", {"flow": self.id})]
 
     def get(self, memory_id: str) -> MemoryEntry:
         """One memory."""
-        found: MemoryEntry = self._transport.call(
-            "flows.memory", {"flow": self.id, "id": memory_id}
-        )
+        found: MemoryEntry = self._transport.call("flows.memory", {"flow": self.id, "id": memory_id})
         return found
 
     def update(
@@ -233,11 +194,7 @@ class Flow:
     ) -> MemoryEntry:
         """Change a memory; what is left away stays. With `version`, only if nobody changed it since."""
         changes = given(
-            content=content,
-            importance=importance,
-            confidence=confidence,
-            metadata=metadata,
-            version=version,
+            content=content, importance=importance, confidence=confidence, metadata=metadata, version=version
         )
         data = {"flow": self.id, "id": memory_id, **changes}
         found: MemoryEntry = self._transport.call("flows.update_memory", data)
@@ -245,9 +202,7 @@ class Flow:
 
     def delete_memory(self, memory_id: str) -> None:
         """Delete a memory and its history for good."""
-        deleted = self._transport.call(
-            "flows.delete_memory", {"flow": self.id, "id": memory_id}
-        )
+        deleted = self._transport.call("flows.delete_memory", {"flow": self.id, "id": memory_id})
         Jobs(self._transport).wait(deleted.job)
 
     def delete(self, *, timeout_s: float = 60.0) -> Receipt:
@@ -267,9 +222,7 @@ class Flow:
             if line is not None:
                 batch.append(msgspec.to_builtins(line))
             if batch and (line is None or len(batch) == IMPORT_BATCH):
-                done = self._transport.call(
-                    "flows.import", {"flow": self.id, "lines": batch}
-                )
+                done = self._transport.call("flows.import", {"flow": self.id, "lines": batch})
                 added, skipped, batch = added + done.added, skipped + done.skipped, []
         return Imported(added=added, skipped=skipped)
 
@@ -293,20 +246,13 @@ class Session:
         key: str | None = None,
     ) -> str:
         """Remember a statement for this session and return its id."""
-        data = self._at | given(
-            content=content,
-            importance=importance,
-            confidence=confidence,
-            metadata=metadata,
-        )
+        data = self._at | given(content=content, importance=importance, confidence=confidence, metadata=metadata)
         memory_id: str = (self._transport.call("flows.write", data, key=key)).id
         return memory_id
 
     def show(self, limit: int = 200) -> SessionView:
         """The conversation and its memories."""
-        view: SessionView = self._transport.call(
-            "flows.show", {**self._at, "limit": limit}
-        )
+        view: SessionView = self._transport.call("flows.show", {**self._at, "limit": limit})
         return view
 
     def end(self) -> Ended:
@@ -355,29 +301,17 @@ class History:
     def extend(self, turns: Sequence[Message], *, key: str | None = None) -> list[Turn]:
         """Record several turns, all or none."""
         data = {"turns": [dict(turn) for turn in turns], **self._at}
-        recorded: list[Turn] = (
-            self._transport.call("flows.extend", data, key=key)
-        ).turns
+        recorded: list[Turn] = (self._transport.call("flows.extend", data, key=key)).turns
         return recorded
 
     def last(self, n: int = 20) -> list[Turn]:
         """The most recent n turns, the oldest of them first."""
-        turns: list[Turn] = (
-            self._transport.call("flows.last", {"limit": n, **self._at})
-        ).turns
+        turns: list[Turn] = (self._transport.call("flows.last", {"limit": n, **self._at})).turns
         return turns
 
-    def page(
-        self,
-        *,
-        limit: int = 100,
-        order: str = "oldest_first",
-        cursor: str | None = None,
-    ) -> Turns:
+    def page(self, *, limit: int = 100, order: str = "oldest_first", cursor: str | None = None) -> Turns:
         """A page of the turns, in either direction; its `next_cursor` leads to the next."""
-        page: Turns = self._transport.call(
-            "flows.page", given(limit=limit, order=order, cursor=cursor) | self._at
-        )
+        page: Turns = self._transport.call("flows.page", given(limit=limit, order=order, cursor=cursor) | self._at)
         return page
 
     def all(self) -> Iterator[Turn]:
@@ -393,9 +327,7 @@ class Log:
         self._transport = transport
         self.id = session
 
-    def append(
-        self, *, entry_type: str, content: str, key: str | None = None
-    ) -> LogEntry:
+    def append(self, *, entry_type: str, content: str, key: str | None = None) -> LogEntry:
         """Append an entry such as an `observation`, a `tool_call` or a `decision`."""
         data = {"session": self.id, "entry_type": entry_type, "content": content}
         entry: LogEntry = self._transport.call("log.append", data, key=key)
@@ -403,9 +335,7 @@ class Log:
 
     def entries(self) -> list[LogEntry]:
         """Every entry, in the order it was recorded."""
-        found: list[LogEntry] = self._transport.call(
-            "log.entries", {"session": self.id}
-        )
+        found: list[LogEntry] = self._transport.call("log.entries", {"session": self.id})
         return found
 
     def end(self) -> AgentSession:
@@ -475,16 +405,8 @@ class Keys:
         expires_in_s: int | None = None,
     ) -> NewKey:
         """Make a key, perhaps held to one flow or user. Its `secret` is shown this once."""
-        limits = given(
-            flow=flow,
-            user=user,
-            tenant=tenant,
-            rate_limit=rate_limit,
-            expires_in_s=expires_in_s,
-        )
-        key: NewKey = self._transport.call(
-            "keys.create", {"name": name, "role": role, **limits}
-        )
+        limits = given(flow=flow, user=user, tenant=tenant, rate_limit=rate_limit, expires_in_s=expires_in_s)
+        key: NewKey = self._transport.call("keys.create", {"name": name, "role": role, **limits})
         return key
 
     def list(self) -> _Keys:
@@ -510,9 +432,7 @@ class Tenants:
 
     def list(self) -> _Tenants:
         """The tenants by name."""
-        return [
-            tenant for tenant in _pages(self._transport, "tenants.list", "tenants", {})
-        ]
+        return [tenant for tenant in _pages(self._transport, "tenants.list", "tenants", {})]
 
     def delete(self, tenant: str) -> Tenant:
         """Erase a tenant with all its memory and keys, for good."""
@@ -520,9 +440,7 @@ class Tenants:
         return gone
 
 
-def _pages(
-    transport: Transport, operation: str, field: str, data: dict[str, Any]
-) -> Iterator[Any]:
+def _pages(transport: Transport, operation: str, field: str, data: dict[str, Any]) -> Iterator[Any]:
     """Everything that a paged operation lists."""
     while True:
         page = transport.call(operation, data)
@@ -533,8 +451,6 @@ def _pages(
         data = {**data, "cursor": page.next_cursor}
 
 
-def _erase(
-    transport: Transport, operation: str, data: Mapping[str, Any], timeout_s: float
-) -> Receipt:
+def _erase(transport: Transport, operation: str, data: Mapping[str, Any], timeout_s: float) -> Receipt:
     erasure: Erasure = transport.call(operation, dict(data))
     return to_receipt(erasure, Jobs(transport).wait(erasure.job, timeout_s=timeout_s))

@@ -131,7 +131,9 @@ def _answer(operation: Operation, status: int, body: bytes) -> Any:
     except (msgspec.DecodeError, KeyError, TypeError):
         if status == 401:
             raise Unauthenticated from None
-        raise Unavailable(f"The server gave an answer (status {status}) that is not Memwell's: check the URL.") from None
+        raise Unavailable(
+            f"The server gave an answer (status {status}) that is not Memwell's: check the URL."
+        ) from None
 
 
 def _raise(error: MemwellError) -> None:
@@ -139,7 +141,9 @@ def _raise(error: MemwellError) -> None:
 
 
 def _unreachable(error: httpx.TransportError) -> Unavailable:
-    return Unavailable(f"The server cannot be reached ({type(error).__name__}): is `memwell serve` running at that URL?")
+    return Unavailable(
+        f"The server cannot be reached ({type(error).__name__}): is `memwell serve` running at that URL?"
+    )
 
 
 def _event(line: str) -> Event | None:

@@ -142,7 +142,9 @@ def _resolve(
             raise Invalid("Over HTTP the tenant comes from the API key: leave `tenant` away.")
         return config, text
     if "://" in text:
-        raise Unsupported(f"{text.split('://')[0]}:// is not supported by this version: give a directory or an http URL.")
+        raise Unsupported(
+            f"{text.split('://')[0]}:// is not supported by this version: give a directory or an http URL."
+        )
     return (config if target is None else configuration.load(home=text, tenant=tenant, worker=worker)), None
 
 

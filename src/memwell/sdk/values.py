@@ -31,7 +31,9 @@ def to_receipt(erasure: Erasure, job: Job) -> Receipt:
 
 
 def unfinished(job: Job) -> Unavailable:
-    return Unavailable(f"Job {job.id} is still {job.state}: a worker must run, in `memwell serve` or `memwell worker`.", job=job.id)
+    return Unavailable(
+        f"Job {job.id} is still {job.state}: a worker must run, in `memwell serve` or `memwell worker`.", job=job.id
+    )
 
 
 def said(content: str | Message | Sequence[Message]) -> dict[str, Any]:

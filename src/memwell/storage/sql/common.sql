@@ -324,6 +324,10 @@ UPDATE job SET lease_until = :lease_until WHERE tenant = :tenant AND id = :id AN
 -- Whether a worker still has its job; every write that a job makes asks this in its own transaction.
 SELECT 1 FROM job WHERE tenant = :tenant AND id = :id AND fence = :fence AND state = 'running';
 
+-- name: note_job
+-- Change what a running job is to do, as part of it is done.
+UPDATE job SET payload = :payload WHERE tenant = :tenant AND id = :id AND fence = :fence AND state = 'running';
+
 -- name: finish_job
 -- Settle a running job: done, dead, cancelled, or ready to be tried again.
 UPDATE job SET state = :state, run_at = :run_at, error = :error, result = :result, finished_at = :finished_at,

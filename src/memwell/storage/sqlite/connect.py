@@ -55,7 +55,9 @@ def _open_immutable(path: Path, vfs: str | None) -> apsw.Connection:
     """A read-only disk has no room for SQLite's shared-memory file; a file that was closed cleanly needs none."""
     wal = path.with_name(path.name + "-wal")
     if wal.exists() and wal.stat().st_size:
-        raise StorageFull(f"{path.name} was not closed cleanly and lies on a read-only disk: open it once where it is writable.")
+        raise StorageFull(
+            f"{path.name} was not closed cleanly and lies on a read-only disk: open it once where it is writable."
+        )
     db = apsw.Connection(
         f"file:{quote(str(path))}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI, vfs=vfs
     )
@@ -82,13 +84,19 @@ def translated(error: apsw.Error, path: Path) -> MemwellError:
     name = path.name
     match error:
         case apsw.FullError():
-            return StorageFull(f"The disk that holds {name} is full: free some space. Nothing was lost; writing heals by itself.")
+            return StorageFull(
+                f"The disk that holds {name} is full: free some space. Nothing was lost; writing heals by itself."
+            )
         case apsw.ReadOnlyError():
             return StorageFull(f"{name} cannot be written: the disk or the file is read-only. Reading goes on.")
         case apsw.CantOpenError():
-            return StorageError(f"{name} cannot be opened: check that the data directory exists and may be read and written.")
+            return StorageError(
+                f"{name} cannot be opened: check that the data directory exists and may be read and written."
+            )
         case apsw.CorruptError() | apsw.NotADBError():
-            return Corrupted(f"{name} is damaged: run `memwell doctor`, then restore it from a backup. Nothing was changed.")
+            return Corrupted(
+                f"{name} is damaged: run `memwell doctor`, then restore it from a backup. Nothing was changed."
+            )
         case apsw.BusyError() | apsw.LockedError():
             return Unavailable(f"{name} is being written by another process: try again in a moment.")
         case apsw.IOError():

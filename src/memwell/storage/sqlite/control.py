@@ -55,7 +55,9 @@ class ControlFile:
             _create_secret(path)
         secret = path.read_bytes()
         if len(secret) != SECRET_BYTES:
-            raise StorageError(f"{path.name} is damaged: restore it from a backup, or delete it and create new API keys.")
+            raise StorageError(
+                f"{path.name} is damaged: restore it from a backup, or delete it and create new API keys."
+            )
         return secret
 
     def close(self) -> None:
@@ -80,5 +82,3 @@ def _create_secret(path: Path) -> None:
         pass
     finally:
         draft.unlink()
-
-

@@ -55,7 +55,13 @@ class SqliteFile:
     """Connections to one file. Safe to use from any number of threads."""
 
     def __init__(
-        self, path: Path, folder: str, *, durability: connect.Durability, vfs: str | None, max_readers: int = IDLE_READERS
+        self,
+        path: Path,
+        folder: str,
+        *,
+        durability: connect.Durability,
+        vfs: str | None,
+        max_readers: int = IDLE_READERS,
     ) -> None:
         self.path = path
         self._folder = folder

@@ -123,7 +123,7 @@ class GroupCommit:
                 batch[0].settle()
             elif not self._together(batch):
                 self._apart(batch)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 -- it is raised again, to each writer of the batch
             self._roll_back()
             for ticket in batch:
                 ticket.settle(error)

@@ -82,7 +82,9 @@ class SqliteStore:
 
     def drop(self, tenant: str) -> bool:
         removed = self.control.write(
-            ("delete_keys_of", {"tenant": tenant}), ("forget_hint", {"tenant": tenant}), ("delete_tenant", {"id": tenant})
+            ("delete_keys_of", {"tenant": tenant}),
+            ("forget_hint", {"tenant": tenant}),
+            ("delete_tenant", {"id": tenant}),
         )
         self._files.close(tenant)
         _remove(self._path(tenant))

@@ -53,7 +53,9 @@ def _remote(profile: Profile) -> Iterator[Finding]:
     try:
         with Memory(profile.url, api_key=profile.api_key) as memory:
             status = memory.status()
-        yield Finding("server", "ok", f"{profile.url} answers: version {status.version}, {status.role} of tenant {status.tenant}")
+        yield Finding(
+            "server", "ok", f"{profile.url} answers: version {status.version}, {status.role} of tenant {status.tenant}"
+        )
         dead = sum(line.count for line in status.backlog if line.state == "dead")
         yield _jobs(dead, sum(line.count for line in status.backlog if line.state == "ready"))
     except MemwellError as error:
@@ -73,7 +75,9 @@ def _local(config: Config) -> Iterator[Finding]:
         return
     free = shutil.disk_usage(home).free
     few = free < LITTLE_SPACE
-    yield Finding("disk", "warning" if few else "ok", f"{free / 1e9:.1f} GB free{': free some space' if few else ''} in {home}")
+    yield Finding(
+        "disk", "warning" if few else "ok", f"{free / 1e9:.1f} GB free{': free some space' if few else ''} in {home}"
+    )
     try:
         engine = Engine.open(config)
     except MemwellError as error:
@@ -90,7 +94,9 @@ def _tenant(engine: Engine, tenant: str) -> Iterator[Finding]:
     try:
         damage = engine.store.check(tenant)
         if damage:
-            yield Finding(tenant, "problem", f"its file is damaged ({damage[0]}): stop all writers and restore a backup")
+            yield Finding(
+                tenant, "problem", f"its file is damaged ({damage[0]}): stop all writers and restore a backup"
+            )
             return
         rows = engine.store.read(tenant, lambda tx: tx.rows("job_backlog"))
         dead = sum(row[2] for row in rows if row[1] == "dead")
@@ -102,5 +108,9 @@ def _tenant(engine: Engine, tenant: str) -> Iterator[Finding]:
 
 def _jobs(dead: int, waiting: int) -> Finding:
     if dead:
-        return Finding("jobs", "warning", f"{dead} failed for good: `memwell job list --state dead` shows them, `memwell job retry ID` tries again")
+        return Finding(
+            "jobs",
+            "warning",
+            f"{dead} failed for good: `memwell job list --state dead` shows them, `memwell job retry ID` tries again",
+        )
     return Finding("jobs", "ok", f"none failed, {waiting} waiting for their time")

@@ -24,7 +24,9 @@ def options(
     context: typer.Context,
     home: Annotated[str | None, typer.Option("--home", help="The data directory; also MEMWELL_HOME.")] = None,
     url: Annotated[str | None, typer.Option("--url", help="The server to talk to; also MEMWELL_URL.")] = None,
-    tenant: Annotated[str | None, typer.Option("--tenant", help="The tenant in the directory; also MEMWELL_TENANT.")] = None,
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", help="The tenant in the directory; also MEMWELL_TENANT.")
+    ] = None,
     version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False,
 ) -> None:
     """Memory for AI agents: what was said, what is known and what is set."""

@@ -31,7 +31,11 @@ def list_memory(context: typer.Context, flow: FlowOption = None, as_json: Json =
         if flow is None:
             flows = memory.flows()
             rows = [(item.flow, item.sessions, utc(item.last_active_at)) for item in flows]
-            show(flows, as_json, lambda: print_table(("FLOW ID", "SESSIONS", "LAST ACTIVE"), rows, "No flow has memory yet."))
+            show(
+                flows,
+                as_json,
+                lambda: print_table(("FLOW ID", "SESSIONS", "LAST ACTIVE"), rows, "No flow has memory yet."),
+            )
             return
         sessions = memory.flow(flow).sessions()
         lines = [(item.session, item.turns, utc(item.last_active_at), utc(item.ended_at)) for item in sessions]
@@ -88,8 +92,16 @@ def remove(
             found = find_session(memory, session, flow)
             confirm(f"Delete session {session}? This cannot be undone.", yes)
             receipt, what = found.delete(), f"Session {session}"
-        counts = ", ".join(f"{count} {layer}" for layer, count in receipt.layers.items() if count)
-        show(receipt, as_json, lambda: console().print(Text(f"{what} is deleted ({counts}; {receipt.residual} traces left).")))
+        counts = ", ".join(
+            f"{layer} {receipt.layers[layer]}" for layer in sorted(receipt.layers) if receipt.layers[layer]
+        )
+        show(
+            receipt,
+            as_json,
+            lambda: console().print(
+                Text(f"{what} is deleted ({counts or 'it was empty'}; {receipt.residual} traces left).")
+            ),
+        )
 
 
 def find_session(memory: Memory, session: str, flow: str | None) -> Session:
@@ -109,18 +121,31 @@ def _print_session(view: SessionView) -> None:
     out = console()
     out.print(Text.assemble(("Session ", "bold"), (view.session, "bold cyan")))
     state = f"ended {utc(view.ended_at)}" if view.ended_at else "open"
-    out.print(Text(f"flow {view.flow} · {state} · created {utc(view.created_at)} · last active {utc(view.last_active_at)}", "dim"))
+    out.print(
+        Text(
+            f"flow {view.flow} · {state} · created {utc(view.created_at)} · last active {utc(view.last_active_at)}",
+            "dim",
+        )
+    )
     out.print(Text("\nConversation", style="bold"))
     if view.turn_count > len(view.turns):
         out.print(Text(f"({view.turn_count - len(view.turns)} earlier turns; --limit shows more)", style="dim"))
     for turn in view.turns:
         speaker = f"{turn.role.upper()}{f' ({turn.name})' if turn.name else ''}"
-        out.print(Text.assemble((speaker, "bold green" if turn.role == "user" else "bold blue"), "  ", (utc(turn.occurred_at), "dim")))
+        out.print(
+            Text.assemble(
+                (speaker, "bold green" if turn.role == "user" else "bold blue"), "  ", (utc(turn.occurred_at), "dim")
+            )
+        )
         out.print(Text(turn.content))
     if not view.turns:
         out.print(Text("No turns.", style="dim"))
     out.print(Text("\nSemantic memories", style="bold"))
     for memory in view.memories:
-        out.print(Text.assemble("- ", memory.content, (f"  importance {memory.importance:g}, confidence {memory.confidence:g}", "dim")))
+        out.print(
+            Text.assemble(
+                "- ", memory.content, (f"  importance {memory.importance:g}, confidence {memory.confidence:g}", "dim")
+            )
+        )
     if not view.memories:
         out.print(Text("None.", style="dim"))

@@ -19,8 +19,12 @@ def run(
     context: typer.Context,
     node: Annotated[str, typer.Argument(help="The node as `module:function`; modules are looked for here first.")],
     flow: Annotated[str, typer.Option("--flow", help="The flow that is run.")],
-    value: Annotated[str, typer.Option("--input", help="The input as JSON; `-` reads standard input, `@file` a file.")] = "{}",
-    timeout_s: Annotated[float, typer.Option("--timeout", help="After how many seconds the node is stopped.")] = TIMEOUT_S,
+    value: Annotated[
+        str, typer.Option("--input", help="The input as JSON; `-` reads standard input, `@file` a file.")
+    ] = "{}",
+    timeout_s: Annotated[
+        float, typer.Option("--timeout", help="After how many seconds the node is stopped.")
+    ] = TIMEOUT_S,
 ) -> None:
     """Run node code in a process of its own, with the memory of a flow, and print its reply."""
     target: Target = context.obj

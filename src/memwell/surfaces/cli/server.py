@@ -19,7 +19,9 @@ def serve(
     context: typer.Context,
     host: Annotated[str | None, typer.Option(help="The address to bind. Default: 127.0.0.1.")] = None,
     port: Annotated[int | None, typer.Option(help="The port to bind. Default: 8420.")] = None,
-    no_auth: Annotated[bool, typer.Option("--no-auth", help="Ask for no key; on this machine's own address only.")] = False,
+    no_auth: Annotated[
+        bool, typer.Option("--no-auth", help="Ask for no key; on this machine's own address only.")
+    ] = False,
 ) -> None:
     """Start a server. The first start makes a key and shows it once."""
     from ..rest import serve as rest
@@ -28,20 +30,27 @@ def serve(
     with told():
         config = target.config(host=host, port=port)
         rest.configure_logs(config.log_level)
+        listener = rest.bind(config)
         engine = Engine.open(config)
-        secret = rest.first_key(engine, config) if not no_auth else None
         engine.ensure_tenant(config.tenant)
+        secret = None if no_auth else rest.first_key(engine, config)
 
         def ready() -> None:
             out = console()
-            out.print(Text.assemble(("Memwell ", "bold"), f"is ready at http://{config.host}:{config.port} (/docs describes the API)"))
+            out.print(
+                Text.assemble(
+                    ("Memwell ", "bold"), f"is ready at http://{config.host}:{config.port} (/docs describes the API)"
+                )
+            )
             out.print(Text(f"Data in {config.home_path}", style="dim"))
             if secret:
                 out.print(Text.assemble("Your first key, shown this once: ", (secret, "bold green")))
             if no_auth:
-                out.print(Text("No key is asked for: whoever can reach this address can do everything.", style="yellow"))
+                out.print(
+                    Text("No key is asked for: whoever can reach this address can do everything.", style="yellow")
+                )
 
-        rest.run(engine, config, auth=not no_auth, on_ready=ready)
+        rest.run(engine, config, auth=not no_auth, listener=listener, on_ready=ready)
 
 
 def worker(
@@ -100,7 +109,9 @@ def _print_event(event: Event, as_json: bool) -> None:
     place = "/".join(part for part in (event.dialect, event.name, event.session) if part)
     style = "green" if event.effect == "write" else "cyan"
     count = f"  {event.entries} entries" if event.entries > 1 else ""
-    console().print(Text.assemble((at, "dim"), "  ", (event.effect.ljust(5), style), f"  {event.operation:<22} {place}{count}"))
+    console().print(
+        Text.assemble((at, "dim"), "  ", (event.effect.ljust(5), style), f"  {event.operation:<22} {place}{count}")
+    )
     return None
 
 

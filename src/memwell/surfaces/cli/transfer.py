@@ -22,7 +22,9 @@ BATCH = 200
 def export(
     context: typer.Context,
     flow: FlowArgument,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="The file to write; left away: standard output.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write; left away: standard output.")
+    ] = None,
 ) -> None:
     """Write everything in a flow as JSONL: sessions, turns and memories."""
     target: Target = context.obj

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -72,7 +73,7 @@ def curl(operation: Operation) -> str:
         query = "&".join(f"{name}={value}" for name, value in rest.items())
         lines[0] = f"curl -X {operation.method} 'http://127.0.0.1:8420{path}{'?' + query if query else ''}'"
     elif rest:
-        lines.append(f"  -d '{json.dumps(rest, ensure_ascii=False)}'")
+        lines.append(f"  -d {shlex.quote(json.dumps(rest, ensure_ascii=False))}")
     return " \\\n".join(lines)
 
 

@@ -83,7 +83,7 @@ class _Pages:
     async def events(self, request: Request) -> Response:
         """Server-sent events. `Last-Event-ID` resumes after that write; `flow`, `user` and `session` narrow it down."""
         headers: dict[bytes, bytes] = dict(request.scope["headers"])
-        principal = await asyncio.to_thread(self._server.principal, headers)
+        principal = await self._server.principal(headers)
         if not principal.may("reader"):
             raise Forbidden
         if self._streams >= MAX_STREAMS:

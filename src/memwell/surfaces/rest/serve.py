@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import socket
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import uvicorn
@@ -14,7 +16,7 @@ import uvicorn
 from ...access import create_key
 from ...config import Config
 from ...engine import Engine
-from ...errors import Invalid
+from ...errors import Invalid, Unavailable
 from .server import LOOPBACK, Server
 
 GRACE_S = 10
@@ -65,30 +67,35 @@ class Runner(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def run(engine: Engine, config: Config, *, auth: bool, on_ready: Any = lambda: None) -> None:
+def bind(config: Config) -> socket.socket:
+    """The listening socket. It comes first: a key that is made for a server that cannot start would be lost."""
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    try:
+        return socket.create_server((config.host, config.port), family=family, backlog=2048)
+    except OSError as error:
+        where = f"{config.host}:{config.port}"
+        raise Unavailable(
+            f"{where} cannot be bound ({error.strerror}): choose another with --port or --host."
+        ) from error
+
+
+def run(
+    engine: Engine, config: Config, *, auth: bool, listener: socket.socket, on_ready: Callable[[], None] = lambda: None
+) -> None:
     """Serve until stopped by a signal; requests under way are finished."""
     if not auth and config.host not in LOOPBACK:
         raise Invalid("--no-auth works on this machine's own address only: bind 127.0.0.1 or use keys.")
-    asyncio.run(_serve(engine, config, auth, on_ready))
+    asyncio.run(_serve(engine, config, auth, listener, on_ready))
 
 
-async def _serve(engine: Engine, config: Config, auth: bool, on_ready: Any) -> None:
+async def _serve(
+    engine: Engine, config: Config, auth: bool, listener: socket.socket, on_ready: Callable[[], None]
+) -> None:
     server = Server(engine, config, auth=auth)
     if config.worker:
         engine.worker.start()
-    settings = uvicorn.Config(
-        server,
-        host=config.host,
-        port=config.port,
-        log_config=None,
-        access_log=False,
-        lifespan="off",
-        server_header=False,
-        timeout_graceful_shutdown=GRACE_S,
-        limit_concurrency=2048,
-    )
-    runner = Runner(settings, server)
-    task = asyncio.create_task(runner.serve())
+    runner = Runner(uvicorn_config(server), server)
+    task = asyncio.create_task(runner.serve(sockets=[listener]))
     while not runner.started and not task.done():
         await asyncio.sleep(0.01)
     if not task.done():
@@ -97,3 +104,15 @@ async def _serve(engine: Engine, config: Config, auth: bool, on_ready: Any) -> N
         await task
     finally:
         await asyncio.to_thread(server.close)
+
+
+def uvicorn_config(server: Server) -> uvicorn.Config:
+    return uvicorn.Config(
+        server,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_S,
+        limit_concurrency=2048,
+    )

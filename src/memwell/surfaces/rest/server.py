@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -35,6 +35,31 @@ log = logging.getLogger("memwell.rest")
 THREADS = 32
 MAX_WAITING = 512
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
+
+
+_TOO_LONG = "The request took too long. It may still be carried out: repeat it with the same Idempotency-Key."
+
+
+class _Sent(NamedTuple):
+    """A request as it came in."""
+
+    principal: Principal
+    operation: Operation
+    values: list[str]
+    query: bytes
+    headers: dict[bytes, bytes]
+    body: bytes
+
+    def data(self) -> dict[str, Any]:
+        """The fields of the request: those of the path win over those of the query or the body."""
+        in_query = self.operation.method in ("GET", "DELETE")
+        data = _from_query(self.query) if in_query else _from_body(self.body)
+        data.update(zip(self.operation.path_fields, self.values, strict=True))
+        return data
+
+    def key(self) -> str | None:
+        key = self.headers.get(b"idempotency-key") if self.operation.writes else None
+        return None if key is None else key.decode("latin-1")
 
 
 class Server:
@@ -70,12 +95,15 @@ class Server:
         self.metrics.record(operation.name, reply[0], time.perf_counter() - started)
         return None
 
-    def principal(self, headers: dict[bytes, bytes]) -> Principal:
-        """Who is calling, by the key of this very request."""
+    async def principal(self, headers: dict[bytes, bytes]) -> Principal:
+        """Who is calling, by the key of this very request. It is asked before a body is read."""
         if not self.auth:
             _require_loopback(headers)
             return Principal(self.config.tenant, "operator", "local")
-        return self.doorman.admit(_secret(headers))
+        secret = _secret(headers)
+        if self.doorman.knows(secret):
+            return self.doorman.admit(secret)
+        return await asyncio.get_running_loop().run_in_executor(self._quick, self.doorman.admit, secret)
 
     async def in_thread(self, operation: Operation, work: Callable[[], replies.Reply]) -> replies.Reply:
         if self._under_way >= MAX_WAITING:
@@ -84,10 +112,7 @@ class Server:
         pool = self._patient if operation.outside else self._quick
         future = asyncio.get_running_loop().run_in_executor(pool, work)
         future.add_done_callback(self._done)
-        try:
-            return await asyncio.wait_for(asyncio.shield(future), self.config.request_timeout_s)
-        except TimeoutError:
-            raise Unavailable("The request took too long. It may still be carried out: repeat it with the same key.") from None
+        return await asyncio.shield(future)
 
     def _done(self, future: asyncio.Future[Any]) -> None:
         self._under_way -= 1
@@ -96,23 +121,22 @@ class Server:
 
     async def _reply(self, operation: Operation, values: list[str], scope: Scope, receive: Receive) -> replies.Reply:
         try:
-            headers: dict[bytes, bytes] = dict(scope["headers"])
-            body = await read_body(receive, headers, self.config.max_body)
-            return await self.in_thread(operation, lambda: self._carry_out(operation, values, scope, headers, body))
+            async with asyncio.timeout(self.config.request_timeout_s):
+                headers: dict[bytes, bytes] = dict(scope["headers"])
+                principal = await self.principal(headers)
+                body = await read_body(receive, headers, self.config.max_body)
+                request = _Sent(principal, operation, values, scope["query_string"], headers, body)
+                return await self.in_thread(operation, lambda: self._carry_out(request))
+        except TimeoutError:
+            return replies.failure(Unavailable(_TOO_LONG))
         except MemwellError as error:
             return replies.failure(error)
 
-    def _carry_out(
-        self, operation: Operation, values: list[str], scope: Scope, headers: dict[bytes, bytes], body: bytes
-    ) -> replies.Reply:
+    def _carry_out(self, sent: _Sent) -> replies.Reply:
+        operation = sent.operation
         try:
-            principal = self.principal(headers)
-            in_query = operation.method in ("GET", "DELETE")
-            data = _from_query(scope["query_string"]) if in_query else _from_body(body)
-            data.update(zip(operation.path_fields, values, strict=True))
-            key = headers.get(b"idempotency-key") if operation.writes else None
-            text = None if key is None else key.decode("latin-1")
-            result = dispatch(self.engine, principal, operation, data, key=text, strict=not in_query)
+            strict = operation.method not in ("GET", "DELETE")
+            result = dispatch(self.engine, sent.principal, operation, sent.data(), key=sent.key(), strict=strict)
             return replies.success(operation, result)
         except MemwellError as error:
             if error.status >= 500:

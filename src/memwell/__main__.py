@@ -1,0 +1,5 @@
+"""`python -m memwell` is `memwell`."""
+
+from .surfaces.cli.main import main
+
+main()

@@ -1,0 +1,162 @@
+-- Today's schema, generated from the migrations by `make format`. A test proves the two equal.
+
+-- a tenant's file
+
+CREATE TABLE collection (
+  tenant TEXT NOT NULL,
+  id INTEGER NOT NULL,
+  dialect TEXT NOT NULL,
+  name TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  sealed INTEGER NOT NULL,
+  policy TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  PRIMARY KEY (tenant, id)
+) WITHOUT ROWID;
+
+CREATE UNIQUE INDEX collection_name ON collection (tenant, dialect, name, kind);
+
+CREATE TABLE address (
+  tenant TEXT NOT NULL,
+  id INTEGER NOT NULL,
+  collection_id INTEGER NOT NULL,
+  path TEXT NOT NULL,
+  last_seq INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  last_seen_at INTEGER NOT NULL,
+  ended_at INTEGER,
+  ended_seq INTEGER NOT NULL,
+  expires_at INTEGER,
+  metadata TEXT,
+  PRIMARY KEY (tenant, id),
+  FOREIGN KEY (tenant, collection_id) REFERENCES collection (tenant, id)
+) WITHOUT ROWID;
+
+CREATE UNIQUE INDEX address_path ON address (tenant, collection_id, path);
+
+CREATE INDEX address_created ON address (tenant, collection_id, created_at, id);
+
+CREATE INDEX address_session ON address (tenant, path);
+
+CREATE INDEX address_expiry ON address (tenant, expires_at) WHERE expires_at IS NOT NULL;
+
+CREATE TABLE entry (
+  docid INTEGER PRIMARY KEY,
+  tenant TEXT NOT NULL,
+  id TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  address_id INTEGER NOT NULL,
+  seq INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  role TEXT,
+  name TEXT,
+  content TEXT NOT NULL,
+  metadata TEXT,
+  tool TEXT,
+  origin TEXT NOT NULL,
+  importance REAL,
+  confidence REAL,
+  occurred_at INTEGER NOT NULL,
+  recorded_at INTEGER NOT NULL,
+  created_at INTEGER,
+  expires_at INTEGER,
+  retired_at INTEGER,
+  FOREIGN KEY (tenant, address_id) REFERENCES address (tenant, id)
+);
+
+CREATE UNIQUE INDEX entry_order ON entry (tenant, address_id, seq);
+
+CREATE UNIQUE INDEX entry_version ON entry (tenant, id, version);
+
+CREATE INDEX entry_expiry ON entry (tenant, expires_at) WHERE expires_at IS NOT NULL;
+
+CREATE TABLE job (
+  tenant TEXT NOT NULL,
+  id TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  slot TEXT,
+  state TEXT NOT NULL,
+  payload TEXT NOT NULL,
+  attempts INTEGER NOT NULL,
+  max_attempts INTEGER NOT NULL,
+  run_at INTEGER NOT NULL,
+  lease_until INTEGER,
+  fence INTEGER NOT NULL,
+  worker TEXT,
+  error TEXT,
+  result TEXT,
+  created_at INTEGER NOT NULL,
+  finished_at INTEGER,
+  address_id INTEGER,
+  PRIMARY KEY (tenant, id)
+) WITHOUT ROWID;
+
+CREATE UNIQUE INDEX job_slot ON job (tenant, slot) WHERE slot IS NOT NULL;
+
+CREATE INDEX job_due ON job (tenant, state, run_at);
+
+CREATE INDEX job_address ON job (tenant, address_id) WHERE address_id IS NOT NULL;
+
+CREATE TABLE event (
+  tenant TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  operation TEXT NOT NULL,
+  collection_id INTEGER,
+  address_id INTEGER,
+  entries INTEGER NOT NULL,
+  actor TEXT NOT NULL,
+  PRIMARY KEY (tenant, seq)
+) WITHOUT ROWID;
+
+CREATE TABLE idempotency (
+  tenant TEXT NOT NULL,
+  key_hash BLOB NOT NULL,
+  request_hash BLOB,
+  response BLOB,
+  expires_at INTEGER NOT NULL,
+  PRIMARY KEY (tenant, key_hash)
+) WITHOUT ROWID;
+
+CREATE INDEX idempotency_expiry ON idempotency (tenant, expires_at);
+
+CREATE TABLE idempotency_touch (
+  tenant TEXT NOT NULL,
+  address_id INTEGER NOT NULL,
+  entry_id TEXT NOT NULL,
+  key_hash BLOB NOT NULL,
+  PRIMARY KEY (tenant, address_id, key_hash),
+  FOREIGN KEY (tenant, key_hash) REFERENCES idempotency (tenant, key_hash) ON DELETE CASCADE
+) WITHOUT ROWID;
+
+CREATE INDEX idempotency_touch_key ON idempotency_touch (tenant, key_hash);
+
+-- control.db
+
+CREATE TABLE tenant (
+  id TEXT NOT NULL PRIMARY KEY,
+  created_at INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE api_key (
+  id TEXT NOT NULL PRIMARY KEY,
+  tenant TEXT NOT NULL REFERENCES tenant (id),
+  name TEXT NOT NULL,
+  hash BLOB NOT NULL UNIQUE,
+  role TEXT NOT NULL,
+  tie_kind TEXT,
+  tie_name TEXT,
+  rate INTEGER,
+  created_at INTEGER NOT NULL,
+  expires_at INTEGER,
+  revoked_at INTEGER
+) WITHOUT ROWID;
+
+CREATE INDEX api_key_tenant ON api_key (tenant, id);
+
+CREATE TABLE hint (
+  tenant TEXT NOT NULL PRIMARY KEY,
+  due_at INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE INDEX hint_due ON hint (due_at);

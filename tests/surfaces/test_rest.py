@@ -1,0 +1,198 @@
+"""What a server needs around its operations."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+
+from memwell import Invalid, RateLimited, config
+from memwell.surfaces.rest.serve import JsonLines, run
+
+from ..live import live
+
+
+def test_health_ready_metrics_and_docs(tmp_path: Path) -> None:
+    with live(tmp_path) as server, server.client() as client:
+        health = client.get("/health").json()
+        assert health["status"] == "ok"
+        assert health["storage"]["durability"] == "full"
+        assert client.get("/ready").json() == {"status": "ready"}
+        client.post("/v1/users/alice/turns", json={"content": "a secret word"})
+        metrics = client.get("/metrics").text
+        assert 'memwell_requests_total{operation="users.add",status="201"} 1' in metrics
+        assert "alice" not in metrics
+        page = client.get("/docs")
+        assert "users.add" in page.text
+        assert "http://" not in re.sub(r"http://127\.0\.0\.1:8420", "", page.text), "it needs nothing from elsewhere"
+        assert "<script" not in page.text
+        assert client.get("/").headers["location"] == "/docs"
+
+
+def test_the_openapi_document_is_whole(tmp_path: Path) -> None:
+    with live(tmp_path, worker=False) as server, server.client() as client:
+        document = client.get("/openapi.json").json()
+    assert document["openapi"] == "3.1.0"
+    references = set(re.findall(r"#/components/schemas/(\w+)", msgspec.json.encode(document).decode()))
+    assert references <= set(document["components"]["schemas"])
+    for path, methods in document["paths"].items():
+        for described in methods.values():
+            names = {parameter["name"] for parameter in described["parameters"] if parameter["in"] == "path"}
+            assert names == set(re.findall(r"{(\w+)}", path))
+
+
+def test_an_idempotency_key_makes_a_request_count_once(tmp_path: Path) -> None:
+    with live(tmp_path, worker=False) as server, server.client() as client:
+        path, body = "/v1/flows/f/sessions/s/turns", {"role": "user", "content": "once"}
+        first = client.post(path, json=body, headers={"idempotency-key": "k"})
+        again = client.post(path, json=body, headers={"idempotency-key": "k"})
+        assert (first.status_code, first.content) == (again.status_code, again.content)
+        other = client.post(path, json={**body, "content": "twice"}, headers={"idempotency-key": "k"})
+        assert (other.status_code, other.json()["error"]["code"]) == (422, "idempotency_key_reused")
+        elsewhere = client.post("/v1/flows/f/memories", json={"content": "x"}, headers={"idempotency-key": "k"})
+        assert elsewhere.status_code == 201, "a key belongs to its operation"
+        assert len(client.get(path).json()["turns"]) == 1
+        long = client.post(path, json=body, headers={"idempotency-key": "k" * 300})
+        assert long.status_code == 400
+
+
+def test_a_key_is_limited_in_its_rate(tmp_path: Path) -> None:
+    with live(tmp_path, worker=False) as server, server.memory() as memory:
+        slow = memory.keys.create("slow", "agent", rate_limit=1).secret
+        with server.client(slow) as client:
+            answers = [client.get("/v1/flows") for _ in range(5)]
+        refused = [answer for answer in answers if answer.status_code == 429]
+        assert len(refused) >= 2
+        assert refused[0].headers["retry-after"] == "1"
+        assert refused[0].json()["error"]["code"] == RateLimited.code
+
+
+def test_a_body_is_counted_whatever_its_header_says(tmp_path: Path) -> None:
+    """T20, in small: a missing or lying Content-Length does not help."""
+    with live(tmp_path, worker=False, max_body=10_000) as server, server.client() as client:
+        path = "/v1/flows/f/sessions/s/turns"
+        whole = client.post(path, content=b"x" * 10_001)
+        chunked = client.post(path, content=(b"x" * 1000 for _ in range(100)))
+        assert (whole.status_code, chunked.status_code) == (413, 413)
+        assert chunked.json()["error"]["code"] == "too_large"
+
+
+def test_a_request_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
+    with live(tmp_path, worker=False, request_timeout_s=0.2) as server, server.memory() as memory:
+        session = memory.flow("f").session("s")
+        session.history.append(role="user", content="x")
+        job_id = session.end().job
+        with server.client() as client:
+            answer = client.get(f"/v1/jobs/{job_id}/wait", params={"timeout_s": 5})
+        assert answer.status_code == 503
+        assert answer.headers["retry-after"]
+
+
+def test_without_keys_only_this_machine_is_answered(tmp_path: Path) -> None:
+    """T15, T16: no rebound name and no page of another origin."""
+    with live(tmp_path, auth=False, worker=False) as server, httpx.Client(base_url=server.url) as client:
+        assert client.get("/v1/flows").status_code == 200
+        assert client.get("/v1/flows", headers={"host": "evil.example"}).status_code == 403
+        assert client.get("/v1/flows", headers={"origin": "https://evil.example"}).status_code == 403
+        assert client.get("/v1/flows", headers={"origin": "http://localhost:3000"}).status_code == 200
+
+
+def test_no_auth_is_refused_on_other_addresses(tmp_path: Path) -> None:
+    """T6"""
+    from memwell.engine import Engine
+
+    configured = config.load(home=str(tmp_path), host="0.0.0.0")  # noqa: S104
+    engine = Engine.open(configured)
+    with socket.create_server(("127.0.0.1", 0)) as listener, pytest.raises(Invalid, match="--no-auth"):
+        run(engine, configured, auth=False, listener=listener)
+    engine.close()
+
+
+def test_a_busy_port_is_said_in_a_sentence_and_costs_no_key(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        process = serve(tmp_path, taken.getsockname()[1])
+        _, err = process.communicate(timeout=30)
+        assert process.returncode == 75
+        assert "cannot be bound" in err
+        assert "Traceback" not in err
+        assert not (tmp_path / "control.db").exists()
+
+
+def test_a_body_is_not_read_before_the_key_is_known(tmp_path: Path) -> None:
+    """T20: who has no key cannot make the server hold on to anything."""
+    with live(tmp_path, worker=False) as server, socket.create_connection(_address(server.url)) as raw:
+        raw.sendall(b"POST /v1/users/a/turns HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n{")
+        raw.settimeout(10)
+        assert raw.recv(100).startswith(b"HTTP/1.1 401")
+
+
+def test_a_body_that_does_not_come_is_given_up(tmp_path: Path) -> None:
+    with (
+        live(tmp_path, worker=False, auth=False, request_timeout_s=0.3) as server,
+        socket.create_connection(_address(server.url)) as raw,
+    ):
+        raw.sendall(b"POST /v1/users/a/turns HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n{")
+        raw.settimeout(10)
+        assert raw.recv(100).startswith(b"HTTP/1.1 503")
+
+
+def _address(url: str) -> tuple[str, int]:
+    host, port = url.removeprefix("http://").split(":")
+    return host, int(port)
+
+
+def test_answers_cannot_be_sniffed_or_cached(tmp_path: Path) -> None:
+    with live(tmp_path, worker=False) as server, server.client() as client:
+        for path in ("/v1/flows", "/health", "/nowhere"):
+            headers = client.get(path).headers
+            assert (headers["x-content-type-options"], headers["cache-control"]) == ("nosniff", "no-store")
+
+
+def test_logs_are_json_and_hold_no_content() -> None:
+    import logging
+
+    record = logging.makeLogRecord({"msg": "request.failed", "levelname": "WARNING", "operation": "flows.append"})
+    line = msgspec.json.decode(JsonLines().format(record))
+    assert (line["event"], line["level"], line["operation"]) == ("request.failed", "warning", "flows.append")
+
+
+def serve(home: Path, port: int) -> subprocess.Popen[str]:
+    environment = {**os.environ, "MEMWELL_HOME": str(home), "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "memwell", "serve", "--port", str(port)]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_serve_shows_its_address_and_first_key_once_and_stops_gracefully(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    shown: list[str] = []
+    for _ in range(2):
+        process = serve(tmp_path, port)
+        assert process.stdout is not None
+        lines = [process.stdout.readline(), process.stdout.readline()]
+        url = f"http://127.0.0.1:{port}"
+        assert url in lines[0]
+        if not shown:
+            lines.append(process.stdout.readline())
+        key = re.search(r"mw_[\w-]{43}", "".join(lines))
+        shown.append(key[0] if key else "")
+        headers = {"authorization": f"Bearer {shown[0]}"}
+        assert httpx.get(f"{url}/v1/flows", headers=headers).status_code == 200
+        with httpx.stream("GET", f"{url}/v1/events", headers=headers):
+            process.send_signal(signal.SIGTERM)
+            started = time.monotonic()
+            assert process.wait(30) in (0, -signal.SIGTERM)
+        assert time.monotonic() - started < 20, "an open stream does not keep it from stopping"
+        _, err = process.communicate()
+        assert "Traceback" not in err, err
+    assert shown[0]
+    assert shown[1] == "", "the key is shown once"

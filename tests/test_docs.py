@@ -1,0 +1,151 @@
+"""Documentation is part of the build: what it claims is run, and what exists is described."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from memwell.config import PREFIX, SETTINGS
+from memwell.errors import tree
+from memwell.registry import OPERATIONS
+
+from .live import live
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+
+
+def blocks(file: str, language: str) -> list[tuple[str, str]]:
+    """The code blocks of a document: what stands after the language, and the code."""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    return [(rest.strip(), code) for rest, code in re.findall(rf"```{language}([^\n]*)\n(.*?)```", text, re.DOTALL)]
+
+
+def shell(script: str, folder: Path, **environment: str) -> str:
+    env = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(folder), "COLUMNS": "200", **environment}
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script], cwd=folder, env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
+    programs = [code for rest, code in blocks("README.md", "python") if not rest]
+    assert len(programs) == 3
+    printed = [
+        subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+        for code in programs
+    ]
+    assert "I'm vegetarian and moved to Porto." in printed[0]
+    assert printed[0].splitlines()[-1].endswith(" 0")
+    assert printed[1] == "2 turns\n"
+    assert printed[2] == "['tool_call', 'decision']\n"
+
+
+def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
+    scripts = [code for _, code in blocks("README.md", "sh")]
+    commands = next(code for code in scripts if code.startswith("memwell user add"))
+    output = shell(commands, tmp_path, MEMWELL_HOME=str(tmp_path / "home"))
+    assert "I moved to Porto." in output
+    assert "Session alice-42" in output
+    (name, node), *_ = [(rest, code) for rest, code in blocks("README.md", "python") if rest]
+    (tmp_path / name.removeprefix("file=")).write_text(node)
+    run = next(code for code in scripts if code.startswith("memwell run"))
+    assert "I see 1 recent turn(s)." in shell(run, tmp_path, MEMWELL_HOME=str(tmp_path / "home"))
+
+
+def test_the_curl_of_the_readme_runs(tmp_path: Path) -> None:
+    script = next(code for _, code in blocks("README.md", "sh") if "curl" in code)
+    with live(tmp_path / "server", worker=False) as server:
+        script = script.replace("http://127.0.0.1:8420", server.url).replace("mw_…", server.key)
+        output = shell(script, tmp_path)
+    assert output.count("I moved to Porto.") == 2
+
+
+def test_the_walk_through_a_session_runs(tmp_path: Path) -> None:
+    output = shell("\n".join(code for _, code in blocks("docs/inspect.md", "sh")), tmp_path)
+    assert "Session alice-42 is deleted (entries 2, facts 1, jobs 1, sessions 1; 0 traces left)." in output
+    assert "0 lines added, 4 were there already." in output
+    assert output.rstrip().endswith("No flow has memory yet.")
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_every_operation_is_described(name: str) -> None:
+    assert f"## {name}\n" in (ROOT / "docs/reference/rest.md").read_text()
+    operation = OPERATIONS[name]
+    assert operation.summary
+    assert operation.request.__doc__
+
+
+def test_every_setting_error_and_command_is_described() -> None:
+    settings = (ROOT / "docs/reference/settings.md").read_text()
+    assert all(f"`{PREFIX}{setting.name.upper()}`" in settings for setting in SETTINGS)
+    assert len(SETTINGS) <= 20
+    errors = (ROOT / "docs/reference/errors.md").read_text()
+    assert all(f"`{error.__name__}`" in errors for error in tree())
+    commands = (ROOT / "docs/reference/cli.md").read_text()
+    named = (
+        "serve",
+        "worker",
+        "login",
+        "watch",
+        "run",
+        "doctor",
+        "ls",
+        "show",
+        "end",
+        "rm",
+        "export",
+        "import",
+        "memory ls",
+    )
+    for command in named:
+        assert f"## memwell {command}\n" in commands
+
+
+def test_every_error_has_a_code_of_its_own_and_a_message() -> None:
+    codes = [error.code for error in tree()]
+    assert len(codes) == len(set(codes))
+    for error in tree():
+        assert error().message
+        assert 400 <= error.status < 600
+        assert 0 < error.exit_code < 128
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    for document in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", document.read_text(encoding="utf-8")):
+            assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+def test_the_contract_lists_every_number_that_a_test_names() -> None:
+    contract = (ROOT / "docs/contract.md").read_text(encoding="utf-8")
+    numbers = set(re.findall(r"\*\*([SC]\d+(?:\.\d+)?)\*\*", contract))
+    for file in (ROOT / "tests").rglob("*.py"):
+        for named in re.findall(r"\b([SC]\d{1,2}\.\d{1,3}|C\d{1,2})\b", file.read_text(encoding="utf-8")):
+            assert named in numbers or not named.startswith("S"), f"{file.name} names {named}"
+
+
+DUE = [f"S0.{n}" for n in [*range(1, 18), *range(22, 59)] if n not in (28, 53) and not 33 <= n <= 44]
+DUE += [f"S4.{n}" for n in [*range(1, 12), 16]]
+
+
+@pytest.mark.parametrize("number", DUE)
+def test_what_is_built_is_named_by_a_test(number: str) -> None:
+    tests = "".join(file.read_text() for file in (ROOT / "tests" / "contract").glob("*.py"))
+    assert re.search(rf"\b{re.escape(number)}\b", tests)
+
+
+def test_no_address_of_an_index_and_no_path_of_a_machine_is_in_the_repository() -> None:
+    files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    forbidden = re.compile(r"--(?:extra-)?index-url|--find-links|pypi\.org|files\.pythonhosted|/home/\w+/|/root/")
+    for name in files:
+        path = ROOT / name
+        if path.is_file() and name != "tests/test_docs.py":
+            assert not forbidden.search(path.read_text(encoding="utf-8", errors="replace")), name
