@@ -22,6 +22,9 @@ from ..live import Live, live
 
 TURN = {"flow": "f", "session": "s", "role": "user", "content": "x"}
 FACT = {"flow": "f", "content": "x"}
+DEEP: Any = []
+for _ in range(20):
+    DEEP = [DEEP]
 
 
 @dataclass
@@ -89,10 +92,10 @@ CASES = [
     Case(
         "metadata too deep",
         "users.add",
-        {"user": "u", "content": "x", "metadata": {"a": eval("[" * 20 + "]" * 20)}},
+        {"user": "u", "content": "x", "metadata": {"a": DEEP}},
         "invalid",
         "16 levels",
-    ),  # noqa: S307
+    ),
     Case(
         "metadata too large",
         "users.add",

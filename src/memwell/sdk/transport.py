@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import weakref
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from .. import config as configuration
 from ..clock import Clock
@@ -19,6 +18,9 @@ from ..model.principal import Principal
 from ..operation import to_request
 from ..registry import find
 from ..watch import Event, watch
+
+
+T = TypeVar("T")
 
 
 class Transport(Protocol):
@@ -76,6 +78,12 @@ class LocalTransport:
             self._ready = True
 
 
+async def _off_the_loop(work: Callable[..., T], *arguments: Any) -> T:
+    import asyncio  # imported here: it costs a third of `import memwell`, and synchronous callers do not need it
+
+    return await asyncio.to_thread(work, *arguments)
+
+
 class AsyncLocalTransport:
     """The engine in this process, off the event loop."""
 
@@ -86,17 +94,17 @@ class AsyncLocalTransport:
         self._local: LocalTransport | None = None
 
     async def call(self, name: str, data: dict[str, Any], *, key: str | None = None) -> Any:
-        return await asyncio.to_thread(self._call, name, data, key)
+        return await _off_the_loop(self._call, name, data, key)
 
     async def watch(self) -> AsyncIterator[Event | None]:
-        local = await asyncio.to_thread(self._open)
-        stream = await asyncio.to_thread(local.watch)
+        local = await _off_the_loop(self._open)
+        stream = await _off_the_loop(local.watch)
         while True:
-            yield await asyncio.to_thread(next, stream)
+            yield await _off_the_loop(next, stream)
 
     async def close(self) -> None:
         if self._local is not None:
-            await asyncio.to_thread(self._local.close)
+            await _off_the_loop(self._local.close)
 
     def _call(self, name: str, data: dict[str, Any], key: str | None) -> Any:
         return (self._local or self._open()).call(name, data, key=key)
