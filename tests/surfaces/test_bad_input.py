@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from memwell import Memory, MemwellError
 from memwell.registry import OPERATIONS
-from memwell.surfaces.cli.generated import NOUNS
+from memwell.surfaces.cli.generated import NOUNS, positional
 from memwell.surfaces.cli.main import app
 from memwell.surfaces.rest.openapi import document
 
@@ -178,9 +178,9 @@ def test_rest(case: Case, server: Live) -> None:
 @cases("cli")
 def test_command_line(case: Case, tmp_path: Path) -> None:
     operation = OPERATIONS[case.operation]
-    arguments = [str(case.data[name]) for name in operation.path_fields]
+    arguments = [str(case.data[name]) for name in positional(operation) if name in case.data]
     for name, value in case.data.items():
-        if name not in operation.path_fields:
+        if name not in positional(operation):
             text = (
                 value
                 if isinstance(value, str)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from memwell import Memory
 from memwell.operation import Operation
 from memwell.registry import OPERATIONS
-from memwell.surfaces.cli.generated import NOUNS
+from memwell.surfaces.cli.generated import NOUNS, positional
 from memwell.surfaces.cli.main import app
 
 from ..examples import Call, masked, plain, run_example
@@ -67,9 +67,9 @@ def command_line(home: Path, operation: Operation) -> Any:
 
     def call(name: str, data: dict[str, Any]) -> Any:
         known = OPERATIONS[name]
-        arguments = [str(data[field]) for field in known.path_fields]
+        arguments = [str(data[field]) for field in positional(known) if field in data]
         for field, value in data.items():
-            if field not in known.path_fields:
+            if field not in positional(known):
                 text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
                 arguments += [f"--{field.replace('_', '-')}", text]
         if known.effect == "erase":

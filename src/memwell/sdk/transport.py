@@ -19,7 +19,6 @@ from ..operation import to_request
 from ..registry import find
 from ..watch import Event, watch
 
-
 T = TypeVar("T")
 
 

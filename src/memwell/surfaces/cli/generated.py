@@ -1,4 +1,4 @@
-"""A command for every operation, made from the registry: path fields are arguments, the others are options."""
+"""A command for every operation, made from the registry: names and content are arguments, the rest are options."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def _command(operation: Operation) -> Callable[..., None]:
     hints = typing.get_type_hints(operation.request, include_extras=True)
     parameters = [inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
     as_text = set()
-    for field in msgspec.structs.fields(operation.request):
+    order = positional(operation)
+    fields = msgspec.structs.fields(operation.request)
+    for field in sorted(fields, key=lambda field: order.index(field.name) if field.name in order else len(order)):
         kind = _plain(hints[field.name])
         if kind is None:
             as_text.add(field.name)
@@ -57,11 +59,20 @@ def _command(operation: Operation) -> Callable[..., None]:
     return command
 
 
+def positional(operation: Operation) -> list[str]:
+    """The fields that are given without a name: where it is, and what is said."""
+    content = [name for name in operation.request.__struct_fields__ if name == "content" and operation.writes]
+    return [*operation.path_fields, *content]
+
+
 def _parameter(operation: Operation, field: msgspec.structs.FieldInfo, kind: Any) -> inspect.Parameter:
     text = advice(operation.request, field.name)
     kind = kind or str
-    if field.name in operation.path_fields:
-        return _keyword(field.name, Annotated[kind, typer.Argument(help=text, metavar=field.name.upper())], ...)
+    if field.name in positional(operation):
+        argument = typer.Argument(help=text, metavar=field.name.upper(), show_default=False)
+        if field.required:
+            return _keyword(field.name, Annotated[kind, argument], ...)
+        return _keyword(field.name, Annotated[kind | None, argument], None)
     option = typer.Option(f"--{field.name.replace('_', '-')}", help=text, show_default=False)
     if field.required:
         return _keyword(field.name, Annotated[kind, option], ...)

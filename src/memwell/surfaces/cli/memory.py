@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
 import typer
 from rich.text import Text
 
 from ...dialects.flows import SessionView
 from ...errors import Ambiguous, Invalid, NotFound
 from ...sdk._sync import Memory, Session
-from .output import Json, Yes, confirm, console, print_table, show, told, utc
+from .output import Json, Yes, confirm, console, print_table, print_turn, show, told, utc
 from .target import Target
 
 FlowOption = Annotated[str | None, typer.Option("--flow", help="The flow.")]
@@ -131,13 +132,7 @@ def _print_session(view: SessionView) -> None:
     if view.turn_count > len(view.turns):
         out.print(Text(f"({view.turn_count - len(view.turns)} earlier turns; --limit shows more)", style="dim"))
     for turn in view.turns:
-        speaker = f"{turn.role.upper()}{f' ({turn.name})' if turn.name else ''}"
-        out.print(
-            Text.assemble(
-                (speaker, "bold green" if turn.role == "user" else "bold blue"), "  ", (utc(turn.occurred_at), "dim")
-            )
-        )
-        out.print(Text(turn.content))
+        print_turn(msgspec.structs.asdict(turn))
     if not view.turns:
         out.print(Text("No turns.", style="dim"))
     out.print(Text("\nSemantic memories", style="bold"))

@@ -45,25 +45,40 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], empty: st
 
 
 def print_value(value: Any) -> None:
-    """Any operation's result, readable: a list as a table, an object as lines."""
-    plain = msgspec.to_builtins(value)
-    if isinstance(plain, dict):
-        lists = [name for name, item in plain.items() if isinstance(item, list)]
-        if len(lists) == 1 and set(plain) <= {lists[0], "next_cursor"}:
-            _print_rows(plain[lists[0]], f"No {lists[0]}.")
-            if plain.get("next_cursor"):
-                console().print(Text(f"There is more: --cursor {plain['next_cursor']}", style="dim"))
-            return
-        width = max((len(name) for name in plain), default=0)
-        for name, item in plain.items():
-            console().print(Text.assemble((name.ljust(width), "bold"), "  ", _cell(item)))
-    elif isinstance(plain, list):
-        _print_rows(plain, "Nothing.")
+    """Any operation's result, readable: turns as a conversation, a list as a table, an object as lines."""
+    plain = msgspec.to_builtins(value, builtin_types=(datetime,))
+    if isinstance(plain, list):
+        _print_items(plain, "Nothing.")
+    elif isinstance(plain, dict):
+        _print_object(plain)
     else:
         console().print(Text(str(plain)))
 
 
-def _print_rows(items: list[Any], empty: str) -> None:
+def print_turn(turn: dict[str, Any]) -> None:
+    speaker = turn["role"].upper() + (f" ({turn['name']})" if turn.get("name") else "")
+    style = "bold green" if turn["role"] == "user" else "bold blue"
+    console().print(Text.assemble((speaker, style), "  ", (utc(turn["occurred_at"]), "dim")))
+    console().print(Text(turn["content"]))
+
+
+def _print_object(plain: dict[str, Any]) -> None:
+    lists = [name for name, item in plain.items() if isinstance(item, list) and (not item or isinstance(item[0], dict))]
+    lines = {name: item for name, item in plain.items() if name not in lists and name != "next_cursor"}
+    width = max((len(name) for name in lines), default=0)
+    for name, item in lines.items():
+        console().print(Text.assemble((name.ljust(width), "bold"), "  ", _cell(item)))
+    for name in lists:
+        _print_items(plain[name], f"No {name}.")
+    if plain.get("next_cursor"):
+        console().print(Text(f"There is more: --cursor {plain['next_cursor']}", style="dim"))
+
+
+def _print_items(items: list[Any], empty: str) -> None:
+    if items and all(isinstance(item, dict) and {"role", "content", "occurred_at"} <= set(item) for item in items):
+        for turn in items:
+            print_turn(turn)
+        return
     columns = list(dict.fromkeys(name for item in items if isinstance(item, dict) for name in item))
     if items and not columns:
         console().print(Text("\n".join(map(str, items))))
@@ -73,6 +88,8 @@ def _print_rows(items: list[Any], empty: str) -> None:
 
 
 def _cell(value: Any) -> str:
+    if isinstance(value, datetime):
+        return utc(value)
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
