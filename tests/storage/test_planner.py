@@ -18,6 +18,7 @@ import pytest
 import memwell
 from memwell.storage import queries
 from memwell.storage.queries import Query
+from memwell.storage.sqlite import connect
 from memwell.storage.sqlite.file import upgrade
 
 TENANT_QUERIES = queries.load("common", "sqlite")
@@ -57,6 +58,7 @@ PLANNED_LEAKS = {
     "in half of a union": """SELECT id FROM job WHERE tenant = :tenant UNION ALL
         SELECT id FROM job WHERE state = :state""",
     "in a deletion": "DELETE FROM entry WHERE address_id = :address_id AND seq <= :seq",
+    "in a deletion of everything": "DELETE FROM entry",
     "in an update": "UPDATE job SET state = 'ready' WHERE id IN (SELECT id FROM job WHERE tenant = :tenant)",
     "in an insertion": """INSERT INTO event (tenant, seq, at, operation, entries, actor)
         SELECT :tenant, MAX(seq) + 1, 0, '', 0, '' FROM event""",
@@ -67,7 +69,6 @@ PLANNED_LEAKS = {
         AND a.id = e.address_id WHERE a.path = :path""",
 }
 WRITTEN_LEAKS = {
-    "a deletion of everything": "DELETE FROM entry",
     "a list": "SELECT content FROM entry WHERE tenant IN (:tenant, 'other') AND id = :id",
     "somebody else's": "SELECT content FROM entry WHERE tenant = :owner AND id = :id",
     "somebody else's in a sub-select": """SELECT id FROM job WHERE tenant = :tenant AND address_id IN (
@@ -81,7 +82,7 @@ WRITTEN_LEAKS = {
 def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apsw.Connection]:
     path = tmp_path_factory.mktemp("planner") / "fresh.db"
     upgrade(path, "sqlite", "full", None)
-    connection = apsw.Connection(str(path))
+    connection = connect.open_writer(path, "full", None, create=False)
     yield connection
     connection.close()
 

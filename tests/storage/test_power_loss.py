@@ -109,7 +109,7 @@ def test_a_directory_that_was_being_made_when_the_power_went_can_be_opened(tmp_p
     ops = record(tmp_path / "home", nobody, "full")
     for moment in range(len(ops) + 1):
         for seed in range(20 if moment < 12 else 2):  # SQLite makes a file under a journal, before there is a log
-            assert lost_at(moment, ops, tmp_path, Random(seed)) == [], f"seed {seed}, moment {moment}"
+            assert lost_at(moment, ops, tmp_path, Random(f"{moment}, {seed}")) == [], f"seed {seed}, moment {moment}"
 
 
 def test_relaxed_durability_may_lose_the_last_writes_but_never_the_file(tmp_path: Path) -> None:

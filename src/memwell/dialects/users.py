@@ -23,7 +23,7 @@ from .turns import Messages, NewTurn, OccurredAt, Turn, Turns, TurnText, to_draf
 IDLE = 30 * MINUTE
 AUTO = "auto:"
 
-_HELLO = {"user": "alice", "content": "I'm vegetarian and moved to Porto."}
+_HELLO = {"user": "alice", "content": "I am vegetarian and moved to Porto."}
 
 
 def timeline(user: str) -> Place:

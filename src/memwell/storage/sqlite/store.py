@@ -128,10 +128,10 @@ class SqliteStore:
 
 
 def _prepare_home(home: Path) -> None:
+    if home.exists() and not home.is_dir():
+        raise StorageError(f"{home} is not a directory.")
     try:
         (home / "tenants").mkdir(mode=0o700, parents=True, exist_ok=True)
-    except FileExistsError:
-        raise StorageError(f"{home} is not a directory.") from None
     except OSError as error:
         if not (home / "tenants").is_dir():
             raise StorageFull(f"The data directory {home} cannot be made: {error.strerror}.") from error

@@ -19,6 +19,12 @@ app = typer.Typer(
 )
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
 @app.callback()
 def options(
     context: typer.Context,
@@ -27,12 +33,11 @@ def options(
     tenant: Annotated[
         str | None, typer.Option("--tenant", help="The tenant in the directory; also MEMWELL_TENANT.")
     ] = None,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and end.", callback=_print_version, is_eager=True)
+    ] = False,
 ) -> None:
     """Memory for AI agents: what was said, what is known and what is set."""
-    if version:
-        typer.echo(__version__)
-        raise typer.Exit
     context.obj = Target(home=home, url=url, tenant=tenant)
 
 

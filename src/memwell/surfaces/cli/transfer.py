@@ -9,6 +9,7 @@ from typing import Annotated, Any, BinaryIO
 
 import msgspec
 import typer
+from rich.console import Console
 from rich.progress import Progress
 
 from ...errors import Invalid
@@ -35,7 +36,7 @@ def export(
                 sys.stdout.write(msgspec.json.encode(line).decode() + "\n")
             return
         count = 0
-        with open(output, "wb") as file, Progress(transient=True) as progress:
+        with open(output, "wb") as file, progress_bar() as progress:
             task = progress.add_task(f"Exporting {flow}", total=None)
             for line in lines:
                 file.write(msgspec.json.encode(line) + b"\n")
@@ -54,7 +55,7 @@ def import_file(
     target: Target = context.obj
     added = skipped = 0
     with told(), target.memory() as memory, open(source, "rb") as file:
-        with Progress(transient=True, disable=as_json) as progress:
+        with progress_bar() as progress:
             task = progress.add_task(f"Importing {source.name}", total=source.stat().st_size)
             for size, batch in _batches(file):
                 done = memory.flow(flow).import_lines(batch)
@@ -62,6 +63,12 @@ def import_file(
                 progress.update(task, advance=size)
         counts = {"added": added, "skipped": skipped}
         show(counts, as_json, lambda: console().print(f"{added} lines added, {skipped} were there already."))
+
+
+def progress_bar() -> Progress:
+    """On standard error, and only where a person can see it move."""
+    shown = Console(stderr=True)
+    return Progress(console=shown, transient=True, disable=not shown.is_terminal)
 
 
 def _batches(file: BinaryIO) -> Iterator[tuple[int, list[dict[str, Any]]]]:

@@ -177,14 +177,14 @@ def _section(name: str) -> str:
         f'<section id="{name}"><h2>{name}</h2><p>{html.escape(operation.summary)}</p>'
         f"<pre>{operation.method} {html.escape(operation.path)}</pre>{table}"
         f"<p>Example</p><pre>{html.escape(openapi.curl(operation))}</pre>"
-        f"<p>Role <code>{operation.role}</code>. Errors: <code>{{'error': {{'code', 'message', 'details'}}}}</code></p></section>"
+        f"<p>Role <code>{operation.role}</code>, answers with status {operation.status}.</p></section>"
     )
 
 
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Memwell API</title>
 <meta name="viewport" content="width=device-width"><style>
 body{{font:16px/1.5 system-ui,sans-serif;margin:0;display:flex;color:#1d2433;background:#fff}}
-nav{{width:17rem;height:100vh;overflow:auto;position:sticky;top:0;background:#f4f6fa;padding:1rem;box-sizing:border-box}}
+nav{{width:16rem;flex-shrink:0;font-size:.85em;height:100vh;overflow:auto;position:sticky;top:0;background:#f4f6fa;padding:1rem;box-sizing:border-box}}
 nav ul{{list-style:none;padding:0}} main{{padding:1rem 2.5rem;max-width:56rem;min-width:0}}
 a{{color:#1f5fbf;text-decoration:none}} section{{border-top:1px solid #dde3ee;padding:1rem 0}} h2{{margin:.3rem 0}}
 pre{{background:#f4f6fa;padding:.7rem;overflow:auto;border-radius:6px}} table{{border-collapse:collapse;width:100%}}
@@ -194,4 +194,5 @@ section,td{{border-color:#2a3346}}}} @media(max-width:50rem){{body{{display:bloc
 </style><nav><strong>Memwell {version}</strong><ul>{links}</ul></nav><main><h1>Memwell API</h1>
 <p>Send your key as <code>Authorization: Bearer mw_…</code>. A write may carry an <code>Idempotency-Key</code>: the same
 request with the same key is carried out once. The machine-readable form is <a href="/openapi.json">/openapi.json</a>;
-<code>GET /v1/events</code> streams every read and write as it happens.</p>{sections}</main></html>"""
+<code>GET /v1/events</code> streams every read and write as it happens. Errors are
+<code>{{"error": {{"code", "message", "details"}}}}</code>; the message says what to do.</p>{sections}</main></html>"""

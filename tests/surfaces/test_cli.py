@@ -1,0 +1,162 @@
+"""The commands that are written by hand."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from memwell import Memory, __version__
+from memwell.surfaces.cli.main import app
+
+from ..live import live
+
+
+def run(home: Path, *arguments: str, stdin: str | None = None) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["--home", str(home), *arguments], input=stdin)
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_version_and_help() -> None:
+    assert CliRunner().invoke(app, ["--version"]).stdout.strip() == __version__
+    assert "Memory for AI agents" in CliRunner().invoke(app, ["--help"]).stdout
+
+
+def test_doctor_finds_all_well(tmp_path: Path) -> None:
+    assert "holds no data yet" in run(tmp_path, "doctor")[1]
+    with Memory(tmp_path, worker=False) as memory:
+        memory.user("alice").add("hi")
+    code, out, _ = run(tmp_path, "doctor", "--json")
+    assert code == 0
+    assert {finding["state"] for finding in msgspec.json.decode(out)} == {"ok"}
+
+
+@pytest.mark.parametrize("damage", ["header", "middle", "cut"])
+def test_doctor_finds_damage_and_says_what_to_do(tmp_path: Path, damage: str) -> None:
+    with Memory(tmp_path, worker=False) as memory:
+        for number in range(50):
+            memory.flow("f").session(f"s{number}").history.append(role="user", content="x" * 2000)
+    file = tmp_path / "tenants" / "default.db"
+    data = bytearray(file.read_bytes())
+    if damage == "header":
+        data[:100] = b"garbage " * 12 + b"...."
+    elif damage == "middle":
+        data[5 * 4096 : 20 * 4096] = os.urandom(15 * 4096)
+    else:
+        del data[len(data) // 2 :]
+    file.write_bytes(data)
+    code, out, _ = run(tmp_path, "doctor")
+    assert code == 1
+    assert "backup" in out
+    assert file.read_bytes() == data, "nothing was changed"
+
+
+def test_a_damaged_file_is_refused_with_advice(tmp_path: Path) -> None:
+    with Memory(tmp_path, worker=False) as memory:
+        memory.user("alice").add("hi")
+    (tmp_path / "tenants" / "default.db").write_bytes(b"not a database at all" * 1000)
+    code, _, err = run(tmp_path, "ls")
+    assert code == 74
+    assert "memwell doctor" in err
+    assert "backup" in err
+
+
+def test_doctor_looks_at_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMWELL_PROFILE", str(tmp_path / "login.json"))
+    with live(tmp_path / "server", worker=False) as server:
+        monkeypatch.setenv("MEMWELL_API_KEY", server.key)
+        result = CliRunner().invoke(app, ["--url", server.url, "doctor"])
+        assert (result.exit_code, "operator of tenant default" in result.stdout) == (0, True)
+    monkeypatch.setattr("memwell.sdk.http.TRIES", 1)
+    result = CliRunner().invoke(app, ["--url", server.url, "doctor"])
+    assert (result.exit_code, "memwell serve" in result.stdout) == (1, True)
+
+
+def test_export_and_import_of_a_file(tmp_path: Path) -> None:
+    with Memory(tmp_path / "home", worker=False) as memory:
+        memory.flow("f").session("s").history.extend([{"role": "user", "content": str(n)} for n in range(450)])
+    file = tmp_path / "f.jsonl"
+    assert run(tmp_path / "home", "export", "f", "--output", str(file))[1] == f"451 lines written to {file}.\n"
+    assert len(run(tmp_path / "home", "export", "f")[1].splitlines()) == 451
+    code, out, _ = run(tmp_path / "home", "import", "g", str(file), "--json")
+    assert (code, msgspec.json.decode(out)) == (0, {"added": 451, "skipped": 0})
+    file.write_text('{"type": "turn"}\nnonsense\n')
+    code, _, err = run(tmp_path / "home", "import", "g", str(file))
+    assert (code, "Line 2" in err) == (2, True)
+
+
+def test_a_command_finishes_due_jobs_before_it_ends(tmp_path: Path) -> None:
+    with Memory(tmp_path, worker=False) as memory:
+        memory.user("alice").add("hi")
+        job_id = memory.call("users.forget", {"user": "alice"}).job
+        assert memory.jobs.show(job_id).state == "ready"
+        run(tmp_path, "ls")
+        assert memory.jobs.show(job_id).state == "done"
+
+
+def test_worker_once_runs_what_is_due_in_every_tenant(tmp_path: Path) -> None:
+    for tenant in ("alpha", "beta"):
+        with Memory(tmp_path, tenant=tenant, worker=False) as memory:
+            memory.user("alice").add("hi")
+            memory.call("users.forget", {"user": "alice"})
+    assert "2 jobs run." in run(tmp_path, "worker", "--once")[1]
+
+
+def test_a_worker_process_works_until_it_is_stopped(tmp_path: Path) -> None:
+    environment = {**os.environ, "MEMWELL_HOME": str(tmp_path)}
+    process = subprocess.Popen([sys.executable, "-m", "memwell", "worker"], env=environment, stderr=subprocess.PIPE)
+    try:
+        with Memory(tmp_path, worker=False) as memory:
+            memory.user("alice").add("hi")
+            job_id = memory.call("users.forget", {"user": "alice"}).job
+            deadline = time.monotonic() + 20
+            while memory.jobs.show(job_id).state != "done" and time.monotonic() < deadline:
+                time.sleep(0.05)
+            assert memory.jobs.show(job_id).state == "done"
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert b"Traceback" not in err
+
+
+def test_watch_shows_reads_and_writes_of_a_flow_live(tmp_path: Path) -> None:
+    """S0.10, as a person sees it."""
+    command = [sys.executable, "-u", "-m", "memwell", "--home", str(tmp_path), "watch", "--flow", "support"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        assert "Watching" in process.stdout.readline()
+        time.sleep(1.0)
+        with Memory(tmp_path, worker=False) as memory:
+            memory.flow("other").write("not shown")
+            memory.flow("support").session("s1").history.append(role="user", content="a secret")
+            memory.flow("support").session("s1").history.last(3)
+            lines = [process.stdout.readline() for _ in range(2)]
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+    text = "".join(lines)
+    assert "write  flows.append" in text
+    assert "read   flows.last" in text
+    assert text.count("flow/support/s1") == 2
+    assert "secret" not in text
+
+
+def test_errors_of_the_environment_are_said_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMWELL_PORT", "many")
+    code, _, err = run(tmp_path, "ls")
+    assert (code, "MEMWELL_PORT='many' is not valid" in err) == (2, True)
+    monkeypatch.delenv("MEMWELL_PORT")
+    (tmp_path / "file").write_text("x")
+    code, _, err = run(tmp_path / "file", "ls")
+    assert (code, "not a directory" in err) == (74, True)
+    code, _, err = run(tmp_path, "--tenant", "x")
+    assert code == 2

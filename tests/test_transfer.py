@@ -1,0 +1,96 @@
+"""Export and import: everything comes over, in order, once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from memwell import Invalid, Memory
+from memwell.dialects.transfer import Line
+from memwell.testing import FrozenClock, two_tenants
+
+
+def fill(memory: Memory) -> None:
+    flow = memory.flow("support")
+    for session in ("b", "a", "ä/ö"):
+        history = flow.session(session).history
+        history.extend([{"role": "user", "content": f"{session} {number}", "name": "Ann"} for number in range(7)])
+        history.append(role="assistant", tool_calls=[{"id": "1"}], metadata={"deep": {"er": [1, None]}})
+        history.append(
+            role="tool", content="x", tool_name="t", tool_call_id="1", occurred_at=datetime(2020, 1, 1, tzinfo=UTC)
+        )
+    flow.session("a").write("of the session", 0.9)
+    flow.update(flow.write("of the flow"), content="of the flow, changed")
+    flow.session("b").end()
+
+
+def without(lines: list[Line], *fields: str) -> list[dict[str, object]]:
+    import msgspec
+
+    return [{k: v for k, v in msgspec.structs.asdict(line).items() if k not in fields} for line in lines]
+
+
+def test_an_export_imported_elsewhere_is_the_same(tmp_path: Path) -> None:
+    with two_tenants(tmp_path) as (source, target):
+        fill(source)
+        lines = list(source.flow("support").export())
+        done = target.flow("copy").import_lines(lines)
+        assert (done.added, done.skipped) == (len(lines), 0)
+        again = list(target.flow("copy").export())
+        assert without(again, "created_at", "ended_at") == without(lines, "created_at", "ended_at")
+        turns = [line for line in again if line.type == "turn" and line.session == "b"]
+        assert [line.content for line in turns][:3] == ["b 0", "b 1", "b 2"]
+
+
+def test_importing_twice_adds_nothing_even_beside_the_original(tmp_path: Path) -> None:
+    with Memory(tmp_path, worker=False) as memory:
+        fill(memory)
+        lines = list(memory.flow("support").export())
+        assert memory.flow("support").import_lines(lines).added == 0
+        first = memory.flow("copy").import_lines(lines)
+        second = memory.flow("copy").import_lines(lines)
+        assert (first.added, second.added, second.skipped) == (len(lines), 0, len(lines))
+        assert len(memory.flow("copy").session("a").history.last(100)) == 9
+
+
+def test_pages_of_any_size_give_the_same_lines(tmp_path: Path) -> None:
+    with Memory(tmp_path, worker=False) as memory:
+        fill(memory)
+        whole = list(memory.flow("support").export())
+        for size in (1, 2, 5, 9, 10, 1000):
+            lines: list[Line] = []
+            cursor = None
+            while True:
+                data = {"flow": "support", "limit": size} | ({"cursor": cursor} if cursor else {})
+                page = memory.call("flows.export", data)
+                lines += page.lines
+                cursor = page.next_cursor
+                if cursor is None:
+                    break
+            assert lines == whole
+
+
+def test_expired_turns_are_not_exported(tmp_path: Path) -> None:
+    """G8: an export is a read like any other."""
+    clock = FrozenClock()
+    with Memory(tmp_path, worker=False, clock=clock) as memory:
+        memory.flow("f").session("s").history.append(role="user", content="old")
+        memory.flow("f").write("stays")
+        clock.advance(days=91)
+        assert [line.type for line in memory.flow("f").export()] == ["memory"]
+
+
+def test_a_bad_line_is_named_and_its_batch_is_not_imported(tmp_path: Path) -> None:
+    with Memory(tmp_path, worker=False) as memory:
+        good = {"type": "turn", "session": "s", "role": "user", "content": "fine"}
+        for bad in (
+            {"type": "turn", "session": "s", "content": "x"},
+            {"type": "memory"},
+            {"type": "dream"},
+            {"type": "turn", "role": "user"},
+        ):
+            with pytest.raises(Invalid, match="lines"):
+                memory.flow("f").import_lines([good, bad])
+        assert list(memory.flow("f").export()) == []
