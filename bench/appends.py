@@ -23,7 +23,7 @@ GROUP_SHARE = 0.5
 def single(folder: Path, sizes: Sizes) -> Row:
     """One durable append through the SDK, beside a bare writer thread."""
     with Memory(folder / "single") as memory, bare_writer(folder / "single.db") as bare:
-        ours, limit = alternate(sizes.append_rounds, sizes.append_block, _ours(memory, "one"), _bare(bare, "one"))
+        ours, limit = alternate(sizes.appends, _ours(memory, "one"), _bare(bare, "one"))
     ratio = median_ratio(ours.blocks, limit.blocks)
     return at_most("durable append, one caller", spread(ours), spread(limit), ratio, SINGLE_LIMIT)
 

@@ -45,7 +45,7 @@ def rows(folder: Path, sizes: Sizes) -> list[Row]:
 def _added(what: str, message: bytes, embedded: Callable[[], object], ports: Ports, sizes: Sizes) -> Row:
     with closing(Client(ports.ours)) as ours, closing(Client(ports.bare)) as bare:
         sides = partial(ours.send, message), embedded, partial(bare.send, message)
-        through, inside, limit = alternate(sizes.http_rounds, sizes.http_block, *sides)
+        through, inside, limit = alternate(sizes.http, *sides)
     added = differences(through, inside)
     shown = f"{duration(median(added))} ({duration(through.median)} - {duration(inside.median)})"
     ratio = median_ratio(added, limit.blocks)

@@ -7,6 +7,17 @@ from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
 
+FEWEST_ROUNDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """How many rounds of how many operations; fewer rounds if that would take too long."""
+
+    rounds: int
+    block: int
+    longest_s: float
+
 
 @dataclass(frozen=True, slots=True)
 class Timings:
@@ -24,12 +35,15 @@ class Timings:
         return min(self.each)
 
 
-def alternate(rounds: int, block: int, *sides: Callable[[], object]) -> list[Timings]:
+def alternate(shape: Blocks, *sides: Callable[[], object]) -> list[Timings]:
     """Time operations in small blocks, one side after the other; the first round only warms up."""
     timings = [Timings([], []) for _ in sides]
-    for number in range(rounds + 1):
+    until = perf_counter() + shape.longest_s
+    for number in range(shape.rounds + 1):
+        if number > FEWEST_ROUNDS and perf_counter() > until:
+            break
         for kept, side in zip(timings, sides, strict=True):
-            took = _timed(side, block)
+            took = _timed(side, shape.block)
             if number:
                 kept.each.extend(took)
                 kept.blocks.append(median(took))

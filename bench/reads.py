@@ -41,8 +41,7 @@ def last(folder: Path, sizes: Sizes) -> Row:
         history = memory.flow(FLOW).session(_session(0)).history
         assert [turn.seq for turn in history.last(LAST)] == [row[2] for row in reader.execute(select, parameters)][::-1]
         ours, limit = alternate(
-            sizes.read_rounds,
-            sizes.read_block,
+            sizes.reads,
             lambda: history.last(LAST),
             lambda: reader.execute(select, parameters).fetchall(),
         )

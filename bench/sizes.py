@@ -4,50 +4,43 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .measure import Blocks
+
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """Blocks alternate with their bare limit, so that a noisy neighbour hits both."""
 
-    append_rounds: int
-    append_block: int
+    appends: Blocks
     group_rounds: int
     group_s: float
     stored_turns: int
-    read_rounds: int
-    read_block: int
-    http_rounds: int
-    http_block: int
+    reads: Blocks
+    http: Blocks
     sustained_s: float
     imports: int
     disk_turns: int
 
 
 FULL = Sizes(
-    append_rounds=80,
-    append_block=50,
+    appends=Blocks(80, 50, longest_s=20.0),
     group_rounds=9,
     group_s=1.2,
     stored_turns=1_000_000,
-    read_rounds=100,
-    read_block=50,
-    http_rounds=250,
-    http_block=12,
+    reads=Blocks(100, 50, longest_s=20.0),
+    http=Blocks(250, 12, longest_s=20.0),
     sustained_s=5.0,
     imports=7,
     disk_turns=100_000,
 )
 
 QUICK = Sizes(
-    append_rounds=30,
-    append_block=25,
+    appends=Blocks(30, 25, longest_s=3.0),
     group_rounds=5,
     group_s=0.6,
     stored_turns=100_000,
-    read_rounds=40,
-    read_block=25,
-    http_rounds=60,
-    http_block=10,
+    reads=Blocks(40, 25, longest_s=3.0),
+    http=Blocks(60, 10, longest_s=3.0),
     sustained_s=2.0,
     imports=5,
     disk_turns=10_000,

@@ -8,6 +8,8 @@ me.add("I'm vegetarian and moved to Porto.")
 me.history()
 """
 
+import logging as _logging
+
 from .dialects.flows import SessionView
 from .dialects.jobs import Job
 from .dialects.memories import Memory as MemoryEntry
@@ -71,3 +73,5 @@ __all__ = [
     "Unsupported",
     "__version__",
 ]
+
+_logging.getLogger("memwell").addHandler(_logging.NullHandler())  # a library prints nothing by itself

@@ -18,14 +18,13 @@ from .errors import Erased, Forbidden, Invalid, KeyReused
 from .lifecycle import jobs
 from .model.principal import Principal
 from .operation import Operation, to_request
-from .space import Space, Touched
+from .space import Space
 from .watch import announce, announce_read
 
 T = TypeVar("T")
 
 KEEP_ANSWERS = DAY
 MAX_KEY = 256
-_NOTHING = Touched(None, None, 0, "")
 
 
 class Call:
@@ -57,16 +56,8 @@ class Call:
         result = work(space)
         if mark is not None:
             _remember(space, mark, result, speaks_of_entries=self._operation.effect != "erase")
-        for touched in space.touched or (_NOTHING,):
-            space.tx.run(
-                "add_event",
-                at=space.now,
-                operation=self._operation.name,
-                collection_id=touched.collection_id,
-                address_id=touched.address_id,
-                entries=touched.entries,
-                actor=self.principal.actor,
-            )
+        for event in _events(space):
+            space.tx.run("add_event", at=space.now, operation=self._operation.name, actor=self.principal.actor, **event)
         return result
 
 
@@ -102,6 +93,16 @@ def authorise(principal: Principal, operation: Operation, request: msgspec.Struc
         raise Forbidden(f"This key is held to one {tie.kind} and cannot be used for anything else.")
 
 
+def _events(space: Space) -> list[dict[str, int | None]]:
+    """One event for each address that got entries; else for each that was touched; else for the tenant as a whole."""
+    touched = list(space.touched.values())
+    shown = [one for one in touched if one.entries] or touched
+    found = [
+        {"collection_id": one.collection_id, "address_id": one.address_id, "entries": one.entries} for one in shown
+    ]
+    return list(found) or [{"collection_id": None, "address_id": None, "entries": 0}]
+
+
 def _mark(operation: Operation, request: msgspec.Struct, key: str) -> tuple[bytes, bytes]:
     """The key and the request as hashes: a key may hold a name, and names must be erasable."""
     if not 0 < len(key) <= MAX_KEY:
@@ -134,7 +135,7 @@ def _remember(space: Space, mark: tuple[bytes, bytes], result: Any, *, speaks_of
         response=msgspec.json.encode(result),
         expires_at=expires_at,
     )
-    for touched in space.touched if speaks_of_entries else ():
+    for touched in space.touched.values() if speaks_of_entries else ():
         space.tx.run(
             "add_idempotency_touch", address_id=touched.address_id, entry_id=touched.entry_id, key_hash=mark[0]
         )

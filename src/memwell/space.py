@@ -25,10 +25,10 @@ _decode_policy = msgspec.json.Decoder(Policy).decode
 
 
 class Touched(NamedTuple):
-    """An address that an operation has written to; nowhere, for one that concerns the tenant as a whole."""
+    """An address that an operation has changed: how many entries it added, and which if it was one."""
 
-    collection_id: int | None
-    address_id: int | None
+    collection_id: int
+    address_id: int
     entries: int
     entry_id: str
 
@@ -51,7 +51,7 @@ class Space:
         self.principal = principal
         self.clock = clock
         self.now = clock.now()
-        self.touched: list[Touched] = []
+        self.touched: dict[int, Touched] = {}
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -99,7 +99,10 @@ class Space:
 
     def touch(self, collection_id: int, address_id: int, entries: int = 0, entry_id: str = "") -> None:
         """Note that an address was changed: for the event, and so that a stored answer can be erased with it."""
-        self.touched.append(Touched(collection_id, address_id, entries, entry_id))
+        before = self.touched.get(address_id)
+        if before is not None and before.entries:
+            entries, entry_id = before.entries + entries, ""
+        self.touched[address_id] = Touched(collection_id, address_id, entries, entry_id)
 
     def collection(self, place: Place) -> tuple[int, Policy]:
         """The collection's id and policy; it is made when it is first needed."""

@@ -24,6 +24,7 @@ from .run import Handler, JobRun, Repeat
 log = logging.getLogger("memwell.worker")
 
 POLL_S = 0.5
+MAX_PAUSE_S = 30.0
 SWEEP_EVERY = 600 * SECOND
 SWEEP_STEP = 20
 CLAIM_STEP = 16
@@ -71,19 +72,22 @@ class Worker:
             self._changed.notify_all()
 
     def work(self) -> None:
-        """Run due jobs until stopped. No failure ends this loop: it is logged and tried again."""
+        """Run due jobs until stopped. No failure ends this loop: it is logged, and tried again after a longer pause."""
+        pause_s = POLL_S
         while not self._stopping.is_set():
             try:
                 self.run_hinted()
                 self._sweep()
+                pause_s = POLL_S
             except Exception as error:  # noqa: BLE001 -- a worker that died would leave its work undone
                 log.error("worker.failed", extra={"error": type(error).__name__, "reason": str(error)[:200]})
-            self._pause()
+                pause_s = min(pause_s * 2, MAX_PAUSE_S)
+            self._pause(pause_s)
 
-    def _pause(self) -> None:
+    def _pause(self, seconds: float) -> None:
         with self._changed:
             if not self._woken:
-                self._changed.wait(POLL_S)
+                self._changed.wait(seconds)
             self._woken = False
 
     # -- finding work ------------------------------------------------------------------------------------------------

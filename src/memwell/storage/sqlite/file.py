@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import apsw
 
-from ...errors import NotFound
+from ...errors import MemwellError, NotFound
 from ..port import Row
 from ..queries import Query
 from . import connect, migrate
@@ -18,7 +18,7 @@ from .group import GroupCommit
 
 T = TypeVar("T")
 
-IDLE_READERS = 8
+IDLE_READERS = 16
 
 
 class SqliteTx:
@@ -83,15 +83,16 @@ class SqliteFile:
             db.execute("BEGIN")
             result = work(db)
             db.execute("COMMIT")
-        except BaseException as error:
+        except MemwellError:
+            db.execute("ROLLBACK")
+            self._keep(db)
+            raise
+        except BaseException as error:  # whatever state it is in, nobody else gets this connection
             db.close(True)
             if isinstance(error, apsw.Error):
                 raise connect.translated(error, self.path) from error
             raise
-        if len(self._readers) < self._max_readers:
-            self._readers.append(db)
-        else:
-            db.close()
+        self._keep(db)
         return result
 
     def write(self, work: Callable[[apsw.Connection], T]) -> T:
@@ -123,6 +124,12 @@ class SqliteFile:
             writer[0].close(True)
         while self._readers:
             self._readers.pop().close(True)
+
+    def _keep(self, reader: apsw.Connection) -> None:
+        if len(self._readers) < self._max_readers:
+            self._readers.append(reader)
+        else:
+            reader.close()
 
     def _open_writer(self) -> tuple[apsw.Connection, GroupCommit]:
         with self._opening:

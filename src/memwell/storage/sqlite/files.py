@@ -53,6 +53,7 @@ class OpenFiles:
             with gate:
                 return self._files.get(tenant) or self._open(tenant)
         except BaseException:
+            self._opening.pop(tenant, None)
             self._give_back(tenant)
             raise
 

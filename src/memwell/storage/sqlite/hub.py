@@ -1,8 +1,8 @@
 """Messages between the processes that share a directory, through Unix datagram sockets.
 
-Whoever listens binds a socket in `live/`; whoever has something to tell sends it to every socket there. Nothing is
-written to disk, nobody waits, and what does not fit into a socket's buffer is dropped: durable events are read from the
-database, where they are exact.
+Whoever listens binds a socket in `live/`; whoever has something to tell puts it into an outbox, and a thread that lives
+only while there is something to send delivers it to every socket there. Nothing is written to disk and no reader waits;
+what a listener does not take in time is dropped. Durable events are read from the database, where they are exact.
 """
 
 from __future__ import annotations
@@ -12,13 +12,17 @@ import secrets
 import socket
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock, Thread
 
 LOOK_EVERY_S = 0.2
 QUIET_S = 0.5
+PATIENCE_S = 1.0
 MAX_MESSAGE = 60_000
+OUTBOX = 10_000
 _LONGEST_PATH = 100
 
 
@@ -27,8 +31,9 @@ class SocketHub:
         self._folder = home / "live"
         self._listeners: list[str] = []
         self._looked_at = 0.0
-        self._sender: socket.socket | None = None
-        self.dropped = 0
+        self._outbox: deque[bytes] = deque(maxlen=OUTBOX)
+        self._lock = Lock()
+        self._sender: Thread | None = None
 
     @property
     def watched(self) -> bool:
@@ -41,9 +46,11 @@ class SocketHub:
     def publish(self, message: bytes) -> None:
         if not self.watched or len(message) > MAX_MESSAGE:
             return
-        sender = self._sender = self._sender or _socket()
-        for name in self._listeners:
-            self._send(sender, name, message)
+        with self._lock:
+            self._outbox.append(message)
+            if self._sender is None:
+                self._sender = Thread(target=self._deliver, name="memwell-hub", daemon=True)
+                self._sender.start()
 
     @contextmanager
     def listen(self) -> Iterator[Iterator[bytes | None]]:
@@ -60,9 +67,10 @@ class SocketHub:
                 (self._folder / name).unlink(missing_ok=True)
 
     def close(self) -> None:
-        if self._sender:
-            self._sender.close()
-            self._sender = None
+        """Deliver what is left, as far as anybody takes it."""
+        sender = self._sender
+        if sender is not None:
+            sender.join(2 * PATIENCE_S)
 
     def _look(self) -> list[str]:
         try:
@@ -70,14 +78,26 @@ class SocketHub:
         except OSError:
             return []
 
-    def _send(self, sender: socket.socket, name: str, message: bytes) -> None:
+    def _deliver(self) -> None:
+        """Send everything in the outbox, in order, and end."""
+        with _socket() as sender, _reachable(self._folder) as folder:
+            sender.settimeout(PATIENCE_S)
+            while True:
+                with self._lock:
+                    if not self._outbox:
+                        self._sender = None
+                        return
+                    message = self._outbox.popleft()
+                for name in self._listeners:
+                    self._send(sender, folder, name, message)
+
+    def _send(self, sender: socket.socket, folder: str, name: str, message: bytes) -> None:
         try:
-            with _reachable(self._folder) as folder:
-                sender.sendto(message, socket.MSG_DONTWAIT, f"{folder}/{name}")
+            sender.sendto(message, f"{folder}/{name}")
         except ConnectionRefusedError:  # its process was killed
             (self._folder / name).unlink(missing_ok=True)
-        except OSError:
-            self.dropped += 1
+        except OSError:  # gone, or too slow: the message is dropped
+            self._looked_at = 0.0
 
 
 def _socket() -> socket.socket:
