@@ -97,10 +97,9 @@ def _events(space: Space) -> list[dict[str, int | None]]:
     """One event for each address that got entries; else for each that was touched; else for the tenant as a whole."""
     touched = list(space.touched.values())
     shown = [one for one in touched if one.entries] or touched
-    found = [
-        {"collection_id": one.collection_id, "address_id": one.address_id, "entries": one.entries} for one in shown
-    ]
-    return list(found) or [{"collection_id": None, "address_id": None, "entries": 0}]
+    if not shown:
+        return [{"collection_id": None, "address_id": None, "entries": 0}]
+    return [{"collection_id": one.collection_id, "address_id": one.address_id, "entries": one.entries} for one in shown]
 
 
 def _mark(operation: Operation, request: msgspec.Struct, key: str) -> tuple[bytes, bytes]:

@@ -98,7 +98,14 @@ def python(code: str, *arguments: object) -> subprocess.Popen[str]:
 
 def run_python(code: str, *arguments: object, code_expected: int = 0) -> str:
     """Run code in another process to its end and return what it printed."""
-    process = python(code, *arguments)
-    out, err = process.communicate(timeout=60)
+    return finish(python(code, *arguments), code_expected=code_expected)
+
+
+def finish(process: subprocess.Popen[str], said: str | None = None, code_expected: int = 0) -> str:
+    """Wait for another process, which may not outlive its test, and return what it printed."""
+    try:
+        out, err = process.communicate(said, timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == code_expected, err
     return out

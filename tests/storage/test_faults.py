@@ -17,7 +17,7 @@ from memwell.storage.sqlite import SqliteStore
 from memwell.storage.sqlite.connect import require_sqlite
 
 from .disks import FullDisk, UnsyncedDisk, full_disk, unsynced_disk
-from .scene import TENANT, FrozenClock, at_once, contents, note, notes, outcome, python, run_python, say
+from .scene import TENANT, FrozenClock, at_once, contents, finish, note, notes, outcome, python, run_python, say
 
 # -- a full disk (G17) -----------------------------------------------------------------------------------------------
 
@@ -265,8 +265,7 @@ def test_two_processes_write_at_once_and_nothing_is_lost(sqlite: SqliteStore, cl
     other.stdin.write("go\n")
     other.stdin.flush()
     at_once(lambda n: say(sqlite, clock, f"here/{n}"), range(200), threads=4)
-    _, errors = other.communicate(timeout=60)
-    assert other.returncode == 0, errors
+    finish(other)
     expected = {f"{where}/{n}" for where in ("here", "there") for n in range(200)}
     stored = contents(sqlite, clock)
     assert len(stored) == len(expected)
@@ -336,16 +335,15 @@ store.drop("acme")
 """
 
 
-def test_what_a_killed_creation_left_behind_is_not_found_in_the_new_tenant(
+def test_what_a_killed_drop_left_behind_is_not_in_the_tenant_that_is_made_anew(
     sqlite: SqliteStore, clock: FrozenClock
 ) -> None:
     say(sqlite, clock, "left behind")
     sqlite.close()
-    for file in (sqlite.home / "tenants").iterdir():
-        file.rename(file.with_name(file.name.replace(TENANT, "other")))
+    run_python(KILLED_WHILE_DROPPING, sqlite.home, code_expected=9)
     store = SqliteStore(sqlite.home, clock=clock.now)
-    assert store.create("other") is True
-    assert contents(store, clock, tenant="other") == []
+    assert store.create(TENANT) is True
+    assert contents(store, clock) == []
     store.close()
 
 
@@ -398,9 +396,7 @@ def test_tenants_that_are_in_use_are_not_closed_under_their_users(tmp_path: Path
 
 
 def run_another_writer(home: Path) -> None:
-    other = python(ANOTHER_WRITER, home, PROJECT, 1)
-    _, errors = other.communicate("go\n", timeout=60)
-    assert other.returncode == 0, errors
+    finish(python(ANOTHER_WRITER, home, PROJECT, 1), said="go\n")
 
 
 def open_files() -> int:

@@ -46,8 +46,11 @@ while True:
         die_before(k)
         upgrade(home / f"{k}.db", folder, "full", None)
         os._exit(0)
-    if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0:
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code == 0:
         break
+    if code != 9:
+        sys.exit(f"the migration failed by itself before statement {k}")
 print(k - 1)
 """
 
