@@ -7,7 +7,7 @@ import secrets
 import time
 from collections import OrderedDict
 from threading import Lock
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeGuard, cast
 
 from .clock import Clock
 from .errors import RateLimited, Unauthenticated
@@ -78,49 +78,50 @@ class Doorman:
         self._control = control
         self._clock = clock
         self._rate_limit = rate_limit
-        self._known: OrderedDict[bytes, tuple[float, StoredKey]] = OrderedDict()
+        self._known: OrderedDict[bytes, tuple[float, StoredKey, Principal]] = OrderedDict()
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
         self._lock = Lock()
 
     def admit(self, secret: str | None) -> Principal:
         """The principal of a valid key that is within its rate."""
-        key = self._find(secret)
-        expired = key is not None and key.expires_at is not None and key.expires_at <= self._clock.now()
-        if key is None or key.revoked_at is not None or expired:
+        found = self.admit_known(secret) or self._admit_stored(secret)
+        if found is None:
             raise Unauthenticated
-        self._take(key.id, self._rate_limit if key.rate is None else key.rate)
-        return key.principal()
+        return found
 
-    def knows(self, secret: str | None) -> bool:
-        """Whether `admit` can answer from memory, without waiting for the disk."""
-        if not secret or not secret.startswith(PREFIX) or len(secret) > 100:
-            return True
+    def admit_known(self, secret: str | None) -> Principal | None:
+        """The same, from memory alone; None if the disk must be asked."""
+        if not _plausible(secret):
+            raise Unauthenticated
         known = self._known.get(hashed(self._control.secret, secret))
-        return known is not None and time.monotonic() - known[0] < CACHE_S
-
-    def _find(self, secret: str | None) -> StoredKey | None:
-        if not secret or not secret.startswith(PREFIX) or len(secret) > 100:
+        if known is None or time.monotonic() - known[0] >= CACHE_S:
             return None
-        digest = hashed(self._control.secret, secret)
-        now = time.monotonic()
-        with self._lock:
-            known = self._known.get(digest)
-        if known is not None and now - known[0] < CACHE_S:
-            return known[1]
+        return self._checked(known[1], known[2])
+
+    def _admit_stored(self, secret: str | None) -> Principal | None:
+        digest = hashed(self._control.secret, secret or "")
         rows = self._control.rows("key_by_hash", hash=digest)
         if not rows:
             return None
         key = StoredKey(*rows[0])
+        principal = key.principal()
         with self._lock:
-            self._known[digest] = now, key
+            self._known[digest] = time.monotonic(), key, principal
             while len(self._known) > CACHED_KEYS:
                 self._known.popitem(last=False)
-        return key
+        return self._checked(key, principal)
+
+    def _checked(self, key: StoredKey, principal: Principal) -> Principal:
+        expired = key.expires_at is not None and key.expires_at <= self._clock.now()
+        if key.revoked_at is not None or expired:
+            raise Unauthenticated
+        rate = self._rate_limit if key.rate is None else key.rate
+        if rate > 0:
+            self._take(key.id, rate)
+        return principal
 
     def _take(self, key_id: str, rate: int) -> None:
         """A token bucket that holds two seconds' worth."""
-        if rate <= 0:
-            return
         now = time.monotonic()
         with self._lock:
             tokens, at = self._buckets.get(key_id, (2.0 * rate, now))
@@ -130,3 +131,7 @@ class Doorman:
             self._buckets[key_id] = tokens - 1, now
             while len(self._buckets) > CACHED_KEYS:
                 self._buckets.popitem(last=False)
+
+
+def _plausible(secret: str | None) -> TypeGuard[str]:
+    return secret is not None and secret.startswith(PREFIX) and len(secret) <= 100

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from threading import Lock
@@ -17,7 +18,7 @@ class Metrics:
         self._buckets: defaultdict[str, list[int]] = defaultdict(lambda: [0] * (len(BUCKETS) + 1))
 
     def record(self, operation: str, status: int, seconds: float) -> None:
-        place = next((n for n, bound in enumerate(BUCKETS) if seconds <= bound), len(BUCKETS))
+        place = bisect_left(BUCKETS, seconds)
         with self._lock:
             self._requests[operation, status] += 1
             self._seconds[operation] += seconds
