@@ -40,6 +40,7 @@ def parse(text: str) -> list[Query]:
     return [_query(name, body) for name, body in zip(parts[::2], parts[1::2], strict=True)]
 
 
+@cache
 def migrations(folder: str) -> list[tuple[int, str, str]]:
     """Number, name and text of every migration in a folder, in order."""
     files = resources.files(__package__) / "sql" / "migrations" / folder

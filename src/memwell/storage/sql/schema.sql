@@ -131,6 +131,10 @@ CREATE TABLE idempotency_touch (
 
 CREATE INDEX idempotency_touch_key ON idempotency_touch (tenant, key_hash);
 
+CREATE TABLE sqlite_stat1(tbl,idx,stat);
+
+CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample);
+
 -- control.db
 
 CREATE TABLE tenant (

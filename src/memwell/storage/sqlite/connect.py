@@ -82,7 +82,7 @@ def told(path: Path) -> Iterator[None]:
         raise translated(error, path) from error
 
 
-def translated(error: apsw.Error, path: Path) -> MemwellError:
+def translated(error: apsw.Error | UnicodeDecodeError, path: Path) -> MemwellError:
     name = path.name
     match error:
         case apsw.FullError():
@@ -95,7 +95,7 @@ def translated(error: apsw.Error, path: Path) -> MemwellError:
             return StorageError(
                 f"{name} cannot be opened: check that the data directory exists and may be read and written."
             )
-        case apsw.CorruptError() | apsw.NotADBError():
+        case apsw.CorruptError() | apsw.NotADBError() | UnicodeDecodeError():
             return Corrupted(
                 f"{name} is damaged: run `memwell doctor`, then restore it from a backup. Nothing was changed."
             )

@@ -82,3 +82,8 @@ def _create_secret(path: Path) -> None:
         pass
     finally:
         draft.unlink()
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -19,6 +19,7 @@ from .group import GroupCommit
 T = TypeVar("T")
 
 IDLE_READERS = 16
+SCRUB_BUSY_MS = 200
 
 
 class SqliteTx:
@@ -71,6 +72,7 @@ class SqliteFile:
         self._readers: list[apsw.Connection] = []
         self._writer: tuple[apsw.Connection, GroupCommit] | None = None
         self._opening = Lock()
+        self._closed = False
         self._inode = self._require_current()
 
     def read(self, work: Callable[[apsw.Connection], T]) -> T:
@@ -89,7 +91,7 @@ class SqliteFile:
             raise
         except BaseException as error:  # whatever state it is in, nobody else gets this connection
             db.close(True)
-            if isinstance(error, apsw.Error):
+            if isinstance(error, apsw.Error | UnicodeDecodeError):
                 raise connect.translated(error, self.path) from error
             raise
         self._keep(db)
@@ -97,42 +99,61 @@ class SqliteFile:
 
     def write(self, work: Callable[[apsw.Connection], T]) -> T:
         """Run work in a transaction; when this returns, it is on disk."""
-        db, group = self._writer or self._open_writer()
         self._require_same_file()
+        db, group = self._writer or self._open_writer()
         try:
             return group.run(lambda: work(db))
-        except apsw.Error as error:
+        except apsw.ConnectionClosedError:
+            raise NotFound("There is no such tenant.") from None
+        except (apsw.Error, UnicodeDecodeError) as error:
             raise connect.translated(error, self.path) from error
 
     def alone(self, work: Callable[[apsw.Connection], T]) -> T:
         """Run work on the writer's connection, outside a transaction."""
+        self._require_same_file()
         db, group = self._writer or self._open_writer()
         try:
             return group.alone(lambda: work(db))
+        except apsw.ConnectionClosedError:
+            raise NotFound("There is no such tenant.") from None
         except apsw.Error as error:
             raise connect.translated(error, self.path) from error
 
     def scrub(self) -> bool:
         """Empty the write-ahead log: deleted pages are zeroed in the file, but the log still holds what they were."""
-        rows = self.alone(lambda db: db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall())
-        return not rows[0][0]
+
+        def checkpoint(db: apsw.Connection) -> bool:
+            db.set_busy_timeout(SCRUB_BUSY_MS)  # writers queue up behind this: better tried again later than waited for
+            try:
+                return not db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]
+            except apsw.BusyError:
+                return False
+            finally:
+                db.set_busy_timeout(connect.BUSY_MS)
+
+        return self.alone(checkpoint)
 
     def close(self) -> None:
+        """Readers first: only a writer that is the last to leave takes the write-ahead log with it."""
+        self._closed = True
+        while self._readers:
+            self._readers.pop().close(True)
         with self._opening:
             writer, self._writer = self._writer, None
         if writer:
-            writer[0].close(True)
-        while self._readers:
-            self._readers.pop().close(True)
+            db, group = writer
+            group.alone(lambda: db.close(True))  # nobody is in the middle of a transaction then
 
     def _keep(self, reader: apsw.Connection) -> None:
-        if len(self._readers) < self._max_readers:
+        if len(self._readers) < self._max_readers and not self._closed:
             self._readers.append(reader)
         else:
             reader.close()
 
     def _open_writer(self) -> tuple[apsw.Connection, GroupCommit]:
         with self._opening:
+            if self._closed:
+                raise NotFound("There is no such tenant.")
             if self._writer is None:
                 db = connect.open_writer(self.path, self._durability, self._vfs, create=False)
                 self._writer = db, GroupCommit(db)
@@ -142,6 +163,10 @@ class SqliteFile:
         """Bring the schema up to date, without needing to write when it is."""
         if not self.path.exists():
             raise NotFound("There is no such tenant.")
+        if self.path.with_name(self.path.name + "-journal").exists() and os.access(self.path.parent, os.W_OK):
+            upgrade(
+                self.path, self._folder, self._durability, self._vfs
+            )  # its making was cut off; a reader cannot heal it
         db = connect.open_reader(self.path, self._vfs)
         try:
             with connect.told(self.path):
@@ -152,13 +177,17 @@ class SqliteFile:
             upgrade(self.path, self._folder, self._durability, self._vfs)
         return self.path.stat().st_ino
 
-    def _require_same_file(self) -> None:
-        """Another process may have removed this tenant: nothing may be acknowledged into a file without a name."""
+    @property
+    def current(self) -> bool:
+        """Whether this is still the file of that name: another process may have removed the tenant, or made it anew."""
         try:
-            same = os.stat(self.path).st_ino == self._inode
+            return not self._closed and os.stat(self.path).st_ino == self._inode
         except FileNotFoundError:
-            same = False
-        if not same:
+            return False
+
+    def _require_same_file(self) -> None:
+        """Nothing may be read from, or acknowledged into, a file without a name."""
+        if not self.current:
             raise NotFound("There is no such tenant.")
 
 

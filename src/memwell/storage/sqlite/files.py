@@ -45,11 +45,14 @@ class OpenFiles:
         with self._lock:
             self._users[tenant] = self._users.get(tenant, 0) + 1
             file = self._files.get(tenant)
-            if file is not None:
+            if file is not None and file.current:
                 self._files.move_to_end(tenant)
                 return file
+            stale = self._files.pop(tenant, None)
             gate = self._opening.setdefault(tenant, Lock())
         try:
+            if stale is not None:
+                stale.close()
             with gate:
                 return self._files.get(tenant) or self._open(tenant)
         except BaseException:

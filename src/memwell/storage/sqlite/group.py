@@ -25,13 +25,14 @@ MAX_BATCH = 256
 class Ticket(Generic[T]):
     """One writer's work and what came of it. A solitary work is run outside any transaction, with nobody else's."""
 
-    __slots__ = ("done", "error", "gate", "result", "solitary", "work")
+    __slots__ = ("done", "error", "gate", "leads", "result", "solitary", "work")
 
     def __init__(self, work: Callable[[], T], solitary: bool) -> None:
         self.work = work
         self.solitary = solitary
         self.gate = Lock()
         self.done = False
+        self.leads = False
         self.result: T | None = None
         self.error: Exception | None = None
 
@@ -89,7 +90,8 @@ class GroupCommit:
                 if queued:
                     self._waiting.remove(ticket)
             if not queued:
-                ticket.gate.acquire()
+                while not (ticket.done or ticket.leads):  # the gate may have been passed before the interrupt came
+                    ticket.gate.acquire(timeout=0.01)
                 if not ticket.done:
                     self._pass_on()
             raise
@@ -111,7 +113,9 @@ class GroupCommit:
         """Give the lead to the next in line, if there is one."""
         with self._mutex:
             if self._waiting:
-                self._waiting.popleft().gate.release()
+                following = self._waiting.popleft()
+                following.leads = True
+                following.gate.release()
             else:
                 self._busy = False
 
@@ -130,8 +134,9 @@ class GroupCommit:
         except BaseException:
             committed = self._committing and not self._db.in_transaction
             self._roll_back()
+            lost = None if committed else apsw.BusyError("the writer that led this commit was interrupted")
             for ticket in batch:
-                ticket.settle(None if committed else apsw.BusyError("the writer that led this commit was interrupted"))
+                ticket.settle(lost or ticket.error)
             raise
 
     def _together(self, batch: list[Ticket[Any]]) -> bool:

@@ -25,7 +25,16 @@ def is_current(db: apsw.Connection, folder: str, file: str) -> bool:
         raise Unsupported(f"{file} was written by a newer version of Memwell: upgrade this program.")
     if version and db.pragma("application_id") != APPLICATION_ID:
         raise Corrupted(f"{file} is not a Memwell file.")
+    if not version and _holds_tables(db):
+        raise Corrupted(f"{file} is not a Memwell file.")
     return version == newest(folder)
+
+
+def _holds_tables(db: apsw.Connection) -> bool:
+    try:
+        return bool(db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall())
+    except (apsw.NotADBError, apsw.CorruptError):  # a creation that a power loss tore: the writer rolls it back
+        return False
 
 
 def migrate(db: apsw.Connection, folder: str) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import mmap
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
 
-from ...errors import NotFound, StorageError, StorageFull
+from ...errors import Corrupted, NotFound, StorageError, StorageFull
 from .. import queries
 from ..port import Tx
 from . import connect
@@ -22,6 +22,7 @@ from .hub import SocketHub
 T = TypeVar("T")
 
 OPEN_TENANTS = 64
+PIECE = 1 << 20
 
 
 class SqliteStore:
@@ -62,7 +63,8 @@ class SqliteStore:
 
         result, due_at = self._files.use(tenant, lambda file: file.write(run))
         if due_at is not None:
-            self.control.hint("add_hint", tenant=tenant, due_at=due_at)
+            with suppress(StorageError):  # what was written is durable; a sweep finds what the hint stood for
+                self.control.hint("add_hint", tenant=tenant, due_at=due_at)
             self.on_due(tenant, due_at)
         return result
 
@@ -95,11 +97,11 @@ class SqliteStore:
         return self._files.use(tenant, SqliteFile.scrub)
 
     def residue(self, tenant: str, needles: list[bytes]) -> list[bytes]:
-        files = [file for file in _family(self._path(tenant)) if file.exists() and file.stat().st_size]
+        database, log, _ = _family(self._path(tenant))  # the third holds page numbers only
         found: set[bytes] = set()
-        for file in files:
-            with open(file, "rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as view:
-                found.update(needle for needle in needles if view.find(needle) >= 0)
+        for file in (database, log):
+            for piece in _pieces(file, max(map(len, needles), default=0)):
+                found.update(needle for needle in needles if needle in piece)
         return [needle for needle in needles if needle in found]
 
     def check(self, tenant: str) -> list[str]:
@@ -108,7 +110,10 @@ class SqliteStore:
             found += [f"broken reference in {row[0]}" for row in db.execute("PRAGMA foreign_key_check").fetchall()[:20]]
             return [line for line in found if line != "ok"]
 
-        return self._files.use(tenant, lambda file: file.read(integrity))
+        try:
+            return self._files.use(tenant, lambda file: file.read(integrity))
+        except Corrupted as error:  # too damaged even for being looked through
+            return [error.message]
 
     def describe(self) -> dict[str, Any]:
         return {"engine": "sqlite", "version": apsw.sqlite_lib_version(), "durability": self._durability}
@@ -139,6 +144,19 @@ def _prepare_home(home: Path) -> None:
 
 def _family(path: Path) -> list[Path]:
     return [path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")]
+
+
+def _pieces(path: Path, overlap: int) -> Iterator[bytes]:
+    """The bytes of a file, read through SQLite: closing a handle of one's own would drop every lock of this process."""
+    if not path.exists():
+        return
+    file = apsw.VFSFile("", str(path), [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0])
+    try:
+        size = file.xFileSize()
+        for at in range(0, size, PIECE):
+            yield file.xRead(min(PIECE + overlap, size - at), at)
+    finally:
+        file.xClose()
 
 
 def _remove(path: Path) -> None:

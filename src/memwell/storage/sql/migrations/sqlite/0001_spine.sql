@@ -130,3 +130,23 @@ CREATE TABLE idempotency_touch (
 ) WITHOUT ROWID;
 
 CREATE INDEX idempotency_touch_key ON idempotency_touch (tenant, key_hash);
+
+-- One file holds one tenant, so the tenant alone selects every row. Without being told, SQLite takes it for a good filter.
+ANALYZE sqlite_schema;
+
+INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
+  ('collection', 'collection', '100000 100000 1'),
+  ('collection', 'collection_name', '100000 100000 20000 2 1'),
+  ('address', 'address', '1000000 1000000 1'),
+  ('address', 'address_path', '1000000 1000000 100 1'),
+  ('address', 'address_created', '1000000 1000000 100 1 1'),
+  ('address', 'address_session', '1000000 1000000 10'),
+  ('address', 'address_expiry', '1000000 1000000 10'),
+  ('job', 'job', '100000 100000 1'),
+  ('job', 'job_slot', '10 10 1'),
+  ('job', 'job_due', '100000 100000 1000 1'),
+  ('job', 'job_address', '100000 100000 10'),
+  ('idempotency', 'idempotency', '1000000 1000000 1'),
+  ('idempotency', 'idempotency_expiry', '1000000 1000000 10'),
+  ('idempotency_touch', 'idempotency_touch', '1000000 1000000 100 1'),
+  ('idempotency_touch', 'idempotency_touch_key', '1000000 1000000 2');
