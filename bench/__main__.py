@@ -54,9 +54,9 @@ def _measured(name: str, part: Part, sizes: Sizes) -> list[Row]:
 
 
 def _machine(load: float) -> str:
-    """What it was measured on, and whether it was busy with something else from the start."""
+    """What it was measured on, and whether that was busy with something else."""
     processors = os.cpu_count() or 1
-    busy = f"; BUSY with other work, load {load:.1f}: figures are not to be trusted" if load > processors / 2 else ""
+    busy = f"\nBUSY before it began (load {load:.1f}): measure again when it is quiet." if load > processors / 2 else ""
     versions = f"Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}"
     return f"Memwell on {platform.machine()}, {processors} processors, {versions}, durability full{busy}"
 

@@ -78,7 +78,7 @@ class Doorman:
         self._control = control
         self._clock = clock
         self._rate_limit = rate_limit
-        self._known: OrderedDict[bytes, tuple[float, StoredKey, Principal]] = OrderedDict()
+        self._known: OrderedDict[str, tuple[float, StoredKey, Principal]] = OrderedDict()
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
         self._lock = Lock()
 
@@ -93,20 +93,20 @@ class Doorman:
         """The same, from memory alone; None if the disk must be asked."""
         if not _plausible(secret):
             raise Unauthenticated
-        known = self._known.get(hashed(self._control.secret, secret))
+        known = self._known.get(secret)
         if known is None or time.monotonic() - known[0] >= CACHE_S:
             return None
         return self._checked(known[1], known[2])
 
     def _admit_stored(self, secret: str | None) -> Principal | None:
-        digest = hashed(self._control.secret, secret or "")
-        rows = self._control.rows("key_by_hash", hash=digest)
+        secret = secret or ""
+        rows = self._control.rows("key_by_hash", hash=hashed(self._control.secret, secret))
         if not rows:
             return None
         key = StoredKey(*rows[0])
         principal = key.principal()
         with self._lock:
-            self._known[digest] = time.monotonic(), key, principal
+            self._known[secret] = time.monotonic(), key, principal
             while len(self._known) > CACHED_KEYS:
                 self._known.popitem(last=False)
         return self._checked(key, principal)

@@ -8,28 +8,30 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
+import random
 import time
 from threading import Lock
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
+_SHIFTS = tuple(range(120, -1, -10))
 _lock = Lock()
 _last = 0
+_chance = random.Random(os.urandom(32))  # noqa: S311 -- an id is no secret; this one costs no system call
+os.register_at_fork(after_in_child=lambda: _chance.seed(os.urandom(32)))
 
 
 def new_id() -> str:
     """A new public id; ids made by one process sort in the order they were made."""
     global _last
-    value = (time.time_ns() // 1_000_000 << 80) | int.from_bytes(os.urandom(10), "big")
     with _lock:
-        _last = value = max(value, _last + 1)
+        _last = value = max((time.time_ns() // 1_000_000 << 80) | _chance.getrandbits(80), _last + 1)
     return _encode(value)
 
 
 def inner_id() -> int:
     """A new opaque inner id."""
-    return secrets.randbits(62)
+    return _chance.getrandbits(62)
 
 
 def derived_id(*parts: str) -> str:
@@ -39,4 +41,5 @@ def derived_id(*parts: str) -> str:
 
 
 def _encode(value: int) -> str:
-    return "".join([_PAIRS[(value >> shift) & 1023] for shift in range(120, -1, -10)])
+    pairs = _PAIRS
+    return "".join([pairs[(value >> shift) & 1023] for shift in _SHIFTS])

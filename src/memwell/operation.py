@@ -47,6 +47,7 @@ class Operation:
     outside: bool
     status: int
     envelope: bool
+    path_fields: tuple[str, ...]
 
     @property
     def group(self) -> str:
@@ -55,10 +56,6 @@ class Operation:
     @property
     def verb(self) -> str:
         return self.name.split(".", 1)[1]
-
-    @property
-    def path_fields(self) -> list[str]:
-        return re.findall(r"{(\w+)}", self.path)
 
     @property
     def writes(self) -> bool:
@@ -101,6 +98,7 @@ def operation(
             outside=outside,
             status=status,
             envelope=envelope,
+            path_fields=tuple(re.findall(r"{(\w+)}", path)),
         )
 
     return declare

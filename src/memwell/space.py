@@ -7,6 +7,7 @@ tenant in any signature here: the transaction knows it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,13 +16,14 @@ from .clock import Clock
 from .errors import Stale
 from .ids import inner_id, new_id
 from .lifecycle import jobs
+from .lifecycle.retention import AT_LEAST_EVERY
 from .model.collection import Address, Place, Policy
 from .model.entry import Draft, Entry
 from .model.principal import Principal
 from .storage.port import Row, Tx
 
 _NEWEST = 2**62
-_decode_policy = msgspec.json.Decoder(Policy).decode
+_decode_policy = lru_cache(256)(msgspec.json.Decoder(Policy).decode)
 
 
 class Touched(NamedTuple):
@@ -74,8 +76,8 @@ class Space:
         first = last_seq - len(drafts) + 1
         entries = [self._add(draft, address_id, first + n, recorded_at, expires_at) for n, draft in enumerate(drafts)]
         self.touch(collection_id, address_id, len(entries), entries[0].id if len(entries) == 1 else "")
-        if expires_at is not None:
-            jobs.ensure_slot(self.tx, "expire", expires_at, self.now)
+        if expires_at is not None and expires_at <= self.now + AT_LEAST_EVERY:
+            jobs.ensure_slot(self.tx, "expire", expires_at, self.now)  # what lives longer is found by the daily sweep
         return entries
 
     def revise(self, place: Place, located: Located, draft: Draft, version: int | None) -> Entry:

@@ -19,6 +19,7 @@ from ..clock import SECOND, Clock
 from ..errors import LeaseLost, MemwellError, NotFound
 from ..model.job import LEASE, StoredJob, after_failure
 from ..storage.port import Store, Tx
+from .jobs import ensure_slot
 from .run import Handler, JobRun, Repeat
 
 log = logging.getLogger("memwell.worker")
@@ -134,13 +135,20 @@ class Worker:
         tenants = self._store.control.rows("list_tenants", after=self._sweep_after, limit=SWEEP_STEP)
         for tenant, _ in tenants:
             try:
-                row = self._store.read(tenant, lambda tx: tx.row("next_due", kinds=self._kinds))
+                self._look_at(tenant, now)
             except MemwellError as error:
                 log.warning("worker.sweep", extra={"code": error.code, "tenant": tenant})
-                continue
-            if row and row[0] is not None:
-                self._store.control.hint("add_hint", tenant=tenant, due_at=row[0])
         self._sweep_after = tenants[-1][0] if len(tenants) == SWEEP_STEP else ""
+
+    def _look_at(self, tenant: str, now: int) -> None:
+        """Renew a tenant's hint, and see to it that its daily sweep is in line, whatever became of the last one."""
+        slot, due = self._store.read(
+            tenant, lambda tx: (tx.row("find_slot", slot="expire"), tx.row("next_due", kinds=self._kinds))
+        )
+        if slot is None:
+            self._store.write(tenant, lambda tx: ensure_slot(tx, "expire", now, now))
+        elif due and due[0] is not None:
+            self._store.control.hint("add_hint", tenant=tenant, due_at=due[0])
 
     def _due(self, tx: Tx) -> list[tuple[Any, ...]]:
         return tx.rows("due_jobs", now=self._clock.now(), kinds=self._kinds, limit=CLAIM_STEP)

@@ -22,6 +22,10 @@ IDLE_READERS = 16
 SCRUB_BUSY_MS = 200
 
 
+class Replaced(NotFound):
+    """There is no such tenant."""  # or there is one again, in another file
+
+
 class SqliteTx:
     """A transaction on one tenant's file. It binds the tenant itself."""
 
@@ -35,18 +39,21 @@ class SqliteTx:
         self.due_at: int | None = None
 
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
+        return self._run(query, parameters)
+
+    def row(self, query: str, /, **parameters: Any) -> Row | None:
+        found = self._run(query, parameters)
+        return found[0] if found else None
+
+    def run(self, query: str, /, **parameters: Any) -> int:
+        self._run(query, parameters)
+        return self._db.changes()
+
+    def _run(self, query: str, parameters: dict[str, Any]) -> list[Row]:
         if "tenant" in parameters:
             raise TypeError("the tenant is bound by the transaction, not by its caller")
         parameters["tenant"] = self._tenant
         return self._execute(self._queries[query].sql, parameters).fetchall()
-
-    def row(self, query: str, /, **parameters: Any) -> Row | None:
-        found = self.rows(query, **parameters)
-        return found[0] if found else None
-
-    def run(self, query: str, /, **parameters: Any) -> int:
-        self.rows(query, **parameters)
-        return self._db.changes()
 
     def wake(self, at: int) -> None:
         self.due_at = at if self.due_at is None else min(at, self.due_at)
@@ -77,6 +84,7 @@ class SqliteFile:
 
     def read(self, work: Callable[[apsw.Connection], T]) -> T:
         """Run work on a snapshot of the file."""
+        self._require_same_file()
         try:
             db = self._readers.pop()
         except IndexError:
@@ -99,23 +107,21 @@ class SqliteFile:
 
     def write(self, work: Callable[[apsw.Connection], T]) -> T:
         """Run work in a transaction; when this returns, it is on disk."""
-        self._require_same_file()
         db, group = self._writer or self._open_writer()
         try:
             return group.run(lambda: work(db))
         except apsw.ConnectionClosedError:
-            raise NotFound("There is no such tenant.") from None
+            raise Replaced from None
         except (apsw.Error, UnicodeDecodeError) as error:
             raise connect.translated(error, self.path) from error
 
     def alone(self, work: Callable[[apsw.Connection], T]) -> T:
         """Run work on the writer's connection, outside a transaction."""
-        self._require_same_file()
         db, group = self._writer or self._open_writer()
         try:
             return group.alone(lambda: work(db))
         except apsw.ConnectionClosedError:
-            raise NotFound("There is no such tenant.") from None
+            raise Replaced from None
         except apsw.Error as error:
             raise connect.translated(error, self.path) from error
 
@@ -153,10 +159,10 @@ class SqliteFile:
     def _open_writer(self) -> tuple[apsw.Connection, GroupCommit]:
         with self._opening:
             if self._closed:
-                raise NotFound("There is no such tenant.")
+                raise Replaced
             if self._writer is None:
                 db = connect.open_writer(self.path, self._durability, self._vfs, create=False)
-                self._writer = db, GroupCommit(db)
+                self._writer = db, GroupCommit(db, self._require_same_file)
             return self._writer
 
     def _require_current(self) -> int:
@@ -177,18 +183,14 @@ class SqliteFile:
             upgrade(self.path, self._folder, self._durability, self._vfs)
         return self.path.stat().st_ino
 
-    @property
-    def current(self) -> bool:
-        """Whether this is still the file of that name: another process may have removed the tenant, or made it anew."""
-        try:
-            return not self._closed and os.stat(self.path).st_ino == self._inode
-        except FileNotFoundError:
-            return False
-
     def _require_same_file(self) -> None:
-        """Nothing may be read from, or acknowledged into, a file without a name."""
-        if not self.current:
-            raise NotFound("There is no such tenant.")
+        """Nothing may be read from, or acknowledged into, a file that has lost its name."""
+        try:
+            same = not self._closed and os.stat(self.path).st_ino == self._inode
+        except FileNotFoundError:
+            same = False
+        if not same:
+            raise Replaced
 
 
 def upgrade(path: Path, folder: str, durability: connect.Durability, vfs: str | None) -> None:

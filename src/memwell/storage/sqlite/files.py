@@ -7,7 +7,7 @@ from collections.abc import Callable
 from threading import Lock
 from typing import TypeVar
 
-from .file import SqliteFile
+from .file import Replaced, SqliteFile
 
 T = TypeVar("T")
 
@@ -24,9 +24,12 @@ class OpenFiles:
         self._opening: dict[str, Lock] = {}
 
     def use(self, tenant: str, work: Callable[[SqliteFile], T]) -> T:
+        """Do something with a tenant's file; once more, if that turns out to have been replaced by another."""
         file = self._take(tenant)
         try:
             return work(file)
+        except Replaced:
+            return work(self._renew(tenant, file))
         finally:
             self._give_back(tenant)
 
@@ -45,26 +48,36 @@ class OpenFiles:
         with self._lock:
             self._users[tenant] = self._users.get(tenant, 0) + 1
             file = self._files.get(tenant)
-            if file is not None and file.current:
+            if file is not None:
                 self._files.move_to_end(tenant)
                 return file
-            stale = self._files.pop(tenant, None)
-            gate = self._opening.setdefault(tenant, Lock())
         try:
-            if stale is not None:
-                stale.close()
-            with gate:
-                return self._files.get(tenant) or self._open(tenant)
+            return self._open_once(tenant)
         except BaseException:
-            self._opening.pop(tenant, None)
             self._give_back(tenant)
             raise
+
+    def _renew(self, tenant: str, stale: SqliteFile) -> SqliteFile:
+        """Another process removed this tenant, and perhaps made it anew."""
+        with self._lock:
+            if self._files.get(tenant) is stale:
+                del self._files[tenant]
+        stale.close()
+        return self._open_once(tenant)
+
+    def _open_once(self, tenant: str) -> SqliteFile:
+        with self._lock:
+            gate = self._opening.setdefault(tenant, Lock())
+        try:
+            with gate:
+                return self._files.get(tenant) or self._open(tenant)
+        finally:
+            self._opening.pop(tenant, None)
 
     def _open(self, tenant: str) -> SqliteFile:
         file = self._open_file(tenant)
         with self._lock:
             self._files[tenant] = file
-            self._opening.pop(tenant, None)
             idle = [name for name in self._files if not self._users.get(name)]
             closing = [self._files.pop(name) for name in idle[: max(len(self._files) - self._limit, 0)]]
         for other in closing:

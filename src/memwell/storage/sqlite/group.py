@@ -49,8 +49,9 @@ class Ticket(Generic[T]):
 class GroupCommit:
     """The one way to write to a file in this process."""
 
-    def __init__(self, db: apsw.Connection) -> None:
+    def __init__(self, db: apsw.Connection, guard: Callable[[], None] = lambda: None) -> None:
         self._db = db
+        self._guard = guard  # asked once for each batch whether it may be written at all
         self._mutex = Lock()
         self._busy = False
         self._committing = False
@@ -125,7 +126,9 @@ class GroupCommit:
             if batch[0].solitary:
                 batch[0].result = batch[0].work()
                 batch[0].settle()
-            elif not self._together(batch):
+                return
+            self._guard()
+            if not self._together(batch):
                 self._apart(batch)
         except Exception as error:  # noqa: BLE001 -- it is raised again, to each writer of the batch
             self._roll_back()

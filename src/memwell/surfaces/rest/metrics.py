@@ -5,39 +5,37 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from threading import Lock
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class Metrics:
+    """Kept by the event loop alone, so nothing here needs a lock."""
+
     def __init__(self) -> None:
-        self._lock = Lock()
         self._requests: Counter[tuple[str, int]] = Counter()
         self._seconds: defaultdict[str, float] = defaultdict(float)
         self._buckets: defaultdict[str, list[int]] = defaultdict(lambda: [0] * (len(BUCKETS) + 1))
 
     def record(self, operation: str, status: int, seconds: float) -> None:
         place = bisect_left(BUCKETS, seconds)
-        with self._lock:
-            self._requests[operation, status] += 1
-            self._seconds[operation] += seconds
-            self._buckets[operation][place] += 1
+        self._requests[operation, status] += 1
+        self._seconds[operation] += seconds
+        self._buckets[operation][place] += 1
 
     def render(self, gauges: Mapping[str, tuple[str, float]]) -> str:
-        with self._lock:
-            lines = [
-                "# HELP memwell_requests_total Requests by operation and status.",
-                "# TYPE memwell_requests_total counter",
-                *(
-                    f'memwell_requests_total{{operation="{name}",status="{status}"}} {count}'
-                    for (name, status), count in sorted(self._requests.items())
-                ),
-                "# HELP memwell_request_seconds How long requests took.",
-                "# TYPE memwell_request_seconds histogram",
-            ]
-            for name in sorted(self._buckets):
-                lines += self._histogram(name)
+        lines = [
+            "# HELP memwell_requests_total Requests by operation and status.",
+            "# TYPE memwell_requests_total counter",
+            *(
+                f'memwell_requests_total{{operation="{name}",status="{status}"}} {count}'
+                for (name, status), count in sorted(self._requests.items())
+            ),
+            "# HELP memwell_request_seconds How long requests took.",
+            "# TYPE memwell_request_seconds histogram",
+        ]
+        for name in sorted(self._buckets):
+            lines += self._histogram(name)
         for name, (text, value) in gauges.items():
             lines += [f"# HELP {name} {text}", f"# TYPE {name} gauge", f"{name} {value:g}"]
         return "\n".join(lines) + "\n"

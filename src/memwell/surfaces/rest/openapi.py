@@ -125,7 +125,7 @@ def _schema(operation: Operation) -> tuple[dict[str, Any], dict[str, Any]]:
     return (components[operation.request.__name__] if "$ref" in schema else schema), components
 
 
-def _without(schema: dict[str, Any], names: list[str]) -> dict[str, Any]:
+def _without(schema: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     properties = {name: value for name, value in schema.get("properties", {}).items() if name not in names}
     required = [name for name in schema.get("required", []) if name not in names]
     return {**schema, "properties": properties, "required": required}

@@ -25,14 +25,16 @@ class Router:
         """The operations at a path by method, and the values of its fields."""
         node = self._root
         values: list[str] = []
-        for raw in raw_path.split(b"?", 1)[0].decode("ascii", "replace").strip("/").split("/"):
-            segment = unquote(raw)
-            if raw and segment in node:
-                node = node[segment]  # type: ignore[assignment]
-            elif raw and "{}" in node:
-                node = node["{}"]  # type: ignore[assignment]
+        path = raw_path.decode("ascii", "replace")
+        encoded = "%" in path
+        for raw in path.partition("?")[0].strip("/").split("/"):
+            segment = unquote(raw) if encoded else raw
+            following = node.get(segment) if raw else None
+            if following is None:
+                following = node.get("{}") if raw else None
                 values.append(segment)
-            else:
+            if following is None:
                 return None
+            node = following  # type: ignore[assignment]
         methods: dict[str, Operation] | None = node.get("")  # type: ignore[assignment]
         return None if methods is None else (methods, values)

@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -29,6 +27,7 @@ from . import replies
 from .metrics import Metrics
 from .pages import pages
 from .router import Router
+from .threads import Threads
 
 log = logging.getLogger("memwell.rest")
 
@@ -37,6 +36,7 @@ MAX_WAITING = 512
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
 
 
+_TIME_IS_UP = "time is up"
 _TOO_LONG = "The request took too long. It may still be carried out: repeat it with the same Idempotency-Key."
 
 
@@ -74,9 +74,8 @@ class Server:
         self.stopping = asyncio.Event()
         self._router = Router(OPERATIONS.values())
         self._pages = pages(self)
-        self._quick = ThreadPoolExecutor(THREADS, "memwell-request")
-        self._patient = ThreadPoolExecutor(THREADS, "memwell-wait")
-        self._under_way = 0
+        self._quick: Threads[replies.Reply] = Threads(THREADS, "memwell-request")
+        self._patient: Threads[replies.Reply] = Threads(THREADS, "memwell-wait")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         found = self._router.find(scope["raw_path"]) if scope["type"] == "http" else None
@@ -104,34 +103,32 @@ class Server:
         known = self.doorman.admit_known(secret)
         if known is not None:
             return known
-        return await asyncio.get_running_loop().run_in_executor(self._quick, self.doorman.admit, secret)
-
-    async def in_thread(self, operation: Operation, work: Callable[[], replies.Reply]) -> replies.Reply:
-        if self._under_way >= MAX_WAITING:
-            raise Unavailable("Too many requests are under way: try again in a moment.")
-        self._under_way += 1
-        pool = self._patient if operation.outside else self._quick
-        future = asyncio.get_running_loop().run_in_executor(pool, work)
-        future.add_done_callback(self._done)
-        return await asyncio.shield(future)
-
-    def _done(self, future: asyncio.Future[Any]) -> None:
-        self._under_way -= 1
-        if not future.cancelled():
-            future.exception()
+        return await asyncio.to_thread(self.doorman.admit, secret)
 
     async def _reply(self, operation: Operation, values: list[str], scope: Scope, receive: Receive) -> replies.Reply:
+        task = asyncio.current_task()
+        timer = asyncio.get_running_loop().call_later(self.config.request_timeout_s, _give_up, task)
         try:
-            async with asyncio.timeout(self.config.request_timeout_s):
-                headers: dict[bytes, bytes] = dict(scope["headers"])
-                principal = await self.principal(headers)
-                body = await read_body(receive, headers, self.config.max_body)
-                request = _Sent(principal, operation, values, scope["query_string"], headers, body)
-                return await self.in_thread(operation, lambda: self._carry_out(request))
-        except TimeoutError:
+            headers: dict[bytes, bytes] = dict(scope["headers"])
+            principal = await self.principal(headers)
+            body = await read_body(receive, headers, self.config.max_body)
+            sent = _Sent(principal, operation, values, scope["query_string"], headers, body)
+            return await self._in_thread(sent)
+        except asyncio.CancelledError as error:
+            if task is None or _TIME_IS_UP not in error.args:
+                raise
+            task.uncancel()
             return replies.failure(Unavailable(_TOO_LONG))
         except MemwellError as error:
             return replies.failure(error)
+        finally:
+            timer.cancel()
+
+    def _in_thread(self, sent: _Sent) -> asyncio.Future[replies.Reply]:
+        threads = self._patient if sent.operation.outside else self._quick
+        if threads.under_way >= MAX_WAITING:
+            raise Unavailable("Too many requests are under way: try again in a moment.")
+        return threads.run(lambda: self._carry_out(sent))
 
     def _carry_out(self, sent: _Sent) -> replies.Reply:
         operation = sent.operation
@@ -148,9 +145,14 @@ class Server:
             return replies.failure(MemwellError())
 
     def close(self) -> None:
-        self._quick.shutdown(wait=True, cancel_futures=True)
-        self._patient.shutdown(wait=True, cancel_futures=True)
+        self._quick.close()
+        self._patient.close()
         self.engine.close()
+
+
+def _give_up(task: asyncio.Task[Any] | None) -> None:
+    if task is not None:
+        task.cancel(_TIME_IS_UP)
 
 
 async def read_body(receive: Receive, headers: dict[bytes, bytes], limit: int) -> bytes:

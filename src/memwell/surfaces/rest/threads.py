@@ -1,0 +1,62 @@
+"""Threads for requests. Leaner than an executor: one queue in, one callback on the event loop out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+_Job = tuple[Callable[[], T], "asyncio.Future[T]"]
+
+
+class Threads(Generic[T]):
+    """A bounded number of threads, started when they are needed. Work must not raise."""
+
+    def __init__(self, limit: int, name: str) -> None:
+        self._limit = limit
+        self._name = name
+        self._jobs: SimpleQueue[_Job[T] | None] = SimpleQueue()
+        self._threads: list[Thread] = []
+        self.under_way = 0
+
+    def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        """The future result of work. If nobody waits for it any more, the work is finished all the same."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self.under_way += 1
+        if self.under_way > len(self._threads) and len(self._threads) < self._limit:
+            self._start(loop)
+        self._jobs.put((work, future))
+        return future
+
+    def close(self) -> None:
+        """Finish what is queued and end the threads."""
+        for _ in self._threads:
+            self._jobs.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _start(self, loop: asyncio.AbstractEventLoop) -> None:
+        thread = Thread(target=self._work, args=(loop,), name=self._name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _work(self, loop: asyncio.AbstractEventLoop) -> None:
+        while (job := self._jobs.get()) is not None:
+            work, future = job
+            self._tell(loop, future, work())
+
+    def _tell(self, loop: asyncio.AbstractEventLoop, future: asyncio.Future[T], result: T) -> None:
+        try:
+            loop.call_soon_threadsafe(self._settle, future, result)
+        except RuntimeError:  # the loop has ended, and with it whoever waited
+            return
+
+    def _settle(self, future: asyncio.Future[Any], result: T) -> None:
+        self.under_way -= 1
+        if not future.done():
+            future.set_result(result)
