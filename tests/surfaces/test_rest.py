@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -148,6 +149,22 @@ def test_a_body_that_does_not_come_is_given_up(tmp_path: Path) -> None:
 def _address(url: str) -> tuple[str, int]:
     host, port = url.removeprefix("http://").split(":")
     return host, int(port)
+
+
+def test_a_stream_that_is_left_leaves_nothing_behind(tmp_path: Path) -> None:
+    with live(tmp_path, worker=False) as server, server.client() as client:
+        for _ in range(5):
+            with client.stream("GET", "/v1/events") as response:
+                next(response.iter_raw())
+        deadline = time.monotonic() + 10
+        while _pumps() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert _pumps() == []
+        assert list((tmp_path / "live").iterdir()) == []
+
+
+def _pumps() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name == "memwell-events"]
 
 
 def test_answers_cannot_be_sniffed_or_cached(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from ..clock import SECOND, to_datetime
 from ..dispatch import Call
 from ..errors import Conflict, Forbidden, Invalid, NotFound
 from ..model.fields import AnyId, Cursor, Flow, Label, Limit, TenantId, User
-from ..model.page import from_cursor, to_cursor
+from ..model.page import cut, from_cursor, to_cursor
 from ..model.principal import Tie
 from ..operation import Example, Request, Response, operation
 from ..space import Space
@@ -86,9 +86,9 @@ def list_tenants(call: Call, request: ListTenants) -> Tenants:
     """The tenants."""
     (after,) = from_cursor("tenants", request.cursor, "")
     rows = call.engine.store.control.rows("list_tenants", after=after, limit=request.limit + 1)
-    shown = [Tenant(tenant=name, created_at=to_datetime(created_at)) for name, created_at in rows[: request.limit]]
-    more = len(rows) > request.limit
-    return Tenants(tenants=shown, next_cursor=to_cursor("tenants", shown[-1].tenant) if more else None)
+    page, further = cut(rows, request.limit, lambda row: to_cursor("tenants", row[0]))
+    shown = [Tenant(tenant=name, created_at=to_datetime(created_at)) for name, created_at in page]
+    return Tenants(tenants=shown, next_cursor=further)
 
 
 @operation(
@@ -189,9 +189,8 @@ def list_keys(call: Call, request: ListKeys) -> Keys:
     rows = call.engine.store.control.rows(
         "list_keys", tenant=call.principal.tenant, after=after, limit=request.limit + 1
     )
-    shown = [_to_key(access.StoredKey(*row)) for row in rows[: request.limit]]
-    more = len(rows) > request.limit
-    return Keys(keys=shown, next_cursor=to_cursor("keys", shown[-1].id) if more else None)
+    page, further = cut(rows, request.limit, lambda row: to_cursor("keys", row[0]))
+    return Keys(keys=[_to_key(access.StoredKey(*row)) for row in page], next_cursor=further)
 
 
 class OneKey(Request, frozen=True, kw_only=True):

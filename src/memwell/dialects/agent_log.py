@@ -10,14 +10,14 @@ from msgspec import Meta
 from ..clock import optional_datetime, to_datetime
 from ..errors import NotFound
 from ..model import check
-from ..model.collection import Address, Place
+from ..model.collection import Address
 from ..model.entry import Draft, Entry, Origin
 from ..model.fields import Content, Kind, Limit, SessionId
 from ..operation import Example, Request, Response, operation
 from ..space import Space
+from .places import AGENT_LOG as LOG
 from .sessions import NEWEST, Erasure, erase_addresses
 
-LOG = Place("log", "agent", "timeline", sealed=True)
 PAGE = 1000
 _ORIGINS: dict[str, Origin] = {"tool_call": "tool", "observation": "tool", "decision": "assistant"}
 

@@ -10,24 +10,21 @@ from msgspec import Meta
 from ..clock import optional_datetime, to_datetime
 from ..errors import NotFound
 from ..lifecycle import jobs
-from ..model.collection import TURN_RETENTION, Address, Place, Policy
+from ..model.collection import Address
 from ..model.fields import Cursor, Flow, Limit, SessionId
-from ..model.page import from_cursor, to_cursor
+from ..model.page import cut, from_cursor, to_cursor
 from ..operation import Example, Request, Response, operation
 from ..space import Space
 from .memories import OPERATIONS as MEMORY_OPERATIONS
-from .memories import Memory, facts, session_memories
-from .sessions import NEWEST, Erasure, Sessions, erase_addresses, erase_name, list_sessions
+from .memories import Memory, session_memories
+from .places import flow_timeline
+from .sessions import NEWEST, Erasure, Sessions, erase_addresses, erase_name, list_names, list_sessions
 from .transfer import OPERATIONS as TRANSFER_OPERATIONS
 from .turns import Messages, NewTurn, Turn, Turns, to_draft, to_turn, to_turns
 
 _TURN = {"flow": "support", "session": "alice-42", "role": "user", "content": "Where is my order?"}
 _SESSION = {"flow": "support", "session": "alice-42"}
 _GIVEN = (("flows.append", _TURN),)
-
-
-def timeline(flow: str) -> Place:
-    return Place("flow", flow, "timeline", Policy(retention_us=TURN_RETENTION))
 
 
 class Append(NewTurn, frozen=True, kw_only=True):
@@ -47,7 +44,7 @@ class Append(NewTurn, frozen=True, kw_only=True):
 )
 def append(space: Space, request: Append) -> Turn:
     """Record a turn of a session; the first one creates the session."""
-    return to_turn(space.append(timeline(request.flow), request.session, [to_draft(request)])[0], request.session)
+    return to_turn(space.append(flow_timeline(request.flow), request.session, [to_draft(request)])[0], request.session)
 
 
 class Extend(Request, frozen=True, kw_only=True):
@@ -70,7 +67,7 @@ class Extend(Request, frozen=True, kw_only=True):
 )
 def extend(space: Space, request: Extend) -> Turns:
     """Record several turns of a session at once."""
-    entries = space.append(timeline(request.flow), request.session, [to_draft(turn) for turn in request.turns])
+    entries = space.append(flow_timeline(request.flow), request.session, [to_draft(turn) for turn in request.turns])
     return Turns(turns=to_turns(entries, request.session))
 
 
@@ -87,7 +84,7 @@ class Last(Request, frozen=True, kw_only=True):
 )
 def last(space: Space, request: Last) -> Turns:
     """The most recent turns of a session, the oldest of them first."""
-    address = space.address(timeline(request.flow), request.session)
+    address = space.address(flow_timeline(request.flow), request.session)
     return Turns(turns=[] if address is None else to_turns(space.last(address, request.limit), request.session))
 
 
@@ -108,7 +105,7 @@ class PageTurns(Request, frozen=True, kw_only=True):
 )
 def page(space: Space, request: PageTurns) -> Turns:
     """Walk through all turns of a session, a page at a time, in either direction."""
-    address = space.address(timeline(request.flow), request.session)
+    address = space.address(flow_timeline(request.flow), request.session)
     if address is None:
         return Turns(turns=[])
     forward = request.order == "oldest_first"
@@ -117,11 +114,8 @@ def page(space: Space, request: PageTurns) -> Turns:
         entries = space.after(address, seq, request.limit + 1)
     else:
         entries = space.last(address, request.limit + 1, before=seq)[::-1]
-    shown = entries[: request.limit]
-    more = len(entries) > request.limit
-    return Turns(
-        turns=to_turns(shown, request.session), next_cursor=to_cursor(request.order, shown[-1].seq) if more else None
-    )
+    shown, further = cut(entries, request.limit, lambda entry: to_cursor(request.order, entry.seq))
+    return Turns(turns=to_turns(shown, request.session), next_cursor=further)
 
 
 class OfFlow(Request, frozen=True, kw_only=True):
@@ -137,7 +131,7 @@ class OfFlow(Request, frozen=True, kw_only=True):
 )
 def sessions(space: Space, request: OfFlow) -> Sessions:
     """The sessions of a flow, the newest first."""
-    return list_sessions(space, timeline(request.flow), request.cursor, request.limit)
+    return list_sessions(space, flow_timeline(request.flow), request.cursor, request.limit)
 
 
 class ListFlows(Request, frozen=True, kw_only=True):
@@ -165,14 +159,9 @@ class Flows(Response, frozen=True, kw_only=True):
 @operation("flows.list", "GET /v1/flows", example=Example({}, _GIVEN))
 def list_flows(space: Space, request: ListFlows) -> Flows:
     """The flows that have memory."""
-    (after,) = from_cursor("flows", request.cursor, "")
-    rows = space.tx.rows("list_collections", dialect="flow", after=after, now=space.now, limit=request.limit + 1)
-    flows = [
-        FlowInfo(flow=name, sessions=count, last_active_at=to_datetime(seen))
-        for name, count, seen in rows[: request.limit]
-    ]
-    more = len(rows) > request.limit
-    return Flows(flows=flows, next_cursor=to_cursor("flows", flows[-1].flow) if more else None)
+    rows, further = list_names(space, "flow", request.cursor, request.limit)
+    flows = [FlowInfo(flow=name, sessions=count, last_active_at=to_datetime(seen)) for name, count, seen in rows]
+    return Flows(flows=flows, next_cursor=further)
 
 
 class OfSession(Request, frozen=True, kw_only=True):
@@ -255,7 +244,7 @@ class Ended(Response, frozen=True, kw_only=True):
 )
 def end(space: Space, request: OfSession) -> Ended:
     """Close a session and have its turns distilled into facts. Saying something later opens it again."""
-    address = space.address(timeline(request.flow), request.session)
+    address = space.address(flow_timeline(request.flow), request.session)
     if address is None:
         return Ended(session=request.session, ended_at=None)
     if not space.end(address):
@@ -307,11 +296,9 @@ OPERATIONS = (
     *TRANSFER_OPERATIONS,
 )
 
-__all__ = ["OPERATIONS", "facts", "timeline"]
-
 
 def _existing(space: Space, request: OfSession) -> Address:
-    address = space.address(timeline(request.flow), request.session)
+    address = space.address(flow_timeline(request.flow), request.session)
     if address is None:
         raise NotFound("There is no such session in this flow.")
     return address

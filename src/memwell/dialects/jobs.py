@@ -15,7 +15,7 @@ from ..errors import Conflict, NotFound
 from ..lifecycle import jobs as store_jobs
 from ..model.fields import AnyId, Cursor, Label, Limit, Timeout
 from ..model.job import StoredJob
-from ..model.page import from_cursor, to_cursor
+from ..model.page import cut, from_cursor, to_cursor
 from ..operation import Example, Request, Response, operation
 from ..space import Space
 
@@ -63,9 +63,8 @@ def list_jobs(space: Space, request: ListJobs) -> Jobs:
     """The tenant's background jobs, the newest first."""
     (before,) = from_cursor("jobs", request.cursor, "~")
     rows = space.tx.rows("list_jobs", before=before, state=request.state, kind=request.kind, limit=request.limit + 1)
-    shown = [to_job(StoredJob(*row)) for row in rows[: request.limit]]
-    more = len(rows) > request.limit
-    return Jobs(jobs=shown, next_cursor=to_cursor("jobs", shown[-1].id) if more else None)
+    page, further = cut(rows, request.limit, lambda row: to_cursor("jobs", row[0]))
+    return Jobs(jobs=[to_job(StoredJob(*row)) for row in page], next_cursor=further)
 
 
 class One(Request, frozen=True, kw_only=True):

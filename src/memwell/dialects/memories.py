@@ -9,12 +9,12 @@ from ..clock import to_datetime
 from ..errors import NotFound
 from ..lifecycle.erase import scrub_later
 from ..model import check
-from ..model.collection import TURN_RETENTION, Place, Policy
 from ..model.entry import Draft, Entry
 from ..model.fields import AnyId, Confidence, Content, Cursor, Flow, Importance, Limit, Metadata, SessionId
-from ..model.page import from_cursor, to_cursor
+from ..model.page import cut, from_cursor, to_cursor
 from ..operation import Example, Request, Response, operation
 from ..space import Located, Space
+from .places import flow_facts, flow_timeline
 from .turns import to_metadata
 
 FLOW_PATH = ""
@@ -22,10 +22,6 @@ FLOW_PATH = ""
 _FACT = {"flow": "support", "content": "Ships to the EU only", "importance": 0.8}
 _GIVEN = (("flows.write", _FACT),)
 _ONE = {"flow": "support", "id": "$0.id"}
-
-
-def facts(flow: str) -> Place:
-    return Place("flow", flow, "facts")
 
 
 class Write(Request, frozen=True, kw_only=True):
@@ -75,8 +71,8 @@ def write(space: Space, request: Write) -> Memory:
     )
     if request.session is not None:
         # a session exists from the first thing that is put into it
-        space.append(Place("flow", request.flow, "timeline", Policy(retention_us=TURN_RETENTION)), request.session, [])
-    entry = space.append(facts(request.flow), request.session or FLOW_PATH, [draft])[0]
+        space.append(flow_timeline(request.flow), request.session, [])
+    entry = space.append(flow_facts(request.flow), request.session or FLOW_PATH, [draft])[0]
     return to_memory(entry, request.session or FLOW_PATH)
 
 
@@ -95,14 +91,13 @@ class OfFlow(Request, frozen=True, kw_only=True):
 def memories(space: Space, request: OfFlow) -> Memories:
     """The memories written for the whole flow, or for one of its sessions, in order."""
     path = request.session or FLOW_PATH
-    address = space.address(facts(request.flow), path)
+    address = space.address(flow_facts(request.flow), path)
     if address is None:
         return Memories(memories=[])
     (seq,) = from_cursor("memories", request.cursor, 0)
     entries = space.after(address, seq, request.limit + 1)
-    shown = [to_memory(entry, path) for entry in entries[: request.limit]]
-    more = len(entries) > request.limit
-    return Memories(memories=shown, next_cursor=to_cursor("memories", entries[request.limit - 1].seq) if more else None)
+    shown, further = cut(entries, request.limit, lambda entry: to_cursor("memories", entry.seq))
+    return Memories(memories=[to_memory(entry, path) for entry in shown], next_cursor=further)
 
 
 class One(Request, frozen=True, kw_only=True):
@@ -149,7 +144,7 @@ def update_memory(space: Space, request: Update) -> Memory:
         metadata=old.metadata if request.metadata is None else check.to_json(request.metadata),
         occurred_at=old.occurred_at,
     )
-    entry = space.revise(facts(request.flow), located, draft, request.version)
+    entry = space.revise(flow_facts(request.flow), located, draft, request.version)
     return to_memory(entry, located.path)
 
 
@@ -173,7 +168,7 @@ def delete_memory(space: Space, request: One) -> Deleted:
     located = _existing(space, request)
     answers = space.tx.run("erase_idempotency_of_entry", address_id=located.address_id, entry_id=request.id)
     versions = space.tx.run("delete_entry", id=request.id)
-    space.touch(space.collection(facts(request.flow))[0], located.address_id)
+    space.touch(space.collection(flow_facts(request.flow))[0], located.address_id)
     return Deleted(id=request.id, job=scrub_later(space.tx, space.now, {"facts": versions, "answers": answers}))
 
 
@@ -182,7 +177,7 @@ OPERATIONS = (write, memories, memory, update_memory, delete_memory)
 
 def session_memories(space: Space, flow: str, session: str) -> list[Memory]:
     """The newest memories of one session."""
-    address = space.address(facts(flow), session)
+    address = space.address(flow_facts(flow), session)
     if address is None:
         return []
     return [to_memory(entry, session) for entry in space.last(address, 200)]
@@ -203,7 +198,7 @@ def to_memory(entry: Entry, path: str) -> Memory:
 
 
 def _existing(space: Space, request: One) -> Located:
-    located = space.entry(facts(request.flow), request.id)
+    located = space.entry(flow_facts(request.flow), request.id)
     if located is None:
         raise NotFound("There is no such memory in this flow.")
     return located

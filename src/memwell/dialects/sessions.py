@@ -8,7 +8,7 @@ from datetime import datetime
 from ..clock import optional_datetime, to_datetime
 from ..lifecycle.erase import bury
 from ..model.collection import Place
-from ..model.page import from_cursor, to_cursor
+from ..model.page import cut, from_cursor, to_cursor
 from ..operation import Response
 from ..space import Space
 from ..storage.port import Row
@@ -43,6 +43,7 @@ class Erasure(Response, frozen=True, kw_only=True):
 def list_sessions(space: Space, place: Place, cursor: str | None, limit: int, *, ended: bool = True) -> Sessions:
     before, before_id = from_cursor("sessions", cursor, NEWEST, NEWEST)
     rows = space.rows("list_addresses", place, before=before, before_id=before_id, ended=int(ended), limit=limit + 1)
+    page, further = cut(rows, limit, lambda row: to_cursor("sessions", row[1], row[4]))
     sessions = [
         SessionInfo(
             session=path,
@@ -51,12 +52,16 @@ def list_sessions(space: Space, place: Place, cursor: str | None, limit: int, *,
             last_active_at=to_datetime(last_seen_at),
             ended_at=optional_datetime(ended_at),
         )
-        for path, created_at, last_seen_at, ended_at, _, entries in rows[:limit]
+        for path, created_at, last_seen_at, ended_at, _, entries in page
     ]
-    more = len(rows) > limit
-    return Sessions(
-        sessions=sessions, next_cursor=to_cursor("sessions", rows[limit - 1][1], rows[limit - 1][4]) if more else None
-    )
+    return Sessions(sessions=sessions, next_cursor=further)
+
+
+def list_names(space: Space, dialect: str, cursor: str | None, limit: int) -> tuple[Sequence[Row], str | None]:
+    """The names under which a dialect holds something, with how many sessions each has and when it was last used."""
+    (after,) = from_cursor(dialect, cursor, "")
+    rows = space.tx.rows("list_collections", dialect=dialect, after=after, now=space.now, limit=limit + 1)
+    return cut(rows, limit, lambda row: to_cursor(dialect, row[0]))
 
 
 def erase_addresses(space: Space, addresses: Sequence[Row]) -> Erasure:

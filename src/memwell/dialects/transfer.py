@@ -13,7 +13,7 @@ from ..clock import optional_datetime, to_datetime, to_micros
 from ..errors import Invalid
 from ..ids import derived_id
 from ..model import check
-from ..model.collection import TURN_RETENTION, Place, Policy
+from ..model.collection import Place
 from ..model.entry import Draft, Entry
 from ..model.fields import (
     MAX_BATCH,
@@ -31,6 +31,7 @@ from ..model.fields import (
 from ..model.page import from_cursor, to_cursor
 from ..operation import Example, Request, Response, operation
 from ..space import Space
+from .places import flow_facts, flow_timeline
 from .turns import NewTurn, ToolCalls, to_draft, to_turn
 
 _TURN = {"flow": "support", "session": "alice-42", "role": "user", "content": "Where is my order?"}
@@ -184,10 +185,10 @@ def _memory_line(entry: Entry, path: str) -> Line:
 def _import(space: Space, flow: str, number: int, line: Line) -> bool:
     where = f"lines[{number}]"
     if line.type == "memory":
-        return _add(space, Place("flow", flow, "facts"), line.session or "", line, _memory_draft(line, where))
+        return _add(space, flow_facts(flow), line.session or "", line, _memory_draft(line, where))
     if line.session is None:
         raise Invalid(f"`{where}.session` is missing: a {line.type} belongs to a session.", field=f"{where}.session")
-    timeline = Place("flow", flow, "timeline", Policy(retention_us=TURN_RETENTION))
+    timeline = flow_timeline(flow)
     if line.type == "session":
         is_new = space.address(timeline, line.session) is None
         space.append(timeline, line.session, [])

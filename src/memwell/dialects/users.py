@@ -7,27 +7,23 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from ..clock import MINUTE, to_datetime
+from ..clock import to_datetime
 from ..dispatch import Call
 from ..errors import Invalid, NotFound
 from ..ids import new_id
-from ..model.collection import TURN_RETENTION, Place, Policy
+from ..model.collection import Place
 from ..model.entry import Entry
 from ..model.fields import Cursor, Limit, Metadata, SessionId, User
-from ..model.page import from_cursor, to_cursor
+from ..model.page import cut, from_cursor, to_cursor
 from ..operation import Example, Request, Response, operation
 from ..space import Space
-from .sessions import NEWEST, Erasure, Sessions, erase_name, list_sessions
+from .places import IDLE, user_timeline
+from .sessions import NEWEST, Erasure, Sessions, erase_name, list_names, list_sessions
 from .turns import Messages, NewTurn, OccurredAt, Turn, Turns, TurnText, to_draft, to_turn, to_turns
 
-IDLE = 30 * MINUTE
 AUTO = "auto:"
 
 _HELLO = {"user": "alice", "content": "I am vegetarian and moved to Porto."}
-
-
-def timeline(user: str) -> Place:
-    return Place("user", user, "timeline", Policy(retention_us=TURN_RETENTION, idle_us=IDLE))
 
 
 class Add(Request, frozen=True, kw_only=True):
@@ -59,7 +55,7 @@ class Added(Response, frozen=True, kw_only=True):
 def add(space: Space, request: Add) -> Added:
     """Remember what was said: a text of the user's, or messages of several speakers."""
     drafts = [to_draft(turn) for turn in _turns(request)]
-    place = timeline(request.user)
+    place = user_timeline(request.user)
     session = request.session or _current_session(space, place)
     entries = space.append(place, session, drafts)
     return Added(session=session, turns=to_turns(entries, session))
@@ -82,13 +78,11 @@ class History(Request, frozen=True, kw_only=True):
 )
 def history(space: Space, request: History) -> Turns:
     """The last turns of a user, the oldest of them first; the cursor leads further back."""
-    place = timeline(request.user)
+    place = user_timeline(request.user)
     before = from_cursor("history", request.cursor, NEWEST, NEWEST, NEWEST)
     found = _newest_first(space, place, request.session, before, request.limit + 1)
-    page = found[: request.limit]
-    more = len(found) > request.limit
-    last = to_cursor("history", page[-1][1].recorded_at, page[-1][2], page[-1][1].seq) if more else None
-    return Turns(turns=[to_turn(entry, path) for path, entry, _ in reversed(page)], next_cursor=last)
+    page, further = cut(found, request.limit, lambda hit: to_cursor("history", hit[1].recorded_at, hit[2], hit[1].seq))
+    return Turns(turns=[to_turn(entry, path) for path, entry, _ in reversed(page)], next_cursor=further)
 
 
 class UserSessions(Request, frozen=True, kw_only=True):
@@ -107,7 +101,7 @@ class UserSessions(Request, frozen=True, kw_only=True):
 )
 def sessions(space: Space, request: UserSessions) -> Sessions:
     """The conversations of a user, the newest first."""
-    return list_sessions(space, timeline(request.user), request.cursor, request.limit)
+    return list_sessions(space, user_timeline(request.user), request.cursor, request.limit)
 
 
 class ListUsers(Request, frozen=True, kw_only=True):
@@ -135,14 +129,9 @@ class Users(Response, frozen=True, kw_only=True):
 @operation("users.list", "GET /v1/users", example=Example({}, (("users.add", _HELLO),)))
 def list_users(space: Space, request: ListUsers) -> Users:
     """The users of whom something is remembered."""
-    (after,) = from_cursor("users", request.cursor, "")
-    rows = space.tx.rows("list_collections", dialect="user", after=after, now=space.now, limit=request.limit + 1)
-    users = [
-        UserInfo(user=name, sessions=count, last_active_at=to_datetime(seen))
-        for name, count, seen in rows[: request.limit]
-    ]
-    more = len(rows) > request.limit
-    return Users(users=users, next_cursor=to_cursor("users", users[-1].user) if more else None)
+    rows, further = list_names(space, "user", request.cursor, request.limit)
+    users = [UserInfo(user=name, sessions=count, last_active_at=to_datetime(seen)) for name, count, seen in rows]
+    return Users(users=users, next_cursor=further)
 
 
 class Forget(Request, frozen=True, kw_only=True):

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
 from ..errors import Invalid
+
+T = TypeVar("T")
+
+
+def cut(rows: Sequence[T], limit: int, cursor_after: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
+    """A page of rows that were asked for with one more than the limit, and where the next page begins, if there is one."""
+    page = rows[:limit]
+    return page, cursor_after(page[-1]) if len(rows) > limit else None
 
 
 def to_cursor(kind: str, *position: int | str) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,7 +15,7 @@ import apsw
 from ...errors import StorageError
 from .. import queries
 from ..port import Row
-from .file import SqliteFile, upgrade
+from .file import Replaced, SqliteFile, upgrade
 
 T = TypeVar("T")
 
@@ -24,6 +25,7 @@ SECRET_BYTES = 32
 class ControlFile:
     def __init__(self, home: Path, vfs: str | None) -> None:
         self._home = home
+        self._closed = False
         path = home / "control.db"
         if not path.exists():
             upgrade(path, "control", "full", vfs)
@@ -33,17 +35,20 @@ class ControlFile:
 
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
         sql = self._queries[query].sql
-        return self._file.read(lambda db: db.execute(sql, parameters).fetchall())
+        with self._present():
+            return self._file.read(lambda db: db.execute(sql, parameters).fetchall())
 
     def write(self, *calls: tuple[str, dict[str, Any]]) -> int:
         return self.exclusively(lambda db: [self._run(db, query, parameters) for query, parameters in calls][-1])
 
     def exclusively(self, work: Callable[[apsw.Connection], T]) -> T:
         """Run work while no other process changes the list of tenants."""
-        return self._file.write(work)
+        with self._present():
+            return self._file.write(work)
 
     def hint(self, query: str, /, **parameters: Any) -> None:
-        self._hints.write(lambda db: self._run(db, query, parameters))
+        with self._present():
+            self._hints.write(lambda db: self._run(db, query, parameters))
 
     def scrub(self) -> bool:
         return self._file.scrub()
@@ -61,8 +66,17 @@ class ControlFile:
         return secret
 
     def close(self) -> None:
+        self._closed = True
         self._file.close()
         self._hints.close()
+
+    @contextmanager
+    def _present(self) -> Iterator[None]:
+        try:
+            yield
+        except Replaced:
+            what = "It is closed" if self._closed else "The data directory was removed or replaced while it was open"
+            raise StorageError(f"{what}: open it again.") from None
 
     def _run(self, db: apsw.Connection, query: str, parameters: dict[str, Any]) -> int:
         db.execute(self._queries[query].sql, parameters).fetchall()

@@ -22,8 +22,8 @@ IDLE_READERS = 16
 SCRUB_BUSY_MS = 200
 
 
-class Replaced(NotFound):
-    """There is no such tenant."""  # or there is one again, in another file
+class Replaced(Exception):
+    """The file has lost its name: there is no such tenant any more, or there is one again, in another file."""
 
 
 class SqliteTx:

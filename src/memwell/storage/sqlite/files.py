@@ -7,6 +7,7 @@ from collections.abc import Callable
 from threading import Lock
 from typing import TypeVar
 
+from ...errors import NotFound
 from .file import Replaced, SqliteFile
 
 T = TypeVar("T")
@@ -29,7 +30,7 @@ class OpenFiles:
         try:
             return work(file)
         except Replaced:
-            return work(self._renew(tenant, file))
+            return self._once_more(tenant, file, work)
         finally:
             self._give_back(tenant)
 
@@ -56,6 +57,12 @@ class OpenFiles:
         except BaseException:
             self._give_back(tenant)
             raise
+
+    def _once_more(self, tenant: str, stale: SqliteFile, work: Callable[[SqliteFile], T]) -> T:
+        try:
+            return work(self._renew(tenant, stale))
+        except Replaced:
+            raise NotFound("There is no such tenant.") from None
 
     def _renew(self, tenant: str, stale: SqliteFile) -> SqliteFile:
         """Another process removed this tenant, and perhaps made it anew."""

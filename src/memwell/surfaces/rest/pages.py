@@ -6,8 +6,6 @@ import asyncio
 import html
 from collections.abc import AsyncIterator
 from functools import cache
-from threading import Event as Flag
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,8 +18,9 @@ from ...errors import Forbidden, Invalid, MemwellError, NotFound, Unavailable
 from ...model.principal import Principal
 from ...registry import OPERATIONS
 from ...version import __version__
-from ...watch import Event, watch
+from ...watch import Event
 from . import openapi, replies
+from .pump import Pump
 
 if TYPE_CHECKING:
     from .server import Server
@@ -52,7 +51,6 @@ def pages(server: Server) -> Starlette:
 class _Pages:
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._streams = 0
 
     async def health(self, request: Request) -> Response:
         """Whether the process lives."""
@@ -69,7 +67,7 @@ class _Pages:
         worker = self._server.engine.worker.running
         gauges = {
             "memwell_worker_running": ("Whether this process runs background jobs.", float(worker)),
-            "memwell_event_streams": ("Open streams of events.", float(self._streams)),
+            "memwell_event_streams": ("Open streams of events.", float(len(self._server.pumps))),
         }
         return PlainTextResponse(self._server.metrics.render(gauges), media_type="text/plain; version=0.0.4")
 
@@ -86,36 +84,25 @@ class _Pages:
         principal = await self._server.principal(headers)
         if not principal.may("reader"):
             raise Forbidden
-        if self._streams >= MAX_STREAMS:
+        if len(self._server.pumps) >= MAX_STREAMS:
             raise Unavailable("Too many streams are open.")
         after = _after(request.headers.get("last-event-id"))
         stream = self._stream(principal, after, dict(request.query_params))
         return StreamingResponse(stream, media_type="text/event-stream", headers=_HEADERS)
 
     async def _stream(self, principal: Principal, after: int | None, only: dict[str, str]) -> AsyncIterator[bytes]:
-        queue: asyncio.Queue[Event | None] = asyncio.Queue(100)
-        loop, stop = asyncio.get_running_loop(), Flag()
-
-        def pump() -> None:
-            for event in watch(self._server.engine, principal, after):
-                if stop.is_set():
-                    return
-                asyncio.run_coroutine_threadsafe(queue.put(event), loop).result()
-
-        self._streams += 1
-        Thread(target=pump, name="memwell-events", daemon=True).start()
+        pump = Pump(self._server.engine, principal, after)
+        self._server.pumps.add(pump)
         try:
             while not self._server.stopping.is_set():
-                event = await queue.get()
+                event = await pump.queue.get()
                 if event is None:
                     yield b": \n\n"
                 elif _wanted(event, only):
                     yield _frame(event)
         finally:
-            self._streams -= 1
-            stop.set()
-            while not queue.empty():
-                queue.get_nowait()
+            pump.stop()
+            self._server.pumps.discard(pump)
 
 
 def _frame(event: Event) -> bytes:

@@ -26,6 +26,7 @@ from ...registry import OPERATIONS
 from . import replies
 from .metrics import Metrics
 from .pages import pages
+from .pump import Pump
 from .router import Router
 from .threads import Threads
 
@@ -72,6 +73,7 @@ class Server:
         self.doorman = Doorman(engine.store.control, engine.clock, config.rate_limit)
         self.metrics = Metrics()
         self.stopping = asyncio.Event()
+        self.pumps: set[Pump] = set()
         self._router = Router(OPERATIONS.values())
         self._pages = pages(self)
         self._quick: Threads[replies.Reply] = Threads(THREADS, "memwell-request")
@@ -145,6 +147,8 @@ class Server:
             return replies.failure(MemwellError())
 
     def close(self) -> None:
+        for pump in self.pumps:
+            pump.join()
         self._quick.close()
         self._patient.close()
         self.engine.close()
