@@ -47,6 +47,11 @@ class Call:
         announce(self.engine, self.principal)
         return result
 
+    def record(self) -> None:
+        """The event alone, for what was done above the tenants and cannot be answered from memory."""
+        self.engine.write(self.principal, self._tell)
+        announce(self.engine, self.principal)
+
     def _perform(self, space: Space, work: Callable[[Space], T]) -> T:
         mark = self._mark
         if mark is not None:
@@ -56,9 +61,12 @@ class Call:
         result = work(space)
         if mark is not None:
             _remember(space, mark, result, speaks_of_entries=self._operation.effect != "erase")
+        self._tell(space)
+        return result
+
+    def _tell(self, space: Space) -> None:
         for event in _events(space):
             space.tx.run("add_event", at=space.now, operation=self._operation.name, actor=self.principal.actor, **event)
-        return result
 
 
 def dispatch(

@@ -66,6 +66,15 @@ def test_an_idempotency_key_makes_a_request_count_once(tmp_path: Path) -> None:
         assert long.status_code == 400
 
 
+def test_what_cannot_be_answered_again_is_simply_done_again(tmp_path: Path) -> None:
+    with live(tmp_path, worker=False) as server, server.client() as client:
+        made = [client.post("/v1/keys", json={"name": "k"}, headers={"idempotency-key": "k"}) for _ in range(2)]
+        assert [answer.status_code for answer in made] == [201, 201]
+        assert made[0].json()["secret"] != made[1].json()["secret"]
+        gone = [client.delete("/v1/tenants/none", headers={"idempotency-key": "k"}) for _ in range(2)]
+        assert [answer.status_code for answer in gone] == [404, 404]
+
+
 def test_a_key_is_limited_in_its_rate(tmp_path: Path) -> None:
     with live(tmp_path, worker=False) as server, server.memory() as memory:
         slow = memory.keys.create("slow", "agent", rate_limit=1).secret

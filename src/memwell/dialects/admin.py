@@ -75,7 +75,7 @@ def create_tenant(call: Call, request: NamedTenant) -> Tenant:
     """Make a tenant."""
     if not call.engine.ensure_tenant(request.tenant):
         raise Conflict("There is a tenant of that name already.")
-    call.write(_nothing)
+    call.record()
     return _tenant(call, request.tenant)
 
 
@@ -105,7 +105,7 @@ def delete_tenant(call: Call, request: NamedTenant) -> Tenant:
         raise Conflict("That is the tenant you are speaking for; another operator has to delete it.")
     tenant = _tenant(call, request.tenant)
     call.engine.store.drop(request.tenant)
-    call.write(_nothing)
+    call.record()
     return tenant
 
 
@@ -170,7 +170,7 @@ def create_key(call: Call, request: CreateKey) -> NewKey:
     key_id, secret = access.create_key(
         call.engine.store.control, tenant, request.name, request.role, tie, request.rate_limit, now, expires_at
     )
-    call.write(_nothing)
+    call.record()
     key = _key(call, tenant, key_id)
     return NewKey(secret=secret, **{name: getattr(key, name) for name in key.__struct_fields__})
 
@@ -214,7 +214,7 @@ def revoke_key(call: Call, request: OneKey) -> Key:
     call.engine.store.control.write(
         ("revoke_key", {"tenant": tenant, "id": request.id, "now": call.engine.clock.now()})
     )
-    call.write(_nothing)
+    call.record()
     return _key(call, tenant, request.id)
 
 
@@ -289,10 +289,6 @@ OPERATIONS = (
     *(create_key, list_keys, revoke_key),
     *(list_events, show_status),
 )
-
-
-def _nothing(space: Space) -> None:
-    """An operation on the whole tenant: only its event is written."""
 
 
 def _tenant(call: Call, tenant: str) -> Tenant:
