@@ -75,6 +75,24 @@ def test_the_walk_through_a_session_runs(tmp_path: Path) -> None:
     assert output.rstrip().endswith("No flow has memory yet.")
 
 
+@pytest.mark.parametrize(
+    ("name", "printed"),
+    [
+        ("support_bot.py", "4 turns, ended"),
+        ("personal_assistant.py", "traces left: 0"),
+        ("agent_run.py", "3. decision: Ask for a new export."),
+        ("async_server.py", "10 turns, numbered [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"),
+    ],
+)
+def test_the_examples_run(name: str, printed: str, tmp_path: Path) -> None:
+    assert printed in shell(f"python {ROOT / 'examples' / name}", tmp_path, MEMWELL_HOME=str(tmp_path / "home"))
+
+
+def test_the_example_node_runs(tmp_path: Path) -> None:
+    script = f'cd {ROOT / "examples"} && memwell run chat_node:chat_agent --flow f --input \'{{"session_id": "s", "text": "hi"}}\''
+    assert "I see 1 recent turn(s)." in shell(script, tmp_path, MEMWELL_HOME=str(tmp_path / "home"))
+
+
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_every_operation_is_described(name: str) -> None:
     assert f"## {name}\n" in (ROOT / "docs/reference/rest.md").read_text()

@@ -18,7 +18,8 @@ _SHIFTS = tuple(range(120, -1, -10))
 _lock = Lock()
 _last = 0
 _chance = random.Random(os.urandom(32))  # noqa: S311 -- an id is no secret; this one costs no system call
-os.register_at_fork(after_in_child=lambda: _chance.seed(os.urandom(32)))
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: _chance.seed(os.urandom(32)))
 
 
 def new_id() -> str:

@@ -1,0 +1,15 @@
+"""A sealed log: in order, exactly as recorded, and never mixed with another session's."""
+
+import json
+import tempfile
+
+from memwell import Memory
+
+with tempfile.TemporaryDirectory() as folder, Memory(folder) as memory:
+    log = memory.log("run-7")
+    log.append(entry_type="observation", content="The report has 3 rows too many.")
+    log.append(entry_type="tool_call", content=json.dumps({"tool": "query", "rows": 3}))
+    log.append(entry_type="decision", content="Ask for a new export.")
+    for entry in log.entries():
+        print(f"{entry.seq}. {entry.entry_type}: {entry.content}")
+    print("active sessions:", [session.id for session in memory.logs()])

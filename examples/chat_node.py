@@ -1,0 +1,23 @@
+"""Node code. It is run with a context `ax` whose memory is that of the flow being run now, and of nothing else."""
+
+from typing import Any
+
+import msgspec
+
+
+class ChatRequest(msgspec.Struct):
+    session_id: str
+    text: str
+
+
+class ChatReply(msgspec.Struct):
+    text: str
+
+
+async def chat_agent(ax: Any, input: ChatRequest) -> ChatReply:
+    session = ax.agent.memory.session(input.session_id)
+    await session.history.append(role="user", content=input.text)
+    recent = await session.history.last(20)
+    reply = f"I see {len(recent)} recent turn(s)."
+    await session.history.append(role="assistant", content=reply)
+    return ChatReply(text=reply)
