@@ -89,7 +89,8 @@ def test_the_examples_run(name: str, printed: str, tmp_path: Path) -> None:
 
 
 def test_the_example_node_runs(tmp_path: Path) -> None:
-    script = f'cd {ROOT / "examples"} && memwell run chat_node:chat_agent --flow f --input \'{{"session_id": "s", "text": "hi"}}\''
+    value = '{"session_id": "s", "text": "hi"}'
+    script = f"cd {ROOT / 'examples'} && memwell run chat_node:chat_agent --flow f --input '{value}'"
     assert "I see 1 recent turn(s)." in shell(script, tmp_path, MEMWELL_HOME=str(tmp_path / "home"))
 
 
