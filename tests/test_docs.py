@@ -71,7 +71,7 @@ def test_the_curl_of_the_readme_runs(tmp_path: Path) -> None:
 def test_the_walk_through_a_session_runs(tmp_path: Path) -> None:
     output = shell("\n".join(code for _, code in blocks("docs/inspect.md", "sh")), tmp_path)
     assert "Session alice-42 is deleted (entries 2, facts 1, jobs 1, sessions 1; 0 traces left)." in output
-    assert "0 lines added, 4 were there already." in output
+    assert "0 turns and memories added, 3 were there already." in output
     assert output.rstrip().endswith("No flow has memory yet.")
 
 

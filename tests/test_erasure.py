@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from memwell import Erased, Memory, NotFound, Receipt
 from memwell.sdk.transport import LocalTransport
+from memwell.storage.port import Tx
+
+T = TypeVar("T")
 
 CANARY = "zyxoqwv"
 SESSION = "jjkkvvxsession"
@@ -153,3 +157,37 @@ def test_events_keep_no_name_of_what_was_erased(memory: Memory) -> None:
     events = memory.call("events.list", {}).events
     assert [event.operation for event in events] == ["users.add", "users.forget"]
     assert {event.name for event in events} == {None}
+
+
+def test_ending_a_session_that_is_not_there_leaves_no_name_behind(memory: Memory, home: Path) -> None:
+    memory.call("flows.end", {"flow": "support", "session": SESSION}, key="k1")
+    memory.flow("support").session(SESSION).history.append(role="user", content="x")
+    memory.flow("support").session(SESSION).delete()
+    assert traces(home, SESSION) == []
+
+
+def test_keys_that_were_held_to_it_go_too(memory: Memory, home: Path) -> None:
+    memory.keys.create("tied", flow=SESSION)
+    memory.flow(SESSION).write("x")
+    memory.flow(SESSION).delete()
+    memory.keys.create("tied", user=SESSION)
+    assert memory.user(SESSION).forget().residual == 0, "also if nothing else was remembered"
+    assert traces(home, SESSION) == []
+
+
+def test_many_sessions_are_erased_in_few_steps(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(300):
+        memory.flow("big").session(str(number)).history.append(role="user", content="x")
+    transport = memory._transport
+    assert isinstance(transport, LocalTransport)
+    writes: list[str] = []
+    store = transport.engine.store
+    original = store.write
+
+    def counted(tenant: str, work: Callable[[Tx], T]) -> T:
+        writes.append(tenant)
+        return original(tenant, work)
+
+    monkeypatch.setattr(store, "write", counted)
+    assert memory.flow("big").delete().layers["entries"] == 300
+    assert len(writes) < 10

@@ -192,20 +192,25 @@ def test_jobs_can_be_listed_cancelled_retried_and_waited_for(tmp_path: Path) -> 
         assert memory.jobs.wait(memory.call("flows.delete", {"flow": "f"}).job).state == "done"
         backlog = {(line.kind, line.state): line.count for line in memory.status().backlog}
         assert backlog["erase", "done"] == 1
+        erasure = memory.call("flows.append", {"flow": "f", "session": "s", "role": "user", "content": "x"})
+        assert erasure.seq == 1
+        job_id = memory.call("flows.delete_session", {"flow": "f", "session": "s"}).job
+        with pytest.raises(Conflict, match="cannot be cancelled"):
+            memory.jobs.cancel(job_id)
 
 
 def test_the_embedded_worker_runs_by_itself_unless_it_is_off(tmp_path: Path) -> None:
     with Memory(tmp_path / "on") as memory:
-        memory.user("alice").add("x")
-        job_id = memory.call("users.forget", {"user": "alice"}).job
+        memory.flow("f").session("s").history.append(role="user", content="x")
+        job_id = memory.call("flows.delete_session", {"flow": "f", "session": "s"}).job
         deadline = time.monotonic() + 10
         while memory.jobs.show(job_id).state != "done" and time.monotonic() < deadline:
             time.sleep(0.01)
         assert memory.jobs.show(job_id).state == "done"
         assert memory.status().worker
     with Memory(tmp_path / "off", worker=False) as memory:
-        memory.user("alice").add("x")
-        job_id = memory.call("users.forget", {"user": "alice"}).job
+        memory.flow("f").session("s").history.append(role="user", content="x")
+        job_id = memory.call("flows.delete_session", {"flow": "f", "session": "s"}).job
         time.sleep(0.2)
         assert memory.jobs.show(job_id).state == "ready"
         assert not memory.status().worker

@@ -223,11 +223,40 @@ def test_roles_and_ties_are_enforced_for_every_operation(operation: Operation, t
     for role in roles[: roles.index(operation.role)]:
         with pytest.raises(Forbidden):
             dispatch(engine, Principal("alpha", role), operation, request)  # type: ignore[arg-type]
-    for tie in (Tie("flow", "another"), Tie("user", "another")):
+    for tie in () if operation.any_tie else (Tie("flow", "another"), Tie("user", "another")):
         with pytest.raises(Forbidden):
             dispatch(engine, Principal("alpha", "operator", "k", tie), operation, request)
     assert dump(engine, "alpha") == before
     engine.close()
+
+
+def test_what_any_tied_key_may_ask_shows_nothing_of_others(tmp_path: Path) -> None:
+    """The few operations that see to their ties themselves: a session of another flow, the tenant's backlog."""
+    assert {name for name, operation in OPERATIONS.items() if operation.any_tie} == {
+        "flows.find",
+        "jobs.show",
+        "jobs.wait",
+        "status.show",
+    }
+    engine = open_engine(tmp_path)
+    tied = Principal("alpha", "reader", "k", Tie("flow", "billing"))
+    assert dispatch(engine, tied, OPERATIONS["flows.find"], {"session": "alice-42"}).flows == []
+    assert dispatch(engine, tied, OPERATIONS["status.show"], {}).backlog == []
+    own = Principal("alpha", "reader", "k", Tie("flow", "support"))
+    assert dispatch(engine, own, OPERATIONS["flows.find"], {"session": "alice-42"}).flows == ["support"]
+    engine.close()
+
+
+def test_tied_keys_can_erase_what_is_theirs_and_get_the_receipt(tmp_path: Path) -> None:
+    with live(tmp_path) as server, server.memory() as memory:
+        memory.flow("support").session("s").history.append(role="user", content="x")
+        memory.user("alice").add("hello")
+        with server.memory(memory.keys.create("f", "agent", flow="support").secret) as bot:
+            assert bot.flow("support").session("s").delete().residual == 0
+        with server.memory(memory.keys.create("u", "agent", user="alice").secret) as alice:
+            assert alice.status().user == "alice"
+            assert alice.user("alice").forget().residual == 0
+        assert [key.name for key in memory.keys.list()] == ["first key", "f"]
 
 
 def test_every_route_refuses_bad_credentials(tmp_path: Path) -> None:
@@ -253,7 +282,7 @@ def test_every_route_refuses_bad_credentials(tmp_path: Path) -> None:
                     (revoked, 401),
                     (expired, 401),
                 ]
-                bad += [(tied, 403)]
+                bad += [] if operation.any_tie else [(tied, 403)]
                 bad += [(reader, 403)] if operation.role != "reader" else []
                 for key, status in bad:
                     headers = {"authorization": f"Bearer {key}" if key else "Basic none"}

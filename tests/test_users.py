@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from memwell import AsyncMemory, Invalid, Memory, NotFound
+from memwell import AsyncMemory, Invalid, Memory, NotFound, StorageError
 from memwell.testing import FrozenClock
 
 
@@ -150,3 +151,39 @@ def test_async_calls_do_not_hold_up_the_event_loop(tmp_path: Path) -> None:
             return ticks
 
     assert asyncio.run(scenario()) > 100
+
+
+def test_a_memory_is_not_carried_through_a_fork(memory: Memory) -> None:
+    memory.user("alice").add("before")
+    child = os.fork()
+    if child == 0:
+        try:
+            memory.user("alice").add("in the child")
+        except StorageError as error:
+            os._exit(7 if "forked" in error.message else 1)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert len(memory.user("alice").history()) == 1
+
+
+def test_a_cancelled_watch_leaves_nothing_behind(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with AsyncMemory(tmp_path) as memory:
+            await memory.status()
+
+            async def watch() -> None:
+                async for _ in memory.watch():
+                    pass
+
+            tasks = [asyncio.create_task(watch()) for _ in range(3)]
+            await asyncio.sleep(0.8)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for _ in range(100):
+                await asyncio.sleep(0.05)
+                if not list((tmp_path / "live").iterdir()):
+                    return
+            raise AssertionError("sockets are left")
+
+    asyncio.run(scenario())

@@ -79,6 +79,8 @@ def load(**given: Any) -> Config:
         raise Invalid("MEMWELL_DURABILITY is either `full` or `relaxed`.")
     if values["log_level"] not in ("debug", "info", "warning", "error"):
         raise Invalid("MEMWELL_LOG_LEVEL is `debug`, `info`, `warning` or `error`.")
+    if not 0 < values["port"] < 65536:
+        raise Invalid(f"{values['port']} is not a port: choose one from 1 to 65535.")
     return Config(**values)
 
 

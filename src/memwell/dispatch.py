@@ -16,6 +16,7 @@ from .clock import DAY
 from .engine import Engine
 from .errors import Erased, Forbidden, Invalid, KeyReused
 from .lifecycle import jobs
+from .model import check
 from .model.principal import Principal
 from .operation import Operation, to_request
 from .space import Space
@@ -24,7 +25,6 @@ from .watch import announce, announce_read
 T = TypeVar("T")
 
 KEEP_ANSWERS = DAY
-MAX_KEY = 256
 
 
 class Call:
@@ -59,7 +59,8 @@ class Call:
             if found is not None:
                 return cast(T, _answer_again(self._operation, mark, *found))
         result = work(space)
-        if mark is not None:
+        if mark is not None and (space.touched or self._operation.bound is None):
+            # an answer that names an address without touching it could not be erased with it, and need not be kept
             _remember(space, mark, result, speaks_of_entries=self._operation.effect != "erase")
         self._tell(space)
         return result
@@ -95,7 +96,7 @@ def authorise(principal: Principal, operation: Operation, request: msgspec.Struc
     if not principal.may(operation.role):
         raise Forbidden(f"`{operation.name}` needs the role `{operation.role}`; this key has `{principal.role}`.")
     tie = principal.tie
-    if tie is None:
+    if tie is None or operation.any_tie:
         return
     if operation.bound != tie.kind or getattr(request, tie.kind) != tie.name:
         raise Forbidden(f"This key is held to one {tie.kind} and cannot be used for anything else.")
@@ -112,10 +113,11 @@ def _events(space: Space) -> list[dict[str, int | None]]:
 
 def _mark(operation: Operation, request: msgspec.Struct, key: str) -> tuple[bytes, bytes]:
     """The key and the request as hashes: a key may hold a name, and names must be erasable."""
-    if not 0 < len(key) <= MAX_KEY:
-        raise Invalid(f"An Idempotency-Key has 1 to {MAX_KEY} characters.")
+    check.key(key)
+    if not operation.repeatable:
+        raise Invalid(f"`{operation.name}` cannot carry an Idempotency-Key: its answer is not stored.")
     body = msgspec.json.encode(request, order="deterministic")
-    return _digest(operation.name.encode(), key.encode(errors="replace")), _digest(operation.name.encode(), body)
+    return _digest(operation.name.encode(), key.encode()), _digest(operation.name.encode(), body)
 
 
 def _digest(*parts: bytes) -> bytes:

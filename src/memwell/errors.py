@@ -2,7 +2,8 @@
 
     MemwellError
     ├── Invalid              the request is wrong; the sentence says what to change
-    │   └── TooLarge         … because something in it is too big
+    │   ├── TooLarge         … because something in it is too big
+    │   └── NotAllowed       … because that method is not possible at that address
     ├── Unauthenticated      no key, or one that is not valid
     ├── Forbidden            the key may not do this
     ├── NotFound             nothing there (or somebody else's: the two are not told apart)
@@ -56,6 +57,12 @@ class TooLarge(Invalid):
     """The request is too large."""
 
     code, status = "too_large", 413
+
+
+class NotAllowed(Invalid):
+    """That method is not possible here."""
+
+    code, status = "method_not_allowed", 405
 
 
 class Unauthenticated(MemwellError):

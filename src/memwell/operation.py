@@ -47,6 +47,9 @@ class Operation:
     outside: bool
     status: int
     envelope: bool
+    any_tie: bool
+    repeatable: bool
+    patient: bool
     path_fields: tuple[str, ...]
 
     @property
@@ -73,10 +76,15 @@ def operation(
     outside: bool = False,
     status: int = 200,
     envelope: bool = False,
+    any_tie: bool = False,
+    repeatable: bool = True,
+    patient: bool = False,
 ) -> Callable[[Callable[..., Any]], Operation]:
     """Declare the function below as an operation; its annotations say what it takes and gives.
 
-    It receives a `Space` inside a transaction, or with `outside=True` a `Call` that opens its own.
+    It receives a `Space` inside a transaction, or with `outside=True` a `Call` that opens its own. `bound` names the field
+    that a tied key is held to; with `any_tie=True` the operation itself sees to it. One that is not `repeatable` cannot
+    carry an idempotency key; one that is `patient` may wait for seconds.
     """
     method, path = route.split(" ")
 
@@ -98,6 +106,9 @@ def operation(
             outside=outside,
             status=status,
             envelope=envelope,
+            any_tie=any_tie,
+            repeatable=repeatable,
+            patient=patient,
             path_fields=tuple(re.findall(r"{(\w+)}", path)),
         )
 
@@ -153,6 +164,8 @@ def _explained(kind: type[msgspec.Struct], message: str) -> Invalid:
     if missing := re.search(r"missing required field `(\w+)`", reason):
         what = f"{path}.{missing[1]}".lstrip(".")
         return Invalid(f"`{what}` is missing. {advice(kind, missing[1])}".strip(), field=what)
+    if "matching regex" in reason:
+        reason = "this holds a character that is not allowed"
     sentence = f"`{path}`: {reason[:1].lower()}{reason[1:]}." if path else f"{reason}."
     return Invalid(f"{sentence} {advice(kind, field)}".strip(), field=path or field)
 

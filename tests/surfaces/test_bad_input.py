@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -195,6 +195,63 @@ def test_command_line(case: Case, tmp_path: Path) -> None:
     expected = {"invalid": 2, "too_large": 2, "not_found": 4}[case.code]
     assert result.exit_code == expected, result.output
     assert case.word in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/flows/%7B%7D/sessions",
+        "/v1/flows/{}/sessions",
+        "/v1/events/log?after=99999999999999999999999",
+        "/api/agent-memory/x?after=99999999999999999999999",
+        "/v1/users/%FF/turns",
+        "/v1/users/a/turns?session=%FF",
+        "/v1/users/a/turns?limit=" + "9" * 5000,
+        "/v1//users",
+        "/v1/users/%00/turns",
+        "/v1/users/..%2F..%2Fx/turns",
+    ],
+)
+def test_no_address_makes_the_server_stumble(server: Live, path: str) -> None:
+    assert httpx.get(server.url + path).status_code in (200, 400, 404)
+
+
+def test_a_time_at_the_edge_of_the_calendar_is_refused(server: Live) -> None:
+    body = {"content": "x", "occurred_at": "0001-01-01T00:00:00+14:00"}
+    assert httpx.post(f"{server.url}/v1/users/a/turns", json=body).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("call", "word"),
+    [
+        (lambda memory: memory.flow("f").session("..").delete(), "cannot be"),
+        (lambda memory: memory.flow("f").delete_memory(".."), "cannot be"),
+        (lambda memory: memory.user("").history(), "1 to 256"),
+        (lambda memory: memory.user(123).history(), "user"),
+        (lambda memory: memory.user("a").add("x", metadata={"a": {1}}), "not JSON"),
+        (lambda memory: memory.user("a").add("x", metadata={1: "a"}), "not text|Expected `str`"),
+        (lambda memory: memory.user("a").add("x", metadata={"a": float("nan")}), "JSON"),
+        (lambda memory: memory.user("a").add("x", metadata={"a": object()}), "not JSON"),
+        (lambda memory: memory.user("a").add("\ud800"), "Unicode"),
+        (lambda memory: memory.user("\ud800").add("x"), "Unicode"),
+        (lambda memory: memory.flow("f").session("s").history.last("5"), "limit"),
+        (lambda memory: memory.user("a").add("x", key=""), "Idempotency-Key"),
+        (lambda memory: memory.user("a").add("x", key="ключ"), "Idempotency-Key"),
+        (lambda memory: memory.user("a").add("x", key="a\nb"), "Idempotency-Key"),
+    ],
+)
+def test_the_sdk_refuses_the_same_here_and_over_http(
+    server: Live, tmp_path: Path, call: Callable[[Any], Any], word: str
+) -> None:
+    """What a URL or a header would bend on its way is refused before it is sent."""
+    with Memory(tmp_path, worker=False) as here, server.memory() as there:
+        there.flow("f").write("precious")
+        for memory in (here, there):
+            with pytest.raises(MemwellError, match=word) as raised:
+                call(memory)
+            assert raised.value.code == "invalid"
+        assert [flow.flow for flow in there.flows()] == ["f"]
+        there.flow("f").delete()
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,13 @@ def run(home: Path, *arguments: str, stdin: str | None = None) -> tuple[int, str
     return result.exit_code, result.stdout, result.stderr
 
 
+def pending(memory: Memory) -> str:
+    """An erasure that waits for a worker."""
+    memory.flow("f").session("s").history.append(role="user", content="hi")
+    job: str = memory.call("flows.delete_session", {"flow": "f", "session": "s"}).job
+    return job
+
+
 def test_version_and_help() -> None:
     assert CliRunner().invoke(app, ["--version"]).stdout.strip() == __version__
     assert "Memory for AI agents" in CliRunner().invoke(app, ["--help"]).stdout
@@ -86,7 +93,7 @@ def test_export_and_import_of_a_file(tmp_path: Path) -> None:
     assert run(tmp_path / "home", "export", "f", "--output", str(file))[1] == f"451 lines written to {file}.\n"
     assert len(run(tmp_path / "home", "export", "f")[1].splitlines()) == 451
     code, out, _ = run(tmp_path / "home", "import", "g", str(file), "--json")
-    assert (code, msgspec.json.decode(out)) == (0, {"added": 451, "skipped": 0})
+    assert (code, msgspec.json.decode(out)) == (0, {"added": 450, "skipped": 0})
     file.write_text('{"type": "turn"}\nnonsense\n')
     code, _, err = run(tmp_path / "home", "import", "g", str(file))
     assert (code, "Line 2" in err) == (2, True)
@@ -94,8 +101,7 @@ def test_export_and_import_of_a_file(tmp_path: Path) -> None:
 
 def test_a_command_finishes_due_jobs_before_it_ends(tmp_path: Path) -> None:
     with Memory(tmp_path, worker=False) as memory:
-        memory.user("alice").add("hi")
-        job_id = memory.call("users.forget", {"user": "alice"}).job
+        job_id = pending(memory)
         assert memory.jobs.show(job_id).state == "ready"
         run(tmp_path, "ls")
         assert memory.jobs.show(job_id).state == "done"
@@ -104,8 +110,7 @@ def test_a_command_finishes_due_jobs_before_it_ends(tmp_path: Path) -> None:
 def test_worker_once_runs_what_is_due_in_every_tenant(tmp_path: Path) -> None:
     for tenant in ("alpha", "beta"):
         with Memory(tmp_path, tenant=tenant, worker=False) as memory:
-            memory.user("alice").add("hi")
-            memory.call("users.forget", {"user": "alice"})
+            pending(memory)
     assert "2 jobs run." in run(tmp_path, "worker", "--once")[1]
 
 
@@ -114,8 +119,7 @@ def test_a_worker_process_works_until_it_is_stopped(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-m", "memwell", "worker"], env=environment, stderr=subprocess.PIPE)
     try:
         with Memory(tmp_path, worker=False) as memory:
-            memory.user("alice").add("hi")
-            job_id = memory.call("users.forget", {"user": "alice"}).job
+            job_id = pending(memory)
             deadline = time.monotonic() + 20
             while memory.jobs.show(job_id).state != "done" and time.monotonic() < deadline:
                 time.sleep(0.05)
@@ -160,3 +164,33 @@ def test_errors_of_the_environment_are_said_in_a_sentence(tmp_path: Path, monkey
     assert (code, "not a directory" in err) == (74, True)
     code, _, err = run(tmp_path, "--tenant", "x")
     assert code == 2
+
+
+def test_an_address_without_a_scheme_is_not_logged_in_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MEMWELL_PROFILE", str(tmp_path / "login.json"))
+    result = CliRunner().invoke(app, ["login", "127.0.0.1:1", "--key", "mw_x"])
+    assert (result.exit_code, "http://" in result.stderr) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_stored_text_cannot_control_the_terminal(tmp_path: Path) -> None:
+    with Memory(tmp_path, worker=False) as memory:
+        memory.flow("f").session("s").history.append()
+        memory.flow("f").session("s").write("\x1b[2J")
+    for command in (["show", "s"], ["flow", "last", "f", "s"], ["flow", "memories", "f", "--session", "s"]):
+        _, out, _ = run(tmp_path, *command)
+        assert not set(out) & {"\x1b", "\x07", "\x9b"}
+    assert "a\\x1b]0;pwned\\x07b\nc" in run(tmp_path, "show", "s")[1]
+
+
+def test_a_file_that_cannot_be_written_is_said_in_a_sentence(tmp_path: Path) -> None:
+    code, _, err = run(tmp_path, "export", "f", "--output", str(tmp_path / "no" / "such" / "file"))
+    assert (code, "cannot be used" in err) == (74, True)
+    code, _, err = run(tmp_path, "serve", "--port", "99999")
+    assert (code, "1 to 65535" in err) == (2, True)
+
+
+def test_ending_an_unknown_session_is_an_error_with_and_without_its_flow(tmp_path: Path) -> None:
+    assert run(tmp_path, "end", "nobody", "--yes")[0] == 4
+    assert run(tmp_path, "end", "nobody", "--flow", "f", "--yes")[0] == 4

@@ -11,7 +11,7 @@ from .. import access
 from ..clock import SECOND, to_datetime
 from ..dispatch import Call
 from ..errors import Conflict, Forbidden, Invalid, NotFound
-from ..model.fields import AnyId, Cursor, Flow, Label, Limit, TenantId, User
+from ..model.fields import After, AnyId, Cursor, Flow, Label, Limit, TenantId, User
 from ..model.page import cut, from_cursor, to_cursor
 from ..model.principal import Tie
 from ..operation import Example, Request, Response, operation
@@ -68,6 +68,7 @@ _ACME = {"tenant": "acme"}
     effect="write",
     role="operator",
     outside=True,
+    repeatable=False,
     status=201,
     example=Example(_ACME),
 )
@@ -97,6 +98,7 @@ def list_tenants(call: Call, request: ListTenants) -> Tenants:
     effect="erase",
     role="operator",
     outside=True,
+    repeatable=False,
     example=Example(_ACME, (("tenants.create", _ACME),)),
 )
 def delete_tenant(call: Call, request: NamedTenant) -> Tenant:
@@ -153,7 +155,14 @@ _KEY = {"name": "chatbot", "role": "agent", "flow": "support"}
 
 
 @operation(
-    "keys.create", "POST /v1/keys", effect="write", role="admin", outside=True, status=201, example=Example(_KEY)
+    "keys.create",
+    "POST /v1/keys",
+    effect="write",
+    role="admin",
+    outside=True,
+    repeatable=False,
+    status=201,
+    example=Example(_KEY),
 )
 def create_key(call: Call, request: CreateKey) -> NewKey:
     """Make an API key, perhaps held to one flow or one user. Its secret is shown once."""
@@ -205,6 +214,7 @@ class OneKey(Request, frozen=True, kw_only=True):
     effect="write",
     role="admin",
     outside=True,
+    repeatable=False,
     example=Example({"id": "$0.id"}, (("keys.create", _KEY),)),
 )
 def revoke_key(call: Call, request: OneKey) -> Key:
@@ -221,7 +231,7 @@ def revoke_key(call: Call, request: OneKey) -> Key:
 class ListEvents(Request, frozen=True, kw_only=True):
     """Which events to return."""
 
-    after: Annotated[int, Meta(ge=0, description="Only events with a `seq` above this one.")] = 0
+    after: After = 0
     limit: Limit = 100
 
 
@@ -264,11 +274,11 @@ class Status(Response, frozen=True, kw_only=True):
     user: str | None = None
 
 
-@operation("status.show", "GET /v1/status", outside=True, example=Example())
+@operation("status.show", "GET /v1/status", outside=True, any_tie=True, example=Example())
 def show_status(call: Call, request: Nothing) -> Status:
     """Whom the key speaks for, the storage, and the backlog of jobs."""
-    rows = call.read(lambda space: space.tx.rows("job_backlog"))
     tie = call.principal.tie
+    rows = call.read(lambda space: space.tx.rows("job_backlog")) if tie is None else []
     return Status(
         version=__version__,
         tenant=call.principal.tenant,

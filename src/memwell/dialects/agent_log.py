@@ -12,7 +12,7 @@ from ..errors import NotFound
 from ..model import check
 from ..model.collection import Address
 from ..model.entry import Draft, Entry, Origin
-from ..model.fields import Content, Kind, Limit, SessionId
+from ..model.fields import After, Content, Kind, Limit, SessionId
 from ..operation import Example, Request, Response, operation
 from ..space import Space
 from .places import AGENT_LOG as LOG
@@ -74,7 +74,7 @@ class Entries(Request, frozen=True, kw_only=True):
     """Which entries of a session's log to return: all, or some after a sequence number."""
 
     session: SessionId
-    after: Annotated[int, Meta(ge=0, description="Only entries with a `seq` above this one.")] = 0
+    after: After = 0
     limit: Limit | None = None
 
 

@@ -8,17 +8,19 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from ..clock import optional_datetime, to_datetime
+from ..dispatch import Call
 from ..errors import NotFound
 from ..lifecycle import jobs
 from ..model.collection import Address
 from ..model.fields import Cursor, Flow, Limit, SessionId
 from ..model.page import cut, from_cursor, to_cursor
+from ..model.principal import Tie
 from ..operation import Example, Request, Response, operation
 from ..space import Space
 from .memories import OPERATIONS as MEMORY_OPERATIONS
 from .memories import Memory, session_memories
 from .places import flow_timeline
-from .sessions import NEWEST, Erasure, Sessions, erase_addresses, erase_name, list_names, list_sessions
+from .sessions import NEWEST, Erasure, Sessions, erase_addresses, erase_everything, list_names, list_sessions
 from .transfer import OPERATIONS as TRANSFER_OPERATIONS
 from .turns import Messages, NewTurn, Turn, Turns, to_draft, to_turn, to_turns
 
@@ -220,11 +222,12 @@ class Found(Response, frozen=True, kw_only=True):
     flows: list[str]
 
 
-@operation("flows.find", "GET /v1/sessions/{session}", example=Example({"session": "alice-42"}, _GIVEN))
+@operation("flows.find", "GET /v1/sessions/{session}", any_tie=True, example=Example({"session": "alice-42"}, _GIVEN))
 def find(space: Space, request: Find) -> Found:
     """In which flows a session id occurs."""
     rows = space.tx.rows("names_of_session", dialect="flow", path=request.session, now=space.now)
-    return Found(session=request.session, flows=[row[0] for row in rows])
+    tie = space.principal.tie
+    return Found(session=request.session, flows=[name for (name,) in rows if tie is None or tie == Tie("flow", name)])
 
 
 class Ended(Response, frozen=True, kw_only=True):
@@ -280,14 +283,14 @@ class DeleteFlow(Request, frozen=True, kw_only=True):
     effect="erase",
     role="admin",
     bound="flow",
+    outside=True,
+    patient=True,
     status=202,
     example=Example({"flow": "support"}, _GIVEN),
 )
-def delete(space: Space, request: DeleteFlow) -> Erasure:
-    """Erase all memory of a flow for good."""
-    if not space.tx.rows("collections_of_name", dialect="flow", name=request.flow):
-        raise NotFound("There is no such flow.")
-    return erase_name(space, "flow", request.flow)
+def delete(call: Call, request: DeleteFlow) -> Erasure:
+    """Erase all memory of a flow for good, and the keys that were held to it."""
+    return erase_everything(call, "flow", request.flow)
 
 
 OPERATIONS = (

@@ -73,7 +73,7 @@ class One(Request, frozen=True, kw_only=True):
     id: AnyId
 
 
-@operation("jobs.show", "GET /v1/jobs/{id}", example=Example(_ONE, _GIVEN))
+@operation("jobs.show", "GET /v1/jobs/{id}", any_tie=True, example=Example(_ONE, _GIVEN))
 def show(space: Space, request: One) -> Job:
     """One job, with its result or its error."""
     return _existing(space, request.id)
@@ -86,20 +86,16 @@ class Wait(One, frozen=True, kw_only=True):
 
 
 @operation(
-    "jobs.wait", "GET /v1/jobs/{id}/wait", outside=True, example=Example({"id": "$1.job", "timeout_s": 0}, _GIVEN)
+    "jobs.wait",
+    "GET /v1/jobs/{id}/wait",
+    outside=True,
+    any_tie=True,
+    patient=True,
+    example=Example({"id": "$1.job", "timeout_s": 0}, _GIVEN),
 )
 def wait(call: Call, request: Wait) -> Job:
     """Wait until a job is finished, or until the time is up; either way, the job as it then is."""
-    deadline = time.monotonic() + request.timeout_s
-    pause = 0.005
-    while True:
-        call.engine.help_out(call.principal.tenant)
-        job = call.read(lambda space: _existing(space, request.id))
-        left = deadline - time.monotonic()
-        if job.state in ("done", "dead", "cancelled") or left <= 0:
-            return job
-        time.sleep(min(pause, left))
-        pause = min(pause * 1.5, 0.25)
+    return wait_for_job(call, request.id, request.timeout_s)
 
 
 @operation(
@@ -122,6 +118,8 @@ def retry(space: Space, request: One) -> Job:
 def cancel(space: Space, request: One) -> Job:
     """Take a waiting job out of the line."""
     job = _existing(space, request.id)
+    if job.kind == "erase":
+        raise Conflict("An erasure cannot be cancelled: what it erases is out of sight already.")
     if not space.tx.run("cancel_job", id=request.id, now=space.now):
         raise Conflict(f"Only a waiting job can be cancelled; this one is {job.state}.")
     return _existing(space, request.id)
@@ -149,3 +147,16 @@ def _existing(space: Space, job_id: str) -> Job:
     if job is None:
         raise NotFound("There is no such job.")
     return to_job(job)
+
+
+def wait_for_job(call: Call, job_id: str, timeout_s: float) -> Job:
+    deadline = time.monotonic() + timeout_s
+    pause = 0.005
+    while True:
+        call.engine.help_out(call.principal.tenant)
+        job = call.read(lambda space: _existing(space, job_id))
+        left = deadline - time.monotonic()
+        if job.state in ("done", "dead", "cancelled") or left <= 0:
+            return job
+        time.sleep(min(pause, left))
+        pause = min(pause * 1.5, 0.25)

@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+import msgspec
+
 from ..clock import optional_datetime, to_datetime
+from ..dispatch import Call
+from ..errors import NotFound
 from ..lifecycle.erase import bury
 from ..model.collection import Place
 from ..model.page import cut, from_cursor, to_cursor
+from ..model.principal import Bound
 from ..operation import Response
 from ..space import Space
 from ..storage.port import Row
+from .jobs import wait_for_job
 
 NEWEST = 2**62
+RECEIPT_S = 5.0
 
 
 class SessionInfo(Response, frozen=True, kw_only=True):
@@ -34,10 +41,13 @@ class Sessions(Response, frozen=True, kw_only=True):
 
 
 class Erasure(Response, frozen=True, kw_only=True):
-    """What was asked to be erased. It is out of sight already; the job erases its bytes and holds the receipt."""
+    """What was asked to be erased. It is out of sight already; the job erases its bytes and holds the receipt, which is
+    repeated here if it came within seconds: how much was erased in each layer, and how many traces a second look found."""
 
     job: str
     sessions: int
+    layers: dict[str, int] | None = None
+    residual: int | None = None
 
 
 def list_sessions(space: Space, place: Place, cursor: str | None, limit: int, *, ended: bool = True) -> Sessions:
@@ -72,9 +82,29 @@ def erase_addresses(space: Space, addresses: Sequence[Row]) -> Erasure:
     return Erasure(job=job, sessions=sum(row[2] == "timeline" for row in addresses))
 
 
-def erase_name(space: Space, dialect: str, name: str) -> Erasure:
-    """Bury everything that a dialect holds under a name, and the name."""
-    erasure = erase_addresses(space, space.tx.rows("addresses_of_name", dialect=dialect, name=name))
-    for (collection_id,) in space.tx.rows("collections_of_name", dialect=dialect, name=name):
+def erase_everything(call: Call, kind: Bound, name: str) -> Erasure:
+    """Bury all that is held under a user's or a flow's name, the name itself, and the keys that were held to it."""
+    control = call.engine.store.control
+    tied = {"tenant": call.principal.tenant, "tie_kind": kind, "tie_name": name}
+    keys = control.write(("delete_tied_keys", tied))
+    if keys:
+        control.scrub()
+    return _with_receipt(call, call.write(lambda space: _erase_name(space, kind, name, keys)))
+
+
+def _with_receipt(call: Call, erasure: Erasure) -> Erasure:
+    """Wait a little for the bytes to be gone: whoever called may have lost its key by this, and cannot ask again."""
+    job = wait_for_job(call, erasure.job, RECEIPT_S)
+    if job.state != "done" or job.result is None:
+        return erasure
+    return msgspec.structs.replace(erasure, layers=job.result["layers"], residual=job.result["residual"])
+
+
+def _erase_name(space: Space, kind: Bound, name: str, keys: int) -> Erasure:
+    collections = space.tx.rows("collections_of_name", dialect=kind, name=name)
+    if not collections and not keys:
+        raise NotFound(f"Nothing is remembered of that {kind}.")
+    erasure = erase_addresses(space, space.tx.rows("addresses_of_name", dialect=kind, name=name))
+    for (collection_id,) in collections:
         space.tx.run("delete_collection", id=collection_id)
     return erasure

@@ -4,12 +4,12 @@ of a JSONL file."""
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
-from ..clock import optional_datetime, to_datetime, to_micros
+from ..clock import optional_datetime, to_datetime
 from ..errors import Invalid
 from ..ids import derived_id
 from ..model import check
@@ -32,7 +32,7 @@ from ..model.page import from_cursor, to_cursor
 from ..operation import Example, Request, Response, operation
 from ..space import Space
 from .places import flow_facts, flow_timeline
-from .turns import NewTurn, ToolCalls, to_draft, to_turn
+from .turns import NewTurn, ToolCalls, instant, to_draft, to_turn
 
 _TURN = {"flow": "support", "session": "alice-42", "role": "user", "content": "Where is my order?"}
 
@@ -89,22 +89,16 @@ def export(space: Space, request: Export) -> Lines:
                 return Lines(lines=lines)
             kind, path, seq = "facts", "", 0
             continue
-        address_id, path, created_at, ended_at = address
-        if kind == "timeline" and not seq:
-            lines.append(
-                Line(
-                    type="session",
-                    session=path,
-                    created_at=to_datetime(created_at),
-                    ended_at=optional_datetime(ended_at),
-                )
-            )
-        wanted = max(request.limit - len(lines), 1)
-        rows = space.tx.rows("next_entries", address_id=address_id, after=seq, now=space.now, limit=wanted)
-        lines += [
-            _turn_line(Entry(*row), path) if kind == "timeline" else _memory_line(Entry(*row), path) for row in rows
-        ]
-        path, seq = (path, rows[-1][2]) if len(rows) == wanted else (_following(path), 0)
+        seq = seq if address.path == path else 0
+        wanted = request.limit - len(lines)
+        rows = space.tx.rows("next_entries", address_id=address.id, after=seq, now=space.now, limit=wanted)
+        to_line = _turn_line if kind == "timeline" else _memory_line
+        lines += [to_line(Entry(*row), address.path) for row in rows]
+        if len(rows) == wanted:
+            return Lines(lines=lines, next_cursor=to_cursor("export", kind, address.path, rows[-1][2]))
+        if kind == "timeline":
+            lines.append(_session_line(address))
+        path, seq = _following(address.path), 0
     return Lines(lines=lines, next_cursor=to_cursor("export", kind, path, seq))
 
 
@@ -118,7 +112,7 @@ class Import(Request, frozen=True, kw_only=True):
 
 
 class Imported(Response, frozen=True, kw_only=True):
-    """How many lines were added, and how many were there already."""
+    """How many turns and memories were added, and how many were there already."""
 
     added: int
     skipped: int
@@ -133,21 +127,40 @@ class Imported(Response, frozen=True, kw_only=True):
 )
 def import_lines(space: Space, request: Import) -> Imported:
     """Add the lines of an export, all or none. What is there already is skipped, so a repeated import adds nothing."""
-    added = sum(_import(space, request.flow, number, line) for number, line in enumerate(request.lines))
-    return Imported(added=added, skipped=len(request.lines) - added)
+    done = [_import(space, request.flow, number, line) for number, line in enumerate(request.lines)]
+    return Imported(added=done.count(True), skipped=done.count(False))
 
 
 OPERATIONS = (export, import_lines)
 
 
-def _address_from(space: Space, flow: str, kind: str, path: str) -> tuple[int, str, int, int | None] | None:
+class _Place(NamedTuple):
+    """An address to export."""
+
+    id: int
+    path: str
+    created_at: int
+    ended_at: int | None
+
+
+def _address_from(space: Space, flow: str, kind: str, path: str) -> _Place | None:
     """The first address whose path is at least this one."""
     row = space.tx.row("address_from", dialect="flow", name=flow, kind=kind, path=path, now=space.now)
-    return None if row is None else (row[0], row[1], row[2], row[3])
+    return None if row is None else _Place(*row)
 
 
 def _following(path: str) -> str:
     return path + "\x01"
+
+
+def _session_line(address: _Place) -> Line:
+    """It stands after its turns, so that importing it ends what was ended."""
+    return Line(
+        type="session",
+        session=address.path,
+        created_at=to_datetime(address.created_at),
+        ended_at=optional_datetime(address.ended_at),
+    )
 
 
 def _turn_line(entry: Entry, session: str) -> Line:
@@ -182,18 +195,28 @@ def _memory_line(entry: Entry, path: str) -> Line:
     )
 
 
-def _import(space: Space, flow: str, number: int, line: Line) -> bool:
+def _import(space: Space, flow: str, number: int, line: Line) -> bool | None:
+    """Whether a turn or memory was added; None for a session, which its turns have made already."""
     where = f"lines[{number}]"
     if line.type == "memory":
+        if line.session is not None:
+            space.append(flow_timeline(flow), line.session, [])
         return _add(space, flow_facts(flow), line.session or "", line, _memory_draft(line, where))
     if line.session is None:
         raise Invalid(f"`{where}.session` is missing: a {line.type} belongs to a session.", field=f"{where}.session")
     timeline = flow_timeline(flow)
     if line.type == "session":
-        is_new = space.address(timeline, line.session) is None
-        space.append(timeline, line.session, [])
-        return is_new
+        _import_session(space, timeline, line.session, instant(line.ended_at))
+        return None
     return _add(space, timeline, line.session, line, _turn_draft(line, where))
+
+
+def _import_session(space: Space, timeline: Place, session: str, ended_at: int | None) -> None:
+    """Make a session that has no turns, and end it if it was ended; its turns came before it."""
+    space.append(timeline, session, [])
+    address = space.address(timeline, session)
+    if address is not None and ended_at is not None and address.ended_at is None:
+        space.tx.run("end_address", id=address.id, now=ended_at)
 
 
 def _add(space: Space, place: Place, path: str, line: Line, draft: Draft) -> bool:
@@ -206,16 +229,15 @@ def _add(space: Space, place: Place, path: str, line: Line, draft: Draft) -> boo
 
 def _free_id(space: Space, place: Place, path: str, wanted: str | None) -> str | None:
     """The line's own id; one derived from it if that is taken elsewhere; None if the entry is here already."""
-    if wanted is None:
-        return ""
     here = space.address(place, path)
-    for candidate in (wanted, derived_id(place.name, place.kind, path, wanted)):
+    candidates = [] if wanted is None else [wanted, derived_id(place.name, place.kind, path, wanted)]
+    for candidate in candidates:
         used = space.tx.row("entry_exists", id=candidate)
         if used is None:
             return candidate
         if here is not None and used[0] == here.id:
             return None
-    return None
+    return ""  # both are held by what is being erased: it gets a new one
 
 
 def _turn_draft(line: Line, where: str) -> Draft:
@@ -242,5 +264,6 @@ def _memory_draft(line: Line, where: str) -> Draft:
         importance=0.5 if line.importance is None else check.number(line.importance, "importance"),
         confidence=1.0 if line.confidence is None else check.number(line.confidence, "confidence"),
         metadata=check.to_json(line.metadata),
-        occurred_at=None if line.occurred_at is None else to_micros(line.occurred_at),
+        occurred_at=instant(line.occurred_at),
+        created_at=instant(line.created_at),
     )

@@ -88,8 +88,6 @@ def to_draft(turn: NewTurn) -> Draft:
         tool = check.to_json(
             msgspec.to_builtins(_Tool(turn.tool_name, turn.tool_call_id, calls)), "tool_calls", 1 << 20
         )
-    if turn.occurred_at is not None and not 1 <= turn.occurred_at.year <= 9998:
-        raise Invalid("`occurred_at` is out of range.", field="occurred_at")
     return Draft(
         kind="turn",
         role=turn.role,
@@ -98,8 +96,17 @@ def to_draft(turn: NewTurn) -> Draft:
         tool=tool,
         metadata=None if turn.metadata is None else check.to_json(turn.metadata),
         origin=ORIGIN_OF_ROLE[turn.role],
-        occurred_at=None if turn.occurred_at is None else to_micros(turn.occurred_at),
+        occurred_at=instant(turn.occurred_at),
     )
+
+
+def instant(moment: datetime | None) -> int | None:
+    """A time from outside, as it is stored."""
+    if moment is None:
+        return None
+    if not 2 <= moment.year <= 9998:
+        raise Invalid("`occurred_at` is out of range: give a year from 2 to 9998.", field="occurred_at")
+    return to_micros(moment)
 
 
 def to_turn(entry: Entry, session: str) -> Turn:

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from ..clock import to_datetime
 from ..dispatch import Call
-from ..errors import Invalid, NotFound
+from ..errors import Invalid
 from ..ids import new_id
 from ..model.collection import Place
 from ..model.entry import Entry
@@ -18,7 +18,7 @@ from ..model.page import cut, from_cursor, to_cursor
 from ..operation import Example, Request, Response, operation
 from ..space import Space
 from .places import IDLE, user_timeline
-from .sessions import NEWEST, Erasure, Sessions, erase_name, list_names, list_sessions
+from .sessions import NEWEST, Erasure, Sessions, erase_everything, list_names, list_sessions
 from .turns import Messages, NewTurn, OccurredAt, Turn, Turns, TurnText, to_draft, to_turn, to_turns
 
 AUTO = "auto:"
@@ -146,23 +146,13 @@ class Forget(Request, frozen=True, kw_only=True):
     effect="erase",
     bound="user",
     outside=True,
+    patient=True,
     status=202,
     example=Example({"user": "alice"}, (("users.add", _HELLO),)),
 )
 def forget(call: Call, request: Forget) -> Erasure:
-    """Forget everything about a user, everywhere. The job's result is the receipt."""
-
-    def forget_in(space: Space) -> Erasure:
-        if not space.tx.rows("collections_of_name", dialect="user", name=request.user):
-            raise NotFound("Nothing is remembered of that user.")
-        return erase_name(space, "user", request.user)
-
-    erasure = call.write(forget_in)
-    tied = {"tenant": call.principal.tenant, "tie_kind": "user", "tie_name": request.user}
-    control = call.engine.store.control
-    if control.write(("delete_tied_keys", tied)):
-        control.scrub()
-    return erasure
+    """Forget everything about a user, everywhere, and the keys that were held to it. The job's result is the receipt."""
+    return erase_everything(call, "user", request.user)
 
 
 OPERATIONS = (add, history, sessions, list_users, forget)

@@ -43,15 +43,13 @@ def scrub_later(tx: Tx, now: int, layers: dict[str, int]) -> str:
 
 
 def erase(run: JobRun) -> dict[str, Any]:
-    """The `erase` job. After a crash it goes on where it was: each step notes in the job what it has deleted."""
+    """The `erase` job. After a crash it goes on where it was: each step notes on the job what it has deleted."""
     addresses: list[tuple[int, str]] = run.payload["addresses"]
-    layers: Counter[str] = Counter(run.payload["layers"])
-    needles = [needle for address_id, _ in addresses for needle in run.read(partial(_needles, address_id=address_id))]
-    for address_id, kind in addresses:
-        layer = "facts" if kind == "facts" else "entries"
-        while count := run.write(partial(_delete_batch, run=run, address_id=address_id, layer=layer, layers=layers)):
-            layers[layer] += count
-        run.write(partial(_delete_address, address_id=address_id))
+    layers: Counter[str] = Counter((run.progress or run.payload)["layers"])
+    needles = run.read(partial(_needles, addresses=addresses))
+    at = 0
+    while at < len(addresses):
+        at, layers = run.write(partial(_erase_some, run=run, addresses=addresses, at=at, layers=layers))
     if not run.scrub():
         raise Unavailable("A reader kept the write-ahead log from being emptied.")
     return {"layers": dict(layers), "residual": _residual(run, addresses, needles)}
@@ -64,17 +62,28 @@ def erase_expired_address(tx: Tx, address_id: int) -> None:
     tx.run("delete_address", id=address_id)
 
 
-def _delete_batch(tx: Tx, *, run: JobRun, address_id: int, layer: str, layers: Counter[str]) -> int:
+def _erase_some(
+    tx: Tx, *, run: JobRun, addresses: Sequence[tuple[int, str]], at: int, layers: Counter[str]
+) -> tuple[int, Counter[str]]:
+    """Delete the next entries and emptied addresses, a bounded number of them; returns how far it came."""
+    layers, deleted, stop = layers.copy(), 0, at + BATCH
+    while at < min(len(addresses), stop) and deleted < BATCH:
+        address_id, kind = addresses[at]
+        count = _delete_batch(tx, address_id)
+        layers["facts" if kind == "facts" else "entries"] += count
+        deleted += count
+        if not count:
+            tx.run("delete_address", id=address_id)
+            at += 1
+    run.note(tx, {"layers": layers})
+    return at, layers
+
+
+def _delete_batch(tx: Tx, address_id: int) -> int:
     row = tx.row("first_seq", address_id=address_id)
     if row is None or row[0] is None:
         return 0
-    count = tx.run("delete_entries_to", address_id=address_id, seq=row[0] + BATCH - 1)
-    run.note(tx, {**run.payload, "layers": layers + Counter({layer: count})})
-    return count
-
-
-def _delete_address(tx: Tx, *, address_id: int) -> None:
-    tx.run("delete_address", id=address_id)
+    return tx.run("delete_entries_to", address_id=address_id, seq=row[0] + BATCH - 1)
 
 
 def _forget_answers(tx: Tx, address_id: int) -> int:
@@ -83,9 +92,15 @@ def _forget_answers(tx: Tx, address_id: int) -> int:
     return count
 
 
-def _needles(tx: Tx, *, address_id: int) -> list[bytes]:
-    rows = tx.rows("sample_contents", address_id=address_id, limit=SAMPLES)
-    return [row[0].encode()[-SHINGLE:] for row in rows]
+def _needles(tx: Tx, *, addresses: Sequence[tuple[int, str]]) -> list[bytes]:
+    """The ends of some of the longer texts, to look for them afterwards."""
+    found: list[bytes] = []
+    for address_id, _ in addresses:
+        rows = tx.rows("sample_contents", address_id=address_id, limit=SAMPLES - len(found))
+        found += [row[0].encode()[-SHINGLE:] for row in rows]
+        if len(found) >= SAMPLES:
+            break
+    return found
 
 
 def _residual(run: JobRun, addresses: Sequence[tuple[int, str]], needles: list[bytes]) -> int:
@@ -95,7 +110,7 @@ def _residual(run: JobRun, addresses: Sequence[tuple[int, str]], needles: list[b
         counts = [tx.row("count_rows_of_address", address_id=address_id) for address_id, _ in addresses]
         return sum(row[0] for row in counts if row)
 
-    words = [needle for needle in run.residue(needles[:SAMPLES]) if not run.read(partial(_lives, needle=needle))]
+    words = [needle for needle in run.residue(needles) if not run.read(partial(_lives, needle=needle))]
     return run.read(rows_left) + len(words)
 
 

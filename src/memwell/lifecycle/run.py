@@ -47,10 +47,15 @@ class JobRun:
 
         return self._store.write(self._tenant, fenced)
 
-    def note(self, tx: Tx, payload: dict[str, Any]) -> None:
-        """Change the payload, so that an attempt after a crash knows how far this one came."""
-        text = msgspec.json.encode(payload).decode()
-        tx.run("note_job", id=self.job.id, fence=self.job.fence, payload=text)
+    @property
+    def progress(self) -> dict[str, Any] | None:
+        """What an earlier attempt noted before its worker died."""
+        return msgspec.json.decode(self.job.result, type=dict[str, Any]) if self.job.result else None
+
+    def note(self, tx: Tx, progress: dict[str, Any]) -> None:
+        """Note how far this attempt came, in the transaction of what it did."""
+        text = msgspec.json.encode(progress).decode()
+        tx.run("note_job", id=self.job.id, fence=self.job.fence, result=text)
 
     def scrub(self) -> bool:
         return self._store.scrub(self._tenant)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from ..errors import Invalid, TooLarge
-from .fields import ID_ADVICE, MAX_CONTENT, MAX_DEPTH, MAX_METADATA
+from .fields import ID_ADVICE, MAX_CONTENT, MAX_DEPTH, MAX_KEY, MAX_METADATA
 
 
 def content(text: str, *, may_be_empty: bool = False, field: str = "content") -> str:
@@ -32,6 +33,18 @@ def identifier(value: str, field: str) -> str:
     return value
 
 
+def key(value: str) -> str:
+    """An idempotency key, as it may stand in a header."""
+    if not 0 < len(value) <= MAX_KEY or not value.isascii() or not value.isprintable():
+        raise Invalid(f"An Idempotency-Key has 1 to {MAX_KEY} printable ASCII characters.", field="key")
+    return value
+
+
+def plain(value: Any, field: str) -> None:
+    """Refuse what would change on its way through JSON."""
+    _check_tree(value, field, MAX_DEPTH + 8)
+
+
 def number(value: float | None, field: str) -> float | None:
     if value is not None and not math.isfinite(value):
         raise Invalid(f"`{field}` must be a number from 0 to 1, not {value}.", field=field)
@@ -43,6 +56,8 @@ def to_json(value: Any, field: str = "metadata", limit: int = MAX_METADATA) -> s
     if not value:
         return None
     _check_tree(value, field, MAX_DEPTH)
+    if not isinstance(value, dict | list):
+        raise Invalid(f"`{field}` must be a JSON object or list.", field=field)
     text = msgspec.json.encode(value).decode()
     if len(text) > limit:
         raise TooLarge(f"`{field}` is larger than {limit // 1024} KiB as JSON.", field=field)
@@ -69,7 +84,7 @@ def _check_tree(value: Any, field: str, depth: int) -> None:
         case float():
             if not math.isfinite(value):
                 raise Invalid(f"`{field}` holds {value}, which JSON cannot express.", field=field)
-        case None | bool() | int():
+        case None | bool() | int() | datetime():
             pass
         case _:
             raise Invalid(f"`{field}` holds a {type(value).__name__}, which is not JSON.", field=field)

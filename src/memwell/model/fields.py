@@ -15,6 +15,7 @@ MAX_CONTENT = 1024 * 1024
 MAX_METADATA = 64 * 1024
 MAX_DEPTH = 16
 MAX_BATCH = 1000
+MAX_KEY = 256
 
 ID_PATTERN = r"^[^\x00-\x1f\x7f-\x9f]*$"
 ID_ADVICE = f"An id has 1 to {MAX_ID} characters, no control characters, and is not '.' or '..'."
@@ -61,4 +62,5 @@ Metadata = Annotated[
     dict[str, Any],
     Meta(description="A JSON object of at most 64 KiB and 16 levels, stored with the entry."),
 ]
+After = Annotated[int, Meta(ge=0, le=2**62, description="Only what has a `seq` above this one.")]
 Timeout = Annotated[float, Meta(ge=0, le=10, description="How many seconds to wait, from 0 to 10.")]

@@ -7,10 +7,12 @@ whatever the node's message says. A node can ask for the operations listed here 
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -34,7 +36,13 @@ def run_node(
     with ours, theirs:
         command = [sys.executable, "-m", "memwell.node.child", str(theirs.fileno())]
         child = subprocess.Popen(
-            command, pass_fds=[theirs.fileno()], env=_environment(), cwd=cwd, stdin=subprocess.DEVNULL, stdout=STDERR
+            command,
+            start_new_session=True,
+            pass_fds=[theirs.fileno()],
+            env=_environment(),
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=STDERR,
         )
         theirs.close()
         try:
@@ -45,7 +53,8 @@ def run_node(
         except (EOFError, ConnectionError):
             raise NodeFailed("The node's process ended without a reply.") from None
         finally:
-            child.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)  # and whatever it started
             child.wait()
 
 

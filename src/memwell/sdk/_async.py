@@ -455,4 +455,6 @@ async def _pages(transport: AsyncTransport, operation: str, field: str, data: di
 
 async def _erase(transport: AsyncTransport, operation: str, data: Mapping[str, Any], timeout_s: float) -> Receipt:
     erasure: Erasure = await transport.call(operation, dict(data))
+    if erasure.residual is not None:
+        return Receipt(erasure.job, erasure.sessions, erasure.layers or {}, erasure.residual)
     return to_receipt(erasure, await AsyncJobs(transport).wait(erasure.job, timeout_s=timeout_s))

@@ -453,4 +453,6 @@ def _pages(transport: Transport, operation: str, field: str, data: dict[str, Any
 
 def _erase(transport: Transport, operation: str, data: Mapping[str, Any], timeout_s: float) -> Receipt:
     erasure: Erasure = transport.call(operation, dict(data))
+    if erasure.residual is not None:
+        return Receipt(erasure.job, erasure.sessions, erasure.layers or {}, erasure.residual)
     return to_receipt(erasure, Jobs(transport).wait(erasure.job, timeout_s=timeout_s))

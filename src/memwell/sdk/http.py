@@ -11,9 +11,10 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from ..errors import MemwellError, Unauthenticated, Unavailable, from_code
+from ..errors import MemwellError, StorageError, Unauthenticated, Unavailable, from_code
 from ..ids import new_id
-from ..operation import Operation
+from ..model import check
+from ..operation import Operation, to_request
 from ..registry import find
 from ..version import __version__
 from ..watch import Event
@@ -29,10 +30,12 @@ class HttpTransport:
     def call(self, name: str, data: dict[str, Any], *, key: str | None = None) -> Any:
         operation = find(name)
         request = _Request(operation, data, key)
+        if self._client.is_closed:
+            raise StorageError("It is closed: open it again.")
         for attempt in range(TRIES):
             try:
                 response = self._client.request(**request.arguments)
-                if response.status_code not in (429, 503) or attempt == TRIES - 1:
+                if not request.refused(response.status_code) or attempt == TRIES - 1:
                     return _answer(operation, response.status_code, response.content)
                 time.sleep(_pause(attempt, response.headers.get("retry-after")))
             except httpx.TransportError as error:
@@ -59,10 +62,12 @@ class AsyncHttpTransport:
     async def call(self, name: str, data: dict[str, Any], *, key: str | None = None) -> Any:
         operation = find(name)
         request = _Request(operation, data, key)
+        if self._client.is_closed:
+            raise StorageError("It is closed: open it again.")
         for attempt in range(TRIES):
             try:
                 response = await self._client.request(**request.arguments)
-                if response.status_code not in (429, 503) or attempt == TRIES - 1:
+                if not request.refused(response.status_code) or attempt == TRIES - 1:
                     return _answer(operation, response.status_code, response.content)
                 await asyncio.sleep(_pause(attempt, response.headers.get("retry-after")))
             except httpx.TransportError as error:
@@ -86,6 +91,8 @@ class _Request:
     """An operation as an HTTP request: path fields in the path, the rest in the query or the body."""
 
     def __init__(self, operation: Operation, data: dict[str, Any], key: str | None) -> None:
+        check.plain(data, "request")
+        to_request(operation, data)  # what is wrong is said here, before a name could change the address
         rest = dict(data)
         path = operation.path
         for name in operation.path_fields:
@@ -96,17 +103,22 @@ class _Request:
         else:
             self.arguments["content"] = msgspec.json.encode(rest)
             self.arguments["headers"] = {"content-type": "application/json"}
-        self._once = not operation.writes
-        if operation.writes and not operation.outside:
-            self.arguments.setdefault("headers", {})["idempotency-key"] = key or new_id()
-            self._once = True
+        self.once = not operation.writes or operation.repeatable
+        if operation.writes and operation.repeatable:
+            self.arguments.setdefault("headers", {})["idempotency-key"] = new_id() if key is None else check.key(key)
 
     def repeatable(self, error: httpx.TransportError) -> bool:
         """Whether it may be sent again: it never arrived, or arriving twice does no harm."""
-        return self._once or isinstance(error, httpx.ConnectError)
+        return self.once or isinstance(error, httpx.ConnectError)
+
+    def refused(self, status: int) -> bool:
+        """Whether an answer says that it may be sent again: it was not carried out, or that does no harm."""
+        return status == 429 or (status == 503 and self.once)
 
 
 def _headers(api_key: str) -> dict[str, str]:
+    if not api_key.isascii() or not api_key.isprintable():
+        raise Unauthenticated("That is not an API key of Memwell's: it holds characters that no key has.")
     headers = {"user-agent": f"memwell-python/{__version__}"}
     if api_key:
         headers["authorization"] = f"Bearer {api_key}"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import time
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any, Protocol, TypeVar
 
 from .. import config as configuration
@@ -13,7 +15,7 @@ from ..clock import Clock
 from ..config import Config
 from ..dispatch import dispatch
 from ..engine import Engine
-from ..errors import Invalid, Unsupported
+from ..errors import Invalid, StorageError, Unsupported
 from ..model.principal import Principal
 from ..operation import to_request
 from ..registry import find
@@ -52,10 +54,13 @@ class LocalTransport:
         self._finalizer = weakref.finalize(self, Engine.close, self.engine)
         self._lock = Lock()
         self._ready = False
+        self._pid = os.getpid()
 
     def call(self, name: str, data: dict[str, Any], *, key: str | None = None) -> Any:
         if not self._ready:
             self._prepare()
+        if os.getpid() != self._pid:
+            raise StorageError("This memory was opened before the process forked: open a new one in the child.")
         return dispatch(self.engine, self.principal, find(name), data, key=key)
 
     def watch(self) -> Iterator[Event | None]:
@@ -83,6 +88,15 @@ async def _off_the_loop(work: Callable[..., T], *arguments: Any) -> T:
     return await asyncio.to_thread(work, *arguments)
 
 
+def _end(stream: Iterator[Any]) -> None:
+    """Close a generator that another thread may still be waiting in, for half a second at most."""
+    while isinstance(stream, Generator):
+        try:
+            return stream.close()
+        except ValueError:  # it is running
+            time.sleep(0.05)
+
+
 class AsyncLocalTransport:
     """The engine in this process, off the event loop."""
 
@@ -98,8 +112,11 @@ class AsyncLocalTransport:
     async def watch(self) -> AsyncIterator[Event | None]:
         local = await _off_the_loop(self._open)
         stream = await _off_the_loop(local.watch)
-        while True:
-            yield await _off_the_loop(next, stream)
+        try:
+            while True:
+                yield await _off_the_loop(next, stream)
+        finally:
+            Thread(target=_end, args=(stream,), daemon=True).start()
 
     async def close(self) -> None:
         if self._local is not None:
@@ -144,7 +161,7 @@ def _resolve(
 ) -> tuple[Config, str | None]:
     config = configuration.load(tenant=tenant, api_key=api_key, worker=worker)
     text = config.url if target is None else str(target)
-    if text.startswith(("http://", "https://")):
+    if text.lower().startswith(("http://", "https://")):
         if tenant is not None:
             raise Invalid("Over HTTP the tenant comes from the API key: leave `tenant` away.")
         return config, text

@@ -325,12 +325,13 @@ UPDATE job SET lease_until = :lease_until WHERE tenant = :tenant AND id = :id AN
 SELECT 1 FROM job WHERE tenant = :tenant AND id = :id AND fence = :fence AND state = 'running';
 
 -- name: note_job
--- Change what a running job is to do, as part of it is done.
-UPDATE job SET payload = :payload WHERE tenant = :tenant AND id = :id AND fence = :fence AND state = 'running';
+-- Note how far a running job has come.
+UPDATE job SET result = :result WHERE tenant = :tenant AND id = :id AND fence = :fence AND state = 'running';
 
 -- name: finish_job
 -- Settle a running job: done, dead, cancelled, or ready to be tried again.
-UPDATE job SET state = :state, run_at = :run_at, error = :error, result = :result, finished_at = :finished_at,
+UPDATE job SET state = :state, run_at = :run_at, error = :error, finished_at = :finished_at,
+  result = CASE WHEN CAST(:result AS TEXT) IS NULL THEN result ELSE :result END,
   slot = CASE WHEN :state = 'ready' THEN slot ELSE NULL END, lease_until = NULL, worker = NULL
 WHERE tenant = :tenant AND id = :id AND fence = :fence AND state = 'running';
 

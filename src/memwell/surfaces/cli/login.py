@@ -9,7 +9,7 @@ from rich.text import Text
 
 from ...sdk._sync import Memory
 from .output import console, told
-from .target import Profile, Target, read_profile, write_profile
+from .target import Profile, Target, read_profile, require_url, write_profile
 
 
 def login(
@@ -20,6 +20,7 @@ def login(
     """Log in to a server: commands then work on its memory instead of a local directory."""
     target: Target = context.obj
     with told():
+        require_url(url)
         secret = key or typer.prompt("API key", hide_input=True)
         with Memory(url, api_key=secret) as memory:
             status = memory.status()

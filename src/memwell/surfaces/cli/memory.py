@@ -11,7 +11,7 @@ from rich.text import Text
 from ...dialects.flows import SessionView
 from ...errors import Ambiguous, Invalid, NotFound
 from ...sdk._sync import Memory, Session
-from .output import Json, Yes, confirm, console, print_table, print_turn, show, told, utc
+from .output import Json, Yes, confirm, console, print_table, print_turn, show, shown, told, utc
 from .target import Target
 
 FlowOption = Annotated[str | None, typer.Option("--flow", help="The flow.")]
@@ -107,9 +107,9 @@ def remove(
 
 def find_session(memory: Memory, session: str, flow: str | None) -> Session:
     """A session by its id; where two flows have one of that id, the flow must be named."""
-    if flow is not None:
-        return memory.flow(flow).session(session)
     flows = memory.find_session(session)
+    if flow is not None:
+        flows = [flow] if flow in flows else []
     if not flows:
         raise NotFound(f"There is no session {session}: `memwell ls --flow F` lists the sessions of a flow.")
     if len(flows) > 1:
@@ -139,7 +139,9 @@ def _print_session(view: SessionView) -> None:
     for memory in view.memories:
         out.print(
             Text.assemble(
-                "- ", memory.content, (f"  importance {memory.importance:g}, confidence {memory.confidence:g}", "dim")
+                "- ",
+                shown(memory.content),
+                (f"  importance {memory.importance:g}, confidence {memory.confidence:g}", "dim"),
             )
         )
     if not view.memories:

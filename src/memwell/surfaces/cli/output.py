@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,8 +17,15 @@ from rich.text import Text
 
 from ...errors import MemwellError
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+
+
+def shown(text: str) -> str:
+    """Stored text as it may be printed: what would control the terminal is spelled out."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def console() -> Console:
@@ -40,7 +48,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], empty: st
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))
+        table.add_row(*(Text(shown(str(cell))) for cell in row))
     console().print(table)
 
 
@@ -56,10 +64,10 @@ def print_value(value: Any) -> None:
 
 
 def print_turn(turn: dict[str, Any]) -> None:
-    speaker = turn["role"].upper() + (f" ({turn['name']})" if turn.get("name") else "")
+    speaker = turn["role"].upper() + (f" ({shown(turn['name'])})" if turn.get("name") else "")
     style = "bold green" if turn["role"] == "user" else "bold blue"
     console().print(Text.assemble((speaker, style), "  ", (utc(turn["occurred_at"]), "dim")))
-    console().print(Text(turn["content"]))
+    console().print(Text(shown(turn["content"])))
 
 
 def _print_object(plain: dict[str, Any]) -> None:
@@ -90,7 +98,7 @@ def _print_items(items: list[Any], empty: str) -> None:
 def _cell(value: Any) -> str:
     if isinstance(value, datetime):
         return utc(value)
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return shown(value) if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def show(value: Any, as_json: bool, readable: Callable[[], None] | None = None) -> None:
@@ -112,6 +120,9 @@ def told() -> Iterator[None]:
         if trace := error.details.get("trace"):
             sys.stderr.write(f"\n{trace}")
         raise typer.Exit(error.exit_code) from error
+    except OSError as error:
+        sys.stderr.write(f"Error: {error.filename or 'A file'} cannot be used: {error.strerror}.\n")
+        raise typer.Exit(74) from error
 
 
 def confirm(question: str, yes: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import msgspec
 
 from ... import config as configuration
 from ...config import Config
-from ...errors import Invalid, Unauthenticated
+from ...errors import Invalid, NotFound, Unauthenticated
 from ...sdk._sync import Memory
 from ...sdk.transport import LocalTransport, Transport
 
@@ -44,6 +44,7 @@ class Target:
         if not url:
             explicit_home = self.home or os.environ.get(configuration.PREFIX + "HOME")
             return None if explicit_home else profile
+        require_url(url)
         key = config.api_key or (profile.api_key if profile and profile.url == url else "")
         if not key:
             raise Unauthenticated(f"You are not logged in to {url}: run `memwell login {url}`.")
@@ -65,9 +66,16 @@ class Target:
             finish_jobs(transport_of(memory))
 
 
+def require_url(url: str) -> None:
+    if not url.lower().startswith(("http://", "https://")):
+        raise Invalid(f"{url!r} is not the address of a server: it begins with http:// or https://.")
+
+
 def finish_jobs(transport: Transport) -> None:
+    """Run what is due; a tenant that was never written to has nothing."""
     if isinstance(transport, LocalTransport):
-        transport.engine.worker.run_due(transport.principal.tenant)
+        with suppress(NotFound):
+            transport.engine.worker.run_due(transport.principal.tenant)
 
 
 def transport_of(memory: Memory) -> Transport:

@@ -62,7 +62,9 @@ def import_file(
                 added, skipped = added + done.added, skipped + done.skipped
                 progress.update(task, advance=size)
         counts = {"added": added, "skipped": skipped}
-        show(counts, as_json, lambda: console().print(f"{added} lines added, {skipped} were there already."))
+        show(
+            counts, as_json, lambda: console().print(f"{added} turns and memories added, {skipped} were there already.")
+        )
 
 
 def progress_bar() -> Progress:

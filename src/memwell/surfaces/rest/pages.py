@@ -14,13 +14,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from ...errors import Forbidden, Invalid, MemwellError, NotFound, Unavailable
+from ...errors import Forbidden, Invalid, MemwellError, NotFound, RateLimited, Unauthenticated, Unavailable
 from ...model.principal import Principal
 from ...registry import OPERATIONS
 from ...version import __version__
 from ...watch import Event
 from . import openapi, replies
-from .pump import Pump
+from .pump import End, Pump
 
 if TYPE_CHECKING:
     from .server import Server
@@ -87,15 +87,19 @@ class _Pages:
         if len(self._server.pumps) >= MAX_STREAMS:
             raise Unavailable("Too many streams are open.")
         after = _after(request.headers.get("last-event-id"))
-        stream = self._stream(principal, after, dict(request.query_params))
+        stream = self._stream(headers, principal, after, dict(request.query_params))
         return StreamingResponse(stream, media_type="text/event-stream", headers=_HEADERS)
 
-    async def _stream(self, principal: Principal, after: int | None, only: dict[str, str]) -> AsyncIterator[bytes]:
+    async def _stream(
+        self, headers: dict[bytes, bytes], principal: Principal, after: int | None, only: dict[str, str]
+    ) -> AsyncIterator[bytes]:
         pump = Pump(self._server.engine, principal, after)
         self._server.pumps.add(pump)
         try:
             while not self._server.stopping.is_set():
-                event = await pump.queue.get()
+                event = await pump.get()
+                if isinstance(event, End) or not await self._still_admitted(headers):
+                    return
                 if event is None:
                     yield b": \n\n"
                 elif _wanted(event, only):
@@ -103,6 +107,16 @@ class _Pages:
         finally:
             pump.stop()
             self._server.pumps.discard(pump)
+
+    async def _still_admitted(self, headers: dict[bytes, bytes]) -> bool:
+        """A stream ends with its key."""
+        try:
+            await self._server.principal(headers)
+        except Unauthenticated:
+            return False
+        except RateLimited:
+            return True
+        return True
 
 
 def _frame(event: Event) -> bytes:

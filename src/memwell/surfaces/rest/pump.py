@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from concurrent.futures import CancelledError
 from threading import Event as Flag
-from threading import Thread
+from threading import Semaphore, Thread
 
 from ...engine import Engine
 from ...errors import MemwellError
@@ -16,23 +15,32 @@ from ...watch import Event, watch
 log = logging.getLogger("memwell.rest")
 
 QUEUE = 100
+LOOK_EVERY_S = 0.5
+
+
+class End:
+    """What comes last, if the events end before the stream does."""
 
 
 class Pump:
     """One stream's thread. It ends within half a second of being stopped."""
 
     def __init__(self, engine: Engine, principal: Principal, after: int | None) -> None:
-        self.queue: asyncio.Queue[Event | None] = asyncio.Queue(QUEUE)
+        self._queue: asyncio.Queue[Event | End | None] = asyncio.Queue()
+        self._room = Semaphore(QUEUE)
         self._loop = asyncio.get_running_loop()
         self._stopped = Flag()
         self._thread = Thread(target=self._run, args=(engine, principal, after), name="memwell-events", daemon=True)
         self._thread.start()
 
+    async def get(self) -> Event | End | None:
+        """The next event; None when there was none for a while."""
+        event = await self._queue.get()
+        self._room.release()
+        return event
+
     def stop(self) -> None:
-        """Called on the event loop when nobody listens any more: what is queued goes, so that the thread can go on."""
         self._stopped.set()
-        while not self.queue.empty():
-            self.queue.get_nowait()
 
     def join(self) -> None:
         self._stopped.set()
@@ -41,20 +49,21 @@ class Pump:
     def _run(self, engine: Engine, principal: Principal, after: int | None) -> None:
         try:
             for event in watch(engine, principal, after):
-                if self._stopped.is_set():
+                if not self._put(event):
                     return
-                self._put(event)
-        except (CancelledError, RuntimeError):  # the event loop has ended
-            return
         except MemwellError as error:
             log.warning("events.failed", extra={"code": error.code})
+            self._put(End())
 
-    def _put(self, event: Event | None) -> None:
-        placed = asyncio.run_coroutine_threadsafe(self.queue.put(event), self._loop)
-        while not self._stopped.is_set():
-            try:
-                return placed.result(0.5)
-            except TimeoutError:
-                continue
-        placed.cancel()
-        return None
+    def _put(self, event: Event | End | None) -> bool:
+        """Hand an event over, as soon as there is room; False if nobody listens any more."""
+        while not self._room.acquire(timeout=LOOK_EVERY_S):
+            if self._stopped.is_set():
+                return False
+        if self._stopped.is_set():
+            return False
+        try:
+            self._loop.call_soon_threadsafe(self._queue.put_nowait, event)
+        except RuntimeError:  # the event loop has ended
+            return False
+        return True

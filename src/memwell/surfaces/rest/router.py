@@ -9,14 +9,14 @@ from ...operation import Operation
 
 
 class Router:
-    """A tree of path segments; `{field}` stands for any segment."""
+    """A tree of path segments; None stands for any segment, the value of a field."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
-        self._root: dict[str, object] = {}
+        self._root: dict[str | None, object] = {}
         for operation in operations:
             node = self._root
             for segment in operation.path.strip("/").split("/"):
-                name = "{}" if segment.startswith("{") else segment
+                name = None if segment.startswith("{") else segment
                 node = node.setdefault(name, {})  # type: ignore[assignment]
             methods: dict[str, Operation] = node.setdefault("", {})  # type: ignore[assignment]
             methods[operation.method] = operation
@@ -28,10 +28,10 @@ class Router:
         path = raw_path.decode("ascii", "replace")
         encoded = "%" in path
         for raw in path.partition("?")[0].strip("/").split("/"):
-            segment = unquote(raw) if encoded else raw
+            segment = unquote(raw, errors="strict") if encoded else raw
             following = node.get(segment) if raw else None
             if following is None:
-                following = node.get("{}") if raw else None
+                following = node.get(None) if raw else None
                 values.append(segment)
             if following is None:
                 return None

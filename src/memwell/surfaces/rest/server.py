@@ -19,7 +19,7 @@ from ...access import Doorman
 from ...config import Config
 from ...dispatch import dispatch
 from ...engine import Engine
-from ...errors import Forbidden, Invalid, MemwellError, NotFound, TooLarge, Unavailable
+from ...errors import Forbidden, Invalid, MemwellError, NotAllowed, TooLarge, Unavailable
 from ...model.principal import Principal
 from ...operation import Operation
 from ...registry import OPERATIONS
@@ -80,17 +80,20 @@ class Server:
         self._patient: Threads[replies.Reply] = Threads(THREADS, "memwell-wait")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        found = self._router.find(scope["raw_path"]) if scope["type"] == "http" else None
+        try:
+            found = self._router.find(scope["raw_path"]) if scope["type"] == "http" else None
+        except UnicodeDecodeError:
+            return await replies.deliver(send, replies.failure(Invalid("The address is not valid UTF-8.")))
         if found is None:
-            await self._pages(scope, receive, send)
-            return
+            return await self._pages(scope, receive, send)
         started = time.perf_counter()
         methods, values = found
         operation = methods.get(scope["method"])
         if operation is None:
             allowed = ", ".join(sorted(methods))
-            reply = replies.failure(NotFound(f"{scope['method']} is not possible here; {allowed} is.", allowed=allowed))
-            return await replies.deliver(send, (405, reply[1], [(b"allow", allowed.encode())]))
+            error = NotAllowed(f"{scope['method']} is not possible here; {allowed} is.", allowed=allowed)
+            status, body, _ = replies.failure(error)
+            return await replies.deliver(send, (status, body, [(b"allow", allowed.encode())]))
         reply = await self._reply(operation, values, scope, receive)
         await replies.deliver(send, reply)
         self.metrics.record(operation.name, reply[0], time.perf_counter() - started)
@@ -127,7 +130,7 @@ class Server:
             timer.cancel()
 
     def _in_thread(self, sent: _Sent) -> asyncio.Future[replies.Reply]:
-        threads = self._patient if sent.operation.outside else self._quick
+        threads = self._patient if sent.operation.patient else self._quick
         if threads.under_way >= MAX_WAITING:
             raise Unavailable("Too many requests are under way: try again in a moment.")
         return threads.run(lambda: self._carry_out(sent))
@@ -181,7 +184,7 @@ async def read_body(receive: Receive, headers: dict[bytes, bytes], limit: int) -
 
 def _from_query(query: bytes) -> dict[str, Any]:
     try:
-        return dict(parse_qsl(query.decode("ascii"), keep_blank_values=True, max_num_fields=50))
+        return dict(parse_qsl(query.decode("ascii"), keep_blank_values=True, max_num_fields=50, errors="strict"))
     except ValueError:
         raise Invalid("The query string is not valid.") from None
 
