@@ -176,7 +176,7 @@ def test_an_address_without_a_scheme_is_not_logged_in_to(tmp_path: Path, monkeyp
 
 def test_stored_text_cannot_control_the_terminal(tmp_path: Path) -> None:
     with Memory(tmp_path, worker=False) as memory:
-        memory.flow("f").session("s").history.append()
+        memory.flow("f").session("s").history.append(role="user", content="a\x1b]0;pwned\x07b\nc\td\x9b2J")
         memory.flow("f").session("s").write("\x1b[2J")
     for command in (["show", "s"], ["flow", "last", "f", "s"], ["flow", "memories", "f", "--session", "s"]):
         _, out, _ = run(tmp_path, *command)
