@@ -135,7 +135,8 @@ def test_a_server_needs_a_login_and_the_command_line_keeps_nothing_else(
             assert result.code == 77, command
             assert "memwell login" in result.err
         assert cli("login", server.url, "--key", "mw_wrong", home=False).code == 77
-        assert cli("login", server.url, "--key", server.key, home=False).code == 0
+        logged_in = cli("login", server.url, "--key", server.key, "--json", home=False)
+        assert msgspec.json.decode(logged_in.out) == {"url": server.url, "role": "operator", "tenant": "default"}
         profile = tmp_path / "login.json"
         assert profile.stat().st_mode & 0o777 == 0o600
         with server.memory() as memory:

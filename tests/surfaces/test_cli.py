@@ -112,6 +112,7 @@ def test_worker_once_runs_what_is_due_in_every_tenant(tmp_path: Path) -> None:
         with Memory(tmp_path, tenant=tenant, worker=False) as memory:
             pending(memory)
     assert "2 jobs run." in run(tmp_path, "worker", "--once")[1]
+    assert msgspec.json.decode(run(tmp_path, "worker", "--once", "--json")[1]) == {"jobs": 0}
 
 
 def test_a_worker_process_works_until_it_is_stopped(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ...engine import Engine
 from ...watch import Event
-from .output import Json, console, print_json, told
+from .output import Json, console, print_json, show, told
 from .target import Target
 
 
@@ -56,6 +56,7 @@ def serve(
 def worker(
     context: typer.Context,
     once: Annotated[bool, typer.Option("--once", help="Run what is due and end.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Run background jobs of all tenants until stopped."""
     from ..rest.serve import configure_logs
@@ -66,9 +67,9 @@ def worker(
         configure_logs(config.log_level)
         engine = Engine.open(config)
         if once:
-            console().print(f"{engine.worker.run_hinted()} jobs run.")
+            count = engine.worker.run_hinted()
             engine.close()
-            return
+            return show({"jobs": count}, as_json, lambda: console().print(f"{count} jobs run."))
         signal.signal(signal.SIGTERM, _interrupt)
         engine.worker.start()
         console().print(f"Working on {config.home_path}; Ctrl-C ends it.")
@@ -77,6 +78,7 @@ def worker(
                 time.sleep(3600)
         except KeyboardInterrupt:
             engine.close()
+    return None
 
 
 def watch(
