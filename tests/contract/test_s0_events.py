@@ -108,6 +108,29 @@ def test_a_key_held_to_one_flow_sees_only_its_events(tmp_path: Path) -> None:
             assert queue.empty()
 
 
+def test_a_stream_ends_with_its_key_and_with_its_tenant(tmp_path: Path) -> None:
+    with live(tmp_path, worker=False) as server, server.memory() as memory:
+        memory.tenants.create("gone")
+        revoked = memory.keys.create("revoked", "reader")
+        dropped = memory.keys.create("dropped", "reader", tenant="gone")
+        ended: Queue[str] = Queue()
+
+        def pump(name: str, key: str) -> None:
+            headers = {"authorization": f"Bearer {key}"}
+            with httpx.stream("GET", f"{server.url}/v1/events", headers=headers, timeout=20) as response:
+                for _ in response.iter_lines():
+                    pass
+            ended.put(name)
+
+        for key in (revoked, dropped):
+            Thread(target=pump, args=(key.name, key.secret), daemon=True).start()
+        time.sleep(1.0)
+        assert ended.empty()
+        memory.keys.revoke(revoked.id)
+        memory.tenants.delete("gone")
+        assert {ended.get(timeout=15), ended.get(timeout=15)} == {"revoked", "dropped"}
+
+
 @pytest.mark.parametrize("bad", ["-1", "abc", "9" * 30])
 def test_a_bad_event_number_is_refused(tmp_path: Path, bad: str) -> None:
     with live(tmp_path, worker=False) as server, server.client() as client:
