@@ -18,6 +18,7 @@ from typing import Any
 import apsw
 
 from memwell.model.collection import TURN_RETENTION
+from memwell.recall.upkeep import entry_tokens
 from memwell.storage import queries
 from memwell.storage.sqlite import connect
 from memwell.storage.sqlite.file import upgrade
@@ -32,6 +33,8 @@ _SQL = queries.load("common", "sqlite")
 _TOUCH = _SQL["touch_address"].sql
 _ENTRY = _SQL["add_entry"].sql
 _EVENT = _SQL["add_event"].sql
+_WORDS = _SQL["add_words"].sql
+_TOKENS = entry_tokens(COLLECTION, COLLECTION, "turn", None, TURN, "en")
 _ids = itertools.count()
 
 
@@ -110,7 +113,8 @@ class BareWriter:
             address_id, seq, _ = execute(_TOUCH, item.address).fetchall()[0]
             entry["address_id"] = event["address_id"] = address_id
             entry["seq"] = seq
-            execute(_ENTRY, entry)
+            docid = execute(_ENTRY, entry).fetchall()[0][0]
+            execute(_WORDS, {"docid": docid, "tokens": _TOKENS})
             execute(_EVENT, event)
         execute("COMMIT")
 
@@ -154,4 +158,5 @@ def _entry(now: int) -> dict[str, Any]:
         "recorded_at": now,
         "created_at": None,
         "expires_at": now + TURN_RETENTION,
+        "asks": 0.0,
     }

@@ -15,6 +15,7 @@ Call = Callable[[str, dict[str, Any]], Any]
 _MASKS = (
     (r"\d{4}-\d\d-\d\dT[\d:.]+(Z|\+00:00)", "<time>"),
     (r"\bmw_[\w-]{43}", "<secret>"),
+    (r'"took_ms":[\d.]+', '"took_ms":0'),
     (r"\b[0-9a-hjkmnp-tv-z]{26}\b", "<id>"),
     (
         r'"answers":\d+',

@@ -299,7 +299,7 @@ def test_routes_without_a_key_are_the_listed_ones(tmp_path: Path) -> None:
 
     with live(tmp_path, worker=False) as server, server.client(key="none") as client:
         paths = {route.path for route in server.server._pages.routes}  # type: ignore[attr-defined]
-        assert paths - set(PUBLIC) == {"/v1/events"}
+        assert paths - set(PUBLIC) == {"/v1/events", "/mcp"}
         assert client.get("/v1/events").status_code == 401
         for path in PUBLIC:
             assert client.get(path, follow_redirects=True).status_code == 200

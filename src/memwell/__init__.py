@@ -5,7 +5,7 @@ from memwell import Memory
 memory = Memory()
 me = memory.user("alice")
 me.add("I'm vegetarian and moved to Porto.")
-me.history()
+me.search("where does she live?")
 """
 
 import logging as _logging
@@ -13,6 +13,7 @@ import logging as _logging
 from .dialects.flows import SessionView
 from .dialects.jobs import Job
 from .dialects.memories import Memory as MemoryEntry
+from .dialects.search import Hit, Hits, WhyNot
 from .dialects.sessions import SessionInfo
 from .dialects.turns import Turn
 from .errors import (
@@ -25,6 +26,7 @@ from .errors import (
     KeyReused,
     LeaseLost,
     MemwellError,
+    ModelFailed,
     NodeFailed,
     NotAllowed,
     NotFound,
@@ -51,6 +53,8 @@ __all__ = [
     "Erased",
     "Event",
     "Forbidden",
+    "Hit",
+    "Hits",
     "Invalid",
     "Job",
     "KeyReused",
@@ -58,6 +62,7 @@ __all__ = [
     "Memory",
     "MemoryEntry",
     "MemwellError",
+    "ModelFailed",
     "NodeFailed",
     "NotAllowed",
     "NotFound",
@@ -73,6 +78,7 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "Unsupported",
+    "WhyNot",
     "__version__",
 ]
 

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 from .errors import Invalid
 
 PREFIX = "MEMWELL_"
+_ALSO = {"openai_api_key": "OPENAI_API_KEY"}
 
 
 class Setting(NamedTuple):
@@ -39,6 +40,16 @@ SETTINGS = (
     Setting("rate_limit", int, 500, "Requests per second and key that the server allows; 0: no limit."),
     Setting("log_level", str, "info", "`debug`, `info`, `warning` or `error`. Logs never hold content."),
     Setting(
+        "embedder",
+        str,
+        "wordllama",
+        "What search understands meaning by: `wordllama` (offline), `none`, `onnx:DIRECTORY`, `openai:MODEL`, "
+        "`fastembed:MODEL`, or a plugin's name.",
+    ),
+    Setting("embedder_url", str, "https://api.openai.com/v1", "The OpenAI-compatible server of `openai:MODEL`."),
+    Setting("openai_api_key", str, "", "The key for that server; also OPENAI_API_KEY."),
+    Setting("index_memory", int, 1024**3, "How many bytes of memory search may keep entries' vectors in."),
+    Setting(
         "profile", str, "~/.config/memwell/login.json", "Where `memwell login` keeps the server's address and key."
     ),
 )
@@ -61,6 +72,10 @@ class Config:
     request_timeout_s: float
     rate_limit: int
     log_level: str
+    embedder: str
+    embedder_url: str
+    openai_api_key: str
+    index_memory: int
     profile: str
 
     @property
@@ -88,7 +103,7 @@ def _value(setting: Setting, given: Any) -> Any:
     if given is not None:
         return given
     name = PREFIX + setting.name.upper()
-    text = os.environ.get(name)
+    text = os.environ.get(name) or os.environ.get(_ALSO.get(setting.name, ""))
     if text is None or text == "":
         return setting.default
     try:

@@ -84,7 +84,10 @@ def dispatch(
     authorise(principal, operation, request)
     call = Call(engine, principal, operation, None if key is None else _mark(operation, request, key))
     if operation.outside:
-        return operation.run(call, request)
+        result = operation.run(call, request)
+        if not operation.writes:
+            announce_read(engine, principal, operation, request)
+        return result
     if operation.writes:
         return call.write(lambda space: operation.run(space, request))
     result = call.read(lambda space: operation.run(space, request))

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .clock import DAY, Clock, SystemClock
 from .config import Config
 from .config import load as load_config
 from .lifecycle import erase, jobs, retention
-from .lifecycle.run import Handler
+from .lifecycle.run import Handler, JobRun
 from .lifecycle.worker import Worker
 from .model.principal import Principal
 from .space import Space
-from .storage.port import Store
+from .storage.port import Reach, Store
 from .storage.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from .model.query import Query
+    from .recall.search import Found, Gate, Recall
 
 T = TypeVar("T")
 
@@ -22,10 +27,14 @@ HANDLERS: dict[str, Handler] = {"expire": retention.expire, "erase": erase.erase
 
 
 class Engine:
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, config: Config) -> None:
         self.store = store
         self.clock = clock
-        self.worker = Worker(store, clock, HANDLERS)
+        self._config = config
+        self._embeds = config.embedder != "none"
+        self._recall: Recall | None = None
+        self._lock = Lock()
+        self.worker = Worker(store, clock, {**HANDLERS, "embed": self._embed, "index": self._index})
 
     @classmethod
     def open(cls, config: Config | None = None, clock: Clock | None = None, *, vfs: str | None = None) -> Engine:
@@ -34,7 +43,7 @@ class Engine:
         store = SqliteStore(
             config.home_path, clock=clock.now, durability=config.durability, open_tenants=config.open_tenants, vfs=vfs
         )
-        engine = cls(store, clock)
+        engine = cls(store, clock, config)
         store.on_due = engine._on_due
         return engine
 
@@ -44,7 +53,30 @@ class Engine:
 
     def write(self, principal: Principal, work: Callable[[Space], T]) -> T:
         """Run work in one transaction of the principal's tenant; durable when this returns."""
-        return self.store.write(principal.tenant, lambda tx: work(Space(tx, principal, self.clock)))
+        return self.store.write(
+            principal.tenant, lambda tx: work(Space(tx, principal, self.clock, embeds=self._embeds))
+        )
+
+    @property
+    def recall(self) -> Recall:
+        """Search. It is loaded when it is first used: most of what it needs, no other operation does."""
+        if self._recall is None:
+            from .models.choose import open_embedder
+            from .recall.search import Recall
+
+            with self._lock:
+                if self._recall is None:
+                    config = self._config
+                    self._recall = Recall(lambda: open_embedder(config), self.clock, config.index_memory)
+        return self._recall
+
+    def search(self, principal: Principal, query: Query) -> Found:
+        """What fits a query best in the principal's tenant."""
+        return self.recall.search(Reach(self.store, principal.tenant), query)
+
+    def why_not(self, principal: Principal, query: Query, entry_id: str) -> Gate:
+        """Why an entry is not among the hits of a query."""
+        return self.recall.why_not(Reach(self.store, principal.tenant), query, entry_id)
 
     def ensure_tenant(self, tenant: str) -> bool:
         """Make a tenant if there is none of that name; True if it was made."""
@@ -62,6 +94,16 @@ class Engine:
     def close(self) -> None:
         self.worker.stop()
         self.store.close()
+
+    def _embed(self, run: JobRun) -> dict[str, Any]:
+        from .recall.jobs import embed
+
+        return embed(run, self.recall.meaning)
+
+    def _index(self, run: JobRun) -> dict[str, Any]:
+        from .recall.jobs import index
+
+        return index(run)
 
     def _on_due(self, tenant: str, at: int) -> None:
         if at <= self.clock.now():

@@ -14,6 +14,7 @@
     │   └── Erased           what this request once wrote has been erased
     ├── RateLimited          too many requests with this key
     ├── NodeFailed           node code raised, or could not be run
+    ├── ModelFailed          a model could not be loaded, or did not answer as it should
     └── StorageError         the data directory let us down
         ├── Unavailable      try again: busy, timed out or not reachable
         │   └── LeaseLost    a worker lost its job to another one
@@ -123,6 +124,12 @@ class NodeFailed(MemwellError):
     """The node did not return a reply."""
 
     code, status, exit_code = "node_failed", 500, 1
+
+
+class ModelFailed(MemwellError):
+    """A model could not be used."""
+
+    code, status, exit_code = "model_failed", 502, 69
 
 
 class StorageError(MemwellError):

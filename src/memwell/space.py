@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from .clock import Clock
+from .clock import SECOND, Clock
 from .errors import Stale
 from .ids import inner_id, new_id
 from .lifecycle import jobs
@@ -20,7 +20,12 @@ from .lifecycle.retention import AT_LEAST_EVERY
 from .model.collection import Address, Place, Policy
 from .model.entry import Draft, Entry
 from .model.principal import Principal
+from .recall import upkeep
+from .recall.parts import question_share
 from .storage.port import Row, Tx
+
+EMBED_AFTER = 10 * SECOND
+"""How long new entries wait for the background to embed them, so that many are done at once."""
 
 _NEWEST = 2**62
 _decode_policy = lru_cache(256)(msgspec.json.Decoder(Policy).decode)
@@ -46,10 +51,11 @@ class Located(NamedTuple):
 class Space:
     """The verbs. Made by the engine for one call of one principal; it lives as long as the transaction."""
 
-    __slots__ = ("clock", "now", "principal", "touched", "tx")
+    __slots__ = ("clock", "embeds", "now", "principal", "touched", "tx")
 
-    def __init__(self, tx: Tx, principal: Principal, clock: Clock) -> None:
+    def __init__(self, tx: Tx, principal: Principal, clock: Clock, *, embeds: bool = False) -> None:
         self.tx = tx
+        self.embeds = embeds
         self.principal = principal
         self.clock = clock
         self.now = clock.now()
@@ -74,7 +80,14 @@ class Space:
         assert row is not None  # noqa: S101 -- an upsert always returns its row
         address_id, last_seq, recorded_at = row
         first = last_seq - len(drafts) + 1
-        entries = [self._add(draft, address_id, first + n, recorded_at, expires_at) for n, draft in enumerate(drafts)]
+        entries = []
+        for seq, draft in enumerate(drafts, first):
+            entry, docid = self._add(draft, address_id, seq, recorded_at, expires_at)
+            entries.append(entry)
+            if not place.sealed:
+                upkeep.add(self.tx, docid, address_id, collection_id, entry, policy.language)
+        if entries and self.embeds and not place.sealed:
+            jobs.ensure_slot(self.tx, "embed", self.now + EMBED_AFTER, self.now)
         self.touch(collection_id, address_id, len(entries), entries[0].id if len(entries) == 1 else "")
         if expires_at is not None and expires_at <= self.now + AT_LEAST_EVERY:
             jobs.ensure_slot(self.tx, "expire", expires_at, self.now)  # what lives longer is found by the daily sweep
@@ -87,7 +100,7 @@ class Space:
             raise Stale(
                 f"The current version is {old.version}: read it again and repeat the change.", version=old.version
             )
-        self.tx.run("retire_entry", id=old.id, version=old.version, now=self.now)
+        upkeep.remove(self.tx, self.tx.rows("retire_entry", id=old.id, version=old.version, now=self.now))
         following = msgspec.structs.replace(draft, id=old.id, version=old.version + 1, created_at=old.created_at)
         return self.append(place, located.path, [following])[0]
 
@@ -159,7 +172,9 @@ class Space:
     def _find_collection(self, place: Place) -> Row | None:
         return self.tx.row("find_collection", dialect=place.dialect, name=place.name, kind=place.kind)
 
-    def _add(self, draft: Draft, address_id: int, seq: int, recorded_at: int, expires_at: int | None) -> Entry:
+    def _add(
+        self, draft: Draft, address_id: int, seq: int, recorded_at: int, expires_at: int | None
+    ) -> tuple[Entry, int]:
         entry = Entry(
             draft.id or new_id(),
             draft.version,
@@ -177,7 +192,7 @@ class Space:
             recorded_at,
             recorded_at if draft.created_at is None else draft.created_at,
         )
-        self.tx.run(
+        row = self.tx.row(
             "add_entry",
             id=entry.id,
             version=entry.version,
@@ -196,5 +211,7 @@ class Space:
             recorded_at=recorded_at,
             created_at=draft.created_at,
             expires_at=expires_at,
+            asks=question_share(entry.content),
         )
-        return entry
+        assert row is not None  # noqa: S101 -- an insertion always returns its row
+        return entry, row[0]

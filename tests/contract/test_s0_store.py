@@ -78,7 +78,7 @@ def test_expired_turns_are_purged_from_the_file(memory: Memory, clock: FrozenClo
     """S0.17, C15: invisible at once, and the bytes go with the next sweep."""
     memory.flow("support").session("s").history.append(role="user", content="zyxomma was said")
     clock.advance(days=91)
-    assert engine_of(memory).worker.run_due("default") == 1
+    assert engine_of(memory).worker.run_due("default") == 2, "expire, and embed"
     for file in (tmp_path / "home" / "tenants").iterdir():
         assert b"zyxomma" not in file.read_bytes()
 

@@ -18,6 +18,7 @@ from memwell.lifecycle.run import JobRun
 from memwell.lifecycle.worker import Worker
 from memwell.model.collection import Address
 from memwell.model.job import StoredJob
+from memwell.recall import upkeep
 from memwell.storage.port import Row, Store, Tx
 
 from .conftest import OpenStore
@@ -573,7 +574,12 @@ def test_a_deleted_entry_leaves_no_byte_after_a_scrub(store: Store, clock: Froze
     needles = [b"the first secret that is told", b"the second secret that is told"]
     gone, _ = say(store, clock, *(needle.decode() for needle in needles))
     assert store.residue(TENANT, needles) == needles
-    store.write(TENANT, lambda tx: tx.run("delete_entry", id=gone.id))
+
+    def delete(tx: Tx) -> None:
+        upkeep.remove(tx, tx.rows("docids_of_entry", id=gone.id))
+        tx.run("delete_entry", id=gone.id)
+
+    store.write(TENANT, delete)
     assert store.scrub(TENANT) is True
     assert store.residue(TENANT, needles) == needles[1:]
 

@@ -1,7 +1,11 @@
-"""Every operation does the same through the embedded SDK, the HTTP SDK, REST and the command line."""
+"""Every operation does the same through the embedded SDK, the HTTP SDK, REST, the command line and MCP."""
 
 from __future__ import annotations
 
+import asyncio
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -9,6 +13,8 @@ from urllib.parse import quote
 import httpx
 import msgspec
 import pytest
+from anyio.from_thread import start_blocking_portal
+from mcp import Client, StdioServerParameters
 from typer.testing import CliRunner
 
 from memwell import Memory
@@ -16,6 +22,9 @@ from memwell.operation import Operation
 from memwell.registry import OPERATIONS
 from memwell.surfaces.cli.generated import NOUNS, positional
 from memwell.surfaces.cli.main import app
+from memwell.surfaces.mcp.answers import Answer, Caller
+from memwell.surfaces.mcp.server import protocol_server
+from memwell.surfaces.mcp.tools import toolbox
 
 from ..examples import Call, masked, plain, run_example
 from ..live import live
@@ -83,6 +92,42 @@ def command_line(home: Path, operation: Operation) -> Any:
     return run_example(operation, call)
 
 
+def mcp(home: Path, operation: Operation) -> Any:
+    async def move(work: Callable[[], Answer], _: bool) -> Answer:
+        return await asyncio.to_thread(work)
+
+    with Memory(home, worker=False) as memory:
+        caller = Caller(None, lambda known, data: memory.call(known.name, data), move)
+        with _tools(protocol_server(toolbox("all"), caller)) as call:
+            return run_example(operation, call)
+
+
+def mcp_over_http(home: Path, operation: Operation) -> Any:
+    with live(home, auth=False, worker=False) as server, _tools(f"{server.url}/mcp?tools=all") as call:
+        return run_example(operation, call)
+
+
+def mcp_over_stdio(home: Path, operation: Operation) -> Any:
+    memwell = str(Path(sys.executable).with_name("memwell"))
+    arguments = ["--home", str(home), "mcp", "--tools", "all"]
+    with _tools(StdioServerParameters(command=memwell, args=arguments)) as call:
+        return run_example(operation, call)
+
+
+@contextmanager
+def _tools(server: Any) -> Iterator[Call]:
+    """A client that knows nothing but the names of tools."""
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(Client(server)) as client:
+
+        def call(name: str, data: dict[str, Any]) -> Any:
+            result = portal.call(client.call_tool, name.replace(".", "_"), data)
+            assert not result.is_error, result
+            answer = result.structured_content
+            return answer["result"] if set(answer) == {"result"} else answer
+
+        yield call
+
+
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_every_surface_gives_the_same_answer(name: str, tmp_path: Path) -> None:
     operation = OPERATIONS[name]
@@ -90,6 +135,15 @@ def test_every_surface_gives_the_same_answer(name: str, tmp_path: Path) -> None:
     assert masked(over_http(tmp_path / "http", operation)) == expected
     assert masked(rest(tmp_path / "rest", operation)) == expected
     assert masked(command_line(tmp_path / "cli", operation)) == expected
+    assert masked(mcp(tmp_path / "mcp", operation)) == expected
+
+
+@pytest.mark.parametrize("name", ["users.add", "flows.memories", "flows.end", "log.entries", "keys.create"])
+def test_mcp_gives_the_same_answer_over_its_transports(name: str, tmp_path: Path) -> None:
+    operation = OPERATIONS[name]
+    expected = masked(embedded(tmp_path / "embedded", operation))
+    assert masked(mcp_over_http(tmp_path / "http", operation)) == expected
+    assert masked(mcp_over_stdio(tmp_path / "stdio", operation)) == expected
 
 
 def test_masks_hide_only_what_must_differ() -> None:

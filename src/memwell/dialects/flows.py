@@ -20,6 +20,7 @@ from ..space import Space
 from .memories import OPERATIONS as MEMORY_OPERATIONS
 from .memories import Memory, session_memories
 from .places import flow_timeline
+from .search import FLOW_OPERATIONS as SEARCH_OPERATIONS
 from .sessions import NEWEST, Erasure, Sessions, erase_addresses, erase_everything, list_names, list_sessions
 from .transfer import OPERATIONS as TRANSFER_OPERATIONS
 from .turns import Messages, NewTurn, Turn, Turns, to_draft, to_turn, to_turns
@@ -296,6 +297,7 @@ def delete(call: Call, request: DeleteFlow) -> Erasure:
 OPERATIONS = (
     *(list_flows, sessions, show, find, append, extend, last, page, end, delete_session, delete),
     *MEMORY_OPERATIONS,
+    *SEARCH_OPERATIONS,
     *TRANSFER_OPERATIONS,
 )
 

@@ -13,6 +13,7 @@ from ..model.entry import Draft, Entry
 from ..model.fields import AnyId, Confidence, Content, Cursor, Flow, Importance, Limit, Metadata, SessionId
 from ..model.page import cut, from_cursor, to_cursor
 from ..operation import Example, Request, Response, operation
+from ..recall import upkeep
 from ..space import Located, Space
 from .places import flow_facts, flow_timeline
 from .turns import to_metadata
@@ -167,6 +168,7 @@ def delete_memory(space: Space, request: One) -> Deleted:
     """Delete a memory and its history for good."""
     located = _existing(space, request)
     answers = space.tx.run("erase_idempotency_of_entry", address_id=located.address_id, entry_id=request.id)
+    upkeep.remove(space.tx, space.tx.rows("docids_of_entry", id=request.id))
     versions = space.tx.run("delete_entry", id=request.id)
     space.touch(space.collection(flow_facts(request.flow))[0], located.address_id)
     return Deleted(id=request.id, job=scrub_later(space.tx, space.now, {"facts": versions, "answers": answers}))

@@ -15,6 +15,10 @@ def user_timeline(user: str) -> Place:
     return Place("user", user, "timeline", Policy(retention_us=TURN_RETENTION, idle_us=IDLE))
 
 
+def user_facts(user: str) -> Place:
+    return Place("user", user, "facts")
+
+
 def flow_timeline(flow: str) -> Place:
     return Place("flow", flow, "timeline", Policy(retention_us=TURN_RETENTION))
 

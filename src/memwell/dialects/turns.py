@@ -100,12 +100,12 @@ def to_draft(turn: NewTurn) -> Draft:
     )
 
 
-def instant(moment: datetime | None) -> int | None:
+def instant(moment: datetime | None, field: str = "occurred_at") -> int | None:
     """A time from outside, as it is stored."""
     if moment is None:
         return None
     if not 2 <= moment.year <= 9998:
-        raise Invalid("`occurred_at` is out of range: give a year from 2 to 9998.", field="occurred_at")
+        raise Invalid(f"`{field}` is out of range: give a year from 2 to 9998.", field=field)
     return to_micros(moment)
 
 

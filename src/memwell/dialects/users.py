@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, structs
 
 from ..clock import to_datetime
 from ..dispatch import Call
@@ -18,6 +18,7 @@ from ..model.page import cut, from_cursor, to_cursor
 from ..operation import Example, Request, Response, operation
 from ..space import Space
 from .places import IDLE, user_timeline
+from .search import NOTES, USER_OPERATIONS
 from .sessions import NEWEST, Erasure, Sessions, erase_everything, list_names, list_sessions
 from .turns import Messages, NewTurn, OccurredAt, Turn, Turns, TurnText, to_draft, to_turn, to_turns
 
@@ -55,6 +56,8 @@ class Added(Response, frozen=True, kw_only=True):
 def add(space: Space, request: Add) -> Added:
     """Remember what was said: a text of the user's, or messages of several speakers."""
     drafts = [to_draft(turn) for turn in _turns(request)]
+    if request.messages is None:
+        drafts = [structs.replace(draft, kind=NOTES[0]) for draft in drafts]  # searched as it stands
     place = user_timeline(request.user)
     session = request.session or _current_session(space, place)
     entries = space.append(place, session, drafts)
@@ -155,7 +158,7 @@ def forget(call: Call, request: Forget) -> Erasure:
     return erase_everything(call, "user", request.user)
 
 
-OPERATIONS = (add, history, sessions, list_users, forget)
+OPERATIONS = (add, history, sessions, list_users, *USER_OPERATIONS, forget)
 
 
 def _turns(request: Add) -> list[NewTurn]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..errors import Unavailable
 from ..ids import inner_id
+from ..recall import upkeep
 from ..storage.port import Row, Tx
 from . import jobs
 from .run import JobRun
@@ -31,6 +32,7 @@ def bury(tx: Tx, addresses: Sequence[Row], now: int, counts: dict[str, int] | No
     for address_id, _, kind in addresses:
         layers["answers"] += _forget_answers(tx, address_id)
         layers["jobs"] += tx.run("delete_jobs_of", address_id=address_id)
+        upkeep.remove_address(tx, address_id)
         tx.run("bury_address", id=address_id, grave=grave)
         layers["sessions"] += kind == "timeline"
     payload = {"addresses": [[row[0], row[2]] for row in addresses], "layers": dict(layers)}
@@ -83,7 +85,9 @@ def _delete_batch(tx: Tx, address_id: int) -> int:
     row = tx.row("first_seq", address_id=address_id)
     if row is None or row[0] is None:
         return 0
-    return tx.run("delete_entries_to", address_id=address_id, seq=row[0] + BATCH - 1)
+    last = row[0] + BATCH - 1
+    upkeep.remove(tx, tx.rows("docids_to", address_id=address_id, seq=last), noted=False)
+    return tx.run("delete_entries_to", address_id=address_id, seq=last)
 
 
 def _forget_answers(tx: Tx, address_id: int) -> int:

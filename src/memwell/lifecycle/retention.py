@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from ..clock import DAY, MINUTE
 from ..model.job import KEEP_FINISHED
+from ..recall import upkeep
 from ..storage.port import Tx
 from .erase import erase_expired_address
 from .run import JobRun, Repeat
 
 BATCH = 2000
 KEEP_EVENTS = 30 * DAY
+KEEP_REMOVALS = 10_000
 AT_LEAST_EVERY = DAY
 AT_MOST_EVERY = MINUTE // 2
 
@@ -28,7 +30,9 @@ def expire(run: JobRun) -> Repeat:
 
 def _delete_some(tx: Tx, now: int) -> int:
     last = tx.row("expiry_after", now=now, skip=BATCH)
-    deleted = tx.run("delete_expired_entries", until=last[0] if last else now)
+    until = last[0] if last else now
+    upkeep.remove(tx, tx.rows("expired_docids", until=until), noted=False)
+    deleted = tx.run("delete_expired_entries", until=until)
     addresses = tx.rows("expired_addresses", now=now, limit=BATCH)
     for (address_id,) in addresses:
         erase_expired_address(tx, address_id)
@@ -39,6 +43,9 @@ def _sweep(tx: Tx, now: int) -> None:
     tx.run("delete_old_idempotency", now=now)
     tx.run("delete_finished_jobs", before=now - KEEP_FINISHED)
     first_kept = tx.row("first_event_after", before=now - KEEP_EVENTS)
+    newest = tx.row("last_removal")
+    if newest:
+        tx.run("delete_removals_below", seq=newest[0] - KEEP_REMOVALS)
     if first_kept and first_kept[0]:
         tx.run("delete_events_below", seq=first_kept[0])
 

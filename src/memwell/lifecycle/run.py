@@ -10,7 +10,7 @@ import msgspec
 from ..clock import Clock
 from ..errors import LeaseLost
 from ..model.job import StoredJob
-from ..storage.port import Store, Tx
+from ..storage.port import Reach, Store, Tx
 
 T = TypeVar("T")
 
@@ -29,6 +29,11 @@ class JobRun:
         self._tenant = tenant
         self.job = job
         self.clock = clock
+
+    @property
+    def reach(self) -> Reach:
+        """The tenant's transactions, not held to the lease: for what any worker may do at any time."""
+        return Reach(self._store, self._tenant)
 
     @property
     def payload(self) -> dict[str, Any]:

@@ -12,10 +12,12 @@ CollectionKind = Literal["timeline", "facts", "record"]
 
 
 class Policy(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How long a collection keeps what it is given, and how it groups it. Data in the store, not configuration."""
+    """How long a collection keeps what it is given, how it groups it, in which language it is. Data in the store, not
+    configuration."""
 
     retention_us: int | None = None
     idle_us: int | None = None
+    language: str = "en"
 
 
 class Place(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ import msgspec
 
 from ..dialects.flows import Ended
 from ..dialects.memories import Memory
+from ..dialects.search import Hits
 from ..dialects.turns import Turn, Turns
 from ..errors import NodeFailed, from_code
 from .wire import HEAD, Ask, Tell, decode_from_parent, frame
@@ -89,6 +90,11 @@ class NodeSession:
         data = {"session": self.id, "content": content, "importance": importance}
         return (await self._link.ask("flows.write", data, Memory)).id
 
+    async def search(self, query: str, limit: int = 5, **conditions: Any) -> Hits:
+        """What fits best of what was written for this session and of what the flow knows."""
+        data = {"session": self.id, "query": query, "limit": limit, **conditions}
+        return await self._link.ask("flows.search", data, Hits)
+
     async def end(self) -> None:
         """Close the session and have it distilled."""
         await self._link.ask("flows.end", {"session": self.id}, Ended)
@@ -102,6 +108,10 @@ class NodeMemory:
 
     def session(self, session_id: str) -> NodeSession:
         return NodeSession(self._link, session_id)
+
+    async def search(self, query: str, limit: int = 5, **conditions: Any) -> Hits:
+        """What the flow knows that fits best, the best first."""
+        return await self._link.ask("flows.search", {"query": query, "limit": limit, **conditions}, Hits)
 
     async def write(self, content: str, importance: float = 0.5) -> str:
         """Remember a statement for the flow and return its id."""

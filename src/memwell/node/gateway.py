@@ -23,7 +23,7 @@ from ..ids import new_id
 from ..sdk.transport import Transport
 from .wire import HEAD, MAX_FRAME, Ask, Done, Failed, Start, Tell, decode_from_node, frame
 
-ALLOWED = frozenset({"flows.append", "flows.last", "flows.write", "flows.end"})
+ALLOWED = frozenset({"flows.append", "flows.last", "flows.write", "flows.search", "flows.end"})
 TIMEOUT_S = 60.0
 STDERR = 2  # what a node prints goes there: standard output is for its reply
 

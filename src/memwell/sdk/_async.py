@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import msgspec
 
@@ -16,13 +16,14 @@ from ..dialects.agent_log import AgentSession, LogEntry
 from ..dialects.flows import Ended, FlowInfo, SessionView
 from ..dialects.jobs import Job
 from ..dialects.memories import Memory as MemoryEntry
+from ..dialects.search import Hits, WhyNot
 from ..dialects.sessions import Erasure, SessionInfo
 from ..dialects.transfer import Imported, Line
 from ..dialects.turns import Turn, Turns
 from ..dialects.users import Added, UserInfo
 from ..watch import Event
 from .transport import AsyncTransport, open_async_transport
-from .values import Message, Receipt, given, said, to_receipt, unfinished
+from .values import Conditions, Message, Receipt, given, said, searched, to_receipt, unfinished
 
 IMPORT_BATCH = 200
 
@@ -108,11 +109,32 @@ class AsyncMemory:
         await self.close()
 
 
-class AsyncUser:
+class AsyncSearch:
+    """Searching, which is the same for a user, a flow and a session."""
+
+    def __init__(self, transport: AsyncTransport, dialect: str, at: dict[str, str]) -> None:
+        self._transport = transport
+        self._dialect = dialect
+        self._at = at
+
+    async def search(self, query: str, limit: int = 5, **conditions: Unpack[Conditions]) -> Hits:
+        """What fits best, the best first: facts and what was written; with include=["turns"] also what was said."""
+        data = searched(self._at, query, limit, conditions)
+        hits: Hits = await self._transport.call(f"{self._dialect}.search", data)
+        return hits
+
+    async def why_not(self, entry_id: str, query: str, limit: int = 5, **conditions: Unpack[Conditions]) -> WhyNot:
+        """Why that search does not find an entry: the one gate that keeps it out."""
+        data = searched(self._at, query, limit, conditions) | {"id": entry_id}
+        gate: WhyNot = await self._transport.call(f"{self._dialect}.why_not", data)
+        return gate
+
+
+class AsyncUser(AsyncSearch):
     """One person's memory."""
 
     def __init__(self, transport: AsyncTransport, user: str) -> None:
-        self._transport = transport
+        super().__init__(transport, "users", {"user": user})
         self.id = user
 
     async def add(
@@ -144,11 +166,11 @@ class AsyncUser:
         return await _erase(self._transport, "users.forget", {"user": self.id}, timeout_s)
 
 
-class AsyncFlow:
+class AsyncFlow(AsyncSearch):
     """A flow's memory."""
 
     def __init__(self, transport: AsyncTransport, flow: str) -> None:
-        self._transport = transport
+        super().__init__(transport, "flows", {"flow": flow})
         self.id = flow
 
     def session(self, session: str) -> AsyncSession:
@@ -227,12 +249,11 @@ class AsyncFlow:
         return Imported(added=added, skipped=skipped)
 
 
-class AsyncSession:
+class AsyncSession(AsyncSearch):
     """One conversation."""
 
     def __init__(self, transport: AsyncTransport, flow: str, session: str) -> None:
-        self._transport = transport
-        self._at = {"flow": flow, "session": session}
+        super().__init__(transport, "flows", {"flow": flow, "session": session})
         self.id = session
         self.history = AsyncHistory(transport, self._at)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from datetime import datetime
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -12,6 +13,18 @@ from ..dialects.sessions import Erasure
 from ..errors import Invalid, MemwellError, Unavailable
 
 Message = Mapping[str, Any]
+
+
+class Conditions(TypedDict, total=False):
+    """What a search may be given beside its query."""
+
+    include: Sequence[str]
+    filter: Mapping[str, Any]
+    after: datetime
+    before: datetime
+    min_score: float
+    explain: bool
+    recipe: str
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -44,6 +57,14 @@ def said(content: str | Message | Sequence[Message]) -> dict[str, Any]:
     if not all(isinstance(message, Mapping) for message in messages):
         raise Invalid("Give a text, a message such as {'role': 'user', 'content': '…'}, or a list of messages.")
     return {"messages": [dict(message) for message in messages]}
+
+
+def searched(at: Mapping[str, str], query: str, limit: int, conditions: Conditions) -> dict[str, Any]:
+    """A search as the request wants it."""
+    data: dict[str, Any] = {"query": query, "limit": limit, **conditions, **at}
+    if "include" in data:
+        data["include"] = list(data["include"])
+    return given(**data)
 
 
 def given(**fields: Any) -> dict[str, Any]:

@@ -31,6 +31,22 @@ class Tx(Protocol):
         ...
 
 
+class Reach:
+    """One tenant's transactions: given to whoever works for a tenant and must not be able to choose another."""
+
+    __slots__ = ("_store", "key")
+
+    def __init__(self, store: Store, tenant: str) -> None:
+        self._store = store
+        self.key = tenant
+
+    def read(self, work: Callable[[Tx], T]) -> T:
+        return self._store.read(self.key, work)
+
+    def write(self, work: Callable[[Tx], T]) -> T:
+        return self._store.write(self.key, work)
+
+
 class Control(Protocol):
     """What stands above the tenants: their list, the keys, the hints. Named queries of `system.sql`."""
 

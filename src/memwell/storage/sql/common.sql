@@ -94,11 +94,12 @@ WHERE a.tenant = :tenant AND c.tenant = :tenant AND a.path = :path AND c.dialect
 ORDER BY c.name;
 
 -- name: add_entry
--- Write one entry.
+-- Write one entry; the number that it gets is never used again.
 INSERT INTO entry (tenant, id, version, address_id, seq, kind, role, name, content, metadata, tool, origin,
-  importance, confidence, occurred_at, recorded_at, created_at, expires_at)
+  importance, confidence, occurred_at, recorded_at, created_at, expires_at, asks)
 VALUES (:tenant, :id, :version, :address_id, :seq, :kind, :role, :name, :content, :metadata, :tool, :origin,
-  :importance, :confidence, :occurred_at, :recorded_at, :created_at, :expires_at);
+  :importance, :confidence, :occurred_at, :recorded_at, :created_at, :expires_at, :asks)
+RETURNING docid;
 
 -- name: last_entries
 -- The newest entries of an address, the newest first.
@@ -165,7 +166,8 @@ SELECT address_id FROM entry WHERE tenant = :tenant AND id = :id LIMIT 1;
 -- name: retire_entry
 -- Close the current version of an entry, if it is still the expected one.
 UPDATE entry SET retired_at = :now
-WHERE tenant = :tenant AND id = :id AND version = :version AND retired_at IS NULL;
+WHERE tenant = :tenant AND id = :id AND version = :version AND retired_at IS NULL
+RETURNING docid;
 
 -- name: delete_entry
 -- Remove every version of one entry.
@@ -391,3 +393,127 @@ SELECT
 -- name: next_idempotency_expiry
 -- When the next stored answer may go.
 SELECT MIN(expires_at) FROM idempotency WHERE tenant = :tenant;
+
+-- name: docids_of_entry
+-- The numbers of every version of one entry.
+SELECT docid FROM entry WHERE tenant = :tenant AND id = :id;
+
+-- name: docids_to
+-- The numbers of the entries of an address up to a sequence number.
+SELECT docid FROM entry WHERE tenant = :tenant AND address_id = :address_id AND seq <= :seq;
+
+-- name: expired_docids
+-- The numbers of what expired up to a moment.
+SELECT docid FROM entry WHERE tenant = :tenant AND expires_at <= :until;
+
+-- name: last_removal
+-- The number of the newest removal from search.
+SELECT COALESCE(MAX(seq), 0) FROM removal WHERE tenant = :tenant;
+
+-- name: removals_after
+-- What was removed from search since.
+SELECT seq, docid, address_id FROM removal WHERE tenant = :tenant AND seq > :after ORDER BY seq;
+
+-- name: delete_removals_below
+-- Forget old removals: an index that has not seen them is loaded anew.
+DELETE FROM removal WHERE tenant = :tenant AND seq < :seq;
+
+-- name: find_model
+-- A model by its name.
+SELECT id, dimensions, embedded_to FROM model WHERE tenant = :tenant AND name = :name;
+
+-- name: list_models
+-- The models that there are vectors of, the oldest first.
+SELECT id, name, dimensions, embedded_to FROM model WHERE tenant = :tenant ORDER BY id;
+
+-- name: add_model
+-- Make a model known, unless another writer just did.
+INSERT INTO model (tenant, id, name, dimensions, embedded_to, created_at)
+SELECT :tenant, COALESCE(MAX(id), 0) + 1, :name, :dimensions, 0, :now FROM model WHERE tenant = :tenant
+ON CONFLICT (tenant, name) DO NOTHING;
+
+-- name: advance_model
+-- Note up to which entry a model's vectors are complete.
+UPDATE model SET embedded_to = :embedded_to WHERE tenant = :tenant AND id = :id AND embedded_to < :embedded_to;
+
+-- name: delete_model
+-- Forget a model that has no vectors any more.
+DELETE FROM model WHERE tenant = :tenant AND id = :id;
+
+-- name: add_vector
+-- Keep the vectors of an entry, if it is still there and still current.
+INSERT INTO vector (tenant, model, docid, value)
+SELECT :tenant, :model, e.docid, :value FROM entry e
+WHERE e.tenant = :tenant AND e.id = :id AND e.version = :version AND e.retired_at IS NULL
+ON CONFLICT (tenant, model, docid) DO NOTHING;
+
+-- name: delete_old_vectors
+-- Remove some vectors of a model that is not used any more.
+DELETE FROM vector WHERE tenant = :tenant AND model = :model AND docid <= :docid;
+
+-- name: vector_after
+-- The number of the entry that stands :skip places from the first that has a vector of this model.
+SELECT docid FROM vector WHERE tenant = :tenant AND model = :model ORDER BY docid LIMIT 1 OFFSET :skip;
+
+-- name: load_collection
+-- Everything that search needs of a collection, in no order.
+SELECT e.docid, e.address_id, e.seq, e.kind, e.role, e.name, e.occurred_at, e.expires_at, OCTET_LENGTH(e.content), e.asks,
+  v.value
+FROM address a
+CROSS JOIN entry e
+LEFT JOIN vector v ON v.tenant = :tenant AND v.model = :model AND v.docid = e.docid
+WHERE a.tenant = :tenant AND e.tenant = :tenant AND a.collection_id = :id AND e.address_id = a.id
+  AND e.retired_at IS NULL;
+
+-- name: load_address
+-- Everything that search needs of an address after a sequence number, in order.
+SELECT e.docid, e.address_id, e.seq, e.kind, e.role, e.name, e.occurred_at, e.expires_at, OCTET_LENGTH(e.content), e.asks,
+  v.value
+FROM entry e
+LEFT JOIN vector v ON v.tenant = :tenant AND v.model = :model AND v.docid = e.docid
+WHERE e.tenant = :tenant AND e.address_id = :id AND e.seq > :after AND e.retired_at IS NULL
+ORDER BY e.seq;
+
+-- name: load_new
+-- What search needs of a collection's entries above a number, in order.
+SELECT e.docid, e.address_id, e.seq, e.kind, e.role, e.name, e.occurred_at, e.expires_at, OCTET_LENGTH(e.content), e.asks,
+  v.value
+FROM entry e
+CROSS JOIN address a
+LEFT JOIN vector v ON v.tenant = :tenant AND v.model = :model AND v.docid = e.docid
+WHERE e.tenant = :tenant AND a.tenant = :tenant AND e.docid > :after AND a.id = e.address_id AND a.collection_id = :id
+  AND e.retired_at IS NULL
+ORDER BY e.docid;
+
+-- name: pending_entries
+-- Entries above a number that a model has no vectors of, in order; what is sealed needs none.
+SELECT e.docid, e.id, e.version, e.name, e.content
+FROM entry e
+CROSS JOIN address a
+CROSS JOIN collection c
+WHERE e.tenant = :tenant AND a.tenant = :tenant AND c.tenant = :tenant AND e.docid > :after
+  AND a.id = e.address_id AND c.id = a.collection_id AND c.sealed = 0 AND e.retired_at IS NULL
+  AND (e.expires_at IS NULL OR e.expires_at > :now)
+  AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.tenant = :tenant AND v.model = :model AND v.docid = e.docid)
+ORDER BY e.docid
+LIMIT :limit;
+
+-- name: unsealed_entries
+-- Entries above a number whose words are searched, in order.
+SELECT e.docid, e.address_id, a.collection_id, e.kind, e.name, e.content, c.policy
+FROM entry e
+CROSS JOIN address a
+CROSS JOIN collection c
+WHERE e.tenant = :tenant AND a.tenant = :tenant AND c.tenant = :tenant AND e.docid > :after
+  AND a.id = e.address_id AND c.id = a.collection_id AND c.sealed = 0 AND e.retired_at IS NULL
+ORDER BY e.docid
+LIMIT :limit;
+
+-- name: entry_anywhere
+-- The newest version of an entry, whatever became of it, and where it is.
+SELECT e.docid, e.address_id, a.collection_id, e.kind, e.retired_at, e.expires_at, e.occurred_at, e.metadata
+FROM entry e
+JOIN address a ON a.tenant = e.tenant AND a.id = e.address_id
+WHERE e.tenant = :tenant AND a.tenant = :tenant AND e.id = :id
+ORDER BY e.version DESC
+LIMIT 1;

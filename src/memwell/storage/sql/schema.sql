@@ -40,36 +40,6 @@ CREATE INDEX address_session ON address (tenant, path);
 
 CREATE INDEX address_expiry ON address (tenant, expires_at) WHERE expires_at IS NOT NULL;
 
-CREATE TABLE entry (
-  docid INTEGER PRIMARY KEY,
-  tenant TEXT NOT NULL,
-  id TEXT NOT NULL,
-  version INTEGER NOT NULL,
-  address_id INTEGER NOT NULL,
-  seq INTEGER NOT NULL,
-  kind TEXT NOT NULL,
-  role TEXT,
-  name TEXT,
-  content TEXT NOT NULL,
-  metadata TEXT,
-  tool TEXT,
-  origin TEXT NOT NULL,
-  importance REAL,
-  confidence REAL,
-  occurred_at INTEGER NOT NULL,
-  recorded_at INTEGER NOT NULL,
-  created_at INTEGER,
-  expires_at INTEGER,
-  retired_at INTEGER,
-  FOREIGN KEY (tenant, address_id) REFERENCES address (tenant, id)
-);
-
-CREATE UNIQUE INDEX entry_order ON entry (tenant, address_id, seq);
-
-CREATE UNIQUE INDEX entry_version ON entry (tenant, id, version);
-
-CREATE INDEX entry_expiry ON entry (tenant, expires_at) WHERE expires_at IS NOT NULL;
-
 CREATE TABLE job (
   tenant TEXT NOT NULL,
   id TEXT NOT NULL,
@@ -134,6 +104,77 @@ CREATE INDEX idempotency_touch_key ON idempotency_touch (tenant, key_hash);
 CREATE TABLE sqlite_stat1(tbl,idx,stat);
 
 CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample);
+
+CREATE TABLE "entry" (
+  docid INTEGER PRIMARY KEY AUTOINCREMENT,
+  tenant TEXT NOT NULL,
+  id TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  address_id INTEGER NOT NULL,
+  seq INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  role TEXT,
+  name TEXT,
+  content TEXT NOT NULL,
+  metadata TEXT,
+  tool TEXT,
+  origin TEXT NOT NULL,
+  importance REAL,
+  confidence REAL,
+  occurred_at INTEGER NOT NULL,
+  recorded_at INTEGER NOT NULL,
+  created_at INTEGER,
+  expires_at INTEGER,
+  retired_at INTEGER,
+  asks REAL NOT NULL DEFAULT 0,
+  FOREIGN KEY (tenant, address_id) REFERENCES address (tenant, id)
+);
+
+CREATE TABLE sqlite_sequence(name,seq);
+
+CREATE UNIQUE INDEX entry_order ON entry (tenant, address_id, seq);
+
+CREATE UNIQUE INDEX entry_version ON entry (tenant, id, version);
+
+CREATE INDEX entry_expiry ON entry (tenant, expires_at) WHERE expires_at IS NOT NULL;
+
+CREATE TABLE removal (
+  tenant TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  docid INTEGER,
+  address_id INTEGER,
+  PRIMARY KEY (tenant, seq)
+) WITHOUT ROWID;
+
+CREATE VIRTUAL TABLE word USING fts5 (tokens, tokenize = 'ascii', detail = 'none', columnsize = 0);
+
+CREATE TABLE 'word_data'(id INTEGER PRIMARY KEY, block BLOB);
+
+CREATE TABLE 'word_idx'(segid, term, pgno, PRIMARY KEY(segid, term)) WITHOUT ROWID;
+
+CREATE TABLE 'word_content'(id INTEGER PRIMARY KEY, c0);
+
+CREATE TABLE 'word_config'(k PRIMARY KEY, v) WITHOUT ROWID;
+
+CREATE TABLE model (
+  tenant TEXT NOT NULL,
+  id INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  dimensions INTEGER NOT NULL,
+  embedded_to INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  PRIMARY KEY (tenant, id)
+) WITHOUT ROWID;
+
+CREATE UNIQUE INDEX model_name ON model (tenant, name);
+
+CREATE TABLE vector (
+  tenant TEXT NOT NULL,
+  model INTEGER NOT NULL,
+  docid INTEGER NOT NULL,
+  value BLOB NOT NULL,
+  PRIMARY KEY (tenant, model, docid)
+) WITHOUT ROWID;
 
 -- control.db
 

@@ -19,3 +19,52 @@ LIMIT :limit;
 -- When the next job of a known kind is due.
 SELECT MIN(CASE WHEN state = 'ready' THEN run_at ELSE lease_until END) FROM job
 WHERE tenant = :tenant AND state IN ('ready', 'running') AND kind IN (SELECT value FROM json_each(:kinds));
+
+-- name: add_removal
+-- Note that something is out of search, so that every index in memory drops it.
+INSERT INTO removal (tenant, seq, docid, address_id)
+SELECT :tenant, COALESCE(MAX(seq), 0) + 1, :docid, :address_id FROM removal WHERE tenant = :tenant;
+
+-- name: add_words
+-- Make an entry findable by its words.
+INSERT INTO word (rowid, tokens) VALUES (:docid, :tokens);
+
+-- name: delete_words
+-- Make entries no longer findable by their words.
+DELETE FROM word WHERE rowid IN (SELECT value FROM json_each(:docids));
+
+-- name: delete_vectors
+-- Make entries no longer findable by their meaning.
+DELETE FROM vector WHERE tenant = :tenant
+  AND model IN (SELECT id FROM model WHERE tenant = :tenant) AND docid IN (SELECT value FROM json_each(:docids));
+
+-- name: postings
+-- The numbers of the entries that hold some tokens. A file holds one tenant, and whoever asks looks them up among its rows.
+SELECT rowid FROM word WHERE word MATCH :match;
+
+-- name: highest_docid
+-- The highest number that an entry was ever given.
+SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = 'entry';
+
+-- name: vectors_of
+-- The vectors of some entries.
+SELECT docid, value FROM vector
+WHERE tenant = :tenant AND model = :model AND docid IN (SELECT value FROM json_each(:docids));
+
+-- name: metadata_of
+-- The metadata of some entries.
+SELECT docid, metadata FROM entry WHERE tenant = :tenant AND docid IN (SELECT value FROM json_each(:docids));
+
+-- name: texts_of
+-- What is embedded of some entries.
+SELECT docid, id, version, name, content FROM entry
+WHERE tenant = :tenant AND docid IN (SELECT value FROM json_each(:docids)) AND retired_at IS NULL;
+
+-- name: hits
+-- Entries by their numbers, while they live, with where they are.
+SELECT e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,
+  e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at), a.path, a.id, e.docid, a.collection_id
+FROM entry e
+JOIN address a ON a.tenant = e.tenant AND a.id = e.address_id
+WHERE e.tenant = :tenant AND a.tenant = :tenant AND e.docid IN (SELECT value FROM json_each(:docids))
+  AND e.retired_at IS NULL AND (e.expires_at IS NULL OR e.expires_at > :now);

@@ -95,7 +95,9 @@ def translated(error: apsw.Error | UnicodeDecodeError, path: Path) -> MemwellErr
             return StorageError(
                 f"{name} cannot be opened: check that the data directory exists and may be read and written."
             )
-        case apsw.CorruptError() | apsw.NotADBError() | UnicodeDecodeError():
+        case apsw.SQLError() if "no such" not in str(error):
+            return StorageError(f"SQLite could not use {name}: {error}.")
+        case apsw.CorruptError() | apsw.NotADBError() | apsw.SQLError() | UnicodeDecodeError():
             return Corrupted(
                 f"{name} is damaged: run `memwell doctor`, then restore it from a backup. Nothing was changed."
             )

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ...version import __version__
-from . import doctor, generated, login, memory, run, server, transfer
+from . import doctor, generated, login, mcp, memory, run, server, transfer
 from .target import Target
 
 app = typer.Typer(
@@ -42,12 +42,13 @@ def options(
 
 
 memory.add_commands(app)
-_group = typer.Typer(no_args_is_help=True, help="The same commands as `memwell ls | show | end | rm`.")
+_group = typer.Typer(no_args_is_help=True, help="The same commands as `memwell ls | show | end | rm | search`.")
 memory.add_commands(_group)
 app.add_typer(_group, name="memory")
 app.command()(server.serve)
 app.command()(server.worker)
 app.command()(server.watch)
+app.command()(mcp.mcp)
 app.command()(login.login)
 app.command()(login.logout)
 app.command()(run.run)

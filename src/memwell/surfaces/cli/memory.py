@@ -1,4 +1,4 @@
-"""`memwell ls | show | end | rm`, and the same under `memwell memory`."""
+"""`memwell ls | show | end | rm | search`, and the same under `memwell memory`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ...dialects.flows import SessionView
 from ...errors import Ambiguous, Invalid, NotFound
 from ...sdk._sync import Memory, Session
 from .output import Json, Yes, confirm, console, print_table, print_turn, show, shown, told, utc
+from .search import search
 from .target import Target
 
 FlowOption = Annotated[str | None, typer.Option("--flow", help="The flow.")]
@@ -23,6 +24,7 @@ def add_commands(app: typer.Typer) -> None:
     app.command("show")(show_session)
     app.command("end")(end_session)
     app.command("rm")(remove)
+    app.command("search")(search)
 
 
 def list_memory(context: typer.Context, flow: FlowOption = None, as_json: Json = False) -> None:

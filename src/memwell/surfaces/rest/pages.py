@@ -33,6 +33,8 @@ PUBLIC = ("/", "/health", "/ready", "/metrics", "/openapi.json", "/docs")
 
 
 def pages(server: Server) -> Starlette:
+    from ..mcp.http import Endpoint  # here, since it is built on the server
+
     fixed = _Pages(server)
     return Starlette(
         routes=[
@@ -43,6 +45,7 @@ def pages(server: Server) -> Starlette:
             Route("/openapi.json", fixed.openapi),
             Route("/docs", fixed.docs),
             Route("/v1/events", fixed.events),
+            Route("/mcp", Endpoint(server)),
         ],
         exception_handlers={404: _missing, 405: _missing, MemwellError: _failed},
     )

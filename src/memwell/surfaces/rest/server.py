@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -31,6 +32,8 @@ from .router import Router
 from .threads import Threads
 
 log = logging.getLogger("memwell.rest")
+
+T = TypeVar("T")
 
 THREADS = 32
 MAX_WAITING = 512
@@ -76,8 +79,8 @@ class Server:
         self.pumps: set[Pump] = set()
         self._router = Router(OPERATIONS.values())
         self._pages = pages(self)
-        self._quick: Threads[replies.Reply] = Threads(THREADS, "memwell-request")
-        self._patient: Threads[replies.Reply] = Threads(THREADS, "memwell-wait")
+        self._quick: Threads[Any] = Threads(THREADS, "memwell-request")
+        self._patient: Threads[Any] = Threads(THREADS, "memwell-wait")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -118,7 +121,7 @@ class Server:
             principal = await self.principal(headers)
             body = await read_body(receive, headers, self.config.max_body)
             sent = _Sent(principal, operation, values, scope["query_string"], headers, body)
-            return await self._in_thread(sent)
+            return await self.in_thread(lambda: self._carry_out(sent), patient=operation.patient)
         except asyncio.CancelledError as error:
             if task is None or _TIME_IS_UP not in error.args:
                 raise
@@ -129,11 +132,12 @@ class Server:
         finally:
             timer.cancel()
 
-    def _in_thread(self, sent: _Sent) -> asyncio.Future[replies.Reply]:
-        threads = self._patient if sent.operation.patient else self._quick
+    def in_thread(self, work: Callable[[], T], *, patient: bool) -> asyncio.Future[T]:
+        """The future result of work that must not raise; `patient` work may wait for seconds."""
+        threads = self._patient if patient else self._quick
         if threads.under_way >= MAX_WAITING:
             raise Unavailable("Too many requests are under way: try again in a moment.")
-        return threads.run(lambda: self._carry_out(sent))
+        return threads.run(work)
 
     def _carry_out(self, sent: _Sent) -> replies.Reply:
         operation = sent.operation

@@ -1,0 +1,67 @@
+"""A retriever for measuring search quality, through the public API alone.
+
+Documents are turns: each is appended to its session of one flow, with its speaker and time, and searched for with
+`include=["turns"]`. `factory()` gives an object with `index(documents)` and `search(query, k)`.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any
+
+from memwell import Memory
+
+Document = tuple[str, str, dict[str, Any]]
+BATCH = 500
+ROLES = ("user", "assistant", "system", "tool")
+
+
+class Retriever:
+    """One memory in a directory of its own; each index is a flow of its own."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="memwell-retrieval-")
+        self._memory = Memory(self._folder.name, worker=False)
+        self._flows = 0
+        self._ids: dict[str, str] = {}
+
+    def index(self, documents: Sequence[Document]) -> None:
+        self._flows += 1
+        self._flow = self._memory.flow(f"flow-{self._flows}")
+        self._ids.clear()
+        for session, group in groupby(documents, key=lambda document: str(document[2]["session"])):
+            for batch in _batches(list(group)):
+                turns = self._flow.session(session).history.extend([_turn(document) for document in batch])
+                self._ids.update(zip((turn.id for turn in turns), (document[0] for document in batch), strict=True))
+        self._flow.search("hello", include=["turns"])  # embeds what was added
+
+    def search(self, query: str, k: int) -> list[str]:
+        return [self._ids[hit.id] for hit in self._flow.search(query, limit=k, include=["turns"])]
+
+
+def factory() -> Retriever:
+    return Retriever()
+
+
+def _batches(documents: list[Document]) -> Iterator[list[Document]]:
+    for at in range(0, len(documents), BATCH):
+        yield documents[at : at + BATCH]
+
+
+def _turn(document: Document) -> dict[str, Any]:
+    _, text, meta = document
+    speaker = meta["speaker"]
+    content = f"{text} [{meta['caption']}]" if meta.get("caption") else text
+    turn = {"role": speaker if speaker in ROLES else "user", "content": content or " ", "occurred_at": _time(meta["date"])}
+    return turn if speaker in ROLES else {**turn, "name": speaker}
+
+
+def _time(text: str) -> datetime:
+    """The two forms in which such data writes its dates."""
+    bare = re.sub(r" \(\w+\)", "", text)
+    form = "%I:%M %p on %d %B, %Y" if " on " in bare else "%Y/%m/%d %H:%M"
+    return datetime.strptime(bare, form).replace(tzinfo=UTC)

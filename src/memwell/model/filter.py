@@ -1,0 +1,326 @@
+"""The filter language for metadata, in the manner of MongoDB, and what it means.
+
+    {"topic": "travel"}                                   equal
+    {"score": {"$gte": 0.5, "$lt": 0.9}, "lang": "pt"}    all of these
+    {"$or": [{"a": 1}, {"b.c": {"$in": [2, null]}}]}      one of these; `b.c` is `c` inside the object `b`
+    {"$not": {"a": 1}}, {"a": {"$not": {"$gt": 1}}}       not so
+    {}                                                    everything
+
+What it means (C41):
+
+- A path goes through objects only. An array may stand at its end: it matches if one of its elements does, and the
+  elements of an array inside an array are not looked at. A key that itself holds a dot, and a first key that begins
+  with `$`, cannot be addressed.
+- What is missing equals `null` and nothing else. `$exists` asks whether the path is there, a null included.
+- `$ne` and `$nin` are the negations of `$eq` and `$in`, so they match what is missing, and an array of which no element
+  is equal.
+- `$gt`, `$gte`, `$lt`, `$lte` compare numbers with numbers and text with text, by code point (so times written alike in
+  ISO 8601 are in order). Booleans, nulls, objects and pairs of different types have no order and never match.
+- 1 equals 1.0; `true` is not 1; no text is a number. Numbers are compared exactly, an integer with a float too.
+- A filter's integers have 64 bits. A stored integer beyond them counts as infinitely large (or small): it is above (or
+  below) every number of a filter and equals none, because databases round it, each in its own way.
+- Text is only text: there are no patterns.
+
+`matches` is the reference; every database's rendering is tested against it.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import reprlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn, TypeAlias
+
+from ..errors import Invalid, TooLarge
+
+MAX_NODES = 200
+MAX_DEPTH = 16
+MAX_VALUES = 1000
+MAX_STEPS = 16
+MAX_PATH = 256
+MAX_SIZE = 256 * 1024
+
+Op = Literal["$in", "$exists", "$gt", "$gte", "$lt", "$lte"]
+Typed: TypeAlias = tuple[str, Any]
+
+ORDERED = ("number", "text")
+_COMPARE = {"$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}
+_CONNECTIVES = ("$and", "$or", "$not")
+_ON_FIELDS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists", "$not")
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One question about one path. Negations stand outside, as `Not`, and `$eq` is `$in` with one value.
+
+    The values carry their types, because Python finds `1` equal to `True`: two leaves are equal only if they mean the
+    same, so that an answer may be kept under its leaf.
+    """
+
+    path: tuple[str, ...]
+    op: Op
+    values: frozenset[Typed] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All of them; of none, everything."""
+
+    parts: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    parts: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    part: Filter
+
+
+Filter: TypeAlias = And | Or | Not | Leaf
+
+
+def parse(data: Any) -> Filter:
+    """A filter from outside, or an error that says what to change."""
+    return _Reader().conditions(data, 0)
+
+
+def matches(condition: Filter, document: Mapping[str, Any] | None) -> bool:
+    """Whether a document, as JSON decodes it, fits; no document is an empty one."""
+    match condition:
+        case And(parts):
+            return all(matches(part, document) for part in parts)
+        case Or(parts):
+            return any(matches(part, document) for part in parts)
+        case Not(part):
+            return not matches(part, document)
+        case Leaf(path):
+            return leaf_matches(condition, *found(path, document))
+
+
+def leaves(condition: Filter) -> Iterator[Leaf]:
+    """Every question in a filter, as often as it is asked."""
+    match condition:
+        case And(parts) | Or(parts):
+            for part in parts:
+                yield from leaves(part)
+        case Not(part):
+            yield from leaves(part)
+        case Leaf():
+            yield condition
+
+
+def found(path: tuple[str, ...], document: Mapping[str, Any] | None) -> tuple[bool, Any]:
+    """Whether a path is there, and what stands at its end."""
+    value: Any = document
+    for step in path:
+        if not isinstance(value, Mapping) or step not in value:
+            return False, None
+        value = value[step]
+    return True, value
+
+
+def leaf_matches(leaf: Leaf, present: bool, value: Any) -> bool:
+    """The answer to one question for a value already found; the same for every document that holds it there."""
+    if leaf.op == "$exists":
+        return present
+    if not present:
+        value = None
+    elements = value if isinstance(value, list | tuple) else (value,)
+    return any(_holds(leaf, typed(element)) for element in elements)
+
+
+def typed(value: Any) -> Typed:
+    """A value with its type, so that what is equal is equal and nothing else is."""
+    match value:
+        case None:
+            return "null", None
+        case bool():
+            return "boolean", value
+        case int():
+            return "number", value if _fits(value) else math.inf if value > 0 else -math.inf
+        case float():
+            return "number", value
+        case str():
+            return "text", value
+        case _:
+            return "other", None
+
+
+def _holds(leaf: Leaf, element: Typed) -> bool:
+    if leaf.op == "$in":
+        return element in leaf.values
+    kind, value = element
+    compare = _COMPARE[leaf.op]
+    return kind in ORDERED and any(kind == other and compare(value, limit) for other, limit in leaf.values)
+
+
+class _Reader:
+    """Reads one filter and counts what it costs, so that a huge one is refused long before its end."""
+
+    def __init__(self) -> None:
+        self._nodes = 0
+        self._size = 0
+
+    def conditions(self, data: Any, depth: int) -> Filter:
+        if not isinstance(data, dict):
+            _refuse(f'A filter is an object such as {{"topic": "travel"}}, not {_name(data)}.')
+        if not data:
+            self._spend()
+        return _all([self._condition(key, value, depth) for key, value in data.items()])
+
+    def _condition(self, key: Any, value: Any, depth: int) -> Filter:
+        self._text(key, "a key")
+        if key in _CONNECTIVES:
+            return self._connective(key, value, _deeper(depth))
+        if key in _ON_FIELDS:
+            _refuse(f'`{key}` needs the name of a field before it: {{"field": {{"{key}": …}}}}.')
+        if key.startswith("$"):
+            _unknown(key)
+        return self._field(_path(key), value, depth)
+
+    def _connective(self, op: str, value: Any, depth: int) -> Filter:
+        self._spend()
+        if op == "$not":
+            return Not(self.conditions(value, depth))
+        if not isinstance(value, list | tuple) or not value:
+            _refuse(f"`{op}` takes a list of at least one filter, not {_name(value)}.")
+        parts = tuple(self.conditions(part, depth) for part in value)
+        return And(parts) if op == "$and" else Or(parts)
+
+    def _field(self, path: tuple[str, ...], value: Any, depth: int) -> Filter:
+        if not isinstance(value, dict):
+            return self._question(path, "$eq", value)
+        if not value or not all(isinstance(key, str) and key.startswith("$") for key in value):
+            name = ".".join(path)
+            _refuse(
+                f"{_shown(name)} is compared with an object, which cannot be done: use operators such as `$eq`, "
+                f"or a dotted path to reach inside, such as {_shown(name + '.name')}."
+            )
+        return _all([self._operator(path, key, operand, depth) for key, operand in value.items()])
+
+    def _operator(self, path: tuple[str, ...], op: str, operand: Any, depth: int) -> Filter:
+        if op in ("$and", "$or"):
+            _refuse(f'`{op}` stands before the names of fields: {{"{op}": [{{"field": …}}, …]}}.')
+        if op not in _ON_FIELDS:
+            _unknown(op)
+        if op != "$not":
+            return self._question(path, op, operand)
+        self._spend()
+        if not isinstance(operand, dict):
+            _refuse(f"`$not` after a field takes operators, not {_name(operand)}: for one value use `$ne`.")
+        return Not(self._field(path, operand, _deeper(depth)))
+
+    def _question(self, path: tuple[str, ...], op: str, operand: Any) -> Filter:
+        self._spend()
+        match op:
+            case "$gt" | "$gte" | "$lt" | "$lte":
+                return Leaf(path, op, frozenset([self._scalar(op, operand)]))
+            case "$eq" | "$ne":
+                leaf = Leaf(path, "$in", frozenset([self._scalar(op, operand)]))
+                return leaf if op == "$eq" else Not(leaf)
+            case "$in" | "$nin":
+                leaf = Leaf(path, "$in", self._list(op, operand))
+                return leaf if op == "$in" else Not(leaf)
+            case _:
+                if not isinstance(operand, bool):
+                    _refuse(f"`$exists` takes true or false, not {_name(operand)}.")
+                return Leaf(path, "$exists") if operand else Not(Leaf(path, "$exists"))
+
+    def _list(self, op: str, operand: Any) -> frozenset[Typed]:
+        if not isinstance(operand, list | tuple):
+            _refuse(f"`{op}` takes a list of values, not {_name(operand)}.")
+        if len(operand) > MAX_VALUES:
+            _refuse(f"`{op}` takes at most {MAX_VALUES} values, not {len(operand)}.")
+        return frozenset(self._scalar(op, value) for value in operand)
+
+    def _scalar(self, op: str, value: Any) -> Typed:
+        self._spend(0, 8)
+        match value:
+            case str():
+                self._text(value, "a value")
+            case float() if not math.isfinite(value):
+                _refuse(f"`{op}` takes finite numbers, not {value}.")
+            case int() if not _fits(value):
+                _refuse(f"`{op}` takes integers of at most 64 bits: store longer ones as text.")
+            case None | bool() | int() | float():
+                pass
+            case _:
+                advice = ": for one of several values use `$in`" if isinstance(value, list | tuple) else ""
+                _refuse(f"`{op}` compares with text, a number, true, false or null, not {_name(value)}{advice}.")
+        return typed(value)
+
+    def _text(self, text: Any, what: str) -> None:
+        if not isinstance(text, str):
+            _refuse(f"`filter` has {what} that is not text: {_name(text)}.")
+        if "\x00" in text:
+            _refuse(f"`filter` has {what} with the NUL character, which nothing stored can hold: remove it.")
+        try:
+            self._spend(0, len(text.encode()))
+        except UnicodeEncodeError:
+            _refuse(f"`filter` has {what} that is not valid Unicode: it holds half of a surrogate pair.")
+
+    def _spend(self, nodes: int = 1, size: int = 0) -> None:
+        self._nodes += nodes
+        self._size += size
+        if self._nodes > MAX_NODES:
+            _refuse(f"`filter` asks more than {MAX_NODES} things: use `$in` for many values of one field.")
+        if self._size > MAX_SIZE:
+            raise TooLarge(f"`filter` is larger than {MAX_SIZE // 1024} KiB.", field="filter")
+
+
+def _all(parts: list[Filter]) -> Filter:
+    return parts[0] if len(parts) == 1 else And(tuple(parts))
+
+
+def _deeper(depth: int) -> int:
+    if depth >= MAX_DEPTH:
+        _refuse(f"`filter` has `$and`, `$or` and `$not` nested deeper than {MAX_DEPTH} levels.")
+    return depth + 1
+
+
+def _path(key: str) -> tuple[str, ...]:
+    path = tuple(key.split("."))
+    if len(key) > MAX_PATH or len(path) > MAX_STEPS:
+        _refuse(f"A path has at most {MAX_PATH} characters and {MAX_STEPS} steps, unlike {_shown(key)}.")
+    return path
+
+
+def _fits(value: int) -> bool:
+    return -(2**63) <= value < 2**63
+
+
+def _unknown(op: str) -> NoReturn:
+    known = " ".join(sorted({*_CONNECTIVES, *_ON_FIELDS}))
+    _refuse(f"`filter` has an unknown operator {_shown(op)}. These are known: {known}.")
+
+
+def _refuse(message: str) -> NoReturn:
+    raise Invalid(message, field="filter")
+
+
+def _name(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case []:
+            return "an empty list"
+        case _:
+            names = {
+                str: "text",
+                bool: "a boolean",
+                int: "a number",
+                float: "a number",
+                dict: "an object",
+                list: "a list",
+            }
+            return names.get(type(value), f"a {type(value).__name__}")
+
+
+def _shown(text: str) -> str:
+    """Somebody else's text inside our sentence: quoted and cut."""
+    return reprlib.repr(text)

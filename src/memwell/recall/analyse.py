@@ -1,0 +1,147 @@
+"""Cutting text into the tokens that it is found by.
+
+Words are lower-cased, stemmed and stripped of accents. The stemmer is that of the word's script, and for Latin script that
+of the collection's language. Scripts without spaces between words are cut into single characters and pairs of them. The
+same function serves what is stored and what is asked; only the handling of pairs and stop words differs.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+import Stemmer
+
+from .stop_words import STOP_WORDS
+
+LANGUAGES = {
+    "ar": "arabic", "ca": "catalan", "da": "danish", "de": "german", "el": "greek", "en": "english", "es": "spanish",
+    "et": "estonian", "eu": "basque", "fi": "finnish", "fr": "french", "ga": "irish", "hi": "hindi", "hu": "hungarian",
+    "hy": "armenian", "id": "indonesian", "it": "italian", "lt": "lithuanian", "ne": "nepali", "nl": "dutch",
+    "no": "norwegian", "pl": "polish", "pt": "portuguese", "ro": "romanian", "ru": "russian", "sr": "serbian",
+    "sv": "swedish", "ta": "tamil", "tr": "turkish", "yi": "yiddish",
+}  # fmt: skip
+MAX_TOKEN = 64
+MAX_TERMS = 64
+
+ADDRESS, COLLECTION, KIND = "\ue000", "\ue001", "\ue002"
+"""Private characters, which no text token holds: what follows names where an entry is, not what it says."""
+
+_ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)*")
+_SCRIPTS = (
+    (0x0370, 0x03FF, "greek"), (0x0400, 0x052F, "russian"), (0x0530, 0x058F, "armenian"), (0x0590, 0x05FF, ""),
+    (0x0600, 0x077F, "arabic"), (0x08A0, 0x08FF, "arabic"), (0x0900, 0x097F, "hindi"), (0x0B80, 0x0BFF, "tamil"),
+)  # fmt: skip
+# Thai to Myanmar, Khmer, Hangul, kana, Han and its extensions: scripts that are searched by pairs of characters.
+_UNSPACED = (
+    "\u0e00-\u109f\u1100-\u11ff\u1780-\u17ff\u3040-\u30ff\u3130-\u318f"
+    "\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_PICTURE = "\u2600-\u27bf\U0001f000-\U0001faff"
+
+
+class Terms(NamedTuple):
+    """What a query asks for: the tokens to look for, and whether they are but stop words."""
+
+    tokens: tuple[str, ...]
+    only_stop_words: bool
+
+
+def tokens(text: str, language: str = "en") -> list[str]:
+    """Every token of a text that is stored, in order."""
+    return _tokens(text, language, stored=True)
+
+
+def terms(text: str, language: str = "en") -> Terms:
+    """The distinct tokens of a query. Stop words are left out unless there is nothing else."""
+    found = list(dict.fromkeys(_tokens(text, language, stored=False)))
+    stop = stop_tokens(language)
+    wanted = [token for token in found if token not in stop]
+    return Terms(tuple((wanted or found)[:MAX_TERMS]), not wanted)
+
+
+def place_tokens(address_id: int, collection_id: int, kind: str) -> str:
+    return f"{ADDRESS}{address_id:x} {COLLECTION}{collection_id:x} {KIND}{kind_token(kind)}"
+
+
+def kind_token(kind: str) -> str:
+    """A kind may hold signs that the index would cut at."""
+    return kind if kind.isalnum() else kind.encode().hex()
+
+
+@cache
+def stop_tokens(language: str) -> frozenset[str]:
+    """The stop words of a language as they come out of the analyser."""
+    words = STOP_WORDS.get(language, "")
+    return frozenset(_tokens(words, language, stored=False))
+
+
+def _tokens(text: str, language: str, *, stored: bool) -> list[str]:
+    if text.isascii():
+        stem = _stem_latin(language)
+        return [stem(word) for word in _ASCII_WORD.findall(text.lower())]
+    folded = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
+    found: list[str] = []
+    for match in _words().finditer(folded):
+        if match.lastgroup == "unspaced":
+            found += _pairs(match[0], stored)
+        else:
+            found.append(_stemmed(match[0], language) if match.lastgroup == "word" else match[0])
+    return [token for token in found if token]
+
+
+def _pairs(run: str, stored: bool) -> list[str]:
+    """Pairs of neighbours; what is stored can be found by a single character too."""
+    pairs = [run[n : n + 2] for n in range(len(run) - 1)]
+    return [*run, *pairs] if stored else pairs or [run]
+
+
+@lru_cache(64 * 1024)
+def _stemmed(word: str, language: str) -> str:
+    stem = _stem_latin(language) if _is_latin(word) else _stem_script(ord(word[0]))
+    return _bare(stem(word))
+
+
+def _is_latin(word: str) -> bool:
+    return any("a" <= sign <= "z" or "\u00df" <= sign <= "\u024f" for sign in word) or word.isdecimal()
+
+
+@cache
+def _stem_latin(language: str) -> Callable[[str], str]:
+    return _stemmer(LANGUAGES.get(language, ""))
+
+
+def _stem_script(code: int) -> Callable[[str], str]:
+    return _stemmer(next((name for low, high, name in _SCRIPTS if low <= code <= high), ""))
+
+
+@cache
+def _stemmer(name: str) -> Callable[[str], str]:
+    stemmer = Stemmer.Stemmer(name) if name else None
+
+    @lru_cache(64 * 1024)
+    def stem(word: str) -> str:
+        word = word[:MAX_TOKEN]
+        return (stemmer.stemWord(word) if stemmer else word).replace("'", "")
+
+    return stem
+
+
+def _bare(word: str) -> str:
+    """Without accents and other marks."""
+    if word.isascii():
+        return word
+    return "".join(sign for sign in unicodedata.normalize("NFKD", word) if not unicodedata.combining(sign))
+
+
+@cache
+def _words() -> re.Pattern[str]:
+    """Words with their combining marks, runs of unspaced scripts, and single pictures. Made when it is first needed."""
+    marks = "".join(chr(code) for code in range(0x300, 0x3400) if unicodedata.category(chr(code)) in ("Mn", "Mc"))
+    letter = rf"(?:(?![{_UNSPACED}])[^\W_]|[{marks}])"
+    return re.compile(
+        rf"(?P<unspaced>[{_UNSPACED}]+)|(?P<word>{letter}+(?:'{letter}+)*)|(?P<picture>[{_PICTURE}])", re.UNICODE
+    )

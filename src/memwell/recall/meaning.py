@@ -1,0 +1,146 @@
+"""The embedder in use, and the vectors that are made with it.
+
+It is opened when a search or a job first needs it. If that fails, or if it fails later, search goes on with words alone
+and says so; it is tried again after a while. No transaction is open while a model works.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ..clock import Clock
+from ..errors import Invalid, ModelFailed, StorageError
+from ..storage.port import Reach, Row, Tx
+from . import parts
+
+if TYPE_CHECKING:
+    from ..models.embedder import Embedder, Vectors
+
+RETRY_S = 30.0
+WRITE_BATCH = 1000
+
+
+class Model(NamedTuple):
+    """An embedder, and the number that its vectors carry in one tenant."""
+
+    embedder: Embedder
+    number: int
+    embedded_to: int
+
+
+class Meaning:
+    """The embedder of this process."""
+
+    def __init__(self, load: Callable[[], Embedder | None], clock: Clock) -> None:
+        self._load = load
+        self._clock = clock
+        self._lock = Lock()
+        self._embedder: Embedder | None = None
+        self._loaded = False
+        self._failed_at: float | None = None
+        self.trouble: str | None = None
+
+    def embedder(self) -> Embedder | None:
+        """The embedder, or None if there is none or it cannot be used now; then `trouble` says why."""
+        if self._failed_at is not None and time.monotonic() - self._failed_at < RETRY_S:
+            return None
+        if not self._loaded:
+            with self._lock:
+                self._open()
+        return self._embedder
+
+    def fail(self, error: Exception) -> None:
+        """Leave the model alone for a while."""
+        self._failed_at = time.monotonic()
+        self.trouble = str(error)
+
+    def vector(self, text: str) -> Vectors | None:
+        """A query's vector; None if there is no model, or it does not answer."""
+        embedder = self.embedder()
+        if embedder is None:
+            return None
+        try:
+            vector = embedder.embed([text])[0]
+        except ModelFailed as error:
+            self.fail(error)
+            return None
+        self._failed_at, self.trouble = None, None
+        return vector if vector.any() else None
+
+    def model(self, reach: Reach) -> Model | None:
+        """The model as the tenant knows it; it is made known when it is new."""
+        embedder = self.embedder()
+        if embedder is None:
+            return None
+        try:
+            name = model_name(embedder)
+        except ModelFailed as error:
+            self.fail(error)
+            return None
+        row = reach.read(lambda tx: tx.row("find_model", name=name))
+        if row is None:
+            row = self._introduce(reach, name, embedder.dimensions)
+        return None if row is None else Model(embedder, row[0], row[2])
+
+    def _introduce(self, reach: Reach, name: str, dimensions: int) -> Row | None:
+        def introduce(tx: Tx) -> Row | None:
+            tx.run("add_model", name=name, dimensions=dimensions, now=self._clock.now())
+            return tx.row("find_model", name=name)
+
+        try:
+            return reach.write(introduce)
+        except StorageError as error:  # a disk that cannot be written is searched by words
+            self.trouble = str(error)
+            return None
+
+    def _open(self) -> None:
+        if self._loaded:
+            return
+        try:
+            self._embedder = self._load()
+            self._loaded = True
+        except (ModelFailed, Invalid) as error:
+            self.fail(error)
+
+
+def model_name(embedder: Embedder) -> str:
+    """What a model's vectors are kept under. One that changes its width is another model."""
+    return f"{embedder.id}/{embedder.dimensions}"
+
+
+def encode(embedder: Embedder, texts: Sequence[str]) -> list[bytes]:
+    """For each text the vectors of its parts, as they are stored."""
+    cut = [parts.split(text) for text in texts]
+    vectors = embedder.embed([part for pieces in cut for part in pieces])
+    if vectors.shape[1:] != (embedder.dimensions,):
+        raise ModelFailed(f"The model gave {vectors.shape[1]} dimensions instead of {embedder.dimensions}.")
+    half = vectors.astype(np.float16)
+    found, at = [], 0
+    for pieces in cut:
+        found.append(half[at : at + len(pieces)].tobytes())
+        at += len(pieces)
+    return found
+
+
+def complete(reach: Reach, model: Model, docids: Sequence[int]) -> dict[int, bytes]:
+    """Make and keep the vectors of some entries. On a disk that cannot be written they are made all the same."""
+    listed = "[" + ",".join(map(str, docids)) + "]"
+    rows = reach.read(lambda tx: tx.rows("texts_of", docids=listed))
+    values = encode(model.embedder, [content for _, _, _, _, content in rows])
+    try:
+        for at in range(0, len(rows), WRITE_BATCH):
+            batch = list(zip(rows[at : at + WRITE_BATCH], values[at : at + WRITE_BATCH], strict=True))
+            reach.write(lambda tx, batch=batch: keep(tx, model.number, batch))  # type: ignore[misc]
+    except StorageError:
+        pass  # the next search, or the job, makes them again
+    return {row[0]: value for row, value in zip(rows, values, strict=True)}
+
+
+def keep(tx: Tx, number: int, batch: Sequence[tuple[Row, bytes]]) -> None:
+    for row, value in batch:
+        tx.run("add_vector", model=number, id=row[1], version=row[2], value=value)

@@ -1,0 +1,214 @@
+"""The similarity of a query to every entry: a scan over bytes, which is fast enough not to need a graph.
+
+Beyond a hundred thousand vectors, single bits choose whom to look at: the sign of each number says roughly where a vector
+points. How many must be looked at depends on the data, so it is measured on the block itself; if no number is enough, all
+are scanned.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import simsimd
+from numpy.typing import NDArray
+
+from ..storage.block import Array, Block
+from .view import View
+
+SCAN_ALL = 100_000
+TRIALS = 8
+CHECKED = 10
+CANDIDATES = (1000, 4000, 16_000)
+ENOUGH = 0.99
+LEAST_LINK = 0.2
+_FAR = 60_000
+
+Scores = NDArray[np.float32]
+
+
+class Similar:
+    """How similar each entry is to a query: as a whole, and by its best part. Of those that bits passed over it is not
+    known until it is asked for."""
+
+    def __init__(self, view: View, vector: Array | None) -> None:
+        self._view = view
+        self.whole: Scores = np.zeros(len(view), np.float32)
+        self.best = self.whole
+        self._pair: Scores | None = None
+        self._known: NDArray[np.bool_] | None = None
+        if vector is None or not len(view.vectors):
+            return
+        self._query, self._scale = _quantised(vector)
+        rows = _rows_to_scan(view, vector)
+        if rows is None:
+            cosines = _cosines(self._query, view.vectors, view.scale * self._scale)
+            self.whole, self.best = whole_and_best(cosines, view.first_part)
+        else:
+            self._known = np.zeros(len(view), np.bool_)
+            self.best = self.whole.copy()
+            self.need(rows)
+
+    def need(self, rows: Array) -> None:
+        """See to it that the similarity of these rows is known."""
+        if self._known is None:
+            return
+        rows = rows[~self._known[rows]]
+        if len(rows):
+            self.whole[rows], self.best[rows] = self._similar(rows)
+            self._known[rows] = True
+
+    def mixed(self, rows: Array | slice, parts: float) -> Scores:
+        """The whole and the best part, weighed."""
+        best = self.best[rows] if self._pair is None else np.maximum(self.best[rows], self._pair[rows])
+        mixed: Scores = (1.0 - parts) * self.whole[rows] + parts * best
+        return mixed
+
+    def exactly(self, row: int, cosines: Scores) -> None:
+        """The similarity of a row's stored vectors, in place of that of their bytes."""
+        self.whole[row], self.best[row] = cosines[0], cosines.max()
+
+    def with_pairs(self, rows: Array, before: Array, link: Array) -> None:
+        """Let an entry together with the one before it count as a part of it: an answer with its question."""
+        at = np.flatnonzero(link > LEAST_LINK)
+        if not len(at) or not len(self._view.vectors):
+            return
+        rows, before, link = rows[at], before[at], link[at]
+        self.need(before)
+        together = np.sqrt(2.0 + 2.0 * np.clip(self._between(rows, before), -0.99, 1.0))
+        pair = link * (self.whole[rows] + self.whole[before]) / together
+        self._pair = np.full(len(self._view), -1.0, np.float32)
+        self._pair[rows] = pair
+
+    def _between(self, rows: Array, others: Array) -> Array:
+        """The similarity of some entries to some others, pair by pair."""
+        view = self._view
+        one, two = view.first_part[rows], view.first_part[others]
+        left, right = view.vectors[one].astype(np.float32), view.vectors[two].astype(np.float32)
+        between: Array = np.einsum("ij,ij->i", left, right) * view.scale[one] * view.scale[two]
+        return between
+
+    def _similar(self, rows: Array) -> tuple[Scores, Scores]:
+        view = self._view
+        ends = np.append(view.first_part, len(view.vectors))
+        counts = ends[rows + 1] - ends[rows]
+        starts = np.cumsum(counts) - counts
+        parts = np.repeat(ends[rows] - starts, counts) + np.arange(int(counts.sum()))
+        return whole_and_best(_cosines(self._query, view.vectors[parts], view.scale[parts] * self._scale), starts)
+
+
+def whole_and_best(cosines: Scores, starts: Array) -> tuple[Scores, Scores]:
+    """An entry's first vector is that of its whole; the best of all its vectors is that of its best part."""
+    if len(cosines) == len(starts):
+        return cosines, cosines
+    return cosines[starts], np.maximum.reduceat(cosines, starts)
+
+
+def _rows_to_scan(view: View, vector: Array) -> Array | None:
+    """Which rows to look at; None if it is all of them."""
+    if len(view) <= SCAN_ALL:
+        return None
+    allowed = np.flatnonzero(view.allowed)
+    if len(allowed) <= SCAN_ALL:
+        return allowed
+    parts = _wanted(view, vector)
+    if parts is None:
+        return None
+    return np.unique(np.searchsorted(view.first_part, parts, side="right") - 1)
+
+
+def _quantised(vector: Array) -> tuple[Array, float]:
+    top = float(np.abs(vector).max()) or 1.0
+    return np.rint(vector * (127.0 / top)).astype(np.int8), top / 127.0
+
+
+def _cosines(query: Array, vectors: Array, scale: Array) -> Scores:
+    dots: Scores = np.asarray(simsimd.cdist(query[None], vectors, metric="dot", out_dtype="f32"), np.float32)[0]
+    dots *= scale
+    return dots
+
+
+# -- bits ----------------------------------------------------------------------------------------------------------------
+
+
+class Bits:
+    """The signs of a block's vectors, as columns of 64 bits, and how many candidates they must name."""
+
+    def __init__(self) -> None:
+        self.words: Array = np.zeros((0, 0), np.uint64)
+        self.candidates: int | None = None
+        self._checked = 0
+
+    def update(self, vectors: Array, scale: Array) -> None:
+        if self.words.shape[1] == len(vectors):
+            return
+        done = self.words.shape[1]
+        packed = _pack(vectors[done:])
+        self.words = np.concatenate([self.words, packed], axis=1) if done else packed
+        if len(vectors) > 1.5 * self._checked:
+            self._checked = len(vectors)
+            self.candidates = self._measure(vectors, scale)
+
+    def nearest(self, vector: Array, count: int, banned: Array | None = None) -> Array:
+        """The parts whose signs differ least from the vector's, at least so many."""
+        distance = self._distances(_pack(np.sign(vector)[None].astype(np.int8))[:, 0])
+        if banned is not None:
+            distance[banned] = _FAR
+        within = np.cumsum(np.bincount(distance, minlength=1))
+        cut = min(int(np.searchsorted(within, count)), _FAR - 1)
+        return np.flatnonzero(distance <= cut)
+
+    def _distances(self, signs: Array) -> Array:
+        distance: Array = np.bitwise_count(self.words[0] ^ signs[0]).astype(np.uint16)
+        for word, sign in zip(self.words[1:], signs[1:], strict=True):
+            distance += np.bitwise_count(word ^ sign)
+        return distance
+
+    def _measure(self, vectors: Array, scale: Array) -> int | None:
+        """How many candidates hold nearly all of the true nearest, for queries like the entries themselves."""
+        noise = np.random.default_rng(len(vectors))
+        picked = noise.choice(len(vectors), TRIALS, replace=False)
+        for count in CANDIDATES:
+            if np.mean([self._recall(vectors, scale, int(row), noise, count) for row in picked]) >= ENOUGH:
+                return count
+        return None
+
+    def _recall(self, vectors: Array, scale: Array, row: int, noise: Any, count: int) -> float:
+        near = vectors[row] * scale[row]
+        query = near + noise.normal(0, float(np.abs(near).mean()) or 1.0, len(near)).astype(np.float32)
+        dots = _cosines(_quantised(query)[0], vectors, scale)
+        best = np.argpartition(-dots, CHECKED)[:CHECKED]
+        return float(np.isin(best, self.nearest(query, count)).mean())
+
+
+def _pack(vectors: Array) -> Array:
+    """Signs as bits, one row of words for every 64 dimensions."""
+    bits = np.packbits(vectors > 0, axis=1)
+    padded = np.zeros((len(bits), -(-bits.shape[1] // 8) * 8), np.uint8)
+    padded[:, : bits.shape[1]] = bits
+    return np.ascontiguousarray(padded.view(np.uint64).T)
+
+
+def _wanted(view: View, vector: Array) -> Array | None:
+    """The parts to look at; None if all must be."""
+    bits = _bits_of(view.block)
+    with view.block.lock:
+        bits.update(view.vectors, view.scale)
+        if bits.candidates is None:
+            return None
+        return bits.nearest(vector, bits.candidates, _banned_parts(view))
+
+
+def _banned_parts(view: View) -> Array | None:
+    """The parts of what may not be found, if that is much."""
+    banned = ~view.allowed
+    if np.count_nonzero(banned) * 10 < len(view):
+        return None
+    counts = np.diff(np.append(view.first_part, len(view.vectors)))
+    return np.flatnonzero(np.repeat(banned, counts))
+
+
+def _bits_of(block: Block) -> Bits:
+    if not isinstance(block.bits, Bits):
+        block.bits = Bits()
+    return block.bits

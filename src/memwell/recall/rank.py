@@ -1,0 +1,149 @@
+"""Ranking: from what the arms found to scores. Arrays in, arrays out; nothing here reads or writes anything.
+
+An entry's own score is the weighted sum of its words and its meaning. Neighbours on its timeline lend it some of theirs, as
+far as both are short; then what it is (a question, another speaker, the assistant) takes some away, and the time that the
+query names adds some. Each step's part is kept, so that they add up to the score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..clock import DAY
+from ..storage.block import NOBODY, Array
+from .dates import Days
+from .recipes import Recipe
+from .view import View
+
+Scores = NDArray[np.float32]
+EPOCH_DAY = 719_163  # 1970-01-01, counted as dates count
+WINDOW = 2
+
+ARMS = ("words", "meaning", "neighbours", "question", "time", "speaker", "assistant")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the query asks of an entry, beside its words and its meaning."""
+
+    recipe: Recipe
+    days: Sequence[Days] = ()
+    speaker: int | None = None
+    """The one speaker that is named, as the view codes it; -1 if it is somebody who says nothing here."""
+    assistant: int | None = None
+    """The assistant's role as the view codes it, if its turns count less."""
+
+
+def coverage(view: View, found: Sequence[tuple[float, Array]], total: float, recipe: Recipe) -> Scores:
+    """How much of the query's words each entry covers, by itself or by its neighbours."""
+    got = np.zeros(len(view), np.float32)
+    if not total:
+        return got
+    one = np.empty(len(view), np.float32)
+    for weight, rows in found:
+        if not len(rows):
+            continue
+        one.fill(0.0)
+        worth = (1.0 / np.sqrt(1.0 + view.size[rows] / recipe.long)).astype(np.float32)
+        one[rows] = worth
+        if recipe.lend:
+            _lend(view, rows, worth, one, recipe)
+        got += np.float32(weight / total) * one
+    return got
+
+
+def _lend(view: View, rows: Array, worth: Array, one: Scores, recipe: Recipe) -> None:
+    for reached, link, source in _neighbours(view, rows, recipe):
+        lent = (recipe.lend * link * worth[source]).astype(np.float32)
+        better = lent > one[reached]
+        np.maximum.at(one, reached[better], lent[better])
+
+
+def _neighbours(view: View, rows: Array, recipe: Recipe) -> list[tuple[Array, Array, Array]]:
+    """The neighbours of some rows: which rows, how strong the link is, and of which of the given rows they are."""
+    found = []
+    for steps in (view.before, view.after):
+        at, source = rows, np.arange(len(rows))
+        for distance in range(1, WINDOW + 1):
+            at = steps[at]
+            there = (at != NOBODY) & (at < len(view))
+            at, source = at[there], source[there]
+            if not len(at):
+                break
+            link = np.sqrt(_tie(view, rows[source], recipe) * _tie(view, at, recipe)) / distance
+            found.append((at, link, source))
+    return found
+
+
+def pair_links(view: View, rows: Array, recipe: Recipe) -> tuple[Array, Array]:
+    """For some rows the row before each (or itself, if there is none), and how strong the link to it is."""
+    before = view.before[rows]
+    there = before != NOBODY
+    before = np.where(there, before, rows)
+    return before, there * np.sqrt(_tie(view, rows, recipe) * _tie(view, before, recipe))
+
+
+def _tie(view: View, rows: Array, recipe: Recipe) -> Array:
+    """How much an entry belongs to what stands around it: the shorter, the more."""
+    fade: Array = view.here[rows] / (1.0 + (view.size[rows] / recipe.short) ** 2)
+    return fade
+
+
+def with_neighbours(view: View, rows: Array, recipe: Recipe) -> Array:
+    """Some rows and those around them, each once."""
+    return np.unique(np.concatenate([rows, *(reached for reached, _, _ in _neighbours(view, rows, recipe))]))
+
+
+def contributions(view: View, rows: Array, words: Scores, meaning: Scores, wanted: Wanted) -> Array:
+    """For some rows what each arm contributes to their score: one line for each of `ARMS`, which add up to it."""
+    recipe = wanted.recipe
+    own = recipe.words * words + recipe.meaning * meaning
+    parts = np.zeros((len(ARMS), len(rows)))
+    parts[0], parts[1] = recipe.words * words[rows], recipe.meaning * meaning[rows]
+    score = parts[0] + parts[1]
+    support = np.zeros(len(rows))
+    for reached, link, source in _neighbours(view, rows, recipe):
+        np.add.at(support, source, own[reached] * link)
+    steps = (
+        (1.0 - score) * np.minimum(recipe.support * support, 1.0),
+        lambda now: -now * recipe.question * view.asks[rows],
+        lambda now: (1.0 - now) * recipe.time * _nearness(view.occurred_at[rows], wanted.days),
+        lambda now: -now * recipe.speaker * _others(view, rows, wanted),
+        lambda now: -now * recipe.assistant * _assistants(view, rows, wanted),
+    )
+    for line, step in enumerate(steps, 2):
+        parts[line] = step(score) if callable(step) else step
+        score = score + parts[line]
+    return parts
+
+
+def _nearness(occurred_at: Array, days: Sequence[Days]) -> Array:
+    """1 within a named time, fading outside it."""
+    near = np.zeros(len(occurred_at))
+    if not days:
+        return near
+    day = occurred_at // DAY + EPOCH_DAY
+    for span in days:
+        late, early = np.maximum(day - span.last, 0) / span.later, np.maximum(span.first - day, 0) / span.earlier
+        near = np.maximum(near, np.exp(-late - early))
+    return near
+
+
+def _others(view: View, rows: Array, wanted: Wanted) -> Array:
+    """Whose turns are those of somebody else than the one who is named. What nobody said is nobody's."""
+    if wanted.speaker is None:
+        return np.zeros(len(rows))
+    names = view.name[rows]
+    others: Array = ((names != NOBODY) & (names != wanted.speaker)).astype(np.float64)
+    return others
+
+
+def _assistants(view: View, rows: Array, wanted: Wanted) -> Array:
+    if wanted.assistant is None:
+        return np.zeros(len(rows))
+    spoken: Array = (view.role[rows] == wanted.assistant).astype(np.float64)
+    return spoken

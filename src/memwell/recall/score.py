@@ -1,0 +1,157 @@
+"""Scoring one query over the views of its scope: the arms are asked, the best candidates are ranked exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+
+import numpy as np
+
+from ..clock import DAY
+from ..storage.block import NOBODY, Array
+from ..storage.port import Tx
+from . import asked, dates, rank, words
+from .meaning import Model
+from .nearest import Scores, Similar
+from .rank import Wanted
+from .recipes import Recipe
+from .scope import Span
+from .view import View
+
+CANDIDATES = 256
+EXACT = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query understood: what is left of it without names and dates, whom and when it means, and its vector."""
+
+    text: str
+    rest: str
+    speakers: tuple[str, ...]
+    vector: Array | None
+    recipe: Recipe
+    today: date
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """The candidates of one view, and what each arm contributes to their scores."""
+
+    view: View
+    rows: Array
+    parts: Array
+
+    @property
+    def scores(self) -> Array:
+        total: Array = np.clip(self.parts.sum(axis=0), 0.0, 1.0)
+        return total
+
+
+def understand(text: str, names: Sequence[str]) -> tuple[tuple[str, ...], str]:
+    """Whom a query names, and what is left of it: neither names nor dates say what it is about."""
+    found = asked.named(text, names)
+    return found.names, dates.without(found.rest)
+
+
+def score(
+    tx: Tx,
+    spans: Sequence[Span],
+    views: Sequence[View],
+    question: Question,
+    model: Model | None,
+    also: int | None = None,
+) -> list[Ranked]:
+    """The candidates of every view with their scores; `also` names an entry that is ranked in any case."""
+    tokens = words.terms(question.rest, spans, question.text) if question.recipe.words else []
+    found = words.find(tx, spans, views, tokens)
+    return [
+        _Scoring(view, question, model, rank.coverage(view, one, found.total, question.recipe)).rank(tx, also)
+        for view, one in zip(views, found.found, strict=True)
+    ]
+
+
+class _Scoring:
+    """One view being scored: what each arm knows so far."""
+
+    def __init__(self, view: View, question: Question, model: Model | None, covered: Scores) -> None:
+        self.view, self.question, self.model, self.covered = view, question, model, covered
+        self.wanted = _wanted(view, question)
+        self.similar = Similar(view, question.vector)
+        self.meaning: Scores = np.zeros(len(view), np.float32)
+
+    def rank(self, tx: Tx, also: int | None) -> Ranked:
+        recipe = self.question.recipe
+        limit = max(CANDIDATES, 2 * self.question.limit)
+        self.similar.need(_best(self.covered, self.view.allowed, limit))
+        self.meaning = self._meaning(slice(None))
+        own = (recipe.words * self.covered + recipe.meaning * self.meaning) * self.view.here
+        rows = _candidates(self.view, own, limit, recipe, also)
+        self.similar.need(rows)
+        if self.model is not None:
+            self.similar.with_pairs(rows, *rank.pair_links(self.view, rows, recipe))
+        self.meaning[rows] = self._meaning(rows)
+        ranked = Ranked(self.view, rows, self._contributions(rows))
+        self._exactly(tx, ranked, len(rows) if also is not None else self.question.limit + EXACT)
+        return ranked
+
+    def _contributions(self, rows: Array) -> Array:
+        return rank.contributions(self.view, rows, self.covered, self.meaning, self.wanted)
+
+    def _meaning(self, rows: Array | slice) -> Scores:
+        """What a similarity means: 0 for texts that have nothing to do with each other, 1 for the same said twice."""
+        if self.model is None:
+            return self.meaning[rows]
+        floor, ceiling = self.model.embedder.floor, self.model.embedder.ceiling
+        cosines = self.similar.mixed(rows, self.question.recipe.parts)
+        scaled: Scores = np.clip((cosines - floor) / (ceiling - floor), 0.0, 1.0)
+        return scaled
+
+    def _exactly(self, tx: Tx, ranked: Ranked, count: int) -> None:
+        """Score the best candidates by their stored vectors: bytes are near enough to find them, not to order them."""
+        if self.model is None or self.question.vector is None or not len(ranked.rows):
+            return
+        best = np.sort(_best(ranked.scores, np.ones(len(ranked.rows), np.bool_), count))
+        rows = ranked.rows[best]
+        docids = self.view.docid[rows].tolist()
+        at = dict(zip(docids, rows.tolist(), strict=True))
+        listed = "[" + ",".join(map(str, docids)) + "]"
+        for docid, value in tx.rows("vectors_of", model=self.model.number, docids=listed):
+            vectors = np.frombuffer(value, np.float16).reshape(-1, self.model.embedder.dimensions)
+            self.similar.exactly(at[docid], vectors.astype(np.float32) @ self.question.vector)
+        self.meaning[rows] = self._meaning(rows)
+        ranked.parts[:, best] = self._contributions(rows)
+
+
+def _candidates(view: View, own: Scores, limit: int, recipe: Recipe, also: int | None) -> Array:
+    rows = rank.with_neighbours(view, _best(own, view.allowed, limit), recipe)
+    rows = rows[view.allowed[rows]]
+    if also is None:
+        return rows
+    return np.unique(np.append(rows, np.flatnonzero(view.docid == also)))
+
+
+def _best(scores: Scores, allowed: Array, limit: int) -> Array:
+    """The rows with the highest scores among those that may be found."""
+    rows = np.flatnonzero(allowed)
+    if len(rows) <= limit:
+        return rows
+    return rows[np.argpartition(-scores[rows], limit)[:limit]]
+
+
+def _wanted(view: View, question: Question) -> Wanted:
+    speaker = None
+    if len(question.speakers) == 1:
+        speaker = view.block.names.codes.get(question.speakers[0], NOBODY - 1)
+    assistant = None if asked.asks_assistant(question.text) else view.block.roles.codes.get("assistant")
+    return Wanted(question.recipe, _days(view, question), speaker, assistant)
+
+
+def _days(view: View, question: Question) -> list[dates.Days]:
+    if not len(view):
+        return []
+    first, last = (int(moment) // DAY + rank.EPOCH_DAY for moment in (view.occurred_at.min(), view.occurred_at.max()))
+    years = list(range(date.fromordinal(first).year, date.fromordinal(last).year + 1))[-100:]
+    return dates.spans(question.text, years, question.today)

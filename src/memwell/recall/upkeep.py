@@ -1,0 +1,38 @@
+"""Keeping the search tables true, inside the transaction of what is written or deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..model.entry import Entry
+from ..storage.port import Row, Tx
+from . import analyse
+
+
+def add(tx: Tx, docid: int, address_id: int, collection_id: int, entry: Entry, language: str) -> None:
+    """Make a new entry findable by its words; its meaning follows when it is searched for, or in the background."""
+    text = entry_tokens(address_id, collection_id, entry.kind, entry.name, entry.content, language)
+    tx.run("add_words", docid=docid, tokens=text)
+
+
+def entry_tokens(address_id: int, collection_id: int, kind: str, name: str | None, content: str, language: str) -> str:
+    """Where an entry is, who said it and what it says, as tokens."""
+    said = analyse.tokens(f"{name} {content}" if name else content, language)
+    return " ".join([analyse.place_tokens(address_id, collection_id, kind), *dict.fromkeys(said)])
+
+
+def remove(tx: Tx, rows: Sequence[Row], *, noted: bool = True) -> None:
+    """Take entries out of search, by their numbers. What no reader could find any more need not be noted."""
+    docids = [int(row[0]) for row in rows]
+    if not docids:
+        return
+    listed = "[" + ",".join(map(str, docids)) + "]"
+    tx.run("delete_words", docids=listed)
+    tx.run("delete_vectors", docids=listed)
+    for docid in docids if noted else ():
+        tx.run("add_removal", docid=docid, address_id=None)
+
+
+def remove_address(tx: Tx, address_id: int) -> None:
+    """Take all of an address out of every index in memory; its words and vectors go with its entries."""
+    tx.run("add_removal", docid=None, address_id=address_id)

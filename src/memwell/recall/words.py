@@ -1,0 +1,77 @@
+"""The words of a query: which entries hold them, and how much each word counts.
+
+The index says where a word occurs; everything else is counted here, within the scope that is searched, so that nobody's
+scores depend on what others have stored. A word counts by how rare it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..storage.port import Tx
+from . import analyse
+from .scope import Span
+from .view import View
+
+Rows = NDArray[np.int64]
+MOST = 0.25
+"""From which share of all entries on a scope is searched by taking all occurrences of a word and leaving out the others."""
+
+
+FEW = 100
+"""In a scope with fewer entries than this, a word is as rare as it would be in one with so many."""
+
+
+class Words(NamedTuple):
+    """For each view the words that were found there, each with its weight and its rows; and the weight of all words."""
+
+    found: list[list[tuple[float, Rows]]]
+    total: float
+
+
+def terms(text: str, spans: Sequence[Span], otherwise: str) -> list[str]:
+    """The tokens to look for; if the text holds but stop words, those of the other text."""
+    languages = dict.fromkeys(span.language for span in spans)
+    found = [analyse.terms(text, language) for language in languages]
+    if any(one.only_stop_words for one in found) and otherwise != text:
+        found = [analyse.terms(otherwise, language) for language in languages]
+    return list(dict.fromkeys(token for one in found for token in one.tokens))[: analyse.MAX_TERMS]
+
+
+def find(tx: Tx, spans: Sequence[Span], views: Sequence[View], tokens: Sequence[str]) -> Words:
+    entries = sum(int(np.count_nonzero(view.here)) for view in views)
+    scope = _scope(tx, spans, entries)
+    found: list[list[tuple[float, Rows]]] = [[] for _ in views]
+    total = 0.0
+    for token in tokens:
+        rows = tx.rows("postings", match=f'{scope}"{token}"')
+        docids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
+        places = [_rows(view, docids) for view in views]
+        count = sum(map(len, places))
+        weight = math.log(1.0 + (max(entries, FEW) - count + 0.5) / (count + 0.5))
+        total += weight
+        for one, place in zip(found, places, strict=True):
+            one.append((weight, place))
+    return Words(found, total)
+
+
+def _scope(tx: Tx, spans: Sequence[Span], entries: int) -> str:
+    highest = tx.row("highest_docid")
+    if highest and entries > MOST * highest[0]:
+        return ""
+    return f"({' OR '.join(span.tokens for span in spans)}) AND "
+
+
+def _rows(view: View, docids: Rows) -> Rows:
+    """The rows of a view that have some of these sorted numbers, and are still there."""
+    if not len(view) or not len(docids):
+        return np.zeros(0, np.int64)
+    at = np.searchsorted(view.docid, docids)
+    at[at == len(view)] = 0
+    rows: Rows = at[view.docid[at] == docids]
+    return rows[view.here[rows]]

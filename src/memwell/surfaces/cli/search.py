@@ -1,0 +1,123 @@
+"""`memwell search`: what was found, how well it fits, by which method and how fast."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.text import Text
+
+from ...dialects.search import Hit, Hits, WhyNot
+from ...errors import Invalid
+from ...sdk._sync import Flow, Memory, Session, User
+from .output import Json, console, show, shown, told, utc
+from .target import Target
+
+BAR = 12
+LINE = 300
+
+
+def search(
+    context: typer.Context,
+    query: Annotated[str, typer.Argument(help="What to look for: words or a question.", metavar="QUERY")],
+    flow: Annotated[str | None, typer.Option("--flow", help="The flow to search.")] = None,
+    user: Annotated[str | None, typer.Option("--user", help="The user to search.")] = None,
+    session: Annotated[
+        str | None, typer.Option("--session", help="Only this session (and what its flow knows).")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", help="How many hits to show.")] = 5,
+    turns: Annotated[bool, typer.Option("--turns", help="Search what was said as well.")] = False,
+    where: Annotated[str | None, typer.Option("--filter", help="Conditions on metadata, as JSON.")] = None,
+    after: Annotated[str | None, typer.Option("--after", help="Only what happened at this time or later.")] = None,
+    before: Annotated[str | None, typer.Option("--before", help="Only what happened before this time.")] = None,
+    min_score: Annotated[float, typer.Option("--min-score", help="Leave out hits with a lower score.")] = 0.0,
+    recipe: Annotated[str, typer.Option("--recipe", help="How to weigh: default, words or meaning.")] = "default",
+    explain: Annotated[bool, typer.Option("--explain", help="Show what each arm contributed to the score.")] = False,
+    why_not: Annotated[str | None, typer.Option("--why-not", help="Why was the entry with this id not found?")] = None,
+    as_json: Json = False,
+) -> None:
+    """Search the memory of a flow or a user: by words and by meaning."""
+    target: Target = context.obj
+    with told(), target.memory() as memory:
+        place = _place(memory, flow, user, session)
+        conditions = _conditions(turns, where, after, before) | {"min_score": min_score, "recipe": recipe}
+        if user is not None and session is not None:
+            conditions["session"] = session
+        data = {**place._at, "query": query, "limit": limit, **conditions}
+        if why_not is not None:
+            gate: WhyNot = memory.call(f"{place._dialect}.why_not", data | {"id": why_not})
+            show(gate, as_json, lambda: _print_gate(gate))
+            return
+        found: Hits = memory.call(f"{place._dialect}.search", data | {"explain": explain})
+        show(found, as_json, lambda: _print_hits(found))
+
+
+def _place(memory: Memory, flow: str | None, user: str | None, session: str | None) -> User | Flow | Session:
+    if (flow is None) == (user is None):
+        raise Invalid("Say where to search: --flow F or --user U.")
+    if user is not None:
+        return memory.user(user)
+    assert flow is not None  # noqa: S101 -- one of the two is given
+    return memory.flow(flow) if session is None else memory.flow(flow).session(session)
+
+
+def _conditions(turns: bool, where: str | None, after: str | None, before: str | None) -> dict[str, Any]:
+    found: dict[str, Any] = {"include": ["turns"]} if turns else {}
+    if where is not None:
+        try:
+            found["filter"] = msgspec.json.decode(where)
+        except msgspec.DecodeError as error:
+            raise Invalid(f"--filter must be JSON: {error}.") from None
+    for name, text in (("after", after), ("before", before)):
+        if text is not None:
+            found[name] = _moment(name, text)
+    return found
+
+
+def _moment(name: str, text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise Invalid(f"--{name} is a day or a time, such as 2026-04-19 or 2026-04-19T10:00:00Z.") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _print_hits(found: Hits) -> None:
+    out = console()
+    for hit in found.hits:
+        _print_hit(hit)
+    if not found.hits:
+        out.print(Text("Nothing was found.", style="dim"))
+    count = f"{len(found)} hit{'' if len(found) == 1 else 's'}"
+    out.print(Text(f"{count} · {found.method} · {found.took_ms:.1f} ms", style="dim"))
+    if found.warning:
+        out.print(Text(f"Meaning was left out: {shown(found.warning)}", style="yellow"))
+
+
+def _print_hit(hit: Hit) -> None:
+    full = round(hit.score * BAR)
+    bar = Text.assemble(("█" * full, "green"), ("·" * (BAR - full), "dim"))
+    about = " · ".join(
+        filter(None, [hit.kind, _speaker(hit), hit.session and f"session {shown(hit.session)}", utc(hit.occurred_at)])
+    )
+    console().print(Text.assemble(bar, f" {hit.score:.3f}  ", shown(hit.content)))
+    console().print(Text(f"{'':{BAR + 8}}{about} · {hit.id}", style="dim"))
+    if hit.arms:
+        parts = "  ".join(f"{name} {part:+.3f}" for name, part in hit.arms.items())
+        console().print(Text(f"{'':{BAR + 8}}{parts}", style="cyan"))
+
+
+def _line(content: str) -> str:
+    """The beginning of a content on one line; `--json` shows all of it."""
+    line = " ".join(shown(content).split())
+    return line if len(line) <= LINE else line[: LINE - 1] + "…"
+
+
+def _speaker(hit: Hit) -> str | None:
+    return shown(hit.name) if hit.name else hit.role
+
+
+def _print_gate(gate: WhyNot) -> None:
+    console().print(Text.assemble((gate.gate, "bold"), f"  {gate.detail}"))
