@@ -56,7 +56,11 @@ def _turn(document: Document) -> dict[str, Any]:
     _, text, meta = document
     speaker = meta["speaker"]
     content = f"{text} [{meta['caption']}]" if meta.get("caption") else text
-    turn = {"role": speaker if speaker in ROLES else "user", "content": content or " ", "occurred_at": _time(meta["date"])}
+    turn = {
+        "role": speaker if speaker in ROLES else "user",
+        "content": content or " ",
+        "occurred_at": _time(meta["date"]),
+    }
     return turn if speaker in ROLES else {**turn, "name": speaker}
 
 

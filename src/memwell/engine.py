@@ -10,7 +10,7 @@ from .clock import DAY, Clock, SystemClock
 from .config import Config
 from .config import load as load_config
 from .lifecycle import erase, jobs, retention
-from .lifecycle.run import Handler, JobRun
+from .lifecycle.run import Handler, JobRun, Repeat
 from .lifecycle.worker import Worker
 from .model.principal import Principal
 from .space import Space
@@ -34,7 +34,7 @@ class Engine:
         self._embeds = config.embedder != "none"
         self._recall: Recall | None = None
         self._lock = Lock()
-        self.worker = Worker(store, clock, {**HANDLERS, "embed": self._embed, "index": self._index})
+        self.worker = Worker(store, clock, self._handlers())
 
     @classmethod
     def open(cls, config: Config | None = None, clock: Clock | None = None, *, vfs: str | None = None) -> Engine:
@@ -94,6 +94,17 @@ class Engine:
     def close(self) -> None:
         self.worker.stop()
         self.store.close()
+
+    def _handlers(self) -> dict[str, Handler]:
+        """What jobs do. Once something was erased, no memory of this process holds it either."""
+
+        def erase_here_too(run: JobRun) -> dict[str, Any] | Repeat:
+            receipt = erase.erase(run)
+            if self._recall is not None:
+                self._recall.forget(run.reach.key)
+            return receipt
+
+        return {**HANDLERS, "erase": erase_here_too, "embed": self._embed, "index": self._index}
 
     def _embed(self, run: JobRun) -> dict[str, Any]:
         from .recall.jobs import embed

@@ -43,9 +43,7 @@ def _sweep(tx: Tx, now: int) -> None:
     tx.run("delete_old_idempotency", now=now)
     tx.run("delete_finished_jobs", before=now - KEEP_FINISHED)
     first_kept = tx.row("first_event_after", before=now - KEEP_EVENTS)
-    newest = tx.row("last_removal")
-    if newest:
-        tx.run("delete_removals_below", seq=newest[0] - KEEP_REMOVALS)
+    tx.run("delete_removals_below", keep=KEEP_REMOVALS)
     if first_kept and first_kept[0]:
         tx.run("delete_events_below", seq=first_kept[0])
 

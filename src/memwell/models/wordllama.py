@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ModelFailed
+from .pieces import Pieces
 
 if TYPE_CHECKING:
     from .embedder import Vectors
 
 DIMENSIONS = 256
-BATCH = 256
 MAX_CHARACTERS = 20_000
 WEIGHTS = Path("weights", "l2_supercat_256.safetensors")
 TOKENIZER = Path("tokenizers", "l2_supercat_tokenizer_config.json")
@@ -36,26 +36,24 @@ class WordLlama:
 
     def __init__(self, folder: Path | None = None) -> None:
         folder = folder or installed()
-        self._tokenizer = _tokenizer(folder / TOKENIZER)
+        self._pieces = Pieces(folder / TOKENIZER)
         self._table = _table(folder / WEIGHTS)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         import numpy as np
 
-        batches = [self._embed(texts[at : at + BATCH]) for at in range(0, len(texts), BATCH)]
-        return np.concatenate(batches) if batches else np.zeros((0, DIMENSIONS), np.float32)
-
-    def _embed(self, texts: Sequence[str]) -> Vectors:
-        import numpy as np
-
-        encoded = self._tokenizer.encode_batch_fast([text[:MAX_CHARACTERS] for text in texts], add_special_tokens=False)
         vectors = np.zeros((len(texts), DIMENSIONS), np.float32)
-        for row, encoding in enumerate(encoded):
-            if encoding.ids:
-                vectors[row] = self._table[list(dict.fromkeys(encoding.ids))].sum(axis=0, dtype=np.float32)
+        for row, text in enumerate(texts):
+            pieces = list(dict.fromkeys(self._pieces.of(text[:MAX_CHARACTERS])))
+            if pieces:
+                vectors[row] = self._table[pieces].sum(axis=0, dtype=np.float32)
         length = np.linalg.norm(vectors, axis=1, keepdims=True)
         unit: Vectors = np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 0)
         return unit
+
+    def forget(self) -> None:
+        """Drop what is remembered of the words of texts."""
+        self._pieces.forget()
 
 
 def installed() -> Path:
@@ -64,17 +62,6 @@ def installed() -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise ModelFailed("The package `wordllama`, which holds the default model, is not installed.")
     return Path(spec.submodule_search_locations[0])
-
-
-def _tokenizer(path: Path) -> Any:
-    from tokenizers import Tokenizer
-
-    try:
-        return Tokenizer.from_file(str(path))
-    except Exception as error:  # tokenizers raises nothing more specific
-        raise ModelFailed(
-            f"The default model's file {path.name} is missing or damaged: reinstall `wordllama`."
-        ) from error
 
 
 def _table(path: Path) -> Any:
@@ -89,7 +76,7 @@ def _table(path: Path) -> Any:
         if described["dtype"] != "F16" or described["shape"] != [PIECES, DIMENSIONS]:
             raise ValueError(described)
         start = 8 + length + described["data_offsets"][0]
-        return np.memmap(path, np.float16, "r", start, (PIECES, DIMENSIONS))
+        return np.asarray(np.memmap(path, np.float16, "r", start, (PIECES, DIMENSIONS)))
     except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
         raise ModelFailed(
             f"The default model's file {path.name} is missing or damaged: reinstall `wordllama`."

@@ -27,7 +27,7 @@ LANGUAGES = {
 MAX_TOKEN = 64
 MAX_TERMS = 64
 
-ADDRESS, COLLECTION, KIND = "\ue000", "\ue001", "\ue002"
+ADDRESS, COLLECTION = "\ue000", "\ue001"
 """Private characters, which no text token holds: what follows names where an entry is, not what it says."""
 
 _ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)*")
@@ -63,13 +63,15 @@ def terms(text: str, language: str = "en") -> Terms:
     return Terms(tuple((wanted or found)[:MAX_TERMS]), not wanted)
 
 
-def place_tokens(address_id: int, collection_id: int, kind: str) -> str:
-    return f"{ADDRESS}{address_id:x} {COLLECTION}{collection_id:x} {KIND}{kind_token(kind)}"
+def place_tokens(address_id: int, collection_id: int) -> str:
+    return f"{ADDRESS}{address_id:x} {COLLECTION}{collection_id:x}"
 
 
-def kind_token(kind: str) -> str:
-    """A kind may hold signs that the index would cut at."""
-    return kind if kind.isalnum() else kind.encode().hex()
+def forget() -> None:
+    """Drop the words that are remembered with their stems."""
+    _stemmed.cache_clear()
+    _stem_latin.cache_clear()
+    _stemmer.cache_clear()
 
 
 @cache

@@ -9,6 +9,7 @@ import msgspec
 from ..errors import Unavailable
 from ..lifecycle.run import JobRun
 from ..model.collection import Policy
+from ..storage.block import search_state
 from ..storage.port import Row, Tx
 from .meaning import Meaning, Model, encode, keep
 from .upkeep import entry_tokens
@@ -48,18 +49,18 @@ def index(run: JobRun) -> dict[str, Any]:
         count, at = run.write(lambda tx: _index_some(tx, run, at))  # noqa: B023 -- run at once
         done += count
         if not count:
+            run.write(lambda tx: tx.run("add_removal", docid=None, address_id=None))
             return {"at": at, "indexed": done}
 
 
 def _pending(tx: Tx, model: Model, at: int, now: int) -> tuple[list[Row], int]:
     """The next entries without vectors, and up to which number there are none left once these have theirs."""
     rows = tx.rows("pending_entries", model=model.number, after=at, now=now, limit=EMBED_BATCH)
-    highest = tx.row("highest_docid")
-    return rows, int(rows[-1][0] if len(rows) == EMBED_BATCH else highest[0] if highest else 0)
+    return rows, int(rows[-1][0]) if len(rows) == EMBED_BATCH else search_state(tx)[0]
 
 
 def _keep(tx: Tx, model: Model, rows: list[Row], values: list[bytes], reached: int) -> None:
-    keep(tx, model.number, list(zip(rows, values, strict=True)))
+    keep(tx, model, list(zip(rows, values, strict=True)))
     tx.run("advance_model", id=model.number, embedded_to=reached)
 
 
@@ -86,9 +87,9 @@ def _index_some(tx: Tx, run: JobRun, at: int) -> tuple[int, int]:
     if not rows:
         return 0, at
     tx.run("delete_words", docids="[" + ",".join(str(row[0]) for row in rows) + "]")
-    for docid, address_id, collection_id, kind, name, content, policy in rows:
+    for docid, address_id, collection_id, name, content, policy in rows:
         language = _decode_policy(policy).language
-        text = entry_tokens(address_id, collection_id, kind, name, content, language)
+        text = entry_tokens(address_id, collection_id, name, content, language)
         tx.run("add_words", docid=docid, tokens=text)
     run.note(tx, {"at": rows[-1][0]})
     return len(rows), rows[-1][0]

@@ -26,9 +26,10 @@ WRITE_BATCH = 1000
 
 
 class Model(NamedTuple):
-    """An embedder, and the number that its vectors carry in one tenant."""
+    """An embedder, its name and number in one tenant, and the entry up to which all have their vectors."""
 
     embedder: Embedder
+    name: str
     number: int
     embedded_to: int
 
@@ -59,6 +60,12 @@ class Meaning:
         self._failed_at = time.monotonic()
         self.trouble = str(error)
 
+    def forget(self) -> None:
+        """Have the embedder drop what it remembers of texts, if it does."""
+        drop: Callable[[], None] | None = getattr(self._embedder, "forget", None)
+        if drop is not None:
+            drop()
+
     def vector(self, text: str) -> Vectors | None:
         """A query's vector; None if there is no model, or it does not answer."""
         embedder = self.embedder()
@@ -79,24 +86,14 @@ class Meaning:
             return None
         try:
             name = model_name(embedder)
+            return reach.read(lambda tx: _known(tx, embedder, name)) or reach.write(
+                lambda tx: _introduced(tx, embedder, name, self._clock.now())
+            )
         except ModelFailed as error:
             self.fail(error)
-            return None
-        row = reach.read(lambda tx: tx.row("find_model", name=name))
-        if row is None:
-            row = self._introduce(reach, name, embedder.dimensions)
-        return None if row is None else Model(embedder, row[0], row[2])
-
-    def _introduce(self, reach: Reach, name: str, dimensions: int) -> Row | None:
-        def introduce(tx: Tx) -> Row | None:
-            tx.run("add_model", name=name, dimensions=dimensions, now=self._clock.now())
-            return tx.row("find_model", name=name)
-
-        try:
-            return reach.write(introduce)
         except StorageError as error:  # a disk that cannot be written is searched by words
             self.trouble = str(error)
-            return None
+        return None
 
     def _open(self) -> None:
         if self._loaded:
@@ -106,6 +103,16 @@ class Meaning:
             self._loaded = True
         except (ModelFailed, Invalid) as error:
             self.fail(error)
+
+
+def _known(tx: Tx, embedder: Embedder, name: str) -> Model | None:
+    row = tx.row("find_model", name=name)
+    return None if row is None else Model(embedder, name, row[0], row[2])
+
+
+def _introduced(tx: Tx, embedder: Embedder, name: str, now: int) -> Model | None:
+    tx.run("add_model", name=name, dimensions=embedder.dimensions, now=now)
+    return _known(tx, embedder, name)
 
 
 def model_name(embedder: Embedder) -> str:
@@ -135,12 +142,12 @@ def complete(reach: Reach, model: Model, docids: Sequence[int]) -> dict[int, byt
     try:
         for at in range(0, len(rows), WRITE_BATCH):
             batch = list(zip(rows[at : at + WRITE_BATCH], values[at : at + WRITE_BATCH], strict=True))
-            reach.write(lambda tx, batch=batch: keep(tx, model.number, batch))  # type: ignore[misc]
+            reach.write(lambda tx, batch=batch: keep(tx, model, batch))  # type: ignore[misc]
     except StorageError:
         pass  # the next search, or the job, makes them again
     return {row[0]: value for row, value in zip(rows, values, strict=True)}
 
 
-def keep(tx: Tx, number: int, batch: Sequence[tuple[Row, bytes]]) -> None:
+def keep(tx: Tx, model: Model, batch: Sequence[tuple[Row, bytes]]) -> None:
     for row, value in batch:
-        tx.run("add_vector", model=number, id=row[1], version=row[2], value=value)
+        tx.run("add_vector", model=model.number, name=model.name, id=row[1], version=row[2], value=value)

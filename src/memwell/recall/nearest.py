@@ -64,9 +64,9 @@ class Similar:
         mixed: Scores = (1.0 - parts) * self.whole[rows] + parts * best
         return mixed
 
-    def exactly(self, row: int, cosines: Scores) -> None:
-        """The similarity of a row's stored vectors, in place of that of their bytes."""
-        self.whole[row], self.best[row] = cosines[0], cosines.max()
+    def exactly(self, rows: Array, cosines: Scores, starts: Array) -> None:
+        """The similarity of some rows' stored vectors, in place of that of their bytes."""
+        self.whole[rows], self.best[rows] = whole_and_best(cosines, starts)
 
     def with_pairs(self, rows: Array, before: Array, link: Array) -> None:
         """Let an entry together with the one before it count as a part of it: an answer with its question."""

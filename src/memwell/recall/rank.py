@@ -65,7 +65,9 @@ def _lend(view: View, rows: Array, worth: Array, one: Scores, recipe: Recipe) ->
 
 def _neighbours(view: View, rows: Array, recipe: Recipe) -> list[tuple[Array, Array, Array]]:
     """The neighbours of some rows: which rows, how strong the link is, and of which of the given rows they are."""
-    found = []
+    found: list[tuple[Array, Array, Array]] = []
+    if not view.block.linked:
+        return found
     for steps in (view.before, view.after):
         at, source = rows, np.arange(len(rows))
         for distance in range(1, WINDOW + 1):

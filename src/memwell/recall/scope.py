@@ -27,12 +27,7 @@ class Span(NamedTuple):
     @property
     def tokens(self) -> str:
         """What the index of words knows it by."""
-        sign = analyse.COLLECTION if self.collection else analyse.ADDRESS
-        place = f'"{sign}{self.id:x}"'
-        if self.kinds is None:
-            return place
-        kinds = " OR ".join(f'"{analyse.KIND}{analyse.kind_token(kind)}"' for kind in self.kinds)
-        return f"({place} AND ({kinds}))"
+        return f'"{analyse.COLLECTION if self.collection else analyse.ADDRESS}{self.id:x}"'
 
     def holds(self, address_id: int, collection_id: int, kind: str) -> bool:
         inside = self.id == (collection_id if self.collection else address_id)

@@ -116,11 +116,15 @@ class _Scoring:
         best = np.sort(_best(ranked.scores, np.ones(len(ranked.rows), np.bool_), count))
         rows = ranked.rows[best]
         docids = self.view.docid[rows].tolist()
-        at = dict(zip(docids, rows.tolist(), strict=True))
         listed = "[" + ",".join(map(str, docids)) + "]"
-        for docid, value in tx.rows("vectors_of", model=self.model.number, docids=listed):
-            vectors = np.frombuffer(value, np.float16).reshape(-1, self.model.embedder.dimensions)
-            self.similar.exactly(at[docid], vectors.astype(np.float32) @ self.question.vector)
+        stored: dict[int, bytes] = dict(tx.rows("vectors_of", model=self.model.number, docids=listed))
+        there = [place for place, docid in enumerate(docids) if docid in stored]
+        if there:
+            values = [stored[docids[place]] for place in there]
+            vectors = np.frombuffer(b"".join(values), np.float16).reshape(-1, self.model.embedder.dimensions)
+            counts = np.array([len(value) for value in values]) // (2 * self.model.embedder.dimensions)
+            cosines = vectors.astype(np.float32) @ self.question.vector
+            self.similar.exactly(rows[there], cosines, np.cumsum(counts) - counts)
         self.meaning[rows] = self._meaning(rows)
         ranked.parts[:, best] = self._contributions(rows)
 

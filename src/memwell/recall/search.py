@@ -14,9 +14,10 @@ from ..errors import ModelFailed, NotFound
 from ..model.entry import Entry
 from ..model.filter import matches
 from ..model.query import Query
-from ..storage.block import Block
+from ..storage.block import Array, Block, search_state
 from ..storage.blocks import Blocks, Key
 from ..storage.port import Reach, Row, Tx
+from . import analyse
 from .meaning import Meaning, Model, complete
 from .rank import ARMS
 from .recipes import recipe
@@ -86,6 +87,12 @@ class Recall:
                 break
         return Found(hits, _method(ready), (time.perf_counter() - started) * 1000, ready.warning)
 
+    def forget(self, owner: str) -> None:
+        """Drop what this process holds of a tenant in memory, and the words that the model and the analyser remember."""
+        self.blocks.forget(owner)
+        self.meaning.forget()
+        analyse.forget()
+
     def why_not(self, reach: Reach, query: Query, entry_id: str) -> Gate:
         """Why an entry is not among the hits of a query."""
         now = self._clock.now()
@@ -129,8 +136,10 @@ class Recall:
         return model, partly
 
     def _blocks(self, tx: Tx, owner: str, spans: Sequence[Span], model: Model | None) -> list[Block]:
-        number, dimensions = (model.number, model.embedder.dimensions) if model else (0, 0)
-        return [self.blocks.current(tx, Key(owner, number, span.collection, span.id), dimensions) for span in spans]
+        number, dimensions = ((model.number, model.name), model.embedder.dimensions) if model else ((0, ""), 0)
+        state = search_state(tx) if spans else (0, 0)
+        keys = [Key(owner, number, span.collection, span.id) for span in spans]
+        return [self.blocks.current(tx, key, dimensions, state) for key in keys]
 
     # -- looking -----------------------------------------------------------------------------------------------------
 
@@ -143,7 +152,7 @@ class Recall:
         return score(tx, spans, views, ready.question, ready.model, also)
 
     def _look(self, tx: Tx, owner: str, query: Query, ready: _Ready, now: int) -> tuple[list[Hit], bool]:
-        chosen = _chosen(self._ranked(tx, owner, query, ready, now), query)
+        chosen = _chosen(_ordered(self._ranked(tx, owner, query, ready, now)), query)
         listed = "[" + ",".join(str(docid) for docid, _, _ in chosen) + "]"
         rows = {row[17]: row for row in tx.rows("hits", docids=listed, now=now)} if chosen else {}
         hits = [_hit(rows[docid], total, arms) for docid, total, arms in chosen if docid in rows]
@@ -157,8 +166,9 @@ class Recall:
         if gate is not None:
             return gate
         everything = _ordered(self._ranked(tx, owner, query, ready, now, also=row[0]))
-        place = next((place for place, one in enumerate(everything, 1) if one[0] == row[0]), None)
-        total = None if place is None else round(everything[place - 1][1], 6)
+        places = np.flatnonzero(everything.docids == row[0])
+        place = int(places[0]) + 1 if len(places) else None
+        total = None if place is None else round(float(everything.scores[place - 1]), 6)
         return _rank_gate(query, place, total)
 
 
@@ -168,28 +178,40 @@ def _method(ready: _Ready) -> str:
     return "+".join(names) + (" (partly)" if ready.partly else "")
 
 
-def _ordered(ranked: Sequence[Ranked]) -> list[tuple[int, float, np.ndarray[tuple[int], np.dtype[np.float64]]]]:
-    """Number, score and arms of every candidate, the best first; of equals, the newer."""
-    rows = [
-        (float(total), int(one.view.occurred_at[row]), int(one.view.docid[row]), one.parts[:, at])
-        for one in ranked
-        for at, (row, total) in enumerate(zip(one.rows.tolist(), one.scores.tolist(), strict=True))
-    ]
-    rows.sort(key=lambda row: row[:3], reverse=True)
-    return [(docid, total, arms) for total, _, docid, arms in rows]
+class _Ordered(NamedTuple):
+    """The candidates of all views: numbers, scores and what the arms contribute, the best first; of equals, the newer."""
+
+    docids: Array
+    scores: Array
+    parts: Array
 
 
-def _chosen(
-    ranked: Sequence[Ranked], query: Query
-) -> list[tuple[int, float, np.ndarray[tuple[int], np.dtype[np.float64]]]]:
+def _ordered(ranked: Sequence[Ranked]) -> _Ordered:
+    if not ranked:
+        return _Ordered(np.zeros(0, np.int64), np.zeros(0), np.zeros((len(ARMS), 0)))
+    docids = np.concatenate([one.view.docid[one.rows] for one in ranked])
+    scores = np.concatenate([one.scores for one in ranked])
+    times = np.concatenate([one.view.occurred_at[one.rows] for one in ranked])
+    parts = np.concatenate([one.parts for one in ranked], axis=1)
+    order = np.lexsort((docids, times, scores))[::-1]
+    return _Ordered(docids[order], scores[order], parts[:, order])
+
+
+def _chosen(ordered: _Ordered, query: Query) -> list[tuple[int, float, list[float]]]:
     """The best that are good enough. What has nothing of the query is a hit only if conditions alone were asked for."""
     conditions = query.filter is not None or query.after is not None or query.before is not None
     least = query.min_score if conditions or query.min_score else 1e-9
-    return [one for one in _ordered(ranked)[: query.limit] if one[1] >= least]
+    count = min(query.limit, int(np.count_nonzero(ordered.scores >= least)))
+    best = slice(0, count)
+    return list(
+        zip(
+            ordered.docids[best].tolist(), ordered.scores[best].tolist(), ordered.parts[:, best].T.tolist(), strict=True
+        )
+    )
 
 
-def _hit(row: Row, total: float, arms: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Hit:
-    named = {name: float(part) for name, part in zip(ARMS, arms.tolist(), strict=True) if part}
+def _hit(row: Row, total: float, arms: Sequence[float]) -> Hit:
+    named = {name: part for name, part in zip(ARMS, arms, strict=True) if part}
     return Hit(Entry(*row[:15]), row[15], row[18], total, named)
 
 

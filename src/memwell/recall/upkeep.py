@@ -11,14 +11,14 @@ from . import analyse
 
 def add(tx: Tx, docid: int, address_id: int, collection_id: int, entry: Entry, language: str) -> None:
     """Make a new entry findable by its words; its meaning follows when it is searched for, or in the background."""
-    text = entry_tokens(address_id, collection_id, entry.kind, entry.name, entry.content, language)
+    text = entry_tokens(address_id, collection_id, entry.name, entry.content, language)
     tx.run("add_words", docid=docid, tokens=text)
 
 
-def entry_tokens(address_id: int, collection_id: int, kind: str, name: str | None, content: str, language: str) -> str:
+def entry_tokens(address_id: int, collection_id: int, name: str | None, content: str, language: str) -> str:
     """Where an entry is, who said it and what it says, as tokens."""
     said = analyse.tokens(f"{name} {content}" if name else content, language)
-    return " ".join([analyse.place_tokens(address_id, collection_id, kind), *dict.fromkeys(said)])
+    return " ".join([analyse.place_tokens(address_id, collection_id), *dict.fromkeys(said)])
 
 
 def remove(tx: Tx, rows: Sequence[Row], *, noted: bool = True) -> None:

@@ -38,6 +38,9 @@ class View:
     allowed: NDArray[np.bool_]
     """Alive, and it meets the conditions: it may be found."""
 
+    entries: int
+    """How many are alive."""
+
     def __len__(self) -> int:
         return len(self.docid)
 
@@ -63,4 +66,4 @@ def look(tx: Tx, block: Block, kinds: tuple[str, ...] | None, query: Query, now:
         arrays: dict[str, Any] = {
             name: getattr(block, name).values for name in (*names, "first_part", "vectors", "scale")
         }
-        return View(block=block, here=here, allowed=allowed, **arrays)
+        return View(block=block, here=here, allowed=allowed, entries=int(np.count_nonzero(here)), **arrays)

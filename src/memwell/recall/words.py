@@ -44,14 +44,11 @@ def terms(text: str, spans: Sequence[Span], otherwise: str) -> list[str]:
 
 
 def find(tx: Tx, spans: Sequence[Span], views: Sequence[View], tokens: Sequence[str]) -> Words:
-    entries = sum(int(np.count_nonzero(view.here)) for view in views)
-    scope = _scope(tx, spans, entries)
+    entries = sum(view.entries for view in views)
     found: list[list[tuple[float, Rows]]] = [[] for _ in views]
     total = 0.0
     for token in tokens:
-        rows = tx.rows("postings", match=f'{scope}"{token}"')
-        docids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
-        places = [_rows(view, docids) for view in views]
+        places = [_occurrences(tx, view, span, token) for view, span in zip(views, spans, strict=True)]
         count = sum(map(len, places))
         weight = math.log(1.0 + (max(entries, FEW) - count + 0.5) / (count + 0.5))
         total += weight
@@ -60,18 +57,17 @@ def find(tx: Tx, spans: Sequence[Span], views: Sequence[View], tokens: Sequence[
     return Words(found, total)
 
 
-def _scope(tx: Tx, spans: Sequence[Span], entries: int) -> str:
-    highest = tx.row("highest_docid")
-    if highest and entries > MOST * highest[0]:
-        return ""
-    return f"({' OR '.join(span.tokens for span in spans)}) AND "
-
-
-def _rows(view: View, docids: Rows) -> Rows:
-    """The rows of a view that have some of these sorted numbers, and are still there."""
-    if not len(view) or not len(docids):
+def _occurrences(tx: Tx, view: View, span: Span, token: str) -> Rows:
+    """The rows of a view that hold a token and are still there."""
+    if not len(view):
         return np.zeros(0, np.int64)
-    at = np.searchsorted(view.docid, docids)
-    at[at == len(view)] = 0
-    rows: Rows = at[view.docid[at] == docids]
-    return rows[view.here[rows]]
+    with view.block.lock:
+        rows = view.block.occurrences(tx, _scope(view, span), token)
+    rows = rows[rows < len(view)]
+    here: Rows = rows[view.here[rows]]
+    return here
+
+
+def _scope(view: View, span: Span) -> str:
+    """Where to look: in a scope that is most of the file, taking all and leaving out the others is quicker."""
+    return "" if len(view) > MOST * int(view.docid[-1]) else f"{span.tokens} AND "

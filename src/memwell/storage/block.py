@@ -7,11 +7,12 @@ each have their own. Vectors are kept as bytes with a scale each; their exact va
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,7 +21,20 @@ from .port import Row, Tx
 NEVER = 2**62
 NOBODY = -1
 ALONE = "fact"
+ALL = (None, None)
+"""A removal of nothing in particular: whatever was read before may be wrong now."""
+
+State = tuple[int, int]
+"""The highest number of an entry, and of a removal."""
+KEPT_SHARE = 8
+KEPT_ROWS = 10_000
+"""How many occurrences of words a block keeps: so many times its entries, or so many if that is more."""
+PIECE = 1024
+ASKED = 5000
+CLOSE = 4
 _FIRST = 64
+_NO_ROWS: Any = np.zeros(0, np.int32)
+_decode_names = msgspec.json.Decoder(list[str | None]).decode
 
 Array = NDArray[Any]
 
@@ -58,8 +72,16 @@ class Names:
 
     codes: dict[str, int] = field(default_factory=dict)
 
-    def code(self, name: str | None) -> int:
-        return NOBODY if name is None else self.codes.setdefault(name, len(self.codes))
+    def coded(self, names: Sequence[str | None]) -> Array:
+        codes = self.codes
+        distinct = dict.fromkeys(names)
+        for name in distinct:
+            if name is not None:
+                codes.setdefault(name, len(codes))
+        if len(distinct) == 1:
+            (only,) = distinct
+            return np.full(len(names), NOBODY if only is None else codes[only], np.int32)
+        return np.array([NOBODY if name is None else codes[name] for name in names], np.int32)
 
 
 class Block:
@@ -93,10 +115,17 @@ class Block:
         self.bits: Any = None
         self.clock = 0
         self._last_of: dict[int, int] = {}
+        self._postings: dict[str, tuple[int, Array]] = {}
+        self._postings_size = 0
         self._seen: tuple[int, int] | None = None
 
     def __len__(self) -> int:
         return self.docid.size
+
+    @property
+    def linked(self) -> bool:
+        """Whether any entry has neighbours."""
+        return bool(self._last_of)
 
     @property
     def footprint(self) -> int:
@@ -115,39 +144,38 @@ class Block:
 
     # -- keeping up --------------------------------------------------------------------------------------------------
 
-    def refresh(self, tx: Tx) -> bool:
+    def refresh(self, tx: Tx, state: State) -> bool:
         """Bring the block up to the transaction's snapshot; False if that is not possible and it must be loaded anew."""
-        state = _state(tx)
         if self._seen is None:
-            self._add(_sorted(self._load(tx)))
+            self._add(tx, self._load(tx))
         elif state[0] < self._seen[0] or state[1] < self._seen[1]:
             return True  # another thread has a later snapshot than this one; what is too new is noticed when it is read
         elif state != self._seen:
             if not self._drop(tx, self._seen[1], state[1]):
                 return False
             if state[0] != self._seen[0]:
-                self._add(self._load_new(tx, self._seen[0]))
+                self._add(tx, self._load_new(tx, self._seen[0]))
         self._seen = state
         self._fill(tx)
         return True
 
-    def _load(self, tx: Tx) -> list[Row]:
+    def _load(self, tx: Tx) -> Row | None:
         if self.collection:
-            return tx.rows("load_collection", id=self.scope_id, model=self.model)
-        return tx.rows("load_address", id=self.scope_id, model=self.model, after=0)
+            return tx.row("load_collection", id=self.scope_id)
+        return tx.row("load_address", id=self.scope_id, after=0)
 
-    def _load_new(self, tx: Tx, seen: int) -> list[Row]:
+    def _load_new(self, tx: Tx, seen: int) -> Row | None:
         if self.collection:
-            return tx.rows("load_new", id=self.scope_id, model=self.model, after=seen)
+            return tx.row("load_new", id=self.scope_id, after=seen)
         after = int(self.seq.values[-1]) if len(self) else 0
-        return tx.rows("load_address", id=self.scope_id, model=self.model, after=after)
+        return tx.row("load_address", id=self.scope_id, after=after)
 
     def _drop(self, tx: Tx, seen: int, newest: int) -> bool:
         """Mark what was removed since; False if the log of removals does not reach back that far."""
         if newest == seen:
             return True
         removed = tx.rows("removals_after", after=seen)
-        if not removed or removed[0][0] != seen + 1:
+        if not removed or removed[0][0] != seen + 1 or any(one[1:] == ALL for one in removed):
             return False
         alive = self.alive.values
         docids = [docid for _, docid, _ in removed if docid is not None]
@@ -161,8 +189,18 @@ class Block:
     def _fill(self, tx: Tx) -> None:
         """See whether somebody else has made the vectors that were missing."""
         if self.pending:
-            docids = "[" + ",".join(map(str, self.pending)) + "]"
-            self.put(dict(tx.rows("vectors_of", model=self.model, docids=docids)))
+            self.put(self._stored(tx, sorted(self.pending)))
+
+    def _stored(self, tx: Tx, docids: Sequence[int]) -> dict[int, bytes]:
+        """The stored vectors of some entries, in order. Those that lie close together are read in one go."""
+        first, last = docids[0], docids[-1]
+        if len(docids) * CLOSE > last - first:
+            return dict(tx.rows("vectors_between", model=self.model, first=first, last=last))
+        found: dict[int, bytes] = {}
+        for at in range(0, len(docids), ASKED):
+            listed = "[" + ",".join(map(str, docids[at : at + ASKED])) + "]"
+            found.update(tx.rows("vectors_of", model=self.model, docids=listed))
+        return found
 
     # -- rows --------------------------------------------------------------------------------------------------------
 
@@ -192,60 +230,83 @@ class Block:
         if several:
             self._regroup(several)
 
-    def _add(self, rows: Sequence[Row]) -> None:
-        if not rows:
+    def _add(self, tx: Tx, lists: Row | None) -> None:
+        """Entries as the load queries give them: one list for each column."""
+        if lists is None or lists[0] is None:
             return
         first = len(self)
-        docid, address, seq, kind, role, name, occurred_at, expires_at, size, asks, values = zip(*rows, strict=True)
-        self.docid.extend(np.array(docid, np.int64))
-        self.address.extend(np.array(address, np.int64))
-        self.seq.extend(np.array(seq, np.int64))
-        self.kind.extend(np.array([self.kinds.code(one) for one in kind], np.int16))
-        self.role.extend(np.array([self.roles.code(one) for one in role], np.int16))
-        self.name.extend(np.array([self.names.code(one) for one in name], np.int32))
-        self.occurred_at.extend(np.array(occurred_at, np.int64))
-        self.expires_at.extend(np.array([NEVER if one is None else one for one in expires_at], np.int64))
-        self.size.extend(np.array(size, np.int32))
-        self.asks.extend(np.array(asks, np.float32))
-        self.alive.extend(np.ones(len(rows), np.bool_))
-        self._add_vectors(first, docid, values)
-        self._link(first, address, kind)
+        docids = _numbers(lists[0], np.int64)
+        order = np.argsort(docids, kind="stable")
+        self.docid.extend(docids[order])
+        columns = (self.address, self.seq, self.occurred_at, self.expires_at, self.size, self.asks)
+        for column, text in zip(columns, lists[1:7], strict=True):
+            column.extend(_numbers(text, np.float64 if column is self.asks else np.int64)[order])
+        for column, names, text in zip(
+            (self.kind, self.role, self.name), (self.kinds, self.roles, self.names), lists[7:], strict=True
+        ):
+            column.extend(names.coded(_decode_names(text))[order])
+        self.alive.extend(np.ones(len(docids), np.bool_))
+        self._add_vectors(tx, first)
+        self._link(first)
 
-    def _add_vectors(self, first: int, docids: Sequence[int], values: Sequence[bytes | None]) -> None:
+    def _add_vectors(self, tx: Tx, first: int) -> None:
         """Every row has at least one part; of a row without vectors it is empty, and the row is pending."""
         width = 2 * self.dimensions
         if not width:
             return
-        empty = bytes(width)
-        for row, docid, value in zip(range(first, first + len(docids)), docids, values, strict=True):
-            if value is None:
-                self.pending[docid] = row
+        docids = self.docid.values[first:].tolist()
+        stored = self._stored(tx, docids)
+        values = [stored.get(docid) for docid in docids]
+        lacking = [place for place, value in enumerate(values) if value is None]
+        self.pending.update((docids[place], first + place) for place in lacking)
         counts = np.array([1 if value is None else len(value) // width for value in values], np.int64)
         start = self.vectors.size
-        raw = b"".join(empty if value is None else value for value in values)
+        empty = bytes(width)
+        raw = b"".join([empty if value is None else value for value in values] if lacking else values)  # type: ignore[arg-type]
         vectors, scale = quantised(np.frombuffer(raw, np.float16).reshape(-1, self.dimensions))
         self.vectors.extend(vectors)
         self.scale.extend(scale)
         self.first_part.extend(start + np.cumsum(counts) - counts)
 
-    def _link(self, first: int, addresses: Sequence[int], kinds: Sequence[str]) -> None:
+    def _link(self, first: int) -> None:
         """What stood before and after an entry at its address. Facts stand alone."""
-        before = np.full(len(addresses), NOBODY, np.int32)
+        fresh = len(self) - first
+        self.before.extend(np.full(fresh, NOBODY, np.int32))
+        self.after.extend(np.full(fresh, NOBODY, np.int32))
+        linked = np.flatnonzero(self.kind.values[first:] != self.kinds.codes.get(ALONE, NOBODY)) + first
+        if not len(linked):
+            return
         last_of = self._last_of
-        links: list[tuple[int, int]] = []
-        for row, (address, kind) in enumerate(zip(addresses, kinds, strict=True), first):
-            if kind == ALONE:
-                continue
-            last = last_of.get(address)
-            if last is not None:
-                before[row - first] = last
-                links.append((last, row))
+        addresses = self.address.values[linked].tolist()
+        before = self.before.values
+        for row, address in zip(linked.tolist(), addresses, strict=True):
+            before[row] = last_of.get(address, NOBODY)
             last_of[address] = row
-        self.before.extend(before)
-        self.after.extend(np.full(len(addresses), NOBODY, np.int32))
-        if links:
-            earlier, later = np.array(links, np.int64).T
-            self.after.values[earlier] = later
+        later = linked[before[linked] != NOBODY]
+        self.after.values[before[later]] = later
+
+    # -- words -------------------------------------------------------------------------------------------------------
+
+    def occurrences(self, tx: Tx, scope: str, token: str) -> Array:
+        """The rows that hold a token. They are kept, and only what is new is looked up again."""
+        upto, rows = self._postings.get(token) or (0, _NO_ROWS)
+        assert self._seen is not None  # noqa: S101 -- it was refreshed
+        if upto < self._seen[0]:
+            row = tx.row("postings", match=f'{scope}"{token}"', after=upto)
+            if row is not None and row[0] is not None:
+                found = self.rows_of(_numbers(row[0], np.int64))
+                rows = np.concatenate([rows, found.astype(np.int32)]) if len(rows) else found.astype(np.int32)
+            self._keep(token, rows)
+        return rows
+
+    def _keep(self, token: str, rows: Array) -> None:
+        _, old = self._postings.pop(token, (0, _NO_ROWS))
+        self._postings_size += len(rows) - len(old)
+        assert self._seen is not None  # noqa: S101 -- see above
+        self._postings[token] = self._seen[0], rows
+        limit = max(len(self) * KEPT_SHARE, KEPT_ROWS)
+        while self._postings_size > limit and len(self._postings) > 1:
+            self._postings_size -= len(self._postings.pop(next(iter(self._postings)))[1])
 
     def _regroup(self, several: Mapping[int, tuple[Array, Array]]) -> None:
         starts = self.first_part.values
@@ -265,17 +326,24 @@ class Block:
 
 
 def quantised(vectors: Array) -> tuple[Array, Array]:
-    """Vectors as bytes, each with the scale that brings it back."""
-    wide = vectors.astype(np.float32)
-    top = np.abs(wide).max(axis=1, initial=0.0)
-    scale = np.where(top > 0, top / 127.0, 1.0).astype(np.float32)
-    return np.rint(wide / scale[:, None]).astype(np.int8), scale
+    """Vectors as bytes, each with the scale that brings it back. Done in pieces that stay in the processor's cache."""
+    found = np.empty(vectors.shape, np.int8)
+    scale = np.ones(len(vectors), np.float32)
+    for at in range(0, len(vectors), PIECE):
+        wide = vectors[at : at + PIECE].astype(np.float32)
+        top = np.maximum(wide.max(axis=1, initial=0.0), -wide.min(axis=1, initial=0.0))
+        top[top == 0.0] = 127.0
+        wide *= (127.0 / top)[:, None]
+        found[at : at + PIECE] = np.rint(wide, out=wide)
+        scale[at : at + PIECE] = top / 127.0
+    return found, scale
 
 
-def _state(tx: Tx) -> tuple[int, int]:
-    highest, removed = tx.row("highest_docid"), tx.row("last_removal")
-    return (int(highest[0]) if highest else 0, int(removed[0]) if removed else 0)
+def _numbers(text: str | int | float, dtype: Any) -> Array:
+    found: Array = np.fromstring(str(text), dtype, sep=",")
+    return found
 
 
-def _sorted(rows: Iterable[Row]) -> list[Row]:
-    return sorted(rows, key=lambda row: row[0])
+def search_state(tx: Tx) -> State:
+    row = tx.row("search_state")
+    return (int(row[0]), int(row[1])) if row else (0, 0)

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from threading import Lock
 from typing import NamedTuple
 
-from .block import Block
+from .block import Block, State
 from .port import Tx
 
 
@@ -14,7 +14,7 @@ class Key(NamedTuple):
     """Which block: of which tenant, by which model, of which collection or address."""
 
     owner: str
-    model: int
+    model: tuple[int, str]
     collection: bool
     scope_id: int
 
@@ -27,15 +27,17 @@ class Blocks:
         self._lock = Lock()
         self._blocks: OrderedDict[Key, Block] = OrderedDict()
 
-    def current(self, tx: Tx, key: Key, dimensions: int) -> Block:
+    def current(self, tx: Tx, key: Key, dimensions: int, state: State) -> Block:
         """The block as of the transaction's snapshot, or later."""
         while True:
             block = self._get(key, dimensions)
             with block.lock:
-                if block.refresh(tx):
+                size = len(block)
+                if block.refresh(tx, state):
                     break
             self._remove(key, block)
-        self._bound(key)
+        if len(block) != size:
+            self._bound(key)
         return block
 
     def forget(self, owner: str) -> None:
@@ -53,7 +55,7 @@ class Blocks:
         with self._lock:
             block = self._blocks.get(key)
             if block is None:
-                block = self._blocks[key] = Block(key.collection, key.scope_id, key.model, dimensions)
+                block = self._blocks[key] = Block(key.collection, key.scope_id, key.model[0], dimensions)
             self._blocks.move_to_end(key)
             return block
 

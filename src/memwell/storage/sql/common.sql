@@ -406,17 +406,13 @@ SELECT docid FROM entry WHERE tenant = :tenant AND address_id = :address_id AND 
 -- The numbers of what expired up to a moment.
 SELECT docid FROM entry WHERE tenant = :tenant AND expires_at <= :until;
 
--- name: last_removal
--- The number of the newest removal from search.
-SELECT COALESCE(MAX(seq), 0) FROM removal WHERE tenant = :tenant;
-
 -- name: removals_after
 -- What was removed from search since.
 SELECT seq, docid, address_id FROM removal WHERE tenant = :tenant AND seq > :after ORDER BY seq;
 
 -- name: delete_removals_below
 -- Forget old removals: an index that has not seen them is loaded anew.
-DELETE FROM removal WHERE tenant = :tenant AND seq < :seq;
+DELETE FROM removal WHERE tenant = :tenant AND seq < (SELECT MAX(seq) FROM removal WHERE tenant = :tenant) - :keep;
 
 -- name: find_model
 -- A model by its name.
@@ -441,9 +437,10 @@ UPDATE model SET embedded_to = :embedded_to WHERE tenant = :tenant AND id = :id 
 DELETE FROM model WHERE tenant = :tenant AND id = :id;
 
 -- name: add_vector
--- Keep the vectors of an entry, if it is still there and still current.
+-- Keep the vectors of an entry, if it is still there and still current, and so is the model.
 INSERT INTO vector (tenant, model, docid, value)
 SELECT :tenant, :model, e.docid, :value FROM entry e
+JOIN model m ON m.tenant = :tenant AND m.id = :model AND m.name = :name
 WHERE e.tenant = :tenant AND e.id = :id AND e.version = :version AND e.retired_at IS NULL
 ON CONFLICT (tenant, model, docid) DO NOTHING;
 
@@ -454,36 +451,6 @@ DELETE FROM vector WHERE tenant = :tenant AND model = :model AND docid <= :docid
 -- name: vector_after
 -- The number of the entry that stands :skip places from the first that has a vector of this model.
 SELECT docid FROM vector WHERE tenant = :tenant AND model = :model ORDER BY docid LIMIT 1 OFFSET :skip;
-
--- name: load_collection
--- Everything that search needs of a collection, in no order.
-SELECT e.docid, e.address_id, e.seq, e.kind, e.role, e.name, e.occurred_at, e.expires_at, OCTET_LENGTH(e.content), e.asks,
-  v.value
-FROM address a
-CROSS JOIN entry e
-LEFT JOIN vector v ON v.tenant = :tenant AND v.model = :model AND v.docid = e.docid
-WHERE a.tenant = :tenant AND e.tenant = :tenant AND a.collection_id = :id AND e.address_id = a.id
-  AND e.retired_at IS NULL;
-
--- name: load_address
--- Everything that search needs of an address after a sequence number, in order.
-SELECT e.docid, e.address_id, e.seq, e.kind, e.role, e.name, e.occurred_at, e.expires_at, OCTET_LENGTH(e.content), e.asks,
-  v.value
-FROM entry e
-LEFT JOIN vector v ON v.tenant = :tenant AND v.model = :model AND v.docid = e.docid
-WHERE e.tenant = :tenant AND e.address_id = :id AND e.seq > :after AND e.retired_at IS NULL
-ORDER BY e.seq;
-
--- name: load_new
--- What search needs of a collection's entries above a number, in order.
-SELECT e.docid, e.address_id, e.seq, e.kind, e.role, e.name, e.occurred_at, e.expires_at, OCTET_LENGTH(e.content), e.asks,
-  v.value
-FROM entry e
-CROSS JOIN address a
-LEFT JOIN vector v ON v.tenant = :tenant AND v.model = :model AND v.docid = e.docid
-WHERE e.tenant = :tenant AND a.tenant = :tenant AND e.docid > :after AND a.id = e.address_id AND a.collection_id = :id
-  AND e.retired_at IS NULL
-ORDER BY e.docid;
 
 -- name: pending_entries
 -- Entries above a number that a model has no vectors of, in order; what is sealed needs none.
@@ -500,7 +467,7 @@ LIMIT :limit;
 
 -- name: unsealed_entries
 -- Entries above a number whose words are searched, in order.
-SELECT e.docid, e.address_id, a.collection_id, e.kind, e.name, e.content, c.policy
+SELECT e.docid, e.address_id, a.collection_id, e.name, e.content, c.policy
 FROM entry e
 CROSS JOIN address a
 CROSS JOIN collection c
@@ -517,3 +484,7 @@ JOIN address a ON a.tenant = e.tenant AND a.id = e.address_id
 WHERE e.tenant = :tenant AND a.tenant = :tenant AND e.id = :id
 ORDER BY e.version DESC
 LIMIT 1;
+
+-- name: vectors_between
+-- The vectors of a model from one entry to another.
+SELECT docid, value FROM vector WHERE tenant = :tenant AND model = :model AND docid BETWEEN :first AND :last;

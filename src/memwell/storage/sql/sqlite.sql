@@ -39,12 +39,14 @@ DELETE FROM vector WHERE tenant = :tenant
   AND model IN (SELECT id FROM model WHERE tenant = :tenant) AND docid IN (SELECT value FROM json_each(:docids));
 
 -- name: postings
--- The numbers of the entries that hold some tokens. A file holds one tenant, and whoever asks looks them up among its rows.
-SELECT rowid FROM word WHERE word MATCH :match;
+-- The numbers above one, as a list in text, of the entries that hold some tokens. A file holds one tenant, and whoever asks
+-- looks them up among its rows.
+SELECT GROUP_CONCAT(rowid) FROM word WHERE word MATCH :match AND rowid > :after;
 
--- name: highest_docid
--- The highest number that an entry was ever given.
-SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = 'entry';
+-- name: search_state
+-- The highest number that an entry was ever given, and that of the newest removal from search.
+SELECT COALESCE((SELECT s.seq FROM sqlite_sequence s WHERE s.name = 'entry'), 0), COALESCE(MAX(seq), 0)
+FROM removal WHERE tenant = :tenant;
 
 -- name: vectors_of
 -- The vectors of some entries.
@@ -68,3 +70,31 @@ FROM entry e
 JOIN address a ON a.tenant = e.tenant AND a.id = e.address_id
 WHERE e.tenant = :tenant AND a.tenant = :tenant AND e.docid IN (SELECT value FROM json_each(:docids))
   AND e.retired_at IS NULL AND (e.expires_at IS NULL OR e.expires_at > :now);
+
+-- name: load_collection
+-- Everything that search needs of a collection, one list for each column: a row for each entry would take twice the time.
+SELECT GROUP_CONCAT(e.docid), GROUP_CONCAT(e.address_id), GROUP_CONCAT(e.seq), GROUP_CONCAT(e.occurred_at),
+  GROUP_CONCAT(COALESCE(e.expires_at, 4611686018427387904)), GROUP_CONCAT(OCTET_LENGTH(e.content)), GROUP_CONCAT(e.asks),
+  JSON_GROUP_ARRAY(e.kind), JSON_GROUP_ARRAY(e.role), JSON_GROUP_ARRAY(e.name)
+FROM address a
+CROSS JOIN entry e
+WHERE a.tenant = :tenant AND e.tenant = :tenant AND a.collection_id = :id AND e.address_id = a.id
+  AND e.retired_at IS NULL;
+
+-- name: load_address
+-- The same of an address, after a sequence number.
+SELECT GROUP_CONCAT(e.docid), GROUP_CONCAT(e.address_id), GROUP_CONCAT(e.seq), GROUP_CONCAT(e.occurred_at),
+  GROUP_CONCAT(COALESCE(e.expires_at, 4611686018427387904)), GROUP_CONCAT(OCTET_LENGTH(e.content)), GROUP_CONCAT(e.asks),
+  JSON_GROUP_ARRAY(e.kind), JSON_GROUP_ARRAY(e.role), JSON_GROUP_ARRAY(e.name)
+FROM entry e
+WHERE e.tenant = :tenant AND e.address_id = :id AND e.seq > :after AND e.retired_at IS NULL;
+
+-- name: load_new
+-- The same of a collection's entries above a number.
+SELECT GROUP_CONCAT(e.docid), GROUP_CONCAT(e.address_id), GROUP_CONCAT(e.seq), GROUP_CONCAT(e.occurred_at),
+  GROUP_CONCAT(COALESCE(e.expires_at, 4611686018427387904)), GROUP_CONCAT(OCTET_LENGTH(e.content)), GROUP_CONCAT(e.asks),
+  JSON_GROUP_ARRAY(e.kind), JSON_GROUP_ARRAY(e.role), JSON_GROUP_ARRAY(e.name)
+FROM entry e
+CROSS JOIN address a
+WHERE e.tenant = :tenant AND a.tenant = :tenant AND e.docid > :after AND a.id = e.address_id AND a.collection_id = :id
+  AND e.retired_at IS NULL;
