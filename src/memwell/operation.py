@@ -51,6 +51,8 @@ class Operation:
     repeatable: bool
     patient: bool
     path_fields: tuple[str, ...]
+    json_fields: frozenset[str]
+    """The fields that hold objects: in a query string they are JSON."""
 
     @property
     def group(self) -> str:
@@ -110,9 +112,15 @@ def operation(
             repeatable=repeatable,
             patient=patient,
             path_fields=tuple(re.findall(r"{(\w+)}", path)),
+            json_fields=_json_fields(request),
         )
 
     return declare
+
+
+def _json_fields(request: type[msgspec.Struct]) -> frozenset[str]:
+    hints = typing.get_type_hints(request)
+    return frozenset(name for name, hint in hints.items() if "dict[" in str(hint))
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -19,6 +19,7 @@ from .lifecycle import jobs
 from .lifecycle.retention import AT_LEAST_EVERY
 from .model.collection import Address, Place, Policy
 from .model.entry import Draft, Entry
+from .model.filter import Filter
 from .model.principal import Principal
 from .recall import upkeep
 from .recall.parts import question_share
@@ -137,6 +138,11 @@ class Space:
             assert found is not None  # noqa: S101 -- it was just made
         return found[0], _decode_policy(found[1])
 
+    def policy(self, place: Place) -> Policy | None:
+        """The policy of a collection, if there is one."""
+        found = self._find_collection(place)
+        return None if found is None else _decode_policy(found[1])
+
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def address(self, place: Place, path: str) -> Address | None:
@@ -151,9 +157,10 @@ class Space:
         rows.reverse()
         return [Entry(*row) for row in rows]
 
-    def after(self, address: Address, seq: int, limit: int) -> list[Entry]:
-        """The entries after a sequence number, in order."""
-        rows = self.tx.rows("next_entries", address_id=address.id, after=seq, now=self.now, limit=limit)
+    def after(self, address: Address, seq: int, limit: int, condition: Filter | None = None) -> list[Entry]:
+        """The entries after a sequence number, in order; with a filter, those whose metadata meet it."""
+        query = "next_entries"
+        rows = self.tx.rows(query, condition, address_id=address.id, after=seq, now=self.now, limit=limit)
         return [Entry(*row) for row in rows]
 
     def entry(self, place: Place, entry_id: str) -> Located | None:

@@ -22,6 +22,7 @@ from .memories import Memory, session_memories
 from .places import flow_timeline
 from .search import FLOW_OPERATIONS as SEARCH_OPERATIONS
 from .sessions import NEWEST, Erasure, Sessions, erase_addresses, erase_everything, list_names, list_sessions
+from .settings import FLOW_OPERATIONS as SETTINGS_OPERATIONS
 from .transfer import OPERATIONS as TRANSFER_OPERATIONS
 from .turns import Messages, NewTurn, Turn, Turns, to_draft, to_turn, to_turns
 
@@ -298,6 +299,7 @@ OPERATIONS = (
     *(list_flows, sessions, show, find, append, extend, last, page, end, delete_session, delete),
     *MEMORY_OPERATIONS,
     *SEARCH_OPERATIONS,
+    *SETTINGS_OPERATIONS,
     *TRANSFER_OPERATIONS,
 )
 

@@ -10,7 +10,8 @@ from ..errors import NotFound
 from ..lifecycle.erase import scrub_later
 from ..model import check
 from ..model.entry import Draft, Entry
-from ..model.fields import AnyId, Confidence, Content, Cursor, Flow, Importance, Limit, Metadata, SessionId
+from ..model.fields import AnyId, Confidence, Content, Cursor, FilterField, Flow, Importance, Limit, Metadata, SessionId
+from ..model.filter import parse
 from ..model.page import cut, from_cursor, to_cursor
 from ..operation import Example, Request, Response, operation
 from ..recall import upkeep
@@ -82,6 +83,7 @@ class OfFlow(Request, frozen=True, kw_only=True):
 
     flow: Flow
     session: SessionId | None = None
+    filter: FilterField | None = None
     limit: Limit = 50
     cursor: Cursor | None = None
 
@@ -96,7 +98,8 @@ def memories(space: Space, request: OfFlow) -> Memories:
     if address is None:
         return Memories(memories=[])
     (seq,) = from_cursor("memories", request.cursor, 0)
-    entries = space.after(address, seq, request.limit + 1)
+    condition = parse(request.filter) if request.filter else None
+    entries = space.after(address, seq, request.limit + 1, condition)
     shown, further = cut(entries, request.limit, lambda entry: to_cursor("memories", entry.seq))
     return Memories(memories=[to_memory(entry, path) for entry in shown], next_cursor=further)
 

@@ -13,7 +13,7 @@ from ..clock import to_datetime
 from ..dispatch import Call
 from ..errors import Invalid, NotFound, TooLarge
 from ..model import check
-from ..model.fields import AnyId, Flow, Limit, SessionId, User
+from ..model.fields import AnyId, FilterField, Flow, Limit, SessionId, User
 from ..model.filter import parse
 from ..model.query import Query, Where
 from ..operation import Example, Request, Response, operation
@@ -28,12 +28,6 @@ QueryText = Annotated[str, Meta(description="What to look for: words or a questi
 Include = Annotated[
     list[Literal["turns"]],
     Meta(max_length=1, description='`["turns"]` searches what was said as well, not only facts and what was written.'),
-]
-FilterField = Annotated[
-    dict[str, Any],
-    Meta(
-        description='Conditions on metadata, such as {"topic": "travel", "stars": {"$gte": 4}}; see the guide to search.'
-    ),
 ]
 After = Annotated[datetime, Meta(description="Only what happened at this time or later (RFC 3339).")]
 Before = Annotated[datetime, Meta(description="Only what happened before this time (RFC 3339).")]

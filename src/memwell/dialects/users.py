@@ -18,8 +18,10 @@ from ..model.page import cut, from_cursor, to_cursor
 from ..operation import Example, Request, Response, operation
 from ..space import Space
 from .places import IDLE, user_timeline
-from .search import NOTES, USER_OPERATIONS
+from .search import NOTES
+from .search import USER_OPERATIONS as SEARCH_OPERATIONS
 from .sessions import NEWEST, Erasure, Sessions, erase_everything, list_names, list_sessions
+from .settings import USER_OPERATIONS as SETTINGS_OPERATIONS
 from .turns import Messages, NewTurn, OccurredAt, Turn, Turns, TurnText, to_draft, to_turn, to_turns
 
 AUTO = "auto:"
@@ -158,7 +160,7 @@ def forget(call: Call, request: Forget) -> Erasure:
     return erase_everything(call, "user", request.user)
 
 
-OPERATIONS = (add, history, sessions, list_users, *USER_OPERATIONS, forget)
+OPERATIONS = (add, history, sessions, list_users, *SEARCH_OPERATIONS, *SETTINGS_OPERATIONS, forget)
 
 
 def _turns(request: Add) -> list[NewTurn]:

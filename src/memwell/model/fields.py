@@ -62,5 +62,11 @@ Metadata = Annotated[
     dict[str, Any],
     Meta(description="A JSON object of at most 64 KiB and 16 levels, stored with the entry."),
 ]
+FilterField = Annotated[
+    dict[str, Any],
+    Meta(
+        description='Conditions on metadata, such as {"topic": "travel", "stars": {"$gte": 4}}; see the guide to search.'
+    ),
+]
 After = Annotated[int, Meta(ge=0, le=2**62, description="Only what has a `seq` above this one.")]
 Timeout = Annotated[float, Meta(ge=0, le=10, description="How many seconds to wait, from 0 to 10.")]

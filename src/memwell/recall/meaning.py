@@ -44,6 +44,7 @@ class Meaning:
         self._embedder: Embedder | None = None
         self._loaded = False
         self._failed_at: float | None = None
+        self._built_in: Embedder | None = None
         self.trouble: str | None = None
 
     def embedder(self) -> Embedder | None:
@@ -66,11 +67,8 @@ class Meaning:
         if drop is not None:
             drop()
 
-    def vector(self, text: str) -> Vectors | None:
-        """A query's vector; None if there is no model, or it does not answer."""
-        embedder = self.embedder()
-        if embedder is None:
-            return None
+    def vector(self, text: str, embedder: Embedder) -> Vectors | None:
+        """A query's vector; None if the model does not answer, or knows nothing of it."""
         try:
             vector = embedder.embed([text])[0]
         except ModelFailed as error:
@@ -94,6 +92,21 @@ class Meaning:
         except StorageError as error:  # a disk that cannot be written is searched by words
             self.trouble = str(error)
         return None
+
+    def earlier(self, reach: Reach, current: Model) -> Model | None:
+        """The built-in model, if it is not the current one and there are vectors of it: it serves until the new are made."""
+        from ..models.wordllama import WordLlama
+
+        name = f"{WordLlama.id}/{WordLlama.dimensions}"
+        if name == current.name or reach.read(lambda tx: tx.row("find_model", name=name)) is None:
+            return None
+        try:
+            with self._lock:
+                self._built_in = self._built_in or WordLlama()
+        except ModelFailed:
+            return None
+        embedder = self._built_in
+        return reach.read(lambda tx: _known(tx, embedder, name))
 
     def _open(self) -> None:
         if self._loaded:

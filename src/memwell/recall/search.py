@@ -104,18 +104,38 @@ class Recall:
     def _prepare(self, reach: Reach, query: Query, now: int) -> _Ready:
         """Understand the query and see to it that what it searches has vectors."""
         chosen = recipe(query.recipe)
-        model = self.meaning.model(reach) if chosen.meaning and query.text.strip() else None
-        blocks = reach.read(lambda tx: self._blocks(tx, reach.key, resolve(tx, query.where, now), model))
-        partly = False
-        if model is not None and any(block.pending for block in blocks):
-            model, partly = self._complete(reach, model, blocks)
+        model = self.meaning.model(reach) if chosen.meaning else None
+        model, blocks, partly = self._completed(reach, query, now, model)
         speakers, rest = understand(query.text, [name for block in blocks for name in list(block.names.codes)])
-        vector = self.meaning.vector(rest if rest.strip() else query.text) if model is not None else None
+        vector = (
+            self.meaning.vector(rest if rest.strip() else query.text, model.embedder) if model is not None else None
+        )
         warning = self.meaning.trouble if chosen.meaning and vector is None else None
         if vector is None:
-            model, chosen = None, chosen._replace(words=1.0, meaning=0.0)
+            model, partly, chosen = None, False, chosen._replace(words=1.0, meaning=0.0)
         today = to_datetime(now).date()
         return _Ready(model, Question(query.text, rest, speakers, vector, chosen, today, query.limit), partly, warning)
+
+    def _completed(
+        self, reach: Reach, query: Query, now: int, model: Model | None
+    ) -> tuple[Model | None, list[Block], bool]:
+        """The blocks of a scope with all their vectors, or with as many as can be made while somebody waits.
+
+        While a new model has too much to do, the built-in one goes on serving, if it was there before.
+        """
+
+        def current(tx: Tx) -> list[Block]:
+            return self._blocks(tx, reach.key, resolve(tx, query.where, now), model)
+
+        blocks = reach.read(current)
+        if model is None or not any(block.pending for block in blocks):
+            return model, blocks, False
+        if sum(len(block.pending) for block in blocks) > model.embedder.quick:
+            earlier = self.meaning.earlier(reach, model)
+            if earlier is not None:
+                return self._completed(reach, query, now, earlier)
+        done, partly = self._complete(reach, model, blocks)
+        return done, blocks, partly
 
     def _complete(self, reach: Reach, model: Model, blocks: Sequence[Block]) -> tuple[Model | None, bool]:
         """Make the missing vectors, as many as can be made while somebody waits, the newest first."""
@@ -125,11 +145,12 @@ class Recall:
             for block in blocks:
                 with block.lock:
                     pending = sorted(block.pending, reverse=True)
-                now, partly = pending[: max(left, 0)], partly or len(pending) > left
-                left -= len(now)
-                values = complete(reach, model, now) if now else {}
+                asked, partly = pending[: max(left, 0)], partly or len(pending) > left
+                left -= len(asked)
+                values = complete(reach, model, asked) if asked else {}
                 with block.lock:
                     block.put(values)
+                    block.give_up(asked)
         except ModelFailed as error:
             self.meaning.fail(error)
             return None, False

@@ -18,6 +18,7 @@ from ..dialects.jobs import Job
 from ..dialects.memories import Memory as MemoryEntry
 from ..dialects.search import Hits, WhyNot
 from ..dialects.sessions import Erasure, SessionInfo
+from ..dialects.settings import Settings
 from ..dialects.transfer import Imported, Line
 from ..dialects.turns import Turn, Turns
 from ..dialects.users import Added, UserInfo
@@ -157,6 +158,11 @@ class User(Search):
         turns: list[Turn] = page.turns
         return turns
 
+    def configure(self, *, language: str) -> Settings:
+        """Set the language of this person's memory, such as `pt`."""
+        settings: Settings = self._transport.call("users.configure", {"user": self.id, "language": language})
+        return settings
+
     def sessions(self) -> list[SessionInfo]:
         """The user's conversations, the newest first."""
         return [found for found in _pages(self._transport, "users.sessions", "sessions", {"user": self.id})]
@@ -195,9 +201,15 @@ class Flow(Search):
         memory_id: str = (self._transport.call("flows.write", data, key=key)).id
         return memory_id
 
-    def memories(self) -> list[MemoryEntry]:
-        """The statements written for the whole flow, in order."""
-        return [found for found in _pages(self._transport, "flows.memories", "memories", {"flow": self.id})]
+    def configure(self, *, language: str) -> Settings:
+        """Set the language of the flow's memory, such as `de`."""
+        settings: Settings = self._transport.call("flows.configure", {"flow": self.id, "language": language})
+        return settings
+
+    def memories(self, *, filter: Mapping[str, Any] | None = None) -> list[MemoryEntry]:  # noqa: A002
+        """The statements written for the whole flow, in order; with a filter, those whose metadata meet it."""
+        data = given(flow=self.id, filter=filter)
+        return [found for found in _pages(self._transport, "flows.memories", "memories", data)]
 
     def get(self, memory_id: str) -> MemoryEntry:
         """One memory."""

@@ -99,7 +99,7 @@ class _Request:
             path = path.replace("{" + name + "}", quote(str(rest.pop(name, "")), safe=""))
         self.arguments: dict[str, Any] = {"method": operation.method, "url": path}
         if operation.method in ("GET", "DELETE"):
-            self.arguments["params"] = {name: str(value) for name, value in rest.items()}
+            self.arguments["params"] = {name: _in_query(value) for name, value in rest.items()}
         else:
             self.arguments["content"] = msgspec.json.encode(rest)
             self.arguments["headers"] = {"content-type": "application/json"}
@@ -160,3 +160,8 @@ def _unreachable(error: httpx.TransportError) -> Unavailable:
 
 def _event(line: str) -> Event | None:
     return msgspec.json.decode(line[6:], type=Event) if line.startswith("data: ") else None
+
+
+def _in_query(value: Any) -> str:
+    """A field as it stands in a query string; objects and lists are JSON."""
+    return msgspec.json.encode(value).decode() if isinstance(value, dict | list) else str(value)

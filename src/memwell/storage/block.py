@@ -230,6 +230,11 @@ class Block:
         if several:
             self._regroup(several)
 
+    def give_up(self, docids: Sequence[int]) -> None:
+        """What was asked for and is not there any more needs no vectors."""
+        for docid in docids:
+            self.pending.pop(docid, None)
+
     def _add(self, tx: Tx, lists: Row | None) -> None:
         """Entries as the load queries give them: one list for each column."""
         if lists is None or lists[0] is None:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
+from ..model.filter import Filter
+
 Row = tuple[Any, ...]
 T = TypeVar("T")
 
@@ -18,7 +20,9 @@ T = TypeVar("T")
 class Tx(Protocol):
     """One transaction inside one tenant."""
 
-    def rows(self, query: str, /, **parameters: Any) -> list[Row]: ...
+    def rows(self, query: str, condition: Filter | None = None, /, **parameters: Any) -> list[Row]:
+        """Run a query. A condition on metadata takes the place of the query's `/*filter*/`."""
+        ...
 
     def row(self, query: str, /, **parameters: Any) -> Row | None: ...
 

@@ -12,6 +12,10 @@ INSERT INTO collection (tenant, id, dialect, name, kind, sealed, policy, created
 VALUES (:tenant, :id, :dialect, :name, :kind, :sealed, :policy, :now)
 ON CONFLICT (tenant, dialect, name, kind) DO NOTHING;
 
+-- name: set_policy
+-- Change the policy of a collection.
+UPDATE collection SET policy = :policy WHERE tenant = :tenant AND id = :id;
+
 -- name: delete_collection
 -- Remove an emptied collection.
 DELETE FROM collection WHERE tenant = :tenant AND id = :id;
@@ -118,6 +122,7 @@ SELECT id, version, seq, kind, role, name, content, metadata, tool, origin, impo
 FROM entry
 WHERE tenant = :tenant AND address_id = :address_id AND seq > :after
   AND retired_at IS NULL AND (expires_at IS NULL OR expires_at > :now)
+  /*filter*/
 ORDER BY seq
 LIMIT :limit;
 

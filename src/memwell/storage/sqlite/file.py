@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 import apsw
 
 from ...errors import MemwellError, NotFound
+from ...model.filter import Filter
+from .. import filters
 from ..port import Row
 from ..queries import Query
 from . import connect, migrate
@@ -19,6 +21,7 @@ from .group import GroupCommit
 T = TypeVar("T")
 
 IDLE_READERS = 16
+FILTER = "/*filter*/"
 SCRUB_BUSY_MS = 200
 
 
@@ -38,8 +41,12 @@ class SqliteTx:
         self._tenant = tenant
         self.due_at: int | None = None
 
-    def rows(self, query: str, /, **parameters: Any) -> list[Row]:
-        return self._run(query, parameters)
+    def rows(self, query: str, condition: Filter | None = None, /, **parameters: Any) -> list[Row]:
+        if condition is None:
+            return self._run(query, parameters)
+        sql, bound = filters.to_sqlite(condition)
+        given = {**parameters, **bound, "tenant": self._tenant}
+        return self._execute(self._queries[query].sql.replace(FILTER, f"AND {sql}"), given).fetchall()
 
     def row(self, query: str, /, **parameters: Any) -> Row | None:
         found = self._run(query, parameters)

@@ -57,7 +57,7 @@ class _Sent(NamedTuple):
     def data(self) -> dict[str, Any]:
         """The fields of the request: those of the path win over those of the query or the body."""
         in_query = self.operation.method in ("GET", "DELETE")
-        data = _from_query(self.query) if in_query else _from_body(self.body)
+        data = _from_query(self.query, self.operation) if in_query else _from_body(self.body)
         data.update(zip(self.operation.path_fields, self.values, strict=True))
         return data
 
@@ -186,11 +186,19 @@ async def read_body(receive: Receive, headers: dict[bytes, bytes], limit: int) -
             return b"".join(parts)
 
 
-def _from_query(query: bytes) -> dict[str, Any]:
+def _from_query(query: bytes, operation: Operation) -> dict[str, Any]:
     try:
-        return dict(parse_qsl(query.decode("ascii"), keep_blank_values=True, max_num_fields=50, errors="strict"))
+        found: dict[str, Any] = dict(
+            parse_qsl(query.decode("ascii"), keep_blank_values=True, max_num_fields=50, errors="strict")
+        )
     except ValueError:
         raise Invalid("The query string is not valid.") from None
+    for name in operation.json_fields & found.keys():
+        try:
+            found[name] = msgspec.json.decode(found[name])
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise Invalid(f"`{name}` must be JSON: {error}.", field=name) from None
+    return found
 
 
 def _from_body(body: bytes) -> dict[str, Any]:
