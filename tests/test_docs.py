@@ -44,8 +44,24 @@ def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
     ]
     assert "I'm vegetarian and moved to Porto." in printed[0]
     assert printed[0].splitlines()[-1].endswith(" 0")
-    assert printed[1] == "2 turns\n"
+    assert "I'm vegetarian and moved to Porto." in printed[0].split("Noted!")[1], "it was found, too"
+    assert printed[1] == "2 turns\nShips to the EU only\n"
     assert printed[2] == "['tool_call', 'decision']\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "printed"),
+    [("docs/search.md", "Orders are delivered within three days"), ("docs/mcp.md", "I moved to Porto.")],
+)
+def test_the_python_of_the_guides_runs(tmp_path: Path, file: str, printed: str) -> None:
+    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
+    output = ""
+    for _, code in blocks(file, "python"):
+        command = [sys.executable, "-W", "error", "-c", code]
+        output += subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+        ).stdout
+    assert printed in output
 
 
 def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
@@ -57,7 +73,9 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
     (name, node), *_ = [(rest, code) for rest, code in blocks("README.md", "python") if rest]
     (tmp_path / name.removeprefix("file=")).write_text(node)
     run = next(code for code in scripts if code.startswith("memwell run"))
-    assert "I see 1 recent turn(s)." in shell(run, tmp_path, MEMWELL_HOME=str(tmp_path / "home"))
+    assert "I see 1 recent turn(s) and 0 relevant memorie(s)." in shell(
+        run, tmp_path, MEMWELL_HOME=str(tmp_path / "home")
+    )
 
 
 def test_the_curl_of_the_readme_runs(tmp_path: Path) -> None:
@@ -80,6 +98,7 @@ def test_the_walk_through_a_session_runs(tmp_path: Path) -> None:
     [
         ("support_bot.py", "4 turns, ended"),
         ("personal_assistant.py", "traces left: 0"),
+        ("recall.py", "not found because of the filter"),
         ("agent_run.py", "3. decision: Ask for a new export."),
         ("async_server.py", "10 turns, numbered [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"),
     ],
@@ -91,7 +110,9 @@ def test_the_examples_run(name: str, printed: str, tmp_path: Path) -> None:
 def test_the_example_node_runs(tmp_path: Path) -> None:
     value = '{"session_id": "s", "text": "hi"}'
     script = f"cd {ROOT / 'examples'} && memwell run chat_node:chat_agent --flow f --input '{value}'"
-    assert "I see 1 recent turn(s)." in shell(script, tmp_path, MEMWELL_HOME=str(tmp_path / "home"))
+    assert "I see 1 recent turn(s) and 0 relevant memorie(s)." in shell(
+        script, tmp_path, MEMWELL_HOME=str(tmp_path / "home")
+    )
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

@@ -206,7 +206,7 @@ class AsyncFlow(AsyncSearch):
         settings: Settings = await self._transport.call("flows.configure", {"flow": self.id, "language": language})
         return settings
 
-    async def memories(self, *, filter: Mapping[str, Any] | None = None) -> list[MemoryEntry]:  # noqa: A002
+    async def memories(self, *, filter: Mapping[str, Any] | None = None) -> list[MemoryEntry]:
         """The statements written for the whole flow, in order; with a filter, those whose metadata meet it."""
         data = given(flow=self.id, filter=filter)
         return [found async for found in _pages(self._transport, "flows.memories", "memories", data)]
