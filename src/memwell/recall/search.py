@@ -175,7 +175,9 @@ class Recall:
     def _look(self, tx: Tx, owner: str, query: Query, ready: _Ready, now: int) -> tuple[list[Hit], bool]:
         chosen = _chosen(_ordered(self._ranked(tx, owner, query, ready, now)), query)
         listed = "[" + ",".join(str(docid) for docid, _, _ in chosen) + "]"
-        rows = {row[17]: row for row in tx.rows("hits", docids=listed, now=now)} if chosen else {}
+        found = tx.rows("hits", docids=listed, now=now) if chosen else []
+        spans = resolve(tx, query.where, now)
+        rows = {row[17]: row for row in found if any(span.holds(row[16], row[18], row[3]) for span in spans)}
         hits = [_hit(rows[docid], total, arms) for docid, total, arms in chosen if docid in rows]
         return hits, len(hits) == len(chosen)
 
