@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PEERS := .venv-peers
 
-.PHONY: help setup serve test check format bench chaos docs wheel lock clean
+.PHONY: help setup serve test check format bench bench-peers chaos docs wheel lock clean
 
 help:  ## Show what can be made.
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/\1\t\2/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/' | expand -t 13
 
 $(STAMP): requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -37,8 +38,18 @@ format: setup  ## Format the code and regenerate what is generated.
 bench: setup  ## Measure, each figure beside its bare limit.
 	$(BIN)/python -m bench
 
+$(PEERS)/.installed: requirements.lock bench/peers.txt pyproject.toml
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r bench/peers.txt
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+bench-peers: $(PEERS)/.installed  ## Measure the same searches in LangGraph and Chroma.
+	$(PEERS)/bin/python -m bench.peers
+
 chaos: setup  ## 200 rounds of kill -9 under load.
-	$(BIN)/python -m pytest tests/test_crash.py --rounds 200
+	$(BIN)/python -m pytest tests/test_crash.py tests/test_crash_recall.py --rounds 200
 
 wheel: setup  ## Build the wheel into dist/.
 	$(BIN)/python -m hatchling build -t wheel

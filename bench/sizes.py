@@ -20,6 +20,12 @@ class Sizes:
     sustained_s: float
     imports: int
     disk_turns: int
+    entries: int
+    scoped: Blocks
+    whole: Blocks
+    opens: int
+    recalled: int
+    writing_s: float
 
 
 FULL = Sizes(
@@ -32,6 +38,12 @@ FULL = Sizes(
     sustained_s=5.0,
     imports=7,
     disk_turns=100_000,
+    entries=100_000,
+    scoped=Blocks(30, 20, longest_s=15.0),
+    whole=Blocks(20, 10, longest_s=15.0),
+    opens=5,
+    recalled=50,
+    writing_s=5.0,
 )
 
 QUICK = Sizes(
@@ -44,6 +56,12 @@ QUICK = Sizes(
     sustained_s=2.0,
     imports=5,
     disk_turns=10_000,
+    entries=5_000,
+    scoped=Blocks(8, 10, longest_s=3.0),
+    whole=Blocks(8, 10, longest_s=3.0),
+    opens=2,
+    recalled=50,
+    writing_s=1.0,
 )
 
 SESSIONS = 100

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+PATIENT = ("embed", "index")
 HANDLERS: dict[str, Handler] = {"expire": retention.expire, "erase": erase.erase}
 
 
@@ -87,12 +88,14 @@ class Engine:
         return made
 
     def help_out(self, tenant: str) -> None:
-        """Where no worker runs in this process, run the tenant's due jobs here and now."""
+        """Where no worker runs in this process, run the tenant's due jobs here and now, but for those that may take long."""
         if not self.worker.running:
-            self.worker.run_due(tenant)
+            self.worker.run_due(tenant, without=PATIENT)
 
     def close(self) -> None:
         self.worker.stop()
+        if self._recall is not None:
+            self._recall.meaning.close()
         self.store.close()
 
     def _handlers(self) -> dict[str, Handler]:

@@ -35,7 +35,7 @@ MinScore = Annotated[float, Meta(ge=0, le=1, description="Leave out hits with a 
 Explain = Annotated[
     bool, Meta(description="Whether each hit says what every arm of the search contributed to its score.")
 ]
-RecipeName = Annotated[str, Meta(description="How to weigh: `default`, `words` or `meaning`.")]
+RecipeName = Annotated[str, Meta(max_length=32, description="How to weigh: `default`, `words` or `meaning`.")]
 
 _FACT = {"flow": "support", "content": "Ships to the EU only", "importance": 0.8}
 _HELLO = {"user": "alice", "content": "I am vegetarian and moved to Porto."}

@@ -19,10 +19,13 @@ def enqueue(
 
 
 def ensure_slot(tx: Tx, kind: str, run_at: int, now: int) -> None:
-    """See to it that the one job of this kind runs at that time or earlier."""
+    """See to it that the one job of this kind runs at that time or earlier; if it runs now, that it does once more."""
     found = tx.row("find_slot", slot=kind)
     if found is None:
         _add(tx, kind, {}, now, address_id=None, run_at=run_at, slot=kind)
+    elif found[2] == "running":
+        if found[1] <= now or found[1] > run_at:  # else it has been asked already
+            tx.run("ask_job_again", id=found[0], run_at=max(run_at, now + 1))
     elif found[1] > run_at and tx.run("hasten_job", id=found[0], run_at=run_at):
         tx.wake(run_at)
 

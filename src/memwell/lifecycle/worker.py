@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+from collections.abc import Collection, Iterable
 from threading import Condition, Event, Thread
 from typing import Any
 
@@ -36,7 +37,7 @@ class Worker:
         self._store = store
         self._clock = clock
         self._handlers = handlers
-        self._kinds = msgspec.json.encode(sorted(handlers)).decode()
+        self._kinds = _encoded(handlers)
         self._lease = lease
         self._name = f"{os.getpid()}-{secrets.token_hex(3)}"
         self._changed = Condition()
@@ -102,11 +103,12 @@ class Worker:
             done += self._run_tenant(tenant, due_at)
         return done
 
-    def run_due(self, tenant: str) -> int:
-        """Run everything that is due in one tenant, now and in this thread."""
+    def run_due(self, tenant: str, *, without: Collection[str] = ()) -> int:
+        """Run everything that is due in one tenant, now and in this thread, but for some kinds."""
         done = 0
+        kinds = _encoded(kind for kind in self._handlers if kind not in without)
         while True:
-            found = self._store.read(tenant, self._due)
+            found = self._store.read(tenant, lambda tx: self._due(tx, kinds))
             ran = sum(self._run_one(tenant, job_id) for (job_id,) in found)
             done += ran
             if not ran or self._stopping.is_set():
@@ -150,8 +152,8 @@ class Worker:
         elif due and due[0] is not None:
             self._store.control.hint("add_hint", tenant=tenant, due_at=due[0])
 
-    def _due(self, tx: Tx) -> list[tuple[Any, ...]]:
-        return tx.rows("due_jobs", now=self._clock.now(), kinds=self._kinds, limit=CLAIM_STEP)
+    def _due(self, tx: Tx, kinds: str) -> list[tuple[Any, ...]]:
+        return tx.rows("due_jobs", now=self._clock.now(), kinds=kinds, limit=CLAIM_STEP)
 
     # -- doing it ----------------------------------------------------------------------------------------------------
 
@@ -179,6 +181,10 @@ class Worker:
         except Exception as error:  # noqa: BLE001 -- whatever a handler raises is kept on its job
             log.warning("job.failed", extra={"job": job.id, "kind": job.kind, "error": type(error).__name__})
             return error
+
+
+def _encoded(kinds: Iterable[str]) -> str:
+    return msgspec.json.encode(sorted(kinds)).decode()
 
 
 class _Heartbeat:
@@ -209,9 +215,12 @@ class _Heartbeat:
 def _settle(tx: Tx, job: StoredJob, outcome: dict[str, Any] | Repeat | Exception, now: int) -> None:
     """Write down what came of a job, if it is still this worker's."""
     held = {"id": job.id, "fence": job.fence}
-    if isinstance(outcome, Repeat):
-        tx.run("repeat_job", run_at=outcome.at, **held)
-        tx.wake(outcome.at)
+    asked = tx.row("job_asked_again", claimed=job.run_at, **held)
+    if isinstance(outcome, Repeat) or (isinstance(outcome, dict) and asked is not None):
+        times = [outcome.at] if isinstance(outcome, Repeat) else []
+        at = min([*times, *(asked or ())])
+        tx.run("repeat_job", run_at=at, **held)
+        tx.wake(at)
     elif isinstance(outcome, dict):
         result = msgspec.json.encode(outcome).decode()
         tx.run("finish_job", state="done", run_at=now, error=None, result=result, finished_at=now, **held)

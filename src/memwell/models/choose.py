@@ -6,7 +6,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from ..config import Config
-from ..errors import Invalid
+from ..errors import Invalid, MemwellError, ModelFailed
 from .embedder import Embedder
 
 GROUP = "memwell.embedders"
@@ -43,6 +43,11 @@ def open_embedder(config: Config) -> Embedder | None:
 def _plugin(kind: str, name: str) -> Embedder:
     """A factory that another package has registered; it is given what stands behind the colon."""
     for found in entry_points(group=GROUP, name=kind):
-        embedder: Embedder = found.load()(name)
+        try:
+            embedder: Embedder = found.load()(name)
+        except MemwellError:
+            raise
+        except Exception as error:  # somebody else's code
+            raise ModelFailed(f"The plugin {kind!r} cannot be loaded: {str(error)[:200]}.") from error
         return embedder
     raise Invalid(HOW)

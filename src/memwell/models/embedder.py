@@ -1,7 +1,8 @@
 """What an embedder is: a name, a width, and a way from texts to vectors.
 
 Vectors are stored under the embedder's name, so those of two models never meet. `quick` is how many texts it can embed
-while somebody waits for a search; the rest is left to a background job. `floor` and `ceiling` say what its similarities
+while somebody waits for a search; the rest is left to a background job. One that is `instant` takes microseconds, like a
+look into a table, and may be asked while a transaction is open. `floor` and `ceiling` say what its similarities
 mean: at the floor two texts have nothing to do with each other, at the ceiling they say the same.
 """
 

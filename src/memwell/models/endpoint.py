@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from ..errors import ModelFailed
+import msgspec
+
+from ..errors import Invalid, ModelFailed
 
 if TYPE_CHECKING:
     from .embedder import Vectors
@@ -15,6 +18,15 @@ BATCH = 128
 TIMEOUT_S = 10.0
 MAX_ANSWER = 64 * 1024 * 1024
 MAX_CHARACTERS = 20_000
+
+
+class _Item(msgspec.Struct):
+    index: int
+    embedding: list[float]
+
+
+class _Answer(msgspec.Struct):
+    data: list[_Item]
 
 
 class Endpoint:
@@ -27,12 +39,15 @@ class Endpoint:
     def __init__(self, model: str, url: str, key: str, *, timeout_s: float = TIMEOUT_S) -> None:
         import httpx
 
+        if not key.isascii() or not (key.isprintable() or not key):
+            raise Invalid("The key for the embeddings endpoint holds a character that cannot be sent: check it.")
         self._model = model
         self._url = url.rstrip("/") + "/embeddings"
+        self._timeout_s = timeout_s
         headers = {"authorization": f"Bearer {key}"} if key else {}
         self._client = httpx.Client(timeout=timeout_s, headers=headers)
         self._dimensions: int | None = None
-        self.id = f"openai:{model}@{urlsplit(url).netloc}"
+        self.id = f"openai:{model}@{_host(url)}"
 
     @property
     def dimensions(self) -> int:
@@ -47,33 +62,48 @@ class Endpoint:
         if not texts:
             return np.zeros((0, self.dimensions), np.float32)
         rows = [row for at in range(0, len(texts), BATCH) for row in self._ask(texts[at : at + BATCH])]
-        vectors = np.array(rows, np.float32)
-        length = np.linalg.norm(vectors, axis=1, keepdims=True)
-        unit: Vectors = np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 0)
+        vectors = np.array(rows, np.float64)
+        with np.errstate(over="ignore"):
+            length = np.linalg.norm(vectors, axis=1, keepdims=True)
+        if not np.isfinite(length).all():
+            raise ModelFailed("The embeddings endpoint gave numbers that are none.")
+        unit: Vectors = np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 0).astype(np.float32)
         return unit
+
+    def close(self) -> None:
+        self._client.close()
 
     def _ask(self, texts: Sequence[str]) -> list[list[float]]:
         import httpx
 
         given = [text[:MAX_CHARACTERS] or " " for text in texts]
         try:
-            answer = self._client.post(
-                self._url, json={"model": self._model, "input": given, "encoding_format": "float"}
-            )
-            answer.raise_for_status()
-            data = answer.json()["data"] if len(answer.content) <= MAX_ANSWER else None
-        except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
-            raise ModelFailed(f"The embeddings endpoint did not answer as it should: {_reason(error)}.") from error
+            body = self._post({"model": self._model, "input": given, "encoding_format": "float"})
+            data = msgspec.json.decode(body, type=_Answer).data
+        except httpx.HTTPStatusError as error:
+            raise ModelFailed(f"The embeddings endpoint answered with {error.response.status_code}.") from None
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+            raise ModelFailed(f"The embeddings endpoint cannot be reached ({type(error).__name__}).") from None
+        except (msgspec.MsgspecError, RecursionError):
+            raise ModelFailed("The embeddings endpoint gave something that is not one vector for each text.") from None
         return self._checked(data, len(texts))
 
-    def _checked(self, data: Any, count: int) -> list[list[float]]:
-        try:
-            rows = [item["embedding"] for item in sorted(data, key=lambda item: item["index"])]
-            widths = {len(row) for row in rows}
-            numbers = all(isinstance(number, float | int) for row in rows for number in row)
-        except (KeyError, TypeError):
-            rows, widths, numbers = [], set(), False
-        if len(rows) != count or len(widths) != 1 or not numbers:
+    def _post(self, request: dict[str, object]) -> bytes:
+        """The whole answer, within the time and the size that it may have."""
+        until = time.monotonic() + self._timeout_s
+        parts = bytearray()
+        with self._client.stream("POST", self._url, json=request) as answer:
+            answer.raise_for_status()
+            for part in answer.iter_bytes():
+                parts += part
+                if time.monotonic() > until or len(parts) > MAX_ANSWER:
+                    raise ModelFailed("The embeddings endpoint takes too long, or gives too much.")
+        return bytes(parts)
+
+    def _checked(self, data: list[_Item], count: int) -> list[list[float]]:
+        rows = [item.embedding for item in sorted(data, key=lambda item: item.index)]
+        widths = {len(row) for row in rows}
+        if len(rows) != count or len(widths) != 1 or widths == {0}:
             raise ModelFailed("The embeddings endpoint gave something that is not one vector for each text.")
         (width,) = widths
         if width != (self._dimensions or width):
@@ -84,6 +114,12 @@ class Endpoint:
         return rows
 
 
-def _reason(error: Exception) -> str:
-    """What went wrong, without what was sent."""
-    return str(error).split("\n")[0][:200] or type(error).__name__
+def _host(url: str) -> str:
+    """Where it is, without whatever secret stands before the host."""
+    try:
+        host = urlsplit(url).netloc.rpartition("@")[2]
+    except ValueError:
+        host = ""
+    if not host:
+        raise Invalid("MEMWELL_EMBEDDER_URL is not an address such as http://127.0.0.1:8080/v1.")
+    return host

@@ -33,7 +33,10 @@ class Fastembed:
 
         if not texts:
             return np.zeros((0, self.dimensions), np.float32)
-        vectors = np.array(list(self._model.embed(list(texts))), np.float32)
+        try:
+            vectors = np.array(list(self._model.embed(list(texts))), np.float32)
+        except Exception as error:  # see above
+            raise ModelFailed(f"fastembed could not embed a text: {str(error)[:200]}.") from error
         length = np.linalg.norm(vectors, axis=1, keepdims=True)
         unit: Vectors = np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 0)
         return unit

@@ -33,7 +33,7 @@ class Onnx:
         self._tokenizer = _tokenizer(tokenizer)
         self._inputs = [node.name for node in self._session.get_inputs()]
         self._first_piece = _pools_by_first_piece(folder)
-        self.id = f"onnx:{_digest(model)}"
+        self.id = f"onnx:{_digest(model, tokenizer)}{':first' if self._first_piece else ''}"
         self.dimensions = int(self.embed(["."]).shape[1])
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -45,7 +45,12 @@ class Onnx:
     def _embed(self, texts: Sequence[str]) -> Vectors:
         import numpy as np
 
-        encoded = self._tokenizer.encode_batch(list(texts))
+        try:
+            encoded = self._tokenizer.encode_batch(list(texts))
+        except Exception as error:  # tokenizers raises nothing more specific
+            raise ModelFailed(f"The model's tokenizer could not cut a text: {str(error)[:200]}.") from error
+        if not encoded or not encoded[0].ids:
+            return np.zeros((len(texts), self.dimensions), np.float32)
         ids = np.array([encoding.ids for encoding in encoded], np.int64)
         mask = np.array([encoding.attention_mask for encoding in encoded], np.int64)
         given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
@@ -91,11 +96,14 @@ def _pools_by_first_piece(folder: Path) -> bool:
     config = folder / "1_Pooling" / "config.json"
     try:
         return bool(json.loads(config.read_text())["pooling_mode_cls_token"]) if config.is_file() else False
-    except (ValueError, KeyError):
+    except (ValueError, KeyError, TypeError):
         return False
 
 
-def _digest(model: Path) -> str:
-    """Vectors belong to these very weights, wherever the directory lies."""
-    with model.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=12)).hexdigest()
+def _digest(*files: Path) -> str:
+    """Vectors belong to these very weights and pieces, wherever the directory lies."""
+    digest = hashlib.blake2b(digest_size=12)
+    for path in files:
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()

@@ -30,6 +30,7 @@ class WordLlama:
 
     id = "wordllama-l2-supercat-256"
     dimensions = DIMENSIONS
+    instant = True
     quick = 20_000
     floor = 0.05
     ceiling = 0.8
@@ -77,7 +78,7 @@ def _table(path: Path) -> Any:
             raise ValueError(described)
         start = 8 + length + described["data_offsets"][0]
         return np.asarray(np.memmap(path, np.float16, "r", start, (PIECES, DIMENSIONS)))
-    except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
+    except (OSError, ValueError, LookupError, TypeError, OverflowError, struct.error) as error:
         raise ModelFailed(
             f"The default model's file {path.name} is missing or damaged: reinstall `wordllama`."
         ) from error

@@ -6,6 +6,11 @@ import re
 from datetime import date, timedelta
 from typing import NamedTuple
 
+MAX_DATES = 16
+MAX_SPANS = 256
+MAX_TEXT = 4096
+"""A date this far into a query says nothing about what it asks."""
+
 MONTHS = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
     "december",
@@ -44,16 +49,17 @@ class Days(NamedTuple):
 
 def spans(text: str, years: list[int], today: date) -> list[Days]:
     """The times that a text names. Where it names no year, each of these years may be meant."""
-    named = _named(text)
+    text = text[:MAX_TEXT]
+    named = list(dict.fromkeys(_named(text)))[:MAX_DATES]
     found = [
         days for year, month, day in named for one in ([year] if year else years) if (days := _days(one, month, day))
     ]
-    return found or _relative(text, today)
+    return found[:MAX_SPANS] or _relative(text, today)[:MAX_SPANS]
 
 
 def without(text: str) -> str:
     """The text without the dates in it: the words of a date say nothing about what happened then."""
-    return _STRIP.sub(" ", text) if _named(text) else text
+    return _STRIP.sub(" ", text) if _named(text[:MAX_TEXT]) else text
 
 
 def _named(text: str) -> list[tuple[int | None, int | None, int | None]]:

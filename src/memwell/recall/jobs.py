@@ -73,6 +73,7 @@ def _drop_others(run: JobRun, model: Model) -> int:
 
 
 def _drop_some(tx: Tx, number: int) -> int:
+    tx.run("reset_model", id=number)
     last = tx.row("vector_after", model=number, skip=DROP_BATCH)
     if last is not None:
         return tx.run("delete_old_vectors", model=number, docid=last[0])

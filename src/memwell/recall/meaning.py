@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from ..clock import Clock
 from ..errors import Invalid, ModelFailed, StorageError
+from ..lifecycle import jobs
 from ..storage.port import Reach, Row, Tx
 from . import parts
 
@@ -61,6 +63,12 @@ class Meaning:
         self._failed_at = time.monotonic()
         self.trouble = str(error)
 
+    def close(self) -> None:
+        """Let go of the embedder's connections, if it has any."""
+        end: Callable[[], None] | None = getattr(self._embedder, "close", None)
+        if end is not None:
+            end()
+
     def forget(self) -> None:
         """Have the embedder drop what it remembers of texts, if it does."""
         drop: Callable[[], None] | None = getattr(self._embedder, "forget", None)
@@ -77,18 +85,30 @@ class Meaning:
         self._failed_at, self.trouble = None, None
         return vector if vector.any() else None
 
-    def model(self, reach: Reach) -> Model | None:
-        """The model as the tenant knows it; it is made known when it is new."""
+    def named_embedder(self) -> tuple[Embedder, str] | None:
+        """The embedder and the name that its vectors are kept under, if it can be used now."""
         embedder = self.embedder()
         if embedder is None:
             return None
         try:
-            name = model_name(embedder)
-            return reach.read(lambda tx: _known(tx, embedder, name)) or reach.write(
-                lambda tx: _introduced(tx, embedder, name, self._clock.now())
-            )
+            return embedder, model_name(embedder)
         except ModelFailed as error:
             self.fail(error)
+            return None
+
+    def known(self, tx: Tx, embedder: Embedder, name: str) -> Model | None:
+        """The model as the tenant knows it, if it does."""
+        return _known(tx, embedder, name)
+
+    def model(self, reach: Reach) -> Model | None:
+        """The model as the tenant knows it; it is made known when it is new."""
+        named = self.named_embedder()
+        if named is None:
+            return None
+        try:
+            return reach.read(lambda tx: _known(tx, *named)) or reach.write(
+                lambda tx: _introduced(tx, *named, self._clock.now())
+            )
         except StorageError as error:  # a disk that cannot be written is searched by words
             self.trouble = str(error)
         return None
@@ -164,3 +184,9 @@ def complete(reach: Reach, model: Model, docids: Sequence[int]) -> dict[int, byt
 def keep(tx: Tx, model: Model, batch: Sequence[tuple[Row, bytes]]) -> None:
     for row, value in batch:
         tx.run("add_vector", model=model.number, name=model.name, id=row[1], version=row[2], value=value)
+
+
+def hasten(reach: Reach, now: int) -> None:
+    """Have the background make what is missing, if it can be written at all."""
+    with suppress(StorageError):
+        reach.write(lambda tx: jobs.ensure_slot(tx, "embed", now, now))

@@ -21,6 +21,8 @@ from .view import View
 
 CANDIDATES = 256
 EXACT = 32
+REST = 0.02
+"""What is left for telling apart those that are nearer than near."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,8 @@ class _Scoring:
             return self.meaning[rows]
         floor, ceiling = self.model.embedder.floor, self.model.embedder.ceiling
         cosines = self.similar.mixed(rows, self.question.recipe.parts)
-        scaled: Scores = np.clip((cosines - floor) / (ceiling - floor), 0.0, 1.0)
+        scaled: Scores = (1.0 - REST) * np.clip((cosines - floor) / (ceiling - floor), 0.0, 1.0)
+        scaled += REST * np.clip((cosines - ceiling) / max(1.0 - ceiling, 1e-6), 0.0, 1.0)
         return scaled
 
     def _exactly(self, tx: Tx, ranked: Ranked, count: int) -> None:

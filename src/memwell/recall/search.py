@@ -1,10 +1,10 @@
-"""Search: the use case. First the scope is made ready, outside any transaction; then one snapshot is ranked."""
+"""Search: the use case. One snapshot is looked at; what needs a model's time is done between snapshots."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -14,13 +14,13 @@ from ..errors import ModelFailed, NotFound
 from ..model.entry import Entry
 from ..model.filter import matches
 from ..model.query import Query
-from ..storage.block import Array, Block, search_state
+from ..storage.block import Array, Block, State, search_state
 from ..storage.blocks import Blocks, Key
 from ..storage.port import Reach, Row, Tx
 from . import analyse
-from .meaning import Meaning, Model, complete
+from .meaning import Meaning, Model, complete, hasten
 from .rank import ARMS
-from .recipes import recipe
+from .recipes import Recipe, recipe
 from .scope import Span, resolve
 from .score import Question, Ranked, score, understand
 from .view import look
@@ -28,7 +28,12 @@ from .view import look
 if TYPE_CHECKING:
     from ..models.embedder import Embedder
 
-ROUNDS = 4
+T = TypeVar("T")
+
+ROUNDS = 10
+TRIES = 3
+DIGITS = 6
+"""Scores are rounded, so that what is shown is what is compared."""
 
 
 class Hit(NamedTuple):
@@ -36,7 +41,6 @@ class Hit(NamedTuple):
 
     entry: Entry
     path: str
-    collection_id: int
     score: float
     arms: dict[str, float]
 
@@ -59,33 +63,25 @@ class Gate(NamedTuple):
     score: float | None = None
 
 
-class _Ready(NamedTuple):
-    """A scope that can be searched: the model to do it with, and how the query is understood."""
-
-    model: Model | None
-    question: Question
-    partly: bool
-    warning: str | None
-
-
 class Recall:
     """Search over everything that is stored. It holds the blocks and the embedder of this process."""
 
     def __init__(self, load: Callable[[], Embedder | None], clock: Clock, memory: int) -> None:
         self.meaning = Meaning(load, clock)
         self.blocks = Blocks(memory)
-        self._clock = clock
+        self.clock = clock
 
     def search(self, reach: Reach, query: Query) -> Found:
         """The entries that fit a query best, the best first."""
         started = time.perf_counter()
-        now = self._clock.now()
-        ready = self._prepare(reach, query, now)
-        for _ in range(ROUNDS):
-            hits, complete_ = reach.read(lambda tx: self._look(tx, reach.key, query, ready, now))
-            if complete_:  # else something was gone, or not there yet, in this snapshot
-                break
-        return Found(hits, _method(ready), (time.perf_counter() - started) * 1000, ready.warning)
+        search = _Search(self, reach, query)
+        hits = search.run(search.hits)
+        return Found(hits, search.method, (time.perf_counter() - started) * 1000, search.warning)
+
+    def why_not(self, reach: Reach, query: Query, entry_id: str) -> Gate:
+        """Why an entry is not among the hits of a query."""
+        search = _Search(self, reach, query)
+        return search.run(lambda tx, scene: search.explain(tx, scene, entry_id))
 
     def forget(self, owner: str) -> None:
         """Drop what this process holds of a tenant in memory, and the words that the model and the analyser remember."""
@@ -93,112 +89,163 @@ class Recall:
         self.meaning.forget()
         analyse.forget()
 
-    def why_not(self, reach: Reach, query: Query, entry_id: str) -> Gate:
-        """Why an entry is not among the hits of a query."""
-        now = self._clock.now()
-        ready = self._prepare(reach, query, now)
-        return reach.read(lambda tx: self._explain(tx, reach.key, query, ready, now, entry_id))
 
-    # -- making ready ------------------------------------------------------------------------------------------------
+class _Scene(NamedTuple):
+    """What one snapshot holds of a scope, and how the query is understood there."""
 
-    def _prepare(self, reach: Reach, query: Query, now: int) -> _Ready:
-        """Understand the query and see to it that what it searches has vectors."""
-        chosen = recipe(query.recipe)
-        model = self.meaning.model(reach) if chosen.meaning else None
-        model, blocks, partly = self._completed(reach, query, now, model)
-        speakers, rest = understand(query.text, [name for block in blocks for name in list(block.names.codes)])
-        vector = (
-            self.meaning.vector(rest if rest.strip() else query.text, model.embedder) if model is not None else None
-        )
-        warning = self.meaning.trouble if chosen.meaning and vector is None else None
-        if vector is None:
-            model, partly, chosen = None, False, chosen._replace(words=1.0, meaning=0.0)
-        today = to_datetime(now).date()
-        return _Ready(model, Question(query.text, rest, speakers, vector, chosen, today, query.limit), partly, warning)
+    state: State
+    spans: list[Span]
+    blocks: list[Block]
+    model: Model | None
+    question: Question
 
-    def _completed(
-        self, reach: Reach, query: Query, now: int, model: Model | None
-    ) -> tuple[Model | None, list[Block], bool]:
-        """The blocks of a scope with all their vectors, or with as many as can be made while somebody waits.
 
-        While a new model has too much to do, the built-in one goes on serving, if it was there before.
+class _Search:
+    """One search under way: what it has found out so far, between the snapshots that it looks at."""
+
+    def __init__(self, recall: Recall, reach: Reach, query: Query) -> None:
+        self._recall, self._reach, self._query = recall, reach, query
+        self._meaning = recall.meaning
+        self._now = recall.clock.now()
+        self._recipe: Recipe = recipe(query.recipe)
+        self._embedder = self._meaning.named_embedder() if self._recipe.meaning else None
+        self._vectors: dict[str, Array | None] = {}
+        self._completed = False
+        self._partly = False
+        self._tries = 0
+        self._by_meaning = False
+
+    @property
+    def method(self) -> str:
+        names = [("words", self._recipe.words or not self._by_meaning), ("meaning", self._by_meaning)]
+        return "+".join(name for name, used in names if used) + (" (partly)" if self._partly else "")
+
+    @property
+    def warning(self) -> str | None:
+        return self._meaning.trouble if self._recipe.meaning and not self._by_meaning else None
+
+    def run(self, work: Callable[[Tx, _Scene], T | None]) -> T:
+        """Work on a snapshot, once everything that it needs is there; again if it returns None."""
+        for _ in range(ROUNDS):
+            found = self._reach.read(lambda tx: self._attempt(tx, work))
+            if isinstance(found, _Step):
+                found.take()
+            elif found is not None:
+                return found
+        raise AssertionError("a search comes to an end")
+
+    def hits(self, tx: Tx, scene: _Scene) -> list[Hit] | None:
+        """The best entries; None if something was gone, or not there yet, in this snapshot."""
+        chosen = _chosen(_ordered(self._ranked(tx, scene)), self._query)
+        listed = "[" + ",".join(str(docid) for docid, _, _ in chosen) + "]"
+        found = tx.rows("hits", docids=listed, now=self._now) if chosen else []
+        rows = {row[17]: row for row in found if any(span.holds(row[16], row[18], row[3]) for span in scene.spans)}
+        hits = [_hit(rows[docid], total, arms) for docid, total, arms in chosen if docid in rows]
+        self._tries += 1
+        return hits if len(hits) == len(chosen) or self._tries == TRIES else None
+
+    def explain(self, tx: Tx, scene: _Scene, entry_id: str) -> Gate:
+        """The gate that keeps an entry out."""
+        row = tx.row("entry_anywhere", id=entry_id)
+        if row is None:
+            raise NotFound("There is no such entry.")
+        now = max([self._now, *(block.clock for block in scene.blocks)])
+        gate = _closed_gate(row, scene.spans, self._query, now)
+        if gate is not None:
+            return gate
+        everything = _ordered(self._ranked(tx, scene, also=row[0]))
+        places = np.flatnonzero(everything.docids == row[0])
+        place = int(places[0]) + 1 if len(places) else None
+        return _rank_gate(self._query, place, None if place is None else float(everything.scores[place - 1]))
+
+    # -- one snapshot ------------------------------------------------------------------------------------------------
+
+    def _attempt(self, tx: Tx, work: Callable[[Tx, _Scene], T | None]) -> T | _Step | None:
+        model: Model | None = None
+        if self._embedder is not None:
+            model = self._meaning.known(tx, *self._embedder)
+            if model is None:
+                return _Step(self._introduce)
+        state, spans = search_state(tx), resolve(tx, self._query.where, self._now)
+        blocks = self._blocks(tx, spans, model, state)
+        if model is not None and not self._completed and any(block.pending for block in blocks):
+            return _Step(lambda: self._complete(model, blocks))
+        speakers, rest = understand(self._query.text, [name for block in blocks for name in list(block.names.codes)])
+        if model is not None and rest not in self._vectors:
+            if not getattr(model.embedder, "instant", False):
+                return _Step(lambda: self._embed(model, rest))
+            self._embed(model, rest)
+        return work(tx, _Scene(state, spans, blocks, model, self._question(speakers, rest)))
+
+    def _blocks(self, tx: Tx, spans: Sequence[Span], model: Model | None, state: State) -> list[Block]:
+        number, dimensions = ((model.number, model.name), model.embedder.dimensions) if model else ((0, ""), 0)
+        keys = [Key(self._reach.key, number, span.collection, span.id) for span in spans]
+        return [self._recall.blocks.current(tx, key, dimensions, state) for key in keys]
+
+    def _question(self, speakers: tuple[str, ...], rest: str) -> Question:
+        vector = self._vectors.get(rest)
+        self._by_meaning = vector is not None
+        chosen = self._recipe if vector is not None else self._recipe._replace(words=1.0, meaning=0.0)
+        today = to_datetime(self._now).date()
+        return Question(self._query.text, rest, speakers, vector, chosen, today, self._query.limit)
+
+    def _ranked(self, tx: Tx, scene: _Scene, also: int | None = None) -> list[Ranked]:
+        views = [
+            look(tx, block, span.kinds, self._query, self._now, scene.state)
+            for block, span in zip(scene.blocks, scene.spans, strict=True)
+        ]
+        return score(tx, scene.spans, views, scene.question, scene.model, also)
+
+    # -- between snapshots -------------------------------------------------------------------------------------------
+
+    def _introduce(self) -> None:
+        """Make the model known to the tenant; on a disk that cannot be written, go on without it."""
+        if self._meaning.model(self._reach) is None:
+            self._embedder = None
+        else:
+            hasten(self._reach, self._now)
+
+    def _embed(self, model: Model, rest: str) -> None:
+        vector = self._meaning.vector(rest if rest.strip() else self._query.text, model.embedder)
+        self._vectors[rest] = vector
+        if vector is None and self._meaning.trouble:
+            self._embedder = None
+
+    def _complete(self, model: Model, blocks: Sequence[Block]) -> None:
+        """Make the missing vectors, as many as can be made while somebody waits, the newest first.
+
+        While a new model has more to do than that, the built-in one goes on serving, if it was there before.
         """
-
-        def current(tx: Tx) -> list[Block]:
-            return self._blocks(tx, reach.key, resolve(tx, query.where, now), model)
-
-        blocks = reach.read(current)
-        if model is None or not any(block.pending for block in blocks):
-            return model, blocks, False
-        if sum(len(block.pending) for block in blocks) > model.embedder.quick:
-            earlier = self.meaning.earlier(reach, model)
-            if earlier is not None:
-                return self._completed(reach, query, now, earlier)
-        done, partly = self._complete(reach, model, blocks)
-        return done, blocks, partly
-
-    def _complete(self, reach: Reach, model: Model, blocks: Sequence[Block]) -> tuple[Model | None, bool]:
-        """Make the missing vectors, as many as can be made while somebody waits, the newest first."""
         left = model.embedder.quick
-        partly = False
+        if sum(len(block.pending) for block in blocks) > left:
+            hasten(self._reach, self._now)
+            earlier = self._meaning.earlier(self._reach, model)
+            if earlier is not None:
+                self._embedder = earlier.embedder, earlier.name
+                return
+        self._completed = True
         try:
             for block in blocks:
                 with block.lock:
                     pending = sorted(block.pending, reverse=True)
-                asked, partly = pending[: max(left, 0)], partly or len(pending) > left
+                asked, self._partly = pending[: max(left, 0)], self._partly or len(pending) > left
                 left -= len(asked)
-                values = complete(reach, model, asked) if asked else {}
+                values = complete(self._reach, model, asked) if asked else {}
                 with block.lock:
                     block.put(values)
                     block.give_up(asked)
         except ModelFailed as error:
-            self.meaning.fail(error)
-            return None, False
-        return model, partly
-
-    def _blocks(self, tx: Tx, owner: str, spans: Sequence[Span], model: Model | None) -> list[Block]:
-        number, dimensions = ((model.number, model.name), model.embedder.dimensions) if model else ((0, ""), 0)
-        state = search_state(tx) if spans else (0, 0)
-        keys = [Key(owner, number, span.collection, span.id) for span in spans]
-        return [self.blocks.current(tx, key, dimensions, state) for key in keys]
-
-    # -- looking -----------------------------------------------------------------------------------------------------
-
-    def _ranked(
-        self, tx: Tx, owner: str, query: Query, ready: _Ready, now: int, also: int | None = None
-    ) -> list[Ranked]:
-        spans = resolve(tx, query.where, now)
-        blocks = self._blocks(tx, owner, spans, ready.model)
-        views = [look(tx, block, span.kinds, query, now) for block, span in zip(blocks, spans, strict=True)]
-        return score(tx, spans, views, ready.question, ready.model, also)
-
-    def _look(self, tx: Tx, owner: str, query: Query, ready: _Ready, now: int) -> tuple[list[Hit], bool]:
-        chosen = _chosen(_ordered(self._ranked(tx, owner, query, ready, now)), query)
-        listed = "[" + ",".join(str(docid) for docid, _, _ in chosen) + "]"
-        found = tx.rows("hits", docids=listed, now=now) if chosen else []
-        spans = resolve(tx, query.where, now)
-        rows = {row[17]: row for row in found if any(span.holds(row[16], row[18], row[3]) for span in spans)}
-        hits = [_hit(rows[docid], total, arms) for docid, total, arms in chosen if docid in rows]
-        return hits, len(hits) == len(chosen)
-
-    def _explain(self, tx: Tx, owner: str, query: Query, ready: _Ready, now: int, entry_id: str) -> Gate:
-        row = tx.row("entry_anywhere", id=entry_id)
-        if row is None:
-            raise NotFound("There is no such entry.")
-        gate = _closed_gate(row, resolve(tx, query.where, now), query, now)
-        if gate is not None:
-            return gate
-        everything = _ordered(self._ranked(tx, owner, query, ready, now, also=row[0]))
-        places = np.flatnonzero(everything.docids == row[0])
-        place = int(places[0]) + 1 if len(places) else None
-        total = None if place is None else round(float(everything.scores[place - 1]), 6)
-        return _rank_gate(query, place, total)
+            self._meaning.fail(error)
+            self._embedder, self._partly = None, False
 
 
-def _method(ready: _Ready) -> str:
-    chosen = ready.question.recipe
-    names = [name for name, weight in (("words", chosen.words), ("meaning", chosen.meaning)) if weight]
-    return "+".join(names) + (" (partly)" if ready.partly else "")
+class _Step:
+    """Something to be done outside any transaction before a snapshot can be looked at."""
+
+    __slots__ = ("take",)
+
+    def __init__(self, take: Callable[[], None]) -> None:
+        self.take = take
 
 
 class _Ordered(NamedTuple):
@@ -213,19 +260,21 @@ def _ordered(ranked: Sequence[Ranked]) -> _Ordered:
     if not ranked:
         return _Ordered(np.zeros(0, np.int64), np.zeros(0), np.zeros((len(ARMS), 0)))
     docids = np.concatenate([one.view.docid[one.rows] for one in ranked])
-    scores = np.concatenate([one.scores for one in ranked])
+    scores = np.round(np.concatenate([one.scores for one in ranked]), DIGITS)
     times = np.concatenate([one.view.occurred_at[one.rows] for one in ranked])
     parts = np.concatenate([one.parts for one in ranked], axis=1)
     order = np.lexsort((docids, times, scores))[::-1]
     return _Ordered(docids[order], scores[order], parts[:, order])
 
 
-def _chosen(ordered: _Ordered, query: Query) -> list[tuple[int, float, list[float]]]:
-    """The best that are good enough. What has nothing of the query is a hit only if conditions alone were asked for."""
+def _least(query: Query) -> float:
+    """The least score of a hit. What has nothing of the query is one only if conditions alone were asked for."""
     conditions = query.filter is not None or query.after is not None or query.before is not None
-    least = query.min_score if conditions or query.min_score else 1e-9
-    count = min(query.limit, int(np.count_nonzero(ordered.scores >= least)))
-    best = slice(0, count)
+    return query.min_score if conditions or query.min_score else 10.0**-DIGITS
+
+
+def _chosen(ordered: _Ordered, query: Query) -> list[tuple[int, float, list[float]]]:
+    best = slice(0, min(query.limit, int(np.count_nonzero(ordered.scores >= _least(query)))))
     return list(
         zip(
             ordered.docids[best].tolist(), ordered.scores[best].tolist(), ordered.parts[:, best].T.tolist(), strict=True
@@ -235,7 +284,7 @@ def _chosen(ordered: _Ordered, query: Query) -> list[tuple[int, float, list[floa
 
 def _hit(row: Row, total: float, arms: Sequence[float]) -> Hit:
     named = {name: part for name, part in zip(ARMS, arms, strict=True) if part}
-    return Hit(Entry(*row[:15]), row[15], row[18], total, named)
+    return Hit(Entry(*row[:15]), row[15], total, named)
 
 
 def _closed_gate(row: Row, spans: Sequence[Span], query: Query, now: int) -> Gate | None:
@@ -256,10 +305,11 @@ def _closed_gate(row: Row, spans: Sequence[Span], query: Query, now: int) -> Gat
 
 
 def _rank_gate(query: Query, place: int | None, total: float | None) -> Gate:
-    if place is not None and total is not None and total < query.min_score:
-        return Gate("score", f"Its score {total:.3f} is below the least that was asked for.", place, total)
-    if place is None or place > query.limit:
+    if place is None or total is None:
+        return Gate("rank", "Others fit better.")
+    if total < _least(query):
+        reason = f"Its score {total:.3f} is below the least that was asked for."
+        return Gate("score", reason if total else "It has nothing in common with the query.", place, total)
+    if place > query.limit:
         return Gate("rank", f"Others fit better: it is number {place}, and {query.limit} were asked for.", place, total)
-    if not total:
-        return Gate("score", "It has nothing in common with the query.", place, total)
     return Gate("found", f"It is hit number {place}.", place, total)

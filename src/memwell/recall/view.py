@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..model.query import Query
-from ..storage.block import Array, Block
+from ..storage.block import Array, Block, State
 from ..storage.columns import Columns
 from ..storage.port import Tx
 
@@ -19,9 +19,8 @@ class View:
     """The entries of a block, and which of them may be found."""
 
     block: Block
+    state: State
     docid: Array
-    seq: Array
-    address: Array
     kind: Array
     role: Array
     name: Array
@@ -45,25 +44,36 @@ class View:
         return len(self.docid)
 
 
-def look(tx: Tx, block: Block, kinds: tuple[str, ...] | None, query: Query, now: int) -> View:
-    """A block under the conditions of a query. Time does not run backwards: what has expired once stays out."""
+def look(tx: Tx, block: Block, kinds: tuple[str, ...] | None, query: Query, now: int, state: State) -> View:
+    """A block under the conditions of a query, as far as the transaction's snapshot reaches.
+
+    Time does not run backwards: what has expired once stays out.
+    """
     with block.lock:
-        count = len(block)
+        count = block.upto(state)
         block.clock = max(block.clock, now)
-        here = block.alive.values & (block.expires_at.values > block.clock)
+        here = block.alive.values[:count] & (block.expires_at.values[:count] > block.clock)
         allowed = here
         if kinds is not None:
             codes = [block.kinds.codes[kind] for kind in kinds if kind in block.kinds.codes]
-            allowed = allowed & np.isin(block.kind.values, codes)
+            allowed = allowed & np.isin(block.kind.values[:count], codes)
         if query.after is not None:
-            allowed = allowed & (block.occurred_at.values >= query.after)
+            allowed = allowed & (block.occurred_at.values[:count] >= query.after)
         if query.before is not None:
-            allowed = allowed & (block.occurred_at.values < query.before)
+            allowed = allowed & (block.occurred_at.values[:count] < query.before)
         if query.filter is not None:
             block.columns = block.columns or Columns()
             allowed = allowed & block.columns.mask(tx, block, query.filter, count)
-        names = ("docid", "seq", "address", "kind", "role", "name", "occurred_at", "size", "asks", "before", "after")
-        arrays: dict[str, Any] = {
-            name: getattr(block, name).values for name in (*names, "first_part", "vectors", "scale")
-        }
-        return View(block=block, here=here, allowed=allowed, entries=int(np.count_nonzero(here)), **arrays)
+        names = ("docid", "kind", "role", "name", "occurred_at", "size", "asks", "before", "after", "first_part")
+        arrays: dict[str, Any] = {name: getattr(block, name).values[:count] for name in names}
+        parts = block.vectors.size if count == len(block) else int(block.first_part.values[count])
+        return View(
+            block=block,
+            state=state,
+            here=here,
+            allowed=allowed,
+            entries=int(np.count_nonzero(here)),
+            vectors=block.vectors.values[:parts],
+            scale=block.scale.values[:parts],
+            **arrays,
+        )

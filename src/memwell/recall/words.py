@@ -62,7 +62,7 @@ def _occurrences(tx: Tx, view: View, span: Span, token: str) -> Rows:
     if not len(view):
         return np.zeros(0, np.int64)
     with view.block.lock:
-        rows = view.block.occurrences(tx, _scope(view, span), token)
+        rows = view.block.occurrences(tx, view.state, _scope(view, span), token)
     rows = rows[rows < len(view)]
     here: Rows = rows[view.here[rows]]
     return here

@@ -202,6 +202,12 @@ class Block:
             found.update(tx.rows("vectors_of", model=self.model, docids=listed))
         return found
 
+    def upto(self, state: State) -> int:
+        """How many of the entries a snapshot knows: another thread may have added later ones."""
+        if self._seen is None or state[0] >= self._seen[0]:
+            return len(self)
+        return int(np.searchsorted(self.docid.values, state[0], side="right"))
+
     # -- rows --------------------------------------------------------------------------------------------------------
 
     def rows_of(self, docids: Array) -> Array:
@@ -292,23 +298,24 @@ class Block:
 
     # -- words -------------------------------------------------------------------------------------------------------
 
-    def occurrences(self, tx: Tx, scope: str, token: str) -> Array:
-        """The rows that hold a token. They are kept, and only what is new is looked up again."""
+    def occurrences(self, tx: Tx, state: State, scope: str, token: str) -> Array:
+        """The rows that hold a token. They are kept, and only what is new is looked up again.
+
+        A snapshot that is older than the block does not know everything in it, so what it says is kept only as far.
+        """
         upto, rows = self._postings.get(token) or (0, _NO_ROWS)
-        assert self._seen is not None  # noqa: S101 -- it was refreshed
-        if upto < self._seen[0]:
+        if upto < state[0]:
             row = tx.row("postings", match=f'{scope}"{token}"', after=upto)
             if row is not None and row[0] is not None:
-                found = self.rows_of(_numbers(row[0], np.int64))
-                rows = np.concatenate([rows, found.astype(np.int32)]) if len(rows) else found.astype(np.int32)
-            self._keep(token, rows)
+                found = self.rows_of(_numbers(row[0], np.int64)).astype(np.int32)
+                rows = np.concatenate([rows, found]) if len(rows) else found
+            self._keep(token, state[0], rows)
         return rows
 
-    def _keep(self, token: str, rows: Array) -> None:
+    def _keep(self, token: str, upto: int, rows: Array) -> None:
         _, old = self._postings.pop(token, (0, _NO_ROWS))
         self._postings_size += len(rows) - len(old)
-        assert self._seen is not None  # noqa: S101 -- see above
-        self._postings[token] = self._seen[0], rows
+        self._postings[token] = upto, rows
         limit = max(len(self) * KEPT_SHARE, KEPT_ROWS)
         while self._postings_size > limit and len(self._postings) > 1:
             self._postings_size -= len(self._postings.pop(next(iter(self._postings)))[1])

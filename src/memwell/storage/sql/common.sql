@@ -289,11 +289,19 @@ VALUES (:tenant, :id, :kind, :slot, 'ready', :payload, 0, :max_attempts, :run_at
 
 -- name: find_slot
 -- The unfinished job in a slot that only one may hold.
-SELECT id, run_at FROM job WHERE tenant = :tenant AND slot = :slot;
+SELECT id, run_at, state FROM job WHERE tenant = :tenant AND slot = :slot;
 
 -- name: hasten_job
 -- Run a waiting job earlier.
 UPDATE job SET run_at = :run_at WHERE tenant = :tenant AND id = :id AND run_at > :run_at AND state = 'ready';
+
+-- name: ask_job_again
+-- Have a running job run once more: what it was asked for may have come too late for it.
+UPDATE job SET run_at = :run_at WHERE tenant = :tenant AND id = :id AND state = 'running';
+
+-- name: job_asked_again
+-- When a running job is to run once more, if it was asked to since it was claimed.
+SELECT run_at FROM job WHERE tenant = :tenant AND id = :id AND fence = :fence AND run_at <> :claimed AND slot IS NOT NULL;
 
 -- name: find_job
 -- One job.
@@ -437,6 +445,10 @@ ON CONFLICT (tenant, name) DO NOTHING;
 -- Note up to which entry a model's vectors are complete.
 UPDATE model SET embedded_to = :embedded_to WHERE tenant = :tenant AND id = :id AND embedded_to < :embedded_to;
 
+-- name: reset_model
+-- Note that a model's vectors are no longer complete.
+UPDATE model SET embedded_to = 0 WHERE tenant = :tenant AND id = :id;
+
 -- name: delete_model
 -- Forget a model that has no vectors any more.
 DELETE FROM model WHERE tenant = :tenant AND id = :id;
@@ -482,11 +494,12 @@ ORDER BY e.docid
 LIMIT :limit;
 
 -- name: entry_anywhere
--- The newest version of an entry, whatever became of it, and where it is.
+-- The newest version of an entry, whatever became of it, and where it is; what is being erased is nowhere.
 SELECT e.docid, e.address_id, a.collection_id, e.kind, e.retired_at, e.expires_at, e.occurred_at, e.metadata
 FROM entry e
 JOIN address a ON a.tenant = e.tenant AND a.id = e.address_id
-WHERE e.tenant = :tenant AND a.tenant = :tenant AND e.id = :id
+JOIN collection c ON c.tenant = a.tenant AND c.id = a.collection_id AND c.dialect <> '#erased'
+WHERE e.tenant = :tenant AND a.tenant = :tenant AND c.tenant = :tenant AND e.id = :id
 ORDER BY e.version DESC
 LIMIT 1;
 

@@ -75,7 +75,7 @@ def finish_jobs(transport: Transport) -> None:
     """Run what is due; a tenant that was never written to has nothing."""
     if isinstance(transport, LocalTransport):
         with suppress(NotFound):
-            transport.engine.worker.run_due(transport.principal.tenant)
+            transport.engine.help_out(transport.principal.tenant)
 
 
 def transport_of(memory: Memory) -> Transport:
