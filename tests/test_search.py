@@ -27,9 +27,8 @@ from memwell.model.principal import Principal
 from memwell.model.query import Query
 from memwell.recall import analyse, upkeep
 from memwell.recall.view import look
-from memwell.storage.block import search_state
 from memwell.sdk.transport import LocalTransport
-from memwell.storage.block import quantised
+from memwell.storage.block import search_state
 from memwell.testing import FrozenClock
 
 from .live import live
@@ -766,7 +765,7 @@ def test_no_vector_of_what_was_erased_stays_in_memory(home: Path, make: Callable
     with Memory(home, worker=False) as memory:
         erase = make(memory)
         halves = [np.frombuffer(value, np.float16).reshape(-1, 256) for value, _ in stored(home)]
-        needles = [quantised(half)[0].tobytes() for half in halves]
+        needles = [half.astype(np.float32).tobytes() for half in halves]
 
         def held() -> bool:
             blocks = list(engine_of(memory).recall.blocks._blocks.values())

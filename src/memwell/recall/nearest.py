@@ -13,7 +13,7 @@ import numpy as np
 import simsimd
 from numpy.typing import NDArray
 
-from ..storage.block import Array, Block
+from ..storage.block import NEVER, Array, Block
 from .view import View
 
 SCAN_ALL = 100_000
@@ -39,7 +39,7 @@ class Similar:
         self._known: NDArray[np.bool_] | None = None
         if vector is None or not len(view.vectors):
             return
-        self._query, self._scale = _quantised(vector)
+        self._query, self._scale = (vector, 1.0) if view.exact else _quantised(vector)
         rows = _rows_to_scan(view, vector)
         if rows is None:
             cosines = _cosines(self._query, view.vectors, view.scale * self._scale)
@@ -48,6 +48,11 @@ class Similar:
             self._known = np.zeros(len(view), np.bool_)
             self.best = self.whole.copy()
             self.need(rows)
+
+    @property
+    def partial(self) -> bool:
+        """Whether some rows were passed over."""
+        return self._known is not None
 
     def need(self, rows: Array) -> None:
         """See to it that the similarity of these rows is known."""
@@ -106,7 +111,7 @@ def whole_and_best(cosines: Scores, starts: Array) -> tuple[Scores, Scores]:
 
 def _rows_to_scan(view: View, vector: Array) -> Array | None:
     """Which rows to look at; None if it is all of them."""
-    if len(view) <= SCAN_ALL:
+    if len(view) <= SCAN_ALL or view.exact:
         return None
     allowed = np.flatnonzero(view.allowed)
     if len(allowed) <= SCAN_ALL:
@@ -135,19 +140,36 @@ class Bits:
     """The signs of a block's vectors, as columns of 64 bits, and how many candidates they must name."""
 
     def __init__(self) -> None:
-        self.words: Array = np.zeros((0, 0), np.uint64)
+        self._room: Array = np.zeros((0, 0), np.uint64)
+        self._size = 0
         self.candidates: int | None = None
         self._checked = 0
 
-    def update(self, vectors: Array, scale: Array) -> None:
-        if self.words.shape[1] == len(vectors):
-            return
-        done = self.words.shape[1]
-        packed = _pack(vectors[done:])
-        self.words = np.concatenate([self.words, packed], axis=1) if done else packed
-        if len(vectors) > 1.5 * self._checked:
+    @property
+    def words(self) -> Array:
+        return self._room[:, : self._size]
+
+    def update(self, vectors: Array, scale: Array, changed: int | None = None) -> None:
+        """Take in what was added, and what was changed from some vector on."""
+        due = len(vectors) > 1.5 * self._checked
+        if not due and self.candidates is None:
+            return  # all are scanned anyway
+        self._size = min(self._size, len(vectors) if changed is None else changed)
+        if self._size < len(vectors):
+            self._put(_pack(vectors[self._size :]))
+        if due:
             self._checked = len(vectors)
             self.candidates = self._measure(vectors, scale)
+
+    def _put(self, packed: Array) -> None:
+        need = self._size + packed.shape[1]
+        if need > self._room.shape[1]:
+            room = np.zeros((len(packed), need * 3 // 2), np.uint64)
+            if self._size:
+                room[:, : self._size] = self._room[:, : self._size]
+            self._room = room
+        self._room[:, self._size : need] = packed
+        self._size = need
 
     def nearest(self, vector: Array, count: int, banned: Array | None = None) -> Array:
         """The parts whose signs differ least from the vector's, at least so many."""
@@ -193,7 +215,8 @@ def _wanted(view: View, vector: Array) -> Array | None:
     """The parts to look at; None if all must be."""
     bits = _bits_of(view.block)
     with view.block.lock:
-        bits.update(view.vectors, view.scale)
+        bits.update(view.vectors, view.scale, min(view.block.changed_part, len(view.vectors)))
+        view.block.changed_part = NEVER
         if bits.candidates is None:
             return None
         return bits.nearest(vector, bits.candidates, _banned_parts(view))

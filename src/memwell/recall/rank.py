@@ -100,10 +100,9 @@ def with_neighbours(view: View, rows: Array, recipe: Recipe) -> Array:
     return np.unique(np.concatenate([rows, *(reached for reached, _, _ in _neighbours(view, rows, recipe))]))
 
 
-def contributions(view: View, rows: Array, words: Scores, meaning: Scores, wanted: Wanted) -> Array:
+def contributions(view: View, rows: Array, words: Scores, meaning: Scores, own: Scores, wanted: Wanted) -> Array:
     """For some rows what each arm contributes to their score: one line for each of `ARMS`, which add up to it."""
     recipe = wanted.recipe
-    own = recipe.words * words + recipe.meaning * meaning
     parts = np.zeros((len(ARMS), len(rows)))
     parts[0], parts[1] = recipe.words * words[rows], recipe.meaning * meaning[rows]
     score = parts[0] + parts[1]

@@ -83,24 +83,32 @@ class _Scoring:
         self.wanted = _wanted(view, question)
         self.similar = Similar(view, question.vector)
         self.meaning: Scores = np.zeros(len(view), np.float32)
+        self.own = self.meaning
 
     def rank(self, tx: Tx, also: int | None) -> Ranked:
         recipe = self.question.recipe
         limit = max(CANDIDATES, 2 * self.question.limit)
-        self.similar.need(_best(self.covered, self.view.allowed, limit))
+        if self.similar.partial:
+            self.similar.need(_best(self.covered, self.view.allowed, limit))
         self.meaning = self._meaning(slice(None))
-        own = (recipe.words * self.covered + recipe.meaning * self.meaning) * self.view.here
-        rows = _candidates(self.view, own, limit, recipe, also)
+        self.own = recipe.words * self.covered + recipe.meaning * self.meaning
+        self.own *= self.view.here
+        rows = _candidates(self.view, self.own, limit, recipe, also)
         self.similar.need(rows)
-        if self.model is not None:
+        if self.model is not None and self.view.block.linked:
             self.similar.with_pairs(rows, *rank.pair_links(self.view, rows, recipe))
-        self.meaning[rows] = self._meaning(rows)
         ranked = Ranked(self.view, rows, self._contributions(rows))
-        self._exactly(tx, ranked, len(rows) if also is not None else self.question.limit + EXACT)
+        if not self.view.exact:
+            self._exactly(tx, ranked, len(rows) if also is not None else self.question.limit + EXACT)
         return ranked
 
     def _contributions(self, rows: Array) -> Array:
-        return rank.contributions(self.view, rows, self.covered, self.meaning, self.wanted)
+        """What each arm contributes to some rows, by what is known of them now."""
+        recipe = self.question.recipe
+        if self.view.block.linked or not self.view.exact or self.similar.partial:
+            self.meaning[rows] = self._meaning(rows)
+            self.own[rows] = recipe.words * self.covered[rows] + recipe.meaning * self.meaning[rows]
+        return rank.contributions(self.view, rows, self.covered, self.meaning, self.own, self.wanted)
 
     def _meaning(self, rows: Array | slice) -> Scores:
         """What a similarity means: 0 for texts that have nothing to do with each other, 1 for the same said twice."""
@@ -128,7 +136,6 @@ class _Scoring:
             counts = np.array([len(value) for value in values]) // (2 * self.model.embedder.dimensions)
             cosines = vectors.astype(np.float32) @ self.question.vector
             self.similar.exactly(rows[there], cosines, np.cumsum(counts) - counts)
-        self.meaning[rows] = self._meaning(rows)
         ranked.parts[:, best] = self._contributions(rows)
 
 

@@ -40,6 +40,11 @@ class View:
     entries: int
     """How many are alive."""
 
+    @property
+    def exact(self) -> bool:
+        """Whether the vectors are the stored ones themselves."""
+        return self.vectors.dtype == np.float32
+
     def __len__(self) -> int:
         return len(self.docid)
 

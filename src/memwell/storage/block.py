@@ -2,7 +2,7 @@
 
 A block is a pure function of the tables. It is loaded when it is first searched, brought up to date by what has been
 added or removed since, and may be thrown away at any time, so no crash can damage it and any number of processes may
-each have their own. Vectors are kept as bytes with a scale each; their exact values stay in the table.
+each have their own. In a large block vectors are kept as bytes with a scale each; their exact values stay in the table.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ State = tuple[int, int]
 KEPT_SHARE = 8
 KEPT_ROWS = 10_000
 """How many occurrences of words a block keeps: so many times its entries, or so many if that is more."""
+EXACT_PARTS = 4096
 PIECE = 1024
 ASKED = 5000
 CLOSE = 4
@@ -107,12 +108,13 @@ class Block:
         self.before = Column(np.int32)
         self.after = Column(np.int32)
         self.first_part = Column(np.int64)
-        self.vectors = Column(np.int8, max(dimensions, 1))
+        self.vectors = Column(np.float32, max(dimensions, 1))
         self.scale = Column(np.float32)
         self.kinds, self.roles, self.names = Names(), Names(), Names()
         self.pending: dict[int, int] = {}
         self.columns: Any = None
         self.bits: Any = None
+        self.changed_part = NEVER
         self.clock = 0
         self._last_of: dict[int, int] = {}
         self._postings: dict[str, tuple[int, Array]] = {}
@@ -224,15 +226,14 @@ class Block:
             row = self.pending.pop(docid, None)
             if row is None:
                 continue
-            vectors, scale = quantised(np.frombuffer(value, np.float16).reshape(-1, self.dimensions))
+            vectors, scale = self._encoded(np.frombuffer(value, np.float16).reshape(-1, self.dimensions))
             if len(vectors) == 1:
                 at = int(self.first_part.values[row])
                 self.vectors.values[at] = vectors[0]
                 self.scale.values[at] = scale[0]
+                self.changed_part = min(self.changed_part, at)
             else:
                 several[row] = vectors, scale
-        if values:
-            self.bits = None
         if several:
             self._regroup(several)
 
@@ -274,7 +275,9 @@ class Block:
         start = self.vectors.size
         empty = bytes(width)
         raw = b"".join([empty if value is None else value for value in values] if lacking else values)  # type: ignore[arg-type]
-        vectors, scale = quantised(np.frombuffer(raw, np.float16).reshape(-1, self.dimensions))
+        half = np.frombuffer(raw, np.float16).reshape(-1, self.dimensions)
+        self._bound_exact(len(half))
+        vectors, scale = self._encoded(half)
         self.vectors.extend(vectors)
         self.scale.extend(scale)
         self.first_part.extend(start + np.cumsum(counts) - counts)
@@ -327,14 +330,29 @@ class Block:
         spans = zip(starts.tolist(), ends.tolist(), strict=True)
         groups = [several.get(row) or (vectors[a:b], scale[a:b]) for row, (a, b) in enumerate(spans)]
         counts = np.array([len(group[0]) for group in groups], np.int64)
-        self.first_part, self.vectors, self.scale = (
-            Column(np.int64),
-            Column(np.int8, self.dimensions),
-            Column(np.float32),
-        )
+        self.first_part = Column(np.int64)
         self.first_part.extend(np.cumsum(counts) - counts)
-        self.vectors.extend(np.concatenate([group[0] for group in groups]))
-        self.scale.extend(np.concatenate([group[1] for group in groups]))
+        self._replace(np.concatenate([group[0] for group in groups]), np.concatenate([group[1] for group in groups]))
+        self._bound_exact(0)
+
+    def _replace(self, vectors: Array, scale: Array) -> None:
+        self.vectors, self.scale, self.bits = Column(vectors.dtype, self.dimensions), Column(np.float32), None
+        self.vectors.extend(vectors)
+        self.scale.extend(scale)
+
+    @property
+    def exact(self) -> bool:
+        """Whether vectors are kept as they are: in a small block they need not be made smaller."""
+        return self.vectors.values.dtype == np.float32
+
+    def _bound_exact(self, more: int) -> None:
+        if self.exact and self.vectors.size + more > EXACT_PARTS:
+            self._replace(*quantised(self.vectors.values))
+
+    def _encoded(self, half: Array) -> tuple[Array, Array]:
+        if self.exact:
+            return half.astype(np.float32), np.ones(len(half), np.float32)
+        return quantised(half)
 
 
 def quantised(vectors: Array) -> tuple[Array, Array]:
