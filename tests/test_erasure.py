@@ -137,7 +137,7 @@ def test_the_second_look_finds_what_was_left(memory: Memory, monkeypatch: pytest
     """The receipt is not a constant: with a deletion that forgets to empty the log, it says so."""
     transport = memory._transport
     assert isinstance(transport, LocalTransport)
-    monkeypatch.setattr(transport.engine.store, "scrub", lambda tenant: True)
+    monkeypatch.setattr(transport.engine.store, "scrub", lambda tenant, rewrite="never": True)
     session = memory.flow("support").session(SESSION)
     session.history.append(role="user", content=f"a rather long sentence with {CANARY} in it")
     assert session.delete().residual > 0

@@ -71,6 +71,7 @@ def flow_settings(space: Space, request: OfFlow) -> Settings:
     "users.configure",
     "PUT /v1/users/{user}/settings",
     effect="write",
+    role="admin",
     bound="user",
     example=Example({"user": "alice", "language": "pt"}),
 )
@@ -83,6 +84,7 @@ def configure_user(space: Space, request: ConfigureUser) -> Settings:
     "flows.configure",
     "PUT /v1/flows/{flow}/settings",
     effect="write",
+    role="admin",
     bound="flow",
     example=Example({"flow": "support", "language": "de"}),
 )

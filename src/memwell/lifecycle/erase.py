@@ -7,6 +7,7 @@ small steps, empties the write-ahead log, and searches rows and files for what m
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
@@ -15,7 +16,7 @@ from typing import Any
 from ..errors import Unavailable
 from ..ids import inner_id
 from ..recall import upkeep
-from ..storage.port import Row, Tx
+from ..storage.port import Rewrite, Row, Tx
 from . import jobs
 from .run import JobRun
 
@@ -23,6 +24,8 @@ GRAVE = "#erased"
 BATCH = 2000
 SAMPLES = 32
 SHINGLE = 24
+
+_WORD = re.compile(r"[a-z]{12,}")
 
 
 def bury(tx: Tx, addresses: Sequence[Row], now: int, counts: dict[str, int] | None = None) -> str:
@@ -52,9 +55,12 @@ def erase(run: JobRun) -> dict[str, Any]:
     at = 0
     while at < len(addresses):
         at, layers = run.write(partial(_erase_some, run=run, addresses=addresses, at=at, layers=layers))
-    if not run.scrub():
-        raise Unavailable("A reader kept the write-ahead log from being emptied.")
-    return {"layers": dict(layers), "residual": _residual(run, addresses, needles)}
+    _scrub(run, "small")
+    residual = _residual(run, addresses, needles)
+    if residual:
+        _scrub(run, "always")
+        residual = _residual(run, addresses, needles)
+    return {"layers": dict(layers), "residual": residual}
 
 
 def erase_expired_address(tx: Tx, address_id: int) -> None:
@@ -90,6 +96,11 @@ def _delete_batch(tx: Tx, address_id: int) -> int:
     return tx.run("delete_entries_to", address_id=address_id, seq=last)
 
 
+def _scrub(run: JobRun, rewrite: Rewrite) -> None:
+    if not run.scrub(rewrite):
+        raise Unavailable("A reader kept the write-ahead log from being emptied.")
+
+
 def _forget_answers(tx: Tx, address_id: int) -> int:
     count = tx.run("erase_idempotency", address_id=address_id)
     tx.run("delete_idempotency_touches", address_id=address_id)
@@ -97,14 +108,16 @@ def _forget_answers(tx: Tx, address_id: int) -> int:
 
 
 def _needles(tx: Tx, *, addresses: Sequence[tuple[int, str]]) -> list[bytes]:
-    """The ends of some of the longer texts, to look for them afterwards."""
+    """The ends of some of the longer texts, and some of their longer words, to look for them afterwards."""
     found: list[bytes] = []
+    words: list[bytes] = []
     for address_id, _ in addresses:
         rows = tx.rows("sample_contents", address_id=address_id, limit=SAMPLES - len(found))
         found += [row[0].encode()[-SHINGLE:] for row in rows]
+        words += [word.encode() for row in rows for word in _WORD.findall(row[0])[:2]]
         if len(found) >= SAMPLES:
             break
-    return found
+    return found + words[:SAMPLES]
 
 
 def _residual(run: JobRun, addresses: Sequence[tuple[int, str]], needles: list[bytes]) -> int:

@@ -10,7 +10,7 @@ import msgspec
 from ..clock import Clock
 from ..errors import LeaseLost
 from ..model.job import StoredJob
-from ..storage.port import Reach, Store, Tx
+from ..storage.port import Reach, Rewrite, Store, Tx
 
 T = TypeVar("T")
 
@@ -62,8 +62,8 @@ class JobRun:
         text = msgspec.json.encode(progress).decode()
         tx.run("note_job", id=self.job.id, fence=self.job.fence, result=text)
 
-    def scrub(self) -> bool:
-        return self._store.scrub(self._tenant)
+    def scrub(self, rewrite: Rewrite = "never") -> bool:
+        return self._store.scrub(self._tenant, rewrite)
 
     def residue(self, needles: list[bytes]) -> list[bytes]:
         return self._store.residue(self._tenant, needles)

@@ -10,6 +10,8 @@ from typing import NamedTuple
 from .stop_words import STOP_WORDS
 
 MAX_NAMES = 500
+MAX_TEXT = 2048
+"""A name this far into a query says nothing about whom it asks for."""
 NICKNAME = 3
 """From how many letters on the beginning of a name is taken for a nickname of it, if the name has more than four."""
 
@@ -31,12 +33,19 @@ class Named(NamedTuple):
 def named(text: str, names: Iterable[str]) -> Named:
     """Which of some names a query holds: the whole name, its first word, or a nickname."""
     found: list[str] = []
+    text, tail = text[:MAX_TEXT], text[MAX_TEXT:]
     for name, _ in zip(names, range(MAX_NAMES), strict=False):
         pattern = _forms(name)
         if pattern is not None and pattern.search(text):
             found.append(name)
             text = pattern.sub(" ", text)
-    return Named(tuple(found), text)
+    return Named(tuple(found), text + tail)
+
+
+def forget() -> None:
+    """Drop the names that are remembered with their forms."""
+    _forms.cache_clear()
+    re.purge()
 
 
 def asks_assistant(text: str) -> bool:

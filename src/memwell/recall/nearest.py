@@ -213,13 +213,17 @@ def _pack(vectors: Array) -> Array:
 
 def _wanted(view: View, vector: Array) -> Array | None:
     """The parts to look at; None if all must be."""
-    bits = _bits_of(view.block)
-    with view.block.lock:
-        bits.update(view.vectors, view.scale, min(view.block.changed_part, len(view.vectors)))
-        view.block.changed_part = NEVER
+    block = view.block
+    with block.lock:
+        if block.first_part is not view.layout:
+            return None  # the parts were laid out anew since this view was taken
+        bits, vectors = _bits_of(block), block.vectors.values
+        bits.update(vectors, block.scale.values, min(block.changed_part, len(vectors)))
+        block.changed_part = NEVER
         if bits.candidates is None:
             return None
-        return bits.nearest(vector, bits.candidates, _banned_parts(view))
+        parts = bits.nearest(vector, bits.candidates, _banned_parts(view))
+    return parts[parts < len(view.vectors)]
 
 
 def _banned_parts(view: View) -> Array | None:

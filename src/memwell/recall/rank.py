@@ -112,7 +112,7 @@ def contributions(view: View, rows: Array, words: Scores, meaning: Scores, own: 
     steps = (
         (1.0 - score) * np.minimum(recipe.support * support, 1.0),
         lambda now: -now * recipe.question * view.asks[rows],
-        lambda now: (1.0 - now) * recipe.time * _nearness(view.occurred_at[rows], wanted.days),
+        lambda now: (1.0 - now) * recipe.time * nearness(view.occurred_at[rows], wanted.days),
         lambda now: -now * recipe.speaker * _others(view, rows, wanted),
         lambda now: -now * recipe.assistant * _assistants(view, rows, wanted),
     )
@@ -122,7 +122,7 @@ def contributions(view: View, rows: Array, words: Scores, meaning: Scores, own: 
     return parts
 
 
-def _nearness(occurred_at: Array, days: Sequence[Days]) -> Array:
+def nearness(occurred_at: Array, days: Sequence[Days]) -> Array:
     """1 within a named time, fading outside it."""
     near = np.zeros(len(occurred_at))
     if not days:

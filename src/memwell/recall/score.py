@@ -21,6 +21,7 @@ from .view import View
 
 CANDIDATES = 256
 EXACT = 32
+NEAR = 0.5
 REST = 0.02
 """What is left for telling apart those that are nearer than near."""
 
@@ -94,6 +95,8 @@ class _Scoring:
         self.own = recipe.words * self.covered + recipe.meaning * self.meaning
         self.own *= self.view.here
         rows = _candidates(self.view, self.own, limit, recipe, also)
+        if self.wanted.days:
+            rows = np.union1d(rows, self._of_that_time(limit))
         self.similar.need(rows)
         if self.model is not None and self.view.block.linked:
             self.similar.with_pairs(rows, *rank.pair_links(self.view, rows, recipe))
@@ -101,6 +104,11 @@ class _Scoring:
         if not self.view.exact:
             self._exactly(tx, ranked, len(rows) if also is not None else self.question.limit + EXACT)
         return ranked
+
+    def _of_that_time(self, limit: int) -> Array:
+        """What is of the time that the query names, whatever it says."""
+        near = rank.nearness(self.view.occurred_at, self.wanted.days)
+        return _best(near + self.own, self.view.allowed & (near >= NEAR), limit)
 
     def _contributions(self, rows: Array) -> Array:
         """What each arm contributes to some rows, by what is known of them now."""
@@ -164,8 +172,9 @@ def _wanted(view: View, question: Question) -> Wanted:
 
 
 def _days(view: View, question: Question) -> list[dates.Days]:
-    if not len(view):
+    moments = view.occurred_at[view.here]
+    if not len(moments):
         return []
-    first, last = (int(moment) // DAY + rank.EPOCH_DAY for moment in (view.occurred_at.min(), view.occurred_at.max()))
+    first, last = (int(moment) // DAY + rank.EPOCH_DAY for moment in (moments.min(), moments.max()))
     years = list(range(date.fromordinal(first).year, date.fromordinal(last).year + 1))[-100:]
     return dates.spans(question.text, years, question.today)

@@ -17,7 +17,7 @@ from ..model.query import Query
 from ..storage.block import Array, Block, State, search_state
 from ..storage.blocks import Blocks, Key
 from ..storage.port import Reach, Row, Tx
-from . import analyse
+from . import analyse, asked
 from .meaning import Meaning, Model, complete, hasten
 from .rank import ARMS
 from .recipes import Recipe, recipe
@@ -88,6 +88,7 @@ class Recall:
         self.blocks.forget(owner)
         self.meaning.forget()
         analyse.forget()
+        asked.forget()
 
 
 class _Scene(NamedTuple):
@@ -170,7 +171,8 @@ class _Search:
         blocks = self._blocks(tx, spans, model, state)
         if model is not None and not self._completed and any(block.pending for block in blocks):
             return _Step(lambda: self._complete(model, blocks))
-        speakers, rest = understand(self._query.text, [name for block in blocks for name in list(block.names.codes)])
+        names = dict.fromkeys(name for block in blocks for name in block.live_names())
+        speakers, rest = understand(self._query.text, list(names))
         if model is not None and rest not in self._vectors:
             if not getattr(model.embedder, "instant", False):
                 return _Step(lambda: self._embed(model, rest))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..model.query import Query
-from ..storage.block import Array, Block, State
+from ..storage.block import Array, Block, Column, State
 from ..storage.columns import Columns
 from ..storage.port import Tx
 
@@ -20,6 +20,8 @@ class View:
 
     block: Block
     state: State
+    layout: Column
+    """Which parts belong to which entry, as the block had it laid out."""
     docid: Array
     kind: Array
     role: Array
@@ -71,13 +73,15 @@ def look(tx: Tx, block: Block, kinds: tuple[str, ...] | None, query: Query, now:
             allowed = allowed & block.columns.mask(tx, block, query.filter, count)
         names = ("docid", "kind", "role", "name", "occurred_at", "size", "asks", "before", "after", "first_part")
         arrays: dict[str, Any] = {name: getattr(block, name).values[:count] for name in names}
-        parts = block.vectors.size if count == len(block) else int(block.first_part.values[count])
+        whole = count == len(block) or not block.dimensions
+        parts = block.vectors.size if whole else int(block.first_part.values[count])
         return View(
             block=block,
             state=state,
             here=here,
             allowed=allowed,
             entries=int(np.count_nonzero(here)),
+            layout=block.first_part,
             vectors=block.vectors.values[:parts],
             scale=block.scale.values[:parts],
             **arrays,

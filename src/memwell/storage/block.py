@@ -142,7 +142,8 @@ class Block:
             self.expires_at,
         )
         more = (self.size, self.asks, self.alive, self.before, self.after, self.first_part, self.vectors, self.scale)
-        return sum(column.footprint for column in (*columns, *more))
+        beside = 4 * self._postings_size + (self.columns.footprint if self.columns else 0)
+        return beside + sum(column.footprint for column in (*columns, *more))
 
     # -- keeping up --------------------------------------------------------------------------------------------------
 
@@ -179,13 +180,13 @@ class Block:
         removed = tx.rows("removals_after", after=seen)
         if not removed or removed[0][0] != seen + 1 or any(one[1:] == ALL for one in removed):
             return False
-        alive = self.alive.values
-        docids = [docid for _, docid, _ in removed if docid is not None]
-        if docids:
-            alive[self.rows_of(np.array(sorted(docids), np.int64))] = False
-        for _, _, address_id in removed:
-            if address_id is not None:
-                alive[self.address.values == address_id] = False
+        gone = {address_id for _, _, address_id in removed if address_id is not None}
+        if gone and np.isin(self.address.values, list(gone)).any():
+            return False  # it was erased: nothing of it stays in memory
+        rows = self.rows_of(np.array(sorted(docid for _, docid, _ in removed if docid is not None), np.int64))
+        self.alive.values[rows] = False
+        if self.dimensions:
+            self.vectors.values[self.first_part.values[rows]] = 0
         return True
 
     def _fill(self, tx: Tx) -> None:
@@ -203,6 +204,14 @@ class Block:
             listed = "[" + ",".join(map(str, docids[at : at + ASKED])) + "]"
             found.update(tx.rows("vectors_of", model=self.model, docids=listed))
         return found
+
+    def live_names(self) -> list[str]:
+        """The names of those who said something that is still there, the longest first."""
+        if not self.names.codes:
+            return []
+        counts = np.bincount(self.name.values[self.alive.values] + 1, minlength=len(self.names.codes) + 1)
+        names = [name for name, code in self.names.codes.items() if counts[code + 1]]
+        return sorted(names, key=lambda name: (-len(name), name))
 
     def upto(self, state: State) -> int:
         """How many of the entries a snapshot knows: another thread may have added later ones."""

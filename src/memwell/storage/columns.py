@@ -19,6 +19,8 @@ from .block import Block, Column
 from .port import Tx
 
 PIECE = 5000
+MAX_PATHS = 32
+"""How many paths have their columns; those that were asked for last."""
 _ORDER = {"$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}
 _EXACT = 2**53
 
@@ -50,6 +52,12 @@ class Columns:
     def __init__(self) -> None:
         self._paths: dict[tuple[str, ...], Path] = {}
 
+    @property
+    def footprint(self) -> int:
+        return sum(
+            path.codes.footprint + path.numbers.footprint + 200 * len(path.values) for path in self._paths.values()
+        )
+
     def mask(self, tx: Tx, block: Block, condition: Filter, size: int) -> Mask:
         """For the first so many entries of a block, whether they fit."""
         match condition:
@@ -69,7 +77,10 @@ class Columns:
                 return _answer(condition, self._path(tx, block, path, size), size)
 
     def _path(self, tx: Tx, block: Block, path: tuple[str, ...], size: int) -> Path:
-        column = self._paths.setdefault(path, Path())
+        column = self._paths.pop(path, None) or Path()
+        self._paths[path] = column
+        while len(self._paths) > MAX_PATHS:
+            del self._paths[next(iter(self._paths))]
         for start in range(column.codes.size, size, PIECE):
             docids = block.docid.values[start : min(start + PIECE, size)]
             rows: dict[int, str | None] = dict(

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from ..model.filter import Filter
 
 Row = tuple[Any, ...]
+Rewrite = Literal["never", "small", "always"]
 T = TypeVar("T")
 
 
@@ -110,8 +111,11 @@ class Store(Protocol):
         """Remove a tenant and every byte of it."""
         ...
 
-    def scrub(self, tenant: str) -> bool:
-        """Make sure that no deleted byte is left behind; False if somebody was in the way and it must be tried again."""
+    def scrub(self, tenant: str, rewrite: Rewrite = "never") -> bool:
+        """Make sure that no deleted byte is left behind; False if somebody was in the way and it must be tried again.
+
+        What a database leaves in the gaps of its pages goes only if it is written anew: `always`, or if it is `small`.
+        """
         ...
 
     def residue(self, tenant: str, needles: list[bytes]) -> list[bytes]:

@@ -297,7 +297,7 @@ UPDATE job SET run_at = :run_at WHERE tenant = :tenant AND id = :id AND run_at >
 
 -- name: ask_job_again
 -- Have a running job run once more: what it was asked for may have come too late for it.
-UPDATE job SET run_at = :run_at WHERE tenant = :tenant AND id = :id AND state = 'running';
+UPDATE job SET run_at = :run_at, result = NULL WHERE tenant = :tenant AND id = :id AND state = 'running';
 
 -- name: job_asked_again
 -- When a running job is to run once more, if it was asked to since it was claimed.
@@ -351,8 +351,8 @@ UPDATE job SET state = :state, run_at = :run_at, error = :error, finished_at = :
 WHERE tenant = :tenant AND id = :id AND fence = :fence AND state = 'running';
 
 -- name: repeat_job
--- Put a running job back in line, with a clean record of attempts.
-UPDATE job SET state = 'ready', run_at = :run_at, attempts = 0, error = NULL, lease_until = NULL, worker = NULL
+-- Put a running job back in line, from the start and with a clean record of attempts.
+UPDATE job SET state = 'ready', run_at = :run_at, attempts = 0, error = NULL, result = NULL, lease_until = NULL, worker = NULL
 WHERE tenant = :tenant AND id = :id AND fence = :fence AND state = 'running';
 
 -- name: retry_job

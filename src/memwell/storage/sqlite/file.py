@@ -13,7 +13,7 @@ import apsw
 from ...errors import MemwellError, NotFound
 from ...model.filter import Filter
 from .. import filters
-from ..port import Row
+from ..port import Rewrite, Row
 from ..queries import Query
 from . import connect, migrate
 from .group import GroupCommit
@@ -21,6 +21,7 @@ from .group import GroupCommit
 T = TypeVar("T")
 
 IDLE_READERS = 16
+SMALL = 64 * 1024 * 1024
 FILTER = "/*filter*/"
 SCRUB_BUSY_MS = 200
 
@@ -132,12 +133,21 @@ class SqliteFile:
         except apsw.Error as error:
             raise connect.translated(error, self.path) from error
 
-    def scrub(self) -> bool:
-        """Empty the write-ahead log: deleted pages are zeroed in the file, but the log still holds what they were."""
+    def scrub(self, rewrite: Rewrite = "never") -> bool:
+        """Empty the write-ahead log: deleted pages are zeroed in the file, but the log still holds what they were.
+
+        SQLite zeroes what it deletes, but when it balances a tree, copies of what was moved stay in the gaps of pages.
+        Only writing the file anew removes these.
+        """
 
         def checkpoint(db: apsw.Connection) -> bool:
             db.set_busy_timeout(SCRUB_BUSY_MS)  # writers queue up behind this: better tried again later than waited for
             try:
+                small = self.path.stat().st_size <= SMALL
+                if rewrite == "always" or (rewrite == "small" and small):
+                    db.pragma("temp_store", "memory" if small else "file")
+                    db.execute("VACUUM")
+                    db.pragma("temp_store", "memory")
                 return not db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]
             except apsw.BusyError:
                 return False

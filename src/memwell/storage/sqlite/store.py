@@ -12,7 +12,7 @@ import apsw
 
 from ...errors import Corrupted, NotFound, StorageError, StorageFull
 from .. import queries
-from ..port import Tx
+from ..port import Rewrite, Tx
 from . import connect
 from .control import ControlFile
 from .file import SqliteFile, SqliteTx, upgrade
@@ -93,8 +93,8 @@ class SqliteStore:
         self.control.scrub()
         return bool(removed)
 
-    def scrub(self, tenant: str) -> bool:
-        return self._files.use(tenant, SqliteFile.scrub)
+    def scrub(self, tenant: str, rewrite: Rewrite = "never") -> bool:
+        return self._files.use(tenant, lambda file: file.scrub(rewrite))
 
     def residue(self, tenant: str, needles: list[bytes]) -> list[bytes]:
         database, log, _ = _family(self._path(tenant))  # the third holds page numbers only

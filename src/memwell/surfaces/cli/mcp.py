@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from ...errors import Forbidden, Invalid
+from ...dialects.search import WhyNot
+from ...errors import Forbidden, Invalid, NotFound
 from ...model.principal import Bound, Tie
 from ...operation import Operation, to_request
 from ...registry import find
@@ -49,7 +50,10 @@ def _serve(target: Target, memory: Memory, tools: Literal["default", "all"], ask
     tie = held or asked
 
     def perform(operation: Operation, data: dict[str, Any]) -> Any:
-        return memory.call(operation.name, data)
+        result = memory.call(operation.name, data)
+        if tie is not None and isinstance(result, WhyNot) and result.gate == "scope":
+            raise NotFound("There is no such entry.")  # whether others have it is none of this command's business
+        return result
 
     stdio.serve(toolbox(tools, tie.kind if tie else None, held is not None), tie, perform, config.max_body)
 

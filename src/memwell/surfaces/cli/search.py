@@ -102,7 +102,7 @@ def _print_hit(hit: Hit) -> None:
     about = " · ".join(
         filter(None, [hit.kind, _speaker(hit), hit.session and f"session {shown(hit.session)}", utc(hit.occurred_at)])
     )
-    console().print(Text.assemble(bar, f" {hit.score:.3f}  ", shown(hit.content)))
+    console().print(Text.assemble(bar, f" {hit.score:.3f}  ", _line(hit.content)))
     console().print(Text(f"{'':{BAR + 8}}{about} · {hit.id}", style="dim"))
     if hit.arms:
         parts = "  ".join(f"{name} {part:+.3f}" for name, part in hit.arms.items())
