@@ -30,6 +30,7 @@ _IN_YEAR = re.compile(r"\b(?:in|during|of|since) (\d{4})\b", re.IGNORECASE)
 _AGO = re.compile(rf"\b(\d{{1,3}}|{'|'.join(_NUMBERS)}) (day|week|month|year)s? ago\b", re.IGNORECASE)
 _LAST = re.compile(r"\b(?:last|past|this) (week|month|year)\b", re.IGNORECASE)
 _NEAR = re.compile(r"\b(today|yesterday)\b", re.IGNORECASE)
+_HINT = re.compile(rf"\d{{4}}|\b(?:{_MONTH}|ago|today|yesterday|last|past|this)\b", re.IGNORECASE)
 _STRIP = re.compile(
     _BEFORE + rf"(?:\b\d{{1,2}}{_ORDINAL}(?: of)? (?:{_MONTH})\b,?(?: \d{{4}}\b)?"
     rf"|\b(?:{_MONTH}) \d{{1,2}}{_ORDINAL}\b(?:,? \d{{4}}\b)?|\b(?:{_MONTH}),? (?:of )?\d{{4}}\b|\b(?:{_MONTH})\b"
@@ -57,9 +58,14 @@ def spans(text: str, years: list[int], today: date) -> list[Days]:
     return found[:MAX_SPANS] or _relative(text, today)[:MAX_SPANS]
 
 
+def any_named(text: str) -> bool:
+    """Whether a text may name a time at all."""
+    return _HINT.search(text[:MAX_TEXT]) is not None
+
+
 def without(text: str) -> str:
     """The text without the dates in it: the words of a date say nothing about what happened then."""
-    return _STRIP.sub(" ", text) if _named(text[:MAX_TEXT]) else text
+    return _STRIP.sub(" ", text) if any_named(text) and _named(text[:MAX_TEXT]) else text
 
 
 def _named(text: str) -> list[tuple[int | None, int | None, int | None]]:

@@ -7,7 +7,7 @@ query names adds some. Each step's part is kept, so that they add up to the scor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,6 +97,8 @@ def _tie(view: View, rows: Array, recipe: Recipe) -> Array:
 
 def with_neighbours(view: View, rows: Array, recipe: Recipe) -> Array:
     """Some rows and those around them, each once."""
+    if not view.block.linked:
+        return rows
     return np.unique(np.concatenate([rows, *(reached for reached, _, _ in _neighbours(view, rows, recipe))]))
 
 
@@ -106,20 +108,30 @@ def contributions(view: View, rows: Array, words: Scores, meaning: Scores, own: 
     parts = np.zeros((len(ARMS), len(rows)))
     parts[0], parts[1] = recipe.words * words[rows], recipe.meaning * meaning[rows]
     score = parts[0] + parts[1]
-    support = np.zeros(len(rows))
-    for reached, link, source in _neighbours(view, rows, recipe):
-        np.add.at(support, source, own[reached] * link)
-    steps = (
-        (1.0 - score) * np.minimum(recipe.support * support, 1.0),
-        lambda now: -now * recipe.question * view.asks[rows],
-        lambda now: (1.0 - now) * recipe.time * nearness(view.occurred_at[rows], wanted.days),
-        lambda now: -now * recipe.speaker * _others(view, rows, wanted),
-        lambda now: -now * recipe.assistant * _assistants(view, rows, wanted),
-    )
-    for line, step in enumerate(steps, 2):
-        parts[line] = step(score) if callable(step) else step
-        score = score + parts[line]
+    for arm, part in _steps(view, rows, own, wanted):
+        parts[arm] = part(score)
+        score = score + parts[arm]
     return parts
+
+
+def _steps(view: View, rows: Array, own: Scores, wanted: Wanted) -> Iterator[tuple[int, Callable[[Array], Array]]]:
+    """What is added or taken away after words and meaning, in order: which arm, and how much given the score so far."""
+    recipe = wanted.recipe
+    if view.block.linked:
+        support = np.zeros(len(rows))
+        for reached, link, source in _neighbours(view, rows, recipe):
+            np.add.at(support, source, own[reached] * link)
+        yield 2, lambda score: (1.0 - score) * np.minimum(recipe.support * support, 1.0)
+    asks = view.asks[rows]
+    if asks.any():
+        yield 3, lambda score: -score * recipe.question * asks
+    if wanted.days:
+        yield 4, lambda score: (1.0 - score) * recipe.time * nearness(view.occurred_at[rows], wanted.days)
+    if wanted.speaker is not None:
+        others = _others(view, rows, wanted.speaker)
+        yield 5, lambda score: -score * recipe.speaker * others
+    if wanted.assistant is not None:
+        yield 6, lambda score: -score * recipe.assistant * (view.role[rows] == wanted.assistant)
 
 
 def nearness(occurred_at: Array, days: Sequence[Days]) -> Array:
@@ -134,17 +146,8 @@ def nearness(occurred_at: Array, days: Sequence[Days]) -> Array:
     return near
 
 
-def _others(view: View, rows: Array, wanted: Wanted) -> Array:
+def _others(view: View, rows: Array, speaker: int) -> Array:
     """Whose turns are those of somebody else than the one who is named. What nobody said is nobody's."""
-    if wanted.speaker is None:
-        return np.zeros(len(rows))
     names = view.name[rows]
-    others: Array = ((names != NOBODY) & (names != wanted.speaker)).astype(np.float64)
+    others: Array = (names != NOBODY) & (names != speaker)
     return others
-
-
-def _assistants(view: View, rows: Array, wanted: Wanted) -> Array:
-    if wanted.assistant is None:
-        return np.zeros(len(rows))
-    spoken: Array = (view.role[rows] == wanted.assistant).astype(np.float64)
-    return spoken

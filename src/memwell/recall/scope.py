@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..model.collection import Policy
+from ..model.collection import Place, Policy
 from ..model.query import Where
 from ..storage.port import Row, Tx
 from . import analyse
@@ -36,14 +36,17 @@ class Span(NamedTuple):
 
 def resolve(tx: Tx, where: Sequence[Where], now: int) -> list[Span]:
     """What exists of a scope. Sealed collections are in no search."""
-    return [span for one in where if (span := _span(tx, one, now)) is not None]
+    known: dict[Place, Row | None] = {}
+    return [span for one in where if (span := _span(tx, one, now, known)) is not None]
 
 
-def _span(tx: Tx, where: Where, now: int) -> Span | None:
+def _span(tx: Tx, where: Where, now: int, known: dict[Place, Row | None]) -> Span | None:
     place = where.place
     if place.sealed:
         return None
-    found = tx.row("find_collection", dialect=place.dialect, name=place.name, kind=place.kind)
+    if place not in known:
+        known[place] = tx.row("find_collection", dialect=place.dialect, name=place.name, kind=place.kind)
+    found = known[place]
     if found is None:
         return None
     language = _decode_policy(found[1]).language

@@ -19,7 +19,7 @@ from .recipes import Recipe
 from .scope import Span
 from .view import View
 
-CANDIDATES = 256
+CANDIDATES = 160
 EXACT = 32
 NEAR = 0.5
 REST = 0.02
@@ -172,6 +172,8 @@ def _wanted(view: View, question: Question) -> Wanted:
 
 
 def _days(view: View, question: Question) -> list[dates.Days]:
+    if not dates.any_named(question.text):
+        return []
     moments = view.occurred_at[view.here]
     if not len(moments):
         return []
