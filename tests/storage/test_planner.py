@@ -67,6 +67,7 @@ _BY_NUMBER = re.compile(r"SEARCH e(ntry)? USING INTEGER PRIMARY KEY|SCAN entry$"
 NO_TENANT = {
     "add_words": "by the number of an entry that was just written",
     "delete_words": "by the numbers of entries that were found among the tenant's own",
+    "words_of": "by the numbers of entries that were found among the tenant's own",
     "postings": "numbers, which are looked up among the tenant's own entries",
 }
 

@@ -30,6 +30,7 @@ KEPT_SHARE = 8
 KEPT_ROWS = 10_000
 """How many occurrences of words a block keeps: so many times its entries, or so many if that is more."""
 EXACT_PARTS = 4096
+SMALL = 4096
 PIECE = 1024
 ASKED = 5000
 CLOSE = 4
@@ -119,6 +120,8 @@ class Block:
         self._last_of: dict[int, int] = {}
         self._postings: dict[str, tuple[int, Array]] = {}
         self._postings_size = 0
+        self._vocabulary: dict[str, list[int]] = {}
+        self._read_upto = 0
         self._seen: tuple[int, int] | None = None
 
     def __len__(self) -> int:
@@ -315,6 +318,9 @@ class Block:
 
         A snapshot that is older than the block does not know everything in it, so what it says is kept only as far.
         """
+        if len(self) <= SMALL:
+            return self._in_small(tx, state, token)
+        self._vocabulary.clear()
         upto, rows = self._postings.get(token) or (0, _NO_ROWS)
         if upto < state[0]:
             row = tx.row("postings", match=f'{scope}"{token}"', after=upto)
@@ -322,6 +328,21 @@ class Block:
                 found = self.rows_of(_numbers(row[0], np.int64)).astype(np.int32)
                 rows = np.concatenate([rows, found]) if len(rows) else found
             self._keep(token, state[0], rows)
+        return rows
+
+    def _in_small(self, tx: Tx, state: State, token: str) -> Array:
+        """In a small block all words are known, once they have been read: that takes less than asking for each."""
+        count = self.upto(state)
+        for start in range(self._read_upto, count, ASKED):
+            docids = self.docid.values[start : min(start + ASKED, count)]
+            listed = "[" + ",".join(map(str, docids.tolist())) + "]"
+            row_of = dict(zip(docids.tolist(), range(start, count), strict=False))
+            for docid, tokens in tx.rows("words_of", docids=listed):
+                row = row_of[docid]
+                for one in tokens.split(" "):
+                    self._vocabulary.setdefault(one, []).append(row)
+        self._read_upto = max(self._read_upto, count)
+        rows: Array = np.array(self._vocabulary.get(token, ()), np.int32)
         return rows
 
     def _keep(self, token: str, upto: int, rows: Array) -> None:

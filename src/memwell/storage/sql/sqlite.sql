@@ -43,6 +43,10 @@ DELETE FROM vector WHERE tenant = :tenant
 -- looks them up among its rows.
 SELECT GROUP_CONCAT(rowid) FROM word WHERE word MATCH :match AND rowid > :after;
 
+-- name: words_of
+-- The tokens of some entries, which were found among the tenant's own.
+SELECT rowid, tokens FROM word WHERE rowid IN (SELECT value FROM json_each(:docids));
+
 -- name: search_state
 -- The highest number that an entry was ever given, and that of the newest removal from search.
 SELECT COALESCE((SELECT s.seq FROM sqlite_sequence s WHERE s.name = 'entry'), 0), COALESCE(MAX(seq), 0)
