@@ -237,7 +237,6 @@ def _query(request: Search, where: Sequence[Where]) -> Query:
         before=instant(request.before, "before"),
         min_score=check.number(request.min_score, "min_score") or 0.0,
         recipe=request.recipe,
-        explain=request.explain,
     )
 
 

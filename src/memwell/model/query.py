@@ -27,4 +27,3 @@ class Query(NamedTuple):
     before: int | None = None
     min_score: float = 0.0
     recipe: str = "default"
-    explain: bool = False
