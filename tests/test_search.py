@@ -25,7 +25,7 @@ from memwell.engine import Engine
 from memwell.model.filter import matches, parse
 from memwell.model.principal import Principal
 from memwell.model.query import Query
-from memwell.recall import analyse, upkeep
+from memwell.recall import analyse, meaning, upkeep
 from memwell.recall.view import look
 from memwell.sdk.transport import LocalTransport
 from memwell.storage.block import search_state
@@ -692,6 +692,12 @@ CANARY = "zorblaxquine"
 SENTENCE = f"the {CANARY} automobile of the physician"
 
 
+@pytest.fixture
+def kept_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search keeps the vectors that it makes, however few they are."""
+    monkeypatch.setattr(meaning, "WORTH_KEEPING", 1)
+
+
 def stored(home: Path) -> list[tuple[bytes, str]]:
     """The vectors and the tokens of what mentions the canary, as they lie in the file."""
     file = home / "tenants" / "default.db"
@@ -739,6 +745,7 @@ def _memory(memory: Memory) -> Callable[[], Any]:
 ERASURES = [_user, _session, _flow, _memory]
 
 
+@pytest.mark.usefixtures("kept_at_once")
 @pytest.mark.parametrize("make", ERASURES)
 def test_no_vector_and_no_token_of_what_was_erased_is_in_any_file(
     home: Path, make: Callable[[Memory], Callable[[], Any]]
@@ -759,6 +766,7 @@ def test_no_vector_and_no_token_of_what_was_erased_is_in_any_file(
     assert traces(home, needles) == []
 
 
+@pytest.mark.usefixtures("kept_at_once")
 @pytest.mark.parametrize("make", ERASURES)
 def test_no_vector_of_what_was_erased_stays_in_memory(home: Path, make: Callable[[Memory], Callable[[], Any]]) -> None:
     """An index in memory is a copy too: when the erasure has reported, it is gone from there."""
@@ -776,6 +784,7 @@ def test_no_vector_of_what_was_erased_stays_in_memory(home: Path, make: Callable
         assert not held()
 
 
+@pytest.mark.usefixtures("kept_at_once")
 def test_a_changed_memory_leaves_its_old_vector_nowhere_once_it_is_deleted(home: Path) -> None:
     with Memory(home, worker=False) as memory:
         flow = memory.flow("f")
@@ -801,6 +810,19 @@ def test_a_tenant_of_the_same_name_finds_nothing_of_the_erased_one(home: Path) -
             acme.flow("f").write("a new beginning")
             assert contents(acme.flow("f").search(f"{CANARY} beginning")) == ["a new beginning"]
     assert traces(home, [CANARY.encode()]) == []
+
+
+def test_a_search_leaves_few_vectors_to_the_background(home: Path) -> None:
+    """No reader waits for a disk; what was not kept is made again by whoever opens the directory next."""
+    with Memory(home, worker=False) as memory:
+        memory.flow("f").write(SENTENCE)
+        assert len(memory.flow("f").search("doctor's car")) == 1
+        assert stored(home) == []
+    with Memory(home, worker=False) as memory:
+        assert memory.flow("f").search("doctor's car").method == "words+meaning"
+        memory.flow("f").import_lines({"type": "memory", "content": f"{SENTENCE} {n}"} for n in range(99))
+        memory.flow("f").search("doctor's car")
+        assert len(stored(home)) == 99
 
 
 def test_hits_survive_their_way_over_http(tmp_path: Path) -> None:

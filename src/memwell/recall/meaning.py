@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 RETRY_S = 30.0
 WRITE_BATCH = 1000
+WORTH_KEEPING = 64
+"""Fewer vectors than this, of a model that makes them in no time, are left to the background: no reader waits for a disk."""
 
 
 class Model(NamedTuple):
@@ -167,18 +169,22 @@ def encode(embedder: Embedder, texts: Sequence[str]) -> list[bytes]:
     return found
 
 
-def complete(reach: Reach, model: Model, docids: Sequence[int]) -> dict[int, bytes]:
-    """Make and keep the vectors of some entries. On a disk that cannot be written they are made all the same."""
+def complete(reach: Reach, model: Model, docids: Sequence[int], exact: bool) -> dict[int, bytes]:
+    """Make the vectors of some entries, and keep them if it is worth it. Where nothing can be written they are made all
+    the same. `exact` says that whoever asks holds them as they are, and need not read them again."""
     listed = "[" + ",".join(map(str, docids)) + "]"
     rows = reach.read(lambda tx: tx.rows("texts_of", docids=listed))
     values = encode(model.embedder, [content for _, _, _, _, content in rows])
+    made = {row[0]: value for row, value in zip(rows, values, strict=True)}
+    if exact and len(rows) < WORTH_KEEPING and getattr(model.embedder, "instant", False):
+        return made
     try:
         for at in range(0, len(rows), WRITE_BATCH):
             batch = list(zip(rows[at : at + WRITE_BATCH], values[at : at + WRITE_BATCH], strict=True))
             reach.write(lambda tx, batch=batch: keep(tx, model, batch))  # type: ignore[misc]
     except StorageError:
         pass  # the next search, or the job, makes them again
-    return {row[0]: value for row, value in zip(rows, values, strict=True)}
+    return made
 
 
 def keep(tx: Tx, model: Model, batch: Sequence[tuple[Row, bytes]]) -> None:

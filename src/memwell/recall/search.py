@@ -111,7 +111,7 @@ class _Search:
         self._recipe: Recipe = recipe(query.recipe)
         self._embedder = self._meaning.named_embedder() if self._recipe.meaning else None
         self._vectors: dict[str, Array | None] = {}
-        self._completed = False
+        self._made: dict[int, bytes] | None = None
         self._partly = False
         self._tries = 0
         self._by_meaning = False
@@ -169,7 +169,7 @@ class _Search:
                 return _Step(self._introduce)
         state, spans = search_state(tx), resolve(tx, self._query.where, self._now)
         blocks = self._blocks(tx, spans, model, state)
-        if model is not None and not self._completed and any(block.pending for block in blocks):
+        if model is not None and self._made is None and any(block.pending for block in blocks):
             return _Step(lambda: self._complete(model, blocks))
         names = dict.fromkeys(name for block in blocks for name in block.live_names())
         speakers, rest = understand(self._query.text, list(names))
@@ -182,7 +182,18 @@ class _Search:
     def _blocks(self, tx: Tx, spans: Sequence[Span], model: Model | None, state: State) -> list[Block]:
         number, dimensions = ((model.number, model.name), model.embedder.dimensions) if model else ((0, ""), 0)
         keys = [Key(self._reach.key, number, span.collection, span.id) for span in spans]
-        return [self._recall.blocks.current(tx, key, dimensions, state) for key in keys]
+        blocks = [self._recall.blocks.current(tx, key, dimensions, state) for key in keys]
+        for block in blocks:
+            self._hand_over(block)
+        return blocks
+
+    def _hand_over(self, block: Block) -> None:
+        """Give a block the vectors that were made for it; it may have been thrown out and loaded again since."""
+        if self._made is not None and block.pending:
+            with block.lock:
+                asked = [docid for docid in self._made if docid in block.pending]
+                block.put({docid: value for docid in asked if (value := self._made[docid])})
+                block.give_up(asked)
 
     def _question(self, speakers: tuple[str, ...], rest: str) -> Question:
         vector = self._vectors.get(rest)
@@ -225,17 +236,15 @@ class _Search:
             if earlier is not None:
                 self._embedder = earlier.embedder, earlier.name
                 return
-        self._completed = True
+        self._made = {}
         try:
             for block in blocks:
                 with block.lock:
                     pending = sorted(block.pending, reverse=True)
                 asked, self._partly = pending[: max(left, 0)], self._partly or len(pending) > left
                 left -= len(asked)
-                values = complete(self._reach, model, asked) if asked else {}
-                with block.lock:
-                    block.put(values)
-                    block.give_up(asked)
+                self._made.update(dict.fromkeys(asked, b""))  # what is not there any more needs no vectors
+                self._made.update(complete(self._reach, model, asked, block.exact) if asked else {})
         except ModelFailed as error:
             self._meaning.fail(error)
             self._embedder, self._partly = None, False
