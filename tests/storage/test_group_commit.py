@@ -11,7 +11,8 @@ from typing import Any
 import apsw
 import pytest
 
-from memwell.storage.sqlite.group import MAX_BATCH, GroupCommit
+from memwell.storage.group import MAX_BATCH, GroupCommit
+from memwell.storage.sqlite.file import SqliteSession
 
 from .scene import at_once, run_python
 
@@ -29,7 +30,7 @@ class Table:
         self.db = apsw.Connection(str(path))
         self.db.pragma("journal_mode", "wal")
         self.db.execute("CREATE TABLE number (n INTEGER NOT NULL)")
-        self.group = GroupCommit(self.db)
+        self.group = GroupCommit(SqliteSession(self.db))
         self.commits = 0
         self.db.set_commit_hook(self._count)
 
@@ -246,10 +247,11 @@ def test_an_interrupt_as_the_wait_ends_leaves_nobody_hanging() -> None:
 INTERRUPTED_AS_THE_WAIT_ENDS = """
 import faulthandler, signal, sys, threading, time
 import apsw
-from memwell.storage.sqlite.group import GroupCommit
+from memwell.storage.group import GroupCommit
+from memwell.storage.sqlite.file import SqliteSession
 
 faulthandler.dump_traceback_later(5, exit=True)
-group = GroupCommit(apsw.Connection(""))
+group = GroupCommit(SqliteSession(apsw.Connection("")))
 leading = threading.Event()
 
 def hold():

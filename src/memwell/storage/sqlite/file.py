@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
@@ -13,10 +14,10 @@ import apsw
 from ...errors import MemwellError, NotFound
 from ...model.filter import Filter
 from .. import filters
+from ..group import GroupCommit
 from ..port import Rewrite, Row
 from ..queries import Query
 from . import connect, migrate
-from .group import GroupCommit
 
 T = TypeVar("T")
 
@@ -65,6 +66,34 @@ class SqliteTx:
 
     def wake(self, at: int) -> None:
         self.due_at = at if self.due_at is None else min(at, self.due_at)
+
+
+class SqliteSession:
+    """The writer's connection, as a group of writers shares it."""
+
+    def __init__(self, db: apsw.Connection, guard: Callable[[], None] = lambda: None) -> None:
+        self._db = db
+        self._guard = guard  # asked once for each transaction whether it may be written at all
+
+    @property
+    def is_open(self) -> bool:
+        return self._db.in_transaction
+
+    def begin(self) -> None:
+        self._guard()
+        self._db.execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        self._db.execute("COMMIT")
+
+    def roll_back(self) -> None:
+        self._db.execute("ROLLBACK")
+
+    def savepoint(self) -> AbstractContextManager[object]:
+        return self._db
+
+    def interrupted(self) -> Exception:
+        return apsw.BusyError("the writer that led this commit was interrupted")
 
 
 class SqliteFile:
@@ -179,7 +208,7 @@ class SqliteFile:
                 raise Replaced
             if self._writer is None:
                 db = connect.open_writer(self.path, self._durability, self._vfs, create=False)
-                self._writer = db, GroupCommit(db, self._require_same_file)
+                self._writer = db, GroupCommit(SqliteSession(db, self._require_same_file))
             return self._writer
 
     def _require_current(self) -> int:

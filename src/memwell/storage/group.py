@@ -12,14 +12,36 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from threading import Lock
-from typing import Any, Generic, TypeVar, cast
-
-import apsw
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 T = TypeVar("T")
 
 MAX_BATCH = 256
+
+
+class Session(Protocol):
+    """What a group of writers shares: one transaction at a time."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a transaction is under way."""
+        ...
+
+    def begin(self) -> None: ...
+
+    def commit(self) -> None: ...
+
+    def roll_back(self) -> None: ...
+
+    def savepoint(self) -> AbstractContextManager[object]:
+        """What is done inside is undone if it raises, and nothing else."""
+        ...
+
+    def interrupted(self) -> Exception:
+        """What those are told whose leader was interrupted before anything was committed."""
+        ...
 
 
 class Ticket(Generic[T]):
@@ -47,11 +69,10 @@ class Ticket(Generic[T]):
 
 
 class GroupCommit:
-    """The one way to write to a file in this process."""
+    """The one way in which this process writes to a tenant."""
 
-    def __init__(self, db: apsw.Connection, guard: Callable[[], None] = lambda: None) -> None:
-        self._db = db
-        self._guard = guard  # asked once for each batch whether it may be written at all
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self._mutex = Lock()
         self._busy = False
         self._committing = False
@@ -127,7 +148,6 @@ class GroupCommit:
                 batch[0].result = batch[0].work()
                 batch[0].settle()
                 return
-            self._guard()
             if not self._together(batch):
                 self._apart(batch)
         except Exception as error:  # noqa: BLE001 -- it is raised again, to each writer of the batch
@@ -135,16 +155,16 @@ class GroupCommit:
             for ticket in batch:
                 ticket.settle(error)
         except BaseException:
-            committed = self._committing and not self._db.in_transaction
+            committed = self._committing and not self._session.is_open
             self._roll_back()
-            lost = None if committed else apsw.BusyError("the writer that led this commit was interrupted")
+            lost = None if committed else self._session.interrupted()
             for ticket in batch:
                 ticket.settle(lost or ticket.error)
             raise
 
     def _together(self, batch: list[Ticket[Any]]) -> bool:
         """The usual case: all succeed. False if somebody failed among others, and nothing was done."""
-        self._db.execute("BEGIN IMMEDIATE")
+        self._session.begin()
         try:
             for ticket in batch:
                 ticket.result = ticket.work()
@@ -158,23 +178,23 @@ class GroupCommit:
 
     def _apart(self, batch: list[Ticket[Any]]) -> None:
         """Each in a savepoint of its own, so that only the failing ones are undone."""
-        self._db.execute("BEGIN IMMEDIATE")
+        self._session.begin()
         for ticket in batch:
             try:
-                with self._db:
+                with self._session.savepoint():
                     ticket.result = ticket.work()
             except Exception as error:
-                if not self._db.in_transaction:  # SQLite undid everything, as it does on a full disk
+                if not self._session.is_open:  # everything is undone: a full disk, a lost connection
                     raise
                 ticket.error = error
         self._commit(batch)
 
     def _commit(self, batch: list[Ticket[Any]]) -> None:
         self._committing = True
-        self._db.execute("COMMIT")
+        self._session.commit()
         for ticket in batch:
             ticket.settle(ticket.error)
 
     def _roll_back(self) -> None:
-        if self._db.in_transaction:
-            self._db.execute("ROLLBACK")
+        if self._session.is_open:
+            self._session.roll_back()
