@@ -9,6 +9,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+from urllib.parse import urlsplit, urlunsplit
 
 from .errors import Invalid
 
@@ -26,7 +27,7 @@ class Setting(NamedTuple):
 
 
 SETTINGS = (
-    Setting("home", str, "~/.memwell", "The data directory of the embedded engine."),
+    Setting("home", str, "~/.memwell", "The data directory, or the address of a database: `postgresql://…`."),
     Setting("tenant", str, "default", "The tenant that an embedded memory opens."),
     Setting("url", str, "", "The server that the command line and `Memory()` talk to; empty: the data directory."),
     Setting("api_key", str, "", "The key for that server."),
@@ -35,6 +36,7 @@ SETTINGS = (
     Setting("durability", str, "full", "`full`: an acknowledged write survives power loss. `relaxed`: only a crash."),
     Setting("worker", bool, True, "Whether an embedded memory and a server run background jobs themselves."),
     Setting("open_tenants", int, 64, "How many tenants' files are kept open at once."),
+    Setting("connections", int, 16, "How many connections to PostgreSQL a process opens at most."),
     Setting("max_body", int, 16 * 1024 * 1024, "The largest request body that the server reads, in bytes."),
     Setting("request_timeout_s", float, 30.0, "After how many seconds the server gives up on a request."),
     Setting("rate_limit", int, 500, "Requests per second and key that the server allows; 0: no limit."),
@@ -68,6 +70,7 @@ class Config:
     durability: Literal["full", "relaxed"]
     worker: bool
     open_tenants: int
+    connections: int
     max_body: int
     request_timeout_s: float
     rate_limit: int
@@ -77,6 +80,20 @@ class Config:
     openai_api_key: str
     index_memory: int
     profile: str
+
+    @property
+    def on_postgres(self) -> bool:
+        """Whether the memory is kept in a database, not in a directory."""
+        return self.home.startswith(("postgresql://", "postgres://"))
+
+    @property
+    def shown_home(self) -> str:
+        """Where the memory is kept, without a password."""
+        if not self.on_postgres:
+            return str(self.home_path)
+        parts = urlsplit(self.home)
+        user, at, host = parts.netloc.rpartition("@")
+        return urlunsplit(parts._replace(netloc=f"{user.split(':')[0]}{at}{host}", query=""))
 
     @property
     def home_path(self) -> Path:

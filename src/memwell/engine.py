@@ -14,8 +14,8 @@ from .lifecycle.run import Handler, JobRun, Repeat
 from .lifecycle.worker import Worker
 from .model.principal import Principal
 from .space import Space
+from .storage.choose import open_store
 from .storage.port import Reach, Store
-from .storage.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from .model.query import Query
@@ -39,11 +39,9 @@ class Engine:
 
     @classmethod
     def open(cls, config: Config | None = None, clock: Clock | None = None, *, vfs: str | None = None) -> Engine:
-        """Open a data directory, making it if it is new."""
+        """Open a data directory or a database, making what is new."""
         config, clock = config or load_config(), clock or SystemClock()
-        store = SqliteStore(
-            config.home_path, clock=clock.now, durability=config.durability, open_tenants=config.open_tenants, vfs=vfs
-        )
+        store = open_store(config, clock.now, vfs)
         engine = cls(store, clock, config)
         store.on_due = engine._on_due
         return engine

@@ -189,7 +189,8 @@ def complete(reach: Reach, model: Model, docids: Sequence[int], exact: bool) -> 
 
 def keep(tx: Tx, model: Model, batch: Sequence[tuple[Row, bytes]]) -> None:
     for row, value in batch:
-        tx.run("add_vector", model=model.number, name=model.name, id=row[1], version=row[2], value=value)
+        named = {"model": model.number, "name": model.name, "dimensions": model.embedder.dimensions}
+        tx.run("add_vector", id=row[1], version=row[2], value=value, **named)
 
 
 def hasten(reach: Reach, now: int) -> None:

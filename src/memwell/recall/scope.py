@@ -25,9 +25,9 @@ class Span(NamedTuple):
     language: str
 
     @property
-    def tokens(self) -> str:
+    def token(self) -> str:
         """What the index of words knows it by."""
-        return f'"{analyse.COLLECTION if self.collection else analyse.ADDRESS}{self.id:x}"'
+        return f"{analyse.COLLECTION if self.collection else analyse.ADDRESS}{self.id:x}"
 
     def holds(self, address_id: int, collection_id: int, kind: str) -> bool:
         inside = self.id == (collection_id if self.collection else address_id)

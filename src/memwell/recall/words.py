@@ -62,12 +62,8 @@ def _occurrences(tx: Tx, view: View, span: Span, token: str) -> Rows:
     if not len(view):
         return np.zeros(0, np.int64)
     with view.block.lock:
-        rows = view.block.occurrences(tx, view.state, _scope(view, span), token)
+        most = len(view) > MOST * int(view.docid[-1])
+        rows = view.block.occurrences(tx, view.state, span.token, token, most)
     rows = rows[rows < len(view)]
     here: Rows = rows[view.here[rows]]
     return here
-
-
-def _scope(view: View, span: Span) -> str:
-    """Where to look: in a scope that is most of the file, taking all and leaving out the others is quicker."""
-    return "" if len(view) > MOST * int(view.docid[-1]) else f"{span.tokens} AND "

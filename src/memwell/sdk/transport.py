@@ -165,9 +165,9 @@ def _resolve(
         if tenant is not None:
             raise Invalid("Over HTTP the tenant comes from the API key: leave `tenant` away.")
         return config, text
-    if "://" in text:
+    if "://" in text and not text.startswith(("postgresql://", "postgres://")):
         raise Unsupported(
-            f"{text.split('://')[0]}:// is not supported by this version: give a directory or an http URL."
+            f"{text.split('://')[0]}:// is not supported: give a directory, a postgresql:// address or an http URL."
         )
     return (config if target is None else configuration.load(home=text, tenant=tenant, worker=worker)), None
 

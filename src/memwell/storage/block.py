@@ -313,17 +313,18 @@ class Block:
 
     # -- words -------------------------------------------------------------------------------------------------------
 
-    def occurrences(self, tx: Tx, state: State, scope: str, token: str) -> Array:
+    def occurrences(self, tx: Tx, state: State, place: str, token: str, most: bool) -> Array:
         """The rows that hold a token. They are kept, and only what is new is looked up again.
 
         A snapshot that is older than the block does not know everything in it, so what it says is kept only as far.
+        `place` is the token of the block itself, `most` whether it holds most of the tenant's entries.
         """
         if len(self) <= SMALL:
             return self._in_small(tx, state, token)
         self._vocabulary.clear()
         upto, rows = self._postings.get(token) or (0, _NO_ROWS)
         if upto < state[0]:
-            row = tx.row("postings", match=f'{scope}"{token}"', after=upto)
+            row = tx.row("postings", place=place, token=token, most=int(most), after=upto)
             if row is not None and row[0] is not None:
                 found = self.rows_of(_numbers(row[0], np.int64)).astype(np.int32)
                 rows = np.concatenate([rows, found]) if len(rows) else found

@@ -7,7 +7,7 @@ verbatim, `<engine>.sql` what each words differently under the same names, `syst
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 
@@ -24,14 +24,14 @@ class Query:
 
 
 @cache
-def load(*files: str) -> dict[str, Query]:
-    """All queries of some files; a name may occur once only."""
+def load(*files: str, bound: str = ":{}") -> dict[str, Query]:
+    """All queries of some files; a name may occur once only. `bound` says how the engine writes a parameter."""
     queries: dict[str, Query] = {}
     for file in files:
         for query in parse(read(f"{file}.sql")):
             if query.name in queries:
                 raise ValueError(f"query {query.name} is written twice")
-            queries[query.name] = query
+            queries[query.name] = replace(query, sql=_PARAMETER.sub(lambda found: bound.format(found[1]), query.sql))
     return queries
 
 

@@ -97,14 +97,6 @@ WHERE a.tenant = :tenant AND c.tenant = :tenant AND a.path = :path AND c.dialect
   AND (a.expires_at IS NULL OR a.expires_at > :now)
 ORDER BY c.name;
 
--- name: add_entry
--- Write one entry; the number that it gets is never used again.
-INSERT INTO entry (tenant, id, version, address_id, seq, kind, role, name, content, metadata, tool, origin,
-  importance, confidence, occurred_at, recorded_at, created_at, expires_at, asks)
-VALUES (:tenant, :id, :version, :address_id, :seq, :kind, :role, :name, :content, :metadata, :tool, :origin,
-  :importance, :confidence, :occurred_at, :recorded_at, :created_at, :expires_at, :asks)
-RETURNING docid;
-
 -- name: last_entries
 -- The newest entries of an address, the newest first.
 SELECT id, version, seq, kind, role, name, content, metadata, tool, origin, importance, confidence, occurred_at, recorded_at,
@@ -453,14 +445,6 @@ UPDATE model SET embedded_to = 0 WHERE tenant = :tenant AND id = :id;
 -- Forget a model that has no vectors any more.
 DELETE FROM model WHERE tenant = :tenant AND id = :id;
 
--- name: add_vector
--- Keep the vectors of an entry, if it is still there and still current, and so is the model.
-INSERT INTO vector (tenant, model, docid, value)
-SELECT :tenant, :model, e.docid, :value FROM entry e
-JOIN model m ON m.tenant = :tenant AND m.id = :model AND m.name = :name
-WHERE e.tenant = :tenant AND e.id = :id AND e.version = :version AND e.retired_at IS NULL
-ON CONFLICT (tenant, model, docid) DO NOTHING;
-
 -- name: delete_old_vectors
 -- Remove some vectors of a model that is not used any more.
 DELETE FROM vector WHERE tenant = :tenant AND model = :model AND docid <= :docid;
@@ -502,7 +486,3 @@ JOIN collection c ON c.tenant = a.tenant AND c.id = a.collection_id AND c.dialec
 WHERE e.tenant = :tenant AND a.tenant = :tenant AND c.tenant = :tenant AND e.id = :id
 ORDER BY e.version DESC
 LIMIT 1;
-
--- name: vectors_between
--- The vectors of a model from one entry to another.
-SELECT docid, value FROM vector WHERE tenant = :tenant AND model = :model AND docid BETWEEN :first AND :last;

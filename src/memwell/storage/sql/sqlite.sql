@@ -39,9 +39,10 @@ DELETE FROM vector WHERE tenant = :tenant
   AND model IN (SELECT id FROM model WHERE tenant = :tenant) AND docid IN (SELECT value FROM json_each(:docids));
 
 -- name: postings
--- The numbers above one, as a list in text, of the entries that hold some tokens. A file holds one tenant, and whoever asks
--- looks them up among its rows.
-SELECT GROUP_CONCAT(rowid) FROM word WHERE word MATCH :match AND rowid > :after;
+-- The numbers above one, as a list in text, of the entries of a place that hold a token. A file holds one tenant, and whoever
+-- asks looks them up among its rows; so if the place holds most of them, taking all and leaving out the others is quicker.
+SELECT GROUP_CONCAT(rowid) FROM word
+WHERE word MATCH CASE WHEN :most = 1 THEN '"' ELSE '"' || :place || '" "' END || :token || '"' AND rowid > :after;
 
 -- name: words_of
 -- The tokens of some entries, which were found among the tenant's own.
@@ -102,3 +103,23 @@ FROM entry e
 CROSS JOIN address a
 WHERE e.tenant = :tenant AND a.tenant = :tenant AND e.docid > :after AND a.id = e.address_id AND a.collection_id = :id
   AND e.retired_at IS NULL;
+
+-- name: add_entry
+-- Write one entry; the number that it gets is never used again.
+INSERT INTO entry (tenant, id, version, address_id, seq, kind, role, name, content, metadata, tool, origin,
+  importance, confidence, occurred_at, recorded_at, created_at, expires_at, asks)
+VALUES (:tenant, :id, :version, :address_id, :seq, :kind, :role, :name, :content, :metadata, :tool, :origin,
+  :importance, :confidence, :occurred_at, :recorded_at, :created_at, :expires_at, :asks)
+RETURNING docid;
+
+-- name: add_vector
+-- Keep the vectors of an entry, if it is still there and still current, and so is the model.
+INSERT INTO vector (tenant, model, docid, value)
+SELECT :tenant, :model, e.docid, :value FROM entry e
+JOIN model m ON m.tenant = :tenant AND m.id = :model AND m.name = :name
+WHERE e.tenant = :tenant AND e.id = :id AND e.version = :version AND e.retired_at IS NULL
+ON CONFLICT (tenant, model, docid) DO NOTHING;
+
+-- name: vectors_between
+-- The vectors of a model from one entry to another.
+SELECT docid, value FROM vector WHERE tenant = :tenant AND model = :model AND docid BETWEEN :first AND :last;

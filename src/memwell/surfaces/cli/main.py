@@ -28,7 +28,7 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def options(
     context: typer.Context,
-    home: Annotated[str | None, typer.Option("--home", help="The data directory; also MEMWELL_HOME.")] = None,
+    home: Annotated[str | None, typer.Option("--home", help="The data directory or postgresql:// address; also MEMWELL_HOME.")] = None,
     url: Annotated[str | None, typer.Option("--url", help="The server to talk to; also MEMWELL_URL.")] = None,
     tenant: Annotated[
         str | None, typer.Option("--tenant", help="The tenant in the directory; also MEMWELL_TENANT.")

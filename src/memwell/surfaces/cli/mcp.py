@@ -85,5 +85,5 @@ def _memory(target: Target) -> Iterator[Memory]:
             yield memory
         return
     config = target.config()
-    with Memory(config.home_path, tenant=config.tenant, worker=config.worker) as memory:
+    with Memory(config.home, tenant=config.tenant, worker=config.worker) as memory:
         yield memory

@@ -42,7 +42,7 @@ def serve(
                     ("Memwell ", "bold"), f"is ready at http://{config.host}:{config.port} (/docs describes the API)"
                 )
             )
-            out.print(Text(f"Data in {config.home_path}", style="dim"))
+            out.print(Text(f"Data in {config.shown_home}", style="dim"))
             if secret:
                 out.print(Text.assemble("Your first key, shown this once: ", (secret, "bold green")))
             if no_auth:
@@ -72,7 +72,7 @@ def worker(
             return show({"jobs": count}, as_json, lambda: console().print(f"{count} jobs run."))
         signal.signal(signal.SIGTERM, _interrupt)
         engine.worker.start()
-        console().print(f"Working on {config.home_path}; Ctrl-C ends it.")
+        console().print(f"Working on {config.shown_home}; Ctrl-C ends it.")
         try:
             while True:
                 time.sleep(3600)

@@ -61,7 +61,7 @@ class Target:
                 yield memory
             return
         config = self.config()
-        with Memory(config.home_path, tenant=config.tenant, worker=False) as memory:
+        with Memory(config.home, tenant=config.tenant, worker=False) as memory:
             yield memory
             finish_jobs(transport_of(memory))
 

@@ -1,0 +1,57 @@
+"""What stands above the tenants: their list, the keys, the hints, and the secret that key hashes are keyed with."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, TypeVar
+
+from .. import queries
+from ..port import Row
+from .connect import Connection
+
+T = TypeVar("T")
+
+SECRET_BYTES = 32
+
+
+class ControlTables:
+    def __init__(self, above: Callable[[Callable[[Connection], Any], bool], Any]) -> None:
+        self._above = above
+        self._queries = queries.load("system", bound="%({})s")
+
+    def rows(self, query: str, /, **parameters: Any) -> list[Row]:
+        sql = self._queries[query].sql
+        found: list[Row] = self._above(lambda db: db.execute(sql, parameters, binary=True).fetchall(), False)  # type: ignore[arg-type]
+        return found
+
+    def write(self, *calls: tuple[str, dict[str, Any]]) -> int:
+        def run(db: Connection) -> int:
+            return [self.run(db, query, parameters) for query, parameters in calls][-1]
+
+        count: int = self._above(run, True)
+        return count
+
+    def hint(self, query: str, /, **parameters: Any) -> None:
+        self.write((query, parameters))
+
+    def scrub(self) -> bool:
+        return True
+
+    @cached_property
+    def secret(self) -> bytes:
+        """Made by whoever comes first, and the same for all."""
+
+        def share(db: Connection) -> bytes:
+            fresh = secrets.token_bytes(SECRET_BYTES)
+            db.execute("INSERT INTO secret (name, value) VALUES ('keys', %s) ON CONFLICT (name) DO NOTHING", (fresh,))
+            row = db.execute("SELECT value FROM secret WHERE name = 'keys'", binary=True).fetchone()
+            assert row is not None  # noqa: S101 -- it was just made
+            return bytes(row[0])
+
+        found: bytes = self._above(share, True)
+        return found
+
+    def run(self, db: Connection, query: str, parameters: dict[str, Any]) -> int:
+        return db.execute(self._queries[query].sql, parameters).rowcount  # type: ignore[arg-type]

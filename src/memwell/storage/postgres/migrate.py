@@ -1,0 +1,175 @@
+"""Bringing a database up to the present schema, one numbered step at a time, and making it safe to share.
+
+A step and its number are committed together, so a process killed at any statement leaves the step before it and the next
+opening goes on from there. Steps only go forward. Processes that start at once wait for each other.
+
+Every table has row-level security: a role that sets no tenant sees no row and can write none. The tables' owner is held to
+it as well, except for the words, which a function looks up on behalf of the tenant (see `postings`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+from psycopg import errors as pg
+
+from ...errors import StorageError, Unsupported
+from .. import queries
+from .connect import ROLE, SCHEMA, Connection, Place
+
+FOLDER = "postgres"
+OLDEST_SERVER = 150_000
+LOCK = 0x4D656D77  # "Memw"
+
+TENANT_TABLES = (
+    "vector",
+    "model",
+    "word",
+    "removal",
+    "idempotency_touch",
+    "idempotency",
+    "event",
+    "job",
+    "entry",
+    "address",
+    "collection",
+)
+"""What is inside a tenant, those that refer to others before these. `writer` is, too, and comes before all."""
+SYSTEM_TABLES = ("tenant", "api_key", "hint", "secret", "migration")
+UNFORCED = "word"
+
+_WITHIN = "tenant = CURRENT_SETTING('memwell.tenant', TRUE)"
+_ABOVE = "CURRENT_SETTING('memwell.system', TRUE) = 'on'"
+
+
+def newest() -> int:
+    return max(number for number, _, _ in queries.migrations(FOLDER))
+
+
+def ready(db: Connection, dsn: str) -> Place:
+    """See to it that the tables are there and up to date; returns where they are and as whom to use them."""
+    if db.info.server_version < OLDEST_SERVER:
+        raise Unsupported(f"PostgreSQL {db.info.server_version // 10_000} is too old: Memwell needs 15 or newer.")
+    if version(db) < newest():
+        migrate(db)
+    elif version(db) > newest():
+        raise Unsupported("This database was written by a newer version of Memwell: upgrade this program.")
+    return Place(dsn, path(db), _role(db))
+
+
+def version(db: Connection) -> int:
+    """The number of the newest step that was made; 0 if there is none."""
+    row = db.execute("SELECT TO_REGCLASS(%s)", (f"{SCHEMA}.migration",)).fetchone()
+    if row is None or row[0] is None:
+        return 0
+    with db.transaction():
+        db.execute("SET LOCAL memwell.system = 'on'")
+        found = db.execute(f"SELECT COALESCE(MAX(number), 0) FROM {SCHEMA}.migration").fetchone()  # type: ignore[arg-type]  # noqa: S608
+    return int(found[0]) if found else 0
+
+
+def migrate(db: Connection) -> None:
+    """Make the steps that are missing, each in a transaction of its own."""
+    _prepare(db)
+    for number, name, text in queries.migrations(FOLDER):
+        with db.transaction():
+            db.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+            if version(db) < number:
+                _step(db, number, name, text)
+
+
+def path(db: Connection) -> str:
+    """Where names are looked for: our tables, and the types of pgvector."""
+    row = db.execute(
+        "SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector'"
+    ).fetchone()
+    return ", ".join(f'"{name}"' for name in (SCHEMA, *((row[0],) if row else ()), "pg_temp"))
+
+
+def secure(db: Connection, tables: tuple[str, ...], rule: str) -> None:
+    """Have some tables show those rows only that a rule allows."""
+    for table in tables:
+        force = "NO FORCE" if table == UNFORCED else "FORCE"
+        _run(db, f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY, {force} ROW LEVEL SECURITY")
+        _run(db, f"DROP POLICY IF EXISTS its_own ON {table}")
+        _run(db, f"CREATE POLICY its_own ON {table} USING ({rule}) WITH CHECK ({rule})")
+        _run(db, f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {ROLE}")
+
+
+def _prepare(db: Connection) -> None:
+    """What needs more rights than the steps themselves: the extension, the schema and the role."""
+    with db.transaction():
+        db.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+        _extension(db)
+        _run(db, f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+        if db.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (ROLE,)).fetchone() is None:
+            _make_role(db)
+        _run(db, f"GRANT USAGE ON SCHEMA {SCHEMA} TO {ROLE}")
+        _run(db, f"SET LOCAL search_path = {path(db)}")
+        _run(db, "CREATE TABLE IF NOT EXISTS migration (number BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL)")
+        secure(db, ("migration",), _ABOVE)
+
+
+def _extension(db: Connection) -> None:
+    if db.execute("SELECT 1 FROM pg_extension WHERE extname = 'vector'").fetchone():
+        return
+    try:
+        db.execute("CREATE EXTENSION vector")
+    except (pg.FeatureNotSupported, pg.UndefinedFile) as error:
+        raise Unsupported("The extension pgvector (0.7 or newer) is missing: have it installed on the server.") from error
+    except pg.InsufficientPrivilege as error:
+        raise StorageError(
+            "This user may not add the extension pgvector: have an administrator run `CREATE EXTENSION vector` here."
+        ) from error
+
+
+def _make_role(db: Connection) -> None:
+    """The role that transactions run as. Roles belong to the whole server, so another database may just have made it."""
+    try:
+        with db.transaction():
+            _run(db, f"CREATE ROLE {ROLE} NOLOGIN")
+            _run(db, f"GRANT {ROLE} TO CURRENT_USER")
+    except pg.DuplicateObject:
+        pass
+    except pg.InsufficientPrivilege as error:
+        raise StorageError(
+            f"This user may not make the role {ROLE}: have an administrator run `CREATE ROLE {ROLE} NOLOGIN; "
+            f"GRANT {ROLE} TO {db.info.user};`."
+        ) from error
+
+
+def _step(db: Connection, number: int, name: str, text: str) -> None:
+    _run(db, f"SET LOCAL search_path = {path(db)}")
+    _run(db, "SET LOCAL memwell.system = 'on'")
+    for statement in queries.statements(text):
+        _run(db, statement)
+    made = {row[0] for row in db.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", (SCHEMA,))}
+    within = tuple(table for table in ("writer", *TENANT_TABLES) if table in made)
+    above = tuple(table for table in SYSTEM_TABLES if table in made)
+    if made - {*within, *above}:
+        raise AssertionError(f"tables that nothing protects: {sorted(made - {*within, *above})}")
+    secure(db, within, _WITHIN)
+    secure(db, above, _ABOVE)
+    db.execute("INSERT INTO migration (number, name) VALUES (%s, %s)", (number, name))
+
+
+def _role(db: Connection) -> str | None:
+    """As whom to work: as the role that owns nothing. Whoever connects as it, or as one that is held to the rules, may."""
+    row = db.execute(
+        "SELECT pg_has_role(CURRENT_USER, %s, 'MEMBER'), rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = CURRENT_USER",
+        (ROLE,),
+    ).fetchone()
+    member, unbound = row or (False, False)
+    if member:
+        return ROLE
+    if unbound:
+        raise StorageError(
+            f"This user sees every tenant's rows and may not become {ROLE}: have an administrator run "
+            f"`GRANT {ROLE} TO {db.info.user}`."
+        )
+    return None
+
+
+def _run(db: Connection, statement: str) -> psycopg.Cursor[Any]:
+    return db.execute(statement)  # type: ignore[arg-type]

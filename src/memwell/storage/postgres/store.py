@@ -1,0 +1,175 @@
+"""The store in a PostgreSQL database: all tenants in the same tables, each seeing its own rows."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Lock
+from typing import Any, TypeVar
+
+import psycopg
+
+from ...errors import NotFound, StorageError
+from .. import queries
+from ..group import GroupCommit
+from ..port import Rewrite, Tx
+from . import connect, migrate
+from .connect import Adapters, Connection, Mode, Pool
+from .control import ControlTables
+from .halfvec import register
+from .hub import NotifyHub
+from .tx import PostgresSession, PostgresTx
+
+T = TypeVar("T")
+
+ATTEMPTS = 3
+KNOWN_TENANTS = 10_000
+
+
+class PostgresStore:
+    """Everything about storage, in one database. Any number of processes may share it."""
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        clock: Callable[[], int],
+        connections: int = 16,
+        on_due: Callable[[str, int], None] = lambda tenant, at: None,
+    ) -> None:
+        self._clock = clock
+        self._queries = queries.load("common", "postgres", bound="%({})s")
+        adapters = Adapters()
+        with connect.connected(dsn) as setup, connect.told(dsn):
+            place = migrate.ready(setup, dsn)
+            register(setup, adapters)
+            self._version = setup.info.server_version
+        self._pool = Pool(place, connections, adapters)
+        self._groups: OrderedDict[str, tuple[PostgresSession, GroupCommit]] = OrderedDict()
+        self._lock = Lock()
+        self.control = ControlTables(self._above)
+        self.hub = NotifyHub(dsn)
+        self.on_due = on_due
+
+    def read(self, tenant: str, work: Callable[[Tx], T]) -> T:
+        def run(connection: Connection) -> T:
+            if self._pool.enter(connection, "read", tenant, "SELECT 1 FROM writer") is None:
+                raise NotFound("There is no such tenant.")
+            return work(PostgresTx(connection, self._queries, tenant))
+
+        return self._again(lambda: self._transact(run))
+
+    def write(self, tenant: str, work: Callable[[Tx], T]) -> T:
+        session, group = self._group(tenant)
+
+        def run() -> tuple[T, int | None]:
+            tx = PostgresTx(session.connection, self._queries, tenant, session)
+            return work(tx), tx.due_at
+
+        result, due_at = self._again(lambda: group.run(run))
+        if due_at is not None:
+            with suppress(StorageError):  # what was written is durable; a sweep finds what the hint stood for
+                self.control.hint("add_hint", tenant=tenant, due_at=due_at)
+            self.on_due(tenant, due_at)
+        return result
+
+    def create(self, tenant: str) -> bool:
+        def create(db: Connection) -> bool:
+            if not self.control.run(db, "add_tenant", {"id": tenant, "now": self._clock()}):
+                return False
+            db.execute(f"SET LOCAL memwell.tenant = {connect.literal(tenant)}")  # type: ignore[arg-type]
+            db.execute("INSERT INTO writer (tenant, docid) VALUES (%s, 0)", (tenant,))
+            return True
+
+        return bool(self.control.rows("find_tenant", id=tenant)) is False and self._above(create, True)
+
+    def drop(self, tenant: str) -> bool:
+        def drop(db: Connection) -> bool:
+            db.execute(f"SET LOCAL memwell.tenant = {connect.literal(tenant)}")  # type: ignore[arg-type]
+            for table in ("writer", *migrate.TENANT_TABLES):  # the first waits for whoever is writing
+                db.execute(f"DELETE FROM {table} WHERE tenant = %s", (tenant,))  # type: ignore[arg-type]  # noqa: S608
+            self.control.run(db, "delete_keys_of", {"tenant": tenant})
+            self.control.run(db, "forget_hint", {"tenant": tenant})
+            return bool(self.control.run(db, "delete_tenant", {"id": tenant}))
+
+        with self._lock:
+            self._groups.pop(tenant, None)
+        return self._above(drop, True)
+
+    def scrub(self, tenant: str, rewrite: Rewrite = "never") -> bool:
+        """Have the server take back the room of deleted rows. What its log and its backups hold is the server's."""
+        if rewrite == "never":
+            return True
+        connection = self._pool.take()
+        try:
+            with connect.told(self._pool.place.dsn):
+                for table in migrate.TENANT_TABLES:
+                    connection.execute(f"VACUUM {connect.SCHEMA}.{table}")  # type: ignore[arg-type]
+        finally:
+            self._pool.give_back(connection)
+        return True
+
+    def residue(self, tenant: str, needles: list[bytes]) -> list[bytes]:
+        return []  # a client cannot look into the server's files
+
+    def check(self, tenant: str) -> list[str]:
+        self.read(tenant, lambda tx: tx.rows("job_backlog"))
+        return []
+
+    def describe(self) -> dict[str, Any]:
+        version = f"{self._version // 10_000}.{self._version % 10_000}"
+        return {"engine": "postgresql", "version": version, "durability": "full"}
+
+    def close(self) -> None:
+        self.hub.close()
+        self._pool.close()
+
+    # -- transactions ------------------------------------------------------------------------------------------------
+
+    def _above(self, work: Callable[[Connection], T], writes: bool) -> T:
+        """A transaction that is in no tenant."""
+        mode: Mode = "write" if writes else "read"
+
+        def run(connection: Connection) -> T:
+            self._pool.enter(connection, mode, None)
+            return work(connection)
+
+        return self._again(lambda: self._transact(run))
+
+    def _transact(self, work: Callable[[Connection], T]) -> T:
+        connection = self._pool.take()
+        try:
+            result = work(connection)
+            connect.leave(connection, "COMMIT")
+        except BaseException:
+            with suppress(psycopg.Error):
+                if not connection.broken:
+                    connect.leave(connection, "ROLLBACK")
+            raise
+        finally:
+            self._pool.give_back(connection)
+        return result
+
+    def _again(self, work: Callable[[], T]) -> T:
+        """Do it once more if the connection was lost before anything was kept."""
+        for attempt in range(ATTEMPTS):
+            try:
+                return work()
+            except psycopg.Error as error:
+                if attempt + 1 == ATTEMPTS or not connect.is_lost(error):
+                    raise connect.translated(error, self._pool.place.dsn) from error
+                self._pool.mend()
+        raise AssertionError("the last attempt returns or raises")
+
+    def _group(self, tenant: str) -> tuple[PostgresSession, GroupCommit]:
+        with self._lock:
+            found = self._groups.get(tenant)
+            if found is None:
+                session = PostgresSession(self._pool, tenant)
+                found = self._groups[tenant] = session, GroupCommit(session)
+                while len(self._groups) > KNOWN_TENANTS:
+                    self._groups.popitem(last=False)
+            else:
+                self._groups.move_to_end(tenant)
+            return found

@@ -1,0 +1,160 @@
+-- Queries that PostgreSQL words in its own way: the same names as for SQLite. Whoever writes holds its tenant, so the next
+-- number is simply the highest plus one. :next_docid is bound by the transaction.
+
+-- name: add_event
+-- Record a write.
+INSERT INTO event (tenant, seq, at, operation, collection_id, address_id, entries, actor)
+SELECT :tenant, COALESCE(MAX(seq), 0) + 1, CAST(:at AS BIGINT), :operation, CAST(:collection_id AS BIGINT),
+  CAST(:address_id AS BIGINT), CAST(:entries AS BIGINT), :actor
+FROM event WHERE tenant = :tenant;
+
+-- name: due_jobs
+-- Jobs of known kinds that are due or were abandoned, the longest waiting first.
+SELECT found.id FROM (
+  SELECT id, run_at FROM job
+  WHERE tenant = :tenant AND state = 'ready' AND run_at <= :now
+    AND kind IN (SELECT JSON_ARRAY_ELEMENTS_TEXT(CAST(:kinds AS JSON)))
+  UNION ALL
+  SELECT id, run_at FROM job
+  WHERE tenant = :tenant AND state = 'running' AND lease_until <= :now
+    AND kind IN (SELECT JSON_ARRAY_ELEMENTS_TEXT(CAST(:kinds AS JSON)))
+) AS found
+ORDER BY found.run_at
+LIMIT :limit;
+
+-- name: next_due
+-- When the next job of a known kind is due.
+SELECT MIN(CASE WHEN state = 'ready' THEN run_at ELSE lease_until END) FROM job
+WHERE tenant = :tenant AND state IN ('ready', 'running')
+  AND kind IN (SELECT JSON_ARRAY_ELEMENTS_TEXT(CAST(:kinds AS JSON)));
+
+-- name: add_removal
+-- Note that something is out of search, so that every index in memory drops it.
+INSERT INTO removal (tenant, seq, docid, address_id)
+SELECT :tenant, COALESCE(MAX(seq), 0) + 1, CAST(:docid AS BIGINT), CAST(:address_id AS BIGINT)
+FROM removal WHERE tenant = :tenant;
+
+-- name: add_words
+-- Make an entry findable by its words. A value has limits, so a very long list is cut; each part names the place.
+INSERT INTO word (tenant, docid, part, tokens)
+SELECT :tenant, CAST(:docid AS BIGINT), cut.part,
+  ARRAY_TO_TSVECTOR((STRING_TO_ARRAY(:tokens, ' '))[1:2] || ARRAY_AGG(cut.token))
+FROM (
+  SELECT found.token, (found.place - 1) / 2000 AS part
+  FROM UNNEST(STRING_TO_ARRAY(:tokens, ' ')) WITH ORDINALITY AS found (token, place)
+) AS cut
+GROUP BY cut.part;
+
+-- name: delete_words
+-- Make entries no longer findable by their words.
+DELETE FROM word WHERE tenant = :tenant
+  AND docid = ANY(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[]));
+
+-- name: delete_vectors
+-- Make entries no longer findable by their meaning.
+DELETE FROM vector WHERE tenant = :tenant
+  AND model IN (SELECT id FROM model WHERE tenant = :tenant)
+  AND docid = ANY(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[]));
+
+-- name: postings
+-- The numbers above one, as a list in text, of the entries of a place that hold a token. All tenants share the index, so the
+-- place is always asked for.
+SELECT postings(:tenant, CAST('''' || :place || ''' & ''' || REPLACE(REPLACE(:token, '\', '\\'), '''', '''''') || ''''
+  AS TSQUERY), :after);
+
+-- name: words_of
+-- The tokens of some entries.
+SELECT docid, STRING_AGG(ARRAY_TO_STRING(TSVECTOR_TO_ARRAY(tokens), ' '), ' ') FROM word
+WHERE tenant = :tenant AND docid = ANY(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[]))
+GROUP BY docid;
+
+-- name: search_state
+-- The highest number that an entry was ever given, and that of the newest removal from search.
+SELECT w.docid, COALESCE((SELECT MAX(r.seq) FROM removal r WHERE r.tenant = :tenant), 0)
+FROM writer w WHERE w.tenant = :tenant;
+
+-- name: vectors_of
+-- The vectors of some entries: those of its parts, one after the other.
+SELECT docid, STRING_AGG(SUBSTRING(HALFVEC_SEND(value) FROM 5), CAST('' AS BYTEA) ORDER BY part) FROM vector
+WHERE tenant = :tenant AND model = :model
+  AND docid = ANY(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[]))
+GROUP BY docid;
+
+-- name: metadata_of
+-- The metadata of some entries.
+SELECT docid, metadata FROM entry
+WHERE tenant = :tenant AND docid = ANY(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[]));
+
+-- name: texts_of
+-- What is embedded of some entries.
+SELECT docid, id, version, name, content FROM entry
+WHERE tenant = :tenant AND docid = ANY(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[]))
+  AND retired_at IS NULL;
+
+-- name: hits
+-- Entries by their numbers, while they live, with where they are.
+SELECT e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,
+  e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at), a.path, a.id, e.docid, a.collection_id
+FROM entry e
+JOIN address a ON a.tenant = e.tenant AND a.id = e.address_id
+WHERE e.tenant = :tenant AND a.tenant = :tenant
+  AND e.docid = ANY(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[]))
+  AND e.retired_at IS NULL AND (e.expires_at IS NULL OR e.expires_at > :now);
+
+-- name: load_collection
+-- Everything that search needs of a collection, one list for each column: a row for each entry would take twice the time.
+SELECT STRING_AGG(CAST(e.docid AS TEXT), ','), STRING_AGG(CAST(e.address_id AS TEXT), ','),
+  STRING_AGG(CAST(e.seq AS TEXT), ','), STRING_AGG(CAST(e.occurred_at AS TEXT), ','),
+  STRING_AGG(CAST(COALESCE(e.expires_at, 4611686018427387904) AS TEXT), ','),
+  STRING_AGG(CAST(OCTET_LENGTH(e.content) AS TEXT), ','), STRING_AGG(CAST(e.asks AS TEXT), ','),
+  CAST(JSON_AGG(e.kind) AS TEXT), CAST(JSON_AGG(e.role) AS TEXT), CAST(JSON_AGG(e.name) AS TEXT)
+FROM address a
+JOIN entry e ON e.tenant = a.tenant AND e.address_id = a.id
+WHERE a.tenant = :tenant AND e.tenant = :tenant AND a.collection_id = :id AND e.retired_at IS NULL;
+
+-- name: load_address
+-- The same of an address, after a sequence number.
+SELECT STRING_AGG(CAST(e.docid AS TEXT), ','), STRING_AGG(CAST(e.address_id AS TEXT), ','),
+  STRING_AGG(CAST(e.seq AS TEXT), ','), STRING_AGG(CAST(e.occurred_at AS TEXT), ','),
+  STRING_AGG(CAST(COALESCE(e.expires_at, 4611686018427387904) AS TEXT), ','),
+  STRING_AGG(CAST(OCTET_LENGTH(e.content) AS TEXT), ','), STRING_AGG(CAST(e.asks AS TEXT), ','),
+  CAST(JSON_AGG(e.kind) AS TEXT), CAST(JSON_AGG(e.role) AS TEXT), CAST(JSON_AGG(e.name) AS TEXT)
+FROM entry e
+WHERE e.tenant = :tenant AND e.address_id = :id AND e.seq > :after AND e.retired_at IS NULL;
+
+-- name: load_new
+-- The same of a collection's entries above a number.
+SELECT STRING_AGG(CAST(e.docid AS TEXT), ','), STRING_AGG(CAST(e.address_id AS TEXT), ','),
+  STRING_AGG(CAST(e.seq AS TEXT), ','), STRING_AGG(CAST(e.occurred_at AS TEXT), ','),
+  STRING_AGG(CAST(COALESCE(e.expires_at, 4611686018427387904) AS TEXT), ','),
+  STRING_AGG(CAST(OCTET_LENGTH(e.content) AS TEXT), ','), STRING_AGG(CAST(e.asks AS TEXT), ','),
+  CAST(JSON_AGG(e.kind) AS TEXT), CAST(JSON_AGG(e.role) AS TEXT), CAST(JSON_AGG(e.name) AS TEXT)
+FROM entry e
+JOIN address a ON a.tenant = e.tenant AND a.id = e.address_id
+WHERE e.tenant = :tenant AND a.tenant = :tenant AND e.docid > :after AND a.collection_id = :id
+  AND e.retired_at IS NULL;
+
+-- name: add_entry
+-- Write one entry; the number that it gets is never used again.
+INSERT INTO entry (tenant, docid, id, version, address_id, seq, kind, role, name, content, metadata, tool, origin,
+  importance, confidence, occurred_at, recorded_at, created_at, expires_at, asks)
+VALUES (:tenant, :next_docid, :id, :version, :address_id, :seq, :kind, :role, :name, :content, :metadata, :tool, :origin,
+  :importance, :confidence, :occurred_at, :recorded_at, :created_at, :expires_at, :asks)
+RETURNING docid;
+
+-- name: add_vector
+-- Keep the vectors of an entry, if it is still there and still current, and so is the model.
+INSERT INTO vector (tenant, model, docid, part, collection_id, dimensions, value)
+SELECT :tenant, CAST(:model AS BIGINT), e.docid, part.place - 1, a.collection_id, m.dimensions, part.value
+FROM entry e
+JOIN address a ON a.tenant = :tenant AND a.id = e.address_id
+JOIN model m ON m.tenant = :tenant AND m.id = :model AND m.name = :name
+CROSS JOIN UNNEST(CAST(:value AS HALFVEC[])) WITH ORDINALITY AS part (value, place)
+WHERE e.tenant = :tenant AND e.id = :id AND e.version = :version AND e.retired_at IS NULL
+ON CONFLICT (tenant, model, docid, part) DO NOTHING;
+
+-- name: vectors_between
+-- The vectors of a model from one entry to another.
+SELECT docid, STRING_AGG(SUBSTRING(HALFVEC_SEND(value) FROM 5), CAST('' AS BYTEA) ORDER BY part) FROM vector
+WHERE tenant = :tenant AND model = :model AND docid BETWEEN :first AND :last
+GROUP BY docid;
