@@ -1,8 +1,15 @@
-"""Options that all tests share."""
+"""Options that all tests share, and the engine that they run on."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
+
+import memwell.engine
+
+from .engines import DATABASES, engines_of
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -11,6 +18,40 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "sqlite(why): about SQLite's own files, so it runs on no other engine")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    marked = metafunc.definition.get_closest_marker("sqlite") is not None
+    engines = engines_of(metafunc.module.__name__.rpartition(".")[2], marked)
+    if engines:
+        metafunc.parametrize("engine", engines, indirect=True, scope="session")
+
+
+def pytest_sessionfinish() -> None:
+    DATABASES.close()
+
+
 @pytest.fixture
 def rounds(request: pytest.FixtureRequest) -> int:
     return int(request.config.getoption("--rounds"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def engine(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The engine that a test runs on. What lives longer than a test asks for it, so that there is one for each engine."""
+    name: str = getattr(request, "param", "sqlite")
+    DATABASES.engine = name
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memwell.engine, "open_store", DATABASES.open)
+        yield name
+    DATABASES.engine = "sqlite"
+
+
+@pytest.fixture(autouse=True)
+def _databases(engine: str, tmp_path: Path) -> Iterator[None]:
+    """Drop the databases of a test once everything in it is closed."""
+    yield
+    if engine != "sqlite":
+        DATABASES.drop(tmp_path)

@@ -167,6 +167,10 @@ class Databases(ABC):
         """Make a database from a template and give its DSN."""
         return self.dsn(self._create(self._templates[template_name]))
 
+    def copy(self, dsn: str) -> str:
+        """Make a copy of a database that nobody uses and give its DSN."""
+        return self.dsn(self._create(str(conninfo_to_dict(dsn).get("dbname"))))
+
     def drop(self, dsn: str) -> None:
         """Drop a database, also while it is in use."""
         name = str(conninfo_to_dict(dsn).get("dbname"))

@@ -20,6 +20,8 @@ from typing import NamedTuple, Self
 
 from memwell import Memory
 
+from .engines import located
+
 READY_S = 20.0
 """A time-out, not a promise: whoever is not ready by then never will be."""
 
@@ -93,7 +95,7 @@ class Server(Process):
 
     def start(self) -> Self:
         """Start it, for the first time or again, and wait until it is ready. The first time, it tells its key."""
-        settings = {"MEMWELL_HOME": str(self.home), "MEMWELL_PORT": str(self.port), "MEMWELL_RATE_LIMIT": "0"}
+        settings = {"MEMWELL_HOME": located(self.home), "MEMWELL_PORT": str(self.port), "MEMWELL_RATE_LIMIT": "0"}
         self.run(str(Path(sys.executable).with_name("memwell")), "serve", **(settings | self._settings))
         try:
             self._wait_until_ready()
@@ -139,7 +141,7 @@ class Writers(Process):
 
     def start(self, firsts: list[int]) -> None:
         """One thread for every number: from which of its planned turns it goes on."""
-        self.run(sys.executable, __file__, str(self.home), *map(str, firsts))
+        self.run(sys.executable, "-m", __name__, located(self.home), *map(str, firsts))
 
     def wait_until_acknowledged(self) -> None:
         """Wait for the first line after those that are there."""

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import itertools
 import os
-import shutil
 import sys
 import time
 from pathlib import Path
 from random import Random
 
-import apsw
 import pytest
 
 from memwell import Memory
@@ -19,6 +17,7 @@ from memwell.engine import Engine
 from memwell.lifecycle import jobs
 from memwell.model.job import LEASE
 from memwell.sdk.transport import LocalTransport
+from tests.engines import DATABASES, located, query
 from tests.servers import READY_S, Process
 
 pytestmark = pytest.mark.long
@@ -57,7 +56,7 @@ class Child(Process):
         self._settings = {"MEMWELL_EMBEDDER": embedder, "PYTHONPATH": os.pathsep.join((str(site), str(ROOT)))}
 
     def start(self, first: int, **more: str) -> None:
-        command = [sys.executable, "-W", "error", "-m", __name__, self._name, str(self.home), str(first)]
+        command = [sys.executable, "-W", "error", "-m", __name__, self._name, located(self.home), str(first)]
         self.run(*command, **(self._settings | more))
 
     def wait_for_lines(self, count: int) -> None:
@@ -147,22 +146,17 @@ def engine_of(memory: Memory) -> Engine:
 # -- looking into it -------------------------------------------------------------------------------------------------
 
 
-def open_file(home: Path) -> apsw.Connection:
-    return apsw.Connection(str(home / "tenants" / "default.db"), flags=apsw.SQLITE_OPEN_READWRITE)
-
-
 def require_integrity(home: Path) -> None:
-    db = open_file(home)
-    try:
-        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        assert db.execute("PRAGMA foreign_key_check").fetchall() == []
-        db.execute("INSERT INTO word (word) VALUES ('integrity-check')")
-        wrong = """SELECT v.model, v.docid, LENGTH(v.value) FROM vector v
-            LEFT JOIN model m ON m.id = v.model LEFT JOIN entry e ON e.docid = v.docid
-            WHERE m.id IS NULL OR e.docid IS NULL OR LENGTH(v.value) % (2 * m.dimensions)"""
-        assert db.execute(wrong).fetchall() == []
-    finally:
-        db.close()
+    wide = "vector_dims(v.value)"
+    if DATABASES.engine == "sqlite":
+        assert query(home, "PRAGMA integrity_check") == [("ok",)]
+        assert query(home, "PRAGMA foreign_key_check") == []
+        query(home, "INSERT INTO word (word) VALUES ('integrity-check')")
+        wide = "LENGTH(v.value) / 2"
+    wrong = f"""SELECT v.model, v.docid FROM vector v
+        LEFT JOIN model m ON m.id = v.model LEFT JOIN entry e ON e.docid = v.docid
+        WHERE m.id IS NULL OR e.docid IS NULL OR {wide} % m.dimensions <> 0"""
+    assert query(home, wrong) == []
 
 
 def require_acknowledged(home: Path, possible: Possible) -> None:
@@ -188,11 +182,9 @@ def results(home: Path) -> Results:
 
 def rebuilt(home: Path, copy: Path) -> Path:
     """A copy whose index was thrown away and made from the entries alone."""
-    shutil.copytree(home, copy)
-    db = open_file(copy)
+    DATABASES.copy(home, copy)
     for table in ("word", "vector", "model", "removal"):
-        db.execute(f"DELETE FROM {table}")  # noqa: S608 -- four names
-    db.close()
+        query(copy, f"DELETE FROM {table}")
     with Memory(copy, worker=False, clock=Later(10_000)) as memory:
         engine = engine_of(memory)
         engine.store.write("default", lambda tx: jobs.ensure_slot(tx, "index", 0, 0))
@@ -209,7 +201,7 @@ def look_into(home: Path, possible: Possible, copy: Path) -> None:
     assert results(home) == anew, "and it stays so"
     assert sum(len(hits) for _, hits in anew) > 10 * len(QUERIES), "there is something to compare"
     require_integrity(home)
-    shutil.rmtree(copy)
+    DATABASES.remove(copy)
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import apsw
 import pytest
 
 from memwell import Hits, Memory
@@ -23,6 +22,7 @@ from memwell.sdk.transport import LocalTransport
 from memwell.space import EMBED_AFTER
 from memwell.testing import EmbeddingServer, FrozenClock, ScriptedEmbedder
 
+from .engines import DATABASES, located, query
 from .storage.scene import finish, python, run_python
 
 KEY = "sk-never-to-be-seen"
@@ -76,23 +76,22 @@ class Scene:
         engine_of(memory).worker.run_due("default")
 
     def query(self, sql: str) -> list[Any]:
-        db = apsw.Connection(str(self.home / "tenants" / "default.db"), flags=apsw.SQLITE_OPEN_READONLY)
-        try:
-            return db.execute(sql).fetchall()
-        finally:
-            db.close()
+        return query(self.home, sql)
 
     def vectors(self) -> dict[str, int]:
         """How many entries have vectors, by model."""
         return dict(
-            self.query("SELECT m.name, COUNT(v.docid) FROM model m LEFT JOIN vector v ON v.model = m.id GROUP BY m.id")
+            self.query(
+                "SELECT m.name, COUNT(DISTINCT v.docid) FROM model m LEFT JOIN vector v ON v.model = m.id GROUP BY m.name"
+            )
         )
 
     def require_whole(self) -> None:
         """Every vector is of a model that is known, as wide as it says, and of an entry that is there."""
-        wrong = """SELECT v.model, v.docid, LENGTH(v.value), m.dimensions FROM vector v
+        wide = "LENGTH(v.value) / 2" if DATABASES.engine == "sqlite" else "vector_dims(v.value)"
+        wrong = f"""SELECT v.model, v.docid, m.dimensions FROM vector v
             LEFT JOIN model m ON m.id = v.model LEFT JOIN entry e ON e.docid = v.docid
-            WHERE m.id IS NULL OR e.docid IS NULL OR LENGTH(v.value) % (2 * m.dimensions) OR NOT LENGTH(v.value)"""
+            WHERE m.id IS NULL OR e.docid IS NULL OR {wide} % m.dimensions <> 0 OR {wide} = 0"""
         assert self.query(wrong) == []
 
 
@@ -389,10 +388,8 @@ def test_a_removal_that_was_broken_off_is_made_good_by_the_job(scene: Scene) -> 
     with scene.open("old") as memory:
         remember(memory)
         scene.run_jobs(memory)
-    db = apsw.Connection(str(scene.home / "tenants" / "default.db"))
-    db.execute("UPDATE model SET embedded_to = 0")  # the first batch of a removal, whose worker then died
-    db.execute("DELETE FROM vector WHERE docid <= 3")
-    db.close()
+    scene.query("UPDATE model SET embedded_to = 0")  # the first batch of a removal, whose worker then died
+    scene.query("DELETE FROM vector WHERE docid <= 3")
     with scene.open("old") as memory:
         remember(memory, "Something more")
         scene.run_jobs(memory)
@@ -593,6 +590,7 @@ for found in search(sys.argv[1]):
 """
 
 
+@pytest.mark.sqlite("a directory that cannot be written")
 @pytest.mark.parametrize("embedded", ["all", "some", "none"])
 def test_a_read_only_directory_can_be_searched(scene: Scene, embedded: str) -> None:
     """With vectors or without: those that cannot be kept are made all the same."""
@@ -657,7 +655,7 @@ def test_two_processes_with_different_models_do_not_damage_each_others_vectors(
         remember(memory)
         monkeypatch.setenv("MEMWELL_EMBEDDER", "scripted:there")
         monkeypatch.setenv("PYTHONPATH", str(tmp_path / "elsewhere"))
-        other = python(HASTEN + ANOTHER, scene.home)
+        other = python(HASTEN + ANOTHER, located(scene.home))
         assert other.stdin is not None
         assert other.stdout is not None
         assert other.stdout.readline() == "ready\n"

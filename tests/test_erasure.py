@@ -12,6 +12,8 @@ from memwell import Erased, Memory, NotFound, Receipt
 from memwell.sdk.transport import LocalTransport
 from memwell.storage.port import Tx
 
+from .engines import remains
+
 T = TypeVar("T")
 
 CANARY = "zyxoqwv"
@@ -19,14 +21,9 @@ SESSION = "jjkkvvxsession"
 
 
 def traces(home: Path, *words: str) -> list[str]:
-    """In which files a word is found."""
-    return [
-        f"{word} in {file.relative_to(home)}"
-        for file in home.rglob("*")
-        if file.is_file()
-        for word in words
-        if word.encode() in file.read_bytes()
-    ]
+    """In which files or tables a word is found."""
+    kept = remains(home)
+    return [f"{word} in {name}" for name, data in kept.items() for word in words if word.encode() in data]
 
 
 @pytest.fixture

@@ -7,13 +7,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
-import apsw
 import msgspec
 import numpy as np
 import pytest
@@ -31,6 +29,8 @@ from memwell.sdk.transport import LocalTransport
 from memwell.storage.block import search_state
 from memwell.testing import FrozenClock
 
+from . import engines
+from .engines import DATABASES, located, remains
 from .live import live
 from .test_filters import Dice
 
@@ -119,7 +119,7 @@ def test_two_processes_find_each_others(home: Path) -> None:
         for number in range(2):
             flow.write(f"parent{number} wrote this")
             assert flow.search(f"parent{number}")[0].content == f"parent{number} wrote this"
-            command = [sys.executable, "-c", PROGRAM, str(home), f"child{number}", f"parent{number}"]
+            command = [sys.executable, "-c", PROGRAM, located(home), f"child{number}", f"parent{number}"]
             done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "MEMWELL_WORKER": "0"})
             assert done.returncode == 0, done.stderr
             assert contents(flow.search(f"child{number}", recipe="words")) == [f"child{number} of the child"]
@@ -286,7 +286,7 @@ class Crowd:
 
 
 @pytest.fixture(scope="module")
-def crowd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crowd]:
+def crowd(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crowd]:
     with Memory(tmp_path_factory.mktemp("crowd"), worker=False) as memory:
         yield Crowd(memory)
 
@@ -700,17 +700,18 @@ def kept_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def stored(home: Path) -> list[tuple[bytes, str]]:
     """The vectors and the tokens of what mentions the canary, as they lie in the file."""
-    file = home / "tenants" / "default.db"
-    with closing(apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY)) as db:
-        query = """SELECT v.value, w.tokens FROM entry e JOIN vector v ON v.docid = e.docid
-                   JOIN word w ON w.rowid = e.docid WHERE instr(e.content, ?)"""
-        return [(value, tokens) for value, tokens in db.execute(query, (CANARY,))]
+    columns, number = "v.value, w.tokens", "rowid"
+    if DATABASES.engine == "postgres":
+        columns, number = "SUBSTRING(HALFVEC_SEND(v.value) FROM 5), CAST(w.tokens AS TEXT)", "docid"
+    sql = f"""SELECT {columns} FROM entry e JOIN vector v ON v.docid = e.docid
+              JOIN word w ON w.{number} = e.docid WHERE e.content LIKE '%{CANARY}%'"""
+    return [(value, tokens) for value, tokens in engines.query(home, sql)]
 
 
 def traces(home: Path, needles: list[bytes]) -> list[str]:
-    """Which files hold one of some bytes."""
-    files = [file for file in home.rglob("*") if file.is_file()]
-    return [f"{needle[:20]!r} in {file.name}" for file in files for needle in needles if needle in file.read_bytes()]
+    """Which files or tables hold one of some bytes."""
+    kept = remains(home).items()
+    return [f"{needle[:20]!r} in {name}" for name, data in kept for needle in needles if needle in data]
 
 
 def _user(memory: Memory) -> Callable[[], Any]:
@@ -772,7 +773,8 @@ def test_no_vector_of_what_was_erased_stays_in_memory(home: Path, make: Callable
     """An index in memory is a copy too: when the erasure has reported, it is gone from there."""
     with Memory(home, worker=False) as memory:
         erase = make(memory)
-        halves = [np.frombuffer(value, np.float16).reshape(-1, 256) for value, _ in stored(home)]
+        order = "<f2" if DATABASES.engine == "sqlite" else ">f2"
+        halves = [np.frombuffer(value, order).reshape(-1, 256) for value, _ in stored(home)]
         needles = [half.astype(np.float32).tobytes() for half in halves]
 
         def held() -> bool:

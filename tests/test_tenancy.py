@@ -20,6 +20,7 @@ from memwell.registry import OPERATIONS
 from memwell.storage.port import Tx
 from memwell.testing import FrozenClock, two_tenants
 
+from .engines import remains
 from .examples import filled, plain
 from .live import live
 
@@ -324,8 +325,6 @@ def test_keys_are_stored_as_hashes_only_and_revoked_at_once(tmp_path: Path) -> N
 
         with pytest.raises(Unauthenticated), server.memory(key.secret) as bot:
             bot.flow("support").session("s").history.last(5)
-        for file in tmp_path.rglob("*"):
-            if file.is_file():
-                data = file.read_bytes()
-                assert key.secret.encode() not in data
-                assert server.key.encode() not in data
+        for data in remains(tmp_path).values():
+            assert key.secret.encode() not in data
+            assert server.key.encode() not in data

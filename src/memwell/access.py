@@ -17,6 +17,8 @@ from .storage.port import Control
 
 PREFIX = "mw_"
 CACHE_S = 0.8
+SLICES = 20
+"""In how many portions a second's requests are handed out to the servers that share a store."""
 CACHED_KEYS = 10_000
 
 
@@ -79,7 +81,7 @@ class Doorman:
         self._clock = clock
         self._rate_limit = rate_limit
         self._known: OrderedDict[str, tuple[float, StoredKey, Principal]] = OrderedDict()
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._portions: OrderedDict[str, tuple[int, int]] = OrderedDict()
         self._lock = Lock()
 
     def admit(self, secret: str | None) -> Principal:
@@ -96,7 +98,7 @@ class Doorman:
         known = self._known.get(secret)
         if known is None or time.monotonic() - known[0] >= CACHE_S:
             return None
-        return self._checked(known[1], known[2])
+        return self._checked(known[1], known[2], ask=False)
 
     def _admit_stored(self, secret: str | None) -> Principal | None:
         secret = secret or ""
@@ -109,28 +111,42 @@ class Doorman:
             self._known[secret] = time.monotonic(), key, principal
             while len(self._known) > CACHED_KEYS:
                 self._known.popitem(last=False)
-        return self._checked(key, principal)
+        return self._checked(key, principal, ask=True)
 
-    def _checked(self, key: StoredKey, principal: Principal) -> Principal:
+    def _checked(self, key: StoredKey, principal: Principal, ask: bool) -> Principal | None:
         expired = key.expires_at is not None and key.expires_at <= self._clock.now()
         if key.revoked_at is not None or expired:
             raise Unauthenticated
         rate = self._rate_limit if key.rate is None else key.rate
-        if rate > 0:
-            self._take(key.id, rate)
-        return principal
+        return principal if rate <= 0 or self._take(key.id, rate, ask) else None
 
-    def _take(self, key_id: str, rate: int) -> None:
-        """A token bucket that holds two seconds' worth."""
-        now = time.monotonic()
+    def _take(self, key_id: str, rate: int, ask: bool) -> bool:
+        """Count a request against this second's. False if the store must be asked for another portion, and may not be."""
+        now = time.time()
+        second = int(now)
         with self._lock:
-            tokens, at = self._buckets.get(key_id, (2.0 * rate, now))
-            tokens = min(tokens + (now - at) * rate, 2.0 * rate)
-            if tokens < 1:
-                raise RateLimited(retry_after_s=round((1 - tokens) / rate, 3))
-            self._buckets[key_id] = tokens - 1, now
-            while len(self._buckets) > CACHED_KEYS:
-                self._buckets.popitem(last=False)
+            at, left = self._portions.get(key_id, (0, 0))
+            if at == second and left > 0:
+                self._portions[key_id] = second, left - 1
+                return True
+        if at == second and left < 0:
+            raise RateLimited(retry_after_s=round(second + 1 - now, 3))
+        if not ask:
+            return False
+        self._portion(key_id, rate, second, first=at != second)
+        return self._take(key_id, rate, ask)
+
+    def _portion(self, key_id: str, rate: int, second: int, *, first: bool) -> None:
+        """Take a portion of a second's requests from what all servers share; none is left if that is used up."""
+        size = max(rate // SLICES, 1)
+        granted = self._control.hint("take_rate", id=key_id, second=second, size=size, rate=rate)
+        if first:
+            self._control.hint("forget_rates", id=key_id, second=second - 1)
+        with self._lock:
+            self._portions[key_id] = second, size if granted else -1
+            self._portions.move_to_end(key_id)
+            while len(self._portions) > CACHED_KEYS:
+                self._portions.popitem(last=False)
 
 
 def _plausible(secret: str | None) -> TypeGuard[str]:

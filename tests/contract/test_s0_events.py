@@ -16,6 +16,7 @@ import pytest
 
 from memwell import Event, Memory
 
+from ..engines import located
 from ..live import live
 
 WRITER = """
@@ -48,7 +49,7 @@ def test_reads_and_writes_of_another_process_are_seen_as_they_happen(tmp_path: P
     memory = Memory(tmp_path, worker=False)
     memory.status()
     queue = watched(memory)
-    subprocess.run([sys.executable, "-c", WRITER, str(tmp_path)], check=True)
+    subprocess.run([sys.executable, "-c", WRITER, located(tmp_path)], check=True)
     events = [queue.get(timeout=10) for _ in range(3)]
     seen = {(event.effect, event.operation, event.dialect, event.name, event.session) for event in events}
     assert seen == {

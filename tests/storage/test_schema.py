@@ -188,7 +188,7 @@ def _tables(db: apsw.Connection) -> list[str]:
 
 
 def _pragma(db: apsw.Connection, pragma: str, subject: str) -> list[dict[str, Any]]:
-    query = f"SELECT * FROM pragma_{pragma}(?)"  # noqa: S608 -- no outsider names a pragma
+    query = f"SELECT * FROM pragma_{pragma}(?)"
     names = [column[0] for column in apsw.ext.query_info(db, query).description]
     return [dict(zip(names, row, strict=True)) for row in db.execute(query, (subject,))]
 

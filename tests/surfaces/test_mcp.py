@@ -36,6 +36,7 @@ from memwell.surfaces.mcp.server import protocol_server
 from memwell.surfaces.mcp.table import INSTRUCTIONS, TABLE
 from memwell.surfaces.mcp.tools import Selection, toolbox
 
+from ..engines import located
 from ..examples import plain
 from ..live import Live, live
 
@@ -563,7 +564,7 @@ def test_a_client_starts_the_command_and_talks_to_it(tmp_path: Path) -> None:
         return (await client.call_tool("get_history")).structured_content
 
     for mode in ("auto", "legacy"):
-        history = over_stdio(work, "--home", str(tmp_path), "mcp", "--user", "alice", mode=mode)
+        history = over_stdio(work, "--home", located(tmp_path), "mcp", "--user", "alice", mode=mode)
     with Memory(tmp_path, worker=False) as memory:
         assert history == plain(memory.call("users.history", {"user": "alice"}))
         assert len(history["turns"]) == 2
@@ -621,7 +622,7 @@ def test_standard_output_carries_the_protocol_only(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, None])
 def test_it_ends_with_its_input_or_by_a_signal(number: signal.Signals | None, tmp_path: Path) -> None:
-    process = _start([MEMWELL, "--home", str(tmp_path), "mcp"])
+    process = _start([MEMWELL, "--home", located(tmp_path), "mcp"])
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(json.dumps(INITIALIZE) + "\n")
@@ -635,7 +636,7 @@ def test_it_ends_with_its_input_or_by_a_signal(number: signal.Signals | None, tm
 
 
 def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
-    home, runner = ("--home", str(tmp_path)), CliRunner()
+    home, runner = ("--home", located(tmp_path)), CliRunner()
     both = runner.invoke(app, [*home, "mcp", "--user", "a", "--flow", "b"])
     assert (both.exit_code, both.stderr) == (2, "Error: Give either --user or --flow, not both.\n")
     assert runner.invoke(app, [*home, "mcp", "--user", ".."]).exit_code == 2

@@ -26,6 +26,7 @@ from memwell.surfaces.mcp.answers import Answer, Caller
 from memwell.surfaces.mcp.server import protocol_server
 from memwell.surfaces.mcp.tools import toolbox
 
+from ..engines import located
 from ..examples import Call, masked, plain, run_example
 from ..live import live
 
@@ -109,7 +110,7 @@ def mcp_over_http(home: Path, operation: Operation) -> Any:
 
 def mcp_over_stdio(home: Path, operation: Operation) -> Any:
     memwell = str(Path(sys.executable).with_name("memwell"))
-    arguments = ["--home", str(home), "mcp", "--tools", "all"]
+    arguments = ["--home", located(home), "mcp", "--tools", "all"]
     with _tools(StdioServerParameters(command=memwell, args=arguments)) as call:
         return run_example(operation, call)
 

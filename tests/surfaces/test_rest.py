@@ -19,6 +19,7 @@ import pytest
 from memwell import Invalid, RateLimited, config
 from memwell.surfaces.rest.serve import JsonLines, run
 
+from ..engines import listeners, located
 from ..live import live
 
 
@@ -174,7 +175,7 @@ def test_a_stream_that_is_left_leaves_nothing_behind(tmp_path: Path) -> None:
         while _pumps() and time.monotonic() < deadline:
             time.sleep(0.05)
         assert _pumps() == []
-        assert list((tmp_path / "live").iterdir()) == []
+        assert listeners(tmp_path) == 0
 
 
 def _pumps() -> list[str]:
@@ -197,7 +198,7 @@ def test_logs_are_json_and_hold_no_content() -> None:
 
 
 def serve(home: Path, port: int) -> subprocess.Popen[str]:
-    environment = {**os.environ, "MEMWELL_HOME": str(home), "PYTHONUNBUFFERED": "1"}
+    environment = {**os.environ, "MEMWELL_HOME": located(home), "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "memwell", "serve", "--port", str(port)]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 

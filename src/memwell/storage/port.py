@@ -61,8 +61,8 @@ class Control(Protocol):
         """Run statements in one durable transaction and return how many rows the last one changed."""
         ...
 
-    def hint(self, query: str, /, **parameters: Any) -> None:
-        """Run a statement whose loss would do no harm."""
+    def hint(self, query: str, /, **parameters: Any) -> int:
+        """Run a statement whose loss would do no harm, and return how many rows it changed."""
         ...
 
     def scrub(self) -> bool:

@@ -121,7 +121,7 @@ class Pool:
 
     def enter(self, connection: Connection, mode: Mode, tenant: str | None, then: str = "") -> tuple[Any, ...] | None:
         """Begin a transaction within a tenant, or above all of them, and run one more statement; returns its first row."""
-        cursor = connection.execute(self._entry(mode, tenant) + then)  # type: ignore[arg-type]
+        cursor = connection.execute(self._entry(mode, tenant) + then)
         while cursor.nextset():
             pass
         return cursor.fetchone() if then else None
@@ -186,7 +186,9 @@ def _unreachable(error: psycopg.Error, where: str) -> MemwellError:
         return StorageError(f"PostgreSQL refused the user or the password at {where}: correct the address.")
     if "database" in text and "does not exist" in text:
         return StorageError(f"There is no such database at {where}: make it with `createdb`.")
-    return Unavailable(f"PostgreSQL cannot be reached at {where}: {_line(error)}. It is tried again with the next request.")
+    return Unavailable(
+        f"PostgreSQL cannot be reached at {where}: {_line(error)}. It is tried again with the next request."
+    )
 
 
 def _line(error: BaseException) -> str:

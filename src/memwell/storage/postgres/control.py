@@ -23,7 +23,7 @@ class ControlTables:
 
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
         sql = self._queries[query].sql
-        found: list[Row] = self._above(lambda db: db.execute(sql, parameters, binary=True).fetchall(), False)  # type: ignore[arg-type]
+        found: list[Row] = self._above(lambda db: db.execute(sql, parameters, binary=True).fetchall(), False)
         return found
 
     def write(self, *calls: tuple[str, dict[str, Any]]) -> int:
@@ -33,8 +33,8 @@ class ControlTables:
         count: int = self._above(run, True)
         return count
 
-    def hint(self, query: str, /, **parameters: Any) -> None:
-        self.write((query, parameters))
+    def hint(self, query: str, /, **parameters: Any) -> int:
+        return self.write((query, parameters))
 
     def scrub(self) -> bool:
         return True
@@ -54,4 +54,4 @@ class ControlTables:
         return found
 
     def run(self, db: Connection, query: str, parameters: dict[str, Any]) -> int:
-        return db.execute(self._queries[query].sql, parameters).rowcount  # type: ignore[arg-type]
+        return db.execute(self._queries[query].sql, parameters).rowcount

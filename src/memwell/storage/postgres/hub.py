@@ -25,9 +25,7 @@ LONGEST = 7_900
 OUTBOX = 10_000
 LEAVE_S = 2.0
 
-_LOOK = (
-    "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE application_name = %s AND datname = CURRENT_DATABASE())"
-)
+_LOOK = "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE application_name = %s AND datname = CURRENT_DATABASE())"
 
 
 class NotifyHub:

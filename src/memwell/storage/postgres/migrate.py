@@ -36,7 +36,7 @@ TENANT_TABLES = (
     "collection",
 )
 """What is inside a tenant, those that refer to others before these. `writer` is, too, and comes before all."""
-SYSTEM_TABLES = ("tenant", "api_key", "hint", "secret", "migration")
+SYSTEM_TABLES = ("tenant", "api_key", "hint", "rate", "secret", "migration")
 UNFORCED = "word"
 
 _WITHIN = "tenant = CURRENT_SETTING('memwell.tenant', TRUE)"
@@ -65,7 +65,7 @@ def version(db: Connection) -> int:
         return 0
     with db.transaction():
         db.execute("SET LOCAL memwell.system = 'on'")
-        found = db.execute(f"SELECT COALESCE(MAX(number), 0) FROM {SCHEMA}.migration").fetchone()  # type: ignore[arg-type]  # noqa: S608
+        found = db.execute(f"SELECT COALESCE(MAX(number), 0) FROM {SCHEMA}.migration").fetchone()  # noqa: S608
     return int(found[0]) if found else 0
 
 
@@ -117,7 +117,9 @@ def _extension(db: Connection) -> None:
     try:
         db.execute("CREATE EXTENSION vector")
     except (pg.FeatureNotSupported, pg.UndefinedFile) as error:
-        raise Unsupported("The extension pgvector (0.7 or newer) is missing: have it installed on the server.") from error
+        raise Unsupported(
+            "The extension pgvector (0.7 or newer) is missing: have it installed on the server."
+        ) from error
     except pg.InsufficientPrivilege as error:
         raise StorageError(
             "This user may not add the extension pgvector: have an administrator run `CREATE EXTENSION vector` here."
@@ -172,4 +174,4 @@ def _role(db: Connection) -> str | None:
 
 
 def _run(db: Connection, statement: str) -> psycopg.Cursor[Any]:
-    return db.execute(statement)  # type: ignore[arg-type]
+    return db.execute(statement)

@@ -78,7 +78,7 @@ class PostgresStore:
         def create(db: Connection) -> bool:
             if not self.control.run(db, "add_tenant", {"id": tenant, "now": self._clock()}):
                 return False
-            db.execute(f"SET LOCAL memwell.tenant = {connect.literal(tenant)}")  # type: ignore[arg-type]
+            db.execute(f"SET LOCAL memwell.tenant = {connect.literal(tenant)}")
             db.execute("INSERT INTO writer (tenant, docid) VALUES (%s, 0)", (tenant,))
             return True
 
@@ -86,9 +86,9 @@ class PostgresStore:
 
     def drop(self, tenant: str) -> bool:
         def drop(db: Connection) -> bool:
-            db.execute(f"SET LOCAL memwell.tenant = {connect.literal(tenant)}")  # type: ignore[arg-type]
+            db.execute(f"SET LOCAL memwell.tenant = {connect.literal(tenant)}")
             for table in ("writer", *migrate.TENANT_TABLES):  # the first waits for whoever is writing
-                db.execute(f"DELETE FROM {table} WHERE tenant = %s", (tenant,))  # type: ignore[arg-type]  # noqa: S608
+                db.execute(f"DELETE FROM {table} WHERE tenant = %s", (tenant,))  # noqa: S608
             self.control.run(db, "delete_keys_of", {"tenant": tenant})
             self.control.run(db, "forget_hint", {"tenant": tenant})
             return bool(self.control.run(db, "delete_tenant", {"id": tenant}))
@@ -105,7 +105,7 @@ class PostgresStore:
         try:
             with connect.told(self._pool.place.dsn):
                 for table in migrate.TENANT_TABLES:
-                    connection.execute(f"VACUUM {connect.SCHEMA}.{table}")  # type: ignore[arg-type]
+                    connection.execute(f"VACUUM {connect.SCHEMA}.{table}")
         finally:
             self._pool.give_back(connection)
         return True

@@ -65,7 +65,7 @@ class PostgresTx:
             if self._session is None:
                 raise TypeError("a number is given to a writer only")
             parameters[NEXT] = self._session.number()
-        return self._cursor.execute(sql, parameters)  # type: ignore[arg-type]
+        return self._cursor.execute(sql, parameters)
 
 
 class PostgresSession:
@@ -94,9 +94,8 @@ class PostgresSession:
     def begin(self) -> None:
         connection = self._connection = self._pool.take()
         try:
-            row = self._pool.enter(
-                connection, "write", self._tenant, f"SELECT docid FROM writer WHERE tenant = {self._quoted} FOR UPDATE"
-            )
+            held = f"SELECT docid FROM writer WHERE tenant = {self._quoted} FOR UPDATE"  # noqa: S608 -- a quoted literal
+            row = self._pool.enter(connection, "write", self._tenant, held)
         except psycopg.Error:
             self._let_go()
             raise
@@ -108,7 +107,7 @@ class PostgresSession:
     def commit(self) -> None:
         if self._given > self._read:
             self.connection.execute(
-                f"UPDATE writer SET docid = {self._given} WHERE tenant = {self._quoted}"  # type: ignore[arg-type]  # noqa: S608
+                f"UPDATE writer SET docid = {self._given} WHERE tenant = {self._quoted}"  # noqa: S608
             )
         try:
             leave(self.connection, "COMMIT")

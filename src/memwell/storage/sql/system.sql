@@ -79,3 +79,12 @@ SELECT tenant, due_at FROM hint WHERE due_at <= :now ORDER BY due_at LIMIT :limi
 -- name: next_hint
 -- When the next work is due anywhere.
 SELECT MIN(due_at) FROM hint;
+
+-- name: take_rate
+-- Take some of a key's requests of one second, if there are as many left.
+INSERT INTO rate (id, second, used) VALUES (:id, :second, :size)
+ON CONFLICT (id, second) DO UPDATE SET used = rate.used + :size WHERE rate.used + :size <= :rate;
+
+-- name: forget_rates
+-- Forget how many requests a key has sent until a second.
+DELETE FROM rate WHERE id = :id AND second <= :second;

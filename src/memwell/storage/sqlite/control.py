@@ -46,9 +46,9 @@ class ControlFile:
         with self._present():
             return self._file.write(work)
 
-    def hint(self, query: str, /, **parameters: Any) -> None:
+    def hint(self, query: str, /, **parameters: Any) -> int:
         with self._present():
-            self._hints.write(lambda db: self._run(db, query, parameters))
+            return self._hints.write(lambda db: self._run(db, query, parameters))
 
     def scrub(self) -> bool:
         return self._file.scrub()

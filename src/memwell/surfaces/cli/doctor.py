@@ -64,6 +64,24 @@ def _remote(profile: Profile) -> Iterator[Finding]:
 
 def _local(config: Config) -> Iterator[Finding]:
     yield Finding("python", "ok", sys.version.split()[0])
+    yield from _database(config) if config.on_postgres else _directory(config)
+
+
+def _database(config: Config) -> Iterator[Finding]:
+    try:
+        engine = Engine.open(config)
+    except MemwellError as error:
+        yield Finding("postgresql", "problem", error.message)
+        return
+    try:
+        version = engine.store.describe()["version"]
+        yield Finding("postgresql", "ok", f"{version} at {config.shown_home}, the tables are up to date")
+        yield from _tenants(engine)
+    finally:
+        engine.close()
+
+
+def _directory(config: Config) -> Iterator[Finding]:
     try:
         connect.require_sqlite(apsw.sqlite_lib_version())
         yield Finding("sqlite", "ok", f"{apsw.sqlite_lib_version()}, durability {config.durability}")
@@ -84,10 +102,14 @@ def _local(config: Config) -> Iterator[Finding]:
         yield Finding("control.db", "problem", error.message)
         return
     try:
-        for tenant, _ in engine.store.control.rows("list_tenants", after="", limit=100_000):
-            yield from _tenant(engine, tenant)
+        yield from _tenants(engine)
     finally:
         engine.close()
+
+
+def _tenants(engine: Engine) -> Iterator[Finding]:
+    for tenant, _ in engine.store.control.rows("list_tenants", after="", limit=100_000):
+        yield from _tenant(engine, tenant)
 
 
 def _tenant(engine: Engine, tenant: str) -> Iterator[Finding]:
@@ -100,7 +122,7 @@ def _tenant(engine: Engine, tenant: str) -> Iterator[Finding]:
             return
         rows = engine.store.read(tenant, lambda tx: tx.rows("job_backlog"))
         dead = sum(row[2] for row in rows if row[1] == "dead")
-        yield Finding(tenant, "ok", "its file is whole")
+        yield Finding(tenant, "ok", "it can be read as a whole")
         yield _jobs(dead, sum(row[2] for row in rows if row[1] == "ready"))
     except MemwellError as error:
         yield Finding(tenant, "problem", error.message)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ...version import __version__
-from . import doctor, generated, login, mcp, memory, run, server, transfer
+from . import doctor, generated, login, mcp, memory, migrate, run, server, transfer
 from .target import Target
 
 app = typer.Typer(
@@ -28,7 +28,9 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def options(
     context: typer.Context,
-    home: Annotated[str | None, typer.Option("--home", help="The data directory or postgresql:// address; also MEMWELL_HOME.")] = None,
+    home: Annotated[
+        str | None, typer.Option("--home", help="The data directory or postgresql:// address; also MEMWELL_HOME.")
+    ] = None,
     url: Annotated[str | None, typer.Option("--url", help="The server to talk to; also MEMWELL_URL.")] = None,
     tenant: Annotated[
         str | None, typer.Option("--tenant", help="The tenant in the directory; also MEMWELL_TENANT.")
@@ -55,6 +57,7 @@ app.command()(run.run)
 app.command()(transfer.export)
 app.command("import")(transfer.import_file)
 app.command()(doctor.doctor)
+app.command()(migrate.migrate)
 generated.add_commands(app)
 
 

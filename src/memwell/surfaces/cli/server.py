@@ -22,6 +22,9 @@ def serve(
     no_auth: Annotated[
         bool, typer.Option("--no-auth", help="Ask for no key; on this machine's own address only.")
     ] = False,
+    workers: Annotated[
+        int, typer.Option(min=1, max=64, help="How many processes answer requests; all share the data.")
+    ] = 1,
 ) -> None:
     """Start a server. The first start makes a key and shows it once."""
     from ..rest import serve as rest
@@ -50,7 +53,14 @@ def serve(
                     Text("No key is asked for: whoever can reach this address can do everything.", style="yellow")
                 )
 
-        rest.run(engine, config, auth=not no_auth, listener=listener, on_ready=ready)
+        if workers == 1:
+            return rest.run(engine, config, auth=not no_auth, listener=listener, on_ready=ready)
+        from ..rest import workers as several
+
+        engine.close()
+        rest.require_auth(config, not no_auth)
+        several.serve(config, workers, auth=not no_auth, listener=listener, on_ready=ready)
+    return None
 
 
 def worker(

@@ -89,10 +89,14 @@ def run(
     engine: Engine, config: Config, *, auth: bool, listener: socket.socket, on_ready: Callable[[], None] = lambda: None
 ) -> None:
     """Serve until stopped by a signal; requests under way are finished."""
-    if not auth and config.host not in LOOPBACK:
-        raise Invalid("--no-auth works on this machine's own address only: bind 127.0.0.1 or use keys.")
+    require_auth(config, auth)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(_serve(engine, config, auth, listener, on_ready))
+
+
+def require_auth(config: Config, auth: bool) -> None:
+    if not auth and config.host not in LOOPBACK:
+        raise Invalid("--no-auth works on this machine's own address only: bind 127.0.0.1 or use keys.")
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:

@@ -31,6 +31,14 @@ CREATE TABLE hint (
 
 CREATE INDEX hint_due ON hint (due_at);
 
+-- How many of a key's requests the servers that share this database have handed out, by the second.
+CREATE TABLE rate (
+  id TEXT COLLATE "C" NOT NULL,
+  second BIGINT NOT NULL,
+  used BIGINT NOT NULL,
+  PRIMARY KEY (id, second)
+);
+
 -- What the servers of this database share and nobody else may know.
 CREATE TABLE secret (
   name TEXT COLLATE "C" NOT NULL PRIMARY KEY,

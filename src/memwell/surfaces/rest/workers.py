@@ -1,0 +1,91 @@
+"""Several server processes behind one address: `memwell serve --workers N`.
+
+The parent holds the listening socket and serves nobody. Its children share the socket and the store, so any of them may
+answer any request. One that dies is started again; when the parent ends, by whatever means, so do its children.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from multiprocessing.connection import wait
+from multiprocessing.context import SpawnProcess
+from threading import Thread
+
+from ...config import Config
+from ...engine import Engine
+from .serve import GRACE_S, configure_logs, run
+
+log = logging.getLogger("memwell.workers")
+
+MAX_WORKERS = 64
+BACK_OFF_S = 1.0
+"""A child that died is started again at most this often."""
+
+
+def serve(
+    config: Config, count: int, *, auth: bool, listener: socket.socket, on_ready: Callable[[], None] = lambda: None
+) -> None:
+    """Keep so many servers running until a signal says that it is enough."""
+    context = multiprocessing.get_context("spawn")
+
+    def start() -> SpawnProcess:
+        child = context.Process(target=_serve, args=(config, auth, listener), name="memwell-server")
+        child.start()
+        return child
+
+    ending = _Ending()
+    children = [start() for _ in range(count)]
+    on_ready()  # whoever connects now waits for the first of them
+    while not ending.asked:
+        wait([child.sentinel for child in children], timeout=0.5)
+        for place, child in enumerate(children):
+            if not child.is_alive() and not ending.asked:
+                log.error("server.died", extra={"pid": child.pid, "code": child.exitcode})
+                time.sleep(BACK_OFF_S)
+                children[place] = start()
+    _end(children)
+
+
+class _Ending:
+    """Whether somebody has asked for the end."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._ask)
+
+    def _ask(self, *_: object) -> None:
+        self.asked = True
+
+
+def _end(children: list[SpawnProcess]) -> None:
+    """Let everybody finish what is under way, and wait no longer than that may take."""
+    for child in children:
+        child.terminate()
+    until = time.monotonic() + GRACE_S + 5
+    for child in children:
+        child.join(max(until - time.monotonic(), 0.1))
+        if child.is_alive():
+            child.kill()
+            child.join()
+
+
+def _serve(config: Config, auth: bool, listener: socket.socket) -> None:
+    """One of the servers."""
+    configure_logs(config.log_level)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        Thread(target=_follow, args=(parent.sentinel,), name="memwell-parent", daemon=True).start()
+    run(Engine.open(config), config, auth=auth, listener=listener)
+
+
+def _follow(sentinel: int) -> None:
+    """End with the parent, however it ends."""
+    wait([sentinel])
+    os.kill(os.getpid(), signal.SIGTERM)

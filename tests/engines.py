@@ -1,0 +1,139 @@
+"""Every test that keeps something runs on every engine: on PostgreSQL, each directory that it names is a database instead.
+
+A test is written for a directory. On PostgreSQL, opening one opens a database of its own, made from a template that holds
+the tables; `located` says which, for the tests that hand it to another process. What is about SQLite's own files is
+marked `sqlite`, and modules that keep nothing are listed below; everything else runs on both.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import apsw
+import psycopg
+
+from memwell import Memory
+from memwell.config import Config
+from memwell.storage.choose import open_store
+
+from .postgres import Given, Server, available
+
+ENGINES = ("sqlite", "postgres")
+KEEPS_NOTHING = frozenset({"test_architecture", "test_docs", "test_filters", "test_filters_postgres", "test_models"})
+SQLITE_ITSELF = frozenset(
+    {"test_faults", "test_group_commit", "test_planner", "test_power_loss", "test_schema", "test_upgrade"}
+)
+TEMPLATE = "memwell"
+
+
+class Databases:
+    """Which database stands for which directory."""
+
+    def __init__(self) -> None:
+        self._server: Server | Given | None = None
+        self._made: dict[Path, str] = {}
+        self._lock = Lock()
+        self.engine = "sqlite"
+
+    def located(self, home: str | Path) -> str:
+        """What to open in place of a directory."""
+        if self.engine == "sqlite" or "://" in str(home):
+            return str(home)
+        place = Path(home).resolve()
+        with self._lock:
+            if place not in self._made:
+                self._made[place] = self.server.database(TEMPLATE)
+            return self._made[place]
+
+    @property
+    def server(self) -> Server | Given:
+        """The server, started when it is first needed, with a template that holds the tables."""
+        if self._server is None:
+            server = available()
+            server.__enter__()
+            server.template(TEMPLATE, lambda dsn: Memory(dsn, worker=False).close())
+            self._server = server
+        return self._server
+
+    def open(self, config: Config, clock: Callable[[], int], vfs: str | None = None) -> Any:
+        return open_store(dataclasses.replace(config, home=self.located(config.home)), clock, vfs)
+
+    def inside(self, folder: Path) -> list[tuple[Path, str]]:
+        """The directories inside a folder that databases stand for."""
+        folder = folder.resolve()
+        return [(place, dsn) for place, dsn in self._made.items() if place.is_relative_to(folder)]
+
+    def copy(self, home: Path, copy: Path) -> None:
+        """A copy of what a directory holds, which nobody has open."""
+        if self.engine == "sqlite":
+            shutil.copytree(home, copy)
+        else:
+            self._made[copy.resolve()] = self.server.copy(self._made[home.resolve()])
+
+    def remove(self, copy: Path) -> None:
+        if self.engine == "sqlite":
+            shutil.rmtree(copy)
+        else:
+            self.drop(copy)
+
+    def drop(self, folder: Path) -> None:
+        """Drop what stands for the directories inside a folder."""
+        for place, dsn in self.inside(folder):
+            del self._made[place]
+            self.server.drop(dsn)
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.__exit__(None, None, None)
+
+
+DATABASES = Databases()
+located = DATABASES.located
+
+
+def engines_of(module: str, marked: bool) -> tuple[str, ...]:
+    """On which engines a test runs; none: it keeps nothing."""
+    if module in KEEPS_NOTHING:
+        return ()
+    return ENGINES[:1] if marked or module in SQLITE_ITSELF else ENGINES
+
+
+def query(home: str | Path, sql: str) -> list[tuple[Any, ...]]:
+    """Run SQL behind the engine's back, on the tables of the default tenant."""
+    if DATABASES.engine == "sqlite":
+        with closing(apsw.Connection(str(Path(home) / "tenants" / "default.db"))) as db:
+            return db.execute(sql).fetchall()
+    with psycopg.connect(located(home), autocommit=True) as connection:
+        connection.execute("SET search_path = memwell, public")
+        cursor = connection.execute(sql.encode())
+        return cursor.fetchall() if cursor.description else []
+
+
+def listeners(home: Path) -> int:
+    """How many listen to what happens in a directory."""
+    if DATABASES.engine == "sqlite":
+        return len(list((home / "live").iterdir()))
+    sql = "SELECT 1 FROM pg_stat_activity WHERE application_name = 'memwell listener' AND datname = CURRENT_DATABASE()"
+    return len(query(home, sql))
+
+
+def remains(folder: Path) -> dict[str, bytes]:
+    """Every byte that is kept in a folder: of its files, and of the tables that stand for directories inside it."""
+    found = {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    for place, dsn in DATABASES.inside(folder):
+        found.update((f"{place.name}: {table}", data) for table, data in _tables(dsn))
+    return found
+
+
+def _tables(dsn: str) -> Iterator[tuple[str, bytes]]:
+    with psycopg.connect(dsn) as connection:
+        names = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'memwell'").fetchall()
+        for (name,) in names:
+            with connection.cursor().copy(f"COPY memwell.{name} TO STDOUT (FORMAT binary)".encode()) as copy:
+                yield name, b"".join(map(bytes, copy))
