@@ -26,7 +26,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marked = metafunc.definition.get_closest_marker("sqlite") is not None
     engines = engines_of(metafunc.module.__name__.rpartition(".")[2], marked)
     if engines:
-        metafunc.parametrize("engine", engines, indirect=True, scope="session")
+        metafunc.parametrize("engine_name", engines, indirect=True, scope="session")
 
 
 def pytest_sessionfinish() -> None:
@@ -39,7 +39,7 @@ def rounds(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def engine(request: pytest.FixtureRequest) -> Iterator[str]:
+def engine_name(request: pytest.FixtureRequest) -> Iterator[str]:
     """The engine that a test runs on. What lives longer than a test asks for it, so that there is one for each engine."""
     name: str = getattr(request, "param", "sqlite")
     DATABASES.engine = name
@@ -50,8 +50,8 @@ def engine(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.fixture(autouse=True)
-def _databases(engine: str, tmp_path: Path) -> Iterator[None]:
+def _databases(engine_name: str, tmp_path: Path) -> Iterator[None]:
     """Drop the databases of a test once everything in it is closed."""
     yield
-    if engine != "sqlite":
+    if engine_name != "sqlite":
         DATABASES.drop(tmp_path)

@@ -9,6 +9,7 @@ from typing import TypeVar
 import pytest
 
 from memwell import Erased, Memory, NotFound, Receipt
+from memwell.lifecycle import erase
 from memwell.sdk.transport import LocalTransport
 from memwell.storage.port import Tx
 
@@ -130,11 +131,21 @@ def test_a_large_session_is_erased_in_steps(memory: Memory, home: Path) -> None:
     assert traces(home, CANARY, SESSION) == []
 
 
+@pytest.mark.sqlite("its write-ahead log")
 def test_the_second_look_finds_what_was_left(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     """The receipt is not a constant: with a deletion that forgets to empty the log, it says so."""
     transport = memory._transport
     assert isinstance(transport, LocalTransport)
     monkeypatch.setattr(transport.engine.store, "scrub", lambda tenant, rewrite="never": True)
+    session = memory.flow("support").session(SESSION)
+    session.history.append(role="user", content=f"a rather long sentence with {CANARY} in it")
+    assert session.delete().residual > 0
+
+
+def test_the_second_look_finds_rows_that_were_left(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a deletion that forgets the entries, the receipt says so."""
+    monkeypatch.setattr(erase, "_delete_batch", lambda tx, address_id: 0)
+    monkeypatch.setattr(erase, "_erase_some", lambda tx, run, addresses, at, layers: (len(addresses), layers))
     session = memory.flow("support").session(SESSION)
     session.history.append(role="user", content=f"a rather long sentence with {CANARY} in it")
     assert session.delete().residual > 0

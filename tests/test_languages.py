@@ -206,7 +206,7 @@ CASES = [(tongue, query, number) for tongue, one in TONGUES.items() for query, n
 
 
 @pytest.fixture(scope="module")
-def memory(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
+def memory(engine_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
     with Memory(tmp_path_factory.mktemp("languages"), worker=False) as memory:
         for tongue, one in TONGUES.items():
             for sentence in one.sentences:

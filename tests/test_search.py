@@ -286,7 +286,7 @@ class Crowd:
 
 
 @pytest.fixture(scope="module")
-def crowd(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crowd]:
+def crowd(engine_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crowd]:
     with Memory(tmp_path_factory.mktemp("crowd"), worker=False) as memory:
         yield Crowd(memory)
 

@@ -98,7 +98,7 @@ REFUSED = [
 
 
 @pytest.fixture(scope="module")
-def server(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+def server(engine_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     with live(tmp_path_factory.mktemp("server"), auth=False, worker=False) as server:
         with server.memory() as memory:
             fill(memory)
@@ -106,7 +106,7 @@ def server(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Li
 
 
 @pytest.fixture(scope="module")
-def home(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(engine_name: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("embedded") / "home"
     with Memory(home, worker=False) as memory:
         fill(memory)

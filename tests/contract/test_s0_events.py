@@ -14,7 +14,7 @@ import httpx
 import msgspec
 import pytest
 
-from memwell import Event, Memory
+from memwell import Event, Memory, StorageError
 
 from ..engines import located
 from ..live import live
@@ -35,7 +35,7 @@ def watched(memory: Memory) -> Queue[Event]:
     queue: Queue[Event] = Queue()
 
     def pump() -> None:
-        with suppress(httpx.TransportError):
+        with suppress(httpx.TransportError, StorageError):
             for event in memory.watch():
                 queue.put(event)
 

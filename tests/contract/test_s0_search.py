@@ -94,7 +94,7 @@ def package(tmp_path: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def known(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
+def known(engine_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
     with Memory(tmp_path_factory.mktemp("known"), worker=False) as memory:
         for fact in FACTS:
             memory.flow("support").write(fact)

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from memwell.storage.port import Store
+from memwell.storage.postgres import PostgresStore
 from memwell.storage.sqlite import SqliteStore
 
+from ..engines import located
 from .scene import TENANT, FrozenClock
 
 OpenStore = Callable[[], Store]
@@ -19,7 +21,11 @@ def open_sqlite(home: Path, clock: FrozenClock) -> Store:
     return SqliteStore(home, clock=clock.now)
 
 
-ENGINES: dict[str, Callable[[Path, FrozenClock], Store]] = {"sqlite": open_sqlite}
+def open_postgres(home: Path, clock: FrozenClock) -> Store:
+    return PostgresStore(located(home), clock=clock.now)
+
+
+ENGINES: dict[str, Callable[[Path, FrozenClock], Store]] = {"sqlite": open_sqlite, "postgres": open_postgres}
 
 
 @pytest.fixture
@@ -27,13 +33,13 @@ def clock() -> FrozenClock:
     return FrozenClock()
 
 
-@pytest.fixture(params=sorted(ENGINES))
-def open_store(request: pytest.FixtureRequest, tmp_path: Path, clock: FrozenClock) -> Iterator[OpenStore]:
+@pytest.fixture
+def open_store(engine_name: str, tmp_path: Path, clock: FrozenClock) -> Iterator[OpenStore]:
     """Opens the same data as often as one likes, as several processes would."""
     opened: list[Store] = []
 
     def open_again() -> Store:
-        opened.append(ENGINES[request.param](tmp_path / "home", clock))
+        opened.append(ENGINES[engine_name](tmp_path / "home", clock))
         return opened[-1]
 
     yield open_again

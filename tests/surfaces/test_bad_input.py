@@ -126,7 +126,7 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def server(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+def server(engine_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     with live(tmp_path_factory.mktemp("server"), auth=False, worker=False) as server:
         yield server
 

@@ -164,11 +164,15 @@ def test_errors_of_the_environment_are_said_in_a_sentence(tmp_path: Path, monkey
     code, _, err = run(tmp_path, "ls")
     assert (code, "MEMWELL_PORT='many' is not valid" in err) == (2, True)
     monkeypatch.delenv("MEMWELL_PORT")
+    code, _, err = run(tmp_path, "--tenant", "x")
+    assert code == 2
+
+
+@pytest.mark.sqlite("a directory")
+def test_a_file_is_no_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     code, _, err = run(tmp_path / "file", "ls")
     assert (code, "not a directory" in err) == (74, True)
-    code, _, err = run(tmp_path, "--tenant", "x")
-    assert code == 2
 
 
 def test_an_address_without_a_scheme_is_not_logged_in_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,10 @@
 """Filters as SQL for PostgreSQL: the same answers as `model.filter.matches`, which says what a filter means.
 
 As for SQLite, the text is put together from the fixed pieces below and placeholders, and depends on the shape of a filter
-alone. The column is text, so that what was stored is given back as it was written. It is read as `jsonb` once for each row;
-`OFFSET 0` keeps the planner from copying that reading, and the value that a path leads to, into every place of use.
+alone. The column is text, so that what was stored is given back as it was written. It is read once for each row: `OFFSET 0`
+keeps the planner from copying that reading, and the value that a path leads to, into every place of use.
 
+- `jsonb` costs more to make than `json`, and nothing to look into. It pays from the third question on.
 - `->` with a key steps through objects only, unlike `#>`, which also counts through arrays.
 - A `jsonb` equals another of its own type only, and 1 equals 1.0: a list of values is a set of them, hashed once for a query.
   `IS TRUE` keeps it so where elements are looked up: the planner would else make a join of it, anew for each row.
@@ -23,15 +24,15 @@ from typing import Any
 
 import msgspec
 
-from ..model.filter import ORDERED, And, Filter, Leaf, Not, Or
+from ..model.filter import ORDERED, And, Filter, Leaf, Not, Or, leaves
 
 _COLUMN = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?")
 _EVERY_INTEGER_IS_A_FLOAT = 2**53
+_FEW_LEAVES = 2
 
 _DOCUMENT = (
-    "(SELECT {condition} FROM (SELECT CAST({column} AS jsonb) AS parsed, {column} AS written OFFSET 0) AS f_document)"
+    "(SELECT {condition} FROM (SELECT CAST({column} AS {kind}) AS parsed, {column} AS written OFFSET 0) AS f_document)"
 )
-_PARSED, _WRITTEN = "f_document.parsed", "CAST(f_document.written AS json)"
 _STEP = " -> CAST({key} AS text)"
 _EXISTS = "({parsed} IS NOT NULL)"
 _VALUE = (
@@ -51,7 +52,7 @@ _ORDER = (
 )
 _SIGNS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 
-# A value as an array, or an array, of what `_exact` makes of a filter's values.
+# Of an array, or of one value as an array: what `_exact` makes of a filter's values. There are only objects on the way.
 _EXACT = (
     "(SELECT jsonb_agg(CASE WHEN json_typeof(f_item.value) <> 'number' THEN CAST(f_item.value AS jsonb) "
     "WHEN f_item.written !~ '[.eE]' THEN to_jsonb(CAST(f_item.written AS numeric) * CASE WHEN "
@@ -62,6 +63,7 @@ _EXACT = (
     "FROM json_array_elements(CASE WHEN json_typeof({written}) = 'array' THEN {written} "
     "ELSE json_build_array({written}) END) AS f_each) AS f_item)"
 )
+_WRITTEN = "(CAST(f_document.written AS json) #> CAST({path} AS text[]))"
 
 
 def to_postgres(condition: Filter, column: str = "metadata") -> tuple[str, dict[str, Any]]:
@@ -71,8 +73,9 @@ def to_postgres(condition: Filter, column: str = "metadata") -> tuple[str, dict[
     """
     if not _COLUMN.fullmatch(column):
         raise ValueError(f"not the name of a column: {column!r}")
+    kind = "json" if len(list(leaves(condition))) <= _FEW_LEAVES else "jsonb"
     writer = _Writer()
-    return _DOCUMENT.format(condition=writer.write(condition), column=column), writer.parameters
+    return _DOCUMENT.format(condition=writer.write(condition), column=column, kind=kind), writer.parameters
 
 
 class _Writer:
@@ -94,12 +97,13 @@ class _Writer:
         return f"({word.join(map(self.write, parts)) or of_none})"
 
     def _leaf(self, leaf: Leaf) -> str:
-        steps = "".join([_STEP.format(key=self._bind(step)) for step in leaf.path])
-        parsed, written = f"({_PARSED}{steps})", f"({_WRITTEN}{steps})"
+        steps = [_STEP.format(key=self._bind(step)) for step in leaf.path]
+        parsed = f"CAST(f_document.parsed{''.join(steps)} AS jsonb)"
         if leaf.op == "$exists":
             return _EXISTS.format(parsed=parsed)
         large = self._bind(any(kind == "number" and _is_large(value) for kind, value in leaf.values))
-        return _VALUE.format(test=self._test(leaf), large=large, parsed=parsed, exact=_EXACT.format(written=written))
+        exact = _EXACT.format(written=_WRITTEN.format(path=self._bind(list(leaf.path))))
+        return _VALUE.format(test=self._test(leaf), large=large, parsed=parsed, exact=exact)
 
     def _test(self, leaf: Leaf) -> str:
         """The question put to the value at the end of a path, or to its elements."""

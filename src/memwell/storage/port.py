@@ -74,6 +74,10 @@ class Control(Protocol):
         """What key hashes are keyed with."""
         ...
 
+    def adopt(self, secret: bytes) -> bool:
+        """Use this secret from now on; False if there are keys already that another was used for."""
+        ...
+
 
 class Hub(Protocol):
     """Messages between the processes that share a store: hints and read events. Best effort, never stored."""

@@ -25,7 +25,7 @@ SCHEMA = "memwell"
 ROLE = "memwell_app"
 CONNECT_S = 10
 WAIT_S = 10.0
-OPTIONS = "-c lock_timeout=10s -c idle_in_transaction_session_timeout=60s"
+OPTIONS = "-c lock_timeout=10s -c idle_in_transaction_session_timeout=60s -c jit=off"
 """Nobody waits for a tenant for ever, and a process that was stopped does not hold one for ever."""
 
 Connection = psycopg.Connection[tuple[Any, ...]]

@@ -13,6 +13,7 @@ import psycopg
 from ...errors import NotFound, StorageError
 from .. import queries
 from ..group import GroupCommit
+from ..move import require_absent
 from ..port import Rewrite, Tx
 from . import connect, migrate
 from .connect import Adapters, Connection, Mode, Pool
@@ -39,7 +40,7 @@ class PostgresStore:
         on_due: Callable[[str, int], None] = lambda tenant, at: None,
     ) -> None:
         self._clock = clock
-        self._queries = queries.load("common", "postgres", bound="%({})s")
+        self._queries = queries.load("common", "postgres", "move", bound="%({})s")
         adapters = Adapters()
         with connect.connected(dsn) as setup, connect.told(dsn):
             place = migrate.ready(setup, dsn)
@@ -49,16 +50,11 @@ class PostgresStore:
         self._groups: OrderedDict[str, tuple[PostgresSession, GroupCommit]] = OrderedDict()
         self._lock = Lock()
         self.control = ControlTables(self._above)
-        self.hub = NotifyHub(dsn)
+        self.hub = NotifyHub(dsn, self._borrowed)
         self.on_due = on_due
 
     def read(self, tenant: str, work: Callable[[Tx], T]) -> T:
-        def run(connection: Connection) -> T:
-            if self._pool.enter(connection, "read", tenant, "SELECT 1 FROM writer") is None:
-                raise NotFound("There is no such tenant.")
-            return work(PostgresTx(connection, self._queries, tenant))
-
-        return self._again(lambda: self._transact(run))
+        return self._in(tenant, work, must_exist=True)
 
     def write(self, tenant: str, work: Callable[[Tx], T]) -> T:
         session, group = self._group(tenant)
@@ -75,20 +71,30 @@ class PostgresStore:
         return result
 
     def create(self, tenant: str) -> bool:
+        return not self.control.rows("find_tenant", id=tenant) and self.introduce(tenant, 0)
+
+    def introduce(self, tenant: str, number: int) -> bool:
+        """Let a tenant exist whose entries have numbers up to one; False if it was there already."""
+
         def create(db: Connection) -> bool:
             if not self.control.run(db, "add_tenant", {"id": tenant, "now": self._clock()}):
                 return False
+            if not number:  # what a move left behind when it was given up
+                self.empty(db, tenant)
             db.execute(f"SET LOCAL memwell.tenant = {connect.literal(tenant)}")
-            db.execute("INSERT INTO writer (tenant, docid) VALUES (%s, 0)", (tenant,))
+            db.execute("INSERT INTO writer (tenant, docid) VALUES (%s, %s)", (tenant, number))
             return True
 
-        return bool(self.control.rows("find_tenant", id=tenant)) is False and self._above(create, True)
+        return self._above(create, True)
+
+    def receive(self, tenant: str) -> PostgresReceiver:
+        """A tenant in the making: its rows are there, and nobody can see them."""
+        require_absent(bool(self.control.rows("find_tenant", id=tenant)), tenant)
+        return PostgresReceiver(self, tenant)
 
     def drop(self, tenant: str) -> bool:
         def drop(db: Connection) -> bool:
-            db.execute(f"SET LOCAL memwell.tenant = {connect.literal(tenant)}")
-            for table in ("writer", *migrate.TENANT_TABLES):  # the first waits for whoever is writing
-                db.execute(f"DELETE FROM {table} WHERE tenant = %s", (tenant,))  # noqa: S608
+            self.empty(db, tenant)
             self.control.run(db, "delete_keys_of", {"tenant": tenant})
             self.control.run(db, "forget_hint", {"tenant": tenant})
             return bool(self.control.run(db, "delete_tenant", {"id": tenant}))
@@ -99,19 +105,20 @@ class PostgresStore:
 
     def scrub(self, tenant: str, rewrite: Rewrite = "never") -> bool:
         """Have the server take back the room of deleted rows. What its log and its backups hold is the server's."""
-        if rewrite == "never":
+        self.read(tenant, lambda tx: None)
+
+        def vacuum(connection: Connection) -> bool:
+            for table in migrate.TENANT_TABLES:
+                connection.execute(f"VACUUM {connect.SCHEMA}.{table}")
             return True
-        connection = self._pool.take()
-        try:
-            with connect.told(self._pool.place.dsn):
-                for table in migrate.TENANT_TABLES:
-                    connection.execute(f"VACUUM {connect.SCHEMA}.{table}")
-        finally:
-            self._pool.give_back(connection)
-        return True
+
+        return rewrite == "never" or self._borrowed(vacuum)
 
     def residue(self, tenant: str, needles: list[bytes]) -> list[bytes]:
-        return []  # a client cannot look into the server's files
+        """Which are found in rows. A client cannot look into the server's files."""
+        found = self._in(tenant, lambda tx: tx.rows("residue", needles=needles)) if needles else []
+        held = {bytes(row[0]) for row in found}
+        return [needle for needle in needles if needle in held]
 
     def check(self, tenant: str) -> list[str]:
         self.read(tenant, lambda tx: tx.rows("job_backlog"))
@@ -125,7 +132,32 @@ class PostgresStore:
         self.hub.close()
         self._pool.close()
 
+    def empty(self, db: Connection, tenant: str) -> None:
+        """Delete every row of a tenant."""
+        db.execute(f"SET LOCAL memwell.tenant = {connect.literal(tenant)}")
+        for table in ("writer", *migrate.TENANT_TABLES):  # the first waits for whoever is writing
+            db.execute(f"DELETE FROM {table} WHERE tenant = %s", (tenant,))  # noqa: S608 -- our own names
+
     # -- transactions ------------------------------------------------------------------------------------------------
+
+    def _in(self, tenant: str, work: Callable[[Tx], T], *, must_exist: bool = False) -> T:
+        """A snapshot within a tenant."""
+
+        def run(connection: Connection) -> T:
+            if self._pool.enter(connection, "read", tenant, "SELECT 1 FROM writer") is None and must_exist:
+                raise NotFound("There is no such tenant.")
+            return work(PostgresTx(connection, self._queries, tenant))
+
+        return self._again(lambda: self._transact(run))
+
+    def _borrowed(self, work: Callable[[Connection], bool]) -> bool:
+        """Run something outside a transaction."""
+        connection = self._pool.take()
+        try:
+            with connect.told(self._pool.place.dsn):
+                return work(connection)
+        finally:
+            self._pool.give_back(connection)
 
     def _above(self, work: Callable[[Connection], T], writes: bool) -> T:
         """A transaction that is in no tenant."""
@@ -134,6 +166,16 @@ class PostgresStore:
         def run(connection: Connection) -> T:
             self._pool.enter(connection, mode, None)
             return work(connection)
+
+        return self._again(lambda: self._transact(run))
+
+    def unseen(self, tenant: str, work: Callable[[Tx], T]) -> T:
+        """A transaction within a tenant that does not exist yet; its statements are sent without waiting for each other."""
+
+        def run(connection: Connection) -> T:
+            self._pool.enter(connection, "write", tenant)
+            with connection.pipeline():
+                return work(PostgresTx(connection, self._queries, tenant))
 
         return self._again(lambda: self._transact(run))
 
@@ -173,3 +215,19 @@ class PostgresStore:
             else:
                 self._groups.move_to_end(tenant)
             return found
+
+
+class PostgresReceiver:
+    """The rows of a tenant that is being moved here."""
+
+    def __init__(self, store: PostgresStore, tenant: str) -> None:
+        self._store, self._tenant = store, tenant
+
+    def write(self, work: Callable[[Tx], T]) -> T:
+        return self._store.unseen(self._tenant, work)
+
+    def start_over(self) -> None:
+        self._store._above(lambda db: self._store.empty(db, self._tenant), True)
+
+    def finish(self, number: int) -> None:
+        self._store.introduce(self._tenant, number)

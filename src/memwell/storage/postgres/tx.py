@@ -10,10 +10,11 @@ import psycopg
 
 from ...errors import NotFound, Unavailable
 from ...model.filter import Filter
+from ..filters_postgres import to_postgres
 from ..port import Row
 from ..queries import Query
 from .connect import Connection, Pool, leave, literal
-from .halfvec import cut, turned
+from .halfvec import Halves, turned
 
 FILTER = "/*filter*/"
 NEXT = "next_docid"
@@ -38,8 +39,6 @@ class PostgresTx:
     def rows(self, query: str, condition: Filter | None = None, /, **parameters: Any) -> list[Row]:
         sql = self._queries[query].sql
         if condition is not None:
-            from ..filters_postgres import to_postgres
-
             text, bound = to_postgres(condition)
             sql = sql.replace(FILTER, f"AND {text}")
             parameters.update(bound)
@@ -60,7 +59,7 @@ class PostgresTx:
             raise TypeError("the tenant is bound by the transaction, not by its caller")
         parameters["tenant"] = self._tenant
         if query == VECTORS_IN:
-            parameters["value"] = cut(parameters["value"], parameters["dimensions"])
+            parameters["value"] = Halves(parameters["value"], parameters["dimensions"])
         if NEXT in self._queries[query].parameters:
             if self._session is None:
                 raise TypeError("a number is given to a writer only")

@@ -11,15 +11,15 @@ FROM event WHERE tenant = :tenant;
 -- name: due_jobs
 -- Jobs of known kinds that are due or were abandoned, the longest waiting first.
 SELECT found.id FROM (
-  SELECT id, run_at FROM job
+  SELECT id, state, run_at FROM job
   WHERE tenant = :tenant AND state = 'ready' AND run_at <= :now
     AND kind IN (SELECT JSON_ARRAY_ELEMENTS_TEXT(CAST(:kinds AS JSON)))
   UNION ALL
-  SELECT id, run_at FROM job
+  SELECT id, state, run_at FROM job
   WHERE tenant = :tenant AND state = 'running' AND lease_until <= :now
     AND kind IN (SELECT JSON_ARRAY_ELEMENTS_TEXT(CAST(:kinds AS JSON)))
 ) AS found
-ORDER BY found.run_at
+ORDER BY found.state, found.run_at
 LIMIT :limit;
 
 -- name: next_due
@@ -158,3 +158,17 @@ ON CONFLICT (tenant, model, docid, part) DO NOTHING;
 SELECT docid, STRING_AGG(SUBSTRING(HALFVEC_SEND(value) FROM 5), CAST('' AS BYTEA) ORDER BY part) FROM vector
 WHERE tenant = :tenant AND model = :model AND docid BETWEEN :first AND :last
 GROUP BY docid;
+
+-- name: residue
+-- Which of some pieces of text stand in any row of the tenant.
+SELECT sought.piece FROM UNNEST(CAST(:needles AS BYTEA[])) AS sought (piece)
+WHERE EXISTS (SELECT 1 FROM entry e WHERE e.tenant = :tenant AND (POSITION(sought.piece IN CONVERT_TO(e.content, 'UTF8')) > 0
+    OR POSITION(sought.piece IN CONVERT_TO(CONCAT(e.name, e.metadata, e.tool), 'UTF8')) > 0))
+  OR EXISTS (SELECT 1 FROM address a WHERE a.tenant = :tenant
+    AND POSITION(sought.piece IN CONVERT_TO(CONCAT(a.path, a.metadata), 'UTF8')) > 0)
+  OR EXISTS (SELECT 1 FROM collection c WHERE c.tenant = :tenant AND POSITION(sought.piece IN CONVERT_TO(c.name, 'UTF8')) > 0)
+  OR EXISTS (SELECT 1 FROM idempotency i WHERE i.tenant = :tenant AND POSITION(sought.piece IN i.response) > 0)
+  OR EXISTS (SELECT 1 FROM job j WHERE j.tenant = :tenant
+    AND POSITION(sought.piece IN CONVERT_TO(CONCAT(j.payload, j.result, j.error), 'UTF8')) > 0)
+  OR EXISTS (SELECT 1 FROM word w WHERE w.tenant = :tenant
+    AND POSITION(sought.piece IN CONVERT_TO(CAST(w.tokens AS TEXT), 'UTF8')) > 0);

@@ -88,3 +88,14 @@ ON CONFLICT (id, second) DO UPDATE SET used = rate.used + :size WHERE rate.used 
 -- name: forget_rates
 -- Forget how many requests a key has sent until a second.
 DELETE FROM rate WHERE id = :id AND second <= :second;
+
+-- name: page_keys
+-- Everything that is stored of a tenant's keys.
+SELECT id, tenant, name, hash, role, tie_kind, tie_name, rate, created_at, expires_at, revoked_at FROM api_key
+WHERE tenant = :tenant ORDER BY id;
+
+-- name: put_key
+-- A key as it was elsewhere.
+INSERT INTO api_key (id, tenant, name, hash, role, tie_kind, tie_name, rate, created_at, expires_at, revoked_at)
+VALUES (:id, :tenant, :name, :hash, :role, :tie_kind, :tie_name, :rate, :created_at, :expires_at, :revoked_at)
+ON CONFLICT (id) DO NOTHING;

@@ -39,7 +39,7 @@ class ControlFile:
             return self._file.read(lambda db: db.execute(sql, parameters).fetchall())
 
     def write(self, *calls: tuple[str, dict[str, Any]]) -> int:
-        return self.exclusively(lambda db: [self._run(db, query, parameters) for query, parameters in calls][-1])
+        return self.exclusively(lambda db: [0, *(self._run(db, query, given) for query, given in calls)][-1])
 
     def exclusively(self, work: Callable[[apsw.Connection], T]) -> T:
         """Run work while no other process changes the list of tenants."""
@@ -57,13 +57,27 @@ class ControlFile:
     def secret(self) -> bytes:
         path = self._home / "secret.key"
         if not path.exists():
-            _create_secret(path)
+            _create_secret(path, secrets.token_bytes(SECRET_BYTES))
         secret = path.read_bytes()
         if len(secret) != SECRET_BYTES:
             raise StorageError(
                 f"{path.name} is damaged: restore it from a backup, or delete it and create new API keys."
             )
         return secret
+
+    def adopt(self, secret: bytes) -> bool:
+        path = self._home / "secret.key"
+        if not path.exists():
+            _create_secret(path, secret)
+        return self.secret == secret or self._replace(secret)
+
+    def _replace(self, secret: bytes) -> bool:
+        if self.rows("count_keys")[0][0]:
+            return False
+        (self._home / "secret.key").unlink()
+        _create_secret(self._home / "secret.key", secret)
+        del self.secret
+        return True
 
     def close(self) -> None:
         self._closed = True
@@ -83,11 +97,11 @@ class ControlFile:
         return db.changes()
 
 
-def _create_secret(path: Path) -> None:
+def _create_secret(path: Path, secret: bytes) -> None:
     """Written whole under another name first: two processes may start at once, and one may be killed."""
     draft = path.with_name(f".secret-{os.getpid()}-{secrets.token_hex(4)}")
     with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(secrets.token_bytes(SECRET_BYTES))
+        file.write(secret)
         file.flush()
         os.fsync(file.fileno())
     try:

@@ -12,6 +12,7 @@ import apsw
 
 from ...errors import Corrupted, NotFound, StorageError, StorageFull
 from .. import queries
+from ..move import require_absent
 from ..port import Rewrite, Tx
 from . import connect
 from .control import ControlFile
@@ -44,7 +45,7 @@ class SqliteStore:
         self._clock = clock
         self._durability: connect.Durability = durability
         self._vfs = vfs
-        self._queries = queries.load("common", "sqlite")
+        self._queries = queries.load("common", "sqlite", "move")
         self._files = OpenFiles(self._open, open_tenants)
         self.control = ControlFile(self.home, vfs)
         self.hub = SocketHub(self.home)
@@ -81,6 +82,11 @@ class SqliteStore:
             return True
 
         return self.control.exclusively(create)
+
+    def receive(self, tenant: str) -> SqliteReceiver:
+        """A tenant in the making: its file is there, and nobody knows of it."""
+        require_absent(bool(self.control.rows("find_tenant", id=tenant)), tenant)
+        return SqliteReceiver(self, tenant)
 
     def drop(self, tenant: str) -> bool:
         removed = self.control.write(
@@ -130,6 +136,36 @@ class SqliteStore:
 
     def _path(self, tenant: str) -> Path:
         return self.home / "tenants" / f"{tenant}.db"
+
+
+class SqliteReceiver:
+    """The file of a tenant that is being moved here."""
+
+    def __init__(self, store: SqliteStore, tenant: str) -> None:
+        self._store, self._tenant = store, tenant
+        self._file = self._open()
+
+    def write(self, work: Callable[[Tx], T]) -> T:
+        return self._file.write(lambda db: work(SqliteTx(db, self._store._queries, self._tenant)))
+
+    def start_over(self) -> None:
+        self._file.close()
+        _remove(self._store._path(self._tenant))
+        self._file = self._open()
+
+    def finish(self, number: int) -> None:
+        def count(db: apsw.Connection) -> None:
+            db.execute("DELETE FROM sqlite_sequence WHERE name = 'entry'")
+            db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('entry', ?)", (number,))
+
+        self._file.write(count)
+        self._file.close()
+        self._store.control.write(("add_tenant", {"id": self._tenant, "now": self._store._clock()}))
+
+    def _open(self) -> SqliteFile:
+        store, path = self._store, self._store._path(self._tenant)
+        upgrade(path, "sqlite", store._durability, store._vfs)
+        return SqliteFile(path, "sqlite", durability=store._durability, vfs=store._vfs)
 
 
 def _prepare_home(home: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ...version import __version__
-from . import doctor, generated, login, mcp, memory, migrate, run, server, transfer
+from . import doctor, generated, login, mcp, memory, migrate, move, run, server, transfer
 from .target import Target
 
 app = typer.Typer(
@@ -58,6 +58,7 @@ app.command()(transfer.export)
 app.command("import")(transfer.import_file)
 app.command()(doctor.doctor)
 app.command()(migrate.migrate)
+app.command()(move.move)
 generated.add_commands(app)
 
 

@@ -1,0 +1,167 @@
+-- Moving a tenant from one store to another: its rows in the order of their keys, a page at a time. Every engine runs these
+-- as they stand; words and vectors, which each keeps in its own way, are asked for by their entries' numbers.
+
+-- name: page_collection
+-- The next rows of `collection`.
+SELECT id, dialect, name, kind, sealed, policy, created_at
+FROM collection WHERE tenant = :tenant AND id > :after
+ORDER BY id
+LIMIT :limit;
+
+-- name: end_of_collection
+-- The key of the last row of `collection`.
+SELECT id FROM collection WHERE tenant = :tenant ORDER BY id DESC LIMIT 1;
+
+-- name: put_collection
+-- One row of `collection`, as it was elsewhere.
+INSERT INTO collection (tenant, id, dialect, name, kind, sealed, policy, created_at)
+VALUES (:tenant, :id, :dialect, :name, :kind, :sealed, :policy, :created_at);
+
+-- name: page_address
+-- The next rows of `address`.
+SELECT id, collection_id, path, last_seq, created_at, last_seen_at, ended_at, ended_seq, expires_at, metadata
+FROM address WHERE tenant = :tenant AND id > :after
+ORDER BY id
+LIMIT :limit;
+
+-- name: end_of_address
+-- The key of the last row of `address`.
+SELECT id FROM address WHERE tenant = :tenant ORDER BY id DESC LIMIT 1;
+
+-- name: put_address
+-- One row of `address`, as it was elsewhere.
+INSERT INTO address (tenant, id, collection_id, path, last_seq, created_at, last_seen_at, ended_at, ended_seq,
+  expires_at, metadata)
+VALUES (:tenant, :id, :collection_id, :path, :last_seq, :created_at, :last_seen_at, :ended_at, :ended_seq,
+  :expires_at, :metadata);
+
+-- name: page_entry
+-- The next rows of `entry`.
+SELECT docid, id, version, address_id, seq, kind, role, name, content, metadata, tool, origin, importance, confidence,
+  occurred_at, recorded_at, created_at, expires_at, retired_at, asks
+FROM entry WHERE tenant = :tenant AND docid > :after
+ORDER BY docid
+LIMIT :limit;
+
+-- name: end_of_entry
+-- The key of the last row of `entry`.
+SELECT docid FROM entry WHERE tenant = :tenant ORDER BY docid DESC LIMIT 1;
+
+-- name: put_entry
+-- One row of `entry`, as it was elsewhere.
+INSERT INTO entry (tenant, docid, id, version, address_id, seq, kind, role, name, content, metadata, tool, origin,
+  importance, confidence, occurred_at, recorded_at, created_at, expires_at, retired_at, asks)
+VALUES (:tenant, :docid, :id, :version, :address_id, :seq, :kind, :role, :name, :content, :metadata, :tool, :origin,
+  :importance, :confidence, :occurred_at, :recorded_at, :created_at, :expires_at, :retired_at, :asks);
+
+-- name: page_idempotency
+-- The next rows of `idempotency`.
+SELECT key_hash, request_hash, response, expires_at
+FROM idempotency WHERE tenant = :tenant AND key_hash > :after
+ORDER BY key_hash
+LIMIT :limit;
+
+-- name: end_of_idempotency
+-- The key of the last row of `idempotency`.
+SELECT key_hash FROM idempotency WHERE tenant = :tenant ORDER BY key_hash DESC LIMIT 1;
+
+-- name: put_idempotency
+-- One row of `idempotency`, as it was elsewhere.
+INSERT INTO idempotency (tenant, key_hash, request_hash, response, expires_at)
+VALUES (:tenant, :key_hash, :request_hash, :response, :expires_at);
+
+-- name: page_idempotency_touch
+-- The next rows of `idempotency_touch`.
+SELECT address_id, entry_id, key_hash
+FROM idempotency_touch WHERE tenant = :tenant AND (address_id, key_hash) > (:after, :after_too)
+ORDER BY address_id, key_hash
+LIMIT :limit;
+
+-- name: end_of_idempotency_touch
+-- The key of the last row of `idempotency_touch`.
+SELECT address_id, key_hash FROM idempotency_touch WHERE tenant = :tenant ORDER BY address_id DESC, key_hash DESC LIMIT 1;
+
+-- name: put_idempotency_touch
+-- One row of `idempotency_touch`, as it was elsewhere.
+INSERT INTO idempotency_touch (tenant, address_id, entry_id, key_hash)
+VALUES (:tenant, :address_id, :entry_id, :key_hash);
+
+-- name: page_job
+-- The next rows of `job`.
+SELECT id, kind, slot, state, payload, attempts, max_attempts, run_at, lease_until, fence, worker, error, result,
+  created_at, finished_at, address_id
+FROM job WHERE tenant = :tenant AND id > :after
+ORDER BY id
+LIMIT :limit;
+
+-- name: end_of_job
+-- The key of the last row of `job`.
+SELECT id FROM job WHERE tenant = :tenant ORDER BY id DESC LIMIT 1;
+
+-- name: put_job
+-- One row of `job`, as it was elsewhere.
+INSERT INTO job (tenant, id, kind, slot, state, payload, attempts, max_attempts, run_at, lease_until, fence, worker,
+  error, result, created_at, finished_at, address_id)
+VALUES (:tenant, :id, :kind, :slot, :state, :payload, :attempts, :max_attempts, :run_at, :lease_until, :fence,
+  :worker, :error, :result, :created_at, :finished_at, :address_id);
+
+-- name: page_event
+-- The next rows of `event`.
+SELECT seq, at, operation, collection_id, address_id, entries, actor
+FROM event WHERE tenant = :tenant AND seq > :after
+ORDER BY seq
+LIMIT :limit;
+
+-- name: end_of_event
+-- The key of the last row of `event`.
+SELECT seq FROM event WHERE tenant = :tenant ORDER BY seq DESC LIMIT 1;
+
+-- name: put_event
+-- One row of `event`, as it was elsewhere.
+INSERT INTO event (tenant, seq, at, operation, collection_id, address_id, entries, actor)
+VALUES (:tenant, :seq, :at, :operation, :collection_id, :address_id, :entries, :actor);
+
+-- name: page_removal
+-- The next rows of `removal`.
+SELECT seq, docid, address_id
+FROM removal WHERE tenant = :tenant AND seq > :after
+ORDER BY seq
+LIMIT :limit;
+
+-- name: end_of_removal
+-- The key of the last row of `removal`.
+SELECT seq FROM removal WHERE tenant = :tenant ORDER BY seq DESC LIMIT 1;
+
+-- name: put_removal
+-- One row of `removal`, as it was elsewhere.
+INSERT INTO removal (tenant, seq, docid, address_id)
+VALUES (:tenant, :seq, :docid, :address_id);
+
+-- name: page_model
+-- The next rows of `model`.
+SELECT id, name, dimensions, embedded_to, created_at
+FROM model WHERE tenant = :tenant AND id > :after
+ORDER BY id
+LIMIT :limit;
+
+-- name: end_of_model
+-- The key of the last row of `model`.
+SELECT id FROM model WHERE tenant = :tenant ORDER BY id DESC LIMIT 1;
+
+-- name: put_model
+-- One row of `model`, as it was elsewhere.
+INSERT INTO model (tenant, id, name, dimensions, embedded_to, created_at)
+VALUES (:tenant, :id, :name, :dimensions, :embedded_to, :created_at);
+
+-- name: count_all
+-- How many rows are moved.
+SELECT
+  (SELECT COUNT(*) FROM collection WHERE tenant = :tenant)
+  + (SELECT COUNT(*) FROM address WHERE tenant = :tenant)
+  + (SELECT COUNT(*) FROM entry WHERE tenant = :tenant)
+  + (SELECT COUNT(*) FROM idempotency WHERE tenant = :tenant)
+  + (SELECT COUNT(*) FROM idempotency_touch WHERE tenant = :tenant)
+  + (SELECT COUNT(*) FROM job WHERE tenant = :tenant)
+  + (SELECT COUNT(*) FROM event WHERE tenant = :tenant)
+  + (SELECT COUNT(*) FROM removal WHERE tenant = :tenant)
+  + (SELECT COUNT(*) FROM model WHERE tenant = :tenant);
