@@ -25,7 +25,7 @@ from memwell.storage.choose import open_store
 from .postgres import Given, Server, available
 
 ENGINES = ("sqlite", "postgres")
-KEEPS_NOTHING = frozenset({"test_architecture", "test_docs", "test_filters", "test_filters_postgres", "test_models"})
+KEEPS_NOTHING = frozenset({"test_architecture", "test_docs", "test_filters", "test_filters_postgres", "test_models", "test_move"})
 SQLITE_ITSELF = frozenset(
     {"test_faults", "test_group_commit", "test_planner", "test_power_loss", "test_schema", "test_upgrade"}
 )

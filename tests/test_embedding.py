@@ -174,7 +174,8 @@ def test_long_texts_are_found_by_a_detail_and_have_a_vector_for_each_part(scene:
         remember(memory, filler + "The parrot eats mangoes. " + filler, *FACTS[1:])
         assert "parrot" in best(memory)
         scene.require_whole()
-        widths = [length // 128 for (length,) in scene.query("SELECT LENGTH(value) FROM vector ORDER BY docid")]
+        parts = "LENGTH(MAX(value)) / 128" if DATABASES.engine == "sqlite" else "COUNT(*)"
+        widths = [count for (count,) in scene.query(f"SELECT {parts} FROM vector GROUP BY docid ORDER BY docid")]
         assert widths[0] > 3
         assert widths[1:] == [1, 1, 1]
 
