@@ -67,7 +67,9 @@ class Call:
 
     def _tell(self, space: Space) -> None:
         for event in _events(space):
-            space.tx.run("add_event", at=space.now, operation=self._operation.name, actor=self.principal.actor, **event)
+            space.tx.send(
+                "add_event", at=space.now, operation=self._operation.name, actor=self.principal.actor, **event
+            )
 
 
 def dispatch(
@@ -140,7 +142,7 @@ def _answer_again(
 def _remember(space: Space, mark: tuple[bytes, bytes], result: Any, *, speaks_of_entries: bool) -> None:
     """Keep the answer for retries, and note what it speaks of, so that it can be erased together with that."""
     expires_at = space.now + KEEP_ANSWERS
-    space.tx.run(
+    space.tx.send(
         "add_idempotency",
         key_hash=mark[0],
         request_hash=mark[1],
@@ -148,7 +150,7 @@ def _remember(space: Space, mark: tuple[bytes, bytes], result: Any, *, speaks_of
         expires_at=expires_at,
     )
     for touched in space.touched.values() if speaks_of_entries else ():
-        space.tx.run(
+        space.tx.send(
             "add_idempotency_touch", address_id=touched.address_id, entry_id=touched.entry_id, key_hash=mark[0]
         )
     jobs.ensure_slot(space.tx, "expire", expires_at, space.now)

@@ -52,11 +52,12 @@ class Located(NamedTuple):
 class Space:
     """The verbs. Made by the engine for one call of one principal; it lives as long as the transaction."""
 
-    __slots__ = ("clock", "embeds", "now", "principal", "touched", "tx")
+    __slots__ = ("_collections", "_embeds", "clock", "now", "principal", "touched", "tx")
 
     def __init__(self, tx: Tx, principal: Principal, clock: Clock, *, embeds: bool = False) -> None:
         self.tx = tx
-        self.embeds = embeds
+        self._embeds = embeds
+        self._collections: dict[Place, tuple[int, Policy]] = {}
         self.principal = principal
         self.clock = clock
         self.now = clock.now()
@@ -87,8 +88,9 @@ class Space:
             entries.append(entry)
             if not place.sealed:
                 upkeep.add(self.tx, docid, address_id, collection_id, entry, policy.language)
-        if entries and self.embeds and not place.sealed:
+        if entries and self._embeds and not place.sealed:
             jobs.ensure_slot(self.tx, "embed", self.now + EMBED_AFTER, self.now)
+            self._embeds = False  # once is enough
         self.touch(collection_id, address_id, len(entries), entries[0].id if len(entries) == 1 else "")
         if expires_at is not None and expires_at <= self.now + AT_LEAST_EVERY:
             jobs.ensure_slot(self.tx, "expire", expires_at, self.now)  # what lives longer is found by the daily sweep
@@ -110,7 +112,7 @@ class Space:
         self.touch(address.collection_id, address.id)
         if address.ended_at is not None:
             return False
-        self.tx.run("end_address", id=address.id, now=self.now)
+        self.tx.send("end_address", id=address.id, now=self.now)
         return True
 
     def touch(self, collection_id: int, address_id: int, entries: int = 0, entry_id: str = "") -> None:
@@ -121,10 +123,16 @@ class Space:
         self.touched[address_id] = Touched(collection_id, address_id, entries, entry_id)
 
     def collection(self, place: Place) -> tuple[int, Policy]:
-        """The collection's id and policy; it is made when it is first needed."""
+        """The collection's id and policy; it is made when it is first needed, and looked up once."""
+        known = self._collections.get(place)
+        if known is None:
+            known = self._collections[place] = self._make_collection(place)
+        return known
+
+    def _make_collection(self, place: Place) -> tuple[int, Policy]:
         found = self._find_collection(place)
         if found is None:
-            self.tx.run(
+            self.tx.send(
                 "add_collection",
                 id=inner_id(),
                 dialect=place.dialect,
@@ -199,7 +207,7 @@ class Space:
             recorded_at,
             recorded_at if draft.created_at is None else draft.created_at,
         )
-        row = self.tx.row(
+        number = self.tx.number(
             "add_entry",
             id=entry.id,
             version=entry.version,
@@ -220,5 +228,4 @@ class Space:
             expires_at=expires_at,
             asks=question_share(entry.content),
         )
-        assert row is not None  # noqa: S101 -- an insertion always returns its row
-        return entry, row[0]
+        return entry, number

@@ -106,5 +106,5 @@ def _erase_name(space: Space, kind: Bound, name: str, keys: int) -> Erasure:
         raise NotFound(f"Nothing is remembered of that {kind}.")
     erasure = erase_addresses(space, space.tx.rows("addresses_of_name", dialect=kind, name=name))
     for (collection_id,) in collections:
-        space.tx.run("delete_collection", id=collection_id)
+        space.tx.send("delete_collection", id=collection_id)
     return erasure

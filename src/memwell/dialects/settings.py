@@ -110,7 +110,7 @@ def _configure(space: Space, places: list[Place], language: str) -> Settings:
         collection_id, policy = space.collection(place)
         if policy.language != language:
             text = msgspec.json.encode(msgspec.structs.replace(policy, language=language)).decode()
-            space.tx.run("set_policy", id=collection_id, policy=text)
+            space.tx.send("set_policy", id=collection_id, policy=text)
             jobs.ensure_slot(space.tx, "index", space.now, space.now)
     return Settings(language=language)
 

@@ -3,6 +3,7 @@ of a JSONL file."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Literal, NamedTuple
 
@@ -127,8 +128,11 @@ class Imported(Response, frozen=True, kw_only=True):
 )
 def import_lines(space: Space, request: Import) -> Imported:
     """Add the lines of an export, all or none. What is there already is skipped, so a repeated import adds nothing."""
-    done = [_import(space, request.flow, number, line) for number, line in enumerate(request.lines)]
-    return Imported(added=done.count(True), skipped=done.count(False))
+    importing = _Importing(space, request.flow, [line.id for line in request.lines if line.id is not None])
+    for number, line in enumerate(request.lines):
+        importing.take(line, f"lines[{number}]")
+    importing.write()
+    return Imported(added=importing.added, skipped=importing.skipped)
 
 
 OPERATIONS = (export, import_lines)
@@ -195,49 +199,78 @@ def _memory_line(entry: Entry, path: str) -> Line:
     )
 
 
-def _import(space: Space, flow: str, number: int, line: Line) -> bool | None:
-    """Whether a turn or memory was added; None for a session, which its turns have made already."""
-    where = f"lines[{number}]"
-    if line.type == "memory":
-        if line.session is not None:
-            space.append(flow_timeline(flow), line.session, [])
-        return _add(space, flow_facts(flow), line.session or "", line, _memory_draft(line, where))
-    if line.session is None:
-        raise Invalid(f"`{where}.session` is missing: a {line.type} belongs to a session.", field=f"{where}.session")
-    timeline = flow_timeline(flow)
-    if line.type == "session":
-        _import_session(space, timeline, line.session, instant(line.ended_at))
-        return None
-    return _add(space, timeline, line.session, line, _turn_draft(line, where))
+class _Importing:
+    """An import under way. What goes to one place is written together, in order, when all lines were looked at."""
 
+    def __init__(self, space: Space, flow: str, ids: Sequence[str]) -> None:
+        self._space = space
+        self._timeline, self._facts = flow_timeline(flow), flow_facts(flow)
+        listed = msgspec.json.encode(ids).decode()
+        self._used: dict[str, int | str] = dict(space.tx.rows("entries_exist", ids=listed)) if ids else {}
+        self._here: dict[tuple[str, str], int | None] = {}
+        self._drafts: dict[tuple[Place, str], list[Draft]] = {}
+        self.added = self.skipped = 0
 
-def _import_session(space: Space, timeline: Place, session: str, ended_at: int | None) -> None:
-    """Make a session that has no turns, and end it if it was ended; its turns came before it."""
-    space.append(timeline, session, [])
-    address = space.address(timeline, session)
-    if address is not None and ended_at is not None and address.ended_at is None:
-        space.tx.run("end_address", id=address.id, now=ended_at)
+    def take(self, line: Line, where: str) -> None:
+        if line.type == "memory":
+            if line.session is not None:
+                self._drafts.setdefault((self._timeline, line.session), [])
+            return self._add(self._facts, line.session or "", line, _memory_draft(line, where))
+        if line.session is None:
+            raise Invalid(
+                f"`{where}.session` is missing: a {line.type} belongs to a session.", field=f"{where}.session"
+            )
+        if line.type == "session":
+            return self._end(line.session, instant(line.ended_at))
+        return self._add(self._timeline, line.session, line, _turn_draft(line, where))
 
+    def write(self) -> None:
+        drafts, self._drafts = self._drafts, {}
+        for (place, path), some in drafts.items():
+            self._space.append(place, path, some)
 
-def _add(space: Space, place: Place, path: str, line: Line, draft: Draft) -> bool:
-    entry_id = _free_id(space, place, path, line.id)
-    if entry_id is None:
-        return False
-    space.append(place, path, [msgspec.structs.replace(draft, id=entry_id or None)])
-    return True
+    def _end(self, session: str, ended_at: int | None) -> None:
+        """Make a session that has no turns, and end it if it was ended; its turns came before it."""
+        self._drafts.setdefault((self._timeline, session), [])
+        self.write()
+        address = self._space.address(self._timeline, session)
+        if address is not None and ended_at is not None and address.ended_at is None:
+            self._space.tx.send("end_address", id=address.id, now=ended_at)
 
+    def _add(self, place: Place, path: str, line: Line, draft: Draft) -> None:
+        entry_id = self._free_id(place, path, line.id)
+        if entry_id is None:
+            self.skipped += 1
+            return
+        self.added += 1
+        self._drafts.setdefault((place, path), []).append(msgspec.structs.replace(draft, id=entry_id or None))
 
-def _free_id(space: Space, place: Place, path: str, wanted: str | None) -> str | None:
-    """The line's own id; one derived from it if that is taken elsewhere; None if the entry is here already."""
-    here = space.address(place, path)
-    candidates = [] if wanted is None else [wanted, derived_id(place.name, place.kind, path, wanted)]
-    for candidate in candidates:
-        used = space.tx.row("entry_exists", id=candidate)
-        if used is None:
-            return candidate
-        if here is not None and used[0] == here.id:
-            return None
-    return ""  # both are held by what is being erased: it gets a new one
+    def _free_id(self, place: Place, path: str, wanted: str | None) -> str | None:
+        """The line's own id; one derived from it if that is taken elsewhere; None if the entry is here already."""
+        candidates = [] if wanted is None else [wanted, derived_id(place.name, place.kind, path, wanted)]
+        for candidate in candidates:
+            used = self._where(candidate, first=candidate == wanted)
+            if used is None:
+                self._used[candidate] = f"{place.kind}/{path}"  # as of now, in this import
+                return candidate
+            if used in (f"{place.kind}/{path}", self._address(place, path)):
+                return None
+        return ""  # both are held by what is being erased: it gets a new one
+
+    def _where(self, entry_id: str, *, first: bool) -> int | str | None:
+        """Where an id is used. Those that lines name were looked up at once."""
+        if entry_id not in self._used and not first:
+            row = self._space.tx.row("entry_exists", id=entry_id)
+            if row is not None:
+                self._used[entry_id] = row[0]
+        return self._used.get(entry_id)
+
+    def _address(self, place: Place, path: str) -> int | None:
+        key = place.kind, path
+        if key not in self._here:
+            address = self._space.address(place, path)
+            self._here[key] = None if address is None else address.id
+        return self._here[key]
 
 
 def _turn_draft(line: Line, where: str) -> Draft:

@@ -36,7 +36,7 @@ def bury(tx: Tx, addresses: Sequence[Row], now: int, counts: dict[str, int] | No
         layers["answers"] += _forget_answers(tx, address_id)
         layers["jobs"] += tx.run("delete_jobs_of", address_id=address_id)
         upkeep.remove_address(tx, address_id)
-        tx.run("bury_address", id=address_id, grave=grave)
+        tx.send("bury_address", id=address_id, grave=grave)
         layers["sessions"] += kind == "timeline"
     payload = {"addresses": [[row[0], row[2]] for row in addresses], "layers": dict(layers)}
     return jobs.enqueue(tx, "erase", payload, now)
@@ -66,8 +66,8 @@ def erase(run: JobRun) -> dict[str, Any]:
 def erase_expired_address(tx: Tx, address_id: int) -> None:
     """An address whose entries have all expired goes with everything that speaks of it."""
     _forget_answers(tx, address_id)
-    tx.run("delete_jobs_of", address_id=address_id)
-    tx.run("delete_address", id=address_id)
+    tx.send("delete_jobs_of", address_id=address_id)
+    tx.send("delete_address", id=address_id)
 
 
 def _erase_some(
@@ -81,7 +81,7 @@ def _erase_some(
         layers["facts" if kind == "facts" else "entries"] += count
         deleted += count
         if not count:
-            tx.run("delete_address", id=address_id)
+            tx.send("delete_address", id=address_id)
             at += 1
     run.note(tx, {"layers": layers})
     return at, layers
@@ -103,7 +103,7 @@ def _scrub(run: JobRun, rewrite: Rewrite) -> None:
 
 def _forget_answers(tx: Tx, address_id: int) -> int:
     count = tx.run("erase_idempotency", address_id=address_id)
-    tx.run("delete_idempotency_touches", address_id=address_id)
+    tx.send("delete_idempotency_touches", address_id=address_id)
     return count
 
 
@@ -142,7 +142,9 @@ def _lives(tx: Tx, *, needle: bytes) -> bool:
 def _grave(tx: Tx, now: int) -> int:
     found = tx.row("find_collection", dialect=GRAVE, name="", kind="timeline")
     if found is None:
-        tx.run("add_collection", id=inner_id(), dialect=GRAVE, name="", kind="timeline", sealed=1, policy="{}", now=now)
+        tx.send(
+            "add_collection", id=inner_id(), dialect=GRAVE, name="", kind="timeline", sealed=1, policy="{}", now=now
+        )
         found = tx.row("find_collection", dialect=GRAVE, name="", kind="timeline")
     assert found is not None  # noqa: S101 -- it was just made
     return int(found[0])

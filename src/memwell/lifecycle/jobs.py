@@ -25,7 +25,7 @@ def ensure_slot(tx: Tx, kind: str, run_at: int, now: int) -> None:
         _add(tx, kind, {}, now, address_id=None, run_at=run_at, slot=kind)
     elif found[2] == "running":
         if found[1] <= now or found[1] > run_at:  # else it has been asked already
-            tx.run("ask_job_again", id=found[0], run_at=max(run_at, now + 1))
+            tx.send("ask_job_again", id=found[0], run_at=max(run_at, now + 1))
     elif found[1] > run_at and tx.run("hasten_job", id=found[0], run_at=run_at):
         tx.wake(run_at)
 
@@ -39,7 +39,7 @@ def _add(
     tx: Tx, kind: str, payload: dict[str, Any], now: int, *, address_id: int | None, run_at: int, slot: str | None
 ) -> str:
     job_id = new_id()
-    tx.run(
+    tx.send(
         "add_job",
         id=job_id,
         kind=kind,

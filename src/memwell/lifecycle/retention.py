@@ -40,12 +40,12 @@ def _delete_some(tx: Tx, now: int) -> int:
 
 
 def _sweep(tx: Tx, now: int) -> None:
-    tx.run("delete_old_idempotency", now=now)
-    tx.run("delete_finished_jobs", before=now - KEEP_FINISHED)
+    tx.send("delete_old_idempotency", now=now)
+    tx.send("delete_finished_jobs", before=now - KEEP_FINISHED)
     first_kept = tx.row("first_event_after", before=now - KEEP_EVENTS)
-    tx.run("delete_removals_below", keep=KEEP_REMOVALS)
+    tx.send("delete_removals_below", keep=KEEP_REMOVALS)
     if first_kept and first_kept[0]:
-        tx.run("delete_events_below", seq=first_kept[0])
+        tx.send("delete_events_below", seq=first_kept[0])
 
 
 def _next(tx: Tx, now: int) -> int:

@@ -60,7 +60,7 @@ class JobRun:
     def note(self, tx: Tx, progress: dict[str, Any]) -> None:
         """Note how far this attempt came, in the transaction of what it did."""
         text = msgspec.json.encode(progress).decode()
-        tx.run("note_job", id=self.job.id, fence=self.job.fence, result=text)
+        tx.send("note_job", id=self.job.id, fence=self.job.fence, result=text)
 
     def scrub(self, rewrite: Rewrite = "never") -> bool:
         return self._store.scrub(self._tenant, rewrite)

@@ -219,15 +219,15 @@ def _settle(tx: Tx, job: StoredJob, outcome: dict[str, Any] | Repeat | Exception
     if isinstance(outcome, Repeat) or (isinstance(outcome, dict) and asked is not None):
         times = [outcome.at] if isinstance(outcome, Repeat) else []
         at = min([*times, *(asked or ())])
-        tx.run("repeat_job", run_at=at, **held)
+        tx.send("repeat_job", run_at=at, **held)
         tx.wake(at)
     elif isinstance(outcome, dict):
         result = msgspec.json.encode(outcome).decode()
-        tx.run("finish_job", state="done", run_at=now, error=None, result=result, finished_at=now, **held)
+        tx.send("finish_job", state="done", run_at=now, error=None, result=result, finished_at=now, **held)
     else:
         state, run_at = after_failure(job.attempts, job.max_attempts, now)
         error = f"{type(outcome).__name__}: {outcome}"[:500]
         finished_at = now if state == "dead" else None
-        tx.run("finish_job", state=state, run_at=run_at, error=error, result=None, finished_at=finished_at, **held)
+        tx.send("finish_job", state=state, run_at=run_at, error=error, result=None, finished_at=finished_at, **held)
         if state == "ready":
             tx.wake(run_at)

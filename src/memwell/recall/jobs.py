@@ -61,7 +61,7 @@ def _pending(tx: Tx, model: Model, at: int, now: int) -> tuple[list[Row], int]:
 
 def _keep(tx: Tx, model: Model, rows: list[Row], values: list[bytes], reached: int) -> None:
     keep(tx, model, list(zip(rows, values, strict=True)))
-    tx.run("advance_model", id=model.number, embedded_to=reached)
+    tx.send("advance_model", id=model.number, embedded_to=reached)
 
 
 def _drop_others(run: JobRun, model: Model) -> int:
@@ -73,12 +73,12 @@ def _drop_others(run: JobRun, model: Model) -> int:
 
 
 def _drop_some(tx: Tx, number: int) -> int:
-    tx.run("reset_model", id=number)
+    tx.send("reset_model", id=number)
     last = tx.row("vector_after", model=number, skip=DROP_BATCH)
     if last is not None:
         return tx.run("delete_old_vectors", model=number, docid=last[0])
     count = tx.run("delete_old_vectors", model=number, docid=2**62)
-    tx.run("delete_model", id=number)
+    tx.send("delete_model", id=number)
     return count
 
 
@@ -87,10 +87,10 @@ def _index_some(tx: Tx, run: JobRun, at: int) -> tuple[int, int]:
     rows = tx.rows("unsealed_entries", after=at, limit=INDEX_BATCH)
     if not rows:
         return 0, at
-    tx.run("delete_words", docids="[" + ",".join(str(row[0]) for row in rows) + "]")
+    tx.send("delete_words", docids="[" + ",".join(str(row[0]) for row in rows) + "]")
     for docid, address_id, collection_id, name, content, policy in rows:
         language = _decode_policy(policy).language
         text = entry_tokens(address_id, collection_id, name, content, language)
-        tx.run("add_words", docid=docid, tokens=text)
+        tx.send("add_words", docid=docid, tokens=text)
     run.note(tx, {"at": rows[-1][0]})
     return len(rows), rows[-1][0]

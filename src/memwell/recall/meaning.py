@@ -146,7 +146,7 @@ def _known(tx: Tx, embedder: Embedder, name: str) -> Model | None:
 
 
 def _introduced(tx: Tx, embedder: Embedder, name: str, now: int) -> Model | None:
-    tx.run("add_model", name=name, dimensions=embedder.dimensions, now=now)
+    tx.send("add_model", name=name, dimensions=embedder.dimensions, now=now)
     return _known(tx, embedder, name)
 
 
@@ -190,7 +190,7 @@ def complete(reach: Reach, model: Model, docids: Sequence[int], exact: bool) -> 
 def keep(tx: Tx, model: Model, batch: Sequence[tuple[Row, bytes]]) -> None:
     for row, value in batch:
         named = {"model": model.number, "name": model.name, "dimensions": model.embedder.dimensions}
-        tx.run("add_vector", id=row[1], version=row[2], value=value, **named)
+        tx.send("add_vector", id=row[1], version=row[2], value=value, **named)
 
 
 def hasten(reach: Reach, now: int) -> None:

@@ -12,7 +12,7 @@ from . import analyse
 def add(tx: Tx, docid: int, address_id: int, collection_id: int, entry: Entry, language: str) -> None:
     """Make a new entry findable by its words; its meaning follows when it is searched for, or in the background."""
     text = entry_tokens(address_id, collection_id, entry.name, entry.content, language)
-    tx.run("add_words", docid=docid, tokens=text)
+    tx.send("add_words", docid=docid, tokens=text)
 
 
 def entry_tokens(address_id: int, collection_id: int, name: str | None, content: str, language: str) -> str:
@@ -27,12 +27,12 @@ def remove(tx: Tx, rows: Sequence[Row], *, noted: bool = True) -> None:
     if not docids:
         return
     listed = "[" + ",".join(map(str, docids)) + "]"
-    tx.run("delete_words", docids=listed)
-    tx.run("delete_vectors", docids=listed)
+    tx.send("delete_words", docids=listed)
+    tx.send("delete_vectors", docids=listed)
     for docid in docids if noted else ():
-        tx.run("add_removal", docid=docid, address_id=None)
+        tx.send("add_removal", docid=docid, address_id=None)
 
 
 def remove_address(tx: Tx, address_id: int) -> None:
     """Take all of an address out of every index in memory; its words and vectors go with its entries."""
-    tx.run("add_removal", docid=None, address_id=address_id)
+    tx.send("add_removal", docid=None, address_id=address_id)

@@ -133,13 +133,13 @@ def _ordered(tokens: str) -> str:
 def _put(tx: Tx, table: str, rows: Sequence[Row], extra: Sequence[_Searched]) -> None:
     names = _columns(table)
     for row in rows:
-        tx.run(f"put_{table}", **dict(zip(names, row, strict=True)))
+        tx.send(f"put_{table}", **dict(zip(names, row, strict=True)))
     for one in extra:
         if one.tokens is not None:
-            tx.run("add_words", docid=one.docid, tokens=one.tokens)
+            tx.send("add_words", docid=one.docid, tokens=one.tokens)
         for model, name, dimensions, value in one.vectors:
             named = {"model": model, "name": name, "dimensions": dimensions}
-            tx.run("add_vector", id=one.id, version=one.version, value=value, **named)
+            tx.send("add_vector", id=one.id, version=one.version, value=value, **named)
 
 
 # -- comparing -----------------------------------------------------------------------------------------------------------

@@ -31,6 +31,14 @@ class Tx(Protocol):
         """Run a statement and return how many rows it changed."""
         ...
 
+    def send(self, query: str, /, **parameters: Any) -> None:
+        """Run a statement of which nobody asks what it did. Whatever comes next sees what it has written."""
+        ...
+
+    def number(self, query: str, /, **parameters: Any) -> int:
+        """Write a row that gets a number, and return it. It is higher than any before and never given again."""
+        ...
+
     def wake(self, at: int) -> None:
         """Once this is committed, let workers know that a job is due at that moment."""
         ...

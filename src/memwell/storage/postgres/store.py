@@ -61,7 +61,9 @@ class PostgresStore:
 
         def run() -> tuple[T, int | None]:
             tx = PostgresTx(session.connection, self._queries, tenant, session)
-            return work(tx), tx.due_at
+            result = work(tx)
+            tx.flush()
+            return result, tx.due_at
 
         result, due_at = self._again(lambda: group.run(run))
         if due_at is not None:
@@ -174,8 +176,10 @@ class PostgresStore:
 
         def run(connection: Connection) -> T:
             self._pool.enter(connection, "write", tenant)
-            with connection.pipeline():
-                return work(PostgresTx(connection, self._queries, tenant))
+            tx = PostgresTx(connection, self._queries, tenant)
+            result = work(tx)
+            tx.flush()
+            return result
 
         return self._again(lambda: self._transact(run))
 

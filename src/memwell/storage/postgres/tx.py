@@ -18,6 +18,8 @@ from .halfvec import Halves, turned
 
 FILTER = "/*filter*/"
 NEXT = "next_docid"
+AT_ONCE = 500
+"""How many statements are sent before somebody looks at their results."""
 VECTORS_IN = "add_vector"
 VECTORS_OUT = frozenset({"vectors_of", "vectors_between"})
 
@@ -25,12 +27,14 @@ VECTORS_OUT = frozenset({"vectors_of", "vectors_between"})
 class PostgresTx:
     """A transaction inside one tenant. It binds the tenant itself."""
 
-    __slots__ = ("_cursor", "_queries", "_session", "_tenant", "due_at")
+    __slots__ = ("_connection", "_cursor", "_queries", "_session", "_tenant", "_unsent", "due_at")
 
     def __init__(
         self, connection: Connection, queries: dict[str, Query], tenant: str, session: PostgresSession | None = None
     ) -> None:
+        self._connection = connection
         self._cursor = connection.cursor(binary=True)
+        self._unsent: list[tuple[str, dict[str, Any]]] = []
         self._queries = queries
         self._tenant = tenant
         self._session = session
@@ -51,20 +55,48 @@ class PostgresTx:
     def run(self, query: str, /, **parameters: Any) -> int:
         return self._run(query, self._queries[query].sql, parameters).rowcount
 
+    def send(self, query: str, /, **parameters: Any) -> None:
+        """Nobody waits for what this does, so it is sent together with what comes next."""
+        self._unsent.append((self._queries[query].sql, self._bound(query, parameters)))
+        if len(self._unsent) >= AT_ONCE:
+            self.flush()
+
+    def number(self, query: str, /, **parameters: Any) -> int:
+        if self._session is None:
+            raise TypeError("a number is given to a writer only")
+        parameters[NEXT] = given = self._session.number()
+        self.send(query, **parameters)
+        return given
+
+    def flush(self) -> None:
+        """Send what was not sent yet, and see to it that it worked."""
+        if self._unsent:
+            with self._connection.pipeline():
+                self._send_all()
+
     def wake(self, at: int) -> None:
         self.due_at = at if self.due_at is None else min(at, self.due_at)
 
     def _run(self, query: str, sql: str, parameters: dict[str, Any]) -> psycopg.Cursor[Row]:
+        bound = self._bound(query, parameters)
+        if not self._unsent:
+            return self._cursor.execute(sql, bound)
+        with self._connection.pipeline():
+            self._send_all()
+            return self._cursor.execute(sql, bound)
+
+    def _send_all(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        for sql, parameters in unsent:
+            self._connection.execute(sql, parameters)
+
+    def _bound(self, query: str, parameters: dict[str, Any]) -> dict[str, Any]:
         if "tenant" in parameters:
             raise TypeError("the tenant is bound by the transaction, not by its caller")
         parameters["tenant"] = self._tenant
         if query == VECTORS_IN:
             parameters["value"] = Halves(parameters["value"], parameters["dimensions"])
-        if NEXT in self._queries[query].parameters:
-            if self._session is None:
-                raise TypeError("a number is given to a writer only")
-            parameters[NEXT] = self._session.number()
-        return self._cursor.execute(sql, parameters)
+        return parameters
 
 
 class PostgresSession:

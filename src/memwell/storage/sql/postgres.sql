@@ -172,3 +172,8 @@ WHERE EXISTS (SELECT 1 FROM entry e WHERE e.tenant = :tenant AND (POSITION(sough
     AND POSITION(sought.piece IN CONVERT_TO(CONCAT(j.payload, j.result, j.error), 'UTF8')) > 0)
   OR EXISTS (SELECT 1 FROM word w WHERE w.tenant = :tenant
     AND POSITION(sought.piece IN CONVERT_TO(CAST(w.tokens AS TEXT), 'UTF8')) > 0);
+
+-- name: entries_exist
+-- Which of some ids are already used, and where, whatever became of the entries.
+SELECT DISTINCT id, address_id FROM entry
+WHERE tenant = :tenant AND id = ANY(ARRAY(SELECT JSON_ARRAY_ELEMENTS_TEXT(CAST(:ids AS JSON))));

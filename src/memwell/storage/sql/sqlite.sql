@@ -123,3 +123,7 @@ ON CONFLICT (tenant, model, docid) DO NOTHING;
 -- name: vectors_between
 -- The vectors of a model from one entry to another.
 SELECT docid, value FROM vector WHERE tenant = :tenant AND model = :model AND docid BETWEEN :first AND :last;
+
+-- name: entries_exist
+-- Which of some ids are already used, and where, whatever became of the entries.
+SELECT DISTINCT id, address_id FROM entry WHERE tenant = :tenant AND id IN (SELECT value FROM json_each(:ids));

@@ -58,6 +58,12 @@ class SqliteTx:
         self._run(query, parameters)
         return self._db.changes()
 
+    def send(self, query: str, /, **parameters: Any) -> None:
+        self._run(query, parameters)
+
+    def number(self, query: str, /, **parameters: Any) -> int:
+        return int(self._run(query, parameters)[0][0])
+
     def _run(self, query: str, parameters: dict[str, Any]) -> list[Row]:
         if "tenant" in parameters:
             raise TypeError("the tenant is bound by the transaction, not by its caller")
