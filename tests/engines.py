@@ -3,11 +3,15 @@
 A test is written for a directory. On PostgreSQL, opening one opens a database of its own, made from a template that holds
 the tables; `located` says which, for the tests that hand it to another process. What is about SQLite's own files is
 marked `sqlite`, and modules that keep nothing are listed below; everything else runs on both.
+
+With MEMWELL_TEST_CITUS_DSN it runs on Citus as well: the address of a single node with the extension preloaded, in which
+every directory becomes a database with distributed tables.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -21,14 +25,17 @@ import psycopg
 from memwell import Memory
 from memwell.config import Config
 from memwell.storage.choose import open_store
+from memwell.storage.postgres.citus import distribute
 
 from .postgres import Given, Server, available
 
-ENGINES = ("sqlite", "postgres")
+CITUS = "MEMWELL_TEST_CITUS_DSN"
+ENGINES = ("sqlite", "postgres", *(["citus"] if os.environ.get(CITUS) else []))
 KEEPS_NOTHING = frozenset({"test_architecture", "test_docs", "test_filters", "test_filters_postgres", "test_models", "test_move"})
 SQLITE_ITSELF = frozenset(
     {"test_faults", "test_group_commit", "test_planner", "test_power_loss", "test_schema", "test_upgrade"}
 )
+POSTGRES_ITSELF = frozenset({"test_graph", "test_postgres_planner", "test_postgres_schema", "test_rules"})
 TEMPLATE = "memwell"
 
 
@@ -36,7 +43,7 @@ class Databases:
     """Which database stands for which directory."""
 
     def __init__(self) -> None:
-        self._server: Server | Given | None = None
+        self._servers: dict[bool, Server | Given] = {}
         self._made: dict[Path, str] = {}
         self._lock = Lock()
         self.engine = "sqlite"
@@ -48,18 +55,23 @@ class Databases:
         place = Path(home).resolve()
         with self._lock:
             if place not in self._made:
-                self._made[place] = self.server.database(TEMPLATE)
+                self._made[place] = _distributed(self.server) if self._on_citus else self.server.database(TEMPLATE)
             return self._made[place]
 
     @property
     def server(self) -> Server | Given:
         """The server, started when it is first needed, with a template that holds the tables."""
-        if self._server is None:
-            server = available()
+        if self._on_citus not in self._servers:
+            server = Given(os.environ[CITUS]) if self._on_citus else available()
             server.__enter__()
-            server.template(TEMPLATE, lambda dsn: Memory(dsn, worker=False).close())
-            self._server = server
-        return self._server
+            if not self._on_citus:
+                server.template(TEMPLATE, lambda dsn: Memory(dsn, worker=False).close())
+            self._servers[self._on_citus] = server
+        return self._servers[self._on_citus]
+
+    @property
+    def _on_citus(self) -> bool:
+        return self.engine == "citus"
 
     def open(self, config: Config, clock: Callable[[], int], vfs: str | None = None) -> Any:
         return open_store(dataclasses.replace(config, home=self.located(config.home)), clock, vfs)
@@ -89,8 +101,8 @@ class Databases:
             self.server.drop(dsn)
 
     def close(self) -> None:
-        if self._server is not None:
-            self._server.__exit__(None, None, None)
+        for server in self._servers.values():
+            server.__exit__(None, None, None)
 
 
 DATABASES = Databases()
@@ -101,7 +113,19 @@ def engines_of(module: str, marked: bool) -> tuple[str, ...]:
     """On which engines a test runs; none: it keeps nothing."""
     if module in KEEPS_NOTHING:
         return ()
+    if module in POSTGRES_ITSELF:
+        return ENGINES[1:2]
     return ENGINES[:1] if marked or module in SQLITE_ITSELF else ENGINES
+
+
+def _distributed(server: Server | Given) -> str:
+    """A database of its own on Citus, which stays connected to each of them, so that none can be a template."""
+    dsn = server.copy(server.dsn("template1"))
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("CREATE EXTENSION citus")
+    Memory(dsn, worker=False).close()
+    distribute(dsn)
+    return dsn
 
 
 def query(home: str | Path, sql: str) -> list[tuple[Any, ...]]:

@@ -17,9 +17,11 @@ from .storage.port import Control
 
 PREFIX = "mw_"
 CACHE_S = 0.8
-SLICES = 20
-"""In how many portions a second's requests are handed out to the servers that share a store."""
 CACHED_KEYS = 10_000
+LARGEST_PORTION = 1 / 20
+"""Of a second's requests, how much a server takes at once from what all servers share."""
+KEEP_S = 60
+"""How long it is kept how many requests a second had: another server's clock may be behind."""
 
 
 class StoredKey(NamedTuple):
@@ -69,6 +71,13 @@ def create_key(
     return key_id, secret
 
 
+def create_first_key(control: Control, tenant: str, now: int) -> str | None:
+    """Make an operator's key if there is no key at all; returns its secret. Of servers that start at once, one makes it."""
+    secret = PREFIX + secrets.token_urlsafe(32)
+    row = {"id": new_id(), "tenant": tenant, "hash": hashed(control.secret, secret), "now": now}
+    return secret if control.write(("hold_tenant", {"id": tenant}), ("add_first_key", row)) else None
+
+
 def hashed(server_secret: bytes, secret: str) -> bytes:
     return hashlib.blake2b(secret.encode(errors="replace"), key=server_secret, digest_size=32).digest()
 
@@ -80,73 +89,140 @@ class Doorman:
         self._control = control
         self._clock = clock
         self._rate_limit = rate_limit
-        self._known: OrderedDict[str, tuple[float, StoredKey, Principal]] = OrderedDict()
-        self._portions: OrderedDict[str, tuple[int, int]] = OrderedDict()
+        self._rates = Rates(control)
+        self._known: OrderedDict[str, tuple[float, _Found]] = OrderedDict()
         self._lock = Lock()
 
-    def admit(self, secret: str | None) -> Principal:
-        """The principal of a valid key that is within its rate."""
-        found = self.admit_known(secret) or self._admit_stored(secret)
+    def admit(self, secret: str | None, *, counted: bool = True) -> Principal:
+        """The principal of a valid key that is within its rate; what is not `counted` belongs to an earlier request."""
+        found = self._remembered(secret) or self._stored(secret)
         if found is None:
             raise Unauthenticated
-        return found
+        if self._is_limited(found.key, counted):
+            self._rates.take(found.key.id, self._rate(found.key))
+        return found.principal
 
-    def admit_known(self, secret: str | None) -> Principal | None:
-        """The same, from memory alone; None if the disk must be asked."""
+    def admit_known(self, secret: str | None, *, counted: bool = True) -> Principal | None:
+        """The same, from memory alone; None if the store must be asked."""
+        found = self._remembered(secret)
+        if found is None or (self._is_limited(found.key, counted) and not self._rates.take_held(found.key.id)):
+            return None
+        return found.principal
+
+    def _remembered(self, secret: str | None) -> _Found | None:
         if not _plausible(secret):
             raise Unauthenticated
         known = self._known.get(secret)
-        if known is None or time.monotonic() - known[0] >= CACHE_S:
-            return None
-        return self._checked(known[1], known[2], ask=False)
+        return known[1] if known is not None and time.monotonic() - known[0] < CACHE_S else None
 
-    def _admit_stored(self, secret: str | None) -> Principal | None:
+    def _stored(self, secret: str | None) -> _Found | None:
         secret = secret or ""
         rows = self._control.rows("key_by_hash", hash=hashed(self._control.secret, secret))
         if not rows:
             return None
         key = StoredKey(*rows[0])
-        principal = key.principal()
+        found = _Found(key, key.principal())
         with self._lock:
-            self._known[secret] = time.monotonic(), key, principal
+            self._known[secret] = time.monotonic(), found
             while len(self._known) > CACHED_KEYS:
                 self._known.popitem(last=False)
-        return self._checked(key, principal, ask=True)
+        return found
 
-    def _checked(self, key: StoredKey, principal: Principal, ask: bool) -> Principal | None:
+    def _is_limited(self, key: StoredKey, counted: bool) -> bool:
+        """Whether a request of a key must be counted; a key that is not valid any more has none."""
         expired = key.expires_at is not None and key.expires_at <= self._clock.now()
         if key.revoked_at is not None or expired:
             raise Unauthenticated
-        rate = self._rate_limit if key.rate is None else key.rate
-        return principal if rate <= 0 or self._take(key.id, rate, ask) else None
+        return counted and self._rate(key) > 0
 
-    def _take(self, key_id: str, rate: int, ask: bool) -> bool:
-        """Count a request against this second's. False if the store must be asked for another portion, and may not be."""
-        now = time.time()
-        second = int(now)
+    def _rate(self, key: StoredKey) -> int:
+        return self._rate_limit if key.rate is None else key.rate
+
+
+class Rates:
+    """How many requests of a second are left. All servers of a store share them, and each takes them in portions."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self._shares: OrderedDict[str, _Share] = OrderedDict()
+        self._forgot_at = 0
+        self._lock = Lock()
+
+    def take_held(self, key_id: str) -> bool:
+        """Count a request if this server holds one for it; False if the store must be asked."""
+        share = self._share(key_id)
         with self._lock:
-            at, left = self._portions.get(key_id, (0, 0))
-            if at == second and left > 0:
-                self._portions[key_id] = second, left - 1
-                return True
-        if at == second and left < 0:
-            raise RateLimited(retry_after_s=round(second + 1 - now, 3))
-        if not ask:
+            taken = share.take()
+        if share.spent and not taken:
+            raise share.refusal()
+        return taken
+
+    def take(self, key_id: str, rate: int) -> None:
+        """Count a request. One asks the store for all that wait at this server."""
+        share = self._share(key_id)
+        with share.gate:
+            if not share.left and not share.spent:
+                self._ask(key_id, rate, share)
+            with self._lock:
+                taken = share.take()
+        if not taken:
+            raise share.refusal()
+
+    def _ask(self, key_id: str, rate: int, share: _Share) -> None:
+        """Take a portion from what all servers share.
+
+        The first is a single request and each is twice the one before, so that a server holds on to no more than it has
+        used: one that is seldom asked does not keep the others from answering.
+        """
+        sizes = dict.fromkeys([min(share.portion, max(int(rate * LARGEST_PORTION), 1)), 1])
+        asked = {"id": key_id, "second": share.second, "rate": rate}
+        granted = next((size for size in sizes if self._control.hint("take_rate", size=size, **asked)), 0)
+        with self._lock:
+            share.left += granted
+            share.portion = granted * 2
+            share.spent = not granted
+        if share.second - self._forgot_at >= KEEP_S:
+            self._forgot_at = share.second
+            self._control.hint("forget_rates", second=share.second - KEEP_S)
+
+    def _share(self, key_id: str) -> _Share:
+        """What this server holds of the present second's requests."""
+        second = int(time.time())
+        with self._lock:
+            share = self._shares.get(key_id)
+            if share is None or share.second != second:
+                share = self._shares[key_id] = _Share(second)
+                self._shares.move_to_end(key_id)
+                while len(self._shares) > CACHED_KEYS:
+                    self._shares.popitem(last=False)
+            return share
+
+
+class _Found(NamedTuple):
+    key: StoredKey
+    principal: Principal
+
+
+class _Share:
+    """What a server holds of one second's requests."""
+
+    __slots__ = ("gate", "left", "portion", "second", "spent")
+
+    def __init__(self, second: int) -> None:
+        self.second = second
+        self.left = 0
+        self.portion = 1
+        self.spent = False
+        self.gate = Lock()
+
+    def take(self) -> bool:
+        if not self.left:
             return False
-        self._portion(key_id, rate, second, first=at != second)
-        return self._take(key_id, rate, ask)
+        self.left -= 1
+        return True
 
-    def _portion(self, key_id: str, rate: int, second: int, *, first: bool) -> None:
-        """Take a portion of a second's requests from what all servers share; none is left if that is used up."""
-        size = max(rate // SLICES, 1)
-        granted = self._control.hint("take_rate", id=key_id, second=second, size=size, rate=rate)
-        if first:
-            self._control.hint("forget_rates", id=key_id, second=second - 1)
-        with self._lock:
-            self._portions[key_id] = second, size if granted else -1
-            self._portions.move_to_end(key_id)
-            while len(self._portions) > CACHED_KEYS:
-                self._portions.popitem(last=False)
+    def refusal(self) -> RateLimited:
+        return RateLimited(retry_after_s=round(max(self.second + 1 - time.time(), 0), 3))
 
 
 def _plausible(secret: str | None) -> TypeGuard[str]:

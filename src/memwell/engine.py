@@ -6,7 +6,7 @@ from collections.abc import Callable
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .clock import DAY, Clock, SystemClock
+from .clock import DAY, SECOND, Clock, SystemClock
 from .config import Config
 from .config import load as load_config
 from .lifecycle import erase, jobs, retention
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PATIENT = ("embed", "index")
+PATIENT = ("embed", "index", "graph")
+GRAPH_AFTER = 60 * SECOND
+"""How long collections are left to grow before somebody looks how large they are."""
 HANDLERS: dict[str, Handler] = {"expire": retention.expire, "erase": erase.erase}
 
 
@@ -105,12 +107,20 @@ class Engine:
                 self._recall.forget(run.reach.key)
             return receipt
 
-        return {**HANDLERS, "erase": erase_here_too, "embed": self._embed, "index": self._index}
+        mine = {"embed": self._embed, "index": self._index, "graph": self._graph}
+        return {**HANDLERS, "erase": erase_here_too, **mine}
 
     def _embed(self, run: JobRun) -> dict[str, Any]:
         from .recall.jobs import embed
 
-        return embed(run, self.recall.meaning)
+        done = embed(run, self.recall.meaning)
+        if done["embedded"] and self.store.describe()["engine"] != "sqlite":
+            now = self.clock.now()
+            run.write(lambda tx: jobs.ensure_slot(tx, "graph", now + GRAPH_AFTER, now))
+        return done
+
+    def _graph(self, run: JobRun) -> dict[str, Any]:
+        return dict(self.store.tend(run.reach.key))
 
     def _index(self, run: JobRun) -> dict[str, Any]:
         from .recall.jobs import index

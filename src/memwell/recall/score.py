@@ -16,6 +16,7 @@ from .meaning import Model
 from .nearest import Scores, Similar
 from .rank import Wanted
 from .recipes import Recipe
+from .remote import Remote
 from .scope import Span
 from .view import View
 
@@ -71,7 +72,7 @@ def score(
     tokens = words.terms(question.rest, spans, question.text) if question.recipe.words else []
     found = words.find(tx, spans, views, tokens)
     return [
-        _Scoring(view, question, model, rank.coverage(view, one, found.total, question.recipe)).rank(tx, also)
+        _Scoring(tx, view, question, model, rank.coverage(view, one, found.total, question.recipe)).rank(also)
         for view, one in zip(views, found.found, strict=True)
     ]
 
@@ -79,14 +80,14 @@ def score(
 class _Scoring:
     """One view being scored: what each arm knows so far."""
 
-    def __init__(self, view: View, question: Question, model: Model | None, covered: Scores) -> None:
-        self.view, self.question, self.model, self.covered = view, question, model, covered
+    def __init__(self, tx: Tx, view: View, question: Question, model: Model | None, covered: Scores) -> None:
+        self.tx, self.view, self.question, self.model, self.covered = tx, view, question, model, covered
         self.wanted = _wanted(view, question)
-        self.similar = Similar(view, question.vector)
+        self.similar = _similar(tx, view, question, model)
         self.meaning: Scores = np.zeros(len(view), np.float32)
         self.own = self.meaning
 
-    def rank(self, tx: Tx, also: int | None) -> Ranked:
+    def rank(self, also: int | None) -> Ranked:
         recipe = self.question.recipe
         limit = max(CANDIDATES, 2 * self.question.limit)
         if self.similar.partial:
@@ -102,7 +103,7 @@ class _Scoring:
             self.similar.with_pairs(rows, *rank.pair_links(self.view, rows, recipe))
         ranked = Ranked(self.view, rows, self._contributions(rows))
         if not self.view.exact:
-            self._exactly(tx, ranked, len(rows) if also is not None else self.question.limit + EXACT)
+            self._exactly(ranked, len(rows) if also is not None else self.question.limit + EXACT)
         return ranked
 
     def _of_that_time(self, limit: int) -> Array:
@@ -128,7 +129,7 @@ class _Scoring:
         scaled += REST * np.clip((cosines - ceiling) / max(1.0 - ceiling, 1e-6), 0.0, 1.0)
         return scaled
 
-    def _exactly(self, tx: Tx, ranked: Ranked, count: int) -> None:
+    def _exactly(self, ranked: Ranked, count: int) -> None:
         """Score the best candidates by their stored vectors: bytes are near enough to find them, not to order them."""
         if self.model is None or self.question.vector is None or not len(ranked.rows):
             return
@@ -136,7 +137,7 @@ class _Scoring:
         rows = ranked.rows[best]
         docids = self.view.docid[rows].tolist()
         listed = "[" + ",".join(map(str, docids)) + "]"
-        stored: dict[int, bytes] = dict(tx.rows("vectors_of", model=self.model.number, docids=listed))
+        stored: dict[int, bytes] = dict(self.tx.rows("vectors_of", model=self.model.number, docids=listed))
         there = [place for place, docid in enumerate(docids) if docid in stored]
         if there:
             values = [stored[docids[place]] for place in there]
@@ -145,6 +146,12 @@ class _Scoring:
             cosines = vectors.astype(np.float32) @ self.question.vector
             self.similar.exactly(rows[there], cosines, np.cumsum(counts) - counts)
         ranked.parts[:, best] = self._contributions(rows)
+
+
+def _similar(tx: Tx, view: View, question: Question, model: Model | None) -> Similar | Remote:
+    if view.block.remote and model is not None:
+        return Remote(tx, view, question.vector, model.number)
+    return Similar(view, question.vector)
 
 
 def _candidates(view: View, own: Scores, limit: int, recipe: Recipe, also: int | None) -> Array:

@@ -45,7 +45,7 @@ class View:
     @property
     def exact(self) -> bool:
         """Whether the vectors are the stored ones themselves."""
-        return self.vectors.dtype == np.float32
+        return self.block.remote or self.vectors.dtype == np.float32
 
     def __len__(self) -> int:
         return len(self.docid)
@@ -73,7 +73,7 @@ def look(tx: Tx, block: Block, kinds: tuple[str, ...] | None, query: Query, now:
             allowed = allowed & block.columns.mask(tx, block, query.filter, count)
         names = ("docid", "kind", "role", "name", "occurred_at", "size", "asks", "before", "after", "first_part")
         arrays: dict[str, Any] = {name: getattr(block, name).values[:count] for name in names}
-        whole = count == len(block) or not block.dimensions
+        whole = count == len(block) or not block.dimensions or block.remote
         parts = block.vectors.size if whole else int(block.first_part.values[count])
         return View(
             block=block,

@@ -111,6 +111,8 @@ class Block:
         self.first_part = Column(np.int64)
         self.vectors = Column(np.float32, max(dimensions, 1))
         self.scale = Column(np.float32)
+        self.remote = False
+        """Whether the vectors stay where they are stored, since they are too many."""
         self.kinds, self.roles, self.names = Names(), Names(), Names()
         self.pending: dict[int, int] = {}
         self.columns: Any = None
@@ -153,6 +155,7 @@ class Block:
     def refresh(self, tx: Tx, state: State) -> bool:
         """Bring the block up to the transaction's snapshot; False if that is not possible and it must be loaded anew."""
         if self._seen is None:
+            self.remote = self.collection and bool(self.dimensions) and self._in_graph(tx)
             self._add(tx, self._load(tx))
         elif state[0] < self._seen[0] or state[1] < self._seen[1]:
             return True  # another thread has a later snapshot than this one; what is too new is noticed when it is read
@@ -164,6 +167,9 @@ class Block:
         self._seen = state
         self._fill(tx)
         return True
+
+    def _in_graph(self, tx: Tx) -> bool:
+        return tx.row("find_graph", model=self.model, collection=self.scope_id) is not None
 
     def _load(self, tx: Tx) -> Row | None:
         if self.collection:
@@ -188,13 +194,15 @@ class Block:
             return False  # it was erased: nothing of it stays in memory
         rows = self.rows_of(np.array(sorted(docid for _, docid, _ in removed if docid is not None), np.int64))
         self.alive.values[rows] = False
-        if self.dimensions:
+        if self.dimensions and not self.remote:
             self.vectors.values[self.first_part.values[rows]] = 0
         return True
 
     def _fill(self, tx: Tx) -> None:
         """See whether somebody else has made the vectors that were missing."""
-        if self.pending:
+        if self.pending and self.remote:
+            self.give_up(self._have_vectors(tx, sorted(self.pending)))
+        elif self.pending:
             self.put(self._stored(tx, sorted(self.pending)))
 
     def _stored(self, tx: Tx, docids: Sequence[int]) -> dict[int, bytes]:
@@ -207,6 +215,12 @@ class Block:
             listed = "[" + ",".join(map(str, docids[at : at + ASKED])) + "]"
             found.update(tx.rows("vectors_of", model=self.model, docids=listed))
         return found
+
+    def _have_vectors(self, tx: Tx, docids: Sequence[int]) -> list[int]:
+        """Which of some entries, in order, have their vectors."""
+        asked = set(docids)
+        rows = tx.rows("embedded_between", model=self.model, first=docids[0], last=docids[-1])
+        return [docid for (docid,) in rows if docid in asked]
 
     def live_names(self) -> list[str]:
         """The names of those who said something that is still there, the longest first."""
@@ -233,6 +247,8 @@ class Block:
 
     def put(self, values: Mapping[int, bytes]) -> None:
         """The vectors of entries that had none. A row has room for one; where there are more, all are laid out anew."""
+        if self.remote:
+            return self.give_up(list(values))
         several: dict[int, tuple[Array, Array]] = {}
         for docid, value in values.items():
             row = self.pending.pop(docid, None)
@@ -248,6 +264,7 @@ class Block:
                 several[row] = vectors, scale
         if several:
             self._regroup(several)
+        return None
 
     def give_up(self, docids: Sequence[int]) -> None:
         """What was asked for and is not there any more needs no vectors."""
@@ -279,6 +296,10 @@ class Block:
         if not width:
             return
         docids = self.docid.values[first:].tolist()
+        if self.remote:
+            there = set(self._have_vectors(tx, docids))
+            self.pending.update((docid, first + n) for n, docid in enumerate(docids) if docid not in there)
+            return
         stored = self._stored(tx, docids)
         values = [stored.get(docid) for docid in docids]
         lacking = [place for place, value in enumerate(values) if value is None]
@@ -374,7 +395,7 @@ class Block:
     @property
     def exact(self) -> bool:
         """Whether vectors are kept as they are: in a small block they need not be made smaller."""
-        return self.vectors.values.dtype == np.float32
+        return not self.remote and self.vectors.values.dtype == np.float32
 
     def _bound_exact(self, more: int) -> None:
         if self.exact and self.vectors.size + more > EXACT_PARTS:

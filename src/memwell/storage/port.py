@@ -134,6 +134,10 @@ class Store(Protocol):
         """Which of these byte strings are still found in what the tenant's memory is kept in."""
         ...
 
+    def tend(self, tenant: str) -> dict[str, int]:
+        """Do what large collections need for being searched; returns what was done."""
+        ...
+
     def check(self, tenant: str) -> list[str]:
         """What is damaged, in words; nothing if all is well."""
         ...

@@ -23,6 +23,7 @@ OLDEST_SERVER = 150_000
 LOCK = 0x4D656D77  # "Memw"
 
 TENANT_TABLES = (
+    "graph",
     "vector",
     "model",
     "word",
@@ -38,6 +39,8 @@ TENANT_TABLES = (
 """What is inside a tenant, those that refer to others before these. `writer` is, too, and comes before all."""
 SYSTEM_TABLES = ("tenant", "api_key", "hint", "rate", "secret", "migration")
 UNFORCED = "word"
+SHARED = "graph"
+"""Whether any tenant needs a graph can be seen from above all of them."""
 
 _WITHIN = "tenant = CURRENT_SETTING('memwell.tenant', TRUE)"
 _ABOVE = "CURRENT_SETTING('memwell.system', TRUE) = 'on'"
@@ -74,35 +77,53 @@ def migrate(db: Connection) -> None:
     _prepare(db)
     for number, name, text in queries.migrations(FOLDER):
         with db.transaction():
-            db.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+            take_turns(db)
             if version(db) < number:
                 _step(db, number, name, text)
 
 
+def take_turns(db: Connection) -> None:
+    """Wait, however long it takes, until nobody else changes the tables; then nobody else can until the commit."""
+    _run(db, "SET LOCAL lock_timeout = 0")
+    db.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+    _run(db, "SET LOCAL lock_timeout = DEFAULT")
+
+
 def path(db: Connection) -> str:
     """Where names are looked for: our tables, and the types of pgvector."""
+    return ", ".join(f'"{name}"' for name in (SCHEMA, vector_schema(db), "pg_temp") if name)
+
+
+def vector_schema(db: Connection) -> str | None:
+    """Where the types of pgvector are, if they are there."""
     row = db.execute(
         "SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector'"
     ).fetchone()
-    return ", ".join(f'"{name}"' for name in (SCHEMA, *((row[0],) if row else ()), "pg_temp"))
+    return str(row[0]) if row else None
 
 
 def secure(db: Connection, tables: tuple[str, ...], rule: str) -> None:
     """Have some tables show those rows only that a rule allows."""
-    for table in tables:
-        force = "NO FORCE" if table == UNFORCED else "FORCE"
-        _run(db, f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY, {force} ROW LEVEL SECURITY")
-        _run(db, f"DROP POLICY IF EXISTS its_own ON {table}")
-        _run(db, f"CREATE POLICY its_own ON {table} USING ({rule}) WITH CHECK ({rule})")
-        _run(db, f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {ROLE}")
+    _run(db, "; ".join(_secured(table, rule) for table in tables))
+
+
+def _secured(table: str, rule: str) -> str:
+    force = "NO FORCE" if table == UNFORCED else "FORCE"
+    return (
+        f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY, {force} ROW LEVEL SECURITY; "
+        f"DROP POLICY IF EXISTS its_own ON {table}; "
+        f"CREATE POLICY its_own ON {table} USING ({rule}) WITH CHECK ({rule}); "
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {ROLE}"
+    )
 
 
 def _prepare(db: Connection) -> None:
     """What needs more rights than the steps themselves: the extension, the schema and the role."""
     with db.transaction():
-        db.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+        take_turns(db)
         _extension(db)
-        _run(db, f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+        if db.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (SCHEMA,)).fetchone() is None:
+            _run(db, f"CREATE SCHEMA {SCHEMA}")
         if db.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (ROLE,)).fetchone() is None:
             _make_role(db)
         _run(db, f"GRANT USAGE ON SCHEMA {SCHEMA} TO {ROLE}")
@@ -132,7 +153,7 @@ def _make_role(db: Connection) -> None:
         with db.transaction():
             _run(db, f"CREATE ROLE {ROLE} NOLOGIN")
             _run(db, f"GRANT {ROLE} TO CURRENT_USER")
-    except pg.DuplicateObject:
+    except (pg.DuplicateObject, pg.UniqueViolation):  # the latter: it was made while this one waited
         pass
     except pg.InsufficientPrivilege as error:
         raise StorageError(
@@ -144,16 +165,24 @@ def _make_role(db: Connection) -> None:
 def _step(db: Connection, number: int, name: str, text: str) -> None:
     _run(db, f"SET LOCAL search_path = {path(db)}")
     _run(db, "SET LOCAL memwell.system = 'on'")
+    # A step may change the rows of all tenants, and whoever takes it need not be a superuser.
+    _run(db, "; ".join(f"ALTER TABLE {table} NO FORCE ROW LEVEL SECURITY" for table in sorted(_tables(db))))
     for statement in queries.statements(text):
         _run(db, statement)
-    made = {row[0] for row in db.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", (SCHEMA,))}
+    made = _tables(db)
     within = tuple(table for table in ("writer", *TENANT_TABLES) if table in made)
     above = tuple(table for table in SYSTEM_TABLES if table in made)
     if made - {*within, *above}:
         raise AssertionError(f"tables that nothing protects: {sorted(made - {*within, *above})}")
     secure(db, within, _WITHIN)
     secure(db, above, _ABOVE)
+    if SHARED in made:
+        _run(db, f"DROP POLICY IF EXISTS known ON {SHARED}; CREATE POLICY known ON {SHARED} FOR SELECT USING ({_ABOVE})")
     db.execute("INSERT INTO migration (number, name) VALUES (%s, %s)", (number, name))
+
+
+def _tables(db: Connection) -> set[str]:
+    return {row[0] for row in db.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", (SCHEMA,))}
 
 
 def _role(db: Connection) -> str | None:

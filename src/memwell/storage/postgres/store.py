@@ -18,6 +18,7 @@ from ..port import Rewrite, Tx
 from . import connect, migrate
 from .connect import Adapters, Connection, Mode, Pool
 from .control import ControlTables
+from .graph import Gardener
 from .halfvec import register
 from .hub import NotifyHub
 from .tx import PostgresSession, PostgresTx
@@ -121,6 +122,16 @@ class PostgresStore:
         found = self._in(tenant, lambda tx: tx.rows("residue", needles=needles)) if needles else []
         held = {bytes(row[0]) for row in found}
         return [needle for needle in needles if needle in held]
+
+    def tend(self, tenant: str) -> dict[str, int]:
+        """See to it that large collections are in a graph, and small ones are not."""
+        gardener = Gardener(
+            lambda work: self.read(tenant, work),
+            lambda work: self.write(tenant, work),
+            self._borrowed,
+            lambda work: self._above(work, False),
+        )
+        return gardener.tend()
 
     def check(self, tenant: str) -> list[str]:
         self.read(tenant, lambda tx: tx.rows("job_backlog"))

@@ -20,7 +20,11 @@ FILTER = "/*filter*/"
 NEXT = "next_docid"
 AT_ONCE = 500
 """How many statements are sent before somebody looks at their results."""
-VECTORS_IN = "add_vector"
+VECTORS_IN = frozenset({"add_vector", "nearest", "nearest_of"})
+GRAPH = "nearest"
+DIMENSIONS = "/*dimensions*/"
+_SEARCH_ON = "SET LOCAL hnsw.iterative_scan = 'relaxed_order'; SET LOCAL hnsw.ef_search = 200"
+"""A graph holds the vectors of many collections: it is searched on until there are enough of the one that is asked for."""
 VECTORS_OUT = frozenset({"vectors_of", "vectors_between"})
 
 
@@ -46,6 +50,9 @@ class PostgresTx:
             text, bound = to_postgres(condition)
             sql = sql.replace(FILTER, f"AND {text}")
             parameters.update(bound)
+        if query == GRAPH:
+            sql = sql.replace(DIMENSIONS, str(int(parameters["dimensions"])))
+            self._connection.execute(_SEARCH_ON)
         found = self._run(query, sql, parameters).fetchall()
         return [(row[0], turned(row[1])) for row in found] if query in VECTORS_OUT else found
 
@@ -94,7 +101,7 @@ class PostgresTx:
         if "tenant" in parameters:
             raise TypeError("the tenant is bound by the transaction, not by its caller")
         parameters["tenant"] = self._tenant
-        if query == VECTORS_IN:
+        if query in VECTORS_IN:
             parameters["value"] = Halves(parameters["value"], parameters["dimensions"])
         return parameters
 

@@ -462,7 +462,8 @@ CROSS JOIN collection c
 WHERE e.tenant = :tenant AND a.tenant = :tenant AND c.tenant = :tenant AND e.docid > :after
   AND a.id = e.address_id AND c.id = a.collection_id AND c.sealed = 0 AND e.retired_at IS NULL
   AND (e.expires_at IS NULL OR e.expires_at > :now)
-  AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.tenant = :tenant AND v.model = :model AND v.docid = e.docid)
+  AND NOT EXISTS (SELECT 1 FROM vector v
+    WHERE v.tenant = :tenant AND v.model = :model AND v.docid = e.docid AND v.docid > :after)
 ORDER BY e.docid
 LIMIT :limit;
 
@@ -486,3 +487,7 @@ JOIN collection c ON c.tenant = a.tenant AND c.id = a.collection_id AND c.dialec
 WHERE e.tenant = :tenant AND a.tenant = :tenant AND c.tenant = :tenant AND e.id = :id
 ORDER BY e.version DESC
 LIMIT 1;
+
+-- name: embedded_between
+-- Which entries from one to another have vectors of a model.
+SELECT DISTINCT docid FROM vector WHERE tenant = :tenant AND model = :model AND docid BETWEEN :first AND :last;

@@ -144,8 +144,10 @@ RETURNING docid;
 
 -- name: add_vector
 -- Keep the vectors of an entry, if it is still there and still current, and so is the model.
-INSERT INTO vector (tenant, model, docid, part, collection_id, dimensions, value)
-SELECT :tenant, CAST(:model AS BIGINT), e.docid, part.place - 1, a.collection_id, m.dimensions, part.value
+INSERT INTO vector (tenant, model, docid, part, collection_id, dimensions, graph, value)
+SELECT :tenant, CAST(:model AS BIGINT), e.docid, part.place - 1, a.collection_id, m.dimensions,
+  EXISTS (SELECT 1 FROM graph g WHERE g.tenant = :tenant AND g.model = :model AND g.collection_id = a.collection_id),
+  part.value
 FROM entry e
 JOIN address a ON a.tenant = :tenant AND a.id = e.address_id
 JOIN model m ON m.tenant = :tenant AND m.id = :model AND m.name = :name
@@ -160,20 +162,72 @@ WHERE tenant = :tenant AND model = :model AND docid BETWEEN :first AND :last
 GROUP BY docid;
 
 -- name: residue
--- Which of some pieces of text stand in any row of the tenant.
-SELECT sought.piece FROM UNNEST(CAST(:needles AS BYTEA[])) AS sought (piece)
-WHERE EXISTS (SELECT 1 FROM entry e WHERE e.tenant = :tenant AND (POSITION(sought.piece IN CONVERT_TO(e.content, 'UTF8')) > 0
-    OR POSITION(sought.piece IN CONVERT_TO(CONCAT(e.name, e.metadata, e.tool), 'UTF8')) > 0))
-  OR EXISTS (SELECT 1 FROM address a WHERE a.tenant = :tenant
-    AND POSITION(sought.piece IN CONVERT_TO(CONCAT(a.path, a.metadata), 'UTF8')) > 0)
-  OR EXISTS (SELECT 1 FROM collection c WHERE c.tenant = :tenant AND POSITION(sought.piece IN CONVERT_TO(c.name, 'UTF8')) > 0)
-  OR EXISTS (SELECT 1 FROM idempotency i WHERE i.tenant = :tenant AND POSITION(sought.piece IN i.response) > 0)
-  OR EXISTS (SELECT 1 FROM job j WHERE j.tenant = :tenant
-    AND POSITION(sought.piece IN CONVERT_TO(CONCAT(j.payload, j.result, j.error), 'UTF8')) > 0)
-  OR EXISTS (SELECT 1 FROM word w WHERE w.tenant = :tenant
-    AND POSITION(sought.piece IN CONVERT_TO(CAST(w.tokens AS TEXT), 'UTF8')) > 0);
+-- Which of some pieces of text stand in any row of the tenant. They are seldom there, so each row is read, once.
+SELECT DISTINCT sought.piece
+FROM (
+  SELECT CONVERT_TO(CONCAT_WS(' ', id, kind, role, name, content, metadata, tool, origin), 'UTF8')
+  FROM entry WHERE tenant = :tenant
+  UNION ALL SELECT CONVERT_TO(CONCAT_WS(' ', path, metadata), 'UTF8') FROM address WHERE tenant = :tenant
+  UNION ALL SELECT CONVERT_TO(CONCAT_WS(' ', dialect, name, kind, policy), 'UTF8') FROM collection WHERE tenant = :tenant
+  UNION ALL SELECT CONVERT_TO(CONCAT_WS(' ', id, kind, slot, state, payload, worker, error, result), 'UTF8')
+  FROM job WHERE tenant = :tenant
+  UNION ALL SELECT CONVERT_TO(CONCAT_WS(' ', operation, actor), 'UTF8') FROM event WHERE tenant = :tenant
+  UNION ALL SELECT response FROM idempotency WHERE tenant = :tenant
+  UNION ALL SELECT CONVERT_TO(entry_id, 'UTF8') FROM idempotency_touch WHERE tenant = :tenant
+  UNION ALL SELECT CONVERT_TO(name, 'UTF8') FROM model WHERE tenant = :tenant
+  UNION ALL SELECT CONVERT_TO(ARRAY_TO_STRING(TSVECTOR_TO_ARRAY(tokens), ' '), 'UTF8') FROM word WHERE tenant = :tenant
+) AS kept (text)
+JOIN UNNEST(CAST(:needles AS BYTEA[])) AS sought (piece) ON POSITION(sought.piece IN kept.text) > 0;
 
 -- name: entries_exist
 -- Which of some ids are already used, and where, whatever became of the entries.
 SELECT DISTINCT id, address_id FROM entry
 WHERE tenant = :tenant AND id = ANY(ARRAY(SELECT JSON_ARRAY_ELEMENTS_TEXT(CAST(:ids AS JSON))));
+
+-- name: find_graph
+-- Whether a collection is searched by a graph.
+SELECT 1 FROM graph WHERE tenant = :tenant AND model = :model AND collection_id = :collection AND state = 'ready';
+
+-- name: graph_sizes
+-- How many vectors of a model the collections have that are in a graph or may be.
+SELECT v.model, v.collection_id, v.dimensions, COUNT(*),
+  (SELECT g.state FROM graph g WHERE g.tenant = :tenant AND g.model = v.model AND g.collection_id = v.collection_id)
+FROM vector v
+WHERE v.tenant = :tenant AND v.part = 0
+GROUP BY v.model, v.collection_id, v.dimensions;
+
+-- name: add_graph
+-- Begin to take a collection into a graph: what is written from now on is in it.
+INSERT INTO graph (tenant, model, collection_id, dimensions, state)
+VALUES (:tenant, :model, :collection, :dimensions, 'marking')
+ON CONFLICT (tenant, model, collection_id) DO NOTHING;
+
+-- name: finish_graph
+-- All of a collection is in its graph.
+UPDATE graph SET state = 'ready' WHERE tenant = :tenant AND model = :model AND collection_id = :collection;
+
+-- name: delete_graph
+-- A collection is no longer searched by a graph.
+DELETE FROM graph WHERE tenant = :tenant AND model = :model AND collection_id = :collection;
+
+-- name: mark_vectors
+-- Put some of a collection's vectors into the graph, or take them out.
+UPDATE vector SET graph = CAST(:graph AS BOOLEAN) WHERE tenant = :tenant AND model = :model AND docid IN (
+  SELECT docid FROM vector
+  WHERE tenant = :tenant AND model = :model AND collection_id = :collection AND graph <> CAST(:graph AS BOOLEAN)
+  LIMIT :limit);
+
+-- name: nearest
+-- The entries of a collection that are nearest to a vector, by the graph.
+SELECT docid FROM vector
+WHERE tenant = :tenant AND model = :model AND collection_id = :collection AND graph AND dimensions = /*dimensions*/
+ORDER BY CAST(value AS HALFVEC(/*dimensions*/)) <=> (CAST(:value AS HALFVEC[]))[1]
+LIMIT :limit;
+
+-- name: nearest_of
+-- Of some entries those that are nearest to a vector, by comparing all.
+SELECT docid FROM vector
+WHERE tenant = :tenant AND model = :model
+  AND docid = ANY(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[]))
+ORDER BY (value <=> (CAST(:value AS HALFVEC[]))[1]) + 0
+LIMIT :limit;

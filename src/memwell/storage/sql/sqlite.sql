@@ -127,3 +127,7 @@ SELECT docid, value FROM vector WHERE tenant = :tenant AND model = :model AND do
 -- name: entries_exist
 -- Which of some ids are already used, and where, whatever became of the entries.
 SELECT DISTINCT id, address_id FROM entry WHERE tenant = :tenant AND id IN (SELECT value FROM json_each(:ids));
+
+-- name: find_graph
+-- Whether a collection is searched by a graph. Here none is: all vectors of a file fit into memory as bytes.
+SELECT 1 WHERE :tenant IS NULL AND :model IS NULL AND :collection IS NULL;

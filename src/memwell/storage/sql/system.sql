@@ -8,6 +8,10 @@ INSERT INTO tenant (id, created_at) VALUES (:id, :now) ON CONFLICT (id) DO NOTHI
 -- Whether there is such a tenant.
 SELECT id, created_at FROM tenant WHERE id = :id;
 
+-- name: hold_tenant
+-- Have everybody wait who would hold the same tenant, until the end of the transaction.
+UPDATE tenant SET created_at = created_at WHERE id = :id;
+
 -- name: list_tenants
 -- Tenants by name.
 SELECT id, created_at FROM tenant WHERE id > :after ORDER BY id LIMIT :limit;
@@ -20,6 +24,11 @@ DELETE FROM tenant WHERE id = :id;
 -- Store a key's hash.
 INSERT INTO api_key (id, tenant, name, hash, role, tie_kind, tie_name, rate, created_at, expires_at)
 VALUES (:id, :tenant, :name, :hash, :role, :tie_kind, :tie_name, :rate, :now, :expires_at);
+
+-- name: add_first_key
+-- Store the hash of an operator's key if there is no key yet.
+INSERT INTO api_key (id, tenant, name, hash, role, created_at)
+SELECT :id, :tenant, 'first key', :hash, 'operator', :now WHERE NOT EXISTS (SELECT 1 FROM api_key);
 
 -- name: key_by_hash
 -- Whom a key speaks for.
@@ -86,8 +95,8 @@ INSERT INTO rate (id, second, used) VALUES (:id, :second, :size)
 ON CONFLICT (id, second) DO UPDATE SET used = rate.used + :size WHERE rate.used + :size <= :rate;
 
 -- name: forget_rates
--- Forget how many requests a key has sent until a second.
-DELETE FROM rate WHERE id = :id AND second <= :second;
+-- Forget how many requests were sent until a second.
+DELETE FROM rate WHERE second <= :second;
 
 -- name: page_keys
 -- Everything that is stored of a tenant's keys.

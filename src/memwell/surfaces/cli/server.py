@@ -32,6 +32,7 @@ def serve(
     target: Target = context.obj
     with told():
         config = target.config(host=host, port=port)
+        rest.require_auth(config, not no_auth)
         rest.configure_logs(config.log_level)
         listener = rest.bind(config)
         engine = Engine.open(config)
@@ -58,7 +59,6 @@ def serve(
         from ..rest import workers as several
 
         engine.close()
-        rest.require_auth(config, not no_auth)
         several.serve(config, workers, auth=not no_auth, listener=listener, on_ready=ready)
     return None
 
@@ -81,9 +81,9 @@ def worker(
             engine.close()
             return show({"jobs": count}, as_json, lambda: console().print(f"{count} jobs run."))
         signal.signal(signal.SIGTERM, _interrupt)
-        engine.worker.start()
-        console().print(f"Working on {config.shown_home}; Ctrl-C ends it.")
         try:
+            engine.worker.start()
+            console().print(f"Working on {config.shown_home}; Ctrl-C ends it.")
             while True:
                 time.sleep(3600)
         except KeyboardInterrupt:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import signal
 import socket
 import sys
 import time
 from collections.abc import Callable
+from threading import Thread
 from typing import Any
 
 import uvicorn
 
-from ...access import create_key
+from ...access import create_first_key
 from ...config import Config
 from ...engine import Engine
 from ...errors import Invalid, Unavailable
@@ -51,8 +53,7 @@ def first_key(engine: Engine, config: Config) -> str | None:
     engine.ensure_tenant(config.tenant)
     if engine.store.control.rows("count_keys")[0][0]:
         return None
-    _, secret = create_key(engine.store.control, config.tenant, "first key", "operator", None, None, engine.clock.now())
-    return secret
+    return create_first_key(engine.store.control, config.tenant, engine.clock.now())
 
 
 class Runner(uvicorn.Server):
@@ -115,6 +116,7 @@ async def _serve(
     if config.worker:
         engine.worker.start()
     runner = Runner(uvicorn_config(server), server)
+    signal.signal(signal.SIGTERM, runner.handle_exit)  # uvicorn raises it again: by default, that would be the end
     task = asyncio.create_task(runner.serve(sockets=[listener]))
     while not runner.started and not task.done():
         await asyncio.sleep(0.01)
@@ -123,7 +125,14 @@ async def _serve(
     try:
         await task
     finally:
-        await asyncio.to_thread(server.close)
+        await asyncio.to_thread(_close, server)
+
+
+def _close(server: Server) -> None:
+    """Finish the job at hand, if it does not take too long: one that is cut off goes on when its lease has ended."""
+    closing = Thread(target=server.close, name="memwell-close", daemon=True)
+    closing.start()
+    closing.join(GRACE_S)
 
 
 def uvicorn_config(server: Server) -> uvicorn.Config:

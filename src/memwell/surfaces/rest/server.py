@@ -102,16 +102,16 @@ class Server:
         self.metrics.record(operation.name, reply[0], time.perf_counter() - started)
         return None
 
-    async def principal(self, headers: dict[bytes, bytes]) -> Principal:
+    async def principal(self, headers: dict[bytes, bytes], *, counted: bool = True) -> Principal:
         """Who is calling, by the key of this very request. It is asked before a body is read."""
         if not self.auth:
             _require_loopback(headers)
             return Principal(self.config.tenant, "operator", "local")
         secret = _secret(headers)
-        known = self.doorman.admit_known(secret)
+        known = self.doorman.admit_known(secret, counted=counted)
         if known is not None:
             return known
-        return await asyncio.to_thread(self.doorman.admit, secret)
+        return await asyncio.to_thread(self.doorman.admit, secret, counted=counted)
 
     async def _reply(self, operation: Operation, values: list[str], scope: Scope, receive: Receive) -> replies.Reply:
         task = asyncio.current_task()

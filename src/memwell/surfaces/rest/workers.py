@@ -23,9 +23,10 @@ from .serve import GRACE_S, configure_logs, run
 
 log = logging.getLogger("memwell.workers")
 
-MAX_WORKERS = 64
 BACK_OFF_S = 1.0
 """A child that died is started again at most this often."""
+END_S = 2 * GRACE_S + 5
+"""How long a child may take to finish what is under way, and its job, before it is killed."""
 
 
 def serve(
@@ -40,35 +41,45 @@ def serve(
         return child
 
     ending = _Ending()
-    children = [start() for _ in range(count)]
-    on_ready()  # whoever connects now waits for the first of them
-    while not ending.asked:
-        wait([child.sentinel for child in children], timeout=0.5)
-        for place, child in enumerate(children):
-            if not child.is_alive() and not ending.asked:
-                log.error("server.died", extra={"pid": child.pid, "code": child.exitcode})
-                time.sleep(BACK_OFF_S)
+    children: list[SpawnProcess] = []
+    try:
+        children.extend(start() for _ in range(count))
+        on_ready()  # whoever connects now waits for the first of them
+        while not ending.awaited([child.sentinel for child in children]):
+            dead = [place for place, child in enumerate(children) if not child.is_alive()]
+            _report([children[place] for place in dead])
+            if dead and ending.awaited([], BACK_OFF_S):
+                break
+            for place in dead:
                 children[place] = start()
-    _end(children)
+    finally:
+        listener.close()  # from now on nobody can connect who would not be answered
+        _end(children)
 
 
 class _Ending:
-    """Whether somebody has asked for the end."""
+    """Tells when somebody has asked for the end."""
 
     def __init__(self) -> None:
-        self.asked = False
+        self._asked, self._ask = socket.socketpair()
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._ask)
+            signal.signal(number, lambda *_: self._ask.close())  # which can be read at the other end
 
-    def _ask(self, *_: object) -> None:
-        self.asked = True
+    def awaited(self, sentinels: list[int], timeout_s: float | None = None) -> bool:
+        """Wait for the end, for one of these processes to die, or for some time; True if it is the end."""
+        return self._asked in wait([self._asked, *sentinels], timeout_s)
+
+
+def _report(dead: list[SpawnProcess]) -> None:
+    for child in dead:
+        log.error("server.died", extra={"pid": child.pid, "code": child.exitcode})
 
 
 def _end(children: list[SpawnProcess]) -> None:
     """Let everybody finish what is under way, and wait no longer than that may take."""
     for child in children:
         child.terminate()
-    until = time.monotonic() + GRACE_S + 5
+    until = time.monotonic() + END_S
     for child in children:
         child.join(max(until - time.monotonic(), 0.1))
         if child.is_alive():
@@ -78,6 +89,7 @@ def _end(children: list[SpawnProcess]) -> None:
 
 def _serve(config: Config, auth: bool, listener: socket.socket) -> None:
     """One of the servers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal tells everybody; the parent sees to its children
     configure_logs(config.log_level)
     parent = multiprocessing.parent_process()
     if parent is not None:
@@ -89,3 +101,5 @@ def _follow(sentinel: int) -> None:
     """End with the parent, however it ends."""
     wait([sentinel])
     os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(END_S)
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -51,18 +51,35 @@ CREATE TABLE vector (
 
 ALTER TABLE vector ALTER COLUMN value SET STORAGE PLAIN;
 
+CREATE INDEX vector_collection ON vector (tenant, model, collection_id, graph);
+
+-- The collections that are searched by a graph, or will be once all their vectors are in it.
+CREATE TABLE graph (
+  tenant TEXT COLLATE "C" NOT NULL,
+  model BIGINT NOT NULL,
+  collection_id BIGINT NOT NULL,
+  dimensions BIGINT NOT NULL,
+  state TEXT COLLATE "C" NOT NULL,
+  PRIMARY KEY (tenant, model, collection_id)
+);
+
 -- The match operator is not trusted to keep quiet about rows that it is shown, so under row-level security it is asked last
--- and no index serves it. This function asks it first, within the tenant of the transaction and no other.
+-- and no index serves it. This function asks it first, within the tenant of the transaction and no other. It is planned for
+-- the values that it is given: tenants differ too much in size, and words in how many entries hold them.
 CREATE FUNCTION postings(asked TEXT, wanted TSQUERY, above BIGINT) RETURNS TEXT
-  LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT
-AS $$
+  LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path FROM CURRENT SET plan_cache_mode = force_custom_plan
+AS $$ BEGIN RETURN (
   SELECT STRING_AGG(CAST(found.docid AS TEXT), ',' ORDER BY found.docid)
   FROM (
     SELECT DISTINCT word.docid FROM word
     WHERE word.tenant = asked AND asked = CURRENT_SETTING('memwell.tenant', TRUE)
       AND word.tokens @@ wanted AND word.docid > above
   ) AS found
-$$;
+); END $$;
+
+REVOKE ALL ON FUNCTION postings FROM PUBLIC;
+
+GRANT EXECUTE ON FUNCTION postings TO memwell_app;
 
 -- What was written before this step has no words yet.
 INSERT INTO job (tenant, id, kind, slot, state, payload, attempts, max_attempts, run_at, fence, created_at)

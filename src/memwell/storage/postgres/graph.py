@@ -1,0 +1,115 @@
+"""Graphs over the vectors of large collections, so that no process has to hold them in memory.
+
+There is one graph for each number of dimensions, over the vectors that are marked. A collection is marked once it has enough
+of them, and no longer is when it has shrunk to half of that. It is searched by the graph when all of it is in there; a
+graph that nobody needs any more is dropped. An index is made and dropped without holding up writers, by whoever owns the
+tables; where nobody may, collections simply stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from ..port import Row, Tx
+from . import migrate
+from .connect import SCHEMA, Connection
+
+T = TypeVar("T")
+
+FROM = 50_000
+BATCH = 5000
+_NAME = "vector_graph_{}"
+
+
+class Collection(NamedTuple):
+    """A collection's vectors of one model."""
+
+    model: int
+    id: int
+    dimensions: int
+    entries: int
+    state: str | None
+    """`marking` until all of its vectors are in the graph, then `ready`; None: they are not."""
+
+
+class Gardener:
+    """Sees to it that large collections are in a graph, and small ones are not."""
+
+    def __init__(
+        self,
+        read: Callable[[Callable[[Tx], list[Row]]], list[Row]],
+        write: Callable[[Callable[[Tx], Any]], Any],
+        borrowed: Callable[[Callable[[Connection], bool]], bool],
+        above: Callable[[Callable[[Connection], Any]], Any],
+    ) -> None:
+        self._read, self._write, self._borrowed, self._above = read, write, borrowed, above
+
+    def tend(self) -> dict[str, int]:
+        """Returns how many collections were taken in and let go."""
+        taken = let_go = 0
+        for collection in [Collection(*row) for row in self._read(lambda tx: tx.rows("graph_sizes"))]:
+            if collection.entries >= FROM and collection.state != "ready":
+                self._take_in(collection)
+                taken += 1
+            elif collection.entries < FROM // 2 and collection.state is not None:
+                self._let_go(collection)
+                let_go += 1
+        return {"taken": taken, "let_go": let_go}
+
+    def _take_in(self, collection: Collection) -> None:
+        named = {"model": collection.model, "collection": collection.id}
+        self._write(lambda tx: tx.run("add_graph", dimensions=collection.dimensions, **named))
+        self._mark(collection, True)
+        self._borrowed(lambda db: _make(db, collection.dimensions))
+        self._write(lambda tx: _switch(tx, "finish_graph", named))
+
+    def _let_go(self, collection: Collection) -> None:
+        named = {"model": collection.model, "collection": collection.id}
+        self._write(lambda tx: _switch(tx, "delete_graph", named))
+        self._mark(collection, False)
+        if not self._above(lambda db: _is_used(db, collection.dimensions)):
+            self._borrowed(lambda db: _drop(db, collection.dimensions))
+
+    def _mark(self, collection: Collection, graph: bool) -> None:
+        """A batch at a time: writers of this tenant come in between."""
+        named = {"model": collection.model, "collection": collection.id, "graph": graph, "limit": BATCH}
+        while self._write(lambda tx: tx.run("mark_vectors", **named)):
+            pass
+
+
+def _switch(tx: Tx, query: str, named: dict[str, int]) -> None:
+    """Every index in memory of this tenant is loaded anew, with vectors or without."""
+    tx.send(query, **named)
+    tx.send("add_removal", docid=None, address_id=None)
+
+
+def _make(db: Connection, dimensions: int) -> bool:
+    """Make an index that is not there yet, or whose making was cut off."""
+    name = _NAME.format(dimensions)
+    found = db.execute(
+        "SELECT i.indisvalid FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n "
+        "ON n.oid = c.relnamespace WHERE c.relname = %s AND n.nspname = %s",
+        (name, SCHEMA),
+    ).fetchone()
+    if found is not None and found[0]:
+        return True
+    if found is not None:
+        _drop(db, dimensions)
+    schema = migrate.vector_schema(db) or "public"
+    db.execute(
+        f"CREATE INDEX CONCURRENTLY {name} ON {SCHEMA}.vector USING hnsw "
+        f'((value::"{schema}".halfvec({dimensions})) "{schema}".halfvec_cosine_ops) '
+        f"WHERE graph AND dimensions = {dimensions}"
+    )
+    return True
+
+
+def _drop(db: Connection, dimensions: int) -> bool:
+    db.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {SCHEMA}.{_NAME.format(dimensions)}")
+    return True
+
+
+def _is_used(db: Connection, dimensions: int) -> bool:
+    """Whether any tenant has a collection in this graph."""
+    return db.execute("SELECT 1 FROM graph WHERE dimensions = %s LIMIT 1", (dimensions,)).fetchone() is not None

@@ -1,0 +1,372 @@
+-- Today's schema on PostgreSQL, as its catalog tells it once the migrations are made. A test proves the two equal.
+
+CREATE TABLE address (
+  tenant text COLLATE "C" NOT NULL,
+  id bigint NOT NULL,
+  collection_id bigint NOT NULL,
+  path text COLLATE "C" NOT NULL,
+  last_seq bigint NOT NULL,
+  created_at bigint NOT NULL,
+  last_seen_at bigint NOT NULL,
+  ended_at bigint,
+  ended_seq bigint NOT NULL,
+  expires_at bigint,
+  metadata text,
+  CONSTRAINT address_pkey PRIMARY KEY (tenant, id)
+) WITH (fillfactor=80);
+
+CREATE INDEX address_created ON address USING btree (tenant, collection_id, created_at, id);
+CREATE INDEX address_expiry ON address USING btree (tenant, expires_at) WHERE expires_at IS NOT NULL;
+CREATE UNIQUE INDEX address_path ON address USING btree (tenant, collection_id, path);
+CREATE INDEX address_session ON address USING btree (tenant, path);
+
+ALTER TABLE address ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON address AS PERMISSIVE FOR ALL TO public
+  USING ((tenant = current_setting('memwell.tenant'::text, true)))
+  WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
+
+CREATE TABLE api_key (
+  id text COLLATE "C" NOT NULL,
+  tenant text COLLATE "C" NOT NULL,
+  name text COLLATE "C" NOT NULL,
+  hash bytea NOT NULL,
+  role text NOT NULL,
+  tie_kind text,
+  tie_name text COLLATE "C",
+  rate bigint,
+  created_at bigint NOT NULL,
+  expires_at bigint,
+  revoked_at bigint,
+  CONSTRAINT api_key_hash_key UNIQUE (hash),
+  CONSTRAINT api_key_pkey PRIMARY KEY (id)
+);
+
+CREATE INDEX api_key_tenant ON api_key USING btree (tenant, id);
+
+ALTER TABLE api_key ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON api_key AS PERMISSIVE FOR ALL TO public
+  USING ((current_setting('memwell.system'::text, true) = 'on'::text))
+  WITH CHECK ((current_setting('memwell.system'::text, true) = 'on'::text));
+
+CREATE TABLE collection (
+  tenant text COLLATE "C" NOT NULL,
+  id bigint NOT NULL,
+  dialect text COLLATE "C" NOT NULL,
+  name text COLLATE "C" NOT NULL,
+  kind text COLLATE "C" NOT NULL,
+  sealed bigint NOT NULL,
+  policy text NOT NULL,
+  created_at bigint NOT NULL,
+  CONSTRAINT collection_pkey PRIMARY KEY (tenant, id)
+);
+
+CREATE UNIQUE INDEX collection_name ON collection USING btree (tenant, dialect, name, kind);
+
+ALTER TABLE collection ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON collection AS PERMISSIVE FOR ALL TO public
+  USING ((tenant = current_setting('memwell.tenant'::text, true)))
+  WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
+
+CREATE TABLE entry (
+  tenant text COLLATE "C" NOT NULL,
+  docid bigint NOT NULL,
+  id text COLLATE "C" NOT NULL,
+  version bigint NOT NULL,
+  address_id bigint NOT NULL,
+  seq bigint NOT NULL,
+  kind text NOT NULL,
+  role text,
+  name text,
+  content text NOT NULL,
+  metadata text,
+  tool text,
+  origin text NOT NULL,
+  importance double precision,
+  confidence double precision,
+  occurred_at bigint NOT NULL,
+  recorded_at bigint NOT NULL,
+  created_at bigint,
+  expires_at bigint,
+  retired_at bigint,
+  asks double precision NOT NULL DEFAULT 0,
+  CONSTRAINT entry_pkey PRIMARY KEY (tenant, docid)
+);
+
+CREATE INDEX entry_expiry ON entry USING btree (tenant, expires_at) WHERE expires_at IS NOT NULL;
+CREATE UNIQUE INDEX entry_order ON entry USING btree (tenant, address_id, seq);
+CREATE UNIQUE INDEX entry_version ON entry USING btree (tenant, id, version);
+
+ALTER TABLE entry ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON entry AS PERMISSIVE FOR ALL TO public
+  USING ((tenant = current_setting('memwell.tenant'::text, true)))
+  WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
+
+CREATE TABLE event (
+  tenant text COLLATE "C" NOT NULL,
+  seq bigint NOT NULL,
+  at bigint NOT NULL,
+  operation text NOT NULL,
+  collection_id bigint,
+  address_id bigint,
+  entries bigint NOT NULL,
+  actor text NOT NULL,
+  CONSTRAINT event_pkey PRIMARY KEY (tenant, seq)
+);
+
+ALTER TABLE event ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON event AS PERMISSIVE FOR ALL TO public
+  USING ((tenant = current_setting('memwell.tenant'::text, true)))
+  WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
+
+CREATE TABLE graph (
+  tenant text COLLATE "C" NOT NULL,
+  model bigint NOT NULL,
+  collection_id bigint NOT NULL,
+  dimensions bigint NOT NULL,
+  state text COLLATE "C" NOT NULL,
+  CONSTRAINT graph_pkey PRIMARY KEY (tenant, model, collection_id)
+);
+
+ALTER TABLE graph ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON graph AS PERMISSIVE FOR ALL TO public
+  USING (((tenant = current_setting('memwell.tenant'::text, true)) OR (current_setting('memwell.system'::text, true) = 'on'::text)))
+  WITH CHECK (((tenant = current_setting('memwell.tenant'::text, true)) OR (current_setting('memwell.system'::text, true) = 'on'::text)));
+
+CREATE TABLE hint (
+  tenant text COLLATE "C" NOT NULL,
+  due_at bigint NOT NULL,
+  CONSTRAINT hint_pkey PRIMARY KEY (tenant)
+);
+
+CREATE INDEX hint_due ON hint USING btree (due_at);
+
+ALTER TABLE hint ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON hint AS PERMISSIVE FOR ALL TO public
+  USING ((current_setting('memwell.system'::text, true) = 'on'::text))
+  WITH CHECK ((current_setting('memwell.system'::text, true) = 'on'::text));
+
+CREATE TABLE idempotency (
+  tenant text COLLATE "C" NOT NULL,
+  key_hash bytea NOT NULL,
+  request_hash bytea,
+  response bytea,
+  expires_at bigint NOT NULL,
+  CONSTRAINT idempotency_pkey PRIMARY KEY (tenant, key_hash)
+);
+
+CREATE INDEX idempotency_expiry ON idempotency USING btree (tenant, expires_at);
+
+ALTER TABLE idempotency ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON idempotency AS PERMISSIVE FOR ALL TO public
+  USING ((tenant = current_setting('memwell.tenant'::text, true)))
+  WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
+
+CREATE TABLE idempotency_touch (
+  tenant text COLLATE "C" NOT NULL,
+  address_id bigint NOT NULL,
+  entry_id text COLLATE "C" NOT NULL,
+  key_hash bytea NOT NULL,
+  CONSTRAINT idempotency_touch_pkey PRIMARY KEY (tenant, address_id, key_hash)
+);
+
+CREATE INDEX idempotency_touch_key ON idempotency_touch USING btree (tenant, key_hash);
+
+ALTER TABLE idempotency_touch ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON idempotency_touch AS PERMISSIVE FOR ALL TO public
+  USING ((tenant = current_setting('memwell.tenant'::text, true)))
+  WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
+
+CREATE TABLE job (
+  tenant text COLLATE "C" NOT NULL,
+  id text COLLATE "C" NOT NULL,
+  kind text COLLATE "C" NOT NULL,
+  slot text COLLATE "C",
+  state text COLLATE "C" NOT NULL,
+  payload text NOT NULL,
+  attempts bigint NOT NULL,
+  max_attempts bigint NOT NULL,
+  run_at bigint NOT NULL,
+  lease_until bigint,
+  fence bigint NOT NULL,
+  worker text,
+  error text,
+  result text,
+  created_at bigint NOT NULL,
+  finished_at bigint,
+  address_id bigint,
+  CONSTRAINT job_pkey PRIMARY KEY (tenant, id)
+);
+
+CREATE INDEX job_address ON job USING btree (tenant, address_id) WHERE address_id IS NOT NULL;
+CREATE INDEX job_due ON job USING btree (tenant, state, run_at);
+CREATE UNIQUE INDEX job_slot ON job USING btree (tenant, slot) WHERE slot IS NOT NULL;
+
+ALTER TABLE job ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON job AS PERMISSIVE FOR ALL TO public
+  USING ((tenant = current_setting('memwell.tenant'::text, true)))
+  WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
+
+CREATE TABLE migration (
+  number bigint NOT NULL,
+  name text NOT NULL,
+  CONSTRAINT migration_pkey PRIMARY KEY (number)
+);
+
+ALTER TABLE migration ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON migration AS PERMISSIVE FOR ALL TO public
+  USING ((current_setting('memwell.system'::text, true) = 'on'::text))
+  WITH CHECK ((current_setting('memwell.system'::text, true) = 'on'::text));
+
+CREATE TABLE model (
+  tenant text COLLATE "C" NOT NULL,
+  id bigint NOT NULL,
+  name text COLLATE "C" NOT NULL,
+  dimensions bigint NOT NULL,
+  embedded_to bigint NOT NULL,
+  created_at bigint NOT NULL,
+  CONSTRAINT model_pkey PRIMARY KEY (tenant, id)
+);
+
+CREATE UNIQUE INDEX model_name ON model USING btree (tenant, name);
+
+ALTER TABLE model ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON model AS PERMISSIVE FOR ALL TO public
+  USING ((tenant = current_setting('memwell.tenant'::text, true)))
+  WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
+
+CREATE TABLE rate (
+  id text COLLATE "C" NOT NULL,
+  second bigint NOT NULL,
+  used bigint NOT NULL,
+  CONSTRAINT rate_pkey PRIMARY KEY (id, second)
+);
+
+ALTER TABLE rate ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON rate AS PERMISSIVE FOR ALL TO public
+  USING ((current_setting('memwell.system'::text, true) = 'on'::text))
+  WITH CHECK ((current_setting('memwell.system'::text, true) = 'on'::text));
+
+CREATE TABLE removal (
+  tenant text COLLATE "C" NOT NULL,
+  seq bigint NOT NULL,
+  docid bigint,
+  address_id bigint,
+  CONSTRAINT removal_pkey PRIMARY KEY (tenant, seq)
+);
+
+ALTER TABLE removal ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON removal AS PERMISSIVE FOR ALL TO public
+  USING ((tenant = current_setting('memwell.tenant'::text, true)))
+  WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
+
+CREATE TABLE secret (
+  name text COLLATE "C" NOT NULL,
+  value bytea NOT NULL,
+  CONSTRAINT secret_pkey PRIMARY KEY (name)
+);
+
+ALTER TABLE secret ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON secret AS PERMISSIVE FOR ALL TO public
+  USING ((current_setting('memwell.system'::text, true) = 'on'::text))
+  WITH CHECK ((current_setting('memwell.system'::text, true) = 'on'::text));
+
+CREATE TABLE tenant (
+  id text COLLATE "C" NOT NULL,
+  created_at bigint NOT NULL,
+  CONSTRAINT tenant_pkey PRIMARY KEY (id)
+);
+
+ALTER TABLE tenant ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON tenant AS PERMISSIVE FOR ALL TO public
+  USING ((current_setting('memwell.system'::text, true) = 'on'::text))
+  WITH CHECK ((current_setting('memwell.system'::text, true) = 'on'::text));
+
+CREATE TABLE vector (
+  tenant text COLLATE "C" NOT NULL,
+  model bigint NOT NULL,
+  docid bigint NOT NULL,
+  part bigint NOT NULL,
+  collection_id bigint NOT NULL,
+  dimensions bigint NOT NULL,
+  graph boolean NOT NULL DEFAULT false,
+  value halfvec NOT NULL,
+  CONSTRAINT vector_pkey PRIMARY KEY (tenant, model, docid, part)
+);
+
+ALTER TABLE vector ALTER COLUMN value SET STORAGE PLAIN;
+
+CREATE INDEX vector_collection ON vector USING btree (tenant, model, collection_id, graph);
+
+ALTER TABLE vector ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON vector AS PERMISSIVE FOR ALL TO public
+  USING ((tenant = current_setting('memwell.tenant'::text, true)))
+  WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
+
+CREATE TABLE word (
+  tenant text COLLATE "C" NOT NULL,
+  docid bigint NOT NULL,
+  part bigint NOT NULL,
+  tokens tsvector NOT NULL,
+  CONSTRAINT word_pkey PRIMARY KEY (tenant, docid, part)
+);
+
+CREATE INDEX word_tokens ON word USING gin (tokens);
+
+ALTER TABLE word ENABLE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON word AS PERMISSIVE FOR ALL TO public
+  USING ((tenant = current_setting('memwell.tenant'::text, true)))
+  WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
+
+CREATE TABLE writer (
+  tenant text COLLATE "C" NOT NULL,
+  docid bigint NOT NULL,
+  CONSTRAINT writer_pkey PRIMARY KEY (tenant)
+);
+
+ALTER TABLE writer ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON writer AS PERMISSIVE FOR ALL TO public
+  USING ((tenant = current_setting('memwell.tenant'::text, true)))
+  WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
+
+CREATE OR REPLACE FUNCTION memwell.postings(asked text, wanted tsquery, above bigint)
+ RETURNS text
+ LANGUAGE plpgsql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'memwell', 'public', 'pg_temp'
+ SET plan_cache_mode TO 'force_custom_plan'
+AS $function$ BEGIN RETURN (
+  SELECT STRING_AGG(CAST(found.docid AS TEXT), ',' ORDER BY found.docid)
+  FROM (
+    SELECT DISTINCT word.docid FROM word
+    WHERE word.tenant = asked AND asked = CURRENT_SETTING('memwell.tenant', TRUE)
+      AND word.tokens @@ wanted AND word.docid > above
+  ) AS found
+); END $function$;
+REVOKE ALL ON FUNCTION postings(text,tsquery,bigint) FROM PUBLIC;
+
+ALTER TABLE address ADD CONSTRAINT address_collection FOREIGN KEY (tenant, collection_id) REFERENCES collection(tenant, id);
+ALTER TABLE api_key ADD CONSTRAINT api_key_tenant_fkey FOREIGN KEY (tenant) REFERENCES tenant(id);
+ALTER TABLE entry ADD CONSTRAINT entry_address FOREIGN KEY (tenant, address_id) REFERENCES address(tenant, id);
+ALTER TABLE idempotency_touch ADD CONSTRAINT idempotency_touch_answer FOREIGN KEY (tenant, key_hash) REFERENCES idempotency(tenant, key_hash) ON DELETE CASCADE;
+
+GRANT EXECUTE ON FUNCTION postings(text,tsquery,bigint) TO memwell_app;
+GRANT USAGE ON SCHEMA memwell TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE address TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE api_key TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE collection TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE entry TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE event TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE graph TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE hint TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE idempotency TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE idempotency_touch TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE job TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE migration TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE model TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE rate TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE removal TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE secret TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE tenant TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE vector TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE word TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE writer TO memwell_app;
