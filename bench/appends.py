@@ -33,13 +33,18 @@ def grouped(folder: Path, sizes: Sizes) -> Row:
     with Memory(folder / "grouped") as memory, bare_writer(folder / "grouped.db") as bare:
         names = [f"session-{n}" for n in range(APPENDERS)]
         sides = [[_ours(memory, name) for name in names], [_bare(bare, name) for name in names]]
-        for side in sides:
-            _rate(side, 0.2)
-        rates = [[_rate(side, sizes.group_s) for side in sides] for _ in range(sizes.group_rounds)]
-    ours, limit = (list(column) for column in zip(*rates, strict=True))
+        ours, limit = rates(sides, sizes.group_rounds, sizes.group_s)
     share = median_ratio(ours, limit)
     texts = f"durable appends, {APPENDERS} threads", rate(median(ours)), rate(median(limit))
     return Row(*texts, f"{share:.0%}", f">= {GROUP_SHARE:.0%}", verdict(share >= GROUP_SHARE))
+
+
+def rates(sides: list[list[Callable[[], object]]], rounds: int, seconds: float) -> list[list[float]]:
+    """How many operations a second each side gets done, round by round, one side after the other."""
+    for side in sides:
+        _rate(side, 0.2)
+    found = [[_rate(side, seconds) for side in sides] for _ in range(rounds)]
+    return [list(column) for column in zip(*found, strict=True)]
 
 
 def _ours(memory: Memory, session: str) -> Callable[[], object]:

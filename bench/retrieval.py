@@ -1,4 +1,4 @@
-"""A retriever for measuring search quality, through the public API alone.
+"""A retriever for measuring search quality, through the public API alone; in a directory, or where MEMWELL_BENCH_HOME says.
 
 Documents are turns: each is appended to its session of one flow, with its speaker and time, and searched for with
 `include=["turns"]`. `factory()` gives an object with `index(documents)` and `search(query, k)`.
@@ -6,6 +6,7 @@ Documents are turns: each is appended to its session of one flow, with its speak
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -25,7 +26,7 @@ class Retriever:
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="memwell-retrieval-")
-        self._memory = Memory(self._folder.name, worker=False)
+        self._memory = Memory(os.environ.get("MEMWELL_BENCH_HOME") or self._folder.name, worker=False)
         self._flows = 0
         self._ids: dict[str, str] = {}
 

@@ -31,11 +31,32 @@ from .postgres import Given, Server, available
 
 CITUS = "MEMWELL_TEST_CITUS_DSN"
 ENGINES = ("sqlite", "postgres", *(["citus"] if os.environ.get(CITUS) else []))
-KEEPS_NOTHING = frozenset({"test_architecture", "test_docs", "test_filters", "test_filters_postgres", "test_models", "test_move"})
+KEEPS_NOTHING = frozenset(
+    {
+        "test_architecture",
+        "test_citus",
+        "test_docs",
+        "test_filters",
+        "test_filters_postgres",
+        "test_models",
+        "test_move",
+        "test_agreement",
+    }
+)
 SQLITE_ITSELF = frozenset(
     {"test_faults", "test_group_commit", "test_planner", "test_power_loss", "test_schema", "test_upgrade"}
 )
-POSTGRES_ITSELF = frozenset({"test_graph", "test_postgres_planner", "test_postgres_schema", "test_rules"})
+POSTGRES_ITSELF = frozenset(
+    {
+        "test_graph",
+        "test_postgres_faults",
+        "test_postgres_planner",
+        "test_postgres_restarts",
+        "test_postgres_schema",
+        "test_postgres_walls",
+        "test_rules",
+    }
+)
 TEMPLATE = "memwell"
 
 

@@ -1,4 +1,8 @@
-"""Write what is generated, or check with `--check` that it is as it should be."""
+"""Write what is generated, or check with `--check` that it is as it should be.
+
+The schema on PostgreSQL is not among it, since only a server can tell it: `python -m tests.storage.test_postgres_schema
+--write` writes that one, and the tests check it.
+"""
 
 from __future__ import annotations
 

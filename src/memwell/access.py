@@ -10,7 +10,7 @@ from threading import Lock
 from typing import NamedTuple, TypeGuard, cast
 
 from .clock import Clock
-from .errors import RateLimited, Unauthenticated
+from .errors import RateLimited, StorageError, Unauthenticated, Unavailable
 from .ids import new_id
 from .model.principal import Bound, Principal, Role, Tie
 from .storage.port import Control
@@ -169,21 +169,32 @@ class Rates:
             raise share.refusal()
 
     def _ask(self, key_id: str, rate: int, share: _Share) -> None:
-        """Take a portion from what all servers share.
-
-        The first is a single request and each is twice the one before, so that a server holds on to no more than it has
-        used: one that is seldom asked does not keep the others from answering.
-        """
-        sizes = dict.fromkeys([min(share.portion, max(int(rate * LARGEST_PORTION), 1)), 1])
-        asked = {"id": key_id, "second": share.second, "rate": rate}
-        granted = next((size for size in sizes if self._control.hint("take_rate", size=size, **asked)), 0)
+        """Take a portion from what all servers share. Where nothing can be written, each server counts for itself."""
+        try:
+            granted = self._portion(key_id, rate, share)
+            spent = not granted
+            self._forget(share.second)
+        except Unavailable:
+            raise
+        except StorageError:
+            granted, spent = rate, True
         with self._lock:
             share.left += granted
             share.portion = granted * 2
-            share.spent = not granted
-        if share.second - self._forgot_at >= KEEP_S:
-            self._forgot_at = share.second
-            self._control.hint("forget_rates", second=share.second - KEEP_S)
+            share.spent = spent
+
+    def _portion(self, key_id: str, rate: int, share: _Share) -> int:
+        """The first portion is a single request and each is twice the one before, so that a server holds on to no more
+        than it has used: one that is seldom asked does not keep the others from answering."""
+        largest = max(int(rate * LARGEST_PORTION), 1)
+        asked = {"id": key_id, "second": share.second, "rate": rate}
+        sizes = dict.fromkeys([min(share.portion, largest), 1])
+        return next((size for size in sizes if self._control.hint("take_rate", size=size, **asked)), 0)
+
+    def _forget(self, second: int) -> None:
+        if second - self._forgot_at >= KEEP_S:
+            self._forgot_at = second
+            self._control.hint("forget_rates", second=second - KEEP_S)
 
     def _share(self, key_id: str) -> _Share:
         """What this server holds of the present second's requests."""

@@ -25,7 +25,11 @@ def open_postgres(home: Path, clock: FrozenClock) -> Store:
     return PostgresStore(located(home), clock=clock.now)
 
 
-ENGINES: dict[str, Callable[[Path, FrozenClock], Store]] = {"sqlite": open_sqlite, "postgres": open_postgres}
+ENGINES: dict[str, Callable[[Path, FrozenClock], Store]] = {
+    "sqlite": open_sqlite,
+    "postgres": open_postgres,
+    "citus": open_postgres,
+}
 
 
 @pytest.fixture

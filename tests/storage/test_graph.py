@@ -26,7 +26,11 @@ def sentence(n: int) -> str:
     return f"The {TOPICS[n % 8]} {VERBS[n % 7]} the {TOPICS[n // 8 % 8]} of number {n}."
 
 
-QUERIES = [f"Who {VERBS[n % 7]} a {TOPICS[n % 8]}?" for n in range(20)] + ["a musical instrument", "a bird", "number 77"]
+QUERIES = [f"Who {VERBS[n % 7]} a {TOPICS[n % 8]}?" for n in range(20)] + [
+    "a musical instrument",
+    "a bird",
+    "number 77",
+]
 
 
 @pytest.fixture(autouse=True)

@@ -117,16 +117,27 @@ class Worker:
     def _run_tenant(self, tenant: str, hinted_at: int) -> int:
         try:
             done = self.run_due(tenant)
-            row = self._store.read(tenant, lambda tx: tx.row("next_due", kinds=self._kinds))
+            self._settle_hint(tenant, hinted_at)
         except NotFound:
             self._store.control.hint("forget_hint", tenant=tenant)
             return 0
-        due_at = row[0] if row else None
-        if due_at is None:
-            self._store.control.hint("delete_hint", tenant=tenant, seen=hinted_at)
-        else:
-            self._store.control.hint("set_hint", tenant=tenant, due_at=due_at, seen=hinted_at)
         return done
+
+    def _settle_hint(self, tenant: str, seen: int) -> None:
+        """Say when there is work next, and look once more: what came in between found a hint that was early enough."""
+        hint = self._store.control.hint
+        due_at = self._next_due(tenant)
+        if due_at is None:
+            settled = hint("delete_hint", tenant=tenant, seen=seen)
+        else:
+            settled = hint("set_hint", tenant=tenant, due_at=due_at, seen=seen)
+        latest = self._next_due(tenant) if settled else None
+        if latest is not None and (due_at is None or latest < due_at):
+            hint("add_hint", tenant=tenant, due_at=latest)
+
+    def _next_due(self, tenant: str) -> int | None:
+        row = self._store.read(tenant, lambda tx: tx.row("next_due", kinds=self._kinds))
+        return row[0] if row else None
 
     def _sweep(self) -> None:
         """Walk over some tenants and renew their hints; a whole round is begun every ten minutes."""

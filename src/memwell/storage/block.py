@@ -421,8 +421,11 @@ def quantised(vectors: Array) -> tuple[Array, Array]:
     return found, scale
 
 
-def _numbers(text: str | int | float, dtype: Any) -> Array:
-    found: Array = np.fromstring(str(text), dtype, sep=",")
+def _numbers(listed: str | int | float | bytes, dtype: Any) -> Array:
+    """Numbers as an engine lists them: in text, or in eight bytes each, the high one first."""
+    if isinstance(listed, bytes):
+        return np.frombuffer(listed, ">i8").astype(dtype)
+    found: Array = np.fromstring(str(listed), dtype, sep=",")
     return found
 
 

@@ -2,19 +2,22 @@
 
 The schema is the same as on plain PostgreSQL. References are taken away while tables are distributed and put back
 afterwards, since one to a table that is not distributed yet would be refused. What is done already is left alone, so it may
-be run again after it was cut off.
+be run again after it was cut off, and after a migration has made new tables.
+
+The nodes of a cluster connect to each other as the role that asks, so that role must be able to log in. It has no password:
+whether they let each other in is up to them. And they must hear whose transaction it is, or they would show nothing.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import psycopg
 from psycopg import sql
 
 from ...errors import Unsupported
 from . import migrate
-from .connect import SCHEMA, Connection, connected, told
+from .connect import ROLE, SCHEMA, connected, told
+from .statements import Connection
 
 SHARDS = 64
 
@@ -27,32 +30,55 @@ def distribute(dsn: str) -> list[str]:
                 "This database does not have the extension Citus: run `CREATE EXTENSION citus` on every node."
             )
         with db.transaction():
-            db.execute("SELECT pg_advisory_xact_lock(%s)", (migrate.LOCK,))
+            migrate.take_turns(db)
+            _connect_nodes(db)
             return _distribute(db)
 
 
+def _connect_nodes(db: Connection) -> None:
+    """Let the nodes work for the role, and tell each other what a transaction has set."""
+    if db.execute("SELECT rolcanlogin FROM pg_roles WHERE rolname = %s", (ROLE,)).fetchone() != (True,):
+        _run(db, "ALTER ROLE {} LOGIN", sql.Identifier(ROLE))
+    _run(db, "ALTER DATABASE {} SET citus.propagate_set_commands = 'local'", sql.Identifier(db.info.dbname))
+
+
 def _distribute(db: Connection) -> list[str]:
-    done = {str(row[0]) for row in db.execute("SELECT table_name::text FROM citus_tables")}
-    tables = [table for table in ("writer", *migrate.TENANT_TABLES) if f"{SCHEMA}.{table}" not in done]
-    above = [table for table in migrate.SYSTEM_TABLES if f"{SCHEMA}.{table}" not in done]
+    done = _distributed(db)
     references = _references(db)
     for table, name, _ in references:
-        _run(db, "ALTER TABLE {} DROP CONSTRAINT {}", table, name)
-    for table in above:
-        db.execute("SELECT create_reference_table(%s)", (f"{SCHEMA}.{table}",))
-    for table in tables:
-        with_others = "none" if table == "writer" else f"{SCHEMA}.writer"
-        db.execute(
-            "SELECT create_distributed_table(%s, 'tenant', colocate_with => %s"
-            + (", shard_count => %s)" if table == "writer" else ")"),
-            (f"{SCHEMA}.{table}", with_others, SHARDS) if table == "writer" else (f"{SCHEMA}.{table}", with_others),
-        )
+        _run(db, "ALTER TABLE {} DROP CONSTRAINT {}", _table(table), sql.Identifier(name))
+    for table in migrate.SYSTEM_TABLES:
+        if table not in done:
+            db.execute("SELECT create_reference_table(%s)", (f"{SCHEMA}.{table}",))
+    for table in ("writer", *migrate.TENANT_TABLES):
+        if table not in done:
+            _spread(db, table)
     for table, name, definition in references:
+        _run(db, "ALTER TABLE {} ADD CONSTRAINT {} {}", _table(table), sql.Identifier(name), sql.SQL(definition))
+    return sorted(["writer", *migrate.TENANT_TABLES])
+
+
+def _spread(db: Connection, table: str) -> None:
+    """Distribute a table. The first says into how many parts, and the others are kept beside it."""
+    if table == "writer":
         db.execute(
-            sql.SQL("ALTER TABLE {} ADD CONSTRAINT {} ").format(sql.Identifier(SCHEMA, table), sql.Identifier(name))
-            + sql.SQL(definition)
+            "SELECT create_distributed_table(%s, 'tenant', colocate_with => 'none', shard_count => %s)",
+            (f"{SCHEMA}.{table}", SHARDS),
         )
-    return sorted([*migrate.TENANT_TABLES, "writer"])
+    else:
+        db.execute(
+            "SELECT create_distributed_table(%s, 'tenant', colocate_with => %s)",
+            (f"{SCHEMA}.{table}", f"{SCHEMA}.writer"),
+        )
+
+
+def _distributed(db: Connection) -> set[str]:
+    rows = db.execute(
+        "SELECT c.relname FROM citus_tables d JOIN pg_class c ON c.oid = d.table_name "
+        "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s",
+        (SCHEMA,),
+    )
+    return {str(row[0]) for row in rows}
 
 
 def _references(db: Connection) -> list[tuple[Any, ...]]:
@@ -64,5 +90,9 @@ def _references(db: Connection) -> list[tuple[Any, ...]]:
     ).fetchall()
 
 
-def _run(db: Connection, text: str, table: str, name: str) -> psycopg.Cursor[Any]:
-    return db.execute(sql.SQL(text).format(sql.Identifier(SCHEMA, table), sql.Identifier(name)))
+def _table(name: str) -> sql.Identifier:
+    return sql.Identifier(SCHEMA, name)
+
+
+def _run(db: Connection, text: str, *parts: sql.Composable) -> None:
+    db.execute(sql.SQL(text).format(*parts))

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL, how a transaction is entered, and telling what went wrong.
+"""Connections to PostgreSQL, how a transaction is entered and left, and telling what went wrong.
 
 A transaction begins as a role that owns nothing and names its tenant, so that row-level security shows it that tenant's
 rows and no others. All of that is one round trip. Nothing outlives the transaction: any pooler may stand in between.
@@ -6,34 +6,48 @@ rows and no others. All of that is one round trip. Nothing outlives the transact
 
 from __future__ import annotations
 
+import re
+import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock, Semaphore
 from typing import Any, Literal, NamedTuple
-from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 from psycopg import errors as pg
 from psycopg import sql
-from psycopg.adapt import AdaptersMap
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.types.numeric import Int8BinaryDumper
-from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg.pq import TransactionStatus
 
 from ...errors import Corrupted, Invalid, MemwellError, StorageError, StorageFull, Unavailable, Unsupported
+from .statements import Connection, say
 
 SCHEMA = "memwell"
 ROLE = "memwell_app"
 CONNECT_S = 10
 WAIT_S = 10.0
-OPTIONS = "-c lock_timeout=10s -c idle_in_transaction_session_timeout=60s -c jit=off"
+IDLE_S = 600.0
+OPTIONS = "-c lock_timeout=10s -c idle_in_transaction_session_timeout=60s -c jit=off -c enable_seqscan=off"
 """Nobody waits for a tenant for ever, and a process that was stopped does not hold one for ever."""
+UNANSWERED_MS = 30_000
+"""After how long a server that does not confirm what was sent is taken for gone; else the system waits a quarter of an hour."""
 
-Connection = psycopg.Connection[tuple[Any, ...]]
 Mode = Literal["read", "write"]
 
 _BEGIN = {"read": "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", "write": "BEGIN"}
-_LOST = (pg.AdminShutdown, pg.CrashShutdown, pg.CannotConnectNow, pg.IdleInTransactionSessionTimeout)
-_TRY_AGAIN = (pg.SerializationFailure, pg.DeadlockDetected)
+_LOST = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03"})
+"""Shut down, crashed, starting up, idle for too long, idle for too long in a transaction."""
+_IN_EACH_OTHERS_WAY = frozenset({"40001", "40P01"})
+
+_ADDRESS = "postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+_SLASH_IN_PASSWORD = re.compile(r"\w+://[^@/]*/[^?]*@")
+_BAD_USER = re.compile(
+    r"authentication failed|no password supplied|no pg_hba\.conf entry"
+    r'|role ".*" (does not exist|is not permitted to log in)|permission denied for database'
+)
+_BAD_DATABASE = re.compile(r'database ".*" does not exist')
+_BAD_SETTING = re.compile(r"invalid [\w ]+ value|invalid (port|integer)|configuration parameter|value for|argument for")
 
 
 class Place(NamedTuple):
@@ -44,29 +58,21 @@ class Place(NamedTuple):
     role: str | None = None
 
 
-class Adapters:
-    """How Python's values travel. Whole numbers always have 64 bits, so that a statement is prepared once."""
-
-    connection = None
-
-    def __init__(self) -> None:
-        self.adapters = AdaptersMap(psycopg.adapters)
-        self.adapters.register_dumper(int, Int8BinaryDumper)
+# -- addresses -----------------------------------------------------------------------------------------------------------
 
 
 def without_password(dsn: str) -> str:
     """An address that may be shown."""
-    parts = urlsplit(dsn)
-    user, at, host = parts.netloc.rpartition("@")
-    return urlunsplit(parts._replace(netloc=f"{user.split(':')[0]}{at}{host}", query=""))
+    given = _parsed(dsn)
+    hosts = given.get("host") or given.get("hostaddr") or "localhost"
+    user = f"{given['user']}@" if "user" in given else ""
+    port = f":{given['port']}" if "port" in given else ""
+    return f"postgresql://{user}{hosts}{port}/{given.get('dbname', '')}"
 
 
 def settings(dsn: str) -> dict[str, Any]:
     """How to connect. What the address says wins."""
-    try:
-        given = conninfo_to_dict(dsn)
-    except psycopg.ProgrammingError as error:
-        raise Invalid(f"{without_password(dsn)} is not an address of PostgreSQL: {_line(error)}.") from None
+    given = _parsed(dsn)
     usual: dict[str, Any] = {
         "connect_timeout": CONNECT_S,
         "application_name": "memwell",
@@ -74,15 +80,48 @@ def settings(dsn: str) -> dict[str, Any]:
         "keepalives_idle": 30,
         "keepalives_interval": 10,
         "keepalives_count": 3,
+        "tcp_user_timeout": UNANSWERED_MS,
     }
+    if given.get("options"):
+        given["options"] = f"{OPTIONS} {given['options']}"  # the later one holds
     return {**usual, **given}
+
+
+def _parsed(dsn: str) -> dict[str, Any]:
+    """What an address says. One that cannot be read may have its password anywhere, so nothing of it is repeated."""
+    try:
+        given = conninfo_to_dict(dsn)
+    except UnicodeError:
+        raise Invalid(f"The address of PostgreSQL is not valid Unicode: it is {_ADDRESS}.") from None
+    except psycopg.ProgrammingError as error:
+        what = re.sub(r'".*"', "…", _line(error))
+        raise Invalid(f"This is not an address of PostgreSQL, which is {_ADDRESS}: {what}.") from None
+    ports = str(given.get("port", "")).split(",")
+    if _SLASH_IN_PASSWORD.match(dsn) or not all(port.isdecimal() for port in ports if port):
+        raise Invalid(
+            f"This is not an address of PostgreSQL, which is {_ADDRESS}: the port is not a number. A slash in a password is "
+            "written %2F."
+        )
+    return given
+
+
+# -- connections ---------------------------------------------------------------------------------------------------------
+
+
+def opened(dsn: str, **more: Any) -> Connection:
+    """A new connection."""
+    try:
+        # what psycopg prepares, it takes back after a rollback, together with everything that others have prepared
+        return psycopg.connect(**{**settings(dsn), **more}, autocommit=True, prepare_threshold=None)
+    except UnicodeError:
+        raise Invalid(f"There can be no host of that name: {without_password(dsn)}.") from None
 
 
 @contextmanager
 def connected(dsn: str, **more: Any) -> Iterator[Connection]:
     """A connection of one's own, for setting up and for listening."""
     with told(dsn):
-        connection: Connection = psycopg.connect(**{**settings(dsn), **more}, autocommit=True)
+        connection = opened(dsn, **more)
     try:
         yield connection
     finally:
@@ -90,41 +129,76 @@ def connected(dsn: str, **more: Any) -> Iterator[Connection]:
 
 
 class Pool:
-    """The connections of this process to one database."""
+    """The connections of this process to one database.
 
-    def __init__(self, place: Place, size: int, adapters: Adapters) -> None:
+    Whoever finds none idle opens one, so they hear at once why that fails, and the first who comes after an outage ends it.
+    One that its server has hung up on is given to nobody.
+    """
+
+    def __init__(self, place: Place, size: int) -> None:
+        if size < 1:
+            raise Invalid(f"{size} connections to PostgreSQL are too few: MEMWELL_CONNECTIONS is at least 1.")
         self.place = place
         self._size = size
-        kwargs = {**settings(place.dsn), "autocommit": True, "context": adapters}
-        self._pool: ConnectionPool[Connection] = ConnectionPool(
-            kwargs=kwargs, min_size=0, max_size=size, timeout=WAIT_S, open=True, name="memwell", num_workers=2
-        )
+        self._room = Semaphore(size)
+        self._idle: deque[tuple[float, Connection]] = deque()
+        self._lock = Lock()
+        self._closed = False
 
-    def take(self) -> Connection:
+    def take(self, wait_s: float | None = None) -> Connection:
+        wait_s = WAIT_S if wait_s is None else wait_s
+        if not self._room.acquire(timeout=wait_s):
+            raise Unavailable(
+                f"All {self._size} connections to PostgreSQL were in use for {wait_s:g} s: try again, or allow more of them "
+                "with MEMWELL_CONNECTIONS."
+            )
         try:
-            return self._pool.getconn()
-        except PoolTimeout:
-            pass
-        raise Unavailable(
-            f"PostgreSQL gave no connection within {WAIT_S:g} s: it cannot be reached, or all {self._size} are in use."
-        )
+            return self._idle_one() or opened(self.place.dsn)
+        except BaseException:
+            self._room.release()
+            raise
 
     def give_back(self, connection: Connection) -> None:
-        self._pool.putconn(connection)
-
-    def mend(self) -> None:
-        """Replace the connections that a restart of the server has broken."""
-        self._pool.check()
+        """Keep it for the next, unless it is broken or a transaction was left open in it."""
+        now = time.monotonic()
+        usable = connection.pgconn.transaction_status == TransactionStatus.IDLE
+        try:
+            with self._lock:
+                if usable and not self._closed:
+                    self._idle.append((now, connection))
+                leaving = [] if usable and not self._closed else [connection]
+                while self._idle and now - self._idle[0][0] > IDLE_S:
+                    leaving.append(self._idle.popleft()[1])
+            for one in leaving:
+                one.close()
+        finally:
+            self._room.release()
 
     def close(self) -> None:
-        self._pool.close()
+        with self._lock:
+            self._closed = True
+            leaving = [connection for _, connection in self._idle]
+            self._idle.clear()
+        for one in leaving:
+            one.close()
+
+    def _idle_one(self) -> Connection | None:
+        """The one that was used last; the others may then be closed some day."""
+        while True:
+            with self._lock:
+                if self._closed:
+                    raise StorageError("It is closed: open it again.")
+                if not self._idle:
+                    return None
+                connection = self._idle.pop()[1]
+            if _is_open(connection):
+                return connection
+            connection.close()
 
     def enter(self, connection: Connection, mode: Mode, tenant: str | None, then: str = "") -> tuple[Any, ...] | None:
         """Begin a transaction within a tenant, or above all of them, and run one more statement; returns its first row."""
-        cursor = connection.execute(self._entry(mode, tenant) + then)
-        while cursor.nextset():
-            pass
-        return cursor.fetchone() if then else None
+        found = say(connection, self._entry(mode, tenant) + then)
+        return tuple(found.get_value(0, column) for column in range(found.nfields)) if then and found.ntuples else None
 
     def _entry(self, mode: Mode, tenant: str | None) -> str:
         whose = "memwell.system = 'on'" if tenant is None else f"memwell.tenant = {literal(tenant)}"
@@ -132,21 +206,57 @@ class Pool:
         return f"{_BEGIN[mode]}; {role}SET LOCAL search_path = {self.place.path}; SET LOCAL {whose}; "
 
 
+def _is_open(connection: Connection) -> bool:
+    """Whether the server has not hung up, as far as is known here. It costs no round trip."""
+    try:
+        for _ in range(2):  # a server's last words come before the end
+            connection.pgconn.consume_input()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
 def literal(text: str) -> str:
     return sql.Literal(text).as_string(None)
 
 
+# -- the end of a transaction --------------------------------------------------------------------------------------------
+
+
+def require_whole(connection: Connection) -> None:
+    """See to it that no statement of a transaction has failed unheard."""
+    if connection.pgconn.transaction_status == TransactionStatus.INERROR:
+        raise StorageError("A statement failed and nobody cared: PostgreSQL keeps nothing of this transaction.")
+
+
+def commit(connection: Connection) -> None:
+    """Keep what was written. Whoever loses the connection meanwhile cannot know what has become of it."""
+    try:
+        leave(connection, "COMMIT")
+    except psycopg.Error as error:
+        if not connection.closed:
+            raise
+        raise Unavailable(
+            "The connection was lost during the commit, so it is not known whether this was kept: repeat it with the same "
+            "Idempotency-Key, or look."
+        ) from error
+
+
 def leave(connection: Connection, word: Literal["COMMIT", "ROLLBACK"]) -> None:
     """End a transaction. A commit after an error that somebody swallowed would be a silent rollback."""
-    if connection.execute(word).statusmessage != word:
+    if say(connection, word).command_status != word.encode():
         raise StorageError("PostgreSQL had given up on this transaction: nothing of it was kept.")
 
 
-def is_lost(error: BaseException) -> bool:
+# -- what went wrong -----------------------------------------------------------------------------------------------------
+
+
+def is_lost(error: psycopg.Error) -> bool:
     """Whether a transaction failed for a reason that the next attempt may not meet, and certainly left nothing behind."""
-    if isinstance(error, _LOST + _TRY_AGAIN):
-        return True
-    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and error.sqlstate is None
+    state = error.sqlstate
+    if state is not None:
+        return state in _LOST or state in _IN_EACH_OTHERS_WAY or state.startswith("08")
+    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and _refusal(error, "") is None
 
 
 @contextmanager
@@ -166,29 +276,49 @@ def translated(error: psycopg.Error, dsn: str) -> MemwellError:
         case pg.ReadOnlySqlTransaction():
             return StorageFull(f"{where} can only be read: it is a standby, or set to read only. Reading goes on.")
         case pg.InsufficientPrivilege():
-            return StorageError(f"PostgreSQL does not allow it at {where}: {_line(error)}.")
+            return StorageError(
+                f"PostgreSQL does not allow it at {where}: {_line(error)}. Ask its administrator for it."
+            )
         case pg.UndefinedTable() | pg.UndefinedFunction() | pg.UndefinedColumn():
             return Unsupported(f"The tables at {where} are not those of this version: run `memwell migrate`.")
+        case pg.UndefinedObject() | pg.InvalidParameterValue() if ROLE in str(error):
+            return StorageError(f"The server of {where} has no role {ROLE}: restore it together with the database.")
         case pg.DataCorrupted() | pg.IndexCorrupted():
             return Corrupted(f"PostgreSQL reports damage at {where}: {_line(error)}. Restore it from a backup.")
         case pg.LockNotAvailable():
             return Unavailable("Another process holds this tenant: try again in a moment.")
         case pg.QueryCanceled() | pg.TooManyConnections() | pg.OutOfMemory():
             return Unavailable(f"PostgreSQL is too busy: {_line(error)}. Try again in a moment.")
-    if is_lost(error):
-        return _unreachable(error, where)
-    return StorageError(f"PostgreSQL could not do it: {_line(error)}.")
+    return _unreachable(error, where)
 
 
 def _unreachable(error: psycopg.Error, where: str) -> MemwellError:
+    if error.sqlstate in _IN_EACH_OTHERS_WAY:
+        return Unavailable("Others were changing the same: try again in a moment.")
+    if is_lost(error):
+        return Unavailable(
+            f"PostgreSQL cannot be reached at {where}: {_reason(error)}. It is tried again with the next request."
+        )
+    return _refusal(error, where) or StorageError(f"PostgreSQL could not do it: {_line(error)}.")
+
+
+def _refusal(error: psycopg.Error, where: str) -> MemwellError | None:
+    """Why a connection is not made, if trying again would not help. All there is to tell it by is a text."""
     text = str(error)
-    if "password" in text or "authentication" in text or "role" in text:
+    if error.sqlstate is not None:
+        return None
+    if _BAD_USER.search(text):
         return StorageError(f"PostgreSQL refused the user or the password at {where}: correct the address.")
-    if "database" in text and "does not exist" in text:
+    if _BAD_DATABASE.search(text):
         return StorageError(f"There is no such database at {where}: make it with `createdb`.")
-    return Unavailable(
-        f"PostgreSQL cannot be reached at {where}: {_line(error)}. It is tried again with the next request."
-    )
+    if _BAD_SETTING.search(text):
+        return Invalid(f"The address {where} is followed by something wrong: {_line(error)}.")
+    return None
+
+
+def _reason(error: BaseException) -> str:
+    """Without what is said already: that it is a connection, which failed, and where to."""
+    return re.sub(r"^connection (failed|is bad): (connection to server .* failed: )?", "", _line(error))
 
 
 def _line(error: BaseException) -> str:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from .. import queries
 from ..port import Row
-from .connect import Connection
+from .statements import Connection, Statement, compiled, run
 
 T = TypeVar("T")
 
@@ -19,11 +19,11 @@ SECRET_BYTES = 32
 class ControlTables:
     def __init__(self, above: Callable[[Callable[[Connection], Any], bool], Any]) -> None:
         self._above = above
-        self._queries = queries.load("system", bound="%({})s")
+        self._queries = queries.load("system")
 
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
-        sql = self._queries[query].sql
-        found: list[Row] = self._above(lambda db: db.execute(sql, parameters, binary=True).fetchall(), False)
+        statement = self._statement(query)
+        found: list[Row] = self._above(lambda db: run(db, statement, parameters).rows(), False)
         return found
 
     def write(self, *calls: tuple[str, dict[str, Any]]) -> int:
@@ -60,4 +60,7 @@ class ControlTables:
         return self.secret == secret
 
     def run(self, db: Connection, query: str, parameters: dict[str, Any]) -> int:
-        return db.execute(self._queries[query].sql, parameters).rowcount
+        return run(db, self._statement(query), parameters).count
+
+    def _statement(self, query: str) -> Statement:
+        return compiled(f"system_{query}", self._queries[query].sql)

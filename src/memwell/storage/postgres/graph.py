@@ -13,11 +13,12 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..port import Row, Tx
 from . import migrate
-from .connect import SCHEMA, Connection
+from .connect import SCHEMA
+from .statements import Connection
 
 T = TypeVar("T")
 
-FROM = 50_000
+FROM = 200_000
 BATCH = 5000
 _NAME = "vector_graph_{}"
 

@@ -15,11 +15,13 @@ from threading import Lock, Thread
 import psycopg
 
 from ...errors import MemwellError, Unavailable
-from .connect import Connection, connected
+from .connect import connected, told
+from .statements import Connection
 
 CHANNEL = "memwell"
 LISTENER = "memwell listener"
 LOOK_EVERY_S = 0.5
+LOOK_S = 0.1
 QUIET_S = 0.5
 LONGEST = 7_900
 OUTBOX = 10_000
@@ -29,9 +31,9 @@ _LOOK = "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE application_name = 
 
 
 class NotifyHub:
-    """`borrowed` runs something on a connection that is not in a transaction."""
+    """`borrowed` runs something on a connection that is not in a transaction, if one is free within some seconds."""
 
-    def __init__(self, dsn: str, borrowed: Callable[[Callable[[Connection], bool]], bool]) -> None:
+    def __init__(self, dsn: str, borrowed: Callable[[Callable[[Connection], bool], float], bool]) -> None:
         self._dsn = dsn
         self._borrowed = borrowed
         self._lock = Lock()
@@ -60,7 +62,8 @@ class NotifyHub:
     @contextmanager
     def listen(self) -> Iterator[Iterator[bytes | None]]:
         with connected(self._dsn, application_name=LISTENER) as connection:
-            connection.execute(f"LISTEN {CHANNEL}")
+            with told(self._dsn):
+                connection.execute(f"LISTEN {CHANNEL}")
             self._looked_at = float("-inf")
             yield _messages(connection)
 
@@ -71,10 +74,11 @@ class NotifyHub:
             sender.join(LEAVE_S)
 
     def _look(self) -> bool:
+        """Nobody waits for this: where it cannot be found out at once, it is as it was."""
         try:
-            return self._borrowed(lambda db: bool((db.execute(_LOOK, (LISTENER,)).fetchone() or (False,))[0]))
+            return self._borrowed(lambda db: bool((db.execute(_LOOK, (LISTENER,)).fetchone() or (False,))[0]), LOOK_S)
         except MemwellError:
-            return False
+            return self._watched
 
     def _deliver(self) -> None:
         """Send everything in the outbox, in order, and end."""
@@ -86,7 +90,7 @@ class NotifyHub:
                     self._sender = None
                     return
             with suppress(MemwellError):  # a hint that is lost does no harm
-                self._borrowed(lambda db, messages=messages: _send(db, messages))  # type: ignore[misc]
+                self._borrowed(lambda db, messages=messages: _send(db, messages), LEAVE_S)  # type: ignore[misc]
 
 
 def _send(connection: Connection, messages: list[bytes]) -> bool:

@@ -16,7 +16,8 @@ from psycopg import errors as pg
 
 from ...errors import StorageError, Unsupported
 from .. import queries
-from .connect import ROLE, SCHEMA, Connection, Place
+from .connect import ROLE, SCHEMA, Place
+from .statements import Connection
 
 FOLDER = "postgres"
 OLDEST_SERVER = 150_000
@@ -102,25 +103,12 @@ def vector_schema(db: Connection) -> str | None:
     return str(row[0]) if row else None
 
 
-def secure(db: Connection, tables: tuple[str, ...], rule: str) -> None:
-    """Have some tables show those rows only that a rule allows."""
-    _run(db, "; ".join(_secured(table, rule) for table in tables))
-
-
-def _secured(table: str, rule: str) -> str:
-    force = "NO FORCE" if table == UNFORCED else "FORCE"
-    return (
-        f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY, {force} ROW LEVEL SECURITY; "
-        f"DROP POLICY IF EXISTS its_own ON {table}; "
-        f"CREATE POLICY its_own ON {table} USING ({rule}) WITH CHECK ({rule}); "
-        f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {ROLE}"
-    )
-
-
 def _prepare(db: Connection) -> None:
-    """What needs more rights than the steps themselves: the extension, the schema and the role."""
+    """What needs more rights than the steps themselves, once: the extension, the schema and the role."""
     with db.transaction():
         take_turns(db)
+        if "migration" in _tables(db):
+            return
         _extension(db)
         if db.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (SCHEMA,)).fetchone() is None:
             _run(db, f"CREATE SCHEMA {SCHEMA}")
@@ -128,8 +116,8 @@ def _prepare(db: Connection) -> None:
             _make_role(db)
         _run(db, f"GRANT USAGE ON SCHEMA {SCHEMA} TO {ROLE}")
         _run(db, f"SET LOCAL search_path = {path(db)}")
-        _run(db, "CREATE TABLE IF NOT EXISTS migration (number BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL)")
-        secure(db, ("migration",), _ABOVE)
+        _run(db, "CREATE TABLE migration (number BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL)")
+        _protect(db, {"migration"}, set())
 
 
 def _extension(db: Connection) -> None:
@@ -165,20 +153,34 @@ def _make_role(db: Connection) -> None:
 def _step(db: Connection, number: int, name: str, text: str) -> None:
     _run(db, f"SET LOCAL search_path = {path(db)}")
     _run(db, "SET LOCAL memwell.system = 'on'")
+    there = _tables(db)
     # A step may change the rows of all tenants, and whoever takes it need not be a superuser.
-    _run(db, "; ".join(f"ALTER TABLE {table} NO FORCE ROW LEVEL SECURITY" for table in sorted(_tables(db))))
+    _run_all(db, [f"ALTER TABLE {table} NO FORCE ROW LEVEL SECURITY" for table in sorted(there)])
     for statement in queries.statements(text):
         _run(db, statement)
     made = _tables(db)
-    within = tuple(table for table in ("writer", *TENANT_TABLES) if table in made)
-    above = tuple(table for table in SYSTEM_TABLES if table in made)
-    if made - {*within, *above}:
-        raise AssertionError(f"tables that nothing protects: {sorted(made - {*within, *above})}")
-    secure(db, within, _WITHIN)
-    secure(db, above, _ABOVE)
-    if SHARED in made:
-        _run(db, f"DROP POLICY IF EXISTS known ON {SHARED}; CREATE POLICY known ON {SHARED} FOR SELECT USING ({_ABOVE})")
+    if stray := made - {"writer", *TENANT_TABLES, *SYSTEM_TABLES}:
+        raise AssertionError(f"tables that nothing protects: {sorted(stray)}")
+    _protect(db, made - there, made & there)
     db.execute("INSERT INTO migration (number, name) VALUES (%s, %s)", (number, name))
+
+
+def _protect(db: Connection, new: set[str], known: set[str]) -> None:
+    """Have new tables show those rows only that their rule allows, and hold the owner to the rules of all."""
+    held = [f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY" for table in sorted({*new, *known} - {UNFORCED})]
+    _run_all(db, [*held, *(statement for table in sorted(new) for statement in _rules(table))])
+
+
+def _rules(table: str) -> list[str]:
+    rule = _ABOVE if table in SYSTEM_TABLES else _WITHIN
+    statements = [
+        f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY",
+        f"CREATE POLICY its_own ON {table} USING ({rule}) WITH CHECK ({rule})",
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {ROLE}",
+    ]
+    return (
+        [*statements, f"CREATE POLICY known ON {table} FOR SELECT USING ({_ABOVE})"] if table == SHARED else statements
+    )
 
 
 def _tables(db: Connection) -> set[str]:
@@ -204,3 +206,10 @@ def _role(db: Connection) -> str | None:
 
 def _run(db: Connection, statement: str) -> psycopg.Cursor[Any]:
     return db.execute(statement)
+
+
+def _run_all(db: Connection, statements: list[str]) -> None:
+    """Run statements without waiting in between. They are not one text: a node of a cluster would be passed all of it."""
+    with db.pipeline():
+        for statement in statements:
+            db.execute(statement)

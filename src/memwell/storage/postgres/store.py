@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,16 +17,19 @@ from ..group import GroupCommit
 from ..move import require_absent
 from ..port import Rewrite, Tx
 from . import connect, migrate
-from .connect import Adapters, Connection, Mode, Pool
+from .connect import Mode, Pool
 from .control import ControlTables
 from .graph import Gardener
-from .halfvec import register
+from .halfvec import number_of_type
 from .hub import NotifyHub
+from .statements import Connection
 from .tx import PostgresSession, PostgresTx
 
 T = TypeVar("T")
 
-ATTEMPTS = 3
+PAUSES_S = (0.0, 0.05, 0.2, 0.5, 1.0)
+"""Before each further attempt. Whoever waits longer than this is better told to come back."""
+PATIENCE_S = 5.0
 KNOWN_TENANTS = 10_000
 
 
@@ -41,13 +45,12 @@ class PostgresStore:
         on_due: Callable[[str, int], None] = lambda tenant, at: None,
     ) -> None:
         self._clock = clock
-        self._queries = queries.load("common", "postgres", "move", bound="%({})s")
-        adapters = Adapters()
+        self._queries = queries.load("common", "postgres", "move")
         with connect.connected(dsn) as setup, connect.told(dsn):
             place = migrate.ready(setup, dsn)
-            register(setup, adapters)
+            self._halfvec = number_of_type(setup)
             self._version = setup.info.server_version
-        self._pool = Pool(place, connections, adapters)
+        self._pool = Pool(place, connections)
         self._groups: OrderedDict[str, tuple[PostgresSession, GroupCommit]] = OrderedDict()
         self._lock = Lock()
         self.control = ControlTables(self._above)
@@ -61,9 +64,10 @@ class PostgresStore:
         session, group = self._group(tenant)
 
         def run() -> tuple[T, int | None]:
-            tx = PostgresTx(session.connection, self._queries, tenant, session)
+            tx = PostgresTx(session.connection, self._queries, tenant, self._halfvec, session)
             result = work(tx)
             tx.flush()
+            connect.require_whole(session.connection)
             return result, tx.due_at
 
         result, due_at = self._again(lambda: group.run(run))
@@ -159,18 +163,18 @@ class PostgresStore:
         def run(connection: Connection) -> T:
             if self._pool.enter(connection, "read", tenant, "SELECT 1 FROM writer") is None and must_exist:
                 raise NotFound("There is no such tenant.")
-            return work(PostgresTx(connection, self._queries, tenant))
+            return work(PostgresTx(connection, self._queries, tenant, self._halfvec))
 
         return self._again(lambda: self._transact(run))
 
-    def _borrowed(self, work: Callable[[Connection], bool]) -> bool:
+    def _borrowed(self, work: Callable[[Connection], bool], wait_s: float | None = None) -> bool:
         """Run something outside a transaction."""
-        connection = self._pool.take()
-        try:
-            with connect.told(self._pool.place.dsn):
+        with connect.told(self._pool.place.dsn):
+            connection = self._pool.take(wait_s)
+            try:
                 return work(connection)
-        finally:
-            self._pool.give_back(connection)
+            finally:
+                self._pool.give_back(connection)
 
     def _above(self, work: Callable[[Connection], T], writes: bool) -> T:
         """A transaction that is in no tenant."""
@@ -180,43 +184,47 @@ class PostgresStore:
             self._pool.enter(connection, mode, None)
             return work(connection)
 
-        return self._again(lambda: self._transact(run))
+        return self._again(lambda: self._transact(run, writes))
 
     def unseen(self, tenant: str, work: Callable[[Tx], T]) -> T:
         """A transaction within a tenant that does not exist yet; its statements are sent without waiting for each other."""
 
         def run(connection: Connection) -> T:
             self._pool.enter(connection, "write", tenant)
-            tx = PostgresTx(connection, self._queries, tenant)
+            tx = PostgresTx(connection, self._queries, tenant, self._halfvec)
             result = work(tx)
             tx.flush()
             return result
 
-        return self._again(lambda: self._transact(run))
+        return self._again(lambda: self._transact(run, writes=True))
 
-    def _transact(self, work: Callable[[Connection], T]) -> T:
+    def _transact(self, work: Callable[[Connection], T], writes: bool = False) -> T:
+        """Run something in a transaction. What was only read can be read again, whatever becomes of the end."""
         connection = self._pool.take()
         try:
             result = work(connection)
-            connect.leave(connection, "COMMIT")
+            if writes:
+                connect.commit(connection)
+            else:
+                connect.leave(connection, "COMMIT")
         except BaseException:
             with suppress(psycopg.Error):
-                if not connection.broken:
-                    connect.leave(connection, "ROLLBACK")
+                connect.leave(connection, "ROLLBACK")
             raise
         finally:
             self._pool.give_back(connection)
         return result
 
     def _again(self, work: Callable[[], T]) -> T:
-        """Do it once more if the connection was lost before anything was kept."""
-        for attempt in range(ATTEMPTS):
+        """Do it again if the connection was lost before anything was kept: a server that is restarted is soon back."""
+        until = time.monotonic() + PATIENCE_S
+        for pause_s in (*PAUSES_S, None):
             try:
                 return work()
             except psycopg.Error as error:
-                if attempt + 1 == ATTEMPTS or not connect.is_lost(error):
+                if pause_s is None or time.monotonic() > until or not connect.is_lost(error):
                     raise connect.translated(error, self._pool.place.dsn) from error
-                self._pool.mend()
+            time.sleep(pause_s)
         raise AssertionError("the last attempt returns or raises")
 
     def _group(self, tenant: str) -> tuple[PostgresSession, GroupCommit]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -13,8 +14,9 @@ from ...model.filter import Filter
 from ..filters_postgres import to_postgres
 from ..port import Row
 from ..queries import Query
-from .connect import Connection, Pool, leave, literal
+from .connect import Pool, commit, leave, literal
 from .halfvec import Halves, turned
+from .statements import Connection, Result, Statement, compiled, run, run_all, say
 
 FILTER = "/*filter*/"
 NEXT = "next_docid"
@@ -26,45 +28,48 @@ DIMENSIONS = "/*dimensions*/"
 _SEARCH_ON = "SET LOCAL hnsw.iterative_scan = 'relaxed_order'; SET LOCAL hnsw.ef_search = 200"
 """A graph holds the vectors of many collections: it is searched on until there are enough of the one that is asked for."""
 VECTORS_OUT = frozenset({"vectors_of", "vectors_between"})
+_PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 
 
 class PostgresTx:
     """A transaction inside one tenant. It binds the tenant itself."""
 
-    __slots__ = ("_connection", "_cursor", "_queries", "_session", "_tenant", "_unsent", "due_at")
+    __slots__ = ("_connection", "_halfvec", "_queries", "_session", "_tenant", "_unsent", "due_at")
 
     def __init__(
-        self, connection: Connection, queries: dict[str, Query], tenant: str, session: PostgresSession | None = None
+        self,
+        connection: Connection,
+        queries: dict[str, Query],
+        tenant: str,
+        halfvec: int,
+        session: PostgresSession | None = None,
     ) -> None:
         self._connection = connection
-        self._cursor = connection.cursor(binary=True)
-        self._unsent: list[tuple[str, dict[str, Any]]] = []
+        self._unsent: list[tuple[Statement, dict[str, Any]]] = []
         self._queries = queries
         self._tenant = tenant
+        self._halfvec = halfvec
         self._session = session
         self.due_at: int | None = None
 
     def rows(self, query: str, condition: Filter | None = None, /, **parameters: Any) -> list[Row]:
-        sql = self._queries[query].sql
         if condition is not None:
-            text, bound = to_postgres(condition)
-            sql = sql.replace(FILTER, f"AND {text}")
-            parameters.update(bound)
+            return self._filtered(query, condition, parameters)
         if query == GRAPH:
-            sql = sql.replace(DIMENSIONS, str(int(parameters["dimensions"])))
-            self._connection.execute(_SEARCH_ON)
-        found = self._run(query, sql, parameters).fetchall()
+            return self._nearest(parameters)
+        found = self._run(query, parameters).rows()
         return [(row[0], turned(row[1])) for row in found] if query in VECTORS_OUT else found
 
     def row(self, query: str, /, **parameters: Any) -> Row | None:
-        return self._run(query, self._queries[query].sql, parameters).fetchone()
+        found = self._run(query, parameters).rows(1)
+        return found[0] if found else None
 
     def run(self, query: str, /, **parameters: Any) -> int:
-        return self._run(query, self._queries[query].sql, parameters).rowcount
+        return self._run(query, parameters).count
 
     def send(self, query: str, /, **parameters: Any) -> None:
         """Nobody waits for what this does, so it is sent together with what comes next."""
-        self._unsent.append((self._queries[query].sql, self._bound(query, parameters)))
+        self._unsent.append((compiled(query, self._queries[query].sql), self._bound(query, parameters)))
         if len(self._unsent) >= AT_ONCE:
             self.flush()
 
@@ -78,31 +83,40 @@ class PostgresTx:
     def flush(self) -> None:
         """Send what was not sent yet, and see to it that it worked."""
         if self._unsent:
-            with self._connection.pipeline():
-                self._send_all()
+            unsent, self._unsent = self._unsent, []
+            run_all(self._connection, unsent)
 
     def wake(self, at: int) -> None:
         self.due_at = at if self.due_at is None else min(at, self.due_at)
 
-    def _run(self, query: str, sql: str, parameters: dict[str, Any]) -> psycopg.Cursor[Row]:
-        bound = self._bound(query, parameters)
+    def _run(self, query: str, parameters: dict[str, Any]) -> Result:
+        statement, bound = compiled(query, self._queries[query].sql), self._bound(query, parameters)
         if not self._unsent:
-            return self._cursor.execute(sql, bound)
-        with self._connection.pipeline():
-            self._send_all()
-            return self._cursor.execute(sql, bound)
-
-    def _send_all(self) -> None:
+            return run(self._connection, statement, bound)
         unsent, self._unsent = self._unsent, []
-        for sql, parameters in unsent:
-            self._connection.execute(sql, parameters)
+        return run_all(self._connection, [*unsent, (statement, bound)])
+
+    def _filtered(self, query: str, condition: Filter, parameters: dict[str, Any]) -> list[Row]:
+        """A query with a condition is as long as that is, so it is not prepared."""
+        self.flush()
+        text, bound = to_postgres(condition)
+        sql = self._queries[query].sql.replace(FILTER, "AND " + _PLACEHOLDER.sub(r":\1", text))
+        return run(self._connection, compiled("", sql), self._bound(query, {**parameters, **bound})).rows()
+
+    def _nearest(self, parameters: dict[str, Any]) -> list[Row]:
+        """A graph is for one number of dimensions, and has a statement of its own."""
+        self.flush()
+        say(self._connection, _SEARCH_ON)
+        dimensions = str(int(parameters["dimensions"]))
+        sql = self._queries[GRAPH].sql.replace(DIMENSIONS, dimensions)
+        return run(self._connection, compiled(f"{GRAPH}_{dimensions}", sql), self._bound(GRAPH, parameters)).rows()
 
     def _bound(self, query: str, parameters: dict[str, Any]) -> dict[str, Any]:
         if "tenant" in parameters:
             raise TypeError("the tenant is bound by the transaction, not by its caller")
         parameters["tenant"] = self._tenant
         if query in VECTORS_IN:
-            parameters["value"] = Halves(parameters["value"], parameters["dimensions"])
+            parameters["value"] = Halves(parameters["value"], parameters["dimensions"], self._halfvec)
         return parameters
 
 
@@ -135,7 +149,7 @@ class PostgresSession:
             held = f"SELECT docid FROM writer WHERE tenant = {self._quoted} FOR UPDATE"  # noqa: S608 -- a quoted literal
             row = self._pool.enter(connection, "write", self._tenant, held)
         except psycopg.Error:
-            self._let_go()
+            self.roll_back()
             raise
         if row is None:
             self.roll_back()
@@ -144,44 +158,40 @@ class PostgresSession:
 
     def commit(self) -> None:
         if self._given > self._read:
-            self.connection.execute(
-                f"UPDATE writer SET docid = {self._given} WHERE tenant = {self._quoted}"  # noqa: S608
-            )
-        try:
-            leave(self.connection, "COMMIT")
-        except psycopg.OperationalError as error:
-            raise Unavailable(
-                "The connection was lost during the commit, so it is not known whether this was kept: repeat it with the "
-                "same Idempotency-Key."
-            ) from error
-        finally:
-            self._let_go()
+            say(self.connection, f"UPDATE writer SET docid = {self._given} WHERE tenant = {self._quoted}")  # noqa: S608
+        commit(self.connection)
+        self._let_go()  # not before: whoever is interrupted here must not be told that it was kept
 
     def roll_back(self) -> None:
+        """Give up, and give the connection back. Where it is broken, the server has given up as well."""
         try:
-            if not self.connection.broken:
+            with suppress(psycopg.Error):
                 leave(self.connection, "ROLLBACK")
-        except psycopg.Error:
-            self.connection.close()
         finally:
             self._let_go()
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
+        """If the connection is lost, nothing of the whole transaction is left, and it is over."""
         connection = self.connection
-        connection.execute("SAVEPOINT one")
         try:
-            yield
+            say(connection, "SAVEPOINT one")
+            try:
+                yield
+                say(connection, "RELEASE SAVEPOINT one")
+            except Exception:
+                say(connection, "ROLLBACK TO SAVEPOINT one")
+                raise
         except Exception:
-            if connection.broken:
+            if connection.closed:
                 self._let_go()
-            else:
-                connection.execute("ROLLBACK TO SAVEPOINT one")
             raise
-        connection.execute("RELEASE SAVEPOINT one")
 
     def interrupted(self) -> Exception:
-        return Unavailable("The writer that led this commit was interrupted: try again.")
+        return Unavailable(
+            "The writer that led this commit was interrupted, so it is not known whether this was kept: repeat it with the "
+            "same Idempotency-Key."
+        )
 
     @property
     def _quoted(self) -> str:

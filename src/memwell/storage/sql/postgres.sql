@@ -1,4 +1,5 @@
--- Queries that PostgreSQL words in its own way: the same names as for SQLite. Whoever writes holds its tenant, so the next
+-- Queries that PostgreSQL words in its own way: the same names as for SQLite. Where rows are asked for by their numbers, each is
+-- looked up by itself: a plan that was made when the tables were small would else read all of a tenant's. Whoever writes holds its tenant, so the next
 -- number is simply the highest plus one. :next_docid is bound by the transaction.
 
 -- name: add_event
@@ -64,9 +65,13 @@ SELECT postings(:tenant, CAST('''' || :place || ''' & ''' || REPLACE(REPLACE(:to
 
 -- name: words_of
 -- The tokens of some entries.
-SELECT docid, STRING_AGG(ARRAY_TO_STRING(TSVECTOR_TO_ARRAY(tokens), ' '), ' ') FROM word
-WHERE tenant = :tenant AND docid = ANY(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[]))
-GROUP BY docid;
+SELECT wanted.docid, found.tokens
+FROM UNNEST(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[])) AS wanted (docid)
+CROSS JOIN LATERAL (
+  SELECT STRING_AGG(ARRAY_TO_STRING(TSVECTOR_TO_ARRAY(w.tokens), ' '), ' ') AS tokens
+  FROM word w WHERE w.tenant = :tenant AND w.docid = wanted.docid
+) AS found
+WHERE found.tokens IS NOT NULL;
 
 -- name: search_state
 -- The highest number that an entry was ever given, and that of the newest removal from search.
@@ -75,31 +80,46 @@ FROM writer w WHERE w.tenant = :tenant;
 
 -- name: vectors_of
 -- The vectors of some entries: those of its parts, one after the other.
-SELECT docid, STRING_AGG(SUBSTRING(HALFVEC_SEND(value) FROM 5), CAST('' AS BYTEA) ORDER BY part) FROM vector
-WHERE tenant = :tenant AND model = :model
-  AND docid = ANY(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[]))
-GROUP BY docid;
+SELECT wanted.docid, found.value
+FROM UNNEST(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[])) AS wanted (docid)
+CROSS JOIN LATERAL (
+  SELECT STRING_AGG(SUBSTRING(HALFVEC_SEND(v.value) FROM 5), CAST('' AS BYTEA) ORDER BY v.part) AS value
+  FROM vector v WHERE v.tenant = :tenant AND v.model = :model AND v.docid = wanted.docid
+) AS found
+WHERE found.value IS NOT NULL;
 
 -- name: metadata_of
 -- The metadata of some entries.
-SELECT docid, metadata FROM entry
-WHERE tenant = :tenant AND docid = ANY(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[]));
+SELECT wanted.docid, found.metadata
+FROM UNNEST(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[])) AS wanted (docid)
+CROSS JOIN LATERAL (SELECT e.metadata FROM entry e WHERE e.tenant = :tenant AND e.docid = wanted.docid LIMIT 1) AS found;
 
 -- name: texts_of
 -- What is embedded of some entries.
-SELECT docid, id, version, name, content FROM entry
-WHERE tenant = :tenant AND docid = ANY(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[]))
-  AND retired_at IS NULL;
+SELECT wanted.docid, found.id, found.version, found.name, found.content
+FROM UNNEST(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[])) AS wanted (docid)
+CROSS JOIN LATERAL (
+  SELECT e.id, e.version, e.name, e.content FROM entry e
+  WHERE e.tenant = :tenant AND e.docid = wanted.docid AND e.retired_at IS NULL
+  LIMIT 1
+) AS found;
 
 -- name: hits
 -- Entries by their numbers, while they live, with where they are.
 SELECT e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,
   e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at), a.path, a.id, e.docid, a.collection_id
-FROM entry e
-JOIN address a ON a.tenant = e.tenant AND a.id = e.address_id
-WHERE e.tenant = :tenant AND a.tenant = :tenant
-  AND e.docid = ANY(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[]))
-  AND e.retired_at IS NULL AND (e.expires_at IS NULL OR e.expires_at > :now);
+FROM UNNEST(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[])) AS wanted (docid)
+CROSS JOIN LATERAL (
+  SELECT one.* FROM entry one
+  WHERE one.tenant = :tenant AND one.docid = wanted.docid
+    AND one.retired_at IS NULL AND (one.expires_at IS NULL OR one.expires_at > :now)
+  LIMIT 1
+) AS e
+CROSS JOIN LATERAL (
+  SELECT place.path, place.id, place.collection_id FROM address place
+  WHERE place.tenant = :tenant AND place.id = e.address_id
+  LIMIT 1
+) AS a;
 
 -- name: load_collection
 -- Everything that search needs of a collection, one list for each column: a row for each entry would take twice the time.
@@ -181,8 +201,9 @@ JOIN UNNEST(CAST(:needles AS BYTEA[])) AS sought (piece) ON POSITION(sought.piec
 
 -- name: entries_exist
 -- Which of some ids are already used, and where, whatever became of the entries.
-SELECT DISTINCT id, address_id FROM entry
-WHERE tenant = :tenant AND id = ANY(ARRAY(SELECT JSON_ARRAY_ELEMENTS_TEXT(CAST(:ids AS JSON))));
+SELECT wanted.id, found.address_id
+FROM JSON_ARRAY_ELEMENTS_TEXT(CAST(:ids AS JSON)) AS wanted (id)
+CROSS JOIN LATERAL (SELECT e.address_id FROM entry e WHERE e.tenant = :tenant AND e.id = wanted.id LIMIT 1) AS found;
 
 -- name: find_graph
 -- Whether a collection is searched by a graph.

@@ -129,8 +129,10 @@ CREATE TABLE graph (
 
 ALTER TABLE graph ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY its_own ON graph AS PERMISSIVE FOR ALL TO public
-  USING (((tenant = current_setting('memwell.tenant'::text, true)) OR (current_setting('memwell.system'::text, true) = 'on'::text)))
-  WITH CHECK (((tenant = current_setting('memwell.tenant'::text, true)) OR (current_setting('memwell.system'::text, true) = 'on'::text)));
+  USING ((tenant = current_setting('memwell.tenant'::text, true)))
+  WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
+CREATE POLICY known ON graph AS PERMISSIVE FOR SELECT TO public
+  USING ((current_setting('memwell.system'::text, true) = 'on'::text));
 
 CREATE TABLE hint (
   tenant text COLLATE "C" NOT NULL,
@@ -295,7 +297,7 @@ CREATE TABLE vector (
 
 ALTER TABLE vector ALTER COLUMN value SET STORAGE PLAIN;
 
-CREATE INDEX vector_collection ON vector USING btree (tenant, model, collection_id, graph);
+CREATE INDEX vector_collection ON vector USING btree (tenant, collection_id, model, graph);
 
 ALTER TABLE vector ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY its_own ON vector AS PERMISSIVE FOR ALL TO public
@@ -310,7 +312,7 @@ CREATE TABLE word (
   CONSTRAINT word_pkey PRIMARY KEY (tenant, docid, part)
 );
 
-CREATE INDEX word_tokens ON word USING gin (tokens);
+CREATE INDEX word_tokens ON word USING gin (tokens) WITH (gin_pending_list_limit='256');
 
 ALTER TABLE word ENABLE ROW LEVEL SECURITY;
 CREATE POLICY its_own ON word AS PERMISSIVE FOR ALL TO public
@@ -329,18 +331,15 @@ CREATE POLICY its_own ON writer AS PERMISSIVE FOR ALL TO public
   WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
 
 CREATE OR REPLACE FUNCTION memwell.postings(asked text, wanted tsquery, above bigint)
- RETURNS text
+ RETURNS bytea
  LANGUAGE plpgsql
  STABLE SECURITY DEFINER
  SET search_path TO 'memwell', 'public', 'pg_temp'
  SET plan_cache_mode TO 'force_custom_plan'
 AS $function$ BEGIN RETURN (
-  SELECT STRING_AGG(CAST(found.docid AS TEXT), ',' ORDER BY found.docid)
-  FROM (
-    SELECT DISTINCT word.docid FROM word
-    WHERE word.tenant = asked AND asked = CURRENT_SETTING('memwell.tenant', TRUE)
-      AND word.tokens @@ wanted AND word.docid > above
-  ) AS found
+  SELECT STRING_AGG(INT8SEND(word.docid), CAST('' AS BYTEA)) FROM word
+  WHERE word.tenant = asked AND asked = CURRENT_SETTING('memwell.tenant', TRUE)
+    AND word.tokens @@ wanted AND word.docid > above
 ); END $function$;
 REVOKE ALL ON FUNCTION postings(text,tsquery,bigint) FROM PUBLIC;
 

@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable
 from multiprocessing.connection import wait
@@ -19,6 +20,7 @@ from threading import Thread
 
 from ...config import Config
 from ...engine import Engine
+from ...errors import MemwellError
 from .serve import GRACE_S, configure_logs, run
 
 log = logging.getLogger("memwell.workers")
@@ -94,7 +96,12 @@ def _serve(config: Config, auth: bool, listener: socket.socket) -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         Thread(target=_follow, args=(parent.sentinel,), name="memwell-parent", daemon=True).start()
-    run(Engine.open(config), config, auth=auth, listener=listener)
+    try:
+        engine = Engine.open(config)
+    except MemwellError as error:
+        log.error("server.failed", extra={"code": error.code, "reason": error.message})
+        sys.exit(error.exit_code)
+    run(engine, config, auth=auth, listener=listener)
 
 
 def _follow(sentinel: int) -> None:

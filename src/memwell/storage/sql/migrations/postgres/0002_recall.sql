@@ -21,7 +21,8 @@ CREATE TABLE word (
   PRIMARY KEY (tenant, docid, part)
 );
 
-CREATE INDEX word_tokens ON word USING gin (tokens);
+-- Every search reads all of the list of what is yet to be sorted in, so it is kept short.
+CREATE INDEX word_tokens ON word USING gin (tokens) WITH (gin_pending_list_limit = 256);
 
 -- The models that vectors are of. Entries up to embedded_to have theirs.
 CREATE TABLE model (
@@ -51,7 +52,7 @@ CREATE TABLE vector (
 
 ALTER TABLE vector ALTER COLUMN value SET STORAGE PLAIN;
 
-CREATE INDEX vector_collection ON vector (tenant, model, collection_id, graph);
+CREATE INDEX vector_collection ON vector (tenant, collection_id, model, graph);
 
 -- The collections that are searched by a graph, or will be once all their vectors are in it.
 CREATE TABLE graph (
@@ -66,15 +67,12 @@ CREATE TABLE graph (
 -- The match operator is not trusted to keep quiet about rows that it is shown, so under row-level security it is asked last
 -- and no index serves it. This function asks it first, within the tenant of the transaction and no other. It is planned for
 -- the values that it is given: tenants differ too much in size, and words in how many entries hold them.
-CREATE FUNCTION postings(asked TEXT, wanted TSQUERY, above BIGINT) RETURNS TEXT
+CREATE FUNCTION postings(asked TEXT, wanted TSQUERY, above BIGINT) RETURNS BYTEA
   LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path FROM CURRENT SET plan_cache_mode = force_custom_plan
 AS $$ BEGIN RETURN (
-  SELECT STRING_AGG(CAST(found.docid AS TEXT), ',' ORDER BY found.docid)
-  FROM (
-    SELECT DISTINCT word.docid FROM word
-    WHERE word.tenant = asked AND asked = CURRENT_SETTING('memwell.tenant', TRUE)
-      AND word.tokens @@ wanted AND word.docid > above
-  ) AS found
+  SELECT STRING_AGG(INT8SEND(word.docid), CAST('' AS BYTEA)) FROM word
+  WHERE word.tenant = asked AND asked = CURRENT_SETTING('memwell.tenant', TRUE)
+    AND word.tokens @@ wanted AND word.docid > above
 ); END $$;
 
 REVOKE ALL ON FUNCTION postings FROM PUBLIC;

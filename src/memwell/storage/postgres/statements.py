@@ -1,0 +1,212 @@
+"""Named queries as prepared statements, run through libpq itself.
+
+The engine's statements are small and many, and few types travel: psycopg's cursors would take as long as the server does.
+What goes out is text, which the server types by where it stands, except for bytes and vectors; what comes back is binary.
+"""
+
+from __future__ import annotations
+
+import re
+import select
+import struct
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import psycopg
+from psycopg import errors
+from psycopg.pq import ConnStatus, ExecStatus
+from psycopg.pq.abc import PGconn, PGresult
+
+from ..port import Row
+from .halfvec import Halves, vectors
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+_PARAMETER = re.compile(r"(?<!:):([a-z_]\w*)")
+_SPECIAL = re.compile(r'(["\\])')
+_FINE = frozenset({ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK, ExecStatus.EMPTY_QUERY})
+_long = struct.Struct(">q").unpack
+_double = struct.Struct(">d").unpack
+_word = struct.Struct(">i").unpack
+
+_DECODED: dict[int, Callable[[bytes], Any]] = {
+    16: lambda value: value == b"\x01",
+    17: bytes,
+    20: lambda value: _long(value)[0],
+    23: lambda value: _word(value)[0],
+    25: lambda value: str(value, "utf-8"),
+    701: lambda value: _double(value)[0],
+}
+"""By the number of the type: boolean, bytea, bigint, integer, text, double precision."""
+
+_prepared: WeakKeyDictionary[Connection, set[bytes]] = WeakKeyDictionary()
+
+
+class Statement(NamedTuple):
+    """A query with numbered parameters. Without a name it is not prepared."""
+
+    name: bytes
+    sql: bytes
+    parameters: tuple[str, ...]
+
+
+@lru_cache(1024)
+def compiled(name: str, sql: str) -> Statement:
+    """A query as it is written, with `:parameters`."""
+    numbers: dict[str, int] = {}
+
+    def number(found: re.Match[str]) -> str:
+        return f"${numbers.setdefault(found[1], len(numbers) + 1)}"
+
+    text = _PARAMETER.sub(number, sql)
+    return Statement(name.encode(), text.encode(), tuple(numbers))
+
+
+class Result:
+    """What a statement gave."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self, found: PGresult) -> None:
+        self._found = found
+
+    @property
+    def count(self) -> int:
+        """How many rows it changed."""
+        return self._found.command_tuples or 0
+
+    def rows(self, most: int | None = None) -> list[Row]:
+        found = self._found
+        decoders = [_DECODED[found.ftype(column)] for column in range(found.nfields)]
+        value = found.get_value
+        count = found.ntuples if most is None else min(found.ntuples, most)
+        return [
+            tuple(
+                None if (raw := value(row, column)) is None else decode(raw) for column, decode in enumerate(decoders)
+            )
+            for row in range(count)
+        ]
+
+
+def run(connection: Connection, statement: Statement, given: dict[str, Any]) -> Result:
+    """Run one statement and wait for what it gives."""
+    pgconn, (values, formats) = connection.pgconn, _encoded(statement, given)
+    if not statement.name:
+        return Result(_required(pgconn, pgconn.exec_params(statement.sql, values, None, formats, 1)))
+    known = _known(connection)
+    if statement.name not in known:
+        _required(pgconn, pgconn.prepare(statement.name, statement.sql))
+        known.add(statement.name)
+    return Result(_required(pgconn, pgconn.exec_prepared(statement.name, values, formats, 1)))  # type: ignore[arg-type]
+
+
+def run_all(connection: Connection, statements: Sequence[tuple[Statement, dict[str, Any]]]) -> Result:
+    """Send statements without waiting in between; returns what the last one gave. The first that fails is raised."""
+    pgconn, known = connection.pgconn, _known(connection)
+    prepared: list[bytes] = []  # by each message what it prepares, if it does
+    pgconn.enter_pipeline_mode()
+    try:
+        for statement, given in statements:
+            if statement.name not in known and statement.name not in prepared:
+                pgconn.send_prepare(statement.name, statement.sql)
+                prepared.append(statement.name)
+            prepared.append(b"")
+            values, formats = _encoded(statement, given)
+            pgconn.send_query_prepared(statement.name, values, formats, 1)
+        pgconn.pipeline_sync()
+        results = _until_synced(pgconn)
+    except BaseException:
+        connection.close()  # who knows what is still on its way
+        raise
+    pgconn.exit_pipeline_mode()
+    known.update(name for name, result in zip(prepared, results, strict=True) if name and result.status in _FINE)
+    for result in results:
+        _required(pgconn, result)
+    return Result(results[-1])
+
+
+def say(connection: Connection, text: str) -> PGresult:
+    """Run statements without parameters, in one go; returns the last one's result."""
+    return _required(connection.pgconn, connection.pgconn.exec_(text.encode()))
+
+
+def _known(connection: Connection) -> set[bytes]:
+    return _prepared.setdefault(connection, set())
+
+
+def _until_synced(pgconn: PGconn) -> list[PGresult]:
+    """The results of a pipeline, one for each statement."""
+    results: list[PGresult] = []
+    while True:
+        while pgconn.is_busy():
+            _wait(pgconn)
+        result = pgconn.get_result()
+        if result is None:
+            continue
+        if result.status == ExecStatus.PIPELINE_SYNC:
+            return results
+        if result.status == ExecStatus.FATAL_ERROR and pgconn.status == ConnStatus.BAD:
+            _required(pgconn, result)
+        results.append(result)
+
+
+def _wait(pgconn: PGconn) -> None:
+    """Wait for the server, without holding up anybody else. What did not fit into the system's buffer is sent meanwhile."""
+    unsent = pgconn.flush()
+    poll = select.poll()  # `select` knows the first thousand files only
+    poll.register(pgconn.socket, select.POLLIN | (select.POLLOUT if unsent else 0))
+    poll.poll()
+    pgconn.consume_input()
+
+
+def _required(pgconn: PGconn, result: PGresult) -> PGresult:
+    if result.status in _FINE:
+        return result
+    if pgconn.status == ConnStatus.BAD:
+        raise psycopg.OperationalError(result.error_message.decode(errors="replace").strip())
+    raise errors.error_from_result(result)
+
+
+def _encoded(statement: Statement, given: dict[str, Any]) -> tuple[list[bytes | None], list[int]]:
+    values: list[bytes | None] = []
+    formats: list[int] = []
+    for name in statement.parameters:
+        value = given[name]
+        kind = type(value)
+        binary = 0
+        if kind is str:
+            value = value.encode()
+        elif kind is int:
+            value = b"%d" % value
+        elif kind is bytes:
+            binary = 1
+        elif value is not None:
+            value, binary = _other(value)
+        values.append(value)
+        formats.append(binary)
+    return values, formats
+
+
+def _other(value: Any) -> tuple[bytes, int]:
+    match value:
+        case bool():
+            return b"t" if value else b"f", 0
+        case float() | int():
+            return repr(value).encode(), 0
+        case Halves():
+            return vectors(value), 1
+        case list():
+            return _array(value), 0
+        case bytes() | bytearray() | memoryview():
+            return bytes(value), 1
+        case str():
+            return str(value).encode(), 0
+        case _:
+            raise TypeError(f"a {type(value).__name__} cannot be sent")
+
+
+def _array(items: Sequence[str | bytes]) -> bytes:
+    texts = [item if isinstance(item, str) else "\\x" + item.hex() for item in items]
+    return ("{" + ",".join('"' + _SPECIAL.sub(r"\\\1", text) + '"' for text in texts) + "}").encode()
