@@ -22,7 +22,7 @@ serve: setup  ## Start a server on 127.0.0.1:8420.
 	$(BIN)/memwell serve
 
 test: setup  ## Run all tests.
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
 
 check: setup  ## Lint, types, and everything that is generated.
 	$(BIN)/ruff check .

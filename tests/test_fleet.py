@@ -926,6 +926,7 @@ def test_processes_that_are_killed_under_load_do_every_job_once_and_lose_nothing
             wait_until(lambda: not _unfinished(home), "a job was not finished")
         for process in (*started, *workers):
             process.stop()
+        assert _erasing(home).isdisjoint(worker.pid for worker in workers), "a worker that could finish its job did not"
         logs = "".join(process.err.read_text() for process in (*started, *workers))
     assert "Traceback" not in logs, logs[:3000]
     figures.update(re.findall(r'"event": "([\w.]+)"', logs))

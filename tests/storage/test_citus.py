@@ -54,31 +54,29 @@ def distributed(db: Recorded) -> list[str]:
 
 def test_every_table_is_distributed_once_beside_the_first() -> None:
     db = Recorded()
-    assert distributed(db) == sorted(["writer", *migrate.TENANT_TABLES])
+    assert distributed(db) == sorted(["writer", *migrate.TENANT_TABLES, "hint", "rate"])
     spread = [line for line in db.said if "create_distributed_table" in line]
     assert spread[0] == (
         "SELECT create_distributed_table('memwell.writer', 'tenant', colocate_with => 'none', shard_count => 64)"
     )
     assert spread[1:] == [
-        f"SELECT create_distributed_table('memwell.{table}', 'tenant', colocate_with => 'memwell.writer')"
-        for table in migrate.TENANT_TABLES
+        f"SELECT create_distributed_table('memwell.{table}', '{column}', colocate_with => 'memwell.writer')"
+        for table, column in [*((table, "tenant") for table in (*migrate.TENANT_TABLES, "hint")), ("rate", "id")]
     ]
 
 
-def test_what_stands_above_the_tenants_is_on_every_node() -> None:
+def test_what_stands_above_the_tenants_and_is_seldom_written_is_on_every_node() -> None:
     db = Recorded()
     distributed(db)
     assert [line for line in db.said if "create_reference_table" in line] == [
-        f"SELECT create_reference_table('memwell.{table}')" for table in migrate.SYSTEM_TABLES
+        f"SELECT create_reference_table('memwell.{table}')" for table in ("tenant", "api_key", "secret", "migration")
     ]
 
 
 def test_references_are_taken_away_first_and_put_back_last() -> None:
     db = Recorded()
     distributed(db)
-    assert db.said[:2] == [
-        f'ALTER TABLE "memwell"."{table}" DROP CONSTRAINT "{name}"' for table, name, _ in REFERENCES
-    ]
+    assert db.said[:2] == [f'ALTER TABLE "memwell"."{table}" DROP CONSTRAINT "{name}"' for table, name, _ in REFERENCES]
     assert db.said[-2:] == [
         f'ALTER TABLE "memwell"."{table}" ADD CONSTRAINT "{name}" {text}' for table, name, text in REFERENCES
     ]

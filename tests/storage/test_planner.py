@@ -23,6 +23,7 @@ from memwell.storage.sqlite.file import upgrade
 
 TENANT_QUERIES = queries.load("common", "sqlite")
 SYSTEM_QUERIES = queries.load("system")
+EVERY_QUERY = queries.load("common", "postgres", "move") | TENANT_QUERIES | SYSTEM_QUERIES
 
 # Accesses that touch no table of a tenant's: a row of constants, lists that came as a parameter, SQLite's own counters.
 _HARMLESS = re.compile(r"SCAN CONSTANT ROW|SCAN json_each VIRTUAL TABLE|SCAN s$")
@@ -228,6 +229,4 @@ def _wrong_calls(path: Path) -> Iterator[str]:
 
 
 def _needed(name: str) -> frozenset[str]:
-    if name in SYSTEM_QUERIES:
-        return SYSTEM_QUERIES[name].parameters
-    return TENANT_QUERIES[name].parameters - {"tenant"}
+    return EVERY_QUERY[name].parameters - (frozenset() if name in SYSTEM_QUERIES else {"tenant"})

@@ -21,7 +21,7 @@ from psycopg import errors as pg
 from typer.testing import CliRunner
 
 from memwell import Memory
-from memwell.errors import Invalid, MemwellError, StorageError, StorageFull, Unavailable, Unsupported
+from memwell.errors import Corrupted, Invalid, MemwellError, StorageError, StorageFull, Unavailable, Unsupported
 from memwell.storage.group import GroupCommit
 from memwell.storage.port import Tx
 from memwell.storage.postgres import PostgresStore, connect, migrate, store
@@ -249,7 +249,7 @@ def test_a_user_who_may_make_no_schema_is_told_so(town: Town) -> None:
     town.run("CREATE EXTENSION vector", "CREATE ROLE memwell_app", "GRANT memwell_app TO guest")
     error = refused(town.dsn("guest"))
     assert type(error) is StorageError
-    assert re.search(r"does not allow it at postgresql://guest@.*: permission denied .*administrator", error.message)
+    assert re.search(r"at postgresql://guest@.* does not allow it: permission denied .*administrator", error.message)
 
 
 def test_a_user_who_is_not_allowed_in_is_told_so(town: Town) -> None:
@@ -324,6 +324,38 @@ def test_a_password_that_is_changed_and_changed_back_needs_no_new_start(server: 
     server.run_sql("DROP ROLE changing")
 
 
+@pytest.mark.parametrize(
+    ("state", "kind", "again"),
+    [
+        ("57P01", Unavailable, True),  # shut down
+        ("57P02", Unavailable, True),  # crashed
+        ("57P03", Unavailable, True),  # starting up
+        ("57P05", Unavailable, True),  # idle for too long
+        ("25P03", Unavailable, True),  # idle for too long in a transaction
+        ("08006", Unavailable, True),  # a pooler lost its server
+        ("40001", Unavailable, True),  # not serializable
+        ("40P01", Unavailable, True),  # deadlock
+        ("55P03", Unavailable, False),  # lock time-out
+        ("57014", Unavailable, False),  # statement time-out
+        ("53300", Unavailable, False),  # too many connections
+        ("53200", Unavailable, False),  # out of memory
+        ("53100", StorageFull, False),  # disk full
+        ("25006", StorageFull, False),  # read only
+        ("42P01", Unsupported, False),  # no such table
+        ("XX001", Corrupted, False),  # damage
+        ("42501", StorageError, False),  # not allowed
+        ("23505", StorageError, False),  # a rule is broken
+    ],
+)
+def test_what_postgresql_reports_is_told_in_our_words(state: str, kind: type[MemwellError], again: bool) -> None:
+    error = pg.lookup(state)("something. And so on\nDETAIL: nobody's business")
+    told = connect.translated(error)
+    assert type(told) is kind
+    assert connect.is_lost(error) is again
+    assert "DETAIL" not in told.message
+    assert told.message.endswith(".")
+
+
 # -- connections ---------------------------------------------------------------------------------------------------------
 
 
@@ -386,6 +418,25 @@ def test_over_http_that_is_a_503_with_a_time_to_try_again(dsn: str, monkeypatch:
             assert client.get("/health").status_code == 200
         assert client.get("/v1/flows").status_code == 200
         assert client.get("/ready").status_code == 200
+
+
+def test_a_stream_whose_key_cannot_be_looked_up_ends_in_good_order(
+    dsn: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its client comes back; until then nobody is shown anything with a key that may have been revoked."""
+
+    def rows(query: str, **_: Any) -> Any:
+        raise Unavailable
+
+    with live(cast(Path, dsn), worker=False) as server, server.client() as client:
+        with client.stream("GET", "/v1/events", timeout=SOON_S) as stream:
+            lines = stream.iter_raw()
+            next(lines)
+            with monkeypatch.context() as patch:
+                patch.setattr(server.engine.store.control, "rows", rows)
+                assert b"".join(lines).strip(b":\n ") == b""
+        assert client.get("/v1/flows").status_code == 200
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 def test_one_connection_is_enough_for_everything(dsn: str) -> None:

@@ -170,8 +170,12 @@ def test_words_are_looked_up_within_the_tenant_of_the_transaction_only(somebody:
         if tenant is not None:
             somebody.execute(f"SET LOCAL memwell.tenant = '{tenant}'".encode())
         answers = {who: somebody.execute(asked, (who,)).fetchone() for who in ("a", "b", "")}
-        found[tenant] = {who: row[0] for who, row in answers.items() if row is not None and row[0] is not None}
-    assert found == {None: {}, "": {}, "a": {"a": "101"}, "b": {"b": "102,103"}}
+        found[tenant] = {who: _numbers(row[0]) for who, row in answers.items() if row and row[0] is not None}
+    assert found == {None: {}, "": {}, "a": {"a": {101}}, "b": {"b": {102, 103}}}
+
+
+def _numbers(listed: bytes) -> set[int]:
+    return {int.from_bytes(listed[at : at + 8]) for at in range(0, len(listed), 8)}
 
 
 # -- erasure ---------------------------------------------------------------------------------------------------------

@@ -26,12 +26,9 @@ HERE = [(query, "postgres") for query in queries.load("common", "postgres", "mov
 IN_FILES = [(query, "sqlite") for query in queries.load("common", "sqlite", "move").values()]
 # What is inside a tenant in a file; the index of words knows no tenant there, and `test_planner` looks after it.
 FILE_TABLES = INSIDE - {"word", "writer", "graph"}
-# Queries that bind the tenant and touch no table.
-NO_TABLE = {"find_graph": "a file has no graphs"}
 # Pieces of SQL in Python that ask across tenants.
 ACROSS = {
     "SELECT 1 FROM graph WHERE dimensions = %s LIMIT 1": "whether any tenant needs a graph, asked from above",
-    "SELECT 1 FROM writer": "to be held to the tenant: left to row-level security, it asks every shard of a cluster",
 }
 
 BAD = {
@@ -173,8 +170,7 @@ GOOD = {
 
 @pytest.mark.parametrize(("query", "dialect"), HERE + IN_FILES, ids=lambda one: getattr(one, "name", one))
 def test_every_query_keeps_the_rules(query: Query, dialect: str) -> None:
-    found = faults(_written(query), INSIDE if dialect == "postgres" else FILE_TABLES, dialect)
-    assert found == [] or (dialect == "sqlite" and query.name in NO_TABLE and "FROM" not in query.sql)
+    assert faults(_written(query), INSIDE if dialect == "postgres" else FILE_TABLES, dialect) == []
 
 
 @pytest.mark.parametrize("query", queries.load("system").values(), ids=lambda query: query.name)

@@ -20,6 +20,8 @@ from .connect import ROLE, SCHEMA, connected, told
 from .statements import Connection
 
 SHARDS = 64
+OFTEN_WRITTEN = {"hint": "tenant", "rate": "id"}
+"""What stands above the tenants and is written all the time: to be on every node, it would wait for all of them each time."""
 
 
 def distribute(dsn: str) -> list[str]:
@@ -48,27 +50,27 @@ def _distribute(db: Connection) -> list[str]:
     for table, name, _ in references:
         _run(db, "ALTER TABLE {} DROP CONSTRAINT {}", _table(table), sql.Identifier(name))
     for table in migrate.SYSTEM_TABLES:
-        if table not in done:
+        if table not in done and table not in OFTEN_WRITTEN:
             db.execute("SELECT create_reference_table(%s)", (f"{SCHEMA}.{table}",))
-    for table in ("writer", *migrate.TENANT_TABLES):
+    for table in ("writer", *migrate.TENANT_TABLES, *OFTEN_WRITTEN):
         if table not in done:
-            _spread(db, table)
+            _spread(db, table, OFTEN_WRITTEN.get(table, "tenant"))
     for table, name, definition in references:
         _run(db, "ALTER TABLE {} ADD CONSTRAINT {} {}", _table(table), sql.Identifier(name), sql.SQL(definition))
-    return sorted(["writer", *migrate.TENANT_TABLES])
+    return sorted(["writer", *migrate.TENANT_TABLES, *OFTEN_WRITTEN])
 
 
-def _spread(db: Connection, table: str) -> None:
+def _spread(db: Connection, table: str, column: str) -> None:
     """Distribute a table. The first says into how many parts, and the others are kept beside it."""
     if table == "writer":
         db.execute(
-            "SELECT create_distributed_table(%s, 'tenant', colocate_with => 'none', shard_count => %s)",
-            (f"{SCHEMA}.{table}", SHARDS),
+            "SELECT create_distributed_table(%s, %s, colocate_with => 'none', shard_count => %s)",
+            (f"{SCHEMA}.{table}", column, SHARDS),
         )
     else:
         db.execute(
-            "SELECT create_distributed_table(%s, 'tenant', colocate_with => %s)",
-            (f"{SCHEMA}.{table}", f"{SCHEMA}.writer"),
+            "SELECT create_distributed_table(%s, %s, colocate_with => %s)",
+            (f"{SCHEMA}.{table}", column, f"{SCHEMA}.writer"),
         )
 
 

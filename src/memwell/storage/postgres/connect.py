@@ -260,7 +260,7 @@ def is_lost(error: psycopg.Error) -> bool:
 
 
 @contextmanager
-def told(dsn: str) -> Iterator[None]:
+def told(dsn: str | None = None) -> Iterator[None]:
     """Turn PostgreSQL's errors into ours."""
     try:
         yield
@@ -268,23 +268,22 @@ def told(dsn: str) -> Iterator[None]:
         raise translated(error, dsn) from error
 
 
-def translated(error: psycopg.Error, dsn: str) -> MemwellError:
-    where = without_password(dsn)
+def translated(error: psycopg.Error, dsn: str | None = None) -> MemwellError:
+    """Our error for one of PostgreSQL's. Whoever opened a database is told its address; who only uses it need not know."""
+    where = f" at {without_password(dsn)}" if dsn else ""
     match error:
         case pg.DiskFull():
             return StorageFull("The disk of PostgreSQL is full: free some space. Nothing was lost.")
         case pg.ReadOnlySqlTransaction():
-            return StorageFull(f"{where} can only be read: it is a standby, or set to read only. Reading goes on.")
+            return StorageFull(f"PostgreSQL{where} can only be read: it is a standby, or set so. Reading goes on.")
         case pg.InsufficientPrivilege():
-            return StorageError(
-                f"PostgreSQL does not allow it at {where}: {_line(error)}. Ask its administrator for it."
-            )
+            return StorageError(f"PostgreSQL{where} does not allow it: {_line(error)}. Ask its administrator for it.")
         case pg.UndefinedTable() | pg.UndefinedFunction() | pg.UndefinedColumn():
-            return Unsupported(f"The tables at {where} are not those of this version: run `memwell migrate`.")
+            return Unsupported(f"The tables{where} are not those of this version: run `memwell migrate`.")
         case pg.UndefinedObject() | pg.InvalidParameterValue() if ROLE in str(error):
-            return StorageError(f"The server of {where} has no role {ROLE}: restore it together with the database.")
+            return StorageError(f"PostgreSQL{where} has no role {ROLE}: restore it together with the database.")
         case pg.DataCorrupted() | pg.IndexCorrupted():
-            return Corrupted(f"PostgreSQL reports damage at {where}: {_line(error)}. Restore it from a backup.")
+            return Corrupted(f"PostgreSQL{where} reports damage: {_line(error)}. Restore it from a backup.")
         case pg.LockNotAvailable():
             return Unavailable("Another process holds this tenant: try again in a moment.")
         case pg.QueryCanceled() | pg.TooManyConnections() | pg.OutOfMemory():
@@ -297,7 +296,7 @@ def _unreachable(error: psycopg.Error, where: str) -> MemwellError:
         return Unavailable("Others were changing the same: try again in a moment.")
     if is_lost(error):
         return Unavailable(
-            f"PostgreSQL cannot be reached at {where}: {_reason(error)}. It is tried again with the next request."
+            f"PostgreSQL cannot be reached{where}: {_reason(error)}. It is tried again with the next request."
         )
     return _refusal(error, where) or StorageError(f"PostgreSQL could not do it: {_line(error)}.")
 
@@ -308,17 +307,18 @@ def _refusal(error: psycopg.Error, where: str) -> MemwellError | None:
     if error.sqlstate is not None:
         return None
     if _BAD_USER.search(text):
-        return StorageError(f"PostgreSQL refused the user or the password at {where}: correct the address.")
+        return StorageError(f"PostgreSQL refused the user or the password{where}: correct the address.")
     if _BAD_DATABASE.search(text):
-        return StorageError(f"There is no such database at {where}: make it with `createdb`.")
+        return StorageError(f"There is no such database{where}: make it with `createdb`.")
     if _BAD_SETTING.search(text):
-        return Invalid(f"The address {where} is followed by something wrong: {_line(error)}.")
+        return Invalid(f"The address of PostgreSQL{where} is not right: {_reason(error)}.")
     return None
 
 
 def _reason(error: BaseException) -> str:
     """Without what is said already: that it is a connection, which failed, and where to."""
-    return re.sub(r"^connection (failed|is bad): (connection to server .* failed: )?", "", _line(error))
+    line = re.sub(r"^connection (failed|is bad): (connection to server .* failed: )?", "", _line(error))
+    return re.sub(r"^failed to resolve host '.*': ", "", line)
 
 
 def _line(error: BaseException) -> str:

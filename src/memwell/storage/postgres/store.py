@@ -161,7 +161,8 @@ class PostgresStore:
         """A snapshot within a tenant."""
 
         def run(connection: Connection) -> T:
-            if self._pool.enter(connection, "read", tenant, "SELECT 1 FROM writer") is None and must_exist:
+            known = f"SELECT 1 FROM writer WHERE tenant = {connect.literal(tenant)}"  # noqa: S608 -- a quoted literal
+            if self._pool.enter(connection, "read", tenant, known) is None and must_exist:
                 raise NotFound("There is no such tenant.")
             return work(PostgresTx(connection, self._queries, tenant, self._halfvec))
 
@@ -169,7 +170,7 @@ class PostgresStore:
 
     def _borrowed(self, work: Callable[[Connection], bool], wait_s: float | None = None) -> bool:
         """Run something outside a transaction."""
-        with connect.told(self._pool.place.dsn):
+        with connect.told():
             connection = self._pool.take(wait_s)
             try:
                 return work(connection)
@@ -223,7 +224,7 @@ class PostgresStore:
                 return work()
             except psycopg.Error as error:
                 if pause_s is None or time.monotonic() > until or not connect.is_lost(error):
-                    raise connect.translated(error, self._pool.place.dsn) from error
+                    raise connect.translated(error) from error
             time.sleep(pause_s)
         raise AssertionError("the last attempt returns or raises")
 

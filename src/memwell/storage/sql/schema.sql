@@ -205,3 +205,10 @@ CREATE TABLE hint (
 ) WITHOUT ROWID;
 
 CREATE INDEX hint_due ON hint (due_at);
+
+CREATE TABLE rate (
+  id TEXT NOT NULL,
+  second INTEGER NOT NULL,
+  used INTEGER NOT NULL,
+  PRIMARY KEY (id, second)
+) WITHOUT ROWID;

@@ -130,4 +130,4 @@ SELECT DISTINCT id, address_id FROM entry WHERE tenant = :tenant AND id IN (SELE
 
 -- name: find_graph
 -- Whether a collection is searched by a graph. Here none is: all vectors of a file fit into memory as bytes.
-SELECT 1 WHERE :tenant IS NULL AND :model IS NULL AND :collection IS NULL;
+SELECT 1 FROM model WHERE tenant = :tenant AND id = :model AND :collection IS NULL;

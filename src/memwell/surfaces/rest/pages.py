@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from ...errors import Forbidden, Invalid, MemwellError, NotFound, Unauthenticated, Unavailable
+from ...errors import Forbidden, Invalid, MemwellError, NotFound, StorageError, Unauthenticated, Unavailable
 from ...model.principal import Principal
 from ...registry import OPERATIONS
 from ...version import __version__
@@ -112,10 +112,10 @@ class _Pages:
             self._server.pumps.discard(pump)
 
     async def _still_admitted(self, headers: dict[bytes, bytes]) -> bool:
-        """A stream ends with its key. It is one request, however many events it shows."""
+        """A stream ends with its key, or if nobody can look it up. It is one request, however many events it shows."""
         try:
             await self._server.principal(headers, counted=False)
-        except Unauthenticated:
+        except (Unauthenticated, StorageError):
             return False
         return True
 
