@@ -48,8 +48,8 @@ $(PEERS)/.installed: requirements.lock bench/peers.txt pyproject.toml
 bench-peers: $(PEERS)/.installed  ## Measure the same searches in LangGraph and Chroma.
 	$(PEERS)/bin/python -m bench.peers
 
-chaos: setup  ## 200 rounds of kill -9 under load.
-	$(BIN)/python -m pytest tests/test_crash.py tests/test_crash_recall.py --rounds 200
+chaos: setup  ## 200 rounds of kill -9 under load, and two minutes of it among several servers.
+	$(BIN)/python -m pytest tests/test_crash.py tests/test_crash_recall.py tests/test_fleet.py --rounds 200
 
 wheel: setup  ## Build the wheel into dist/.
 	$(BIN)/python -m hatchling build -t wheel

@@ -9,7 +9,6 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
-from urllib.parse import urlsplit, urlunsplit
 
 from .errors import Invalid
 
@@ -91,9 +90,10 @@ class Config:
         """Where the memory is kept, without a password."""
         if not self.on_postgres:
             return str(self.home_path)
-        parts = urlsplit(self.home)
-        user, at, host = parts.netloc.rpartition("@")
-        return urlunsplit(parts._replace(netloc=f"{user.split(':')[0]}{at}{host}", query=""))
+        bare, _, _ = self.home.partition("?")
+        if "@" in self.home and "@" not in bare:  # a question mark in a password: nobody knows where it ends
+            return "postgresql://…"
+        return "postgresql://" + bare.rpartition("@")[2].rpartition("://")[2]
 
     @property
     def home_path(self) -> Path:

@@ -471,6 +471,33 @@ def test_connections_that_nobody_needs_any_more_are_closed(
         wait_until(lambda: len(connections(server, dsn)) == 1)
 
 
+def test_a_transaction_that_was_left_open_is_given_to_nobody(dsn: str) -> None:
+    with opened(dsn, connections=1) as store:
+        for ending in ("BEGIN", "BEGIN; SELECT 1 / 0"):
+            connection = store._pool.take()
+            with suppress(pg.DivisionByZero):
+                connection.execute(ending.encode())
+            store._pool.give_back(connection)
+            store.write(TENANT, note)
+        assert store.read(TENANT, notes) == ["noted"] * 2
+
+
+def test_what_is_done_outside_transactions_leaves_prepared_statements_alone(dsn: str) -> None:
+    """psycopg would take back all of them when something is dropped or altered, if it had prepared one itself."""
+
+    def look_and_drop(db: Connection) -> bool:
+        for _ in range(10):
+            db.execute("SELECT 1")
+        db.execute("DROP TABLE IF EXISTS nowhere")
+        return True
+
+    with opened(dsn, connections=1) as store:
+        for _ in range(2):
+            store.write(TENANT, note)
+            store._borrowed(look_and_drop)
+        assert store.read(TENANT, notes) == ["noted"] * 2
+
+
 def test_connections_that_the_server_has_ended_are_not_used(server: Server, dsn: str) -> None:
     with opened(dsn) as store:
         with held(store, 6):
