@@ -145,3 +145,10 @@ def test_the_wheel_works_alone(tmp_path: Path) -> None:
     said, where = done.stdout.splitlines()
     assert said == "I live in Porto."
     assert where.startswith(str(target))
+
+
+def test_importing_brings_nothing_heavy() -> None:
+    """What only search or PostgreSQL needs comes when it is first used."""
+    program = "import sys, memwell, memwell.surfaces.cli.main\nprint({'numpy', 'psycopg', 'mcp'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from ..errors import Conflict, StorageError
+from ..errors import StorageError
 from . import queries
 from .block import search_state
 from .port import Row, Store, Tx
@@ -190,8 +190,3 @@ def _key(table: str) -> tuple[str, ...]:
     found = re.search(r"ORDER BY (.+)", queries.load("move")[f"page_{table}"].sql)
     assert found is not None  # noqa: S101 -- it is our own text
     return tuple(found[1].split(", "))
-
-
-def require_absent(found: bool, tenant: str) -> None:
-    if found:
-        raise Conflict(f"There is a tenant {tenant} at the target already: delete it there, or move it elsewhere.")

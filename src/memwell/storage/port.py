@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol, TypeVar
 
+from ..errors import Conflict
 from ..model.filter import Filter
 
 Row = tuple[Any, ...]
@@ -147,3 +148,9 @@ class Store(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def require_absent(found: bool, tenant: str) -> None:
+    """A tenant can only be moved to where there is none of its name."""
+    if found:
+        raise Conflict(f"There is a tenant {tenant} at the target already: delete it there, or move it elsewhere.")

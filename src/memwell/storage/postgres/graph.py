@@ -18,7 +18,7 @@ from .statements import Connection
 
 T = TypeVar("T")
 
-FROM = 200_000
+FROM = 500_000
 BATCH = 5000
 _NAME = "vector_graph_{}"
 

@@ -14,8 +14,7 @@ import psycopg
 from ...errors import NotFound, StorageError
 from .. import queries
 from ..group import GroupCommit
-from ..move import require_absent
-from ..port import Rewrite, Tx
+from ..port import Rewrite, Tx, require_absent
 from . import connect, migrate
 from .connect import Mode, Pool
 from .control import ControlTables

@@ -12,8 +12,7 @@ import apsw
 
 from ...errors import Corrupted, NotFound, StorageError, StorageFull
 from .. import queries
-from ..move import require_absent
-from ..port import Rewrite, Tx
+from ..port import Rewrite, Tx, require_absent
 from . import connect
 from .control import ControlFile
 from .file import SqliteFile, SqliteTx, upgrade

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -13,8 +13,10 @@ from ... import config as configuration
 from ...clock import SystemClock
 from ...errors import Invalid, NotFound
 from ...storage.choose import open_store
-from ...storage.move import Moved, move_keys, move_tenant
 from .output import Json, console, show, told
+
+if TYPE_CHECKING:
+    from ...storage.move import Moved
 
 
 def move(
@@ -35,6 +37,8 @@ def move(
 
 
 def _move(source: str, target: str, chosen: list[str], *, quiet: bool) -> list[dict[str, Any]]:
+    from ...storage.move import move_keys, move_tenant
+
     clock = SystemClock().now
     here = open_store(configuration.load(home=source), clock)
     there = open_store(configuration.load(home=target), clock)
