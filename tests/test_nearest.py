@@ -48,6 +48,18 @@ def test_bytes_are_near_enough() -> None:
     assert quantised(np.zeros((2, 64), np.float32))[0].any() == np.False_
 
 
+def test_bytes_are_those_of_a_plain_conversion() -> None:
+    given = (vectors(3000) * np.geomspace(1e-3, 1e3, 3000)[:, None]).astype(np.float16)
+    given[5] = 0.0
+    given[6, 3:] = np.float16(6e-8)  # the smallest there is
+    wide = given.astype(np.float32)
+    top = np.abs(wide).max(axis=1)
+    top[top == 0.0] = 127.0
+    small, scale = quantised(given)
+    assert (scale == top / 127.0).all()
+    assert (small == np.rint(wide * (127.0 / top)[:, None])).all()
+
+
 def test_signs_name_the_nearest() -> None:
     given = vectors(5000)
     small, scale = quantised(given)

@@ -32,6 +32,9 @@ KEPT_ROWS = 10_000
 EXACT_PARTS = 4096
 SMALL = 4096
 PIECE = 1024
+READ = 8192
+"""How many entries' vectors are read at a time."""
+BIASES = np.float32(2.0 ** (127 - 15))
 ASKED = 5000
 CLOSE = 4
 _FIRST = 64
@@ -50,14 +53,18 @@ class Column:
         self._room: Array = np.zeros(_FIRST if width is None else (_FIRST, width), dtype)
         self.size = 0
 
-    def extend(self, values: Array) -> None:
-        need = self.size + len(values)
+    def reserve(self, more: int) -> None:
+        """Make room for so many values more."""
+        need = self.size + more
         if need > len(self._room):
             room = np.zeros((max(need, len(self._room) * 3 // 2), *self._room.shape[1:]), self._room.dtype)
             room[: self.size] = self._room[: self.size]
             self._room = room
-        self._room[self.size : need] = values
-        self.size = need
+
+    def extend(self, values: Array) -> None:
+        self.reserve(len(values))
+        self._room[self.size : self.size + len(values)] = values
+        self.size += len(values)
 
     @property
     def values(self) -> Array:
@@ -292,14 +299,20 @@ class Block:
 
     def _add_vectors(self, tx: Tx, first: int) -> None:
         """Every row has at least one part; of a row without vectors it is empty, and the row is pending."""
-        width = 2 * self.dimensions
-        if not width:
+        if not self.dimensions:
             return
         docids = self.docid.values[first:].tolist()
         if self.remote:
             there = set(self._have_vectors(tx, docids))
             self.pending.update((docid, first + n) for n, docid in enumerate(docids) if docid not in there)
             return
+        self._bound_exact(len(docids))
+        self.vectors.reserve(len(docids))
+        for at in range(0, len(docids), READ):
+            self._add_some_vectors(tx, first + at, docids[at : at + READ])
+
+    def _add_some_vectors(self, tx: Tx, first: int, docids: Sequence[int]) -> None:
+        width = 2 * self.dimensions
         stored = self._stored(tx, docids)
         values = [stored.get(docid) for docid in docids]
         lacking = [place for place, value in enumerate(values) if value is None]
@@ -412,13 +425,24 @@ def quantised(vectors: Array) -> tuple[Array, Array]:
     found = np.empty(vectors.shape, np.int8)
     scale = np.ones(len(vectors), np.float32)
     for at in range(0, len(vectors), PIECE):
-        wide = vectors[at : at + PIECE].astype(np.float32)
-        top = np.maximum(wide.max(axis=1, initial=0.0), -wide.min(axis=1, initial=0.0))
+        bits = vectors[at : at + PIECE].astype(np.float16, copy=False).view(np.int16)
+        top = (bits & 0x7FFF).max(axis=1, initial=0).view(np.float16).astype(np.float32)
         top[top == 0.0] = 127.0
+        wide = _widened(bits)
         wide *= (127.0 / top)[:, None]
         found[at : at + PIECE] = np.rint(wide, out=wide)
         scale[at : at + PIECE] = top / 127.0
     return found, scale
+
+
+def _widened(bits: Array) -> Array:
+    """Half floats, given as their bits, as floats: their fields are moved to where a float has them, and multiplied by what
+    the two count their exponents from. It takes half the time of a conversion."""
+    moved = np.left_shift(bits, 13, dtype=np.int32)
+    moved &= np.int32(-0x70000001)
+    wide = moved.view(np.float32)
+    wide *= BIASES
+    return wide
 
 
 def _numbers(listed: str | int | float | bytes, dtype: Any) -> Array:
