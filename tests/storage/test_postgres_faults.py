@@ -798,13 +798,13 @@ class Batch:
         return self.store.read(TENANT, notes)
 
     def transaction(self) -> int:
-        row = self.session.connection.execute("SELECT pg_current_xact_id()::text::bigint").fetchone()
+        row = self.session.wire.connection.execute("SELECT pg_current_xact_id()::text::bigint").fetchone()
         assert row is not None
         return int(row[0])
 
     def lose(self, tx: Tx) -> None:
         """Have the server end the connection, and find out."""
-        self._server.run_sql(f"SELECT pg_terminate_backend({self.session.connection.info.backend_pid}, 5000)")
+        self._server.run_sql(f"SELECT pg_terminate_backend({self.session.wire.connection.info.backend_pid}, 5000)")
         notes(tx)
 
 
@@ -880,6 +880,37 @@ def test_a_failure_costs_only_its_author(
     assert batch.together(noting("next")) == ["next"]
 
 
+def look(tx: Tx) -> object:
+    return tx.row("find_collection", dialect="flow", name="shared", kind="facts")
+
+
+def make(tx: Tx) -> None:
+    named = {"dialect": "flow", "name": "shared", "kind": "facts"}
+    tx.send("add_collection", id=1, sealed=0, policy="{}", now=0, **named)
+
+
+def test_what_one_of_a_group_makes_the_next_one_sees(batch: Batch) -> None:
+    """What was looked up is remembered for the group, until one of them writes there."""
+
+    def look_and_make(tx: Tx) -> list[object]:
+        before = look(tx)
+        make(tx)
+        return [before, look(tx)]
+
+    assert batch.together(look, look_and_make, look) == [None, [None, (1, "{}")], (1, "{}")]
+
+
+def test_what_is_undone_is_not_remembered(batch: Batch) -> None:
+    def make_and_fail(tx: Tx) -> None:
+        make(tx)
+        look(tx)
+        fail(tx)
+
+    failed, after = batch.together(make_and_fail, look)
+    assert type(failed) is Failed
+    assert after is None
+
+
 def test_each_failure_is_told_to_its_own_author(batch: Batch) -> None:
     works = [noting(0, fail), noting(1, hush), noting(2), noting(3, break_a_rule), noting(4, fail)]
     assert [type(each) for each in batch.together(*works)] == [Failed, StorageError, str, StorageError, Failed]
@@ -947,10 +978,10 @@ def test_an_interrupt_in_the_commit_acknowledges_nothing_falsely(
     """Whether the server got that far cannot be told."""
     commit = "memwell.storage.postgres.tx.commit"
 
-    def interrupted(connection: Connection) -> None:
+    def interrupted(connection: Connection, last: str) -> None:
         monkeypatch.setattr(commit, connect.commit)
         if kept:
-            connect.commit(connection)
+            connect.commit(connection, last)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(commit, interrupted)

@@ -176,7 +176,7 @@ def test_a_backend_that_is_killed_takes_nothing_with_it(server: Server, dsn: str
         def work(tx: Tx) -> None:
             note(tx, "noted")
             if not pids:
-                pids.append(session.connection.info.backend_pid)
+                pids.append(session.wire.connection.info.backend_pid)
                 os.kill(pids[0], signal.SIGKILL)
             notes(tx)
 

@@ -31,6 +31,10 @@ class Session(Protocol):
 
     def begin(self) -> None: ...
 
+    def flush(self) -> None:
+        """See to it that all that was done so far has worked."""
+        ...
+
     def commit(self) -> None: ...
 
     def roll_back(self) -> None: ...
@@ -168,6 +172,7 @@ class GroupCommit:
         try:
             for ticket in batch:
                 ticket.result = ticket.work()
+            self._session.flush()
         except Exception:
             if len(batch) == 1:
                 raise
@@ -183,6 +188,7 @@ class GroupCommit:
             try:
                 with self._session.savepoint():
                     ticket.result = ticket.work()
+                    self._session.flush()
             except Exception as error:
                 if not self._session.is_open:  # everything is undone: a full disk, a lost connection
                     raise

@@ -229,10 +229,11 @@ def require_whole(connection: Connection) -> None:
         raise StorageError("A statement failed and nobody cared: PostgreSQL keeps nothing of this transaction.")
 
 
-def commit(connection: Connection) -> None:
-    """Keep what was written. Whoever loses the connection meanwhile cannot know what has become of it."""
+def commit(connection: Connection, last: str = "") -> None:
+    """Keep what was written, after a last statement. Whoever loses the connection meanwhile cannot know what has become
+    of it."""
     try:
-        leave(connection, "COMMIT")
+        leave(connection, "COMMIT", last)
     except psycopg.Error as error:
         if not connection.closed:
             raise
@@ -242,9 +243,9 @@ def commit(connection: Connection) -> None:
         ) from error
 
 
-def leave(connection: Connection, word: Literal["COMMIT", "ROLLBACK"]) -> None:
+def leave(connection: Connection, word: Literal["COMMIT", "ROLLBACK"], last: str = "") -> None:
     """End a transaction. A commit after an error that somebody swallowed would be a silent rollback."""
-    if say(connection, word).command_status != word.encode():
+    if say(connection, last + word).command_status != word.encode():
         raise StorageError("PostgreSQL had given up on this transaction: nothing of it was kept.")
 
 

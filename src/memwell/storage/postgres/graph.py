@@ -62,7 +62,7 @@ class Gardener:
         named = {"model": collection.model, "collection": collection.id}
         self._write(lambda tx: tx.run("add_graph", dimensions=collection.dimensions, **named))
         self._mark(collection, True)
-        self._borrowed(lambda db: _make(db, collection.dimensions))
+        self._borrowed(lambda db: _make(db, collection.dimensions) and _count(db))
         self._write(lambda tx: _switch(tx, "finish_graph", named))
 
     def _let_go(self, collection: Collection) -> None:
@@ -103,6 +103,12 @@ def _make(db: Connection, dimensions: int) -> bool:
         f'((value::"{schema}".halfvec({dimensions})) "{schema}".halfvec_cosine_ops) '
         f"WHERE graph AND dimensions = {dimensions}"
     )
+    return True
+
+
+def _count(db: Connection) -> bool:
+    """Let the server know how many there are now: it would not use a graph for what it takes for a few rows."""
+    db.execute(f"ANALYZE {SCHEMA}.vector")
     return True
 
 

@@ -25,6 +25,7 @@ from .halfvec import Halves, vectors
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 _PARAMETER = re.compile(r"(?<!:):([a-z_]\w*)")
+_WRITTEN = re.compile(r"\b(?:INSERT INTO|UPDATE|DELETE FROM)\s+(?!SET\b)(\w+)")
 _SPECIAL = re.compile(r'(["\\])')
 _FINE = frozenset({ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK, ExecStatus.EMPTY_QUERY})
 _long = struct.Struct(">q").unpack
@@ -50,6 +51,8 @@ class Statement(NamedTuple):
     name: bytes
     sql: bytes
     parameters: tuple[str, ...]
+    writes: frozenset[str] = frozenset()
+    """The tables that it writes to."""
 
 
 @lru_cache(1024)
@@ -61,7 +64,7 @@ def compiled(name: str, sql: str) -> Statement:
         return f"${numbers.setdefault(found[1], len(numbers) + 1)}"
 
     text = _PARAMETER.sub(number, sql)
-    return Statement(name.encode(), text.encode(), tuple(numbers))
+    return Statement(name.encode(), text.encode(), tuple(numbers), frozenset(_WRITTEN.findall(sql)))
 
 
 class Result:

@@ -23,6 +23,7 @@ from .halfvec import number_of_type
 from .hub import NotifyHub
 from .statements import Connection
 from .tx import PostgresSession, PostgresTx
+from .wire import Wire
 
 T = TypeVar("T")
 
@@ -63,11 +64,8 @@ class PostgresStore:
         session, group = self._group(tenant)
 
         def run() -> tuple[T, int | None]:
-            tx = PostgresTx(session.connection, self._queries, tenant, self._halfvec, session)
-            result = work(tx)
-            tx.flush()
-            connect.require_whole(session.connection)
-            return result, tx.due_at
+            tx = PostgresTx(session.wire, self._queries, tenant, self._halfvec, session)
+            return work(tx), tx.due_at
 
         result, due_at = self._again(lambda: group.run(run))
         if due_at is not None:
@@ -163,7 +161,7 @@ class PostgresStore:
             known = f"SELECT 1 FROM writer WHERE tenant = {connect.literal(tenant)}"  # noqa: S608 -- a quoted literal
             if self._pool.enter(connection, "read", tenant, known) is None and must_exist:
                 raise NotFound("There is no such tenant.")
-            return work(PostgresTx(connection, self._queries, tenant, self._halfvec))
+            return work(PostgresTx(Wire(connection), self._queries, tenant, self._halfvec))
 
         return self._again(lambda: self._transact(run))
 
@@ -191,9 +189,9 @@ class PostgresStore:
 
         def run(connection: Connection) -> T:
             self._pool.enter(connection, "write", tenant)
-            tx = PostgresTx(connection, self._queries, tenant, self._halfvec)
-            result = work(tx)
-            tx.flush()
+            wire = Wire(connection)
+            result = work(PostgresTx(wire, self._queries, tenant, self._halfvec))
+            wire.flush()
             return result
 
         return self._again(lambda: self._transact(run, writes=True))

@@ -14,19 +14,20 @@ from ...model.filter import Filter
 from ..filters_postgres import to_postgres
 from ..port import Row
 from ..queries import Query
-from .connect import Pool, commit, leave, literal
+from .connect import Pool, commit, leave, literal, require_whole
 from .halfvec import Halves, turned
-from .statements import Connection, Result, Statement, compiled, run, run_all, say
+from .statements import Statement, compiled, say
+from .wire import Wire
 
 FILTER = "/*filter*/"
 NEXT = "next_docid"
-AT_ONCE = 500
-"""How many statements are sent before somebody looks at their results."""
 VECTORS_IN = frozenset({"add_vector", "nearest", "nearest_of"})
 GRAPH = "nearest"
 DIMENSIONS = "/*dimensions*/"
 _SEARCH_ON = "SET LOCAL hnsw.iterative_scan = 'relaxed_order'; SET LOCAL hnsw.ef_search = 200"
 """A graph holds the vectors of many collections: it is searched on until there are enough of the one that is asked for."""
+REMEMBERED = {"find_collection": "collection", "find_slot": "job"}
+"""What every writer asks, and from which table: it holds for the whole group until one of them writes there."""
 VECTORS_OUT = frozenset({"vectors_of", "vectors_between"})
 _PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 
@@ -34,18 +35,17 @@ _PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 class PostgresTx:
     """A transaction inside one tenant. It binds the tenant itself."""
 
-    __slots__ = ("_connection", "_halfvec", "_queries", "_session", "_tenant", "_unsent", "due_at")
+    __slots__ = ("_halfvec", "_queries", "_session", "_tenant", "_wire", "due_at")
 
     def __init__(
         self,
-        connection: Connection,
+        wire: Wire,
         queries: dict[str, Query],
         tenant: str,
         halfvec: int,
         session: PostgresSession | None = None,
     ) -> None:
-        self._connection = connection
-        self._unsent: list[tuple[Statement, dict[str, Any]]] = []
+        self._wire = wire
         self._queries = queries
         self._tenant = tenant
         self._halfvec = halfvec
@@ -57,21 +57,20 @@ class PostgresTx:
             return self._filtered(query, condition, parameters)
         if query == GRAPH:
             return self._nearest(parameters)
-        found = self._run(query, parameters).rows()
+        found = self._wire.run(*self._stated(query, parameters)).rows()
         return [(row[0], turned(row[1])) for row in found] if query in VECTORS_OUT else found
 
     def row(self, query: str, /, **parameters: Any) -> Row | None:
-        found = self._run(query, parameters).rows(1)
-        return found[0] if found else None
+        return self._wire.first(
+            *self._stated(query, parameters), table=REMEMBERED.get(query) if self._session else None
+        )
 
     def run(self, query: str, /, **parameters: Any) -> int:
-        return self._run(query, parameters).count
+        return self._wire.run(*self._stated(query, parameters)).count
 
     def send(self, query: str, /, **parameters: Any) -> None:
         """Nobody waits for what this does, so it is sent together with what comes next."""
-        self._unsent.append((compiled(query, self._queries[query].sql), self._bound(query, parameters)))
-        if len(self._unsent) >= AT_ONCE:
-            self.flush()
+        self._wire.send(*self._stated(query, parameters))
 
     def number(self, query: str, /, **parameters: Any) -> int:
         if self._session is None:
@@ -80,36 +79,24 @@ class PostgresTx:
         self.send(query, **parameters)
         return given
 
-    def flush(self) -> None:
-        """Send what was not sent yet, and see to it that it worked."""
-        if self._unsent:
-            unsent, self._unsent = self._unsent, []
-            run_all(self._connection, unsent)
-
     def wake(self, at: int) -> None:
         self.due_at = at if self.due_at is None else min(at, self.due_at)
 
-    def _run(self, query: str, parameters: dict[str, Any]) -> Result:
-        statement, bound = compiled(query, self._queries[query].sql), self._bound(query, parameters)
-        if not self._unsent:
-            return run(self._connection, statement, bound)
-        unsent, self._unsent = self._unsent, []
-        return run_all(self._connection, [*unsent, (statement, bound)])
-
     def _filtered(self, query: str, condition: Filter, parameters: dict[str, Any]) -> list[Row]:
         """A query with a condition is as long as that is, so it is not prepared."""
-        self.flush()
         text, bound = to_postgres(condition)
         sql = self._queries[query].sql.replace(FILTER, "AND " + _PLACEHOLDER.sub(r":\1", text))
-        return run(self._connection, compiled("", sql), self._bound(query, {**parameters, **bound})).rows()
+        return self._wire.alone(compiled("", sql), self._bound(query, {**parameters, **bound})).rows()
 
     def _nearest(self, parameters: dict[str, Any]) -> list[Row]:
         """A graph is for one number of dimensions, and has a statement of its own."""
-        self.flush()
-        say(self._connection, _SEARCH_ON)
         dimensions = str(int(parameters["dimensions"]))
         sql = self._queries[GRAPH].sql.replace(DIMENSIONS, dimensions)
-        return run(self._connection, compiled(f"{GRAPH}_{dimensions}", sql), self._bound(GRAPH, parameters)).rows()
+        stated = compiled(f"{GRAPH}_{dimensions}", sql), self._bound(GRAPH, parameters)
+        return self._wire.alone(*stated, before=_SEARCH_ON).rows()
+
+    def _stated(self, query: str, parameters: dict[str, Any]) -> tuple[Statement, dict[str, Any]]:
+        return compiled(query, self._queries[query].sql), self._bound(query, parameters)
 
     def _bound(self, query: str, parameters: dict[str, Any]) -> dict[str, Any]:
         if "tenant" in parameters:
@@ -126,17 +113,17 @@ class PostgresSession:
     def __init__(self, pool: Pool, tenant: str) -> None:
         self._pool = pool
         self._tenant = tenant
-        self._connection: Connection | None = None
+        self._wire: Wire | None = None
         self._read = self._given = 0
 
     @property
-    def connection(self) -> Connection:
-        assert self._connection is not None  # noqa: S101 -- works are run within a transaction only
-        return self._connection
+    def wire(self) -> Wire:
+        assert self._wire is not None  # noqa: S101 -- works are run within a transaction only
+        return self._wire
 
     @property
     def is_open(self) -> bool:
-        return self._connection is not None
+        return self._wire is not None
 
     def number(self) -> int:
         """The next number of an entry."""
@@ -144,7 +131,8 @@ class PostgresSession:
         return self._given
 
     def begin(self) -> None:
-        connection = self._connection = self._pool.take()
+        connection = self._pool.take()
+        self._wire = Wire(connection)
         try:
             held = f"SELECT docid FROM writer WHERE tenant = {self._quoted} FOR UPDATE"  # noqa: S608 -- a quoted literal
             row = self._pool.enter(connection, "write", self._tenant, held)
@@ -156,30 +144,35 @@ class PostgresSession:
             raise NotFound("There is no such tenant.")
         self._read = self._given = int(row[0])
 
+    def flush(self) -> None:
+        """Send what the works left unsent, and see to it that it worked."""
+        self.wire.flush()
+        require_whole(self.wire.connection)
+
     def commit(self) -> None:
-        if self._given > self._read:
-            say(self.connection, f"UPDATE writer SET docid = {self._given} WHERE tenant = {self._quoted}")  # noqa: S608
-        commit(self.connection)
+        moved = f"UPDATE writer SET docid = {self._given} WHERE tenant = {self._quoted}; "  # noqa: S608 -- a quoted literal
+        commit(self.wire.connection, moved if self._given > self._read else "")
         self._let_go()  # not before: whoever is interrupted here must not be told that it was kept
 
     def roll_back(self) -> None:
         """Give up, and give the connection back. Where it is broken, the server has given up as well."""
         try:
             with suppress(psycopg.Error):
-                leave(self.connection, "ROLLBACK")
+                leave(self.wire.connection, "ROLLBACK")
         finally:
             self._let_go()
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
         """If the connection is lost, nothing of the whole transaction is left, and it is over."""
-        connection = self.connection
+        connection = self.wire.connection
         try:
             say(connection, "SAVEPOINT one")
             try:
                 yield
                 say(connection, "RELEASE SAVEPOINT one")
             except Exception:
+                self.wire.forget()
                 say(connection, "ROLLBACK TO SAVEPOINT one")
                 raise
         except Exception:
@@ -198,6 +191,6 @@ class PostgresSession:
         return literal(self._tenant)
 
     def _let_go(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            self._pool.give_back(connection)
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            self._pool.give_back(wire.connection)

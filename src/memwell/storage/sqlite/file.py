@@ -89,6 +89,9 @@ class SqliteSession:
         self._guard()
         self._db.execute("BEGIN IMMEDIATE")
 
+    def flush(self) -> None:
+        """Every statement was done at once."""
+
     def commit(self) -> None:
         self._db.execute("COMMIT")
 
