@@ -23,7 +23,7 @@ from . import corpus
 from .appends import rates
 from .bare_postgres import TOP, Bare
 from .corpus import PER_SESSION, Fact
-from .measure import Blocks, Timings, alternate, median_ratio
+from .measure import Blocks, alternate, median_ratio
 from .sizes import APPENDERS, Sizes
 from .table import Row, at_most, duration, rate, spread, verdict
 from .texts import FLOW, TURN
@@ -102,33 +102,32 @@ def _keyed(memory: Memory, bare: Bare, facts: list[Fact], sizes: Sizes, session:
 
 def _whole(memory: Memory, bare: Bare, facts: list[Fact], sizes: Sizes) -> list[Row]:
     """Everything in one collection: as bytes in memory, which is what is done up to half a million, then by the graph."""
-    flow, store = memory.flow(FLOW), _engine(memory).store
     texts, count = [fact.content for fact in facts], len(facts) + len(facts[:LARGE])
-    flow.search("hello")
+    bare.copy_vectors()
+    found = [
+        _everywhere(memory, bare, facts, sizes, f"PostgreSQL: search of {count:,}, in memory"),
+        _recall(memory, texts, sizes.recalled, "in memory"),
+    ]
     graph.FROM, usual = min(graph.FROM, len(facts)), graph.FROM
     try:
-        remembered = _everywhere(memory, sizes, facts, "first")
-        in_memory = _recall(memory, texts, sizes.recalled, "in memory")
         started = time.perf_counter()
-        store.tend("default")
+        _engine(memory).store.tend("default")
         made = Row(f"PostgreSQL: graph over {count:,} vectors", f"made in {duration(time.perf_counter() - started)}")
-        flow.search("hello")
-        by_graph = _everywhere(memory, sizes, facts, "then")
-        by_hand = _asks(facts, sizes.whole, bare.searcher(None, _collection(memory)), "by hand")
-        (limit,) = alternate(sizes.whole, by_hand)
-        recalled = _recall(memory, texts, sizes.recalled, "by the graph")
+        by_graph = _everywhere(memory, bare, facts, sizes, f"PostgreSQL: search of {count:,}, by the graph")
+        return [*found, made, by_graph, _recall(memory, texts, sizes.recalled, "by the graph")]
     finally:
         graph.FROM = usual
-    what = f"PostgreSQL: search of {count:,}, in memory (not alternating)"  # by hand needs the graph, ours must not have it
-    ratio = remembered.median / limit.median
-    stated = Row("  by the graph", spread(by_graph), spread(limit), f"{by_graph.median / limit.median:.2f} x")
-    return [at_most(what, spread(remembered), spread(limit), ratio, LIMIT), in_memory, made, stated, recalled]
 
 
-def _everywhere(memory: Memory, sizes: Sizes, facts: list[Fact], seed: str) -> Timings:
-    flow = memory.flow(FLOW)
-    (ours,) = alternate(sizes.whole, _asks(facts, sizes.whole, lambda text: flow.search(text, TOP), seed))
-    return ours
+def _everywhere(memory: Memory, bare: Bare, facts: list[Fact], sizes: Sizes, what: str) -> Row:
+    flow, by_hand = memory.flow(FLOW), bare.searcher(None, _collection(memory))
+    flow.search("hello")
+    ours, limit = alternate(
+        sizes.whole,
+        _asks(facts, sizes.whole, lambda text: flow.search(text, TOP), what),
+        _asks(facts, sizes.whole, by_hand, what),
+    )
+    return at_most(what, spread(ours), spread(limit), median_ratio(ours.blocks, limit.blocks), LIMIT)
 
 
 def _recall(memory: Memory, texts: list[str], wanted: int, how: str) -> Row:

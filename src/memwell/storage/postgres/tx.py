@@ -24,7 +24,7 @@ NEXT = "next_docid"
 VECTORS_IN = frozenset({"add_vector", "nearest", "nearest_of"})
 GRAPH = "nearest"
 DIMENSIONS = "/*dimensions*/"
-_SEARCH_ON = "SET LOCAL hnsw.iterative_scan = 'relaxed_order'; SET LOCAL hnsw.ef_search = 200"
+_SEARCH_ON = "SET LOCAL hnsw.iterative_scan = 'relaxed_order'; SET LOCAL hnsw.ef_search = 800"
 """A graph holds the vectors of many collections: it is searched on until there are enough of the one that is asked for."""
 REMEMBERED = {"find_collection": "collection", "find_slot": "job"}
 """What every writer asks, and from which table: it holds for the whole group until one of them writes there."""
