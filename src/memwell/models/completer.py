@@ -1,0 +1,86 @@
+"""What a language model is to Memwell: something that continues messages, within a time and a length that it is told.
+
+Whatever goes wrong is a `ModelFailed` whose `details["reason"]` is one word of `Reason`, the one that a job shows. The
+message names it too and holds nothing else that came from outside: no key, no text that was sent or received.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+from ..errors import ModelFailed
+
+Reason = Literal[
+    "timeout",
+    "rate_limited",
+    "server_error",
+    "unauthorised",
+    "bad_request",
+    "not_found",
+    "unreachable",
+    "not_installed",
+    "cut",
+    "too_large",
+    "invalid_answer",
+    "refused",
+    "failed",
+]
+SENTENCES: dict[Reason, str] = {
+    "timeout": "The model did not answer in time",
+    "rate_limited": "The model's server asks for fewer requests",
+    "server_error": "The model's server failed",
+    "unauthorised": "The model's server does not accept the key",
+    "bad_request": "The model's server does not accept the request",
+    "not_found": "The model's server knows neither such a model nor such an address",
+    "unreachable": "The model's server cannot be reached",
+    "not_installed": 'The package `openai` is missing: pip install "memwell[openai]"',
+    "cut": "The model's answer broke off",
+    "too_large": "The model's answer is too large",
+    "invalid_answer": "The model's server gave something that is not a completion",
+    "refused": "The model refused",
+    "failed": "The model failed",
+}
+
+
+class Message(NamedTuple):
+    """One message of what a model is asked."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class Completion(NamedTuple):
+    """What it answered, and how many tokens that took: as its server counted, or else estimated."""
+
+    text: str
+    tokens_in: int
+    tokens_out: int
+
+
+class Completer(Protocol):
+    """Continues messages. It returns or raises `ModelFailed` within `timeout_s`, however slowly a server drips.
+
+    With a schema the answer should be JSON of that shape. Nobody relies on it: whoever asks checks the answer. It does not
+    try again by itself, and it may be called from several threads.
+    """
+
+    def complete(
+        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None, max_tokens: int, timeout_s: float
+    ) -> Completion: ...
+
+
+def failed(reason: Reason, **details: Any) -> ModelFailed:
+    """The error for a reason. The details may hold the `tokens_in` and `tokens_out` that were spent all the same."""
+    return ModelFailed(f"{SENTENCES[reason]} ({reason}).", reason=reason, **details)
+
+
+def reason_of(error: ModelFailed) -> str:
+    """The word for what went wrong; plugins may raise errors without one."""
+    reason = error.details.get("reason")
+    return reason if isinstance(reason, str) else "failed"
+
+
+def estimated_tokens(text: str) -> int:
+    """About how many tokens a text is: a quarter of its bytes, which fits English and is near for Chinese."""
+    return (len(text.encode(errors="replace")) + 3) // 4

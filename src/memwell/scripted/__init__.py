@@ -1,0 +1,18 @@
+"""Language models that say what they are told: one to hand to code, one behind HTTP. Public as `memwell.testing`."""
+
+from .model import Asked, ScriptedModel
+from .replies import Fault, Raw, Reply, ToolCall, ToolCalls, Worded
+from .server import ChatRequest, ScriptedServer
+
+__all__ = [
+    "Asked",
+    "ChatRequest",
+    "Fault",
+    "Raw",
+    "Reply",
+    "ScriptedModel",
+    "ScriptedServer",
+    "ToolCall",
+    "ToolCalls",
+    "Worded",
+]
