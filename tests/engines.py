@@ -34,12 +34,23 @@ ENGINES = ("sqlite", "postgres", *(["citus"] if os.environ.get(CITUS) else []))
 KEEPS_NOTHING = frozenset(
     {
         "test_architecture",
+        "test_assemble",
         "test_citus",
+        "test_completer",
+        "test_dialogues",
         "test_docs",
+        "test_extract",
+        "test_extract_input",
+        "test_fence",
         "test_filters",
         "test_filters_postgres",
         "test_models",
         "test_move",
+        "test_propose",
+        "test_reconcile",
+        "test_scripted_server",
+        "test_suspicion",
+        "test_trust",
         "test_agreement",
     }
 )

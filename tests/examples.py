@@ -16,6 +16,8 @@ _MASKS = (
     (r"\d{4}-\d\d-\d\dT[\d:.]+(Z|\+00:00)", "<time>"),
     (r"\bmw_[\w-]{43}", "<secret>"),
     (r'"took_ms":[\d.]+', '"took_ms":0'),
+    (r'token=\\"[0-9a-f]{16}\\"', "token"),
+    (r'"tokens":\d+', '"tokens":0'),  # of the fence's token, too, which is another in every store
     (r"\b[0-9a-hjkmnp-tv-z]{26}\b", "<id>"),
     (
         r'"answers":\d+',
@@ -37,8 +39,11 @@ def filled(data: dict[str, Any], results: list[Any]) -> dict[str, Any]:
 
 
 def _value(value: Any, results: list[Any]) -> Any:
-    if isinstance(value, str) and (found := re.fullmatch(r"\$(\d+)\.(\w+)", value)):
-        return plain(results[int(found[1])])[found[2]]
+    if isinstance(value, str) and (found := re.fullmatch(r"\$(\d+)((?:\.\w+)+)", value)):
+        place = plain(results[int(found[1])])
+        for name in found[2][1:].split("."):
+            place = place[int(name) if isinstance(place, list) else name]
+        return place
     return value
 
 

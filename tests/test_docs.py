@@ -44,14 +44,20 @@ def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
     ]
     assert "I'm vegetarian and moved to Porto." in printed[0]
     assert printed[0].splitlines()[-1].endswith(" 0")
-    assert "I'm vegetarian and moved to Porto." in printed[0].split("Noted!")[1], "it was found, too"
+    assert "egetarian" in printed[0].split("Noted!")[1], "it was found, too, as it stands or as a fact"
+    assert "<memory token=" in printed[0]
     assert printed[1] == "2 turns\nShips to the EU only\n"
     assert printed[2] == "['tool_call', 'decision']\n"
 
 
 @pytest.mark.parametrize(
     ("file", "printed"),
-    [("docs/search.md", "Orders are delivered within three days"), ("docs/mcp.md", "I moved to Porto.")],
+    [
+        ("docs/search.md", "Orders are delivered within three days"),
+        ("docs/mcp.md", "I moved to Porto."),
+        ("docs/models-llm.md", "In Porto."),
+        ("docs/facts.md", "I moved to Porto."),
+    ],
 )
 def test_the_python_of_the_guides_runs(tmp_path: Path, file: str, printed: str) -> None:
     environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}

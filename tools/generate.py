@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import reference
@@ -18,7 +19,7 @@ import unasync
 ROOT = Path(__file__).resolve().parent.parent
 
 GENERATED: dict[str, Callable[[], str]] = {
-    "src/memwell/sdk/_sync.py": unasync.generate,
+    **{f"src/memwell/sdk/_sync{part}.py": partial(unasync.generate, part) for part in unasync.PARTS},
     "src/memwell/storage/sql/schema.sql": schema.generate,
     "docs/reference/rest.md": reference.rest,
     "docs/reference/cli.md": reference.cli,

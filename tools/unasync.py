@@ -1,16 +1,17 @@
-"""Make the synchronous SDK from the asynchronous one."""
+"""Make the synchronous SDK from the asynchronous one, file by file."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parent.parent / "src" / "memwell" / "sdk" / "_async.py"
+FOLDER = Path(__file__).resolve().parent.parent / "src" / "memwell" / "sdk"
+PARTS = ("", "_jobs", "_known")
 
 REPLACEMENTS = (
     (
-        r'"""The Python API, awaited\..*?"""',
-        '"""The Python API. Generated from `_async.py`: change that one and run `make format`."""',
+        r'"""The Python API, awaited.*?"""',
+        '"""The Python API. Generated from `_async…`: change that one and run `make format`."""',
     ),
     (r"\basync (def|for|with) ", r"\1 "),
     (r"\bawait ", ""),
@@ -18,11 +19,12 @@ REPLACEMENTS = (
     (r"__aexit__", "__exit__"),
     (r"open_async_transport", "open_transport"),
     (r"\bAsync(?=[A-Z])", ""),
+    (r"\b_async_(?=jobs|known)", "_sync_"),
 )
 
 
-def generate() -> str:
-    text = SOURCE.read_text(encoding="utf-8")
+def generate(part: str = "") -> str:
+    text = (FOLDER / f"_async{part}.py").read_text(encoding="utf-8")
     for pattern, replacement in REPLACEMENTS:
         text = re.sub(pattern, replacement, text, flags=re.DOTALL)
     return text

@@ -49,6 +49,13 @@ SETTINGS = (
     ),
     Setting("embedder_url", str, "https://api.openai.com/v1", "The OpenAI-compatible server of `openai:MODEL`."),
     Setting("openai_api_key", str, "", "The key for that server; also OPENAI_API_KEY."),
+    Setting(
+        "llm",
+        str,
+        "none",
+        "The language model that proposes facts: `none`, `openai:MODEL`, `openai:MODEL@URL` (perhaps with "
+        "`?timeout_s=30&tokens_per_day=100000` after it), or a plugin's name. Its key is `openai_api_key`.",
+    ),
     Setting("index_memory", int, 1024**3, "How many bytes of memory search may keep entries' vectors in."),
     Setting(
         "profile", str, "~/.config/memwell/login.json", "Where `memwell login` keeps the server's address and key."
@@ -77,6 +84,7 @@ class Config:
     embedder: str
     embedder_url: str
     openai_api_key: str
+    llm: str
     index_memory: int
     profile: str
 

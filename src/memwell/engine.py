@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,7 +18,11 @@ from .storage.choose import open_store
 from .storage.port import Reach, Store
 
 if TYPE_CHECKING:
+    from .distill.plan import Extracted
+    from .distill.values import Said
     from .model.query import Query
+    from .models.completer import Completer
+    from .models.llm import Wanted
     from .recall.search import Found, Gate, Recall
 
 T = TypeVar("T")
@@ -36,6 +40,7 @@ class Engine:
         self._config = config
         self._embeds = config.embedder != "none"
         self._recall: Recall | None = None
+        self._completer: tuple[tuple[Completer, Wanted] | None] | None = None
         self._lock = Lock()
         self.worker = Worker(store, clock, self._handlers())
 
@@ -96,6 +101,9 @@ class Engine:
         self.worker.stop()
         if self._recall is not None:
             self._recall.meaning.close()
+        if self._completer is not None and self._completer[0] is not None:
+            end: Callable[[], None] = getattr(self._completer[0][0], "close", lambda: None)
+            end()
         self.store.close()
 
     def _handlers(self) -> dict[str, Handler]:
@@ -107,7 +115,7 @@ class Engine:
                 self._recall.forget(run.reach.key)
             return receipt
 
-        mine = {"embed": self._embed, "index": self._index, "graph": self._graph}
+        mine = {"embed": self._embed, "index": self._index, "graph": self._graph, "consolidate": self._consolidate}
         return {**HANDLERS, "erase": erase_here_too, **mine}
 
     def _embed(self, run: JobRun) -> dict[str, Any]:
@@ -118,6 +126,33 @@ class Engine:
             now = self.clock.now()
             run.write(lambda tx: jobs.ensure_slot(tx, "graph", now + GRAPH_AFTER, now))
         return done
+
+    def _consolidate(self, run: JobRun) -> dict[str, Any]:
+        from .distill.job import consolidate
+
+        return consolidate(run, self.recall, lambda turns: self.extract(run.reach, turns))
+
+    def extract(self, reach: Reach, turns: Sequence[Said]) -> Extracted:
+        """Statements that may become facts, by a language model if one is set and by rules else."""
+        from .distill.make import by_rules
+
+        if self.completer is None:
+            return by_rules(turns)
+        from .distill.by_model import by_model
+
+        return by_model(*self.completer, reach, self.clock, turns)
+
+    @property
+    def completer(self) -> tuple[Completer, Wanted] | None:
+        """The language model, if one is set. It is opened when it is first needed."""
+        from .models.llm import open_completer, parse_llm
+
+        with self._lock:
+            if self._completer is None:
+                wanted = parse_llm(self._config.llm, self._config.embedder_url)
+                key = self._config.openai_api_key
+                self._completer = (None if wanted is None else (open_completer(wanted, key), wanted),)
+            return self._completer[0]
 
     def _graph(self, run: JobRun) -> dict[str, Any]:
         return dict(self.store.tend(run.reach.key))

@@ -103,7 +103,7 @@ class Space:
             raise Stale(
                 f"The current version is {old.version}: read it again and repeat the change.", version=old.version
             )
-        upkeep.remove(self.tx, self.tx.rows("retire_entry", id=old.id, version=old.version, now=self.now))
+        upkeep.retire(self.tx, self.tx.rows("retire_entry", id=old.id, version=old.version, now=self.now))
         following = msgspec.structs.replace(draft, id=old.id, version=old.version + 1, created_at=old.created_at)
         return self.append(place, located.path, [following])[0]
 
@@ -146,6 +146,11 @@ class Space:
             assert found is not None  # noqa: S101 -- it was just made
         return found[0], _decode_policy(found[1])
 
+    def found(self, place: Place) -> int | None:
+        """The id of a collection, if there is one."""
+        found = self._find_collection(place)
+        return None if found is None else int(found[0])
+
     def policy(self, place: Place) -> Policy | None:
         """The policy of a collection, if there is one."""
         found = self._find_collection(place)
@@ -165,10 +170,13 @@ class Space:
         rows.reverse()
         return [Entry(*row) for row in rows]
 
-    def after(self, address: Address, seq: int, limit: int, condition: Filter | None = None) -> list[Entry]:
-        """The entries after a sequence number, in order; with a filter, those whose metadata meet it."""
-        query = "next_entries"
-        rows = self.tx.rows(query, condition, address_id=address.id, after=seq, now=self.now, limit=limit)
+    def after(
+        self, address: Address, seq: int, limit: int, condition: Filter | None = None, kind: str | None = None
+    ) -> list[Entry]:
+        """The entries after a sequence number, in order; with a filter, those whose metadata meet it, and with a kind, those
+        of it."""
+        query, given = ("next_entries", {}) if kind is None else ("next_of_kind", {"kind": kind})
+        rows = self.tx.rows(query, condition, address_id=address.id, after=seq, now=self.now, limit=limit, **given)
         return [Entry(*row) for row in rows]
 
     def entry(self, place: Place, entry_id: str) -> Located | None:

@@ -1,5 +1,5 @@
 """Parts for tests, yours and ours: a clock that stands still, two tenants that must not see each other, and models that do
-what they are told: an embedder, and a server that speaks the OpenAI protocol for embeddings."""
+what they are told: an embedder, a language model, and servers that speak the OpenAI protocol."""
 
 from __future__ import annotations
 
@@ -16,6 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from .clock import SECOND, to_micros
 from .errors import ModelFailed
+from .scripted import ChatRequest as ChatRequest
+from .scripted import Fault as Fault
+from .scripted import Raw as Raw
+from .scripted import ScriptedModel as ScriptedModel
+from .scripted import ScriptedServer as ScriptedServer
+from .scripted import ToolCall as ToolCall
+from .scripted import ToolCalls as ToolCalls
+from .scripted import Worded as Worded
 from .sdk._sync import Memory
 
 if TYPE_CHECKING:

@@ -79,7 +79,7 @@ def test_end_asks_first_and_closes_the_session(filled: Memory, cli: Cli) -> None
     assert filled.flow("support").session("alice-42").show().ended_at is None
     assert cli("end", "alice-42", stdin="y\n").code == 0
     assert filled.flow("support").session("alice-42").show().ended_at is not None
-    assert [job.kind for job in filled.jobs.list(state="ready", kind="consolidate")] == ["consolidate"]
+    assert [job.state for job in filled.jobs.list(kind="consolidate")] == ["done"]
     assert cli("end", "bob-7", "--yes").code == 0
     assert filled.flow("support").session("bob-7").show().ended_at is not None
 

@@ -244,8 +244,11 @@ def test_the_command_line_reports_method_and_milliseconds(known: Memory, cli: Cl
     assert again.out.splitlines()[:-1] == result.out.splitlines()[:-1]
 
 
-def test_the_command_line_searches_sessions_users_and_turns(cli: Cli, tmp_path: Path) -> None:
+def test_the_command_line_searches_sessions_users_and_turns(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """S0.53"""
+    monkeypatch.setenv("MEMWELL_WORKER", "no")  # what is added stays as it stands
     with Memory(tmp_path / "home", worker=False) as memory:
         memory.flow("f").session("one").write("parcel one")
         memory.flow("f").session("two").write("parcel two")

@@ -147,8 +147,8 @@ def test_ending_a_session_closes_it_and_puts_its_consolidation_in_line(memory: M
     assert memory.flow("support").sessions()[0].ended_at is None
     second = session.end()
     assert second.job not in (None, first.job)
-    assert _range(memory, first.job or "") == {"from_seq": 1, "to_seq": 3}
-    assert _range(memory, second.job or "") == {"from_seq": 4, "to_seq": 4}
+    assert _range(memory, first.job or "") == {"to_seq": 3}
+    assert _range(memory, second.job or "") == {"to_seq": 4}
     assert len(session.history.last(10)) == 4
 
 

@@ -61,6 +61,11 @@ BY_NUMBER = {
     "texts_of": "entries that were found among the tenant's own",
     "hits": "entries that were found among the tenant's own",
     "content_lives": "all entries, one after the other",
+    "kinds_of": "entries that were found among the tenant's own",
+    "lives_of": "entries that were found among the tenant's own",
+    "facts_same": "entries of facts that were found among the tenant's own",
+    "facts_about": "entries of facts that were found among the tenant's own",
+    "audit_facts": "entries of facts that were found among the tenant's own",
 }
 _BY_NUMBER = re.compile(r"SEARCH e(ntry)? USING INTEGER PRIMARY KEY|SCAN entry$")
 

@@ -46,7 +46,8 @@ WHOLE = {
     "graph_sizes": "counts every vector, in a job",
     "count_all": "counts everything, when a tenant is moved",
     **{f"end_of_{table}": "the last row" for table in (
-        "collection", "address", "entry", "idempotency", "idempotency_touch", "job", "event", "removal", "model",
+        "collection", "address", "entry", "idempotency", "idempotency_touch", "job", "event", "removal", "model", "fact",
+        "evidence", "plan", "spending",
     )},
 }  # fmt: skip
 
@@ -80,6 +81,11 @@ INSERT INTO event SELECT tenant, n, n, 'add', 1, 1 + n % 200, 1, 'somebody' FROM
 INSERT INTO idempotency SELECT tenant, SHA256(n::text::bytea), 'h', 'r', n FROM of;
 INSERT INTO idempotency_touch SELECT tenant, 1 + n % 200, n::text, SHA256(n::text::bytea) FROM of;
 INSERT INTO removal SELECT tenant, n, n, NULL FROM of;
+INSERT INTO fact SELECT tenant, n, 1 + n % 20, 's', 'w' || n % 500, CASE WHEN n % 3 = 0 THEN 't' || n % 99 END, n, NULL, 'p', NULL
+  FROM of;
+INSERT INTO evidence SELECT tenant, n, 'f' || n % 999, 'e' || n, 1 + n % 200, 0, 9, 'user', n, 'p' || n % 200 FROM of;
+INSERT INTO plan SELECT tenant, 'p' || n, 1 + n % 20, 1 + n % 200, 'applied', 'rules', NULL, n, 1, 9, '{}', n, n, NULL FROM of;
+INSERT INTO spending SELECT tenant, n, 1, 1, 1 FROM of;
 INSERT INTO word SELECT tenant, n, 0, ARRAY_TO_TSVECTOR(ARRAY['a' || t || 'x' || n % 200, 'c' || t || 'x' || n % 20,
   'w' || n % 97, 'v' || n % 7]) FROM of;
 INSERT INTO vector SELECT tenant, 1, n, 0, 1 + n % 20, 4, FALSE, '[1,2,3,4]' FROM of;

@@ -130,7 +130,14 @@ def _environment(**more: str) -> dict[str, str]:
 
 # what a model sees
 
-READ = {"add_memory": False, "search_memory": True, "list_memories": True, "get_memory": True, "update_memory": False}
+READ = {
+    "add_memory": False,
+    "search_memory": True,
+    "get_context": True,
+    "list_memories": True,
+    "get_memory": True,
+    "update_memory": False,
+}
 READ |= {"delete_memory": False, "get_history": True, "list_sessions": True, "end_session": False}
 DESTRUCTIVE = {"update_memory", "delete_memory"}
 
@@ -270,7 +277,7 @@ def test_a_flow_is_told_statements_and_messages(tmp_path: Path) -> None:
         ("get_history", {"user": "a", "limit": "many"}, "invalid", "limit"),
         ("get_history", {"flow": "f"}, "invalid", "`session` is missing"),
         ("get_history", {"flow": "f", "session": "s", "cursor": "x"}, "invalid", "no field `cursor`"),
-        ("list_memories", {"user": "a"}, "invalid", "no field `user`"),
+        ("end_session", {"user": "a", "session": "s"}, "invalid", "no field `user`"),
         ("get_memory", {"flow": "f", "id": "none"}, "not_found", "no such memory"),
     ],
 )
@@ -347,7 +354,7 @@ def test_a_tied_key_is_stamped_on_what_it_does(tmp_path: Path) -> None:
         assert error_code(refused) == "forbidden"
         assert [turn.content for turn in memory.user("alice").history()] == ["mine", "mine too"]
         names = {tool["name"] for tool in over_http(server, listed, key)}
-        assert "list_memories" not in names, "what works on flows only is not offered"
+        assert "end_session" not in names, "what works on flows only is not offered"
         everything = {tool["name"] for tool in over_http(server, listed, key, "?tools=all")}
         assert {"users_forget", "jobs_wait", "status_show"} <= everything
         assert not {"users_list", "flows_append", "keys_create", "log_append"} & everything
@@ -440,9 +447,7 @@ def test_a_key_is_limited_in_its_rate(tmp_path: Path) -> None:
 def test_a_call_that_takes_too_long_is_given_up_and_counted_calls_are_counted(tmp_path: Path) -> None:
     with live(tmp_path, worker=False, request_timeout_s=1.0) as server, server.memory() as memory:
         memory.user("a").add("x")
-        session = memory.flow("f").session("s")
-        session.history.append(role="user", content="x")
-        job = session.end().job
+        job = memory.jobs.list(kind="embed")[0].id
 
         async def work(client: Client) -> None:
             started = time.perf_counter()

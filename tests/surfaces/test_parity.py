@@ -73,13 +73,15 @@ def _rest_call(client: httpx.Client, document: dict[str, Any]) -> Call:
 
 
 def command_line(home: Path, operation: Operation) -> Any:
-    runner = CliRunner()
+    runner = CliRunner(env={"MEMWELL_WORKER": "no"})  # as everywhere here: jobs wait
 
     def call(name: str, data: dict[str, Any]) -> Any:
         known = OPERATIONS[name]
         arguments = [str(data[field]) for field in positional(known) if field in data]
         for field, value in data.items():
-            if field not in positional(known):
+            if value is True:
+                arguments.append(f"--{field.replace('_', '-')}")
+            elif field not in positional(known):
                 text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
                 arguments += [f"--{field.replace('_', '-')}", text]
         if known.effect == "erase":

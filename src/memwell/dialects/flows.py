@@ -17,9 +17,13 @@ from ..model.page import cut, from_cursor, to_cursor
 from ..model.principal import Tie
 from ..operation import Example, Request, Response, operation
 from ..space import Space
+from .audits import FLOW_OPERATIONS as AUDIT_OPERATIONS
+from .contexts import FLOW_OPERATIONS as CONTEXT_OPERATIONS
 from .memories import OPERATIONS as MEMORY_OPERATIONS
 from .memories import Memory, session_memories
 from .places import flow_timeline
+from .plans import FLOW_OPERATIONS as PLAN_OPERATIONS
+from .provenance import FLOW_OPERATIONS as PROVENANCE_OPERATIONS
 from .search import FLOW_OPERATIONS as SEARCH_OPERATIONS
 from .sessions import NEWEST, Erasure, Sessions, erase_addresses, erase_everything, list_names, list_sessions
 from .settings import FLOW_OPERATIONS as SETTINGS_OPERATIONS
@@ -299,6 +303,10 @@ OPERATIONS = (
     *(list_flows, sessions, show, find, append, extend, last, page, end, delete_session, delete),
     *MEMORY_OPERATIONS,
     *SEARCH_OPERATIONS,
+    *PLAN_OPERATIONS,
+    *PROVENANCE_OPERATIONS,
+    *AUDIT_OPERATIONS,
+    *CONTEXT_OPERATIONS,
     *SETTINGS_OPERATIONS,
     *TRANSFER_OPERATIONS,
 )
@@ -313,7 +321,7 @@ def _existing(space: Space, request: OfSession) -> Address:
 
 def _consolidate(space: Space, address: Address) -> str | None:
     """Put the distilling of what was said since the last end in line."""
-    if address.last_seq == address.ended_seq:
+    if address.last_seq == address.distilled_seq:
         return None
-    payload = {"from_seq": address.ended_seq + 1, "to_seq": address.last_seq}
+    payload = {"to_seq": address.last_seq}
     return jobs.enqueue(space.tx, "consolidate", payload, space.now, address_id=address.id)

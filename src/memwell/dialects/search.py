@@ -13,6 +13,7 @@ from ..clock import to_datetime
 from ..dispatch import Call
 from ..errors import Invalid, NotFound, TooLarge
 from ..model import check
+from ..model.entry import Origin
 from ..model.fields import AnyId, FilterField, Flow, Limit, SessionId, User
 from ..model.filter import parse
 from ..model.query import Query, Where
@@ -23,11 +24,25 @@ from .turns import instant, to_metadata
 
 MAX_QUERY = 64 * 1024
 NOTES = ("note",)
+FACTS = ("fact",)
 
 QueryText = Annotated[str, Meta(description="What to look for: words or a question, at most 64 KiB of text.")]
 Include = Annotated[
-    list[Literal["turns"]],
-    Meta(max_length=1, description='`["turns"]` searches what was said as well, not only facts and what was written.'),
+    list[Literal["turns", "past"]],
+    Meta(
+        max_length=2,
+        description='`["turns"]` searches what was said as well, not only facts and what was written; `["past"]` also what was '
+        "true once.",
+    ),
+]
+AsOf = Annotated[datetime, Meta(description="Search what was known at this time, as it was known then (RFC 3339).")]
+ValidAt = Annotated[datetime, Meta(description="Search what was true at this time, as far as is known (RFC 3339).")]
+MinTrust = Annotated[
+    Origin,
+    Meta(
+        description="Leave out what is based on less: `system` (written by the application), `user`, `assistant`, `tool` or "
+        "`document`."
+    ),
 ]
 After = Annotated[datetime, Meta(description="Only what happened at this time or later (RFC 3339).")]
 Before = Annotated[datetime, Meta(description="Only what happened before this time (RFC 3339).")]
@@ -52,6 +67,9 @@ class Search(Request, frozen=True, kw_only=True):
     after: After | None = None
     before: Before | None = None
     min_score: MinScore = 0.0
+    min_trust: MinTrust | None = None
+    as_of: AsOf | None = None
+    valid_at: ValidAt | None = None
     explain: Explain = False
     recipe: RecipeName = "default"
 
@@ -184,17 +202,23 @@ USER_OPERATIONS = (search_user, why_not_user)
 
 
 def _of_user(request: SearchUser) -> list[Where]:
-    kinds = None if request.include else NOTES
+    kinds = None if "turns" in request.include else NOTES
     timeline = Where(user_timeline(request.user), request.session, kinds)
-    return [Where(user_facts(request.user), request.session), timeline]
+    return [Where(user_facts(request.user), None, _fact_kinds(request)), timeline]
 
 
 def _of_flow(request: SearchFlow) -> list[Where]:
     facts = flow_facts(request.flow)
-    turns = [Where(flow_timeline(request.flow), request.session)] if request.include else []
+    turns = [Where(flow_timeline(request.flow), request.session)] if "turns" in request.include else []
+    kinds = _fact_kinds(request)
     if request.session is None:
-        return [Where(facts), *turns]
-    return [Where(facts, request.session), Where(facts, FLOW_PATH), *turns]
+        return [Where(facts, None, kinds), *turns]
+    return [Where(facts, request.session, kinds), Where(facts, FLOW_PATH, kinds), *turns]
+
+
+def _fact_kinds(request: Search) -> tuple[str, ...]:
+    """Facts that are true now; those of another time where that is asked for."""
+    return FACTS if request.valid_at is None and "past" not in request.include else (*FACTS, "past")
 
 
 def _search(call: Call, request: Search, where: Sequence[Where]) -> Hits:
@@ -228,8 +252,10 @@ def _why_not(call: Call, request: Search, entry_id: str, where: Sequence[Where])
 
 
 def _query(request: Search, where: Sequence[Where]) -> Query:
+    if len(set(request.include)) < len(request.include):
+        raise Invalid("`include` names something twice.", field="include")
     return Query(
-        text=_text(request.query),
+        text=query_text(request.query),
         where=tuple(where),
         limit=request.limit,
         filter=parse(request.filter) if request.filter else None,
@@ -237,10 +263,13 @@ def _query(request: Search, where: Sequence[Where]) -> Query:
         before=instant(request.before, "before"),
         min_score=check.number(request.min_score, "min_score") or 0.0,
         recipe=request.recipe,
+        as_of=instant(request.as_of, "as_of"),
+        valid_at=instant(request.valid_at, "valid_at"),
+        min_trust=request.min_trust,
     )
 
 
-def _text(query: str) -> str:
+def query_text(query: str) -> str:
     if len(query) * 4 > MAX_QUERY and len(query.encode(errors="replace")) > MAX_QUERY:
         raise TooLarge("`query` is larger than 64 KiB: ask something shorter.", field="query")
     if not query.strip():

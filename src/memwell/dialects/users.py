@@ -11,18 +11,24 @@ from ..clock import to_datetime
 from ..dispatch import Call
 from ..errors import Invalid
 from ..ids import new_id
+from ..lifecycle import jobs
 from ..model.collection import Place
-from ..model.entry import Entry
 from ..model.fields import Cursor, Limit, Metadata, SessionId, User
 from ..model.page import cut, from_cursor, to_cursor
 from ..operation import Example, Request, Response, operation
 from ..space import Space
+from .audits import USER_OPERATIONS as AUDIT_OPERATIONS
+from .contexts import USER_OPERATIONS as CONTEXT_OPERATIONS
 from .places import IDLE, user_timeline
+from .plans import USER_OPERATIONS as PLAN_OPERATIONS
+from .provenance import USER_OPERATIONS as PROVENANCE_OPERATIONS
+from .recent import newest_first
 from .search import NOTES
 from .search import USER_OPERATIONS as SEARCH_OPERATIONS
 from .sessions import NEWEST, Erasure, Sessions, erase_everything, list_names, list_sessions
 from .settings import USER_OPERATIONS as SETTINGS_OPERATIONS
 from .turns import Messages, NewTurn, OccurredAt, Turn, Turns, TurnText, to_draft, to_turn, to_turns
+from .user_memories import OPERATIONS as MEMORY_OPERATIONS
 
 AUTO = "auto:"
 
@@ -63,6 +69,8 @@ def add(space: Space, request: Add) -> Added:
     place = user_timeline(request.user)
     session = request.session or _current_session(space, place)
     entries = space.append(place, session, drafts)
+    for address_id in space.touched:
+        jobs.ensure_slot(space.tx, "consolidate", space.now, space.now, address_id=address_id)
     return Added(session=session, turns=to_turns(entries, session))
 
 
@@ -85,7 +93,7 @@ def history(space: Space, request: History) -> Turns:
     """The last turns of a user, the oldest of them first; the cursor leads further back."""
     place = user_timeline(request.user)
     before = from_cursor("history", request.cursor, NEWEST, NEWEST, NEWEST)
-    found = _newest_first(space, place, request.session, before, request.limit + 1)
+    found = newest_first(space, place, request.session, before, request.limit + 1)
     page, further = cut(found, request.limit, lambda hit: to_cursor("history", hit[1].recorded_at, hit[2], hit[1].seq))
     return Turns(turns=[to_turn(entry, path) for path, entry, _ in reversed(page)], next_cursor=further)
 
@@ -153,14 +161,23 @@ class Forget(Request, frozen=True, kw_only=True):
     outside=True,
     patient=True,
     status=202,
-    example=Example({"user": "alice"}, (("users.add", _HELLO),)),
+    example=Example({"user": "alice"}, (("users.add", {"user": "alice", "content": "Good morning!"}),)),
 )
 def forget(call: Call, request: Forget) -> Erasure:
     """Forget everything about a user, everywhere, and the keys that were held to it. The job's result is the receipt."""
     return erase_everything(call, "user", request.user)
 
 
-OPERATIONS = (add, history, sessions, list_users, *SEARCH_OPERATIONS, *SETTINGS_OPERATIONS, forget)
+OPERATIONS = (
+    *(add, history, sessions, list_users, forget),
+    *MEMORY_OPERATIONS,
+    *SEARCH_OPERATIONS,
+    *PLAN_OPERATIONS,
+    *PROVENANCE_OPERATIONS,
+    *AUDIT_OPERATIONS,
+    *CONTEXT_OPERATIONS,
+    *SETTINGS_OPERATIONS,
+)
 
 
 def _turns(request: Add) -> list[NewTurn]:
@@ -189,33 +206,3 @@ def _current_session(space: Space, place: Place) -> str:
 def _after(prefix: str) -> str:
     """The least string that sorts after everything with this prefix."""
     return prefix[:-1] + chr(ord(prefix[-1]) + 1)
-
-
-def _newest_first(
-    space: Space, place: Place, session: str | None, before: list[int], limit: int
-) -> list[tuple[str, Entry, int]]:
-    """Turns across sessions, the newest first. A session is opened only when its turns can be among them."""
-    found: list[tuple[str, Entry, int]] = []
-    for address_id, path, last_seen_at in space.rows("recent_addresses", place):
-        if session is not None and path != session:
-            continue
-        if len(found) == limit and found[-1][1].recorded_at > last_seen_at:
-            break
-        found += [(path, entry, address_id) for entry in _entries_before(space, address_id, before, limit)]
-        found.sort(key=lambda hit: (hit[1].recorded_at, hit[2], hit[1].seq), reverse=True)
-        del found[limit:]
-    return found
-
-
-def _entries_before(space: Space, address_id: int, before: list[int], limit: int) -> list[Entry]:
-    at, before_address, before_seq = before
-    rows = space.tx.rows(
-        "last_entries_before",
-        address_id=address_id,
-        before=at,
-        before_address=before_address,
-        before_seq=before_seq,
-        now=space.now,
-        limit=limit,
-    )
-    return [Entry(*row) for row in rows]

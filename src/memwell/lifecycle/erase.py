@@ -35,6 +35,7 @@ def bury(tx: Tx, addresses: Sequence[Row], now: int, counts: dict[str, int] | No
     for address_id, _, kind in addresses:
         layers["answers"] += _forget_answers(tx, address_id)
         layers["jobs"] += tx.run("delete_jobs_of", address_id=address_id)
+        layers.update(_forget_facts(tx, address_id))
         upkeep.remove_address(tx, address_id)
         tx.send("bury_address", id=address_id, grave=grave)
         layers["sessions"] += kind == "timeline"
@@ -99,6 +100,28 @@ def _delete_batch(tx: Tx, address_id: int) -> int:
 def _scrub(run: JobRun, rewrite: Rewrite) -> None:
     if not run.scrub(rewrite):
         raise Unavailable("A reader kept the write-ahead log from being emptied.")
+
+
+def _forget_facts(tx: Tx, address_id: int) -> dict[str, int]:
+    """Take what was said at an address away from the facts that it is evidence for; those that have no other go with it,
+    and so do the plans that made them (C43). Returns how many facts went."""
+    ids = [row[0] for row in tx.rows("facts_from_address", address_id=address_id)]
+    tx.send("delete_evidence_of_address", address_id=address_id)
+    tx.send("delete_plans_of", address_id=address_id)
+    gone = [fact_id for fact_id in ids if tx.row("count_evidence", fact_id=fact_id) == (0,)]
+    for fact_id in gone:
+        erase_fact(tx, fact_id)
+    return {"facts": len(gone)} if gone else {}
+
+
+def erase_fact(tx: Tx, fact_id: str) -> tuple[int, int]:
+    """Delete every version of a fact, with all that was kept for it. Returns how many versions, and how many answers."""
+    rows = tx.rows("entry_addresses", id=fact_id)
+    named = [{"address_id": address_id, "entry_id": fact_id} for (address_id,) in rows]
+    answers = sum(tx.run("erase_idempotency_of_entry", **one) for one in named)
+    upkeep.remove(tx, tx.rows("docids_of_entry", id=fact_id))
+    tx.send("delete_evidence_of_fact", fact_id=fact_id)
+    return tx.run("delete_entry", id=fact_id), answers
 
 
 def _forget_answers(tx: Tx, address_id: int) -> int:

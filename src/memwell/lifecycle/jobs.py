@@ -18,11 +18,13 @@ def enqueue(
     return _add(tx, kind, payload, now, address_id=address_id, run_at=now if run_at is None else run_at, slot=None)
 
 
-def ensure_slot(tx: Tx, kind: str, run_at: int, now: int) -> None:
-    """See to it that the one job of this kind runs at that time or earlier; if it runs now, that it does once more."""
-    found = tx.row("find_slot", slot=kind)
+def ensure_slot(tx: Tx, kind: str, run_at: int, now: int, *, address_id: int | None = None) -> None:
+    """See to it that the one job of this kind, or the one for an address, runs at that time or earlier; if it runs now, that
+    it does once more."""
+    slot = kind if address_id is None else f"{kind}:{address_id:x}"
+    found = tx.row("find_slot", slot=slot)
     if found is None:
-        _add(tx, kind, {}, now, address_id=None, run_at=run_at, slot=kind)
+        _add(tx, kind, {}, now, address_id=address_id, run_at=run_at, slot=slot)
     elif found[2] == "running":
         if found[1] <= now or found[1] > run_at:  # else it has been asked already
             tx.send("ask_job_again", id=found[0], run_at=max(run_at, now + 1))

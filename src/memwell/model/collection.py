@@ -43,6 +43,7 @@ class Address(msgspec.Struct, frozen=True):
     ended_seq: int
     expires_at: int | None
     metadata: str | None
+    distilled_seq: int
 
 
 TURN_RETENTION = 90 * DAY

@@ -8,6 +8,9 @@ import msgspec
 
 Origin = Literal["user", "assistant", "tool", "document", "system"]
 
+TRUST: dict[str, int] = {"document": 0, "tool": 1, "assistant": 2, "user": 3, "system": 4}
+"""How far what an origin says may be trusted: what the application itself writes most, what it was handed least."""
+
 ORIGIN_OF_ROLE: dict[str, Origin] = {"user": "user", "assistant": "assistant", "tool": "tool", "system": "system"}
 
 

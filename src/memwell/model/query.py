@@ -27,3 +27,9 @@ class Query(NamedTuple):
     before: int | None = None
     min_score: float = 0.0
     recipe: str = "default"
+    as_of: int | None = None
+    """Only what was known then, as it was known then."""
+    valid_at: int | None = None
+    """Only what was true then, as far as is known."""
+    min_trust: str | None = None
+    """Only what is based on nothing less than this origin."""

@@ -139,7 +139,9 @@ class _Search:
         """The best entries; None if something was gone, or not there yet, in this snapshot."""
         chosen = _chosen(_ordered(self._ranked(tx, scene)), self._query)
         listed = "[" + ",".join(str(docid) for docid, _, _ in chosen) + "]"
-        found = tx.rows("hits", docids=listed, now=self._now) if chosen else []
+        found = (
+            tx.rows("hits", docids=listed, now=self._now, history=int(self._query.as_of is not None)) if chosen else []
+        )
         rows = {row[17]: row for row in found if any(span.holds(row[16], row[18], row[3]) for span in scene.spans)}
         hits = [_hit(rows[docid], total, arms) for docid, total, arms in chosen if docid in rows]
         self._tries += 1
@@ -181,7 +183,8 @@ class _Search:
 
     def _blocks(self, tx: Tx, spans: Sequence[Span], model: Model | None, state: State) -> list[Block]:
         number, dimensions = ((model.number, model.name), model.embedder.dimensions) if model else ((0, ""), 0)
-        keys = [Key(self._reach.key, number, span.collection, span.id) for span in spans]
+        history = self._query.as_of is not None
+        keys = [Key(self._reach.key, number, span.collection, span.id, history) for span in spans]
         blocks = [self._recall.blocks.current(tx, key, dimensions, state) for key in keys]
         for block in blocks:
             self._hand_over(block)

@@ -29,8 +29,20 @@ def remove(tx: Tx, rows: Sequence[Row], *, noted: bool = True) -> None:
     listed = "[" + ",".join(map(str, docids)) + "]"
     tx.send("delete_words", docids=listed)
     tx.send("delete_vectors", docids=listed)
-    for docid in docids if noted else ():
-        tx.send("add_removal", docid=docid, address_id=None)
+    tx.send("delete_facts", docids=listed)
+    if noted:
+        changed(tx, rows)
+
+
+def retire(tx: Tx, rows: Sequence[Row]) -> None:
+    """Take versions out of search that are not current any more. Their words stay, for those who ask about the past."""
+    changed(tx, rows)
+
+
+def changed(tx: Tx, rows: Sequence[Row]) -> None:
+    """Have every index in memory look at some entries again, by their numbers."""
+    for row in rows:
+        tx.send("add_removal", docid=int(row[0]), address_id=None)
 
 
 def remove_address(tx: Tx, address_id: int) -> None:

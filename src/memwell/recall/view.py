@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..model.query import Query
 from ..storage.block import Array, Block, Column, State
 from ..storage.columns import Columns
+from ..storage.lives import Lives
 from ..storage.port import Tx
 
 
@@ -71,6 +72,9 @@ def look(tx: Tx, block: Block, kinds: tuple[str, ...] | None, query: Query, now:
         if query.filter is not None:
             block.columns = block.columns or Columns()
             allowed = allowed & block.columns.mask(tx, block, query.filter, count)
+        if query.as_of is not None or query.valid_at is not None or query.min_trust is not None:
+            block.lives = block.lives or Lives()
+            allowed = allowed & block.lives.mask(tx, block, query, count)
         names = ("docid", "kind", "role", "name", "occurred_at", "size", "asks", "before", "after", "first_part")
         arrays: dict[str, Any] = {name: getattr(block, name).values[:count] for name in names}
         whole = count == len(block) or not block.dimensions or block.remote

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import msgspec
 
@@ -14,21 +13,19 @@ from ..clock import Clock
 from ..dialects.admin import Key, NewKey, Status, Tenant
 from ..dialects.agent_log import AgentSession, LogEntry
 from ..dialects.flows import Ended, FlowInfo, SessionView
-from ..dialects.jobs import Job
-from ..dialects.memories import Memory as MemoryEntry
-from ..dialects.search import Hits, WhyNot
-from ..dialects.sessions import Erasure, SessionInfo
+from ..dialects.sessions import SessionInfo
 from ..dialects.settings import Settings
 from ..dialects.transfer import Imported, Line
 from ..dialects.turns import Turn, Turns
 from ..dialects.users import Added, UserInfo
 from ..watch import Event
+from ._async_jobs import AsyncJobs, erase, pages
+from ._async_known import AsyncKnown, AsyncSearch
 from .transport import AsyncTransport, open_async_transport
-from .values import Conditions, Message, Receipt, given, said, searched, to_receipt, unfinished
+from .values import Message, Receipt, given, said
 
 IMPORT_BATCH = 200
 
-_Jobs = list[Job]
 _Keys = list[Key]
 _Tenants = list[Tenant]
 
@@ -68,11 +65,11 @@ class AsyncMemory:
 
     async def users(self) -> list[UserInfo]:
         """The users of whom something is remembered."""
-        return [user async for user in _pages(self._transport, "users.list", "users", {})]
+        return [user async for user in pages(self._transport, "users.list", "users", {})]
 
     async def flows(self) -> list[FlowInfo]:
         """The flows that have memory."""
-        return [flow async for flow in _pages(self._transport, "flows.list", "flows", {})]
+        return [flow async for flow in pages(self._transport, "flows.list", "flows", {})]
 
     async def logs(self, status: str = "active") -> list[AgentSession]:
         """The sessions that agents have logged to: the active ones, or all."""
@@ -110,28 +107,7 @@ class AsyncMemory:
         await self.close()
 
 
-class AsyncSearch:
-    """Searching, which is the same for a user, a flow and a session."""
-
-    def __init__(self, transport: AsyncTransport, dialect: str, at: dict[str, str]) -> None:
-        self._transport = transport
-        self._dialect = dialect
-        self._at = at
-
-    async def search(self, query: str, limit: int = 5, **conditions: Unpack[Conditions]) -> Hits:
-        """What fits best, the best first: facts and what was written; with include=["turns"] also what was said."""
-        data = searched(self._at, query, limit, conditions)
-        hits: Hits = await self._transport.call(f"{self._dialect}.search", data)
-        return hits
-
-    async def why_not(self, entry_id: str, query: str, limit: int = 5, **conditions: Unpack[Conditions]) -> WhyNot:
-        """Why that search does not find an entry: the one gate that keeps it out."""
-        data = searched(self._at, query, limit, conditions) | {"id": entry_id}
-        gate: WhyNot = await self._transport.call(f"{self._dialect}.why_not", data)
-        return gate
-
-
-class AsyncUser(AsyncSearch):
+class AsyncUser(AsyncKnown):
     """One person's memory."""
 
     def __init__(self, transport: AsyncTransport, user: str) -> None:
@@ -165,14 +141,14 @@ class AsyncUser(AsyncSearch):
 
     async def sessions(self) -> list[SessionInfo]:
         """The user's conversations, the newest first."""
-        return [found async for found in _pages(self._transport, "users.sessions", "sessions", {"user": self.id})]
+        return [found async for found in pages(self._transport, "users.sessions", "sessions", {"user": self.id})]
 
     async def forget(self, *, timeout_s: float = 60.0) -> Receipt:
         """Forget everything about this person, everywhere, and return the receipt."""
-        return await _erase(self._transport, "users.forget", {"user": self.id}, timeout_s)
+        return await erase(self._transport, "users.forget", {"user": self.id}, timeout_s)
 
 
-class AsyncFlow(AsyncSearch):
+class AsyncFlow(AsyncKnown):
     """A flow's memory."""
 
     def __init__(self, transport: AsyncTransport, flow: str) -> None:
@@ -185,7 +161,7 @@ class AsyncFlow(AsyncSearch):
 
     async def sessions(self) -> list[SessionInfo]:
         """The sessions of the flow, the newest first."""
-        return [found async for found in _pages(self._transport, "flows.sessions", "sessions", {"flow": self.id})]
+        return [found async for found in pages(self._transport, "flows.sessions", "sessions", {"flow": self.id})]
 
     async def write(
         self,
@@ -206,46 +182,13 @@ class AsyncFlow(AsyncSearch):
         settings: Settings = await self._transport.call("flows.configure", {"flow": self.id, "language": language})
         return settings
 
-    async def memories(self, *, filter: Mapping[str, Any] | None = None) -> list[MemoryEntry]:
-        """The statements written for the whole flow, in order; with a filter, those whose metadata meet it."""
-        data = given(flow=self.id, filter=filter)
-        return [found async for found in _pages(self._transport, "flows.memories", "memories", data)]
-
-    async def get(self, memory_id: str) -> MemoryEntry:
-        """One memory."""
-        found: MemoryEntry = await self._transport.call("flows.memory", {"flow": self.id, "id": memory_id})
-        return found
-
-    async def update(
-        self,
-        memory_id: str,
-        *,
-        content: str | None = None,
-        importance: float | None = None,
-        confidence: float | None = None,
-        metadata: dict[str, Any] | None = None,
-        version: int | None = None,
-    ) -> MemoryEntry:
-        """Change a memory; what is left away stays. With `version`, only if nobody changed it since."""
-        changes = given(
-            content=content, importance=importance, confidence=confidence, metadata=metadata, version=version
-        )
-        data = {"flow": self.id, "id": memory_id, **changes}
-        found: MemoryEntry = await self._transport.call("flows.update_memory", data)
-        return found
-
-    async def delete_memory(self, memory_id: str) -> None:
-        """Delete a memory and its history for good."""
-        deleted = await self._transport.call("flows.delete_memory", {"flow": self.id, "id": memory_id})
-        await AsyncJobs(self._transport).wait(deleted.job)
-
     async def delete(self, *, timeout_s: float = 60.0) -> Receipt:
         """Erase all memory of the flow for good."""
-        return await _erase(self._transport, "flows.delete", {"flow": self.id}, timeout_s)
+        return await erase(self._transport, "flows.delete", {"flow": self.id}, timeout_s)
 
     async def export(self) -> AsyncIterator[Line]:
         """Everything in the flow, as the lines of an export."""
-        async for line in _pages(self._transport, "flows.export", "lines", {"flow": self.id}):
+        async for line in pages(self._transport, "flows.export", "lines", {"flow": self.id}):
             yield line
 
     async def import_lines(self, lines: Iterable[Line | Mapping[str, Any]]) -> Imported:
@@ -288,14 +231,17 @@ class AsyncSession(AsyncSearch):
         view: SessionView = await self._transport.call("flows.show", {**self._at, "limit": limit})
         return view
 
-    async def end(self) -> Ended:
-        """Close the session and have it distilled into facts. Saying something later opens it again."""
+    async def end(self, *, wait_s: float = 0.0) -> Ended:
+        """Close the session and have it distilled into facts; wait for these if you like. Saying something later opens it
+        again."""
         ended: Ended = await self._transport.call("flows.end", self._at)
+        if wait_s and ended.job is not None:
+            await AsyncJobs(self._transport).wait(ended.job, timeout_s=wait_s)
         return ended
 
     async def delete(self, *, timeout_s: float = 60.0) -> Receipt:
         """Erase the session for good."""
-        return await _erase(self._transport, "flows.delete_session", self._at, timeout_s)
+        return await erase(self._transport, "flows.delete_session", self._at, timeout_s)
 
 
 class AsyncHistory:
@@ -351,7 +297,7 @@ class AsyncHistory:
 
     async def all(self) -> AsyncIterator[Turn]:
         """Every turn, the oldest first."""
-        async for turn in _pages(self._transport, "flows.page", "turns", dict(self._at)):
+        async for turn in pages(self._transport, "flows.page", "turns", dict(self._at)):
             yield turn
 
 
@@ -380,46 +326,7 @@ class AsyncLog:
 
     async def delete(self, *, timeout_s: float = 60.0) -> Receipt:
         """Erase the log for good."""
-        return await _erase(self._transport, "log.delete", {"session": self.id}, timeout_s)
-
-
-class AsyncJobs:
-    """Background work."""
-
-    def __init__(self, transport: AsyncTransport) -> None:
-        self._transport = transport
-
-    async def list(self, *, state: str | None = None, kind: str | None = None) -> _Jobs:
-        """Jobs, the newest first."""
-        data = given(state=state, kind=kind)
-        return [job async for job in _pages(self._transport, "jobs.list", "jobs", data)]
-
-    async def show(self, job_id: str) -> Job:
-        """One job."""
-        job: Job = await self._transport.call("jobs.show", {"id": job_id})
-        return job
-
-    async def wait(self, job_id: str, *, timeout_s: float = 60.0) -> Job:
-        """Wait until a job is finished."""
-        deadline = time.monotonic() + timeout_s
-        while True:
-            left = deadline - time.monotonic()
-            data = {"id": job_id, "timeout_s": max(min(left, 5.0), 0.0)}
-            job: Job = await self._transport.call("jobs.wait", data)
-            if job.state in ("done", "dead", "cancelled"):
-                return job
-            if left <= 0:
-                raise unfinished(job)
-
-    async def retry(self, job_id: str) -> Job:
-        """Put a dead or cancelled job back in line."""
-        job: Job = await self._transport.call("jobs.retry", {"id": job_id})
-        return job
-
-    async def cancel(self, job_id: str) -> Job:
-        """Take a waiting job out of the line."""
-        job: Job = await self._transport.call("jobs.cancel", {"id": job_id})
-        return job
+        return await erase(self._transport, "log.delete", {"session": self.id}, timeout_s)
 
 
 class AsyncKeys:
@@ -446,7 +353,7 @@ class AsyncKeys:
 
     async def list(self) -> _Keys:
         """The keys, without their secrets."""
-        return [key async for key in _pages(self._transport, "keys.list", "keys", {})]
+        return [key async for key in pages(self._transport, "keys.list", "keys", {})]
 
     async def revoke(self, key_id: str) -> Key:
         """Make a key useless."""
@@ -467,27 +374,9 @@ class AsyncTenants:
 
     async def list(self) -> _Tenants:
         """The tenants by name."""
-        return [tenant async for tenant in _pages(self._transport, "tenants.list", "tenants", {})]
+        return [tenant async for tenant in pages(self._transport, "tenants.list", "tenants", {})]
 
     async def delete(self, tenant: str) -> Tenant:
         """Erase a tenant with all its memory and keys, for good."""
         gone: Tenant = await self._transport.call("tenants.delete", {"tenant": tenant})
         return gone
-
-
-async def _pages(transport: AsyncTransport, operation: str, field: str, data: dict[str, Any]) -> AsyncIterator[Any]:
-    """Everything that a paged operation lists."""
-    while True:
-        page = await transport.call(operation, data)
-        for item in getattr(page, field):
-            yield item
-        if page.next_cursor is None:
-            return
-        data = {**data, "cursor": page.next_cursor}
-
-
-async def _erase(transport: AsyncTransport, operation: str, data: Mapping[str, Any], timeout_s: float) -> Receipt:
-    erasure: Erasure = await transport.call(operation, dict(data))
-    if erasure.residual is not None:
-        return Receipt(erasure.job, erasure.sessions, erasure.layers or {}, erasure.residual)
-    return to_receipt(erasure, await AsyncJobs(transport).wait(erasure.job, timeout_s=timeout_s))

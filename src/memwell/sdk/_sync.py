@@ -1,12 +1,11 @@
-"""The Python API. Generated from `_async.py`: change that one and run `make format`."""
+"""The Python API. Generated from `_async…`: change that one and run `make format`."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import msgspec
 
@@ -14,21 +13,19 @@ from ..clock import Clock
 from ..dialects.admin import Key, NewKey, Status, Tenant
 from ..dialects.agent_log import AgentSession, LogEntry
 from ..dialects.flows import Ended, FlowInfo, SessionView
-from ..dialects.jobs import Job
-from ..dialects.memories import Memory as MemoryEntry
-from ..dialects.search import Hits, WhyNot
-from ..dialects.sessions import Erasure, SessionInfo
+from ..dialects.sessions import SessionInfo
 from ..dialects.settings import Settings
 from ..dialects.transfer import Imported, Line
 from ..dialects.turns import Turn, Turns
 from ..dialects.users import Added, UserInfo
 from ..watch import Event
+from ._sync_jobs import Jobs, erase, pages
+from ._sync_known import Known, Search
 from .transport import Transport, open_transport
-from .values import Conditions, Message, Receipt, given, said, searched, to_receipt, unfinished
+from .values import Message, Receipt, given, said
 
 IMPORT_BATCH = 200
 
-_Jobs = list[Job]
 _Keys = list[Key]
 _Tenants = list[Tenant]
 
@@ -68,11 +65,11 @@ class Memory:
 
     def users(self) -> list[UserInfo]:
         """The users of whom something is remembered."""
-        return [user for user in _pages(self._transport, "users.list", "users", {})]
+        return [user for user in pages(self._transport, "users.list", "users", {})]
 
     def flows(self) -> list[FlowInfo]:
         """The flows that have memory."""
-        return [flow for flow in _pages(self._transport, "flows.list", "flows", {})]
+        return [flow for flow in pages(self._transport, "flows.list", "flows", {})]
 
     def logs(self, status: str = "active") -> list[AgentSession]:
         """The sessions that agents have logged to: the active ones, or all."""
@@ -110,28 +107,7 @@ class Memory:
         self.close()
 
 
-class Search:
-    """Searching, which is the same for a user, a flow and a session."""
-
-    def __init__(self, transport: Transport, dialect: str, at: dict[str, str]) -> None:
-        self._transport = transport
-        self._dialect = dialect
-        self._at = at
-
-    def search(self, query: str, limit: int = 5, **conditions: Unpack[Conditions]) -> Hits:
-        """What fits best, the best first: facts and what was written; with include=["turns"] also what was said."""
-        data = searched(self._at, query, limit, conditions)
-        hits: Hits = self._transport.call(f"{self._dialect}.search", data)
-        return hits
-
-    def why_not(self, entry_id: str, query: str, limit: int = 5, **conditions: Unpack[Conditions]) -> WhyNot:
-        """Why that search does not find an entry: the one gate that keeps it out."""
-        data = searched(self._at, query, limit, conditions) | {"id": entry_id}
-        gate: WhyNot = self._transport.call(f"{self._dialect}.why_not", data)
-        return gate
-
-
-class User(Search):
+class User(Known):
     """One person's memory."""
 
     def __init__(self, transport: Transport, user: str) -> None:
@@ -165,14 +141,14 @@ class User(Search):
 
     def sessions(self) -> list[SessionInfo]:
         """The user's conversations, the newest first."""
-        return [found for found in _pages(self._transport, "users.sessions", "sessions", {"user": self.id})]
+        return [found for found in pages(self._transport, "users.sessions", "sessions", {"user": self.id})]
 
     def forget(self, *, timeout_s: float = 60.0) -> Receipt:
         """Forget everything about this person, everywhere, and return the receipt."""
-        return _erase(self._transport, "users.forget", {"user": self.id}, timeout_s)
+        return erase(self._transport, "users.forget", {"user": self.id}, timeout_s)
 
 
-class Flow(Search):
+class Flow(Known):
     """A flow's memory."""
 
     def __init__(self, transport: Transport, flow: str) -> None:
@@ -185,7 +161,7 @@ class Flow(Search):
 
     def sessions(self) -> list[SessionInfo]:
         """The sessions of the flow, the newest first."""
-        return [found for found in _pages(self._transport, "flows.sessions", "sessions", {"flow": self.id})]
+        return [found for found in pages(self._transport, "flows.sessions", "sessions", {"flow": self.id})]
 
     def write(
         self,
@@ -206,46 +182,13 @@ class Flow(Search):
         settings: Settings = self._transport.call("flows.configure", {"flow": self.id, "language": language})
         return settings
 
-    def memories(self, *, filter: Mapping[str, Any] | None = None) -> list[MemoryEntry]:
-        """The statements written for the whole flow, in order; with a filter, those whose metadata meet it."""
-        data = given(flow=self.id, filter=filter)
-        return [found for found in _pages(self._transport, "flows.memories", "memories", data)]
-
-    def get(self, memory_id: str) -> MemoryEntry:
-        """One memory."""
-        found: MemoryEntry = self._transport.call("flows.memory", {"flow": self.id, "id": memory_id})
-        return found
-
-    def update(
-        self,
-        memory_id: str,
-        *,
-        content: str | None = None,
-        importance: float | None = None,
-        confidence: float | None = None,
-        metadata: dict[str, Any] | None = None,
-        version: int | None = None,
-    ) -> MemoryEntry:
-        """Change a memory; what is left away stays. With `version`, only if nobody changed it since."""
-        changes = given(
-            content=content, importance=importance, confidence=confidence, metadata=metadata, version=version
-        )
-        data = {"flow": self.id, "id": memory_id, **changes}
-        found: MemoryEntry = self._transport.call("flows.update_memory", data)
-        return found
-
-    def delete_memory(self, memory_id: str) -> None:
-        """Delete a memory and its history for good."""
-        deleted = self._transport.call("flows.delete_memory", {"flow": self.id, "id": memory_id})
-        Jobs(self._transport).wait(deleted.job)
-
     def delete(self, *, timeout_s: float = 60.0) -> Receipt:
         """Erase all memory of the flow for good."""
-        return _erase(self._transport, "flows.delete", {"flow": self.id}, timeout_s)
+        return erase(self._transport, "flows.delete", {"flow": self.id}, timeout_s)
 
     def export(self) -> Iterator[Line]:
         """Everything in the flow, as the lines of an export."""
-        for line in _pages(self._transport, "flows.export", "lines", {"flow": self.id}):
+        for line in pages(self._transport, "flows.export", "lines", {"flow": self.id}):
             yield line
 
     def import_lines(self, lines: Iterable[Line | Mapping[str, Any]]) -> Imported:
@@ -288,14 +231,17 @@ class Session(Search):
         view: SessionView = self._transport.call("flows.show", {**self._at, "limit": limit})
         return view
 
-    def end(self) -> Ended:
-        """Close the session and have it distilled into facts. Saying something later opens it again."""
+    def end(self, *, wait_s: float = 0.0) -> Ended:
+        """Close the session and have it distilled into facts; wait for these if you like. Saying something later opens it
+        again."""
         ended: Ended = self._transport.call("flows.end", self._at)
+        if wait_s and ended.job is not None:
+            Jobs(self._transport).wait(ended.job, timeout_s=wait_s)
         return ended
 
     def delete(self, *, timeout_s: float = 60.0) -> Receipt:
         """Erase the session for good."""
-        return _erase(self._transport, "flows.delete_session", self._at, timeout_s)
+        return erase(self._transport, "flows.delete_session", self._at, timeout_s)
 
 
 class History:
@@ -349,7 +295,7 @@ class History:
 
     def all(self) -> Iterator[Turn]:
         """Every turn, the oldest first."""
-        for turn in _pages(self._transport, "flows.page", "turns", dict(self._at)):
+        for turn in pages(self._transport, "flows.page", "turns", dict(self._at)):
             yield turn
 
 
@@ -378,46 +324,7 @@ class Log:
 
     def delete(self, *, timeout_s: float = 60.0) -> Receipt:
         """Erase the log for good."""
-        return _erase(self._transport, "log.delete", {"session": self.id}, timeout_s)
-
-
-class Jobs:
-    """Background work."""
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
-
-    def list(self, *, state: str | None = None, kind: str | None = None) -> _Jobs:
-        """Jobs, the newest first."""
-        data = given(state=state, kind=kind)
-        return [job for job in _pages(self._transport, "jobs.list", "jobs", data)]
-
-    def show(self, job_id: str) -> Job:
-        """One job."""
-        job: Job = self._transport.call("jobs.show", {"id": job_id})
-        return job
-
-    def wait(self, job_id: str, *, timeout_s: float = 60.0) -> Job:
-        """Wait until a job is finished."""
-        deadline = time.monotonic() + timeout_s
-        while True:
-            left = deadline - time.monotonic()
-            data = {"id": job_id, "timeout_s": max(min(left, 5.0), 0.0)}
-            job: Job = self._transport.call("jobs.wait", data)
-            if job.state in ("done", "dead", "cancelled"):
-                return job
-            if left <= 0:
-                raise unfinished(job)
-
-    def retry(self, job_id: str) -> Job:
-        """Put a dead or cancelled job back in line."""
-        job: Job = self._transport.call("jobs.retry", {"id": job_id})
-        return job
-
-    def cancel(self, job_id: str) -> Job:
-        """Take a waiting job out of the line."""
-        job: Job = self._transport.call("jobs.cancel", {"id": job_id})
-        return job
+        return erase(self._transport, "log.delete", {"session": self.id}, timeout_s)
 
 
 class Keys:
@@ -444,7 +351,7 @@ class Keys:
 
     def list(self) -> _Keys:
         """The keys, without their secrets."""
-        return [key for key in _pages(self._transport, "keys.list", "keys", {})]
+        return [key for key in pages(self._transport, "keys.list", "keys", {})]
 
     def revoke(self, key_id: str) -> Key:
         """Make a key useless."""
@@ -465,27 +372,9 @@ class Tenants:
 
     def list(self) -> _Tenants:
         """The tenants by name."""
-        return [tenant for tenant in _pages(self._transport, "tenants.list", "tenants", {})]
+        return [tenant for tenant in pages(self._transport, "tenants.list", "tenants", {})]
 
     def delete(self, tenant: str) -> Tenant:
         """Erase a tenant with all its memory and keys, for good."""
         gone: Tenant = self._transport.call("tenants.delete", {"tenant": tenant})
         return gone
-
-
-def _pages(transport: Transport, operation: str, field: str, data: dict[str, Any]) -> Iterator[Any]:
-    """Everything that a paged operation lists."""
-    while True:
-        page = transport.call(operation, data)
-        for item in getattr(page, field):
-            yield item
-        if page.next_cursor is None:
-            return
-        data = {**data, "cursor": page.next_cursor}
-
-
-def _erase(transport: Transport, operation: str, data: Mapping[str, Any], timeout_s: float) -> Receipt:
-    erasure: Erasure = transport.call(operation, dict(data))
-    if erasure.residual is not None:
-        return Receipt(erasure.job, erasure.sessions, erasure.layers or {}, erasure.residual)
-    return to_receipt(erasure, Jobs(transport).wait(erasure.job, timeout_s=timeout_s))

@@ -23,6 +23,9 @@ class Conditions(TypedDict, total=False):
     after: datetime
     before: datetime
     min_score: float
+    min_trust: str
+    as_of: datetime
+    valid_at: datetime
     explain: bool
     recipe: str
 

@@ -96,8 +96,10 @@ class Names:
 class Block:
     """The live entries of one collection or one address."""
 
-    def __init__(self, collection: bool, scope_id: int, model: int, dimensions: int) -> None:
+    def __init__(self, collection: bool, scope_id: int, model: int, dimensions: int, history: bool = False) -> None:
         self.lock = Lock()
+        self.history = history
+        """Whether it holds what is not current any more as well. It is loaded anew whenever something has changed."""
         self.collection = collection
         self.scope_id = scope_id
         self.model = model
@@ -123,6 +125,7 @@ class Block:
         self.kinds, self.roles, self.names = Names(), Names(), Names()
         self.pending: dict[int, int] = {}
         self.columns: Any = None
+        self.lives: Any = None
         self.bits: Any = None
         self.changed_part = NEVER
         self.clock = 0
@@ -154,7 +157,7 @@ class Block:
             self.expires_at,
         )
         more = (self.size, self.asks, self.alive, self.before, self.after, self.first_part, self.vectors, self.scale)
-        beside = 4 * self._postings_size + (self.columns.footprint if self.columns else 0)
+        beside: int = 4 * self._postings_size + sum(more.footprint for more in (self.columns, self.lives) if more)
         return beside + sum(column.footprint for column in (*columns, *more))
 
     # -- keeping up --------------------------------------------------------------------------------------------------
@@ -167,7 +170,7 @@ class Block:
         elif state[0] < self._seen[0] or state[1] < self._seen[1]:
             return True  # another thread has a later snapshot than this one; what is too new is noticed when it is read
         elif state != self._seen:
-            if not self._drop(tx, self._seen[1], state[1]):
+            if self.history or not self._drop(tx, self._seen[1], state[1]):
                 return False
             if state[0] != self._seen[0]:
                 self._add(tx, self._load_new(tx, self._seen[0]))
@@ -180,14 +183,14 @@ class Block:
 
     def _load(self, tx: Tx) -> Row | None:
         if self.collection:
-            return tx.row("load_collection", id=self.scope_id)
-        return tx.row("load_address", id=self.scope_id, after=0)
+            return tx.row("load_collection", id=self.scope_id, history=int(self.history))
+        return tx.row("load_address", id=self.scope_id, after=0, history=int(self.history))
 
     def _load_new(self, tx: Tx, seen: int) -> Row | None:
         if self.collection:
             return tx.row("load_new", id=self.scope_id, after=seen)
         after = int(self.seq.values[-1]) if len(self) else 0
-        return tx.row("load_address", id=self.scope_id, after=after)
+        return tx.row("load_address", id=self.scope_id, after=after, history=0)
 
     def _drop(self, tx: Tx, seen: int, newest: int) -> bool:
         """Mark what was removed since; False if the log of removals does not reach back that far."""
@@ -199,11 +202,21 @@ class Block:
         gone = {address_id for _, _, address_id in removed if address_id is not None}
         if gone and np.isin(self.address.values, list(gone)).any():
             return False  # it was erased: nothing of it stays in memory
-        rows = self.rows_of(np.array(sorted(docid for _, docid, _ in removed if docid is not None), np.int64))
-        self.alive.values[rows] = False
-        if self.dimensions and not self.remote:
-            self.vectors.values[self.first_part.values[rows]] = 0
+        rows = self.rows_of(np.array(sorted({docid for _, docid, _ in removed if docid is not None}), np.int64))
+        if len(rows):
+            self._look_again(tx, rows)
         return True
+
+    def _look_again(self, tx: Tx, rows: Array) -> None:
+        """What is not current any more is gone; what is has perhaps become another kind of entry."""
+        docids = self.docid.values[rows].tolist()
+        kinds: dict[int, str] = dict(tx.rows("kinds_of", docids="[" + ",".join(map(str, docids)) + "]"))
+        here = np.array([docid in kinds for docid in docids], np.bool_)
+        self.alive.values[rows[~here]] = False
+        if self.dimensions and not self.remote:
+            self.vectors.values[self.first_part.values[rows[~here]]] = 0
+        if here.any():
+            self.kind.values[rows[here]] = self.kinds.coded([kinds[docid] for docid in docids if docid in kinds])
 
     def _fill(self, tx: Tx) -> None:
         """See whether somebody else has made the vectors that were missing."""

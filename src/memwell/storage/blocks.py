@@ -17,6 +17,7 @@ class Key(NamedTuple):
     model: tuple[int, str]
     collection: bool
     scope_id: int
+    history: bool = False
 
 
 class Blocks:
@@ -55,7 +56,7 @@ class Blocks:
         with self._lock:
             block = self._blocks.get(key)
             if block is None:
-                block = self._blocks[key] = Block(key.collection, key.scope_id, key.model[0], dimensions)
+                block = self._blocks[key] = Block(key.collection, key.scope_id, key.model[0], dimensions, key.history)
             self._blocks.move_to_end(key)
             return block
 

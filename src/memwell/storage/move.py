@@ -26,12 +26,20 @@ PAGE = 1000
 PLACES = "\ue000\ue001"
 """What tokens begin with that name a place. They come first, as the analyser puts them."""
 
-TABLES = ("collection", "address", "model", "entry", "idempotency", "idempotency_touch", "job", "event", "removal")
+TABLES = (
+    "collection", "address", "model", "entry", "fact", "evidence", "plan", "spending", "idempotency", "idempotency_touch",
+    "job", "event", "removal",
+)  # fmt: skip
 """Those that others refer to come first."""
 KEY_COLUMNS = (
     "id", "tenant", "name", "hash", "role", "tie_kind", "tie_name", "rate", "created_at", "expires_at", "revoked_at",
 )  # fmt: skip
-_LOWEST: dict[str, tuple[Any, ...]] = {"idempotency": (b"",), "idempotency_touch": (-1, b""), "job": ("",)}
+_LOWEST: dict[str, tuple[Any, ...]] = {
+    "idempotency": (b"",),
+    "idempotency_touch": (-1, b""),
+    "job": ("",),
+    "plan": ("",),
+}
 
 
 class Receiver(Protocol):

@@ -33,7 +33,8 @@ LIMIT :limit;
 
 -- name: find_address
 -- An address by the names of its collection and its path, while it lives.
-SELECT a.id, a.collection_id, a.path, a.last_seq, a.created_at, a.last_seen_at, a.ended_at, a.ended_seq, a.expires_at, a.metadata
+SELECT a.id, a.collection_id, a.path, a.last_seq, a.created_at, a.last_seen_at, a.ended_at, a.ended_seq, a.expires_at, a.metadata,
+  a.distilled_seq
 FROM collection c
 JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id AND a.path = :path
 WHERE c.tenant = :tenant AND a.tenant = :tenant AND c.dialect = :dialect AND c.name = :name AND c.kind = :kind
@@ -113,6 +114,17 @@ SELECT id, version, seq, kind, role, name, content, metadata, tool, origin, impo
   COALESCE(created_at, recorded_at)
 FROM entry
 WHERE tenant = :tenant AND address_id = :address_id AND seq > :after
+  AND retired_at IS NULL AND (expires_at IS NULL OR expires_at > :now)
+  /*filter*/
+ORDER BY seq
+LIMIT :limit;
+
+-- name: next_of_kind
+-- The entries of one kind of an address after a sequence number, the oldest first.
+SELECT id, version, seq, kind, role, name, content, metadata, tool, origin, importance, confidence, occurred_at, recorded_at,
+  COALESCE(created_at, recorded_at)
+FROM entry
+WHERE tenant = :tenant AND address_id = :address_id AND seq > :after AND kind = :kind
   AND retired_at IS NULL AND (expires_at IS NULL OR expires_at > :now)
   /*filter*/
 ORDER BY seq
@@ -393,7 +405,9 @@ SELECT
   (SELECT COUNT(*) FROM entry WHERE tenant = :tenant AND address_id = :address_id)
   + (SELECT COUNT(*) FROM address WHERE tenant = :tenant AND id = :address_id)
   + (SELECT COUNT(*) FROM job WHERE tenant = :tenant AND address_id = :address_id)
-  + (SELECT COUNT(*) FROM idempotency_touch WHERE tenant = :tenant AND address_id = :address_id);
+  + (SELECT COUNT(*) FROM idempotency_touch WHERE tenant = :tenant AND address_id = :address_id)
+  + (SELECT COUNT(*) FROM evidence WHERE tenant = :tenant AND address_id = :address_id)
+  + (SELECT COUNT(*) FROM plan WHERE tenant = :tenant AND address_id = :address_id);
 
 -- name: next_idempotency_expiry
 -- When the next stored answer may go.
@@ -491,3 +505,185 @@ LIMIT 1;
 -- name: embedded_between
 -- Which entries from one to another have vectors of a model.
 SELECT DISTINCT docid FROM vector WHERE tenant = :tenant AND model = :model AND docid BETWEEN :first AND :last;
+
+-- name: distilled_address
+-- A session that is to be distilled, and the collection that it is in.
+SELECT a.path, a.last_seq, a.distilled_seq, c.id, c.dialect, c.name, c.sealed
+FROM address a
+JOIN collection c ON c.tenant = a.tenant AND c.id = a.collection_id
+WHERE a.tenant = :tenant AND c.tenant = :tenant AND a.id = :id;
+
+-- name: advance_distilled
+-- Note that a session is distilled up to an entry, if nobody else has and it is still where it was.
+UPDATE address SET distilled_seq = :upto
+WHERE tenant = :tenant AND id = :id AND collection_id = :collection_id AND distilled_seq = :seen;
+
+-- name: add_fact
+-- What a version of a fact is besides its entry.
+INSERT INTO fact (tenant, docid, collection_id, subject, same, topic, valid_from, valid_to, plan_id, held)
+SELECT :tenant, e.docid, :collection_id, :subject, :same, :topic, :valid_from, CAST(:valid_to AS BIGINT), :plan_id, :held
+FROM entry e WHERE e.tenant = :tenant AND e.id = :id AND e.version = :version;
+
+-- name: facts_same
+-- The current facts of a collection that say the same by their words, the oldest first.
+SELECT e.id, e.version, e.content, f.subject, e.kind, e.confidence, e.occurred_at, f.topic, f.valid_from, f.valid_to
+FROM fact f
+JOIN entry e ON e.tenant = f.tenant AND e.docid = f.docid
+WHERE f.tenant = :tenant AND e.tenant = :tenant AND f.collection_id = :collection_id AND f.same = :same
+  AND e.retired_at IS NULL
+ORDER BY f.docid
+LIMIT :limit;
+
+-- name: facts_about
+-- The current facts of a collection about a topic, the newest first.
+SELECT e.id, e.version, e.content, f.subject, e.kind, e.confidence, e.occurred_at, f.topic, f.valid_from, f.valid_to
+FROM fact f
+JOIN entry e ON e.tenant = f.tenant AND e.docid = f.docid
+WHERE f.tenant = :tenant AND e.tenant = :tenant AND f.collection_id = :collection_id AND f.topic = :topic
+  AND e.retired_at IS NULL
+ORDER BY f.docid DESC
+LIMIT :limit;
+
+-- name: fact_versions
+-- Every version of a fact, the oldest first, with when it was known and when it was true.
+SELECT e.version, e.kind, e.content, e.origin, e.importance, e.confidence, e.recorded_at, e.retired_at,
+  f.subject, f.valid_from, f.valid_to, f.plan_id, f.held, f.same, f.topic, e.occurred_at, e.address_id
+FROM entry e
+LEFT JOIN fact f ON f.tenant = :tenant AND f.docid = e.docid
+WHERE e.tenant = :tenant AND e.id = :id
+ORDER BY e.version;
+
+-- name: set_confidence
+-- How sure the current version of a fact is, after it was said again.
+UPDATE entry SET confidence = :confidence WHERE tenant = :tenant AND id = :id AND version = :version AND retired_at IS NULL;
+
+-- name: add_evidence
+-- What a fact is based on; the same words count once.
+INSERT INTO evidence (tenant, id, fact_id, entry_id, address_id, first_char, end_char, origin, said_at, plan_id)
+VALUES (:tenant, :id, :fact_id, :entry_id, :address_id, :first_char, :end_char, :origin, :said_at, :plan_id)
+ON CONFLICT (tenant, fact_id, entry_id, first_char) DO NOTHING;
+
+-- name: evidence_of
+-- What a fact is based on, in the order in which it was said, with the words where they are still there.
+SELECT v.entry_id, v.first_char, v.end_char, v.origin, v.said_at, v.plan_id, a.path, e.content, e.role, e.name, v.address_id
+FROM evidence v
+LEFT JOIN address a ON a.tenant = :tenant AND a.id = v.address_id
+LEFT JOIN entry e ON e.tenant = :tenant AND e.id = v.entry_id AND e.retired_at IS NULL
+  AND (e.expires_at IS NULL OR e.expires_at > :now)
+WHERE v.tenant = :tenant AND v.fact_id = :fact_id
+ORDER BY v.said_at, v.plan_id, v.first_char, v.id;
+
+-- name: count_evidence
+-- How much a fact is based on.
+SELECT COUNT(*) FROM evidence WHERE tenant = :tenant AND fact_id = :fact_id;
+
+-- name: facts_from_address
+-- The facts that are based on what was said in a session.
+SELECT DISTINCT fact_id FROM evidence WHERE tenant = :tenant AND address_id = :address_id ORDER BY fact_id;
+
+-- name: facts_from_entry
+-- The facts that are based on one entry.
+SELECT DISTINCT fact_id FROM evidence WHERE tenant = :tenant AND entry_id = :entry_id ORDER BY fact_id;
+
+-- name: delete_evidence_of_address
+-- Take away what was said in a session from the facts that are based on it.
+DELETE FROM evidence WHERE tenant = :tenant AND address_id = :address_id;
+
+-- name: delete_evidence_of_plan
+-- Take away what a plan had found for facts.
+DELETE FROM evidence WHERE tenant = :tenant AND plan_id = :plan_id;
+
+-- name: delete_evidence_of_fact
+-- Take away all that a fact is based on.
+DELETE FROM evidence WHERE tenant = :tenant AND fact_id = :fact_id;
+
+-- name: add_plan
+-- Keep a plan.
+INSERT INTO plan (tenant, id, collection_id, address_id, state, method, note, head, first_seq, last_seq, steps, created_at,
+  applied_at)
+VALUES (:tenant, :id, :collection_id, :address_id, :state, :method, :note, :head, :first_seq, :last_seq, :steps, :now,
+  :applied_at);
+
+-- name: find_plan
+-- One plan of a collection.
+SELECT id, collection_id, address_id, state, method, note, head, first_seq, last_seq, steps, created_at, applied_at, reverted_at
+FROM plan WHERE tenant = :tenant AND collection_id = :collection_id AND id = :id;
+
+-- name: list_plans
+-- The plans of a collection, the newest first.
+SELECT id, collection_id, address_id, state, method, note, head, first_seq, last_seq, steps, created_at, applied_at, reverted_at
+FROM plan WHERE tenant = :tenant AND collection_id = :collection_id AND id < :before
+ORDER BY id DESC
+LIMIT :limit;
+
+-- name: settle_plan
+-- Change the state of a plan, if it is still in the one that is expected.
+UPDATE plan SET state = :state, steps = :steps, applied_at = :applied_at, reverted_at = :reverted_at
+WHERE tenant = :tenant AND id = :id AND state = :seen;
+
+-- name: delete_plans_of
+-- Remove the plans for a session.
+DELETE FROM plan WHERE tenant = :tenant AND address_id = :address_id;
+
+-- name: add_spending
+-- Count what a language model was paid for.
+INSERT INTO spending (tenant, day, calls, tokens_in, tokens_out)
+VALUES (:tenant, :day, :calls, :tokens_in, :tokens_out)
+ON CONFLICT (tenant, day) DO UPDATE SET calls = spending.calls + excluded.calls,
+  tokens_in = spending.tokens_in + excluded.tokens_in, tokens_out = spending.tokens_out + excluded.tokens_out;
+
+-- name: spent_since
+-- What language models were paid for since a day.
+SELECT CAST(COALESCE(SUM(calls), 0) AS BIGINT), CAST(COALESCE(SUM(tokens_in), 0) AS BIGINT),
+  CAST(COALESCE(SUM(tokens_out), 0) AS BIGINT)
+FROM spending WHERE tenant = :tenant AND day >= :day;
+
+-- name: entry_addresses
+-- Where the versions of an entry are.
+SELECT DISTINCT address_id FROM entry WHERE tenant = :tenant AND id = :id;
+
+-- name: plans_of_fact
+-- The plans that wrote a fact, or found evidence for it.
+SELECT plan_id FROM evidence WHERE tenant = :tenant AND fact_id = :fact_id
+UNION
+SELECT f.plan_id FROM entry e
+JOIN fact f ON f.tenant = e.tenant AND f.docid = e.docid
+WHERE e.tenant = :tenant AND f.tenant = :tenant AND e.id = :fact_id AND f.plan_id IS NOT NULL;
+
+-- name: facts_in_session
+-- The current facts that are based on what was said in a session, in the order in which they were written.
+SELECT e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,
+  e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at)
+FROM entry e
+WHERE e.tenant = :tenant AND e.retired_at IS NULL AND e.kind = 'fact'
+  AND e.id IN (SELECT v.fact_id FROM evidence v WHERE v.tenant = :tenant AND v.address_id = :address_id)
+ORDER BY e.docid
+LIMIT :limit;
+
+-- name: plan_steps
+-- What a plan does.
+SELECT steps FROM plan WHERE tenant = :tenant AND id = :id;
+
+-- name: set_plan_steps
+-- Change what a plan says that it does.
+UPDATE plan SET steps = :steps WHERE tenant = :tenant AND id = :id;
+
+-- name: revoke_address
+-- Take away what was said in a session from one fact.
+DELETE FROM evidence WHERE tenant = :tenant AND fact_id = :fact_id AND address_id = :address_id;
+
+-- name: revoke_entry
+-- Take away what one entry says from one fact.
+DELETE FROM evidence WHERE tenant = :tenant AND fact_id = :fact_id AND entry_id = :entry_id;
+
+-- name: audit_facts
+-- The current facts of a collection, by their words, with how much they are based on.
+SELECT f.docid, e.id, e.content, e.origin, f.subject, f.same, f.topic, f.valid_to, f.plan_id,
+  (SELECT COUNT(*) FROM evidence v WHERE v.tenant = :tenant AND v.fact_id = e.id),
+  (SELECT COUNT(*) FROM evidence v WHERE v.tenant = :tenant AND v.fact_id = e.id AND v.origin <> 'assistant')
+FROM fact f
+JOIN entry e ON e.tenant = f.tenant AND e.docid = f.docid
+WHERE f.tenant = :tenant AND e.tenant = :tenant AND f.collection_id = :collection_id AND (f.same, f.docid) > (:after, :after_too)
+  AND e.retired_at IS NULL AND e.kind = 'fact'
+ORDER BY f.same, f.docid
+LIMIT :limit;

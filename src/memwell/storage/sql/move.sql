@@ -19,7 +19,8 @@ VALUES (:tenant, :id, :dialect, :name, :kind, :sealed, :policy, :created_at);
 
 -- name: page_address
 -- The next rows of `address`.
-SELECT id, collection_id, path, last_seq, created_at, last_seen_at, ended_at, ended_seq, expires_at, metadata
+SELECT id, collection_id, path, last_seq, created_at, last_seen_at, ended_at, ended_seq, expires_at, metadata,
+  distilled_seq
 FROM address WHERE tenant = :tenant AND id > :after
 ORDER BY id
 LIMIT :limit;
@@ -31,9 +32,9 @@ SELECT id FROM address WHERE tenant = :tenant ORDER BY id DESC LIMIT 1;
 -- name: put_address
 -- One row of `address`, as it was elsewhere.
 INSERT INTO address (tenant, id, collection_id, path, last_seq, created_at, last_seen_at, ended_at, ended_seq,
-  expires_at, metadata)
+  expires_at, metadata, distilled_seq)
 VALUES (:tenant, :id, :collection_id, :path, :last_seq, :created_at, :last_seen_at, :ended_at, :ended_seq,
-  :expires_at, :metadata);
+  :expires_at, :metadata, :distilled_seq);
 
 -- name: page_entry
 -- The next rows of `entry`.
@@ -165,3 +166,70 @@ SELECT
   + (SELECT COUNT(*) FROM event WHERE tenant = :tenant)
   + (SELECT COUNT(*) FROM removal WHERE tenant = :tenant)
   + (SELECT COUNT(*) FROM model WHERE tenant = :tenant);
+
+-- name: page_fact
+-- The next rows of `fact`.
+SELECT docid, collection_id, subject, same, topic, valid_from, valid_to, plan_id, held
+FROM fact WHERE tenant = :tenant AND docid > :after
+ORDER BY docid
+LIMIT :limit;
+
+-- name: end_of_fact
+-- The key of the last row of `fact`.
+SELECT docid FROM fact WHERE tenant = :tenant ORDER BY docid DESC LIMIT 1;
+
+-- name: put_fact
+-- One row of `fact`, as it was elsewhere.
+INSERT INTO fact (tenant, docid, collection_id, subject, same, topic, valid_from, valid_to, plan_id, held)
+VALUES (:tenant, :docid, :collection_id, :subject, :same, :topic, :valid_from, :valid_to, :plan_id, :held);
+
+-- name: page_evidence
+-- The next rows of `evidence`.
+SELECT id, fact_id, entry_id, address_id, first_char, end_char, origin, said_at, plan_id
+FROM evidence WHERE tenant = :tenant AND id > :after
+ORDER BY id
+LIMIT :limit;
+
+-- name: end_of_evidence
+-- The key of the last row of `evidence`.
+SELECT id FROM evidence WHERE tenant = :tenant ORDER BY id DESC LIMIT 1;
+
+-- name: put_evidence
+-- One row of `evidence`, as it was elsewhere.
+INSERT INTO evidence (tenant, id, fact_id, entry_id, address_id, first_char, end_char, origin, said_at, plan_id)
+VALUES (:tenant, :id, :fact_id, :entry_id, :address_id, :first_char, :end_char, :origin, :said_at, :plan_id);
+
+-- name: page_plan
+-- The next rows of `plan`.
+SELECT id, collection_id, address_id, state, method, note, head, first_seq, last_seq, steps, created_at, applied_at,
+  reverted_at
+FROM plan WHERE tenant = :tenant AND id > :after
+ORDER BY id
+LIMIT :limit;
+
+-- name: end_of_plan
+-- The key of the last row of `plan`.
+SELECT id FROM plan WHERE tenant = :tenant ORDER BY id DESC LIMIT 1;
+
+-- name: put_plan
+-- One row of `plan`, as it was elsewhere.
+INSERT INTO plan (tenant, id, collection_id, address_id, state, method, note, head, first_seq, last_seq, steps,
+  created_at, applied_at, reverted_at)
+VALUES (:tenant, :id, :collection_id, :address_id, :state, :method, :note, :head, :first_seq, :last_seq, :steps,
+  :created_at, :applied_at, :reverted_at);
+
+-- name: page_spending
+-- The next rows of `spending`.
+SELECT day, calls, tokens_in, tokens_out
+FROM spending WHERE tenant = :tenant AND day > :after
+ORDER BY day
+LIMIT :limit;
+
+-- name: end_of_spending
+-- The key of the last row of `spending`.
+SELECT day FROM spending WHERE tenant = :tenant ORDER BY day DESC LIMIT 1;
+
+-- name: put_spending
+-- One row of `spending`, as it was elsewhere.
+INSERT INTO spending (tenant, day, calls, tokens_in, tokens_out)
+VALUES (:tenant, :day, :calls, :tokens_in, :tokens_out);

@@ -112,7 +112,7 @@ FROM UNNEST(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[])) AS wan
 CROSS JOIN LATERAL (
   SELECT one.* FROM entry one
   WHERE one.tenant = :tenant AND one.docid = wanted.docid
-    AND one.retired_at IS NULL AND (one.expires_at IS NULL OR one.expires_at > :now)
+    AND (one.retired_at IS NULL OR CAST(:history AS BIGINT) = 1) AND (one.expires_at IS NULL OR one.expires_at > :now)
   LIMIT 1
 ) AS e
 CROSS JOIN LATERAL (
@@ -130,7 +130,7 @@ SELECT STRING_AGG(CAST(e.docid AS TEXT), ','), STRING_AGG(CAST(e.address_id AS T
   CAST(JSON_AGG(e.kind) AS TEXT), CAST(JSON_AGG(e.role) AS TEXT), CAST(JSON_AGG(e.name) AS TEXT)
 FROM address a
 JOIN entry e ON e.tenant = a.tenant AND e.address_id = a.id
-WHERE a.tenant = :tenant AND e.tenant = :tenant AND a.collection_id = :id AND e.retired_at IS NULL;
+WHERE a.tenant = :tenant AND e.tenant = :tenant AND a.collection_id = :id AND (e.retired_at IS NULL OR CAST(:history AS BIGINT) = 1);
 
 -- name: load_address
 -- The same of an address, after a sequence number.
@@ -140,7 +140,7 @@ SELECT STRING_AGG(CAST(e.docid AS TEXT), ','), STRING_AGG(CAST(e.address_id AS T
   STRING_AGG(CAST(OCTET_LENGTH(e.content) AS TEXT), ','), STRING_AGG(CAST(e.asks AS TEXT), ','),
   CAST(JSON_AGG(e.kind) AS TEXT), CAST(JSON_AGG(e.role) AS TEXT), CAST(JSON_AGG(e.name) AS TEXT)
 FROM entry e
-WHERE e.tenant = :tenant AND e.address_id = :id AND e.seq > :after AND e.retired_at IS NULL;
+WHERE e.tenant = :tenant AND e.address_id = :id AND e.seq > :after AND (e.retired_at IS NULL OR CAST(:history AS BIGINT) = 1);
 
 -- name: load_new
 -- The same of a collection's entries above a number.
@@ -194,6 +194,9 @@ FROM (
   UNION ALL SELECT CONVERT_TO(CONCAT_WS(' ', operation, actor), 'UTF8') FROM event WHERE tenant = :tenant
   UNION ALL SELECT response FROM idempotency WHERE tenant = :tenant
   UNION ALL SELECT CONVERT_TO(entry_id, 'UTF8') FROM idempotency_touch WHERE tenant = :tenant
+  UNION ALL SELECT CONVERT_TO(CONCAT_WS(' ', subject, same, topic, plan_id, held), 'UTF8') FROM fact WHERE tenant = :tenant
+  UNION ALL SELECT CONVERT_TO(CONCAT_WS(' ', fact_id, entry_id, origin, plan_id), 'UTF8') FROM evidence WHERE tenant = :tenant
+  UNION ALL SELECT CONVERT_TO(CONCAT_WS(' ', id, state, method, note, steps), 'UTF8') FROM plan WHERE tenant = :tenant
   UNION ALL SELECT CONVERT_TO(name, 'UTF8') FROM model WHERE tenant = :tenant
   UNION ALL SELECT CONVERT_TO(ARRAY_TO_STRING(TSVECTOR_TO_ARRAY(tokens), ' '), 'UTF8') FROM word WHERE tenant = :tenant
 ) AS kept (text)
@@ -252,3 +255,42 @@ WHERE tenant = :tenant AND model = :model
   AND docid = ANY(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[]))
 ORDER BY (value <=> (CAST(:value AS HALFVEC[]))[1]) + 0
 LIMIT :limit;
+
+-- name: delete_facts
+-- What some versions of facts were besides their entries.
+DELETE FROM fact
+WHERE tenant = :tenant AND docid = ANY(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[]));
+
+-- name: settle_notes
+-- Let notes that became facts be turns like any other: they were searched as they stood only until then.
+UPDATE entry SET kind = 'turn'
+WHERE tenant = :tenant AND address_id = :address_id AND kind = 'note'
+  AND id IN (SELECT JSONB_ARRAY_ELEMENTS_TEXT(CAST(:ids AS JSONB)))
+RETURNING docid;
+
+-- name: unsettle_notes
+-- Let turns be the notes that they were.
+UPDATE entry SET kind = 'note'
+WHERE tenant = :tenant AND address_id = :address_id AND kind = 'turn' AND id IN (SELECT JSONB_ARRAY_ELEMENTS_TEXT(CAST(:ids AS JSONB)))
+RETURNING docid;
+
+-- name: kinds_of
+-- The kinds of some entries, while they are current.
+SELECT docid, kind FROM entry
+WHERE tenant = :tenant AND docid = ANY(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[])) AND retired_at IS NULL;
+
+-- name: facts_of
+-- What some facts are besides their entries.
+SELECT e.id, e.version, e.content, f.subject, e.kind, e.confidence, e.occurred_at, f.topic, f.valid_from, f.valid_to
+FROM JSON_ARRAY_ELEMENTS_TEXT(CAST(:ids AS JSON)) AS wanted (id)
+CROSS JOIN LATERAL (
+  SELECT one.* FROM entry one WHERE one.tenant = :tenant AND one.id = wanted.id AND one.retired_at IS NULL LIMIT 1
+) AS e
+LEFT JOIN fact f ON f.tenant = :tenant AND f.docid = e.docid;
+
+-- name: lives_of
+-- When some entries were known and true, and who is behind them.
+SELECT e.docid, e.recorded_at, e.retired_at, COALESCE(f.valid_from, e.occurred_at), f.valid_to, e.origin
+FROM entry e
+LEFT JOIN fact f ON f.tenant = :tenant AND f.docid = e.docid
+WHERE e.tenant = :tenant AND e.docid = ANY(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[]));

@@ -27,7 +27,7 @@ CREATE TABLE address (
   ended_at INTEGER,
   ended_seq INTEGER NOT NULL,
   expires_at INTEGER,
-  metadata TEXT,
+  metadata TEXT, distilled_seq INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (tenant, id),
   FOREIGN KEY (tenant, collection_id) REFERENCES collection (tenant, id)
 ) WITHOUT ROWID;
@@ -174,6 +174,77 @@ CREATE TABLE vector (
   docid INTEGER NOT NULL,
   value BLOB NOT NULL,
   PRIMARY KEY (tenant, model, docid)
+) WITHOUT ROWID;
+
+CREATE TABLE fact (
+  tenant TEXT NOT NULL,
+  docid INTEGER NOT NULL,
+  collection_id INTEGER NOT NULL,
+  subject TEXT,
+  same TEXT NOT NULL,
+  topic TEXT,
+  valid_from INTEGER NOT NULL,
+  valid_to INTEGER,
+  plan_id TEXT,
+  held TEXT,
+  PRIMARY KEY (tenant, docid)
+) WITHOUT ROWID;
+
+CREATE INDEX fact_same ON fact (tenant, collection_id, same);
+
+CREATE INDEX fact_topic ON fact (tenant, collection_id, topic) WHERE topic IS NOT NULL;
+
+CREATE TABLE evidence (
+  tenant TEXT NOT NULL,
+  id INTEGER NOT NULL,
+  fact_id TEXT NOT NULL,
+  entry_id TEXT NOT NULL,
+  address_id INTEGER NOT NULL,
+  first_char INTEGER NOT NULL,
+  end_char INTEGER NOT NULL,
+  origin TEXT NOT NULL,
+  said_at INTEGER NOT NULL,
+  plan_id TEXT NOT NULL,
+  PRIMARY KEY (tenant, id)
+) WITHOUT ROWID;
+
+CREATE UNIQUE INDEX evidence_fact ON evidence (tenant, fact_id, entry_id, first_char);
+
+CREATE INDEX evidence_entry ON evidence (tenant, entry_id);
+
+CREATE INDEX evidence_address ON evidence (tenant, address_id);
+
+CREATE INDEX evidence_plan ON evidence (tenant, plan_id);
+
+CREATE TABLE plan (
+  tenant TEXT NOT NULL,
+  id TEXT NOT NULL,
+  collection_id INTEGER NOT NULL,
+  address_id INTEGER NOT NULL,
+  state TEXT NOT NULL,
+  method TEXT NOT NULL,
+  note TEXT,
+  head INTEGER NOT NULL,
+  first_seq INTEGER NOT NULL,
+  last_seq INTEGER NOT NULL,
+  steps TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  applied_at INTEGER,
+  reverted_at INTEGER,
+  PRIMARY KEY (tenant, id)
+) WITHOUT ROWID;
+
+CREATE INDEX plan_collection ON plan (tenant, collection_id, id);
+
+CREATE INDEX plan_address ON plan (tenant, address_id);
+
+CREATE TABLE spending (
+  tenant TEXT NOT NULL,
+  day INTEGER NOT NULL,
+  calls INTEGER NOT NULL,
+  tokens_in INTEGER NOT NULL,
+  tokens_out INTEGER NOT NULL,
+  PRIMARY KEY (tenant, day)
 ) WITHOUT ROWID;
 
 -- control.db

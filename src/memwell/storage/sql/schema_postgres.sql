@@ -12,6 +12,7 @@ CREATE TABLE address (
   ended_seq bigint NOT NULL,
   expires_at bigint,
   metadata text,
+  distilled_seq bigint NOT NULL DEFAULT 0,
   CONSTRAINT address_pkey PRIMARY KEY (tenant, id)
 ) WITH (fillfactor=80);
 
@@ -115,6 +116,52 @@ CREATE TABLE event (
 
 ALTER TABLE event ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY its_own ON event AS PERMISSIVE FOR ALL TO public
+  USING ((tenant = current_setting('memwell.tenant'::text, true)))
+  WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
+
+CREATE TABLE evidence (
+  tenant text COLLATE "C" NOT NULL,
+  id bigint NOT NULL,
+  fact_id text COLLATE "C" NOT NULL,
+  entry_id text COLLATE "C" NOT NULL,
+  address_id bigint NOT NULL,
+  first_char bigint NOT NULL,
+  end_char bigint NOT NULL,
+  origin text COLLATE "C" NOT NULL,
+  said_at bigint NOT NULL,
+  plan_id text COLLATE "C" NOT NULL,
+  CONSTRAINT evidence_pkey PRIMARY KEY (tenant, id)
+);
+
+CREATE INDEX evidence_address ON evidence USING btree (tenant, address_id);
+CREATE INDEX evidence_entry ON evidence USING btree (tenant, entry_id);
+CREATE UNIQUE INDEX evidence_fact ON evidence USING btree (tenant, fact_id, entry_id, first_char);
+CREATE INDEX evidence_plan ON evidence USING btree (tenant, plan_id);
+
+ALTER TABLE evidence ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON evidence AS PERMISSIVE FOR ALL TO public
+  USING ((tenant = current_setting('memwell.tenant'::text, true)))
+  WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
+
+CREATE TABLE fact (
+  tenant text COLLATE "C" NOT NULL,
+  docid bigint NOT NULL,
+  collection_id bigint NOT NULL,
+  subject text COLLATE "C",
+  same text COLLATE "C" NOT NULL,
+  topic text COLLATE "C",
+  valid_from bigint NOT NULL,
+  valid_to bigint,
+  plan_id text COLLATE "C",
+  held text COLLATE "C",
+  CONSTRAINT fact_pkey PRIMARY KEY (tenant, docid)
+);
+
+CREATE INDEX fact_same ON fact USING btree (tenant, collection_id, same);
+CREATE INDEX fact_topic ON fact USING btree (tenant, collection_id, topic) WHERE topic IS NOT NULL;
+
+ALTER TABLE fact ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON fact AS PERMISSIVE FOR ALL TO public
   USING ((tenant = current_setting('memwell.tenant'::text, true)))
   WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
 
@@ -236,6 +283,32 @@ CREATE POLICY its_own ON model AS PERMISSIVE FOR ALL TO public
   USING ((tenant = current_setting('memwell.tenant'::text, true)))
   WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
 
+CREATE TABLE plan (
+  tenant text COLLATE "C" NOT NULL,
+  id text COLLATE "C" NOT NULL,
+  collection_id bigint NOT NULL,
+  address_id bigint NOT NULL,
+  state text COLLATE "C" NOT NULL,
+  method text COLLATE "C" NOT NULL,
+  note text COLLATE "C",
+  head bigint NOT NULL,
+  first_seq bigint NOT NULL,
+  last_seq bigint NOT NULL,
+  steps text COLLATE "C" NOT NULL,
+  created_at bigint NOT NULL,
+  applied_at bigint,
+  reverted_at bigint,
+  CONSTRAINT plan_pkey PRIMARY KEY (tenant, id)
+);
+
+CREATE INDEX plan_address ON plan USING btree (tenant, address_id);
+CREATE INDEX plan_collection ON plan USING btree (tenant, collection_id, id);
+
+ALTER TABLE plan ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON plan AS PERMISSIVE FOR ALL TO public
+  USING ((tenant = current_setting('memwell.tenant'::text, true)))
+  WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
+
 CREATE TABLE rate (
   id text COLLATE "C" NOT NULL,
   second bigint NOT NULL,
@@ -271,6 +344,20 @@ ALTER TABLE secret ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY its_own ON secret AS PERMISSIVE FOR ALL TO public
   USING ((current_setting('memwell.system'::text, true) = 'on'::text))
   WITH CHECK ((current_setting('memwell.system'::text, true) = 'on'::text));
+
+CREATE TABLE spending (
+  tenant text COLLATE "C" NOT NULL,
+  day bigint NOT NULL,
+  calls bigint NOT NULL,
+  tokens_in bigint NOT NULL,
+  tokens_out bigint NOT NULL,
+  CONSTRAINT spending_pkey PRIMARY KEY (tenant, day)
+);
+
+ALTER TABLE spending ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON spending AS PERMISSIVE FOR ALL TO public
+  USING ((tenant = current_setting('memwell.tenant'::text, true)))
+  WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
 
 CREATE TABLE tenant (
   id text COLLATE "C" NOT NULL,
@@ -355,6 +442,8 @@ GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE api_key TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE collection TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE entry TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE event TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE evidence TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE fact TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE graph TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE hint TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE idempotency TO memwell_app;
@@ -362,9 +451,11 @@ GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE idempotency_touch TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE job TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE migration TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE model TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE plan TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE rate TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE removal TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE secret TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE spending TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE tenant TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE vector TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE word TO memwell_app;

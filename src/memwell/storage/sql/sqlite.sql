@@ -74,7 +74,7 @@ SELECT e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.
 FROM entry e
 JOIN address a ON a.tenant = e.tenant AND a.id = e.address_id
 WHERE e.tenant = :tenant AND a.tenant = :tenant AND e.docid IN (SELECT value FROM json_each(:docids))
-  AND e.retired_at IS NULL AND (e.expires_at IS NULL OR e.expires_at > :now);
+  AND (e.retired_at IS NULL OR :history = 1) AND (e.expires_at IS NULL OR e.expires_at > :now);
 
 -- name: load_collection
 -- Everything that search needs of a collection, one list for each column: a row for each entry would take twice the time.
@@ -84,7 +84,7 @@ SELECT GROUP_CONCAT(e.docid), GROUP_CONCAT(e.address_id), GROUP_CONCAT(e.seq), G
 FROM address a
 CROSS JOIN entry e
 WHERE a.tenant = :tenant AND e.tenant = :tenant AND a.collection_id = :id AND e.address_id = a.id
-  AND e.retired_at IS NULL;
+  AND (e.retired_at IS NULL OR :history = 1);
 
 -- name: load_address
 -- The same of an address, after a sequence number.
@@ -92,7 +92,7 @@ SELECT GROUP_CONCAT(e.docid), GROUP_CONCAT(e.address_id), GROUP_CONCAT(e.seq), G
   GROUP_CONCAT(COALESCE(e.expires_at, 4611686018427387904)), GROUP_CONCAT(OCTET_LENGTH(e.content)), GROUP_CONCAT(e.asks),
   JSON_GROUP_ARRAY(e.kind), JSON_GROUP_ARRAY(e.role), JSON_GROUP_ARRAY(e.name)
 FROM entry e
-WHERE e.tenant = :tenant AND e.address_id = :id AND e.seq > :after AND e.retired_at IS NULL;
+WHERE e.tenant = :tenant AND e.address_id = :id AND e.seq > :after AND (e.retired_at IS NULL OR :history = 1);
 
 -- name: load_new
 -- The same of a collection's entries above a number.
@@ -131,3 +131,38 @@ SELECT DISTINCT id, address_id FROM entry WHERE tenant = :tenant AND id IN (SELE
 -- name: find_graph
 -- Whether a collection is searched by a graph. Here none is: all vectors of a file fit into memory as bytes.
 SELECT 1 FROM model WHERE tenant = :tenant AND id = :model AND :collection IS NULL;
+
+-- name: delete_facts
+-- What some versions of facts were besides their entries.
+DELETE FROM fact WHERE tenant = :tenant AND docid IN (SELECT value FROM json_each(:docids));
+
+-- name: settle_notes
+-- Let notes that became facts be turns like any other: they were searched as they stood only until then.
+UPDATE entry SET kind = 'turn'
+WHERE tenant = :tenant AND address_id = :address_id AND kind = 'note' AND id IN (SELECT value FROM json_each(:ids))
+RETURNING docid;
+
+-- name: unsettle_notes
+-- Let turns be the notes that they were.
+UPDATE entry SET kind = 'note'
+WHERE tenant = :tenant AND address_id = :address_id AND kind = 'turn' AND id IN (SELECT value FROM json_each(:ids))
+RETURNING docid;
+
+-- name: kinds_of
+-- The kinds of some entries, while they are current.
+SELECT docid, kind FROM entry
+WHERE tenant = :tenant AND docid IN (SELECT value FROM json_each(:docids)) AND retired_at IS NULL;
+
+-- name: facts_of
+-- What some facts are besides their entries.
+SELECT e.id, e.version, e.content, f.subject, e.kind, e.confidence, e.occurred_at, f.topic, f.valid_from, f.valid_to
+FROM entry e
+LEFT JOIN fact f ON f.tenant = :tenant AND f.docid = e.docid
+WHERE e.tenant = :tenant AND e.id IN (SELECT value FROM json_each(:ids)) AND e.retired_at IS NULL;
+
+-- name: lives_of
+-- When some entries were known and true, and who is behind them.
+SELECT e.docid, e.recorded_at, e.retired_at, COALESCE(f.valid_from, e.occurred_at), f.valid_to, e.origin
+FROM entry e
+LEFT JOIN fact f ON f.tenant = :tenant AND f.docid = e.docid
+WHERE e.tenant = :tenant AND e.docid IN (SELECT value FROM json_each(:docids));

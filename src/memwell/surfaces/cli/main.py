@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ...version import __version__
-from . import doctor, generated, login, mcp, memory, migrate, move, run, server, transfer
+from . import audit, doctor, generated, login, mcp, memory, migrate, move, run, server, transfer
 from .target import Target
 
 app = typer.Typer(
@@ -56,6 +56,7 @@ app.command()(login.logout)
 app.command()(run.run)
 app.command()(transfer.export)
 app.command("import")(transfer.import_file)
+app.command()(audit.audit)
 app.command()(doctor.doctor)
 app.command()(migrate.migrate)
 app.command()(move.move)

@@ -29,9 +29,15 @@ def search(
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", help="How many hits to show.")] = 5,
     turns: Annotated[bool, typer.Option("--turns", help="Search what was said as well.")] = False,
+    past: Annotated[bool, typer.Option("--past", help="Search what was true once as well.")] = False,
     where: Annotated[str | None, typer.Option("--filter", help="Conditions on metadata, as JSON.")] = None,
     after: Annotated[str | None, typer.Option("--after", help="Only what happened at this time or later.")] = None,
     before: Annotated[str | None, typer.Option("--before", help="Only what happened before this time.")] = None,
+    as_of: Annotated[str | None, typer.Option("--as-of", help="Search what was known at this time.")] = None,
+    valid_at: Annotated[str | None, typer.Option("--valid-at", help="Search what was true at this time.")] = None,
+    min_trust: Annotated[
+        str | None, typer.Option("--min-trust", help="Leave out what is based on less: user, tool …")
+    ] = None,
     min_score: Annotated[float, typer.Option("--min-score", help="Leave out hits with a lower score.")] = 0.0,
     recipe: Annotated[str, typer.Option("--recipe", help="How to weigh: default, words or meaning.")] = "default",
     explain: Annotated[bool, typer.Option("--explain", help="Show what each arm contributed to the score.")] = False,
@@ -42,7 +48,10 @@ def search(
     target: Target = context.obj
     with told(), target.memory() as memory:
         place = _place(memory, flow, user, session)
-        conditions = _conditions(turns, where, after, before) | {"min_score": min_score, "recipe": recipe}
+        moments = {"after": after, "before": before, "as_of": as_of, "valid_at": valid_at}
+        conditions = _conditions(turns, past, where, moments) | {"min_score": min_score, "recipe": recipe}
+        if min_trust is not None:
+            conditions["min_trust"] = min_trust
         if user is not None and session is not None:
             conditions["session"] = session
         data = {**place._at, "query": query, "limit": limit, **conditions}
@@ -63,16 +72,18 @@ def _place(memory: Memory, flow: str | None, user: str | None, session: str | No
     return memory.flow(flow) if session is None else memory.flow(flow).session(session)
 
 
-def _conditions(turns: bool, where: str | None, after: str | None, before: str | None) -> dict[str, Any]:
-    found: dict[str, Any] = {"include": ["turns"]} if turns else {}
+def _conditions(turns: bool, past: bool, where: str | None, moments: dict[str, str | None]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if turns or past:
+        found["include"] = ["turns"] * turns + ["past"] * past
     if where is not None:
         try:
             found["filter"] = msgspec.json.decode(where)
         except msgspec.DecodeError as error:
             raise Invalid(f"--filter must be JSON: {error}.") from None
-    for name, text in (("after", after), ("before", before)):
+    for name, text in moments.items():
         if text is not None:
-            found[name] = _moment(name, text)
+            found[name] = _moment(name.replace("_", "-"), text)
     return found
 
 

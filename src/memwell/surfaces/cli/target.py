@@ -63,7 +63,8 @@ class Target:
         config = self.config()
         with Memory(config.home, tenant=config.tenant, worker=False) as memory:
             yield memory
-            finish_jobs(transport_of(memory))
+            if config.worker:
+                finish_jobs(transport_of(memory))
 
 
 def require_url(url: str) -> None:

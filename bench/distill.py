@@ -1,0 +1,59 @@
+"""Consolidation offline: how long a thousand turns take, whether that is linear, and each candidate beside a bare search."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter
+
+from memwell import Memory
+
+from . import corpus
+from .sizes import Sizes
+from .table import Row, at_most, duration, verdict
+
+LIMIT_S = 1.0
+LINEAR = 1.5
+PER_CANDIDATE = 3.0
+TURNS = 1000
+KINDS = (
+    "I bought a {0} {1} for {2} euros.",
+    "My sister lives near the {0} {1}, number {2}.",
+    "I work with a {0} {1} on floor {2}.",
+    "Nice weather today, isn't it?",
+    "I like the {0} {1} of {2}.",
+    "How are you doing with the {0}?",
+)
+
+
+def rows(folder: Path, sizes: Sizes) -> list[Row]:
+    with Memory(folder / "store", worker=False) as memory:
+        _consolidated(memory, "warm", 50)
+        whole, candidates = _consolidated(memory, "first", TURNS)
+        double, _ = _consolidated(memory, "second", 2 * TURNS)
+        asked = corpus.queries([fact.content for fact in corpus.facts(TURNS)], 200, sessions=1)
+        place = memory.flow("first")
+        place.search("hello")
+        started = perf_counter()
+        for one in asked:
+            place.search(one.text, 6)
+        bare = (perf_counter() - started) / len(asked)
+    shown, each = f"{duration(whole)}, {candidates} candidates", whole / candidates
+    ratio = double / whole / 2
+    return [
+        Row(f"consolidating {TURNS:,} turns", shown, "-", "-", f"<= {LIMIT_S:g} s", verdict(whole <= LIMIT_S)),
+        at_most("  twice as many, per turn", duration(double), duration(whole), ratio, LINEAR),
+        at_most("  per candidate, beside a search", duration(each), duration(bare), each / bare, PER_CANDIDATE),
+    ]
+
+
+def _consolidated(memory: Memory, flow: str, turns: int) -> tuple[float, int]:
+    """How long it took, and how many candidates there were."""
+    words = [fact.content.split() for fact in corpus.facts(turns)]
+    said = [KINDS[n % len(KINDS)].format(one[0], one[-1].strip("."), n) for n, one in enumerate(words)]
+    history = memory.flow(flow).session("s").history
+    for at in range(0, len(said), 500):
+        history.extend([{"role": "user", "name": "Alice", "content": text} for text in said[at : at + 500]])
+    started, candidates = perf_counter(), 0
+    while (plan := memory.flow(flow).consolidate("s")) is not None:
+        candidates += len(plan.steps)
+    return perf_counter() - started, candidates

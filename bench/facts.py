@@ -1,0 +1,49 @@
+"""An extractor for measuring what is made of conversations: the rules alone, session by session.
+
+`factory()` gives an object with `reset()` and `facts(turns)`; turns are (id, speaker, text, date) of one session.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import date, datetime
+
+from memwell.distill.extract import extract
+from memwell.distill.values import Said
+
+Turn = tuple[str, str, str, str]
+_WORD = re.compile(r"[a-z0-9']+")
+_SAME = 0.8
+
+
+class Extractor:
+    """Remembers the words of the facts of a conversation, so that none is told twice."""
+
+    def __init__(self) -> None:
+        self._known: list[frozenset[str]] = []
+
+    def reset(self) -> None:
+        self._known.clear()
+
+    def facts(self, turns: Sequence[Turn]) -> list[tuple[str, list[str]]]:
+        said = [Said(id_, "user", speaker, text, _day(when)) for id_, speaker, text, when in turns]
+        return [
+            (fact.text, [source.id for source in fact.sources]) for fact in extract(said) if self._is_new(fact.text)
+        ]
+
+    def _is_new(self, text: str) -> bool:
+        words = frozenset(word[:6] for word in _WORD.findall(text.lower()) if len(word) > 2)
+        new = all(len(words & other) <= _SAME * max(len(words), len(other)) for other in self._known)
+        if new:
+            self._known.append(words)
+        return new
+
+
+def factory() -> Extractor:
+    return Extractor()
+
+
+def _day(when: str) -> date:
+    """`1:56 pm on 8 May, 2023`"""
+    return datetime.strptime(when.partition(" on ")[2], "%d %B, %Y").date()

@@ -1,0 +1,196 @@
+"""Applying a plan, and taking it back: one transaction each, and only if nothing has changed since it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import structs
+
+from ..errors import Stale
+from ..ids import inner_id
+from ..model.collection import Place
+from ..model.entry import Draft
+from ..recall import upkeep
+from ..space import Located, Space
+from ..storage.port import Tx
+from .gather import Session
+from .plan import Evidence, Made, Plan, Step, Steps, Target
+from .stored import SHARED, versions
+
+_CHANGED = "What is known has changed since this plan was made: make a new one."
+
+
+def head_of(space: Space, session: Session) -> int:
+    """What changes whenever a fact is written: a plan holds as long as it does not."""
+    address = space.address(session.facts, SHARED)
+    return 0 if address is None else address.last_seq
+
+
+def apply(space: Space, session: Session, made: Made, plan_id: str, head: int) -> Steps:
+    """Do what the steps say; returns them with what was written."""
+    if head_of(space, session) != head:
+        raise Stale(_CHANGED)
+    _consume(space, session, made)
+    applying = _Applying(space, session, plan_id)
+    steps = applying.run(made.steps)
+    return Steps(steps=steps, notes=_settle_notes(space, session, steps))
+
+
+def keep(space: Space, session: Session, plan: Plan) -> None:
+    """Write a plan down."""
+    space.tx.send(
+        "add_plan",
+        id=plan.id,
+        collection_id=plan.collection_id,
+        address_id=session.address_id,
+        state=plan.state,
+        method=plan.method,
+        note=plan.note,
+        head=plan.head,
+        first_seq=plan.first_seq,
+        last_seq=plan.last_seq,
+        steps=plan.steps,
+        now=plan.created_at,
+        applied_at=plan.applied_at,
+    )
+
+
+def _consume(space: Space, session: Session, made: Made) -> None:
+    """Every turn is distilled once: whoever comes second, or after the session was deleted, is refused."""
+    noted = space.tx.run(
+        "advance_distilled",
+        id=session.address_id,
+        collection_id=session.collection_id,
+        seen=made.first_seq - 1,
+        upto=made.last_seq,
+    )
+    if not noted:
+        raise Stale("These turns have been distilled already, or are gone.")
+
+
+def _settle_notes(space: Space, session: Session, steps: Sequence[Step]) -> list[str]:
+    """Notes that became facts need not be searched as they stand any more. Returns which."""
+    said = list(dict.fromkeys(one.entry for step in steps if step.id for one in step.evidence))
+    rows = space.tx.rows("settle_notes", address_id=session.address_id, ids=msgspec.json.encode(said).decode())
+    upkeep.changed(space.tx, rows)
+    return said if rows else []
+
+
+class _Applying:
+    """A plan being applied."""
+
+    def __init__(self, space: Space, session: Session, plan_id: str) -> None:
+        self._space, self._tx, self._place = space, space.tx, session.facts
+        self._address_id, self._plan_id = session.address_id, plan_id
+        self._collection_id = space.collection(session.facts)[0]
+
+    def run(self, steps: Sequence[Step]) -> list[Step]:
+        for step in steps:
+            if step.do == "merge":
+                self._merge(step)
+            for target in step.targets if step.do == "supersede" else ():
+                self._end(target, step.valid_from)
+        done = self._add([step for step in steps if step.do in ("add", "supersede")])
+        for step in steps:
+            if step.do != "skip":
+                self._evidence(step.id, step.evidence)
+        return [done.get(step.id, step) if step.do != "skip" else step for step in steps]
+
+    def _merge(self, step: Step) -> None:
+        (target,) = step.targets
+        confirmed = {"id": target.id, "version": target.version, "confidence": step.confidence}
+        if not self._tx.run("set_confidence", **confirmed):
+            raise Stale(_CHANGED)
+
+    def _end(self, target: Target, at: int) -> None:
+        """Let a fact be true until a moment: a new version says so, the one before stays as it was."""
+        located = self._space.entry(self._place, target.id)
+        if located is None or located.entry.version != target.version:
+            raise Stale(_CHANGED)
+        rewrite(self._space, self._place, located, kind="past", valid_to=at)
+
+    def _add(self, steps: Sequence[Step]) -> dict[str, Step]:
+        versions = next_versions(self._tx, [step.id for step in steps])
+        numbered = [structs.replace(step, version=versions.get(step.id, 1)) for step in steps]
+        if numbered:
+            self._space.append(self._place, SHARED, [_draft(step) for step in numbered])
+        for step in numbered:
+            self._tx.send(
+                "add_fact",
+                id=step.id,
+                version=step.version,
+                collection_id=self._collection_id,
+                subject=step.subject,
+                same=step.same,
+                topic=step.topic,
+                valid_from=step.valid_from,
+                valid_to=step.valid_to,
+                plan_id=self._plan_id,
+                held=step.held,
+            )
+        return {step.id: step for step in numbered}
+
+    def _evidence(self, fact_id: str, evidence: Sequence[Evidence]) -> None:
+        for one in evidence:
+            self._tx.send(
+                "add_evidence",
+                id=inner_id(),
+                fact_id=fact_id,
+                entry_id=one.entry,
+                address_id=self._address_id,
+                first_char=one.start,
+                end_char=one.end,
+                origin=one.origin,
+                said_at=one.said_at,
+                plan_id=self._plan_id,
+            )
+
+
+def _draft(step: Step) -> Draft:
+    kind = "held" if step.held else "past" if step.past else "fact"
+    return Draft(
+        kind=kind,
+        content=step.text,
+        origin=step.origin,  # type: ignore[arg-type]
+        importance=step.importance,
+        confidence=step.confidence,
+        occurred_at=max(one.said_at for one in step.evidence),
+        id=step.id,
+        version=step.version,
+    )
+
+
+def next_versions(tx: Tx, ids: Sequence[str]) -> dict[str, int]:
+    """Which number the next version has, of those ids that were used before."""
+    used = tx.rows("entries_exist", ids=msgspec.json.encode(list(ids)).decode()) if ids else []
+    return {fact_id: versions(tx, fact_id)[-1].version + 1 for fact_id, _ in used}
+
+
+def rewrite(space: Space, place: Place, located: Located, *, kind: str, valid_to: int | None) -> None:
+    """The next version of a fact: the same statement of another kind, true until another time."""
+    old = located.entry
+    row = versions(space.tx, old.id)[-1]
+    draft = Draft(
+        kind=kind,
+        content=old.content,
+        origin=old.origin,  # type: ignore[arg-type]
+        importance=old.importance,
+        confidence=old.confidence,
+        metadata=old.metadata,
+        occurred_at=old.occurred_at,
+    )
+    entry = space.revise(place, located, draft, old.version)
+    space.tx.send(
+        "add_fact",
+        id=entry.id,
+        version=entry.version,
+        collection_id=space.collection(place)[0],
+        subject=row.subject,
+        same=row.same or "",
+        topic=row.topic,
+        valid_from=old.occurred_at if row.valid_from is None else row.valid_from,
+        valid_to=valid_to,
+        plan_id=row.plan_id,
+        held=None,
+    )

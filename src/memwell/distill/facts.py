@@ -1,0 +1,89 @@
+"""Facts that people write, correct and delete, kept in step with those that are distilled."""
+
+from __future__ import annotations
+
+from ..model.collection import Place
+from ..model.entry import Entry
+from ..space import Space
+from ..storage.port import Tx
+from .plan import Steps, decoded, encoded
+from .revert import retire
+from .stored import versions
+
+
+def note_fact(space: Space, place: Place, entry: Entry, *, held: str | None = None) -> None:
+    """What a statement that was written directly is found again by. It is about nobody in particular."""
+    from .neighbours import same
+
+    space.tx.send(
+        "add_fact",
+        id=entry.id,
+        version=entry.version,
+        collection_id=space.collection(place)[0],
+        subject=None,
+        same=same(entry.content, None),
+        topic=None,
+        valid_from=entry.occurred_at,
+        valid_to=None,
+        plan_id=None,
+        held=held,
+    )
+
+
+def note_revised(space: Space, place: Place, entry: Entry) -> None:
+    """The same for a statement that was corrected: it stays about whom it was, and true from when it was."""
+    from .neighbours import same, slot
+    from .topics import topic
+
+    before = next(
+        (row for row in reversed(versions(space.tx, entry.id)) if row.version < entry.version and row.same), None
+    )
+    if before is None:
+        return note_fact(space, place, entry)
+    subject = before.subject
+    found = topic(entry.content, subject)
+    space.tx.send(
+        "add_fact",
+        id=entry.id,
+        version=entry.version,
+        collection_id=space.collection(place)[0],
+        subject=subject,
+        same=same(entry.content, subject),
+        topic=None if found is None or subject is None else slot(subject, found.slot),
+        valid_from=entry.occurred_at if before.valid_from is None else before.valid_from,
+        valid_to=before.valid_to,
+        plan_id=before.plan_id,
+        held=None,
+    )
+    return None
+
+
+def forget_in_plans(tx: Tx, fact_id: str) -> None:
+    """Take a fact's words out of the plans that speak of it, before it is erased."""
+    for (plan_id,) in tx.rows("plans_of_fact", fact_id=fact_id):
+        row = tx.row("plan_steps", id=plan_id)
+        if row is not None:
+            steps = decoded(row[0])
+            left = [step for step in steps.steps if step.id != fact_id]
+            tx.send("set_plan_steps", id=plan_id, steps=encoded(Steps(left, steps.notes)))
+
+
+def revoke(
+    space: Space, place: Place, *, address_id: int | None = None, entry_id: str | None = None
+) -> tuple[list[str], int]:
+    """Take away what a session or an entry has said from the facts of a place. Those that are based on nothing else are
+    withdrawn. Returns their ids, and how many others have lost evidence."""
+    named = {"address_id": address_id} if address_id is not None else {"entry_id": entry_id}
+    what = "address" if address_id is not None else "entry"
+    here = space.found(place)
+    rows = space.tx.rows(f"facts_from_{what}", **named)
+    ids = [row[0] for row in rows if here is not None and _is_current(space, place, row[0])]
+    for fact_id in ids:
+        space.tx.send(f"revoke_{what}", fact_id=fact_id, **named)
+    bare = [fact_id for fact_id in ids if space.tx.row("count_evidence", fact_id=fact_id) == (0,)]
+    withdrawn = [fact_id for fact_id in bare if retire(space, place, fact_id)]
+    return withdrawn, len(ids) - len(bare)
+
+
+def _is_current(space: Space, place: Place, fact_id: str) -> bool:
+    return space.entry(place, fact_id) is not None

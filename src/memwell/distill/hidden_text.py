@@ -1,0 +1,94 @@
+"""Characters that nobody sees, and text that is written so that only a machine reads it.
+
+Emoji, flags, Persian and Hindi need some of these characters. What they do not need is told apart here.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import unicodedata
+
+ZERO_WIDTH = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
+)
+BIDI = "\u202a-\u202e"
+SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
+TAGS = "\U000e0000-\U000e007f"
+IGNORED = "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\ufff0-\ufff8\U000e0000-\U000e0fff"
+INVISIBLE = re.compile(f"[{ZERO_WIDTH}{BIDI}{SELECTORS}{IGNORED}]")
+
+_FLAG = re.compile("\U0001f3f4[\U000e0061-\U000e007a]{1,6}\U000e007f")
+_TAGS = re.compile(f"[{TAGS}]")
+_BIDI_OVERRIDE = re.compile("[\u202d\u202e]")
+_IN_WORD = re.compile("[A-Za-z][\u00ad\u200b-\u200d\u2060-\u2064\ufeff]{1,64}(?=[A-Za-z])")
+_RUN = re.compile("[\u200b-\u200d\u2060-\u2064\ufeff\u3164]{4}|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{3}")
+_MANY = 3
+"""How many words with something invisible inside are no accident of copying."""
+
+_SPACED = re.compile(r"(?<!\w)(?:\w[ .\-_*]{1,3}){7,}\w(?!\w)")
+_ENCODED = re.compile(r"(?<![\w+/=])[A-Za-z0-9+/]{24,4000}={0,2}(?![\w+/=])")
+_LEET_INSIDE = re.compile(r"[013457@$][A-Za-z]{1,20}[013457@$]|[a-z][013457@$][a-z]")
+_LEET_WORD = re.compile(r"[^\W_]*(?:[^\W\d_][013457@$]|[013457@$][^\W\d_])[^\W_@$]*[\w@$]*")
+_LEET = str.maketrans("013457@$", "oieastas")
+_MIXED_WORD = re.compile(r"\w*(?:[A-Za-z][Ѐ-ԯͰ-Ͽ]|[Ѐ-ԯͰ-Ͽ][A-Za-z])\w*")
+_LOOKALIKES = str.maketrans(
+    "аеорсухіѕјһԁԛԝвнкмтАЕОРСУХІЅЈВНКМТαοενιρτυκΑΒΕΖΗΙΚΜΝΟΡΤΥΧ",
+    "aeopcyxisjhdqwbhkmtAEOPCYXISJBHKMTaoevipтukABEZHIKMNOPTYX",
+)
+_CYRILLIC = re.compile("[Ѐ-ԯ]")
+
+
+def hides(text: str) -> bool:
+    """Whether a text holds characters that carry something no reader sees."""
+    if text.isascii():
+        return False
+    if _BIDI_OVERRIDE.search(text) or _RUN.search(text) or len(_IN_WORD.findall(text)) >= _MANY:
+        return True
+    return _TAGS.search(_FLAG.sub("", text)) is not None
+
+
+def visible(text: str) -> str:
+    """The text as it is read: without invisible characters, with plain letters in place of fancy ones."""
+    if text.isascii():
+        return text
+    plain = unicodedata.normalize("NFKC", INVISIBLE.sub("", text))
+    return _straight(plain)
+
+
+def disguised(text: str) -> list[str]:
+    """What a text says if it is read with the eyes of somebody who looks for a disguise."""
+    found: list[str] = []
+    if _SPACED.search(text):
+        found.append(_SPACED.sub(lambda match: _joined(match[0]), text))
+    unmasked = _LEET_WORD.sub(lambda match: match[0].translate(_LEET), text) if _LEET_INSIDE.search(text) else text
+    if _CYRILLIC.search(unmasked) and _MIXED_WORD.search(unmasked):
+        unmasked = _unmixed(unmasked)
+    if unmasked != text:
+        found.append(unmasked)
+    return found + [said for match in _ENCODED.finditer(text) if (said := _decoded(match[0]))]
+
+
+def _straight(text: str) -> str:
+    return text.translate({0x2018: "'", 0x2019: "'", 0x201C: '"', 0x201D: '"'})
+
+
+def _joined(spaced: str) -> str:
+    """`i g n o r e   a l l` as `ignore all`: where words end, the gaps are wider."""
+    wide = re.sub(r"[ .\-_*]{2,}", "\x00", spaced)
+    return re.sub(r"[ .\-_*]", "", wide).replace("\x00", " ")
+
+
+def _unmixed(text: str) -> str:
+    """Latin letters in place of those that look like them, in a text in which words mix the alphabets."""
+    return text.translate(_LOOKALIKES)
+
+
+def _decoded(encoded: str) -> str | None:
+    """What base64 stands for, if that is text."""
+    try:
+        said = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True).decode("ascii")
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    return said if said.isprintable() and " " in said else None

@@ -1,0 +1,69 @@
+"""What is kept of those who are nobody: what an assistant did or took on, and what a tool states.
+
+What an assistant says about a user is never a fact: it has it from the user, or from memory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from .days import dated
+from .heard import Heard, Statement
+from .kinds import confidence
+from .rewording import Speaker, inside, third_person
+from .values import Candidate, Kind, Source
+
+MAX_OF_TOOL = 16
+"""A tool that states more than this was reading something out."""
+_ACTS = (
+    "book|reserve|schedul|send|order|creat|add|updat|cancel|sav|mov|delet|remov|pay|buy|fil|submit|email|call|fix|deploy|"
+    "merg|renam|remind|set up|set|sign|arrang|confirm|contact|post|upload|reschedul|renew|subscrib|unsubscrib|transfer|"
+    "chang|not|record|stor|turn|enabl|disabl"
+)
+_DONE = re.compile(
+    rf"(?:I|We)(?:'ve| have)?(?:\s+(?:just|now|also|already|successfully|gone ahead and))*\s+"
+    rf"(?:(?:{_ACTS})\w*ed|sent|paid|bought|set|made|put|decided|agreed|chose|chosen|picked|promised)\b",
+    re.IGNORECASE,
+)
+_TAKEN_ON = re.compile(
+    rf"(?:I|We)(?:'ll| will|'m going to| am going to)(?:\s+(?:also|then|always|never|not))*\s+"
+    rf"(?:{_ACTS}|make sure|avoid|follow up|use|keep|answer|reply)\w*\b",
+    re.IGNORECASE,
+)
+_STATES = re.compile(r"\b(?:is|are|was|were|has|have|had|will|costs?|opens?|closes?|starts?|ends?|\w+ed)\b")
+_DATA = re.compile(r"[{}<>=|\\\[\]]|://|::|\b\w+\(")
+_MAX_LENGTH = 240
+
+
+def of_assistant(turn: Heard, person: str) -> Iterator[Candidate]:
+    """What an assistant says that it has done or will do."""
+    for statement in turn.statements:
+        if statement.english and (_DONE.match(statement.text) or _TAKEN_ON.match(statement.text)):
+            told = dated(statement.text.strip().rstrip(".!"), turn.said.day)
+            text = third_person(told.text, Speaker(turn.said.speaker, inside(person)))
+            yield _candidate(turn, statement, text, 0.3)
+
+
+def of_tool(turn: Heard) -> Iterator[Candidate]:
+    """What a tool states in plain words."""
+    stated = [one for one in turn.statements if _is_plain(one)]
+    for statement in stated if len(stated) <= MAX_OF_TOOL else ():
+        yield _candidate(turn, statement, dated(statement.text.rstrip("."), turn.said.day).text, 0.2)
+
+
+def _is_plain(statement: Statement) -> bool:
+    text = statement.text
+    if statement.own or statement.to_other or statement.dangling or len(text) > _MAX_LENGTH:
+        return False
+    return text[:1].isupper() and text.endswith(".") and _DATA.search(text) is None and _STATES.search(text) is not None
+
+
+def _candidate(turn: Heard, statement: Statement, text: str, importance: float) -> Candidate:
+    said = turn.said
+    kind: Kind = "decision" if said.role == "assistant" else "statement"
+    source = Source(said.id, statement.start, statement.end)
+    subject = said.speaker if said.known and said.role == "assistant" else None
+    return Candidate(
+        f"{text[:1].upper()}{text[1:]}.", subject, kind, (source,), importance, confidence(kind, text, said.role)
+    )

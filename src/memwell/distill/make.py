@@ -1,0 +1,150 @@
+"""Making a plan: candidates are extracted from turns and reconciled, each with what is known and with those before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, time
+from functools import cache
+
+from msgspec import structs
+
+from ..clock import to_micros
+from ..ids import derived_id
+from ..model.entry import TRUST, Entry
+from .gather import Session
+from .neighbours import ABOUT, SIMILAR, Looked, Neighbourhood, Similar, known
+from .plan import Evidence, Extracted, Made, Step, Target
+from .reconcile import Decision, confirmed, reconcile
+from .stored import Stored
+from .suspicion import suspect
+from .topics import read
+from .values import Candidate, Known, Said
+
+Extract = Callable[[Sequence[Said]], Extracted]
+
+
+def by_rules(turns: Sequence[Said]) -> Extracted:
+    from .extract import extract
+
+    return Extracted(extract(turns))
+
+
+def make(session: Session, entries: Sequence[Entry], candidates: Sequence[Candidate], around: Neighbourhood) -> Made:
+    """Decide what becomes of what some turns say. Nothing is written."""
+    looked = around.look(candidates)
+    making = _Making(session, {entry.id: entry for entry in entries}, around.similarities(looked))
+    for one in looked:
+        making.decide(one)
+    return Made(making.steps, session.distilled_seq + 1, entries[-1].seq)
+
+
+class _Making:
+    """A plan in the making: candidates are held against the steps before them, too."""
+
+    def __init__(self, session: Session, entries: Mapping[str, Entry], similar: Similar) -> None:
+        self.steps: list[Step] = []
+        self._session, self._entries, self._similar = session, entries, similar
+        self._new: dict[str, int] = {}
+        self._of_subject: dict[str | None, list[int]] = {}
+        self._read = cache(read)
+
+    def decide(self, looked: Looked) -> None:
+        step = self._drafted(looked)
+        neighbours = [] if step.held else [*self._stored(looked), *self._pending(looked, step)]
+        said = datetime.fromtimestamp(step.evidence[0].said_at / 1e6, UTC).date()
+        repeats = step.origin == "assistant"
+        decision = reconcile(looked.candidate, neighbours, said, repeats=repeats, read=self._read)
+        self._settle(step, decision, {one.id: one for one in looked.found})
+
+    def _drafted(self, looked: Looked) -> Step:
+        candidate = looked.candidate
+        evidence = [self._evidence(source.id, source.start, source.end) for source in candidate.sources]
+        said = evidence[0]
+        words = self._entries[said.entry].content[said.start : said.end]
+        suspicion = suspect(words, said.origin)  # type: ignore[arg-type]
+        since = candidate.valid_from
+        return Step(
+            do="add",
+            reason="",
+            text=candidate.text,
+            kind=candidate.kind,
+            evidence=evidence,
+            importance=candidate.importance,
+            confidence=candidate.confidence,
+            origin=min((one.origin for one in evidence), key=TRUST.__getitem__),
+            same=looked.same,
+            topic=looked.topic,
+            subject=candidate.subject,
+            valid_from=to_micros(datetime.combine(since, time(), UTC)) if since else said.said_at,
+            id=derived_id(self._session.dialect, self._session.name, said.entry, str(said.start), candidate.text),
+            held=None if suspicion is None else suspicion.reason,
+        )
+
+    def _evidence(self, entry_id: str, start: int, end: int) -> Evidence:
+        entry = self._entries[entry_id]
+        return Evidence(entry_id, start, end, entry.origin, entry.occurred_at)
+
+    def _stored(self, looked: Looked) -> list[Known]:
+        text = looked.candidate.text
+        found = [one for one in looked.found if one.kind == "fact"]
+        return [known(one, self._similar.between(text, one.content)) for one in found]
+
+    def _pending(self, looked: Looked, step: Step) -> list[Known]:
+        """What the steps before have made new of the same subject: what says the same, is about the same, or is similar."""
+        text = looked.candidate.text
+        mine = [place for place in self._of_subject.get(step.subject, ()) if not self.steps[place].past]
+        named = [place for place in mine if self.steps[place].same == step.same or self._about_the_same(place, step)]
+        near = self._similar.nearest(text, [self.steps[place].text for place in mine], SIMILAR)
+        chosen = dict.fromkeys([*named[-ABOUT:], *(mine[place] for place in near)])
+        return [self._known(text, self.steps[place]) for place in chosen]
+
+    def _about_the_same(self, place: int, step: Step) -> bool:
+        return step.topic is not None and self.steps[place].topic == step.topic
+
+    def _known(self, text: str, step: Step) -> Known:
+        day = datetime.fromtimestamp(step.evidence[0].said_at / 1e6, UTC).date()
+        return Known(step.id, step.text, step.subject, day, self._similar.between(text, step.text))
+
+    # -- what was decided --------------------------------------------------------------------------------------------
+
+    def _settle(self, step: Step, decision: Decision, stored: Mapping[str, Stored]) -> None:
+        step = structs.replace(step, reason=decision.reason)
+        match decision.do:
+            case "skip":
+                self.steps.append(structs.replace(step, do="skip", id=""))
+            case "merge":
+                self._merge(step, decision, stored)
+            case _ if step.id in self._new:
+                self.steps.append(structs.replace(step, do="skip", id="", reason="same_words"))
+            case _:
+                self._add(step, decision, stored)
+
+    def _merge(self, step: Step, decision: Decision, stored: Mapping[str, Stored]) -> None:
+        into = decision.targets[0]
+        if into in self._new:
+            place = self._new[into]
+            first = self.steps[place]
+            text = step.text if decision.fuller else first.text
+            sure, evidence = confirmed(first.confidence, step.confidence), [*first.evidence, *step.evidence]
+            self.steps[place] = structs.replace(first, text=text, evidence=evidence, confidence=sure)
+            return
+        target = _target(stored[into])
+        raised = confirmed(target.confidence, step.confidence)
+        self.steps.append(structs.replace(step, do="merge", id=into, targets=[target], confidence=raised))
+
+    def _add(self, step: Step, decision: Decision, stored: Mapping[str, Stored]) -> None:
+        superseded = decision.targets if decision.do == "supersede" else ()
+        for fact_id in superseded:
+            if fact_id in self._new:
+                place = self._new[fact_id]
+                self.steps[place] = structs.replace(self.steps[place], past=True, valid_to=step.valid_from)
+        targets = [_target(stored[fact_id]) for fact_id in superseded if fact_id in stored]
+        do = "supersede" if superseded else "add"
+        self._new[step.id] = len(self.steps)
+        if not step.held:
+            self._of_subject.setdefault(step.subject, []).append(len(self.steps))
+        self.steps.append(structs.replace(step, do=do, targets=targets, past=decision.past))
+
+
+def _target(stored: Stored) -> Target:
+    return Target(stored.id, stored.version, 1.0 if stored.confidence is None else stored.confidence)

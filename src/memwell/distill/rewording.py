@@ -1,0 +1,168 @@
+"""What somebody said of themselves, said of them: "I have a dog" is "Caroline has a dog".
+
+The first mention is the name, later ones are "they", "them" and "their", since nobody knows more than the name. What stands
+in quotation marks stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from .verbs import PARTICIPLES, PLAIN, expanded, is_adverb, is_past, plural, third
+from .word_sets import word_set
+
+_QUOTED = re.compile(r"(\"[^\"]*\"|“[^”]*”)")
+_WORD = re.compile(r"([^\W_]+(?:['-][^\W_]+)*)")
+_FIRST = re.compile(r"\b(?:I|I'[a-z]+|me|my|mine|we|we'[a-z]+|us|our|ours|im|ive)\b", re.IGNORECASE)
+_SECOND = re.compile(r"\b(?:you|you'[a-z]+|your|yours|yourself|yourselves|ya|u|ur)\b", re.IGNORECASE)
+_PRONOUNS = word_set("i me my mine myself we us our ours ourselves you your yours yourself yourselves")
+_LATER = {
+    "i": "they", "we": "they", "me": "them", "us": "them", "my": "their", "our": "their", "mine": "theirs",
+    "ours": "theirs", "myself": "themselves", "ourselves": "themselves",
+}  # fmt: skip
+
+
+class _Word(NamedTuple):
+    text: str
+    after: str
+    """What stands between it and the next word."""
+
+
+class Speaker(NamedTuple):
+    """Who says it, and who is told, if it is one."""
+
+    name: str
+    addressee: str | None = None
+
+
+def third_person(text: str, who: Speaker) -> str:
+    """A text in which "I" is whoever said it and "you" is whoever was told."""
+    rewriter = _Rewriter(who)
+    parts = _QUOTED.split(text.replace("’", "'"))
+    return "".join(part if n % 2 else rewriter.rewritten(part) for n, part in enumerate(parts))
+
+
+def speaks_of_itself(text: str) -> bool:
+    return _FIRST.search(_unquoted(text)) is not None
+
+
+def addresses(text: str) -> bool:
+    return _SECOND.search(_unquoted(text)) is not None
+
+
+def quoted(text: str, name: str) -> str:
+    """What somebody said, in their own words."""
+    inner = plain(text)
+    return f'{name} said: "{inner if inner[-1:] in ".!?。！？؟…" else inner + "."}"'
+
+
+def plain(text: str) -> str:
+    """A text that can stand in quotation marks."""
+    return text.replace('"', "'").replace("“", "'").replace("”", "'").strip()
+
+
+def possessive(name: str) -> str:
+    return f"{name}'" if name.endswith("s") else f"{name}'s"
+
+
+def inside(name: str) -> str:
+    """A name within a sentence: "The user" begins one, "the user" does not."""
+    return name[:1].lower() + name[1:] if name.startswith("The ") else name
+
+
+def _unquoted(text: str) -> str:
+    return _QUOTED.sub("", text).replace("’", "'")
+
+
+class _Rewriter:
+    """Goes through a sentence once, and knows whether its speaker has been named yet."""
+
+    def __init__(self, who: Speaker) -> None:
+        self._who = who
+        self._named = False
+
+    def rewritten(self, text: str) -> str:
+        lead, words = _words(text)
+        out: list[str] = [lead]
+        form, spread = "", False
+        for n, word in enumerate(words):
+            low, written = word.text.lower(), word.text
+            if low in _PRONOUNS:
+                written, form = self._mention(low, words, n)
+                spread = form == "third"
+            elif form and low[0].isalpha() and not is_adverb(low):
+                written, form = third(written) if form == "third" else plural(written), ""
+            elif spread and _continues(words, n):
+                written = third(written)
+            if low == "to" or _ends_clause(word.after):
+                spread = False
+            out += [written, word.after]
+        return "".join(out)
+
+    def _mention(self, pronoun: str, words: list[_Word], n: int) -> tuple[str, str]:
+        """The words for a pronoun, and the form of the verb that follows it, if one does."""
+        if pronoun.startswith("you"):
+            return self._addressee(pronoun, words, n)
+        if pronoun in ("myself", "ourselves"):
+            return "themselves", ""
+        joined = pronoun == "i" and _is_joined(words, n)
+        if self._named and not joined:
+            return _LATER[pronoun], "plural" if pronoun in ("i", "we") else ""
+        self._named = True
+        name = self._who.name if n == 0 else inside(self._who.name)
+        if pronoun in ("my", "our", "mine", "ours"):
+            return possessive(name), ""
+        if pronoun in ("we", "us"):
+            return f"{name} and others", ""
+        return name, "third" if pronoun == "i" and not joined else ""
+
+    def _addressee(self, pronoun: str, words: list[_Word], n: int) -> tuple[str, str]:
+        if pronoun in ("yourself", "yourselves"):
+            return "oneself", ""
+        name = inside(self._who.addressee or "the listener")
+        if pronoun in ("your", "yours"):
+            return possessive(name), ""
+        following = next((word.text.lower() for word in words[n + 1 : n + 3] if not is_adverb(word.text.lower())), "")
+        verb = following in PLAIN or following == "were" or is_past(following)
+        return name, "third" if verb and not _is_object(words, n) else ""
+
+
+def _words(text: str) -> tuple[str, list[_Word]]:
+    """The words of a text with contractions in full, and what stands before the first."""
+    pieces = _WORD.split(text)
+    words: list[_Word] = []
+    for n in range(1, len(pieces), 2):
+        following = pieces[n + 2].lower() if n + 2 < len(pieces) else ""
+        *first, last = expanded(pieces[n], following).split(" ")
+        words += [_Word(one, " ") for one in first]
+        words.append(_Word(last, pieces[n + 1]))
+    return pieces[0], words
+
+
+def _is_joined(words: list[_Word], n: int) -> bool:
+    """Whether an "I" is the last of several, as in "my sister and I": the verb is a plural then."""
+    if n < 2 or words[n - 1].text.lower() != "and":
+        return False
+    following = words[n + 1].text.lower() if n + 1 < len(words) else ""
+    first = next((at + 1 for at in range(n - 2, max(-1, n - 8), -1) if _ends_clause(words[at].after)), max(0, n - 7))
+    before = [word.text.lower() for word in words[first : n - 1]]
+    return following != "am" and not any(is_past(word) or word in _CLAUSE for word in before)
+
+
+def _continues(words: list[_Word], n: int) -> bool:
+    """Whether a word is a second verb of the same subject: "and play" in "I sing and play"."""
+    return words[n].text.lower() in PLAIN and n > 0 and words[n - 1].text.lower() in ("and", "but")
+
+
+def _is_object(words: list[_Word], n: int) -> bool:
+    before = words[n - 1].text.lower() if n else ""
+    return before in _BEFORE_OBJECTS or before in PARTICIPLES or before.endswith("ing")
+
+
+def _ends_clause(after: str) -> bool:
+    return any(sign in after for sign in ",;:.!?–—(")
+
+
+_BEFORE_OBJECTS = word_set("to for with of at about from like by see let make help")
+_CLAUSE = PLAIN | {"is", "has", "it's", "that's", "can", "will", "would"}

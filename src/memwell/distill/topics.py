@@ -1,0 +1,123 @@
+"""What a fact is about: the words by which re-tellings meet, and the slot of which only one value can be current.
+
+"Alice lives in Lisbon." and "Alice moved to Porto." fill the same slot of Alice with two values; "Alice's sister lives in
+Porto." fills another one. English only: what is said in another language has a key but no topic.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import NamedTuple
+
+from .plain_forms import Polarity, seen
+from .slots import Fills, Slot, worth_trying
+from .statement import LONG, Wording, stems, worded
+from .thesaurus import COUNTRIES
+
+_COUNTRIES = frozenset(stems(" ".join(COUNTRIES)))
+_ARTICLE = re.compile(r"(?:a|an|the|his|her|their|@'s) [a-z]")
+_CLOCK = re.compile(r"^\d{1,2}(?::\d\d)?\W*(?:[ap]\.?m\.?|o'clock)?\W*$|^noon|^midnight", re.IGNORECASE)
+
+
+class Topic(NamedTuple):
+    """What a statement says about somebody, in a slot that others fill too."""
+
+    name: str
+    """Of the slot: "home". It holds nothing of what was said."""
+    slot: str
+    """The slot in full, with whose and which: "home", "sister/employer", "favourite:band"."""
+    whose: frozenset[str]
+    """Who it is about, if not the person: the words for "sister Ana"."""
+    which: frozenset[str]
+    value: frozenset[str]
+    polarity: Polarity
+    fills: Fills
+    span: tuple[int, int]
+    """Which characters of the plain statement say it."""
+
+
+class Read(NamedTuple):
+    """A statement with its topics, and the content words that are outside them."""
+
+    wording: Wording
+    key: str
+    topics: tuple[Topic, ...]
+    rest: frozenset[str]
+
+
+def key(text: str, subject: str | None) -> str:
+    """What statements have in common that say the same in nearly the same words: no order, no inflection, no filler."""
+    return _key(worded(text, subject))
+
+
+def _key(wording: Wording) -> str:
+    words = sorted(wording.words | wording.tail)
+    marks = [wording.polarity, *sorted(wording.moods)] + ["past"] * wording.past + ["to"] * wording.suffered
+    return " ".join([*words, *sorted(wording.numbers)]) + "|" + " ".join(marks)
+
+
+def topic(text: str, subject: str | None) -> Topic | None:
+    """The slot that a statement fills such that nothing else can fill it at the same time."""
+    return next((found for found in read(text, subject).topics if found.fills != "many"), None)
+
+
+def read(text: str, subject: str | None) -> Read:
+    """Everything that comparing a statement takes."""
+    wording = worded(text, subject)
+    if wording.moods or len(wording.plain) > LONG:
+        return Read(wording, _key(wording), (), wording.words)
+    topics: dict[str, Topic] = {}
+    words = seen(wording.plain) | ({"#"} if wording.numbers else frozenset())
+    for slot in worth_trying(words):
+        match = slot.match(wording.plain)
+        found = _topic(slot, match, wording) if match else None
+        if found:
+            topics.setdefault(found.slot, found)
+    return Read(wording, _key(wording), tuple(topics.values()), _rest(wording, topics.values()))
+
+
+def _topic(slot: Slot, match: re.Match[str], wording: Wording) -> Topic | None:
+    groups = match.groupdict()
+    value = frozenset(stems(f"{slot.value or groups.get('value') or ''} {groups.get('whom') or ''}"))
+    if not value:
+        return None
+    name, which = _named(slot.name, groups)
+    whose = frozenset(stems((groups.get("who") or "").replace("@'s", " ").replace("@", " ")))
+    then = groups.get("then") and not re.search(r"\b(?:has|have)\b", match[0])
+    over = wording.polarity == "is" and (then or groups.get("ended"))
+    return Topic(
+        name=name,
+        slot="/".join([*sorted(whose), name]) + "".join(f":{word}" for word in sorted(which)),
+        whose=whose,
+        which=which,
+        value=value,
+        polarity="was" if over else wording.polarity,
+        fills="one" if slot.fills == "if_changed" and wording.changed else slot.fills,
+        span=match.span(),
+    )
+
+
+def _named(name: str, groups: dict[str, str | None]) -> tuple[str, frozenset[str]]:
+    """A slot's name and which it is, where that depends on what fills it."""
+    which, said = frozenset(stems(groups.get("which") or "")), groups.get("value") or ""
+    if name == "home" and _ARTICLE.match(said):
+        return "dwelling", which
+    if name == "when":
+        return ("hour" if _CLOCK.match(said) else "day"), which
+    return name, which
+
+
+def _rest(wording: Wording, topics: Collection[Topic]) -> frozenset[str]:
+    """The content words of what is not part of any topic."""
+    if not topics:
+        return wording.words
+    left, at = [], 0
+    for start, end in sorted(found.span for found in topics):
+        left.append(wording.plain[at : max(start, at)])
+        at = max(at, end)
+    return frozenset(stems(" ".join([*left, wording.plain[at:]]))) - wording.numbers
+
+
+def is_country(value: frozenset[str]) -> bool:
+    return bool(value & _COUNTRIES)

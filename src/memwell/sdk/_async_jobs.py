@@ -1,0 +1,71 @@
+"""The Python API, awaited: background work, and what all lists and erasures share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from ..dialects.jobs import Job
+from ..dialects.sessions import Erasure
+from .transport import AsyncTransport
+from .values import Receipt, given, to_receipt, unfinished
+
+_Jobs = list[Job]
+
+
+class AsyncJobs:
+    """Background work."""
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    async def list(self, *, state: str | None = None, kind: str | None = None) -> _Jobs:
+        """Jobs, the newest first."""
+        data = given(state=state, kind=kind)
+        return [job async for job in pages(self._transport, "jobs.list", "jobs", data)]
+
+    async def show(self, job_id: str) -> Job:
+        """One job."""
+        job: Job = await self._transport.call("jobs.show", {"id": job_id})
+        return job
+
+    async def wait(self, job_id: str, *, timeout_s: float = 60.0) -> Job:
+        """Wait until a job is finished."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left = deadline - time.monotonic()
+            data = {"id": job_id, "timeout_s": max(min(left, 5.0), 0.0)}
+            job: Job = await self._transport.call("jobs.wait", data)
+            if job.state in ("done", "dead", "cancelled"):
+                return job
+            if left <= 0:
+                raise unfinished(job)
+
+    async def retry(self, job_id: str) -> Job:
+        """Put a dead or cancelled job back in line."""
+        job: Job = await self._transport.call("jobs.retry", {"id": job_id})
+        return job
+
+    async def cancel(self, job_id: str) -> Job:
+        """Take a waiting job out of the line."""
+        job: Job = await self._transport.call("jobs.cancel", {"id": job_id})
+        return job
+
+
+async def pages(transport: AsyncTransport, operation: str, field: str, data: dict[str, Any]) -> AsyncIterator[Any]:
+    """Everything that a paged operation lists."""
+    while True:
+        page = await transport.call(operation, data)
+        for item in getattr(page, field):
+            yield item
+        if page.next_cursor is None:
+            return
+        data = {**data, "cursor": page.next_cursor}
+
+
+async def erase(transport: AsyncTransport, operation: str, data: Mapping[str, Any], timeout_s: float) -> Receipt:
+    erasure: Erasure = await transport.call(operation, dict(data))
+    if erasure.residual is not None:
+        return Receipt(erasure.job, erasure.sessions, erasure.layers or {}, erasure.residual)
+    return to_receipt(erasure, await AsyncJobs(transport).wait(erasure.job, timeout_s=timeout_s))

@@ -1,0 +1,71 @@
+"""The Python API. Generated from `_async…`: change that one and run `make format`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..dialects.jobs import Job
+from ..dialects.sessions import Erasure
+from .transport import Transport
+from .values import Receipt, given, to_receipt, unfinished
+
+_Jobs = list[Job]
+
+
+class Jobs:
+    """Background work."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self, *, state: str | None = None, kind: str | None = None) -> _Jobs:
+        """Jobs, the newest first."""
+        data = given(state=state, kind=kind)
+        return [job for job in pages(self._transport, "jobs.list", "jobs", data)]
+
+    def show(self, job_id: str) -> Job:
+        """One job."""
+        job: Job = self._transport.call("jobs.show", {"id": job_id})
+        return job
+
+    def wait(self, job_id: str, *, timeout_s: float = 60.0) -> Job:
+        """Wait until a job is finished."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left = deadline - time.monotonic()
+            data = {"id": job_id, "timeout_s": max(min(left, 5.0), 0.0)}
+            job: Job = self._transport.call("jobs.wait", data)
+            if job.state in ("done", "dead", "cancelled"):
+                return job
+            if left <= 0:
+                raise unfinished(job)
+
+    def retry(self, job_id: str) -> Job:
+        """Put a dead or cancelled job back in line."""
+        job: Job = self._transport.call("jobs.retry", {"id": job_id})
+        return job
+
+    def cancel(self, job_id: str) -> Job:
+        """Take a waiting job out of the line."""
+        job: Job = self._transport.call("jobs.cancel", {"id": job_id})
+        return job
+
+
+def pages(transport: Transport, operation: str, field: str, data: dict[str, Any]) -> Iterator[Any]:
+    """Everything that a paged operation lists."""
+    while True:
+        page = transport.call(operation, data)
+        for item in getattr(page, field):
+            yield item
+        if page.next_cursor is None:
+            return
+        data = {**data, "cursor": page.next_cursor}
+
+
+def erase(transport: Transport, operation: str, data: Mapping[str, Any], timeout_s: float) -> Receipt:
+    erasure: Erasure = transport.call(operation, dict(data))
+    if erasure.residual is not None:
+        return Receipt(erasure.job, erasure.sessions, erasure.layers or {}, erasure.residual)
+    return to_receipt(erasure, Jobs(transport).wait(erasure.job, timeout_s=timeout_s))
