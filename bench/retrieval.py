@@ -1,7 +1,8 @@
 """A retriever for measuring search quality, through the public API alone; in a directory, or where MEMWELL_BENCH_HOME says.
 
 Documents are turns: each is appended to its session of one flow, with its speaker and time, and searched for with
-`include=["turns"]`. `factory()` gives an object with `index(documents)` and `search(query, k)`.
+`include=["turns"]`. `factory()` gives an object with `index(documents)` and `search(query, k)`. With `facts()` and `both()`
+every session is distilled, and facts alone, or facts and turns together, are searched: a fact stands for the turns it cites.
 """
 
 from __future__ import annotations
@@ -44,8 +45,39 @@ class Retriever:
         return [self._ids[hit.id] for hit in self._flow.search(query, limit=k, include=["turns"])]
 
 
+class FromFacts(Retriever):
+    """The same from what is known: alone, or beside the turns."""
+
+    def __init__(self, include: list[str]) -> None:
+        super().__init__()
+        self._include = include
+        self._cited: dict[str, list[str]] = {}
+
+    def index(self, documents: Sequence[Document]) -> None:
+        super().index(documents)
+        self._cited.clear()
+        for session in dict.fromkeys(str(document[2]["session"]) for document in documents):
+            while (plan := self._flow.consolidate(session)) is not None:
+                for step in plan.steps:
+                    turns = [self._ids[one.turn] for one in step.evidence if one.turn in self._ids]
+                    self._cited.setdefault(step.id or "", []).extend(turns)
+
+    def search(self, query: str, k: int) -> list[str]:
+        hits = self._flow.search(query, limit=2 * k, include=self._include)
+        turns = [turn for hit in hits for turn in self._cited.get(hit.id) or [self._ids.get(hit.id, "")]]
+        return list(dict.fromkeys(turn for turn in turns if turn))[:k]
+
+
 def factory() -> Retriever:
     return Retriever()
+
+
+def facts() -> Retriever:
+    return FromFacts(["past"])
+
+
+def both() -> Retriever:
+    return FromFacts(["past", "turns"])
 
 
 def _batches(documents: list[Document]) -> Iterator[list[Document]]:

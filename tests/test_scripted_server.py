@@ -172,7 +172,7 @@ def test_nothing_of_it_is_left(fault: Fault | None) -> None:
         while len(server.requests) < 5:
             time.sleep(0.01)
         started = time.monotonic()
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 30, "it hangs"
     assert server.connections == 0
     assert set(threading.enumerate()) <= before
     for connection in connections:
