@@ -226,3 +226,15 @@ def test_a_note_is_a_turn_once_it_is_known_and_a_note_again_when_that_is_taken_b
     assert plan.session == session
     me.revert(plan.id)
     assert [hit.kind for hit in me.search("Lisbon")] == ["note"]
+
+
+def test_an_export_carries_neither_what_is_held_back_nor_what_was_true_once(flow: Flow, clock: FrozenClock) -> None:
+    """Whoever imports it would take both for facts."""
+    tell(flow, "s1", "I live in Lisbon.", "My password is hunter2xyz!")
+    flow.consolidate("s1")
+    clock.advance(days=1)
+    tell(flow, "s2", "I moved to Porto.")
+    flow.consolidate("s2")
+    assert len(flow.held()) == 1
+    memories = [line.content for line in flow.export() if line.type == "memory"]
+    assert memories == ["Alice moved to Porto."]

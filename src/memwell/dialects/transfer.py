@@ -92,7 +92,8 @@ def export(space: Space, request: Export) -> Lines:
             continue
         seq = seq if address.path == path else 0
         wanted = request.limit - len(lines)
-        rows = space.tx.rows("next_entries", address_id=address.id, after=seq, now=space.now, limit=wanted)
+        query, given = ("next_entries", {}) if kind == "timeline" else ("next_of_kind", {"kind": "fact"})
+        rows = space.tx.rows(query, address_id=address.id, after=seq, now=space.now, limit=wanted, **given)
         to_line = _turn_line if kind == "timeline" else _memory_line
         lines += [to_line(Entry(*row), address.path) for row in rows]
         if len(rows) == wanted:
