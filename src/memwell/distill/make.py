@@ -17,7 +17,7 @@ from .plan import Evidence, Extracted, Made, Step, Target
 from .reconcile import Decision, confirmed, reconcile
 from .stored import Stored
 from .suspicion import suspect
-from .topics import read
+from .topics import key, read
 from .values import Candidate, Known, Said
 
 Extract = Callable[[Sequence[Said]], Extracted]
@@ -46,10 +46,14 @@ class _Making:
         self._session, self._entries, self._similar = session, entries, similar
         self._new: dict[str, int] = {}
         self._of_subject: dict[str | None, list[int]] = {}
+        self._stated: set[str] = set()
         self._read = cache(read)
 
     def decide(self, looked: Looked) -> None:
         step = self._drafted(looked)
+        if TRUST[step.origin] < TRUST["user"] and self._is_echo(looked):
+            self.steps.append(structs.replace(step, do="skip", id="", reason="echo"))
+            return
         neighbours = [] if step.held else [*self._stored(looked), *self._pending(looked, step)]
         said = datetime.fromtimestamp(step.evidence[0].said_at / 1e6, UTC).date()
         repeats = step.origin == "assistant"
@@ -79,6 +83,11 @@ class _Making:
             id=derived_id(self._session.dialect, self._session.name, said.entry, str(said.start), candidate.text),
             held=None if suspicion is None else suspicion.reason,
         )
+
+    def _is_echo(self, looked: Looked) -> bool:
+        """Whether a machine says what is known already, of whomever: it was told, or has looked it up."""
+        words = key(looked.candidate.text, None)
+        return words in self._stated or any(key(one.content, None) == words for one in looked.found)
 
     def _evidence(self, entry_id: str, start: int, end: int) -> Evidence:
         entry = self._entries[entry_id]
@@ -141,6 +150,7 @@ class _Making:
         targets = [_target(stored[fact_id]) for fact_id in superseded if fact_id in stored]
         do = "supersede" if superseded else "add"
         self._new[step.id] = len(self.steps)
+        self._stated.add(key(step.text, None))
         if not step.held:
             self._of_subject.setdefault(step.subject, []).append(len(self.steps))
         self.steps.append(structs.replace(step, do=do, targets=targets, past=decision.past))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from ..context.render import PREAMBLE
 from .word_sets import word_set
 
 MAX_SENTENCE = 600
@@ -40,6 +41,7 @@ class Sentence(NamedTuple):
 def without_echoes(text: str) -> str:
     """The text with everything blank that stands between marks of recalled memory. An opening that is never closed is
     somebody's own word."""
+    text = text.replace(PREAMBLE, " " * len(PREAMBLE))
     depth, opened, blanks = 0, 0, []
     for mark in ECHO.finditer(text):
         if not mark[1]:
