@@ -116,9 +116,9 @@ def test_advice_of_an_assistant_is_no_attack_but_an_attack_is_one() -> None:
         "-----BEGIN ", "when asked about ", "AKIA", "seed phrase ", ".", "_",
     ],
 )  # fmt: skip
-def test_a_mebibyte_takes_linear_time(piece: str) -> None:
+def test_a_long_text_takes_linear_time(piece: str) -> None:
     times = []
-    for size in (1 << 18, 1 << 20):
+    for size in (1 << 17, 1 << 19):
         text = piece * (size // len(piece.encode()))
         start = time.process_time()
         suspect(text)
