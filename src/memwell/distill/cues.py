@@ -103,7 +103,6 @@ _PAIRS = (
     "lasting named", "keep named", "lasting say", "pay lasting", "yours aside", "guard no_need", "authority keep",
     "others conceal", "steer rival", "keep others", "others say", "say named", "asked named",
 )  # fmt: skip
-NAMES = tuple(dict.fromkeys([*_WORDS, *_PHRASES, "named", *_PAIRS]))
 _NO_NAMES_LIST = (
     "I I'm I'll I've I'd English French German Spanish Italian Portuguese Dutch Polish Russian Chinese Japanese "
     "Korean Arabic Hindi Turkish Greek Swedish Danish Norwegian Finnish Latin Thai Vietnamese Indian Mexican American "

@@ -91,10 +91,6 @@ _COVERT = (
     r"|notifying|mentioning|my knowledge|confirmation"
     r"|(?:any )?(?:verification|warning))|behind the scenes|anyway\W*$)"
 )
-_PAYMENT = (
-    r"\b(?:iban|wallet|account|0x[0-9a-f]+|payments?|invoices?|payouts?|bookings?|purchases?|orders?"
-    r"|seller|code|gift cards?)\b"
-)
 
 
 class Rule(NamedTuple):

@@ -18,6 +18,7 @@ from .reconcile import Decision, confirmed, reconcile
 from .stored import Stored
 from .suspicion import suspect
 from .topics import key, read
+from .trust import lowest
 from .values import Candidate, Known, Said
 
 Extract = Callable[[Sequence[Said]], Extracted]
@@ -75,7 +76,7 @@ class _Making:
             evidence=evidence,
             importance=candidate.importance,
             confidence=candidate.confidence,
-            origin=min((one.origin for one in evidence), key=TRUST.__getitem__),
+            origin=lowest(one.origin for one in evidence),
             same=looked.same,
             topic=looked.topic,
             subject=candidate.subject,

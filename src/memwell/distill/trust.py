@@ -8,13 +8,12 @@ called on purpose, while a document says whatever its author likes.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import get_args
 
-from ..model.entry import Origin
+from ..model.entry import TRUST, Origin
 
-ORDER: tuple[Origin, ...] = ("document", "tool", "assistant", "user", "system")
+ORDER: tuple[Origin, ...] = tuple(sorted(get_args(Origin), key=TRUST.__getitem__))
 """From the least trusted to the most."""
-
-_RANK: dict[str, int] = {origin: rank for rank, origin in enumerate(ORDER)}
 
 
 def lowest(origins: Iterable[str]) -> Origin:
@@ -24,7 +23,7 @@ def lowest(origins: Iterable[str]) -> Origin:
 
 def at_least(origin: str, min_trust: str) -> bool:
     """Whether something of this origin is trusted as much as is asked for. An unknown origin never is."""
-    return origin in _RANK and _rank(origin) >= _RANK.get(min_trust, len(ORDER))
+    return origin in TRUST and _rank(origin) >= TRUST.get(min_trust, len(ORDER))
 
 
 def is_trusted(origin: str) -> bool:
@@ -33,4 +32,4 @@ def is_trusted(origin: str) -> bool:
 
 
 def _rank(origin: str) -> int:
-    return _RANK.get(origin, 0)
+    return TRUST.get(origin, 0)
