@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from datetime import date, datetime
 
-from memwell.distill.extract import extract
+from memwell.distill.extraction.extract import extract
 from memwell.distill.values import Said
 
 Turn = tuple[str, str, str, str]

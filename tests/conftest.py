@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 import memwell.engine
 
 from .engines import DATABASES, engines_of
 
+CHAOS = 200
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--rounds", type=int, default=30, help="How often the crash tests kill a process; `make chaos`: 200."
+        "--rounds", type=int, default=30, help=f"How often the crash tests kill a process; `make chaos`: {CHAOS}."
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Properties are tried on the same examples every time, so that a run speaks of the change; chaos looks further."""
+    hypothesis.settings.register_profile("steady", derandomize=True)
+    hypothesis.settings.load_profile("steady" if config.getoption("--rounds") < CHAOS else "default")
     config.addinivalue_line("markers", "sqlite(why): about SQLite's own files, so it runs on no other engine")
 
 

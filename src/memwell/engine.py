@@ -138,7 +138,7 @@ class Engine:
 
         if self.completer is None:
             return by_rules(turns)
-        from .distill.by_model import by_model
+        from .distill.proposals.by_model import by_model
 
         return by_model(*self.completer, reach, self.clock, turns)
 

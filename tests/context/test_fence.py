@@ -25,7 +25,7 @@ UNSEEN = re.compile(
 )
 FORGED = re.compile(
     r"[<＜﹤]|\[\s*/?\s*(?:inst|system|tool_calls)\b|^\s*#|^[^\S\n]*(?:=+|-+)[^\S\n]*$"
-    r"|^[^\S\n>*#_-]*(?:system|user|assistant|human|tool|developer)[\s*_]*[:：]",
+    r"|^[^\S\n>*#_-]*(?:system|user|assistant|human|tool|developer)(?:[^\S\n]|[*_])*[:：]",
     re.IGNORECASE | re.MULTILINE,
 )
 

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memwell.distill.reconcile import Decision, confirmed, reconcile
+from memwell.distill.reconciliation.reconcile import Decision, confirmed, reconcile
 from memwell.distill.values import Candidate, Known, Said, Source
 from memwell.models.wordllama import WordLlama
 

@@ -11,7 +11,7 @@ from itertools import chain
 
 import pytest
 
-from memwell.distill.extract import extract
+from memwell.distill.extraction.extract import extract
 from memwell.distill.values import Candidate
 
 from .dialogue import Dialogue, Fact, Turn, dialogues, judged, remember, worded_by_hand, wrong

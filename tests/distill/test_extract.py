@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from memwell.distill.extract import extract
+from memwell.distill.extraction.extract import extract
 from memwell.distill.values import Candidate, Said
 
 DAY = date(2023, 5, 8)

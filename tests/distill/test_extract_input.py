@@ -7,9 +7,9 @@ from datetime import date
 
 import pytest
 
-from memwell.distill.days import dated
-from memwell.distill.extract import extract
-from memwell.distill.sentences import split, without_echoes
+from memwell.distill.extraction.days import dated
+from memwell.distill.extraction.extract import extract
+from memwell.distill.extraction.sentences import split, without_echoes
 from memwell.distill.values import Said
 
 DAY = date(2023, 5, 8)

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from memwell import ModelFailed
-from memwell.distill.answer import Allowed, Refused, bare, candidates, too_deep
-from memwell.distill.budget import Spent, charged, left, may_spend, set_aside, window
-from memwell.distill.prompt import SCHEMA, chunks, labelled, messages
-from memwell.distill.propose import PATIENCE, Limits, Proposed, propose
+from memwell.distill.proposals.answer import Allowed, Refused, bare, candidates, too_deep
+from memwell.distill.proposals.budget import Spent, charged, left, may_spend, set_aside, window
+from memwell.distill.proposals.prompt import SCHEMA, chunks, labelled, messages
+from memwell.distill.proposals.propose import PATIENCE, Limits, Proposed, propose
 from memwell.distill.values import Candidate, Said, Source
 from memwell.models.completer import Completion, failed
 from memwell.models.openai_chat import OpenAIChat

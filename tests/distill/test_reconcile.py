@@ -7,8 +7,8 @@ from functools import cache
 
 import pytest
 
-from memwell.distill.reconcile import Decision, confirmed, reconcile
-from memwell.distill.topics import key, read, topic
+from memwell.distill.reconciliation.reconcile import Decision, confirmed, reconcile
+from memwell.distill.reconciliation.topics import key, read, topic
 from memwell.distill.values import Candidate, Kind, Known
 
 from .dialogue import similarity

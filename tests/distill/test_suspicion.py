@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from memwell.distill.suspicion import suspect
+from memwell.distill.suspicion.suspect import suspect
 
 from . import later, poison
 from .everyday import CLEAN as EVERYDAY

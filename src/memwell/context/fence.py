@@ -11,7 +11,7 @@ import hashlib
 import re
 import secrets
 
-from ..distill.hidden_text import INVISIBLE
+from ..distill.suspicion.hidden_text import INVISIBLE
 
 _TOKEN = re.compile(r"[0-9a-f]{16,64}")
 _LABEL = re.compile(r"[a-z][a-z0-9_-]{0,40}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from .suspicion import suspect
+from .suspicion.suspect import suspect
 
 Problem = Literal["duplicate", "contradiction", "echo", "orphan", "stale", "secret"]
 

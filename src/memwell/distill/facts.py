@@ -33,7 +33,7 @@ def note_fact(space: Space, place: Place, entry: Entry, *, held: str | None = No
 def note_revised(space: Space, place: Place, entry: Entry) -> None:
     """The same for a statement that was corrected: it stays about whom it was, and true from when it was."""
     from .neighbours import same, slot
-    from .topics import topic
+    from .reconciliation.topics import topic
 
     before = next(
         (row for row in reversed(versions(space.tx, entry.id)) if row.version < entry.version and row.same), None

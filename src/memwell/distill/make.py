@@ -14,10 +14,10 @@ from ..model.entry import TRUST, Entry
 from .gather import Session
 from .neighbours import ABOUT, SIMILAR, Looked, Neighbourhood, Similar, known
 from .plan import Evidence, Extracted, Made, Step, Target
-from .reconcile import Decision, confirmed, reconcile
+from .reconciliation.reconcile import Decision, confirmed, reconcile
+from .reconciliation.topics import key, read
 from .stored import Stored
-from .suspicion import suspect
-from .topics import key, read
+from .suspicion.suspect import suspect
 from .trust import lowest
 from .values import Candidate, Known, Said
 
@@ -25,7 +25,7 @@ Extract = Callable[[Sequence[Said]], Extracted]
 
 
 def by_rules(turns: Sequence[Said]) -> Extracted:
-    from .extract import extract
+    from .extraction.extract import extract
 
     return Extracted(extract(turns))
 

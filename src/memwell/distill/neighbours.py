@@ -12,8 +12,8 @@ from ..errors import ModelFailed
 from ..model.collection import Place
 from ..model.query import Query, Where
 from ..storage.port import Reach, Row, Tx
+from .reconciliation.topics import key, topic
 from .stored import SHARED, Stored
-from .topics import key, topic
 from .values import Candidate, Known
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..clock import DAY, Clock
-from ..models.completer import Completer, estimated_tokens
-from ..models.llm import Wanted
-from ..storage.port import Reach, Tx
+from ...clock import DAY, Clock
+from ...models.completer import Completer, estimated_tokens
+from ...models.llm import Wanted
+from ...storage.port import Reach, Tx
+from ..extraction.extract import extract
+from ..plan import Extracted
+from ..values import Said
 from .budget import left
-from .extract import extract
-from .plan import Extracted
 from .propose import Limits, propose
-from .values import Said
 
 PROMPT_TOKENS = 1500
 """About what the instructions to the model take, with each portion."""

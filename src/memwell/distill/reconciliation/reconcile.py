@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from datetime import date
 from typing import Literal, NamedTuple
 
+from ..values import Candidate, Known
 from .statement import Wording, person
 from .topics import Read, Topic, is_country, read
-from .values import Candidate, Known
 
 Reading = Callable[[str, str | None], Read]
 Do = Literal["add", "merge", "supersede", "skip"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .word_sets import word_set
+from ..word_sets import word_set
 
 IRREGULAR_PAST = word_set(
     """ate beat became began bent bet bit bled blew bought bound bred broke brought built burnt came caught chose clung

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from ..word_sets import word_set
 from .verbs import PARTICIPLES, PLAIN, expanded, is_adverb, is_past, plural, third
-from .word_sets import word_set
 
 _QUOTED = re.compile(r"(\"[^\"]*\"|“[^”]*”)")
 _WORD = re.compile(r"([^\W_]+(?:['-][^\W_]+)*)")

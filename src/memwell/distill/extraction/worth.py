@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .word_sets import word_set
+from ..word_sets import word_set
 
 KEPT = 0.26
 """From which worth on something of a turn is kept."""

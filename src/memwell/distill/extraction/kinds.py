@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from .values import Kind
-from .word_sets import word_set
+from ..values import Kind
+from ..word_sets import word_set
 
 KIN = (
     "mom|mother|mum|dad|father|parents?|sisters?|brothers?|siblings?|sons?|daughters?|wife|husband|spouse|"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from ..recall.stop_words import STOP_WORDS
-from .word_sets import word_set
+from ...recall.stop_words import STOP_WORDS
+from ..word_sets import word_set
 
 _LETTER = re.compile(r"[^\W\d_]")
 _LATIN = re.compile(r"[a-zA-Z\u00c0-\u024f]")

@@ -6,14 +6,14 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
+from ..values import Kind, Said
+from ..word_sets import word_set
 from .clauses import apart
 from .kinds import kind_of, lasts
 from .languages import is_english, is_foreign_greeting, is_question, may_be_mixed
 from .openings import asked_to_remember, is_urging, led, with_subject
 from .rewording import addresses, speaks_of_itself
 from .sentences import MAX_SENTENCE, Sentence, asides, split, without_code, without_echoes
-from .values import Kind, Said
-from .word_sets import word_set
 
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+")
 _OPENS_WITH_PRONOUN = re.compile(

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
+from ..word_sets import word_set
 from .sentences import MAX_SENTENCE, Sentence
-from .word_sets import word_set
 
 _OWN = re.compile(r"(?:I|I['’]\w+|we|we['’]\w+)\s", re.IGNORECASE)
 _JOINT = re.compile(

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from ..values import Said
 from .heard import Statement
 from .rewording import plain
-from .values import Said
 
 _INSTRUCTION = re.compile(
     r"""(?:please,?\s+|and\s+)?(?:(?:from\s+now\s+on|going\s+forward|in\s+(?:the\s+)?future)\b.+

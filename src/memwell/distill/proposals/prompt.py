@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, get_args
 
 import msgspec
 
-from ..models.completer import Message, estimated_tokens
-from .values import Kind, Said
+from ...models.completer import Message, estimated_tokens
+from ..values import Kind, Said
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 LINE_TOKENS = 30

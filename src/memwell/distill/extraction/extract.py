@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
+from ..values import Candidate, Kind, Said, Source
+from ..word_sets import word_set
 from .choice import Context, Group, chosen
 from .heard import Heard, Statement, heard
 from .instructions import Corrected, Told, corrected, is_instruction, takes_back, wanted
@@ -19,8 +21,6 @@ from .phrase import Phrase, Scene, phrased, shown
 from .rewording import Speaker, plain
 from .sentences import Sentence
 from .short_answers import answered, is_answer
-from .values import Candidate, Kind, Said, Source
-from .word_sets import word_set
 
 REMEMBERED = 24
 """How many statements back a correction may reach."""

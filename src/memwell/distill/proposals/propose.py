@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ..errors import ModelFailed
-from ..models.completer import Completer, Completion, Message, estimated_tokens, reason_of
+from ...errors import ModelFailed
+from ...models.completer import Completer, Completion, Message, estimated_tokens, reason_of
+from ..values import Candidate, Said
 from .answer import Allowed, Refused, candidates, collapsed
 from .budget import Spent, charged, may_spend, set_aside
 from .prompt import SCHEMA, Piece, chunks, labelled, messages
-from .values import Candidate, Said
 
 Rules = Callable[[Sequence[Said]], list[Candidate]]
 LEAST_S = 0.05

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from ..word_sets import word_set
 from .verbs import is_past
-from .word_sets import word_set
 
 _LEAD = re.compile(
     r"""(?:(?:(?:oh|ah|aw+|wow|yeah|yep|yup|yes|ye+s+|sure|okay|ok|hey|hi|hello|hiya|well|so|and|but|plus|also

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ..values import Candidate, Kind, Source
 from .days import dated
 from .heard import Heard, Statement
 from .kinds import confidence
 from .rewording import Speaker, inside, third_person
-from .values import Candidate, Kind, Source
 
 MAX_OF_TOOL = 16
 """A tool that states more than this was reading something out."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ..recall.analyse import stop_tokens, tokens
+from ...recall.analyse import stop_tokens, tokens
 from .plain_forms import (
     ADVERBS,
     CHANGED,

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ..context.render import PREAMBLE
-from .word_sets import word_set
+from ...context.render import PREAMBLE
+from ..word_sets import word_set
 
 MAX_SENTENCE = 600
 """What goes on for longer without a full stop is not a statement but data."""

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from datetime import date
 from typing import NamedTuple
 
+from ..word_sets import word_set
 from .days import Dated, dated, spoken
 from .heard import Statement
 from .rewording import Speaker, inside, plain, quoted, third_person
-from .word_sets import word_set
 
 _OPENS_UNCLEAR = re.compile(
     r"\W*(?:he|she|it|they|this|that|these|those|his|her|their|its)(?:'[a-z]+)?\b", re.IGNORECASE

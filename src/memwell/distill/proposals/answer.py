@@ -14,8 +14,8 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
+from ..values import Candidate, Kind, Source
 from .prompt import KINDS, Piece
-from .values import Candidate, Kind, Source
 
 MAX_DEPTH = 16
 MAX_EVIDENCE = 20

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from ..model.entry import Origin
+from ...model.entry import Origin
 from .commands import VERBS, Command, commands
 from .cues import NO_NAMES, sounds_planted
 from .foreign_signs import foreign, may_be_foreign

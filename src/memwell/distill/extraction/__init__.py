@@ -1,0 +1,1 @@
+"""Statements out of turns, by rules alone."""

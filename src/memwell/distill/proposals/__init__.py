@@ -1,0 +1,1 @@
+"""Statements out of turns, as a model proposes them."""

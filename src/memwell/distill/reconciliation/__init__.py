@@ -1,0 +1,1 @@
+"""Whether a candidate is new, told again, or takes the place of what was known."""

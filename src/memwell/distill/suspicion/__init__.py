@@ -1,0 +1,1 @@
+"""What looks like an instruction to an agent or like a secret."""
