@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import shutil
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -11,18 +13,26 @@ import pytest
 import memwell.engine
 
 from .engines import DATABASES, engines_of
+from .postgres import base
+from .shared import share
 
 CHAOS = 200
+FAILED = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--rounds", type=int, default=30, help=f"How often the crash tests kill a process; `make chaos`: {CHAOS}."
+        "--rounds", type=int, default=20, help=f"How often the crash tests kill a process; `make chaos`: {CHAOS}."
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Properties are tried on the same examples every time, so that a run speaks of the change; chaos looks further."""
+    """Properties are tried on the same examples every time, so that a run speaks of the change; chaos looks further.
+
+    Directories of tests lie in memory where there is room. No test waits for a disk to prove something: a process that is
+    killed leaves its files as they are, and a loss of power is played by `storage/disks.py`.
+    """
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(base(durable=False)))
     hypothesis.settings.register_profile("steady", derandomize=True)
     hypothesis.settings.load_profile("steady" if config.getoption("--rounds") < CHAOS else "default")
     config.addinivalue_line("markers", "sqlite(why): about SQLite's own files, so it runs on no other engine")
@@ -51,13 +61,23 @@ def engine_name(request: pytest.FixtureRequest) -> Iterator[str]:
     DATABASES.engine = name
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memwell.engine, "open_store", DATABASES.open)
+        share(patch)
         yield name
     DATABASES.engine = "sqlite"
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
+    return report
+
+
 @pytest.fixture(autouse=True)
-def _databases(engine_name: str, tmp_path: Path) -> Iterator[None]:
-    """Drop the databases of a test once everything in it is closed."""
+def _databases(engine_name: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Drop the databases of a test once everything in it is closed, and its directory too if there is nothing to see."""
     yield
     if engine_name != "sqlite":
         DATABASES.drop(tmp_path)
+    if not request.node.stash.get(FAILED, False):
+        shutil.rmtree(tmp_path, ignore_errors=True)

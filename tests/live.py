@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import socket
+import itertools
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -18,7 +18,7 @@ import uvicorn
 from memwell import Memory, config
 from memwell.clock import Clock
 from memwell.engine import Engine
-from memwell.surfaces.rest.serve import Runner, first_key, uvicorn_config
+from memwell.surfaces.rest.serve import Runner, bind, first_key, loop_factory, uvicorn_config
 from memwell.surfaces.rest.server import Server
 
 
@@ -38,6 +38,15 @@ class Live:
         return httpx.Client(base_url=self.url, headers={"authorization": f"Bearer {key or self.key}"})
 
 
+class Prompt(Runner):
+    """uvicorn looks ten times a second whether it is to stop. A thousand tests need not wait for that."""
+
+    async def main_loop(self) -> None:
+        ticks = itertools.count()
+        while not await self.on_tick(next(ticks)):
+            await asyncio.sleep(0.01)
+
+
 @contextmanager
 def live(
     home: Path, *, auth: bool = True, clock: Clock | None = None, worker: bool = True, **settings: Any
@@ -47,17 +56,21 @@ def live(
     engine = Engine.open(configured, clock)
     key = first_key(engine, configured) or "" if auth else ""
     engine.ensure_tenant(configured.tenant)
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = bind(replace(configured, host="127.0.0.1", port=0))
     ready: list[tuple[uvicorn.Server, Server]] = []
 
     async def serve() -> None:
         server = Server(engine, configured, auth=auth)
-        runner = Runner(uvicorn_config(server), server)
+        runner = Prompt(uvicorn_config(server), server)
         ready.append((runner, server))
         await runner.serve(sockets=[listener])
         server.close()
 
-    thread = Thread(target=lambda: asyncio.run(serve()), daemon=True)
+    def run() -> None:
+        with asyncio.Runner(loop_factory=loop_factory()) as loop:
+            loop.run(serve())
+
+    thread = Thread(target=run, daemon=True)
     thread.start()
     if worker:
         engine.worker.start()

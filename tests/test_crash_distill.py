@@ -1,17 +1,13 @@
-"""Workers killed, or stopped past their lease, at every step of consolidation, while others write and work.
+"""Workers killed at every step of consolidation, or stopped past their lease, while others write and work.
 
 Every turn is distilled exactly once: no fact is lost, none is there twice, and a worker that slept cannot write.
 """
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -19,94 +15,90 @@ from typing import Any
 import pytest
 
 from memwell import Memory
-from memwell.clock import SECOND
-from memwell.config import load
-from memwell.engine import Engine
-from memwell.lifecycle.worker import Worker
-from memwell.sdk._sync import Flow
-from tests.engines import located
+
+from .engines import located
+from .struck import STRUCK, Point, Struck
 
 pytestmark = pytest.mark.long
 
-ROOT = Path(__file__).parents[1]
 FLOW = "support"
-LEASE = SECOND // 2
-SESSIONS, TURNS, MORE = 6, 5, 4
-POINTS = 12
-"""More than the reads and writes of one consolidation: claiming, reading, looking around, applying, settling."""
+WRITERS, TURNS, MORE = 5, 4, 3
 DONE_S = 60.0
-NAMES = ("Amber", "Birch", "Cedar", "Delta", "Ember", "Fjord", "Grove", "Heath", "Islet", "Jetty")
+NAMES = ("Amber", "Birch", "Cedar", "Delta", "Ember", "Fjord", "Grove", "Heath")
+REFUSED = "job.lease_lost"
 
 
-def statement(session: int, turn: int) -> str:
+KILLS = (
+    Point("claim_job"),
+    Point("claim_job", over=True),
+    Point("next_entries"),
+    Point("facts_same"),
+    Point("hold_job"),
+    Point("advance_distilled"),
+    Point("add_fact"),
+    Point("add_evidence"),
+    Point("settle_notes"),
+    Point("add_plan"),
+    Point("add_event"),
+    Point("add_plan", over=True),
+    Point("finish_job"),
+    Point("finish_job", over=True),
+)
+"""In the order in which a consolidation comes to them: claiming, reading, looking around, applying, settling."""
+STOPS = tuple(Point(name, over=True) for name in ("facts_same", "next_entries", "claim_job", "add_plan"))
+"""Between transactions: who is stopped in one keeps its locks, so that nobody can take over what it does."""
+UNAPPLIED = STOPS[:2]
+"""After these, a plan is still to be applied."""
+
+
+class Story:
+    """A flow in which somebody goes on talking in five sessions, of one boat after the other."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.flow = memory.flow(FLOW)
+        self.flow.session("before").history.append(role="user", name="Alice", content="I live in Lisbon.")
+        self.flow.consolidate("before")
+        self.turns = 0
+        for session in range(WRITERS):
+            self.flow.session(f"s{session}").history.extend([_turn(session, turn) for turn in range(TURNS)])
+        self.turns += TURNS
+
+    def go_on(self) -> list[Thread]:
+        """In each session somebody ends it, says more, and ends it again, while workers are at it."""
+        writers = [Thread(target=self._write, args=(session, self.turns)) for session in range(WRITERS)]
+        self.turns += MORE
+        for writer in writers:
+            writer.start()
+        return writers
+
+    def _write(self, session: int, first: int) -> None:
+        place = self.flow.session(f"s{session}")
+        place.end()
+        for turn in range(first, first + MORE):
+            place.history.append(**_turn(session, turn))
+            time.sleep(0.01)
+        place.end()
+
+    def require_each_once(self) -> None:
+        facts = self.flow.memories()
+        wanted = {f"{boat(session, turn)}." for session in range(WRITERS) for turn in range(self.turns)}
+        named = Counter(fact.content.split()[-1] for fact in facts)
+        assert named == Counter(["Lisbon.", *wanted])
+        for fact in facts:
+            assert len(self.flow.memory_history(fact.id).evidence) == 1
+        spans = [(one.session, seq) for one in self.flow.plans() for seq in range(one.first_seq, one.last_seq + 1)]
+        turns = [(f"s{session}", seq + 1) for session in range(WRITERS) for seq in range(self.turns)]
+        assert sorted(spans) == [("before", 1), *turns]
+
+
+def _turn(session: int, turn: int) -> dict[str, Any]:
+    return {"role": "user", "name": "Alice", "content": f"I own a boat called {boat(session, turn)}."}
+
+
+def boat(session: int, turn: int) -> str:
     """A fact of its own: no two boats have the same name."""
-    return f"I own a boat called {NAMES[session]}{NAMES[turn].lower()}."
-
-
-def work(home: str, deadly: int, how: int) -> None:
-    """A worker, in a process of its own, that is struck at the n-th transaction of its jobs; 0: never."""
-    engine = Engine.open(load(home=home))
-    worker = Worker(engine.store, engine.clock, engine._handlers(), lease=LEASE)
-    if deadly:
-        _strike_at(engine, deadly, how)
-    print("ready", flush=True)
-    worker.work()
-
-
-def _strike_at(engine: Engine, deadly: int, how: int) -> None:
-    """Strike before a transaction, or, every other time, once it is over: its answer does not arrive."""
-    store: Any = engine.store
-    count = iter(range(1, sys.maxsize))
-
-    def struck(method: Callable[..., Any]) -> Callable[..., Any]:
-        def call(tenant: str, work: Callable[..., Any]) -> Any:
-            number = next(count)
-            if number == deadly and deadly % 2:
-                os.kill(os.getpid(), how)
-            result = method(tenant, work)
-            if number == deadly and not deadly % 2:
-                os.kill(os.getpid(), how)
-            return result
-
-        return call
-
-    store.read, store.write = struck(store.read), struck(store.write)
-
-
-class Child:
-    """A worker process."""
-
-    def __init__(self, home: str, deadly: int = 0, how: int = signal.SIGKILL) -> None:
-        command = [sys.executable, "-c", f"from {__name__} import work; work({home!r}, {deadly}, {int(how)})"]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, cwd=ROOT)
-        assert self.process.stdout is not None
-        assert self.process.stdout.readline() == b"ready\n"
-
-    def end(self) -> None:
-        self.process.send_signal(signal.SIGCONT)
-        self.process.kill()
-        self.process.wait()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-
-
-def told(memory: Memory) -> Flow:
-    flow = memory.flow(FLOW)
-    for session in range(SESSIONS):
-        turns = [{"role": "user", "name": "Alice", "content": statement(session, turn)} for turn in range(TURNS)]
-        flow.session(f"s{session}").history.extend(turns)
-    return flow
-
-
-def go_on(flow: Flow, session: int) -> None:
-    """A writer: it ends a session, says more, and ends it again, while workers are at it."""
-    place = flow.session(f"s{session}")
-    place.end()
-    for turn in range(TURNS, TURNS + MORE):
-        place.history.append(role="user", name="Alice", content=statement(session, turn))
-        time.sleep(0.01)
-    place.end()
+    more, last = divmod(turn, len(NAMES))
+    return NAMES[session] + (NAMES[more].lower() if more else "") + NAMES[last].lower()
 
 
 def settled(memory: Memory) -> bool:
@@ -119,50 +111,50 @@ def wait_until_settled(memory: Memory) -> None:
     until = time.monotonic() + DONE_S
     while not settled(memory):
         assert time.monotonic() < until, "consolidation did not come to an end"
-        time.sleep(0.05)
+        time.sleep(0.02)
 
 
-def require_each_once(flow: Flow) -> None:
-    facts = flow.memories()
-    wanted = {f"{NAMES[session]}{NAMES[turn].lower()}" for session in range(SESSIONS) for turn in range(TURNS + MORE)}
-    named = Counter(name for fact in facts for name in wanted if name in fact.content)
-    assert set(named) == wanted
-    assert set(named.values()) == {1}
-    for fact in facts:
-        assert len(flow.memory_history(fact.id).evidence) == 1
-    spans = [(plan.session, seq) for plan in flow.plans() for seq in range(plan.first_seq, plan.last_seq + 1)]
-    assert sorted(spans) == sorted(
-        (f"s{session}", seq + 1) for session in range(SESSIONS) for seq in range(TURNS + MORE)
-    )
-
-
-def under_way(home: Path, struck: int, how: int) -> None:
+def under_way(home: Path, point: Point, how: int) -> None:
+    """Five writers and two workers, one of which is struck. They write until it is, for the other may be faster."""
     with Memory(home, worker=False) as memory:
-        flow = told(memory)
-        workers = [Child(located(home), struck, how), Child(located(home))]
+        story = Story(memory)
+        struck, other = Struck(located(home), point, how), Struck(located(home))
         try:
-            writers = [Thread(target=go_on, args=(flow, session)) for session in range(SESSIONS)]
-            for writer in writers:
-                writer.start()
+            struck.begin()
+            writers = story.go_on()
+            other.begin()
+            while not struck.says(STRUCK, 1.0):
+                writers += story.go_on()
+                assert len(writers) < 50 * WRITERS, f"no worker came to {point}"
             for writer in writers:
                 writer.join()
             wait_until_settled(memory)
-            workers[0].process.send_signal(signal.SIGCONT)
-            time.sleep(0.1)
-            wait_until_settled(memory)
+            if how == signal.SIGSTOP:
+                continued(struck, point)
         finally:
-            for worker in workers:
-                worker.end()
-        require_each_once(flow)
+            struck.end()
+            other.end()
+        story.require_each_once()
+
+
+def continued(worker: Struck, point: Point) -> None:
+    """Let a stopped worker go on with what another has done meanwhile."""
+    worker.go_on()
+    if point in UNAPPLIED:
+        worker.wait_for(REFUSED)
+    else:
+        time.sleep(0.3)
 
 
 def test_workers_killed_at_every_step_lose_nothing_and_double_nothing(tmp_path: Path, rounds: int) -> None:
-    """G6: `make chaos` strikes at each of the points twenty times."""
-    for number in range(POINTS * 20 if rounds >= 200 else max(3, rounds // 8)):
-        under_way(tmp_path / f"home-{number}", 1 + number % POINTS, signal.SIGKILL)
+    """G6: `--rounds 200` kills at each of the points twenty times; fewer take one after the other in larger steps."""
+    count = len(KILLS) * 20 if rounds >= 200 else 3
+    for number in range(count):
+        point = KILLS[(number * 5 + 5) % len(KILLS)]
+        under_way(tmp_path / f"home-{number}", point, signal.SIGKILL)
 
 
 def test_a_worker_that_was_stopped_past_its_lease_cannot_write(tmp_path: Path, rounds: int) -> None:
-    """G7: it is continued when another has finished its job."""
-    for number in range(max(2, rounds // 10)):
-        under_way(tmp_path / f"home-{number}", 2 + number % POINTS, signal.SIGSTOP)
+    """G7: it is continued when another has finished its job. With `--rounds 200`, a hundred times."""
+    for number in range(100 if rounds >= 200 else 2):
+        under_way(tmp_path / f"home-{number}", STOPS[number % len(STOPS)], signal.SIGSTOP)

@@ -82,18 +82,49 @@ def test_what_a_model_proposes_is_checked_and_becomes_a_fact(tmp_path: Path, mon
 def test_whatever_a_model_does_the_job_ends_and_the_rules_take_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Fault, rounds: int
 ) -> None:
-    """G19: a named reason on the job and on the plan, the facts of the rules, and nothing twice."""
+    """G19: a named reason on the job and on the plan, the facts of the rules, nothing lost and nothing twice; with
+    `--rounds 200`, twenty jobs of each kind."""
+    jobs = 20 if rounds >= 200 else 1
     with ScriptedServer([PROPOSED], fault=fault, drip_s=0.2) as server, asking(tmp_path, server, monkeypatch) as memory:
         flow = memory.flow("support")
-        for number in range(20 if rounds >= 200 else 1):
-            result = distilled(memory, flow, f"s{number}")
-            reasons = result["notes"]
-            assert reasons or fault is Fault.DUPLICATES
+        for number in range(jobs):
+            reasons = distilled(memory, flow, f"s{number}")["notes"]
+            assert (reasons == []) == (fault is Fault.DUPLICATES)
+            assert (reasons == ["timeout"]) == (fault in SLOW)
             assert flow.plans()[0].note == (reasons[0] if reasons else None)
-        texts = [fact.content for fact in flow.memories()]
-        assert texts
-        assert len(texts) == len(set(texts))
-        assert (fault in SLOW) == ("timeout" in reasons)
+        sessions = {f"s{number}" for number in range(jobs)}
+        require_each_once(flow, sessions)
+        assert spent(memory)[0] == len(server.requests)
+
+
+def require_each_once(flow: Flow, sessions: set[str]) -> None:
+    """Every session was distilled once, by one plan, and each fact is there once, on the words of all of them."""
+    assert sorted(plan.session or "" for plan in flow.plans()) == sorted(sessions)
+    facts = flow.memories()
+    assert facts
+    assert len({fact.content for fact in facts}) == len(facts)
+    for fact in facts:
+        evidence = flow.memory_history(fact.id).evidence
+        assert sorted(one.session or "" for one in evidence) == sorted(sessions)
+
+
+def test_a_budget_holds_whatever_the_model_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: int) -> None:
+    """G19: what a failed call may have cost counts, so that the model is asked no more once the budget might be gone."""
+    quick = [fault for fault in Fault if fault not in SLOW | {Fault.DEEP}]
+    budget = 60_000
+    with (
+        ScriptedServer([PROPOSED], drip_s=0.2) as server,
+        asking(tmp_path, server, monkeypatch, f"&tokens_per_day={budget}") as memory,
+    ):
+        flow = memory.flow("support")
+        for number in range(240 if rounds >= 200 else 32):
+            server.fault = quick[number % len(quick)]
+            notes = distilled(memory, flow, f"s{number}")["notes"]
+            assert sum(spent(memory)[1:]) <= budget
+        assert notes == ["budget"]
+        asked = len(server.requests)
+        assert distilled(memory, flow, "last")["notes"] == ["budget"]
+        assert len(server.requests) == asked
 
 
 def test_a_budget_stops_spending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,6 +137,21 @@ def test_a_budget_stops_spending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         calls, tokens_in, tokens_out = spent(memory)
         assert tokens_in + tokens_out <= 7000
         assert calls == len(server.requests) < 12
+
+
+def test_a_model_that_writes_more_than_it_may_is_not_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it has cost is counted as its server counts, even beyond the budget; it stops there."""
+    with (
+        ScriptedServer([PROPOSED], fault=Fault.DEEP) as server,
+        asking(tmp_path, server, monkeypatch, "&tokens_per_day=20000") as memory,
+    ):
+        flow = memory.flow("support")
+        results = [distilled(memory, flow, f"s{number}")["notes"] for number in range(5)]
+        assert len(server.requests) == spent(memory)[0] == 1
+        assert results[1:] == [["budget"]] * 4
+        assert sum(spent(memory)[1:]) > 20_000
 
 
 def test_the_key_is_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

@@ -33,6 +33,7 @@ from . import engines
 from .engines import DATABASES, located, remains
 from .live import live
 from .test_filters import Dice
+from .thorough import examples
 
 DAY0 = datetime(2026, 4, 1, tzinfo=UTC)
 TURNS: Any = {"include": ["turns"]}
@@ -291,7 +292,12 @@ def crowd(engine_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield Crowd(memory)
 
 
-@settings(max_examples=2000, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=examples(800, chaos=2_000),
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
 @given(rolls=st.binary(min_size=40, max_size=120))
 def test_search_agrees_with_the_plain_evaluator_on_any_filter(crowd: Crowd, rolls: bytes) -> None:
     """C41"""

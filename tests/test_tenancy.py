@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 import pytest
 
-from memwell import Forbidden, MemwellError, NotFound
+from memwell import Forbidden, MemwellError, NotFound, config
 from memwell.access import create_key
 from memwell.clock import SECOND
 from memwell.dispatch import dispatch
@@ -20,7 +20,7 @@ from memwell.registry import OPERATIONS
 from memwell.storage.port import Tx
 from memwell.testing import FrozenClock, two_tenants
 
-from .engines import remains
+from .engines import DATABASES, remains
 from .examples import filled, plain
 from .live import live
 
@@ -34,14 +34,28 @@ def admin(tenant: str) -> Principal:
     return Principal(tenant, "admin")
 
 
-def open_engine(home: Path) -> Engine:
-    from memwell import config
-
-    engine = Engine.open(config.load(home=str(home)), FrozenClock())
+@pytest.fixture(scope="module")
+def seeded(engine_name: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with both tenants in it. It is made once, and every test has a copy."""
+    home = tmp_path_factory.mktemp("seeded") / "home"
+    engine = open_engine(home)
     for tenant in CANARY:
         engine.ensure_tenant(tenant)
         _seed(engine, tenant)
-    return engine
+    engine.close()
+    return home
+
+
+@pytest.fixture
+def engine(seeded: Path, tmp_path: Path) -> Iterator[Engine]:
+    DATABASES.copy(seeded, tmp_path / "home")
+    engine = open_engine(tmp_path / "home")
+    yield engine
+    engine.close()
+
+
+def open_engine(home: Path) -> Engine:
+    return Engine.open(config.load(home=str(home)), FrozenClock())
 
 
 def _seed(engine: Engine, tenant: str) -> None:
@@ -112,10 +126,8 @@ def leaks(engine: Engine, operation: Operation) -> list[str]:
 
 
 @pytest.mark.parametrize("operation", TENANT_OPERATIONS, ids=lambda operation: operation.name)
-def test_no_operation_crosses_tenants(operation: Operation, tmp_path: Path) -> None:
-    engine = open_engine(tmp_path)
+def test_no_operation_crosses_tenants(operation: Operation, engine: Engine) -> None:
     assert leaks(engine, operation) == []
-    engine.close()
 
 
 class _Leaky:
@@ -148,8 +160,7 @@ class _Leaky:
         ("write", "flows.update_memory"),
     ],
 )
-def test_the_check_finds_planted_leaks(leak: str, name: str, tmp_path: Path) -> None:
-    engine = open_engine(tmp_path)
+def test_the_check_finds_planted_leaks(leak: str, name: str, engine: Engine) -> None:
     store = engine.store
 
     class Mixed(Engine):
@@ -174,7 +185,6 @@ def test_the_check_finds_planted_leaks(leak: str, name: str, tmp_path: Path) -> 
 
     Mixed.read, Mixed.write = read, write  # type: ignore[method-assign]
     assert leaks(engine, OPERATIONS[name])
-    engine.close()
 
 
 def test_what_alice_said_never_reaches_bob(tmp_path: Path) -> None:
@@ -213,9 +223,8 @@ def test_a_foreign_id_answers_byte_for_byte_like_an_unknown_one(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
-def test_roles_and_ties_are_enforced_for_every_operation(operation: Operation, tmp_path: Path) -> None:
+def test_roles_and_ties_are_enforced_for_every_operation(operation: Operation, engine: Engine) -> None:
     """G14, embedded: a role below the needed one, and a key held to something else, are refused before anything is done."""
-    engine = open_engine(tmp_path)
     roles = ["reader", "agent", "admin", "operator"]
     request = filled(
         {key: "x" if str(value).startswith("$") else value for key, value in operation.example.request.items()}, []
@@ -228,10 +237,9 @@ def test_roles_and_ties_are_enforced_for_every_operation(operation: Operation, t
         with pytest.raises(Forbidden):
             dispatch(engine, Principal("alpha", "operator", "k", tie), operation, request)
     assert dump(engine, "alpha") == before
-    engine.close()
 
 
-def test_what_any_tied_key_may_ask_shows_nothing_of_others(tmp_path: Path) -> None:
+def test_what_any_tied_key_may_ask_shows_nothing_of_others(engine: Engine) -> None:
     """The few operations that see to their ties themselves: a session of another flow, the tenant's backlog."""
     assert {name for name, operation in OPERATIONS.items() if operation.any_tie} == {
         "flows.find",
@@ -239,13 +247,11 @@ def test_what_any_tied_key_may_ask_shows_nothing_of_others(tmp_path: Path) -> No
         "jobs.wait",
         "status.show",
     }
-    engine = open_engine(tmp_path)
     tied = Principal("alpha", "reader", "k", Tie("flow", "billing"))
     assert dispatch(engine, tied, OPERATIONS["flows.find"], {"session": "alice-42"}).flows == []
     assert dispatch(engine, tied, OPERATIONS["status.show"], {}).backlog == []
     own = Principal("alpha", "reader", "k", Tie("flow", "support"))
     assert dispatch(engine, own, OPERATIONS["flows.find"], {"session": "alice-42"}).flows == ["support"]
-    engine.close()
 
 
 def test_tied_keys_can_erase_what_is_theirs_and_get_the_receipt(tmp_path: Path) -> None:

@@ -106,3 +106,58 @@ def test_a_bad_line_is_named_and_its_batch_is_not_imported(tmp_path: Path) -> No
             with pytest.raises(Invalid, match="lines"):
                 memory.flow("f").import_lines([good, bad])
         assert list(memory.flow("f").export()) == []
+
+
+def said(memory: Memory, session: str, text: str) -> None:
+    memory.flow("copy").session(session).history.append(role="user", name="Alice", content=text)
+    memory.flow("copy").consolidate(session)
+
+
+def test_an_imported_fact_is_confirmed_and_superseded_like_any_other(tmp_path: Path) -> None:
+    """Whom it is about comes along, and what it is found again by is made anew."""
+    clock = FrozenClock()
+    with Memory(tmp_path, worker=False, clock=clock) as memory:
+        memory.flow("f").session("s").history.append(role="user", name="Alice", content="I live in Lisbon.")
+        memory.flow("f").consolidate("s")
+        lines = [line for line in memory.flow("f").export() if line.type == "memory"]
+        clock.advance(days=1)
+        flow = memory.flow("copy")
+        flow.import_lines(lines)
+        (fact,) = flow.memories()
+        assert (fact.subject, fact.origin, fact.valid_from) == ("Alice", "user", lines[0].valid_from)
+        said(memory, "again", "I live in Lisbon.")
+        (confirmed,) = flow.memories()
+        assert confirmed.id == fact.id
+        assert confirmed.confidence > fact.confidence
+        clock.advance(days=1)
+        said(memory, "later", "I moved to Porto.")
+        assert [found.content for found in flow.memories()] == ["Alice moved to Porto."]
+        assert flow.get(fact.id).valid_to is not None
+
+
+def test_an_imported_statement_of_nobody_in_particular_is_like_a_written_one(tmp_path: Path) -> None:
+    with Memory(tmp_path, worker=False) as memory:
+        for flow in (memory.flow("first"), memory.flow("copy")):
+            flow.session("s").history.append(role="user", content="I live in Lisbon.")
+            lines = [line for line in memory.flow("first").export() if line.type == "memory"]
+            flow.import_lines({"type": "memory", "content": line.content} for line in lines)
+            plan = flow.consolidate("s")
+            assert plan is not None
+            assert [step.do for step in plan.steps] == (["merge"] if lines else ["add"])
+        (fact,) = memory.flow("copy").memories()
+        assert (fact.subject, fact.origin) == (None, "system")
+        assert memory.flow("copy").audit().facts == 1
+
+
+def test_an_import_does_not_raise_trust(tmp_path: Path) -> None:
+    with two_tenants(tmp_path) as (source, target):
+        source.flow("f").import_lines([{"type": "memory", "content": "The customer lives in Faro.", "origin": "tool"}])
+        target.flow("copy").import_lines(source.flow("f").export())
+        assert len(target.flow("copy").search("Faro")) == 1
+        assert len(target.flow("copy").search("Faro", min_trust="user")) == 0
+
+
+@pytest.mark.parametrize("field", ["valid_from", "valid_to", "occurred_at"])
+def test_a_time_out_of_range_is_named(tmp_path: Path, field: str) -> None:
+    with Memory(tmp_path, worker=False) as memory, pytest.raises(Invalid, match=field):
+        memory.flow("f").import_lines([{"type": "memory", "content": "x", field: "0001-01-01T00:00:00Z"}])

@@ -13,6 +13,8 @@ from memwell.context.assemble import assemble
 from memwell.context.tokens import MESSAGE, estimate
 from memwell.context.values import Context, RecentTurn, RecordText, RelevantFact
 
+from ..thorough import examples
+
 TOKEN = "0123456789abcdef"
 NOON = datetime(2024, 5, 12, 12, 0, tzinfo=UTC)
 DAY = date(2024, 5, 1)
@@ -146,7 +148,7 @@ WORDS = st.text(max_size=80) | st.sampled_from(
 ORIGINS = st.sampled_from(["user", "assistant", "tool", "document", "system", "oracle"])
 
 
-@settings(max_examples=1_000, deadline=None, database=None)
+@settings(max_examples=examples(400, chaos=1_000), deadline=None, database=None)
 @given(
     st.lists(st.tuples(ORIGINS, st.none() | WORDS, WORDS), max_size=8),
     st.lists(st.tuples(WORDS, st.floats(0, 1), ORIGINS), max_size=8),

@@ -18,6 +18,7 @@ from memwell import Event, Memory, StorageError
 
 from ..engines import located
 from ..live import live
+from .conftest import engine_of
 
 WRITER = """
 import sys
@@ -136,3 +137,64 @@ def test_a_stream_ends_with_its_key_and_with_its_tenant(tmp_path: Path) -> None:
 def test_a_bad_event_number_is_refused(tmp_path: Path, bad: str) -> None:
     with live(tmp_path, worker=False) as server, server.client() as client:
         assert client.get("/v1/events", headers={"last-event-id": bad}).status_code == 400
+
+
+def _next(queue: Queue[Event], operation: str) -> Event:
+    """The next event of an operation that was carried out."""
+    while True:
+        event = queue.get(timeout=10)
+        if event.effect == "write" and event.operation == operation:
+            return event
+
+
+def test_consolidation_is_seen_with_names_and_counts_and_no_words(tmp_path: Path) -> None:
+    """S0.10: whoever watches sees that a plan was applied or taken back: where, and how many facts were written."""
+    with Memory(tmp_path, worker=False) as memory:
+        queue = watched(memory)
+        flow, seen = memory.flow("support"), []
+        flow.session("s1").history.append(role="user", name="Alice", content="I live in Lisbon. I have two cats.")
+        plan = flow.consolidate("s1", dry_run=True)
+        assert plan is not None
+        seen.append(_next(queue, "flows.consolidate"))
+        assert (seen[-1].name, seen[-1].session, seen[-1].entries) == ("support", "s1", 0), "nothing is written yet"
+        flow.apply(plan.id)
+        seen.append(_next(queue, "flows.apply_plan"))
+        assert (seen[-1].dialect, seen[-1].name, seen[-1].entries) == ("flow", "support", 2)
+        flow.revert(plan.id)
+        seen.append(_next(queue, "flows.revert_plan"))
+        assert (seen[-1].dialect, seen[-1].name, seen[-1].entries) == ("flow", "support", 0)
+        assert not any(word in msgspec.json.encode(seen) for word in (b"Lisbon", b"cats", b"Alice"))
+
+
+def test_a_plan_that_only_confirms_is_seen_in_its_session(tmp_path: Path) -> None:
+    """S0.10: no fact is written by it."""
+    with Memory(tmp_path, worker=False) as memory:
+        flow = memory.flow("support")
+        for session in ("s1", "s2"):
+            flow.session(session).history.append(role="user", name="Alice", content="I live in Lisbon.")
+        flow.consolidate("s1")
+        queue = watched(memory)
+        plan = flow.consolidate("s2", dry_run=True)
+        assert plan is not None
+        assert plan.counts["merged"] == 1
+        flow.apply(plan.id)
+        flow.revert(plan.id)
+        for operation in ("flows.apply_plan", "flows.revert_plan"):
+            event = _next(queue, operation)
+            assert (event.name, event.session, event.entries) == ("support", "s2", 0)
+
+
+def test_what_a_worker_distils_is_seen(tmp_path: Path) -> None:
+    """S0.10: the event is written in the transaction of the plan."""
+    with Memory(tmp_path, worker=False) as memory:
+        queue = watched(memory)
+        session = memory.flow("support").session("s1")
+        session.history.append(role="user", name="Alice", content="I live in Lisbon.")
+        session.end()
+        assert not memory.flow("support").memories()
+        engine_of(memory).worker.run_due("default", without=("embed",))
+        found = [_next(queue, "flows.consolidate"), _next(queue, "flows.consolidate")]
+        assert {(event.name, event.session, event.entries, event.actor) for event in found} == {
+            ("support", None, 1, "worker"),
+            ("support", "s1", 0, "worker"),
+        }

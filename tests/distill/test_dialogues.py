@@ -1,7 +1,7 @@
 """Dialogues, written before the code, of facts told again, of facts that retire others, and of those that only look so.
 
-`-s` prints what went wrong. What reconciliation is given here is worded by hand, so that the extractor's choice of what is
-worth keeping is not judged; `test_what_is_extracted_comes_out_the_same` runs the same dialogues through the extractor.
+`-s` prints what went wrong. Each dialogue is run three times: with facts worded by hand, so that reconciliation alone is
+judged; through the extractor, where every turn is given to be remembered; and as people talk, where it also has to choose.
 """
 
 from __future__ import annotations
@@ -14,15 +14,20 @@ import pytest
 from memwell.distill.extraction.extract import extract
 from memwell.distill.values import Candidate
 
-from .dialogue import Dialogue, Fact, Turn, dialogues, judged, remember, worded_by_hand, wrong
+from .dialogue import Dialogue, Extract, Fact, Turn, dialogues, judged, remember, worded_by_hand, wrong
 
 ENOUGH = 0.9
 GROUPS = {"retold": 30, "superseded": 20, "lookalikes": 20}
 
 
-def extracted(turns: Sequence[Turn]) -> Iterable[Candidate]:
+def noted(turns: Sequence[Turn]) -> Iterable[Candidate]:
     """What the extractor makes of the turns, where each is given to be remembered."""
     return extract([turn.said._replace(note=turn.said.role == "user") for turn in turns])
+
+
+def heard(turns: Sequence[Turn]) -> Iterable[Candidate]:
+    """What the extractor makes of the turns as they were said."""
+    return extract([turn.said for turn in turns])
 
 
 def named(group: str, name: str) -> Dialogue:
@@ -38,16 +43,10 @@ def test_there_are_as_many_dialogues_as_promised(group: str, number: int) -> Non
         assert expected <= {turn.said.id for session in dialogue.sessions for turn in session if turn.fact}
 
 
+@pytest.mark.parametrize("extraction", [worded_by_hand, noted, heard])
 @pytest.mark.parametrize("group", GROUPS)
-def test_reconciliation_is_right(group: str) -> None:
-    share, account = judged(group, worded_by_hand)
-    print(account)
-    assert share >= ENOUGH, account
-
-
-@pytest.mark.parametrize("group", GROUPS)
-def test_what_is_extracted_comes_out_the_same(group: str) -> None:
-    share, account = judged(group, extracted)
+def test_dialogues_come_out_right(group: str, extraction: Extract) -> None:
+    share, account = judged(group, extraction)
     print(account)
     assert share >= ENOUGH, account
 

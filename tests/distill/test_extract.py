@@ -129,6 +129,22 @@ def test_an_assistant_is_believed_only_what_it_did() -> None:
     assert fact.importance <= 0.3
 
 
+def test_an_assistant_is_remembered_for_what_it_named() -> None:
+    listed = "Sure:\n1. **Doug Fir Lounge**: small\n2. Crystal Ballroom - large\n3. The Old Church\n\nEnjoy!"
+    asked = ("user", "Which venues in Portland are good?")
+    (fact,) = facts(asked, ("assistant", listed))
+    venues = "Doug Fir Lounge, Crystal Ballroom, The Old Church"
+    assert fact.text == f'Asked "Which venues in Portland are good?", the assistant named {venues}.'
+    assert (fact.sources[0].id, fact.subject) == ("1", None)
+    assert facts(asked, ("assistant", "1. Drink enough water\n2. Sleep well\n3. Take a walk every day")) == []
+    assert facts(("user", "I see."), ("assistant", listed)) == []
+
+
+def test_an_answer_that_is_a_whole_statement_is_told_as_one() -> None:
+    (fact,) = facts(("Ben", "How is Lucas?"), ("Emma", "I broke up with Lucas."))
+    assert fact.text == "Emma broke up with Lucas."
+
+
 def test_a_system_states_nothing_and_a_tool_little() -> None:
     tool = 'The museum opens at 9 am. {"rows": 3} I am a tool. What else?'
     (fact,) = facts(("system", "You are a bot. I live in Rome."), ("tool", tool))

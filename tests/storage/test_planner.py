@@ -59,6 +59,7 @@ BY_NUMBER = {
     "unsealed_entries": "entries above a number",
     "metadata_of": "entries that were found among the tenant's own",
     "texts_of": "entries that were found among the tenant's own",
+    "facts_at": "entries that were found among the tenant's own",
     "hits": "entries that were found among the tenant's own",
     "content_lives": "all entries, one after the other",
     "kinds_of": "entries that were found among the tenant's own",
@@ -222,10 +223,12 @@ def _wrong_calls(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         match node:
             case ast.Call(
-                func=ast.Attribute(attr="rows" | "row" | "run" | "hint"), args=[ast.Constant(value=str(name)), *more]
+                func=ast.Attribute(value=whose, attr="rows" | "row" | "run" | "hint"),
+                args=[ast.Constant(value=str(name)), *more],
             ):
                 given = {keyword.arg for keyword in node.keywords if keyword.arg}
-                if more:  # `Space.rows` adds these for the collection that it is given
+                if more and getattr(whose, "attr", "") != "tx":
+                    # `Space.rows` adds these for the collection that it is given; a transaction is given a filter there
                     given |= {"dialect", "name", "kind", "now"}
                 open_ended = any(keyword.arg is None for keyword in node.keywords)
                 needed = _needed(name)

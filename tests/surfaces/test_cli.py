@@ -203,3 +203,92 @@ def test_a_file_that_cannot_be_written_is_said_in_a_sentence(tmp_path: Path) -> 
 def test_ending_an_unknown_session_is_an_error_with_and_without_its_flow(tmp_path: Path) -> None:
     assert run(tmp_path, "end", "nobody", "--yes")[0] == 4
     assert run(tmp_path, "end", "nobody", "--flow", "f", "--yes")[0] == 4
+
+
+def distilled(memory: Memory) -> None:
+    """A flow that has learnt something, has been told otherwise, and was told a secret."""
+    flow = memory.flow("f")
+    for session, said in (
+        ("s1", "I live in Lisbon."),
+        ("s2", "I moved to Porto."),
+        ("s3", "My password is hunter2xyz!"),
+    ):
+        flow.session(session).history.append(role="user", name="Alice", content=said)
+        flow.consolidate(session)
+
+
+def test_plans_are_a_table_that_people_can_read(tmp_path: Path) -> None:
+    with Memory(tmp_path, worker=False) as memory:
+        distilled(memory)
+        newest = memory.flow("f").plans()[0]
+        memory.flow("f").revert(newest.id)
+    code, out, _ = run(tmp_path, "flow", "plans", "f")
+    assert code == 0
+    head, *lines = out.splitlines()
+    assert head.split() == ["WHEN", "(UTC)", "SESSION", "STATEMENTS", "STATE", "ID"]
+    assert [line.split()[2:-1] for line in lines] == [
+        ["s3", "1", "added,", "1", "held", "reverted"],
+        ["s2", "1", "superseded", "applied"],
+        ["s1", "1", "added", "applied"],
+    ]
+    assert lines[0].split()[-1] == newest.id
+    assert "{" not in out
+    assert run(tmp_path, "flow", "plans", "nobody")[1] == "No plans.\n"
+    assert "There is more: --cursor" in run(tmp_path, "flow", "plans", "f", "--limit", "1")[1]
+
+
+def test_a_plan_is_shown_step_by_step(tmp_path: Path) -> None:
+    with Memory(tmp_path, worker=False) as memory:
+        distilled(memory)
+        plans = {plan.session: plan.id for plan in memory.flow("f").plans()}
+    out = run(tmp_path, "flow", "plan", "f", plans["s2"])[1]
+    assert "supersede" in out
+    assert "later statement about: home · about Alice" in out
+    assert "held back: it looks like a secret" in run(tmp_path, "flow", "plan", "f", plans["s3"])[1]
+    assert "not distilled yet" in run(tmp_path, "flow", "consolidate", "f", "s1")[1]
+
+
+def test_what_is_held_back_says_why(tmp_path: Path) -> None:
+    with Memory(tmp_path, worker=False) as memory:
+        distilled(memory)
+    code, out, _ = run(tmp_path, "flow", "held", "f")
+    assert code == 0
+    statement, about = out.splitlines()
+    assert "hunter2xyz" in statement
+    assert "held back: it looks like a secret · about Alice" in about
+    assert msgspec.json.decode(run(tmp_path, "flow", "held", "f", "--json")[1])["memories"][0]["held"] == "secret"
+
+
+def test_a_memory_and_its_history_are_lines(tmp_path: Path) -> None:
+    with Memory(tmp_path, worker=False) as memory:
+        distilled(memory)
+        (lisbon,) = (hit.id for hit in memory.flow("f").search("Lisbon", limit=1, include=["past"]))
+    out = run(tmp_path, "flow", "memory-history", "f", lisbon)[1]
+    assert [line.split()[:2] for line in out.splitlines() if line[:1].isdigit()] == [["1", "fact"], ["2", "past"]]
+    assert "I live in Lisbon." in out
+    assert "true from" in run(tmp_path, "flow", "memory", "f", lisbon)[1]
+    assert run(tmp_path, "flow", "memories", "f")[1].startswith("Alice moved to Porto.\n    about Alice · true since")
+
+
+@pytest.mark.parametrize("option", ["--as-of", "--valid-at"])
+def test_a_time_may_be_a_day(tmp_path: Path, option: str) -> None:
+    with Memory(tmp_path, worker=False) as memory:
+        distilled(memory)
+    assert run(tmp_path, "flow", "memories", "f", option, "2020-01-01")[1] == "No memories.\n"
+    assert "Porto" in run(tmp_path, "flow", "memories", "f", option, "2999-01-01T10:00:00Z")[1]
+    code, _, err = run(tmp_path, "flow", "memories", "f", option, "yesterday")
+    assert (code, f"{option} is a day or a time" in err) == (2, True)
+
+
+def test_a_context_needs_no_question(tmp_path: Path) -> None:
+    with Memory(tmp_path, worker=False) as memory:
+        distilled(memory)
+        memory.user("alice").add("I am vegetarian.")
+        memory.call("users.consolidate", {"user": "alice", "session": memory.user("alice").sessions()[0].session})
+    code, out, _ = run(tmp_path, "user", "context", "alice")
+    assert code == 0
+    assert "Alice is vegetarian." in out
+    assert "user: I am vegetarian." in out
+    assert out.splitlines()[-1].endswith("1 fact · nothing left out")
+    assert "Alice moved to Porto." in run(tmp_path, "flow", "context", "f")[1]
+    assert "Nothing is remembered yet." in run(tmp_path, "user", "context", "nobody")[1]

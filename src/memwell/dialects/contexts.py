@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
@@ -19,25 +20,37 @@ from ..space import Space
 from .memories import FLOW_PATH
 from .places import flow_facts, flow_timeline, user_facts, user_timeline
 from .recent import newest_first
-from .search import FACTS, NOTES, AsOf, MinTrust, QueryText, query_text
+from .search import FACTS, NOTES, MinTrust, query_text
 from .sessions import NEWEST
+from .then import AsOf, Moments, entries_then, facts_then
 from .turns import instant
 
 RELEVANT = 40
 """How many facts are looked at; the budget decides how many are used."""
 IMPORTANT, LATEST = 10, 200
-"""How many facts are there whatever is asked, and among how many of the newest."""
+"""How many facts are there whatever is asked, if something is, and among how many of the newest."""
 LOOKED_AT = 5000
 """How many turns are looked at for those that were there at an earlier time."""
 
+About = Annotated[
+    str,
+    Meta(
+        description="What the prompt is about: words or a question, at most 64 KiB of text. Left away: the newest turns and the "
+        "most important facts."
+    ),
+]
 Budget = Annotated[int, Meta(ge=50, le=1_000_000, description="How many tokens it may take at most, as estimated.")]
 Turns = Annotated[int, Meta(ge=0, le=500, description="How many of the newest turns to look at.")]
+
+
+Scored = dict[str, tuple[Entry, float]]
+"""Facts by their ids, each with how much it matters."""
 
 
 class Asked(Request, frozen=True, kw_only=True):
     """What the prompt is about, and how much room there is."""
 
-    query: QueryText
+    query: About | None = None
     budget: Budget = 1500
     turns: Turns = 20
     min_trust: MinTrust | None = None
@@ -138,22 +151,12 @@ def _context(call: Call, request: Asked, where: str, facts: Sequence[Where], tur
     from ..context.assemble import assemble
     from ..context.fence import token_for
 
-    query = Query(
-        text=query_text(request.query),
-        where=tuple(facts),
-        limit=RELEVANT,
-        as_of=instant(request.as_of, "as_of"),
-        min_trust=request.min_trust,
-    )
     said = {entry.id for entry in turns}
-    found = {hit.entry.id: (hit.entry, hit.score) for hit in call.engine.search(call.principal, query).hits}
-    if request.as_of is None:
-        rest = call.read(lambda space: _important(space, facts, request.min_trust))
-        found = {entry.id: (entry, 0.0) for entry in rest} | found
+    found = call.read(lambda space: _important(space, facts, request)) | _relevant(call, facts, request)
     hits = [(entry, score) for entry, score in found.values() if entry.id not in said]
     token = token_for(call.engine.store.control.secret, f"{call.principal.tenant}/{where}")
     made = assemble(
-        request.query,
+        request.query or "",
         [_turn(entry) for entry in turns],
         [_fact(entry, score) for entry, score in hits],
         [],
@@ -164,13 +167,39 @@ def _context(call: Call, request: Asked, where: str, facts: Sequence[Where], tur
     return Context(messages=made.messages, text=made.text, tokens=made.tokens, facts=made.facts, left_out=left_out)
 
 
-def _important(space: Space, facts: Sequence[Where], min_trust: str | None) -> list[Entry]:
-    """What is worth knowing whatever is asked: the most important of the newest facts."""
-    addresses = [space.address(one.place, one.path or FLOW_PATH) for one in facts if one.kinds == FACTS]
-    newest = [entry for address in addresses if address is not None for entry in space.last(address, LATEST)]
-    trusted = [entry for entry in newest if min_trust is None or TRUST[entry.origin] >= TRUST[min_trust]]
-    known = [entry for entry in trusted if entry.kind == "fact"]
-    return sorted(known, key=lambda entry: (-(entry.importance or 0.0), entry.id))[:IMPORTANT]
+def _relevant(call: Call, facts: Sequence[Where], request: Asked) -> Scored:
+    """What fits the question, if there is one."""
+    if request.query is None:
+        return {}
+    query = Query(
+        text=query_text(request.query),
+        where=tuple(facts),
+        limit=RELEVANT,
+        as_of=instant(request.as_of, "as_of"),
+        min_trust=request.min_trust,
+    )
+    return {hit.entry.id: (hit.entry, hit.score) for hit in call.engine.search(call.principal, query).hits}
+
+
+def _important(space: Space, facts: Sequence[Where], request: Asked) -> Scored:
+    """What is worth knowing whatever is asked: the most important of the newest facts. Where nothing is asked, there are more
+    of them, and their importance decides which ones fit."""
+    least = None if request.min_trust is None else TRUST[request.min_trust]
+    known = [entry for entry in _newest(space, facts, request) if least is None or TRUST[entry.origin] >= least]
+    known.sort(key=lambda entry: (-(entry.importance or 0.0), entry.id))
+    if request.query is None:
+        return {entry.id: (entry, entry.importance or 0.0) for entry in known[:RELEVANT]}
+    return {entry.id: (entry, 0.0) for entry in known[:IMPORTANT]}
+
+
+def _newest(space: Space, facts: Sequence[Where], request: Asked) -> list[Entry]:
+    places = [space.address(one.place, one.path or FLOW_PATH) for one in facts if one.kinds == FACTS]
+    addresses = [address for address in places if address is not None]
+    if request.as_of is None:
+        return [entry for one in addresses for entry in space.last(one, LATEST) if entry.kind == "fact"]
+    at = Moments(as_of=instant(request.as_of, "as_of"))
+    found = [dated for one in addresses for dated in deque(facts_then(space, one, at), LATEST)]
+    return [entry for entry, _ in entries_then(space, found)]
 
 
 def _turn(entry: Entry) -> Any:

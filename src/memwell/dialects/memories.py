@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -14,14 +15,15 @@ from ..distill.stored import Stored
 from ..errors import NotFound
 from ..lifecycle.erase import erase_fact, scrub_later
 from ..model import check
-from ..model.collection import Place
+from ..model.collection import Address, Place
 from ..model.entry import Draft, Entry
 from ..model.fields import AnyId, Confidence, Content, Cursor, FilterField, Flow, Importance, Limit, Metadata, SessionId
-from ..model.filter import parse
+from ..model.filter import Filter, parse
 from ..model.page import cut, from_cursor, to_cursor
 from ..operation import Example, Request, Response, operation
 from ..space import Located, Space
 from .places import flow_facts, flow_timeline
+from .then import AtATime, Dated, Moments, entries_then, facts_then, moments, version_then
 from .turns import to_metadata
 
 FLOW_PATH = ""
@@ -44,7 +46,7 @@ class Write(Request, frozen=True, kw_only=True):
 
 
 class Memory(Response, frozen=True, kw_only=True):
-    """A remembered statement."""
+    """A remembered statement. `held` says why it is held back, if it is: it looks like a `secret` or an `instruction`."""
 
     id: str
     content: str
@@ -59,6 +61,7 @@ class Memory(Response, frozen=True, kw_only=True):
     subject: str | None = None
     valid_from: datetime | None = None
     valid_to: datetime | None = None
+    held: str | None = None
 
 
 class Memories(Response, frozen=True, kw_only=True):
@@ -91,7 +94,7 @@ def write(space: Space, request: Write) -> Memory:
     return to_memory(entry, request.session or FLOW_PATH)
 
 
-class OfFlow(Request, frozen=True, kw_only=True):
+class OfFlow(AtATime, frozen=True, kw_only=True):
     """Which memories to return."""
 
     flow: Flow
@@ -105,10 +108,9 @@ class OfFlow(Request, frozen=True, kw_only=True):
     "flows.memories", "GET /v1/flows/{flow}/memories", bound="flow", example=Example({"flow": "support"}, _GIVEN)
 )
 def memories(space: Space, request: OfFlow) -> Memories:
-    """The memories written for the whole flow, or for one of its sessions, in order."""
-    return list_memories(
-        space, flow_facts(request.flow), request.session or FLOW_PATH, request.filter, request.cursor, request.limit
-    )
+    """What the whole flow knows, or what was written for one of its sessions, in order; now, or at another time."""
+    page = Page(request.limit, request.cursor, request.filter, moments(request))
+    return list_memories(space, flow_facts(request.flow), request.session or FLOW_PATH, page)
 
 
 class One(Request, frozen=True, kw_only=True):
@@ -118,10 +120,17 @@ class One(Request, frozen=True, kw_only=True):
     id: AnyId
 
 
+class OneThen(AtATime, frozen=True, kw_only=True):
+    """Which memory, and as it was when."""
+
+    flow: Flow
+    id: AnyId
+
+
 @operation("flows.memory", "GET /v1/flows/{flow}/memories/{id}", bound="flow", example=Example(_ONE, _GIVEN))
-def memory(space: Space, request: One) -> Memory:
-    """One memory."""
-    return read_memory(space, flow_facts(request.flow), request.id)
+def memory(space: Space, request: OneThen) -> Memory:
+    """One memory, as it is now or as it was at another time."""
+    return read_memory(space, flow_facts(request.flow), request.id, moments(request))
 
 
 class Changes(Request, frozen=True, kw_only=True):
@@ -190,20 +199,47 @@ def session_memories(space: Space, flow: str, session: str) -> list[Memory]:
 # -- what flows and users do alike ---------------------------------------------------------------------------------------
 
 
-def list_memories(
-    space: Space, place: Place, path: str, condition: dict[str, Any] | None, cursor: str | None, limit: int
-) -> Memories:
+class Page(NamedTuple):
+    """Which part of a list: how many, from where on, which of them, and at which time."""
+
+    limit: int
+    cursor: str | None
+    filter: dict[str, Any] | None
+    at: Moments
+
+
+def list_memories(space: Space, place: Place, path: str, page: Page) -> Memories:
     """A page of memories, in the order they were written."""
     address = space.address(place, path)
     if address is None:
         return Memories(memories=[])
-    (seq,) = from_cursor("memories", cursor, 0)
-    entries = space.after(address, seq, limit + 1, parse(condition) if condition else None, kind="fact")
-    shown, further = cut(entries, limit, lambda entry: to_cursor("memories", entry.seq))
-    return Memories(memories=to_memories(space, shown, path), next_cursor=further)
+    return _page_then(space, address, page) if page.at.given else _page_now(space, address, page)
 
 
-def read_memory(space: Space, place: Place, memory_id: str) -> Memory:
+def _page_now(space: Space, address: Address, page: Page) -> Memories:
+    (seq,) = from_cursor("memories", page.cursor, 0)
+    entries = space.after(address, seq, page.limit + 1, _condition(page), kind="fact")
+    shown, further = cut(entries, page.limit, lambda entry: to_cursor("memories", entry.seq))
+    return Memories(memories=to_memories(space, shown, address.path), next_cursor=further)
+
+
+def _page_then(space: Space, address: Address, page: Page) -> Memories:
+    """All pages show what was known at one moment, if need be that of the first: whatever is changed between them, nothing is
+    left out or comes twice."""
+    seq, begun_at = from_cursor("memories_then", page.cursor, 0, max(space.now, address.last_seen_at))
+    at = page.at if page.at.as_of is not None else page.at._replace(as_of=begun_at)
+    found = list(islice(facts_then(space, address, at, seq, _condition(page)), page.limit + 1))
+    shown, further = cut(found, page.limit, lambda one: to_cursor("memories_then", one.seq, begun_at))
+    return Memories(memories=_memories_then(space, shown), next_cursor=further)
+
+
+def _condition(page: Page) -> Filter | None:
+    return parse(page.filter) if page.filter else None
+
+
+def read_memory(space: Space, place: Place, memory_id: str, at: Moments) -> Memory:
+    if at.given:
+        return _memories_then(space, [version_then(space, place, memory_id, at)])[0]
     located = existing(space, place, memory_id)
     return to_memories(space, [located.entry], located.path)[0]
 
@@ -243,12 +279,22 @@ def existing(space: Space, place: Place, memory_id: str) -> Located:
 
 def to_memories(space: Space, entries: Sequence[Entry], path: str) -> list[Memory]:
     """Memories with whom they are about and when they are true."""
-    ids = msgspec.json.encode([entry.id for entry in entries]).decode()
-    known = {row[0]: Stored(*row) for row in space.tx.rows("facts_of", ids=ids)} if entries else {}
+    known = known_of(space, entries)
     return [to_memory(entry, path, known.get(entry.id)) for entry in entries]
 
 
-def to_memory(entry: Entry, path: str, known: Stored | None = None) -> Memory:
+def known_of(space: Space, entries: Sequence[Entry]) -> dict[str, Stored]:
+    """What current memories are besides their entries, by their ids."""
+    ids = msgspec.json.encode([entry.id for entry in entries]).decode()
+    return {row[0]: Stored(*row) for row in space.tx.rows("facts_of", ids=ids)} if entries else {}
+
+
+def _memories_then(space: Space, found: Sequence[Dated]) -> list[Memory]:
+    entries = entries_then(space, found)
+    return [to_memory(entry, path, one) for (entry, path), one in zip(entries, found, strict=True)]
+
+
+def to_memory(entry: Entry, path: str, known: Stored | Dated | None = None) -> Memory:
     return Memory(
         id=entry.id,
         content=entry.content,
@@ -263,4 +309,5 @@ def to_memory(entry: Entry, path: str, known: Stored | None = None) -> Memory:
         subject=known.subject if known else None,
         valid_from=optional_datetime(known.valid_from) if known else None,
         valid_to=optional_datetime(known.valid_to) if known else None,
+        held=known.held if known else None,
     )

@@ -343,6 +343,7 @@ def _apply(space: Space, facts: Place, plan_id: str) -> Plan:
         applied_at=space.now,
         reverted_at=None,
     )
+    space.touch(session.collection_id, session.address_id)
     return _shown(space, settled)
 
 
@@ -351,7 +352,9 @@ def _revert(space: Space, facts: Place, plan_id: str) -> Plan:
 
     plan = _existing(space, facts, plan_id)
     revert(space, facts, plan)
-    space.touch(plan.collection_id, plan.address_id)
+    session = find_session(space.tx, plan.address_id)
+    if session is not None:
+        space.touch(session.collection_id, session.address_id)
     return _shown(space, plan._replace(state="reverted", reverted_at=space.now))
 
 

@@ -17,9 +17,10 @@ from ..model.entry import Origin
 from ..model.fields import AnyId, FilterField, Flow, Limit, SessionId, User
 from ..model.filter import parse
 from ..model.query import Query, Where
-from ..operation import Example, Request, Response, operation
+from ..operation import Example, Response, operation
 from .memories import FLOW_PATH
 from .places import flow_facts, flow_timeline, user_facts, user_timeline
+from .then import AtATime, fact_kinds, moments
 from .turns import instant, to_metadata
 
 MAX_QUERY = 64 * 1024
@@ -35,8 +36,6 @@ Include = Annotated[
         "true once.",
     ),
 ]
-AsOf = Annotated[datetime, Meta(description="Search what was known at this time, as it was known then (RFC 3339).")]
-ValidAt = Annotated[datetime, Meta(description="Search what was true at this time, as far as is known (RFC 3339).")]
 MinTrust = Annotated[
     Origin,
     Meta(
@@ -56,7 +55,7 @@ _FACT = {"flow": "support", "content": "Ships to the EU only", "importance": 0.8
 _HELLO = {"user": "alice", "content": "I am vegetarian and moved to Porto."}
 
 
-class Search(Request, frozen=True, kw_only=True):
+class Search(AtATime, frozen=True, kw_only=True):
     """What to look for, and under which conditions."""
 
     query: QueryText
@@ -68,8 +67,6 @@ class Search(Request, frozen=True, kw_only=True):
     before: Before | None = None
     min_score: MinScore = 0.0
     min_trust: MinTrust | None = None
-    as_of: AsOf | None = None
-    valid_at: ValidAt | None = None
     explain: Explain = False
     recipe: RecipeName = "default"
 
@@ -217,8 +214,7 @@ def _of_flow(request: SearchFlow) -> list[Where]:
 
 
 def _fact_kinds(request: Search) -> tuple[str, ...]:
-    """Facts that are true now; those of another time where that is asked for."""
-    return FACTS if request.valid_at is None and "past" not in request.include else (*FACTS, "past")
+    return fact_kinds(request.valid_at, past="past" in request.include)
 
 
 def _search(call: Call, request: Search, where: Sequence[Where]) -> Hits:
@@ -254,6 +250,7 @@ def _why_not(call: Call, request: Search, entry_id: str, where: Sequence[Where])
 def _query(request: Search, where: Sequence[Where]) -> Query:
     if len(set(request.include)) < len(request.include):
         raise Invalid("`include` names something twice.", field="include")
+    at = moments(request)
     return Query(
         text=query_text(request.query),
         where=tuple(where),
@@ -263,8 +260,8 @@ def _query(request: Search, where: Sequence[Where]) -> Query:
         before=instant(request.before, "before"),
         min_score=check.number(request.min_score, "min_score") or 0.0,
         recipe=request.recipe,
-        as_of=instant(request.as_of, "as_of"),
-        valid_at=instant(request.valid_at, "valid_at"),
+        as_of=at.as_of,
+        valid_at=at.valid_at,
         min_trust=request.min_trust,
     )
 

@@ -11,11 +11,13 @@ import msgspec
 from msgspec import Meta
 
 from ..clock import optional_datetime, to_datetime
+from ..distill.facts import About, note_fact
+from ..distill.stored import Stored
 from ..errors import Invalid
 from ..ids import derived_id
 from ..model import check
 from ..model.collection import Place
-from ..model.entry import Draft, Entry
+from ..model.entry import Draft, Entry, Origin
 from ..model.fields import (
     MAX_BATCH,
     AnyId,
@@ -32,8 +34,13 @@ from ..model.fields import (
 from ..model.page import from_cursor, to_cursor
 from ..operation import Example, Request, Response, operation
 from ..space import Space
+from .memories import FLOW_PATH, known_of
 from .places import flow_facts, flow_timeline
 from .turns import NewTurn, ToolCalls, instant, to_draft, to_turn
+
+Subject = Annotated[
+    str, Meta(min_length=1, max_length=1000, description="Whom a memory is about, if it is somebody in particular.")
+]
 
 _TURN = {"flow": "support", "session": "alice-42", "role": "user", "content": "Where is my order?"}
 
@@ -56,6 +63,10 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     created_at: datetime | None = None
     ended_at: datetime | None = None
     metadata: Metadata | None = None
+    origin: Origin | None = None
+    subject: Subject | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
 
 
 class Export(Request, frozen=True, kw_only=True):
@@ -94,8 +105,8 @@ def export(space: Space, request: Export) -> Lines:
         wanted = request.limit - len(lines)
         query, given = ("next_entries", {}) if kind == "timeline" else ("next_of_kind", {"kind": "fact"})
         rows = space.tx.rows(query, address_id=address.id, after=seq, now=space.now, limit=wanted, **given)
-        to_line = _turn_line if kind == "timeline" else _memory_line
-        lines += [to_line(Entry(*row), address.path) for row in rows]
+        entries = [Entry(*row) for row in rows]
+        lines += _turn_lines(entries, address) if kind == "timeline" else _memory_lines(space, entries, address)
         if len(rows) == wanted:
             return Lines(lines=lines, next_cursor=to_cursor("export", kind, address.path, rows[-1][2]))
         if kind == "timeline":
@@ -168,6 +179,10 @@ def _session_line(address: _Place) -> Line:
     )
 
 
+def _turn_lines(entries: Sequence[Entry], address: _Place) -> list[Line]:
+    return [_turn_line(entry, address.path) for entry in entries]
+
+
 def _turn_line(entry: Entry, session: str) -> Line:
     turn = to_turn(entry, session)
     return Line(
@@ -186,17 +201,27 @@ def _turn_line(entry: Entry, session: str) -> Line:
     )
 
 
-def _memory_line(entry: Entry, path: str) -> Line:
+def _memory_lines(space: Space, entries: Sequence[Entry], address: _Place) -> list[Line]:
+    known = known_of(space, entries)
+    return [_memory_line(entry, address.path, known.get(entry.id)) for entry in entries]
+
+
+def _memory_line(entry: Entry, path: str, known: Stored | None) -> Line:
     return Line(
         type="memory",
         id=entry.id,
         session=path or None,
         content=entry.content,
+        name=entry.name,
         importance=entry.importance,
         confidence=entry.confidence,
         occurred_at=to_datetime(entry.occurred_at),
         created_at=to_datetime(entry.created_at),
         metadata=msgspec.json.decode(entry.metadata) if entry.metadata else None,
+        origin=entry.origin,  # type: ignore[arg-type]
+        subject=known.subject if known else None,
+        valid_from=optional_datetime(known.valid_from) if known else None,
+        valid_to=optional_datetime(known.valid_to) if known else None,
     )
 
 
@@ -209,14 +234,14 @@ class _Importing:
         listed = msgspec.json.encode(ids).decode()
         self._used: dict[str, int | str] = dict(space.tx.rows("entries_exist", ids=listed)) if ids else {}
         self._here: dict[tuple[str, str], int | None] = {}
-        self._drafts: dict[tuple[Place, str], list[Draft]] = {}
+        self._drafts: dict[tuple[Place, str], list[tuple[Draft, About]]] = {}
         self.added = self.skipped = 0
 
     def take(self, line: Line, where: str) -> None:
         if line.type == "memory":
             if line.session is not None:
                 self._drafts.setdefault((self._timeline, line.session), [])
-            return self._add(self._facts, line.session or "", line, _memory_draft(line, where))
+            return self._add(self._facts, line.session or FLOW_PATH, line, _memory_draft(line, where))
         if line.session is None:
             raise Invalid(
                 f"`{where}.session` is missing: a {line.type} belongs to a session.", field=f"{where}.session"
@@ -228,7 +253,10 @@ class _Importing:
     def write(self) -> None:
         drafts, self._drafts = self._drafts, {}
         for (place, path), some in drafts.items():
-            self._space.append(place, path, some)
+            entries = self._space.append(place, path, [draft for draft, _ in some])
+            if (place, path) == (self._facts, FLOW_PATH):
+                for entry, (_, about) in zip(entries, some, strict=True):
+                    note_fact(self._space, place, entry, about)
 
     def _end(self, session: str, ended_at: int | None) -> None:
         """Make a session that has no turns, and end it if it was ended; its turns came before it."""
@@ -244,7 +272,9 @@ class _Importing:
             self.skipped += 1
             return
         self.added += 1
-        self._drafts.setdefault((place, path), []).append(msgspec.structs.replace(draft, id=entry_id or None))
+        chosen = msgspec.structs.replace(draft, id=entry_id or None)
+        about = About(line.subject, instant(line.valid_from, "valid_from"), instant(line.valid_to, "valid_to"))
+        self._drafts.setdefault((place, path), []).append((chosen, about))
 
     def _free_id(self, place: Place, path: str, wanted: str | None) -> str | None:
         """The line's own id; one derived from it if that is taken elsewhere; None if the entry is here already."""
@@ -294,7 +324,8 @@ def _memory_draft(line: Line, where: str) -> Draft:
     return Draft(
         kind="fact",
         content=check.content(line.content or "", field=f"{where}.content"),
-        origin="system",
+        name=line.name,
+        origin=line.origin or "system",
         importance=0.5 if line.importance is None else check.number(line.importance, "importance"),
         confidence=1.0 if line.confidence is None else check.number(line.confidence, "confidence"),
         metadata=check.to_json(line.metadata),

@@ -11,6 +11,7 @@ from .memories import (
     Deleted,
     Memories,
     Memory,
+    Page,
     change_memory,
     erase_memory,
     list_memories,
@@ -18,11 +19,12 @@ from .memories import (
 )
 from .places import user_facts
 from .plans import USER_DONE
+from .then import AtATime, moments
 
 _ONE = {"user": "alice", "id": "$1.plan.steps.0.id"}
 
 
-class OfUser(Request, frozen=True, kw_only=True):
+class OfUser(AtATime, frozen=True, kw_only=True):
     """Which memories to return."""
 
     user: User
@@ -33,6 +35,13 @@ class OfUser(Request, frozen=True, kw_only=True):
 
 class One(Request, frozen=True, kw_only=True):
     """Which memory of a user."""
+
+    user: User
+    id: AnyId
+
+
+class OneThen(AtATime, frozen=True, kw_only=True):
+    """Which memory of a user, and as it was when."""
 
     user: User
     id: AnyId
@@ -49,14 +58,15 @@ class Update(Changes, frozen=True, kw_only=True):
     "users.memories", "GET /v1/users/{user}/memories", bound="user", example=Example({"user": "alice"}, USER_DONE)
 )
 def memories(space: Space, request: OfUser) -> Memories:
-    """What is known of a user, in the order in which it became known."""
-    return list_memories(space, user_facts(request.user), FLOW_PATH, request.filter, request.cursor, request.limit)
+    """What is known of a user, in the order in which it became known; now, or at another time."""
+    page = Page(request.limit, request.cursor, request.filter, moments(request))
+    return list_memories(space, user_facts(request.user), FLOW_PATH, page)
 
 
 @operation("users.memory", "GET /v1/users/{user}/memories/{id}", bound="user", example=Example(_ONE, USER_DONE))
-def memory(space: Space, request: One) -> Memory:
-    """One thing that is known of a user."""
-    return read_memory(space, user_facts(request.user), request.id)
+def memory(space: Space, request: OneThen) -> Memory:
+    """One thing that is known of a user, as it is now or as it was at another time."""
+    return read_memory(space, user_facts(request.user), request.id, moments(request))
 
 
 @operation(

@@ -152,6 +152,7 @@ def _draft(step: Step) -> Draft:
     return Draft(
         kind=kind,
         content=step.text,
+        name=step.speaker,
         origin=step.origin,  # type: ignore[arg-type]
         importance=step.importance,
         confidence=step.confidence,
@@ -174,6 +175,7 @@ def rewrite(space: Space, place: Place, located: Located, *, kind: str, valid_to
     draft = Draft(
         kind=kind,
         content=old.content,
+        name=old.name,
         origin=old.origin,  # type: ignore[arg-type]
         importance=old.importance,
         confidence=old.confidence,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ..model.collection import Place
 from ..model.entry import Entry
 from ..space import Space
@@ -11,51 +13,45 @@ from .revert import retire
 from .stored import versions
 
 
-def note_fact(space: Space, place: Place, entry: Entry, *, held: str | None = None) -> None:
-    """What a statement that was written directly is found again by. It is about nobody in particular."""
-    from .neighbours import same
+class About(NamedTuple):
+    """Whom a fact is about, if that is somebody in particular, and when it is true, if not since it happened."""
 
+    subject: str | None = None
+    valid_from: int | None = None
+    valid_to: int | None = None
+    plan_id: str | None = None
+
+
+NOBODY = About()
+
+
+def note_fact(space: Space, place: Place, entry: Entry, about: About = NOBODY) -> None:
+    """What a statement that was written directly is found again by, so that what is said later can confirm or end it."""
+    from .neighbours import marks
+    from .reconciliation.topics import read
+
+    same, topic = marks(read(entry.content, about.subject), about.subject)
     space.tx.send(
         "add_fact",
         id=entry.id,
         version=entry.version,
         collection_id=space.collection(place)[0],
-        subject=None,
-        same=same(entry.content, None),
-        topic=None,
-        valid_from=entry.occurred_at,
-        valid_to=None,
-        plan_id=None,
-        held=held,
+        subject=about.subject,
+        same=same,
+        topic=topic,
+        valid_from=entry.occurred_at if about.valid_from is None else about.valid_from,
+        valid_to=about.valid_to,
+        plan_id=about.plan_id,
+        held=None,
     )
 
 
 def note_revised(space: Space, place: Place, entry: Entry) -> None:
     """The same for a statement that was corrected: it stays about whom it was, and true from when it was."""
-    from .neighbours import same, slot
-    from .reconciliation.topics import topic
-
-    before = next(
-        (row for row in reversed(versions(space.tx, entry.id)) if row.version < entry.version and row.same), None
-    )
-    if before is None:
-        return note_fact(space, place, entry)
-    subject = before.subject
-    found = topic(entry.content, subject)
-    space.tx.send(
-        "add_fact",
-        id=entry.id,
-        version=entry.version,
-        collection_id=space.collection(place)[0],
-        subject=subject,
-        same=same(entry.content, subject),
-        topic=None if found is None or subject is None else slot(subject, found.slot),
-        valid_from=entry.occurred_at if before.valid_from is None else before.valid_from,
-        valid_to=before.valid_to,
-        plan_id=before.plan_id,
-        held=None,
-    )
-    return None
+    earlier = [row for row in versions(space.tx, entry.id) if row.version < entry.version and row.same]
+    before = earlier[-1] if earlier else None
+    about = About(before.subject, before.valid_from, before.valid_to, before.plan_id) if before else NOBODY
+    note_fact(space, place, entry, about)
 
 
 def forget_in_plans(tx: Tx, fact_id: str) -> None:

@@ -22,6 +22,7 @@ from .gather import CHUNK, Session, find_session, next_turns, to_said
 from .make import Extract, make
 from .neighbours import Neighbourhood
 from .plan import Extracted, Made, Plan, Steps, counted, encoded
+from .suspicion.aside import put_aside
 from .values import Said
 
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ def planned(reach: Reach, recall: Recall, chunk: Chunk, extracted: Extracted) ->
     around = Neighbourhood(reach, recall, chunk.session.facts)
     fresh = {entry.id for entry in chunk.entries}
     new = [one for one in extracted.candidates if one.sources[0].id in fresh]
-    return make(chunk.session, [*chunk.before, *chunk.entries], new, around)
+    aside = put_aside(to_said(chunk.entries, chunk.session), new)
+    return make(chunk.session, [*chunk.before, *chunk.entries], [*new, *aside], around)
 
 
 def carry_out(space: Space, chunk: Chunk, made: Made, extracted: Extracted) -> tuple[Plan, Steps]:

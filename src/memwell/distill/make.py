@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, time
-from functools import cache
 
 from msgspec import structs
 
@@ -14,8 +13,8 @@ from ..model.entry import TRUST, Entry
 from .gather import Session
 from .neighbours import ABOUT, SIMILAR, Looked, Neighbourhood, Similar, known
 from .plan import Evidence, Extracted, Made, Step, Target
-from .reconciliation.reconcile import Decision, confirmed, reconcile
-from .reconciliation.topics import key, read
+from .reconciliation.reconcile import Decision, Reading, confirmed, reconcile
+from .reconciliation.statement import person
 from .stored import Stored
 from .suspicion.suspect import suspect
 from .trust import lowest
@@ -33,22 +32,43 @@ def by_rules(turns: Sequence[Said]) -> Extracted:
 def make(session: Session, entries: Sequence[Entry], candidates: Sequence[Candidate], around: Neighbourhood) -> Made:
     """Decide what becomes of what some turns say. Nothing is written."""
     looked = around.look(candidates)
-    making = _Making(session, {entry.id: entry for entry in entries}, around.similarities(looked))
+    making = _Making(session, {entry.id: entry for entry in entries}, around.similarities(looked), around.read)
     for one in looked:
         making.decide(one)
     return Made(making.steps, session.distilled_seq + 1, entries[-1].seq)
 
 
+class _Told:
+    """What the steps of a plan have made new of one person: where it stands among them, and how it is found again."""
+
+    def __init__(self) -> None:
+        self.places: list[int] = []
+        self.rows: list[int] = []
+        self.same: dict[str, list[int]] = {}
+        self.about: dict[str, list[int]] = {}
+
+    def add(self, step: Step, place: int, row: int | None) -> None:
+        self.places.append(place)
+        self.rows.append(0 if row is None else row)
+        self.same.setdefault(step.same, []).append(place)
+        if step.topic is not None:
+            self.about.setdefault(step.topic, []).append(place)
+
+
+def _person(subject: str | None) -> str | None:
+    return None if subject is None else person(subject)
+
+
 class _Making:
     """A plan in the making: candidates are held against the steps before them, too."""
 
-    def __init__(self, session: Session, entries: Mapping[str, Entry], similar: Similar) -> None:
+    def __init__(self, session: Session, entries: Mapping[str, Entry], similar: Similar, read: Reading) -> None:
         self.steps: list[Step] = []
-        self._session, self._entries, self._similar = session, entries, similar
+        self._session, self._entries, self._similar, self._read = session, entries, similar, read
         self._new: dict[str, int] = {}
-        self._of_subject: dict[str | None, list[int]] = {}
+        self._of_subject: dict[str | None, _Told] = {}
         self._stated: set[str] = set()
-        self._read = cache(read)
+        self._stated_upto = 0
 
     def decide(self, looked: Looked) -> None:
         step = self._drafted(looked)
@@ -80,6 +100,7 @@ class _Making:
             same=looked.same,
             topic=looked.topic,
             subject=candidate.subject,
+            speaker=self._entries[said.entry].name if said.origin == "user" else None,
             valid_from=to_micros(datetime.combine(since, time(), UTC)) if since else said.said_at,
             id=derived_id(self._session.dialect, self._session.name, said.entry, str(said.start), candidate.text),
             held=None if suspicion is None else suspicion.reason,
@@ -87,8 +108,12 @@ class _Making:
 
     def _is_echo(self, looked: Looked) -> bool:
         """Whether a machine says what is known already, of whomever: it was told, or has looked it up."""
-        words = key(looked.candidate.text, None)
-        return words in self._stated or any(key(one.content, None) == words for one in looked.found)
+        words = self._read(looked.candidate.text, None).key
+        self._stated.update(
+            self._read(step.text, None).key for step in self.steps[self._stated_upto :] if step.do != "skip"
+        )
+        self._stated_upto = len(self.steps)
+        return words in self._stated or any(self._read(one.content, None).key == words for one in looked.found)
 
     def _evidence(self, entry_id: str, start: int, end: int) -> Evidence:
         entry = self._entries[entry_id]
@@ -101,15 +126,14 @@ class _Making:
 
     def _pending(self, looked: Looked, step: Step) -> list[Known]:
         """What the steps before have made new of the same subject: what says the same, is about the same, or is similar."""
-        text = looked.candidate.text
-        mine = [place for place in self._of_subject.get(step.subject, ()) if not self.steps[place].past]
-        named = [place for place in mine if self.steps[place].same == step.same or self._about_the_same(place, step)]
-        near = self._similar.nearest(text, [self.steps[place].text for place in mine], SIMILAR)
-        chosen = dict.fromkeys([*named[-ABOUT:], *(mine[place] for place in near)])
-        return [self._known(text, self.steps[place]) for place in chosen]
-
-    def _about_the_same(self, place: int, step: Step) -> bool:
-        return step.topic is not None and self.steps[place].topic == step.topic
+        told = self._of_subject.get(_person(step.subject))
+        if told is None:
+            return []
+        text, row = looked.candidate.text, self._similar.row(looked.candidate.text)
+        named = [*told.same.get(step.same, ()), *(told.about.get(step.topic, ()) if step.topic else ())]
+        near = range(len(told.places)) if row is None else self._similar.nearest(row, told.rows, SIMILAR)
+        chosen = dict.fromkeys([*sorted(named)[-ABOUT:], *(told.places[place] for place in near)])
+        return [self._known(text, self.steps[place]) for place in chosen if not self.steps[place].past]
 
     def _known(self, text: str, step: Step) -> Known:
         day = datetime.fromtimestamp(step.evidence[0].said_at / 1e6, UTC).date()
@@ -151,9 +175,9 @@ class _Making:
         targets = [_target(stored[fact_id]) for fact_id in superseded if fact_id in stored]
         do = "supersede" if superseded else "add"
         self._new[step.id] = len(self.steps)
-        self._stated.add(key(step.text, None))
         if not step.held:
-            self._of_subject.setdefault(step.subject, []).append(len(self.steps))
+            told = self._of_subject.setdefault(_person(step.subject), _Told())
+            told.add(step, len(self.steps), self._similar.row(step.text))
         self.steps.append(structs.replace(step, do=do, targets=targets, past=decision.past))
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from ..clock import to_datetime
-from ..errors import ModelFailed
 from ..model.collection import Place
-from ..model.query import Query, Where
+from ..model.query import Where
 from ..storage.port import Reach, Row, Tx
-from .reconciliation.topics import key, topic
+from .reconciliation.topics import Read, read
 from .stored import SHARED, Stored
 from .values import Candidate, Known
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 SAME = 4
 ABOUT = 8
 SIMILAR = 6
+READ = 5000
 
 
 class Looked(NamedTuple):
@@ -30,27 +31,24 @@ class Looked(NamedTuple):
 
     candidate: Candidate
     same: str
+    """What it has in common with whatever says the same of the same person in nearly the same words."""
     topic: str | None
-    found: tuple[Stored, ...]
+    """Whom and what it is about, where only one can be true at a time. Of nobody in particular, nothing is."""
+    found: tuple[Stored, ...] = ()
+
+    @property
+    def told_before(self) -> bool:
+        """Whether a current fact says the same, so that nothing else need be looked for."""
+        return bool(self.found) and self.found[0].kind == "fact"
+
+    def beside(self, near: Iterable[Stored]) -> Looked:
+        return self._replace(found=tuple({row.id: row for row in (*self.found, *near)}.values()))
 
 
-def same_key(candidate: Candidate) -> str:
-    """What statements have in common that say the same of the same person in nearly the same words."""
-    return same(candidate.text, candidate.subject)
-
-
-def same(text: str, subject: str | None) -> str:
-    return f"{(subject or '').casefold()}\x1f{key(text, subject)}"
-
-
-def topic_key(candidate: Candidate) -> str | None:
-    """Whom and what a statement is about, where only one can be true at a time. Of nobody in particular, nothing is."""
-    found = topic(candidate.text, candidate.subject)
-    return None if found is None or candidate.subject is None else slot(candidate.subject, found.slot)
-
-
-def slot(subject: str, name: str) -> str:
-    return f"{subject.casefold()}\x1f{name}"
+def marks(found: Read, subject: str | None) -> tuple[str, str | None]:
+    """By what a statement about somebody is found again: by its words, and by its topic, if there is one."""
+    about = None if found.topic is None or subject is None else f"{subject.casefold()}\x1f{found.topic.slot}"
+    return f"{(subject or '').casefold()}\x1f{found.key}", about
 
 
 class Neighbourhood:
@@ -58,40 +56,45 @@ class Neighbourhood:
 
     def __init__(self, reach: Reach, recall: Recall, place: Place) -> None:
         self._reach, self._recall, self._place = reach, recall, place
+        self.read = cache(read)
+        """Reads a statement once, however often it is compared."""
 
     def look(self, candidates: Sequence[Candidate]) -> list[Looked]:
         """By the same words, by topic, then by similarity."""
-        named = [(one, same_key(one), topic_key(one)) for one in candidates]
-        by_name = self._reach.read(lambda tx: self._by_name(tx, [(same, about) for _, same, about in named]))
-        found = []
-        for (one, same, about), stored in zip(named, by_name, strict=True):
-            near = stored if any(row.kind == "fact" for row in stored[:1]) else [*stored, *self._similar(one)]
-            found.append(Looked(one, same, about, tuple({row.id: row for row in near}.values())))
-        return found
+        named = [self._named(one) for one in candidates]
+        by_name = self._reach.read(lambda tx: self._by_name(tx, named))
+        looked = [one._replace(found=tuple(stored)) for one, stored in zip(named, by_name, strict=True)]
+        alike = self._alike([one.candidate.text for one in looked if not one.told_before])
+        return [one if one.told_before else one.beside(alike.get(one.candidate.text, ())) for one in looked]
+
+    def _named(self, candidate: Candidate) -> Looked:
+        return Looked(candidate, *marks(self.read(candidate.text, candidate.subject), candidate.subject))
 
     def similarities(self, looked: Sequence[Looked]) -> Similar:
         """How similar texts are in meaning: candidates, and what was found for any of them."""
         texts = [one.candidate.text for one in looked] + [stored.content for one in looked for stored in one.found]
         distinct = list(dict.fromkeys(texts))
-        embedder = self._recall.meaning.embedder()
-        if embedder is None or not distinct:
-            return Similar([], None)
-        try:
-            return Similar(distinct, embedder.embed(distinct))
-        except ModelFailed as error:
-            self._recall.meaning.fail(error)
-            return Similar([], None)
+        vectors = self._recall.meaning.vectors(distinct) if distinct else None
+        return Similar([], None) if vectors is None else Similar(distinct, vectors)
 
-    def _by_name(self, tx: Tx, names: Sequence[tuple[str, str | None]]) -> list[list[Stored]]:
+    def _by_name(self, tx: Tx, looked: Sequence[Looked]) -> list[list[Stored]]:
         row = tx.row("find_collection", dialect=self._place.dialect, name=self._place.name, kind=self._place.kind)
-        return [[] for _ in names] if row is None else [_named(tx, row[0], *name) for name in names]
+        return [[] for _ in looked] if row is None else [_named(tx, row[0], one.same, one.topic) for one in looked]
 
-    def _similar(self, candidate: Candidate) -> list[Stored]:
-        query = Query(candidate.text[:4096], (Where(self._place, SHARED, ("fact",)),), limit=SIMILAR)
-        hits = self._recall.search(self._reach, query).hits
-        ids = msgspec.json.encode([hit.entry.id for hit in hits]).decode()
-        rows = self._reach.read(lambda tx: tx.rows("facts_of", ids=ids)) if hits else []
-        return [Stored(*row) for row in rows]
+    def _alike(self, texts: Sequence[str]) -> dict[str, list[Stored]]:
+        """The facts that are most similar to each of some texts."""
+        distinct = list(dict.fromkeys(texts))
+        near = self._recall.alike(self._reach, Where(self._place, SHARED, ("fact",)), distinct, SIMILAR)
+        listed = sorted({docid for docids in near for docid in docids})
+        rows: list[Row] = []
+        for at in range(0, len(listed), READ):
+            docids = msgspec.json.encode(listed[at : at + READ]).decode()
+            rows += self._reach.read(lambda tx: tx.rows("facts_at", docids=docids))  # noqa: B023 -- run at once
+        stored = {row[0]: Stored(*row[1:]) for row in rows}
+        return {
+            text: [stored[docid] for docid in docids if docid in stored]
+            for text, docids in zip(distinct, near, strict=True)
+        }
 
 
 class Similar:
@@ -108,14 +111,16 @@ class Similar:
             return 0.0
         return float(max(0.0, min(1.0, self._vectors[rows[0]] @ self._vectors[rows[1]])))
 
-    def nearest(self, text: str, others: Sequence[str], count: int) -> list[int]:
-        """The places of those of some others that are most similar."""
-        row = self._row.get(text)
-        if self._vectors is None or row is None or len(others) <= count:
+    def row(self, text: str) -> int | None:
+        return None if self._vectors is None else self._row.get(text)
+
+    def nearest(self, row: int, others: Sequence[int], count: int) -> list[int]:
+        """The places of those of some other rows that are most similar to one."""
+        if self._vectors is None or len(others) <= count:
             return list(range(len(others)))
-        rows = [self._row.get(other, row) for other in others]
-        similar = self._vectors[rows] @ self._vectors[row]
-        return sorted(range(len(others)), key=lambda place: -float(similar[place]))[:count]
+        similar = (self._vectors[: max(others) + 1] @ self._vectors[row])[others]
+        best = similar.argpartition(-count)[-count:]
+        return sorted(best.tolist(), key=lambda place: -float(similar[place]))
 
 
 def known(stored: Stored, similarity: float) -> Known:

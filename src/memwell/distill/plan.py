@@ -49,6 +49,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: str = ""
     """The fact's, new or not; none if it is skipped."""
     subject: str | None = None
+    speaker: str | None = None
+    """Who said it, if that is a person who has a name."""
     topic: str | None = None
     targets: list[Target] = []
     """What is merged into, or superseded."""

@@ -11,7 +11,7 @@ SHARED = ""
 
 
 class Stored(NamedTuple):
-    """A stored fact. Columns in the order of `facts_same`."""
+    """A stored fact. Columns in the order of `facts_same`; `facts_of` adds why it is held back."""
 
     id: str
     version: int
@@ -23,6 +23,7 @@ class Stored(NamedTuple):
     topic: str | None
     valid_from: int | None
     valid_to: int | None
+    held: str | None = None
 
 
 class FactRow(NamedTuple):

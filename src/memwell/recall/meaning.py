@@ -87,6 +87,17 @@ class Meaning:
         self._failed_at, self.trouble = None, None
         return vector if vector.any() else None
 
+    def vectors(self, texts: Sequence[str]) -> Vectors | None:
+        """The vectors of some texts; None if there is no model, or it does not answer."""
+        embedder = self.embedder()
+        if embedder is None:
+            return None
+        try:
+            return embedder.embed(texts)
+        except ModelFailed as error:
+            self.fail(error)
+            return None
+
     def named_embedder(self) -> tuple[Embedder, str] | None:
         """The embedder and the name that its vectors are kept under, if it can be used now."""
         embedder = self.embedder()

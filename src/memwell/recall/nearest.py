@@ -102,6 +102,17 @@ class Similar:
         return whole_and_best(_cosines(self._query, view.vectors[parts], view.scale[parts] * self._scale), starts)
 
 
+def nearest_rows(view: View, vector: Array, count: int) -> Array:
+    """The rows that are most similar to a vector among those that may be found, the best first."""
+    if not vector.any():
+        return np.zeros(0, np.int64)
+    whole = Similar(view, vector).whole
+    rows = np.flatnonzero(view.allowed)
+    if len(rows) > count:
+        rows = rows[np.argpartition(-whole[rows], count)[:count]]
+    return rows[np.argsort(-whole[rows], kind="stable")]
+
+
 def whole_and_best(cosines: Scores, starts: Array) -> tuple[Scores, Scores]:
     """An entry's first vector is that of its whole; the best of all its vectors is that of its best part."""
     if len(cosines) == len(starts):

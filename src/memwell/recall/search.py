@@ -13,17 +13,18 @@ from ..clock import Clock, to_datetime
 from ..errors import ModelFailed, NotFound
 from ..model.entry import Entry
 from ..model.filter import matches
-from ..model.query import Query
+from ..model.query import Query, Where
 from ..storage.block import Array, Block, State, search_state
 from ..storage.blocks import Blocks, Key
 from ..storage.port import Reach, Row, Tx
 from . import analyse, asked
 from .meaning import Meaning, Model, complete, hasten
+from .nearest import nearest_rows
 from .rank import ARMS
 from .recipes import Recipe, recipe
 from .scope import Span, resolve
 from .score import Question, Ranked, score, understand
-from .view import look
+from .view import View, look
 
 if TYPE_CHECKING:
     from ..models.embedder import Embedder
@@ -32,6 +33,8 @@ T = TypeVar("T")
 
 ROUNDS = 10
 TRIES = 3
+LONGEST = 4096
+"""How much of a text is looked for, where it is not a query."""
 DIGITS = 6
 """Scores are rounded, so that what is shown is what is compared."""
 
@@ -82,6 +85,18 @@ class Recall:
         """Why an entry is not among the hits of a query."""
         search = _Search(self, reach, query)
         return search.run(lambda tx, scene: search.explain(tx, scene, entry_id))
+
+    def alike(self, reach: Reach, where: Where, texts: Sequence[str], limit: int) -> list[list[int]]:
+        """For each of many texts the numbers of the entries that are most similar, the best first: by meaning alone in one
+        snapshot, or, where there is no model or the vectors are not at hand, by a search for each."""
+        vectors = self.meaning.vectors(texts) if texts else None
+        if vectors is not None:
+            search = _Search(self, reach, Query("", (where,), limit, recipe="meaning"))
+            found = search.run(lambda tx, scene: search.alike(tx, scene, vectors))
+            if found.docids is not None:
+                return found.docids
+        searches = [_Search(self, reach, Query(text[:LONGEST], (where,), limit)) for text in texts]
+        return [search.run(search.docids) for search in searches]
 
     def forget(self, owner: str) -> None:
         """Drop what this process holds of a tenant in memory, and the words that the model and the analyser remember."""
@@ -147,6 +162,21 @@ class _Search:
         self._tries += 1
         return hits if len(hits) == len(chosen) or self._tries == TRIES else None
 
+    def alike(self, tx: Tx, scene: _Scene, vectors: Array) -> _Alike:
+        """The entries that are most similar to each of some vectors."""
+        current = scene.model is not None and scene.model.embedder is self._meaning.embedder()
+        if not current or any(block.remote for block in scene.blocks):
+            return _Alike(None)
+        found: list[list[int]] = [[] for _ in vectors]
+        for view in self._views(tx, scene):
+            for docids, vector in zip(found, vectors, strict=True):
+                docids += view.docid[nearest_rows(view, vector, self._query.limit)].tolist()
+        return _Alike(found)
+
+    def docids(self, tx: Tx, scene: _Scene) -> list[int]:
+        """The numbers of the best entries."""
+        return [docid for docid, _, _ in _chosen(_ordered(self._ranked(tx, scene)), self._query)]
+
     def explain(self, tx: Tx, scene: _Scene, entry_id: str) -> Gate:
         """The gate that keeps an entry out."""
         row = tx.row("entry_anywhere", id=entry_id)
@@ -175,7 +205,7 @@ class _Search:
             return _Step(lambda: self._complete(model, blocks))
         names = dict.fromkeys(name for block in blocks for name in block.live_names())
         speakers, rest = understand(self._query.text, list(names))
-        if model is not None and rest not in self._vectors:
+        if model is not None and self._query.text and rest not in self._vectors:
             if not getattr(model.embedder, "instant", False):
                 return _Step(lambda: self._embed(model, rest))
             self._embed(model, rest)
@@ -206,11 +236,13 @@ class _Search:
         return Question(self._query.text, rest, speakers, vector, chosen, today, self._query.limit)
 
     def _ranked(self, tx: Tx, scene: _Scene, also: int | None = None) -> list[Ranked]:
-        views = [
+        return score(tx, scene.spans, self._views(tx, scene), scene.question, scene.model, also)
+
+    def _views(self, tx: Tx, scene: _Scene) -> list[View]:
+        return [
             look(tx, block, span.kinds, self._query, self._now, scene.state)
             for block, span in zip(scene.blocks, scene.spans, strict=True)
         ]
-        return score(tx, scene.spans, views, scene.question, scene.model, also)
 
     # -- between snapshots -------------------------------------------------------------------------------------------
 
@@ -251,6 +283,12 @@ class _Search:
         except ModelFailed as error:
             self._meaning.fail(error)
             self._embedder, self._partly = None, False
+
+
+class _Alike(NamedTuple):
+    """What is similar to some vectors; None if that cannot be said from what is in memory."""
+
+    docids: list[list[int]] | None
 
 
 class _Step:

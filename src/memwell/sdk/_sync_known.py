@@ -33,7 +33,7 @@ class Search:
 
     def context(
         self,
-        query: str,
+        query: str | None = None,
         budget: int = 1500,
         *,
         turns: int = 20,
@@ -41,7 +41,7 @@ class Search:
         as_of: datetime | None = None,
     ) -> Context:
         """Memory made ready for a prompt: the newest turns and the facts that fit, within a budget of tokens, as `messages`
-        and as `text`; `left_out` says what did not fit and why."""
+        and as `text`; `left_out` says what did not fit and why. Without a query, the most important facts."""
         asked = given(query=query, budget=budget, turns=turns, min_trust=min_trust, as_of=as_of)
         found: Context = self._transport.call(f"{self._dialect}.context", self._at | asked)
         return found
@@ -58,14 +58,22 @@ class Known(Search):
 
     id: str
 
-    def memories(self, *, filter: Mapping[str, Any] | None = None) -> list[MemoryEntry]:
-        """What is known, in order; with a filter, those memories whose metadata meet it."""
-        data = self._at | given(filter=filter)
+    def memories(
+        self,
+        *,
+        filter: Mapping[str, Any] | None = None,
+        as_of: datetime | None = None,
+        valid_at: datetime | None = None,
+    ) -> list[MemoryEntry]:
+        """What is known, in order; with a filter, those memories whose metadata meet it. With `as_of`, what was known then;
+        with `valid_at`, what was true then."""
+        data = self._at | given(filter=filter, as_of=as_of, valid_at=valid_at)
         return [found for found in pages(self._transport, f"{self._dialect}.memories", "memories", data)]
 
-    def get(self, memory_id: str) -> MemoryEntry:
-        """One memory."""
-        found: MemoryEntry = self._transport.call(f"{self._dialect}.memory", {**self._at, "id": memory_id})
+    def get(self, memory_id: str, *, as_of: datetime | None = None, valid_at: datetime | None = None) -> MemoryEntry:
+        """One memory; with `as_of`, as it was known then, and with `valid_at`, if it was true then."""
+        data = {**self._at, "id": memory_id, **given(as_of=as_of, valid_at=valid_at)}
+        found: MemoryEntry = self._transport.call(f"{self._dialect}.memory", data)
         return found
 
     def update(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -164,4 +165,6 @@ def _event(line: str) -> Event | None:
 
 def _in_query(value: Any) -> str:
     """A field as it stands in a query string; objects and lists are JSON."""
+    if isinstance(value, datetime):
+        return value.isoformat()
     return msgspec.json.encode(value).decode() if isinstance(value, dict | list) else str(value)

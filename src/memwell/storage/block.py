@@ -20,7 +20,7 @@ from .port import Row, Tx
 
 NEVER = 2**62
 NOBODY = -1
-ALONE = "fact"
+KNOWN = ("fact", "past", "held")
 ALL = (None, None)
 """A removal of nothing in particular: whatever was read before may be wrong now."""
 
@@ -36,6 +36,7 @@ READ = 8192
 """How many entries' vectors are read at a time."""
 BIASES = np.float32(2.0 ** (127 - 15))
 ASKED = 5000
+HOUR = 3_600_000_000
 CLOSE = 4
 _FIRST = 64
 _NO_ROWS: Any = np.zeros(0, np.int32)
@@ -129,7 +130,10 @@ class Block:
         self.bits: Any = None
         self.changed_part = NEVER
         self.clock = 0
+        self.linked = False
+        """Whether any entry has neighbours."""
         self._last_of: dict[int, int] = {}
+        self._last_told = NOBODY
         self._postings: dict[str, tuple[int, Array]] = {}
         self._postings_size = 0
         self._vocabulary: dict[str, list[int]] = {}
@@ -138,11 +142,6 @@ class Block:
 
     def __len__(self) -> int:
         return self.docid.size
-
-    @property
-    def linked(self) -> bool:
-        """Whether any entry has neighbours."""
-        return bool(self._last_of)
 
     @property
     def footprint(self) -> int:
@@ -342,21 +341,36 @@ class Block:
         self.first_part.extend(start + np.cumsum(counts) - counts)
 
     def _link(self, first: int) -> None:
-        """What stood before and after an entry at its address. Facts stand alone."""
+        """What stood before and after an entry at its address."""
         fresh = len(self) - first
         self.before.extend(np.full(fresh, NOBODY, np.int32))
         self.after.extend(np.full(fresh, NOBODY, np.int32))
-        linked = np.flatnonzero(self.kind.values[first:] != self.kinds.codes.get(ALONE, NOBODY)) + first
-        if not len(linked):
-            return
-        last_of = self._last_of
-        addresses = self.address.values[linked].tolist()
+        known = np.isin(self.kind.values[first:], [self.kinds.codes.get(kind, NOBODY) for kind in KNOWN])
         before = self.before.values
-        for row, address in zip(linked.tolist(), addresses, strict=True):
+        for rows in (self._in_line(np.flatnonzero(~known) + first), self._in_talk(np.flatnonzero(known) + first)):
+            later = rows[before[rows] != NOBODY]
+            self.after.values[before[later]] = later
+            self.linked = self.linked or bool(len(later))
+
+    def _in_line(self, rows: Array) -> Array:
+        """Turns follow each other."""
+        last_of, before = self._last_of, self.before.values
+        for row, address in zip(rows.tolist(), self.address.values[rows].tolist(), strict=True):
             before[row] = last_of.get(address, NOBODY)
             last_of[address] = row
-        later = linked[before[linked] != NOBODY]
-        self.after.values[before[later]] = later
+        return rows
+
+    def _in_talk(self, rows: Array) -> Array:
+        """Facts stand alone, unless people told them to each other: then those of one conversation belong together."""
+        rows = rows[self.name.values[rows] != NOBODY]
+        if not len(rows):
+            return rows
+        line = np.concatenate([[self._last_told], rows]) if self._last_told != NOBODY else rows
+        address, told = self.address.values[line], self.occurred_at.values[line]
+        near = (address[1:] == address[:-1]) & (np.abs(told[1:] - told[:-1]) <= HOUR)
+        self.before.values[line[1:][near]] = line[:-1][near]
+        self._last_told = int(rows[-1])
+        return rows
 
     # -- words -------------------------------------------------------------------------------------------------------
 

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..model.entry import TRUST
+from ..model.life import NEVER, Life
 from ..model.query import Query
-from .block import NEVER, Block, Column
+from .block import Block, Column
 from .port import Tx
 
 PIECE = 5000
@@ -37,11 +38,9 @@ class Lives:
     def mask(self, tx: Tx, block: Block, query: Query, size: int) -> Mask:
         """For the first so many entries of a block, whether they meet the conditions of a query."""
         self._grow(tx, block, size)
+        columns = (self._known_from, self._known_to, self._true_from, self._true_to)
         fits = np.ones(size, np.bool_)
-        if query.as_of is not None:
-            fits &= (self._known_from.values[:size] <= query.as_of) & (self._known_to.values[:size] > query.as_of)
-        if query.valid_at is not None:
-            fits &= (self._true_from.values[:size] <= query.valid_at) & (self._true_to.values[:size] > query.valid_at)
+        fits &= Life(*(column.values[:size] for column in columns)).fits(query.as_of, query.valid_at)
         if query.min_trust is not None:
             fits &= self._trust.values[:size] >= TRUST[query.min_trust]
         return fits
@@ -55,10 +54,7 @@ class Lives:
 
     def _add(self, rows: list[Any]) -> None:
         """What is not there any more was never known."""
-        given = [
-            (row[1], row[2] or NEVER, row[3], row[4] or NEVER, TRUST.get(row[5], 0)) if row else _NOTHING
-            for row in rows
-        ]
+        given = [(*Life.of(*row[1:5]), TRUST.get(row[5], 0)) if row else _NOTHING for row in rows]
         columns = (self._known_from, self._known_to, self._true_from, self._true_to, self._trust)
         for column, values in zip(columns, zip(*given, strict=True), strict=True):
             column.extend(np.array(values, np.int64))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from .heard import Heard, Statement, is_filler
-from .kinds import lasts
 from .worth import KEPT, RICH, Told, worth
 
 JOINED_WORDS = 24
@@ -36,10 +35,10 @@ def chosen(turn: Heard, context: Context) -> list[Group]:
     if turn.said.note or value >= RICH:
         return _grouped(statements)
     kept = [one for one in statements if _is_sure(one, context.alone)]
-    groups = _grouped(kept)
-    if value >= KEPT and not groups:
-        groups = [_gist(statements)]
-    return groups
+    if value < KEPT:
+        return _grouped(kept)
+    gist = _gist(statements)
+    return _grouped([one for one in statements if one in kept or one in gist]) if kept else [gist]
 
 
 def told(turn: Heard, context: Context) -> Told:
@@ -52,7 +51,7 @@ def _is_sure(statement: Statement, alone: bool) -> bool:
         return True
     if statement.to_other or not statement.own:
         return False
-    return alone or (lasts(statement.kind) and not statement.dangling)
+    return alone or (statement.kind != "statement" and not statement.dangling)
 
 
 def _rank(statement: Statement) -> float:

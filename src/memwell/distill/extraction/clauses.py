@@ -1,7 +1,7 @@
 """A sentence that says two things of its speaker, as two: facts that change at different times must not be one.
 
 "I'm vegetarian and I live in Lisbon" is cut before the second "I", "I'm vegetarian and moved to Porto" before a verb that cannot
-be anything else. Between people who chat, sentences are left whole: there a fact is better told than cut.
+be anything else.
 """
 
 from __future__ import annotations

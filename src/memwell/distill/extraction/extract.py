@@ -16,7 +16,7 @@ from .choice import Context, Group, chosen
 from .heard import Heard, Statement, heard
 from .instructions import Corrected, Told, corrected, is_instruction, takes_back, wanted
 from .kinds import confidence, importance, whom
-from .machines import of_assistant, of_tool
+from .machines import named, of_assistant, of_tool
 from .phrase import Phrase, Scene, phrased, shown
 from .rewording import Speaker, plain
 from .sentences import Sentence
@@ -55,9 +55,10 @@ class _Room:
     def listen(self, said: Said) -> Iterator[Candidate]:
         if said.role == "system":
             return
-        turn = heard(said, self._names, cut=self._alone or said.note)
+        turn = heard(said, self._names)
         if said.role == "assistant":
             yield from of_assistant(turn, self._people[0] if len(self._people) == 1 else "the user")
+            yield from filter(None, [named(turn, self._last if self._alone else None)])
         elif said.role == "tool":
             yield from of_tool(turn)
         else:
@@ -68,7 +69,8 @@ class _Room:
 
     def _of_person(self, turn: Heard) -> Iterator[Candidate]:
         asking = self._asking(turn.said)
-        if asking and turn.only and is_answer(asking.question, turn.only.text, self._alone):
+        whole = any(one.kind != "statement" for one in turn.statements)
+        if asking and turn.only and not whole and is_answer(asking.question, turn.only.text, self._alone):
             yield self._answer(asking, turn.said, turn.only)
             return
         special = [self._special(turn.said, one) for one in turn.statements]

@@ -79,13 +79,11 @@ class Heard(NamedTuple):
     words: frozenset[str]
 
 
-def heard(said: Said, names: Collection[str], *, cut: bool = False) -> Heard:
-    """Take a turn apart. Names are those of whoever may be called, in lower case; `cut` takes sentences apart as well."""
+def heard(said: Said, names: Collection[str]) -> Heard:
+    """Take a turn apart. Names are those of whoever may be called, in lower case."""
     text = without_code(without_echoes(said.text))
     text, shown = asides(text)
-    sentences = [part for sentence in split(text) for part in _parts(sentence)]
-    if cut:
-        sentences = [clause for sentence in sentences for clause in apart(sentence)]
+    sentences = [clause for sentence in split(text) for part in _parts(sentence) for clause in apart(part)]
     english = is_english(text)
     mixed = may_be_mixed(text)
     asked = [one.text for one in sentences if is_question(one.text)]

@@ -29,6 +29,8 @@ _FORMS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
             rf"{_AM} (?:an? (?!bit|little|lot|huge fan|big fan|fan)|\d|from |born|allergic|intolerant|vegan|vegetarian)",
             rf"{_AM} (?:married|single|divorced|engaged|pregnant|retired|unemployed|based in|gay|lesbian|bi|trans\w*)\b",
             rf"{_AM} (?:deaf|blind|diabetic|celiac|coeliac|left-handed|lactose)\b",
+            rf"{_AM} (?:(?:afraid|scared|terrified) of|dating|learning|studying|training for|working (?:at|for|as|in))\b",
+            rf"\bI{_MAYBE} (?:play|drive|teach|smoke|drink|eat|wear|collect|practi[sc]e|coach|volunteer|commute)\b",
             rf"{_SELF}{_MAYBE} (?:live|lived|work(?:ed)? (?:at|for|as|in)|study|studied|grew up|come from|speak)\b",
             rf"{_SELF}{_MAYBE} (?:turned \d+|suffer|was born|moved)\b",
             rf"\bI (?:always|never|usually|often|rarely|don't|do not|no longer) (?!{_NOT_HABITS})\w+",
@@ -68,7 +70,7 @@ _FORMS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
         "event",
         (
             rf"{_SELF}{_MAYBE} (?:(?!need\b)\w+ed|went|took|saw|made|got|had|found|felt|met|came|began|bought|ran)\b",
-            rf"{_SELF}{_MAYBE} (?:won|lost|gave|wrote|read|did|was|were|been|spent|left)\b",
+            rf"{_SELF}{_MAYBE} (?:won|lost|gave|wrote|read|did|was|were|been|spent|left|quit|broke)\b",
         ),
     ),
 )
@@ -77,7 +79,7 @@ _OPENS_WITH_KIN = re.compile(
     rf"[Mm]y (?P<kin>(?:[a-z]+ )?(?:{KIN}))(?:,? (?P<name>[A-Z]\w+),?)?"
     r"(?:'s (?!\w+(?:'s| is| was)\b)| (?:is|was|has|had|lives|works|likes|loves|got|moved|plays|goes|went)\b)"
 )
-_LASTING = word_set("attribute relation possession decision")
+_LASTING = word_set("attribute relation possession decision preference")
 _HEDGED = re.compile(
     r"\b(?:I think|I guess|I suppose|maybe|perhaps|probably|might|not sure|possibly|I believe|seems?|kind of|kinda)\b",
     re.IGNORECASE,

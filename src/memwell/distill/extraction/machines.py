@@ -1,4 +1,4 @@
-"""What is kept of those who are nobody: what an assistant did or took on, and what a tool states.
+"""What is kept of those who are nobody: what an assistant did, took on or named when asked, and what a tool states.
 
 What an assistant says about a user is never a fact: it has it from the user, or from memory.
 """
@@ -9,10 +9,11 @@ import re
 from collections.abc import Iterator
 
 from ..values import Candidate, Kind, Source
+from ..word_sets import word_set
 from .days import dated
 from .heard import Heard, Statement
 from .kinds import confidence
-from .rewording import Speaker, inside, third_person
+from .rewording import Speaker, inside, plain, third_person
 
 MAX_OF_TOOL = 16
 """A tool that states more than this was reading something out."""
@@ -31,9 +32,18 @@ _TAKEN_ON = re.compile(
     rf"(?:{_ACTS}|make sure|avoid|follow up|use|keep|answer|reply)\w*\b",
     re.IGNORECASE,
 )
+_ITEM = re.compile(r"^[ \t]{0,8}(?:\d{1,2}[.)]|[-*•])[ \t]+(?=\S)([^\n]{1,400})", re.MULTILINE)
+_HEAD = re.compile(r"(?:\*\*|__)?([^:\n]*?)(?:\*\*|__)?(?:\s*[:–—]|\s-\s|[.!?](?:\s|$)|$)")
 _STATES = re.compile(r"\b(?:is|are|was|were|has|have|had|will|costs?|opens?|closes?|starts?|ends?|\w+ed)\b")
 _DATA = re.compile(r"[{}<>=|\\\[\]]|://|::|\b\w+\(")
 _MAX_LENGTH = 240
+_SMALL = word_set("a an the of and in on at for to by with de la le du von der des el y")
+LEAST_ITEMS = 3
+NAMES = 0.6
+"""Which part of a list must be names."""
+MAX_ITEMS = 12
+HEAD_WORDS = 9
+ASKED_WORDS = 30
 
 
 def of_assistant(turn: Heard, person: str) -> Iterator[Candidate]:
@@ -43,6 +53,36 @@ def of_assistant(turn: Heard, person: str) -> Iterator[Candidate]:
             told = dated(statement.text.strip().rstrip(".!"), turn.said.day)
             text = third_person(told.text, Speaker(turn.said.speaker, inside(person)))
             yield _candidate(turn, statement, text, 0.3)
+
+
+def named(turn: Heard, asked: Heard | None) -> Candidate | None:
+    """The names that an assistant gave as a list when it was asked: people want "the one that you recommended" again."""
+    items = list(_ITEM.finditer(turn.said.text))
+    heads = [head for item in items[:MAX_ITEMS] if _is_name(head := _headed(item[1]))]
+    if asked is None or not asked.question or len(heads) < max(LEAST_ITEMS, NAMES * min(len(items), MAX_ITEMS)):
+        return None
+    wish = " ".join(asked.question.split()[-ASKED_WORDS:]).rstrip("?.! ")
+    text = f'Asked "{plain(wish)}?", {inside(turn.said.speaker)} named {", ".join(heads)}.'
+    source = Source(turn.said.id, items[0].start(), items[-1].end())
+    return Candidate(text, None, "event", (source,), 0.2, confidence("event", "", turn.said.role))
+
+
+def _headed(item: str) -> str:
+    """What an item of a list is called: what stands before its colon or dash, or its first words."""
+    head = _HEAD.match(item)
+    return plain(" ".join((head[1] if head else item).split()[:HEAD_WORDS]).strip(" *_`"))
+
+
+def _is_name(head: str) -> bool:
+    """`The Bulldog Hostel`, and not `Drink enough water`."""
+    first, *rest = head.split() or [""]
+    if not first[:1].isupper():
+        return False
+    return not rest or (any(word[:1].isupper() for word in rest) and all(_fits_name(word) for word in rest))
+
+
+def _fits_name(word: str) -> bool:
+    return not word[:1].islower() or word in _SMALL
 
 
 def of_tool(turn: Heard) -> Iterator[Candidate]:

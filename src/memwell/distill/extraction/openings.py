@@ -52,17 +52,18 @@ write text reach embrace cherish push let join add put set read treat surround c
 dream rest surprise savor explore help choose create build spread speak talk drop shoot hit grab pick visit say
 live learn work"""
 )
+_ASIDE = re.compile(r",? (?:as )?you (?:know|see)(?=[,.!…]|$),?|, (?:right|huh|haha+|lol)(?=[.!…]|$)", re.IGNORECASE)
 MAX_LEADS = 6
 
 
 def led(sentence: str, names: Collection[str]) -> str:
-    """A sentence without what leads up to it: interjections, thanks, and whom it calls by name."""
+    """A sentence without what only leads up to it or keeps up the talk: interjections, thanks, "you know", whom it calls."""
     for _ in range(MAX_LEADS):
         shorter = _uncalled(_unled(sentence), names)
         if shorter == sentence:
             break
         sentence = shorter
-    return _not_calling_after(sentence, names)
+    return _not_calling_after(_ASIDE.sub("", sentence), names)
 
 
 def asked_to_remember(sentence: str) -> str | None:

@@ -14,11 +14,17 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
-from ..values import Candidate, Kind, Source
+from ..values import Candidate, Kind, Said, Source
+from ..word_sets import word_set
 from .prompt import KINDS, Piece
 
 MAX_DEPTH = 16
 MAX_EVIDENCE = 20
+_TOOL = "tool"
+_CALENDAR = word_set(
+    """january february march april may june july august september october november december monday tuesday wednesday
+thursday friday saturday sunday"""
+)
 _BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 _FENCED = re.compile(r"\A```(?:json)?[ \t]*\n(.*)\n[ \t]*```\Z", re.DOTALL)
 _DAY = re.compile(r"\A(\d{4})(?:-(\d\d))?(?:-(\d\d))?(?:T.*)?\Z")
@@ -88,6 +94,30 @@ class Quotable:
         return spans[first][0], spans[first + len(wanted) - 1][1]
 
 
+class _Tools:
+    """Names and numbers that only tools have told. A model that was fooled by a tool may cite a person for what it says; but
+    what names such a one rests on the tool as well, and is trusted no more than that."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        tools = [piece for piece in pieces if piece.said.role == _TOOL]
+        others = [text for piece in pieces if piece.said.role != _TOOL for text in (piece.text, piece.said.speaker)]
+        told = {word.casefold() for text in others for word in _WORD.findall(text)} if tools else set()
+        self._own = [(piece, _names(piece.text) - told) for piece in tools]
+
+    def owned(self, candidate: Candidate) -> Candidate:
+        names, cited = _names(candidate.text), {source.id for source in candidate.sources}
+        used = [piece for piece, own in self._own if piece.said.id not in cited and not own.isdisjoint(names)]
+        more = (Source(piece.said.id, piece.start, piece.start + len(piece.text)) for piece in used)
+        return candidate._replace(sources=(*candidate.sources, *more))
+
+
+def _names(text: str) -> set[str]:
+    """The names in a text, and long numbers; not what a sentence begins with, nor what a day is told by."""
+    words = _WORD.findall(text)[1:]
+    named = (word.casefold() for word in words if word[0].isupper() or (len(word) > 4 and word.isdigit()))
+    return {word for word in named if word not in _CALENDAR}
+
+
 class _Evidence(msgspec.Struct):
     turn: str
     quote: str | None = None
@@ -119,7 +149,9 @@ def candidates(text: str, pieces: Mapping[str, Piece], allowed: Allowed) -> list
         raise Refused("too_many", f"It had more than {allowed.max_facts} facts.")
     turns = {label: Quotable(piece) for label, piece in pieces.items()}
     speakers = {piece.said.speaker.casefold(): piece.said.speaker for piece in pieces.values()}
-    return collapsed([_candidate(fact, turns, speakers, allowed.max_text) for fact in facts])
+    tools = _Tools(list(pieces.values()))
+    found = [tools.owned(_candidate(fact, turns, speakers, allowed.max_text)) for fact in facts]
+    return collapsed(found, {piece.said.id: piece.said for piece in pieces.values()})
 
 
 def bare(text: str) -> str:
@@ -145,12 +177,13 @@ def too_deep(text: str, limit: int = MAX_DEPTH) -> bool:
     return False
 
 
-def collapsed(found: Sequence[Candidate]) -> list[Candidate]:
-    """Each statement once, with the evidence of all its repetitions."""
+def collapsed(found: Sequence[Candidate], turns: Mapping[str, Said]) -> list[Candidate]:
+    """Each statement once, with the evidence of all its repetitions. What a tool repeats is kept apart from what a person
+    said, which would be trusted less with it."""
     kept: dict[tuple[str, ...], Candidate] = {}
     for candidate in found:
         words = _WORD.findall(candidate.text.casefold()) or [candidate.text]
-        key = (candidate.subject or "", *words)
+        key = (turns[candidate.sources[0].id].role, candidate.subject or "", *words)
         kept[key] = _both(kept[key], candidate) if key in kept else candidate
     return list(kept.values())
 

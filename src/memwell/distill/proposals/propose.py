@@ -78,7 +78,8 @@ def propose(completer: Completer, turns: Sequence[Said], *, limits: Limits, rule
             ruled += rules(_turns(portions[at:] if over else [portion]))
             if over:
                 break
-    found = _in_order([*collapsed(proposed), *ruled], turns) if proposed else ruled
+    once = collapsed(proposed, {said.id: said for said in turns})
+    found = _in_order([*once, *ruled], turns) if proposed else ruled
     return Proposed(found, asking.tokens_in, asking.tokens_out, asking.tries, reasons[0] if reasons else None)
 
 

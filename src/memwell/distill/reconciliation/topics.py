@@ -45,6 +45,11 @@ class Read(NamedTuple):
     topics: tuple[Topic, ...]
     rest: frozenset[str]
 
+    @property
+    def topic(self) -> Topic | None:
+        """The slot that it fills such that nothing else can fill it at the same time."""
+        return next((found for found in self.topics if found.fills != "many"), None)
+
 
 def key(text: str, subject: str | None) -> str:
     """What statements have in common that say the same in nearly the same words: no order, no inflection, no filler."""
@@ -58,8 +63,7 @@ def _key(wording: Wording) -> str:
 
 
 def topic(text: str, subject: str | None) -> Topic | None:
-    """The slot that a statement fills such that nothing else can fill it at the same time."""
-    return next((found for found in read(text, subject).topics if found.fills != "many"), None)
+    return read(text, subject).topic
 
 
 def read(text: str, subject: str | None) -> Read:

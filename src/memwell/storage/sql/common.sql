@@ -687,3 +687,28 @@ WHERE f.tenant = :tenant AND e.tenant = :tenant AND f.collection_id = :collectio
   AND e.retired_at IS NULL AND e.kind = 'fact'
 ORDER BY f.same, f.docid
 LIMIT :limit;
+
+-- name: lives_after
+-- When the versions at an address after a sequence number were known and true, in order, and what they are besides their entries.
+SELECT e.docid, e.recorded_at, e.retired_at, COALESCE(f.valid_from, e.occurred_at), f.valid_to, e.seq, e.kind, f.subject,
+  f.valid_from, f.held
+FROM entry e
+LEFT JOIN fact f ON f.tenant = :tenant AND f.docid = e.docid
+WHERE e.tenant = :tenant AND e.address_id = :address_id AND e.seq > :after
+  AND (e.expires_at IS NULL OR e.expires_at > :now)
+  /*filter*/
+ORDER BY e.seq
+LIMIT :limit;
+
+-- name: lives_of_entry
+-- The same of every version of one entry of a named collection, the oldest first.
+SELECT e.docid, e.recorded_at, e.retired_at, COALESCE(f.valid_from, e.occurred_at), f.valid_to, e.seq, e.kind, f.subject,
+  f.valid_from, f.held
+FROM entry e
+JOIN address a ON a.tenant = e.tenant AND a.id = e.address_id
+JOIN collection c ON c.tenant = a.tenant AND c.id = a.collection_id
+LEFT JOIN fact f ON f.tenant = :tenant AND f.docid = e.docid
+WHERE e.tenant = :tenant AND a.tenant = :tenant AND c.tenant = :tenant AND e.id = :id
+  AND c.dialect = :dialect AND c.name = :name AND c.kind = :kind
+  AND (e.expires_at IS NULL OR e.expires_at > :now)
+ORDER BY e.version;

@@ -155,10 +155,18 @@ WHERE tenant = :tenant AND docid IN (SELECT value FROM json_each(:docids)) AND r
 
 -- name: facts_of
 -- What some facts are besides their entries.
-SELECT e.id, e.version, e.content, f.subject, e.kind, e.confidence, e.occurred_at, f.topic, f.valid_from, f.valid_to
+SELECT e.id, e.version, e.content, f.subject, e.kind, e.confidence, e.occurred_at, f.topic, f.valid_from, f.valid_to,
+  f.held
 FROM entry e
 LEFT JOIN fact f ON f.tenant = :tenant AND f.docid = e.docid
 WHERE e.tenant = :tenant AND e.id IN (SELECT value FROM json_each(:ids)) AND e.retired_at IS NULL;
+
+-- name: facts_at
+-- The same for some entries by their numbers.
+SELECT e.docid, e.id, e.version, e.content, f.subject, e.kind, e.confidence, e.occurred_at, f.topic, f.valid_from, f.valid_to
+FROM entry e
+LEFT JOIN fact f ON f.tenant = :tenant AND f.docid = e.docid
+WHERE e.tenant = :tenant AND e.docid IN (SELECT value FROM json_each(:docids)) AND e.retired_at IS NULL;
 
 -- name: lives_of
 -- When some entries were known and true, and who is behind them.

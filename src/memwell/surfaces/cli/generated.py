@@ -6,6 +6,7 @@ import inspect
 import types
 import typing
 from collections.abc import Callable
+from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -14,8 +15,10 @@ import typer
 from ...errors import Invalid
 from ...operation import Operation, advice
 from ...registry import OPERATIONS
+from .known import readable
 from .output import Json, Yes, confirm, show, told
 from .target import Target
+from .times import moment
 
 NOUNS = {"users": "user", "flows": "flow", "jobs": "job", "keys": "key", "tenants": "tenant", "events": "event"}
 _PLAIN = (str, int, float, bool)
@@ -34,14 +37,14 @@ def add_commands(app: typer.Typer) -> None:
 def _command(operation: Operation) -> Callable[..., None]:
     hints = typing.get_type_hints(operation.request, include_extras=True)
     parameters = [inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
-    as_text = set()
+    read: dict[str, Callable[[str, Any], Any]] = {}
     order = positional(operation)
     fields = msgspec.structs.fields(operation.request)
     for field in sorted(fields, key=lambda field: order.index(field.name) if field.name in order else len(order)):
         kind = _plain(hints[field.name])
-        if kind is None:
-            as_text.add(field.name)
-        parameters.append(_parameter(operation, field, kind))
+        if kind not in _PLAIN:
+            read[field.name] = moment if kind is datetime else _from_json
+        parameters.append(_parameter(operation, field, kind if kind in _PLAIN else str))
     if operation.effect == "erase":
         parameters.append(_keyword("yes", Yes, False))
     parameters.append(_keyword("as_json", Json, False))
@@ -50,9 +53,11 @@ def _command(operation: Operation) -> Callable[..., None]:
         target: Target = context.obj
         with told():
             confirm(f"{operation.summary} Go on?", yes)
-            data = {name: _value(name, value, name in as_text) for name, value in fields.items() if value is not None}
+            given = {name: value for name, value in fields.items() if value is not None}
+            data = {name: read[name](name, value) if name in read else value for name, value in given.items()}
             with target.memory() as memory:
-                show(memory.call(operation.name, data), as_json)
+                answer = memory.call(operation.name, data)
+                show(answer, as_json, readable(answer))
 
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -67,7 +72,6 @@ def positional(operation: Operation) -> list[str]:
 
 def _parameter(operation: Operation, field: msgspec.structs.FieldInfo, kind: Any) -> inspect.Parameter:
     text = advice(operation.request, field.name)
-    kind = kind or str
     if field.name in positional(operation):
         argument = typer.Argument(help=text, metavar=field.name.upper(), show_default=False)
         if field.required:
@@ -86,7 +90,7 @@ def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 
 def _plain(hint: Any) -> Any:
-    """The plain type of a field; None if it is given as JSON."""
+    """The type of a field that is given as it stands, or as a time; None if it is given as JSON."""
     if typing.get_origin(hint) is Annotated:
         return _plain(typing.get_args(hint)[0])
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
@@ -94,14 +98,10 @@ def _plain(hint: Any) -> Any:
         return _plain(options[0]) if len(options) == 1 else None
     if typing.get_origin(hint) is typing.Literal:
         return str
-    if hint in _PLAIN:
-        return hint
-    return str if getattr(hint, "__name__", "") == "datetime" else None
+    return hint if hint in _PLAIN or hint is datetime else None
 
 
-def _value(name: str, value: Any, as_json: bool) -> Any:
-    if not as_json:
-        return value
+def _from_json(name: str, value: str) -> Any:
     try:
         return msgspec.json.decode(value)
     except msgspec.DecodeError as error:

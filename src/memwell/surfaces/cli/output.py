@@ -40,13 +40,16 @@ def print_json(value: Any) -> None:
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], empty: str) -> None:
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], empty: str, *, whole: Sequence[str] = ()
+) -> None:
+    """A table; where it is too wide, cells are folded, but for the columns that are to stay whole."""
     if not rows:
         console().print(Text(empty, style="dim"))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column in whole)
     for row in rows:
         table.add_row(*(Text(shown(str(cell))) for cell in row))
     console().print(table)
@@ -78,8 +81,12 @@ def _print_object(plain: dict[str, Any]) -> None:
         console().print(Text.assemble((name.ljust(width), "bold"), "  ", _cell(item)))
     for name in lists:
         _print_items(plain[name], f"No {name}.")
-    if plain.get("next_cursor"):
-        console().print(Text(f"There is more: --cursor {plain['next_cursor']}", style="dim"))
+    print_more(plain.get("next_cursor"))
+
+
+def print_more(cursor: str | None) -> None:
+    if cursor:
+        console().print(Text(f"There is more: --cursor {cursor}", style="dim"))
 
 
 def _print_items(items: list[Any], empty: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -14,6 +13,7 @@ from ...errors import Invalid
 from ...sdk._sync import Flow, Memory, Session, User
 from .output import Json, console, show, shown, told, utc
 from .target import Target
+from .times import moment
 
 BAR = 12
 LINE = 300
@@ -83,16 +83,8 @@ def _conditions(turns: bool, past: bool, where: str | None, moments: dict[str, s
             raise Invalid(f"--filter must be JSON: {error}.") from None
     for name, text in moments.items():
         if text is not None:
-            found[name] = _moment(name.replace("_", "-"), text)
+            found[name] = moment(name, text)
     return found
-
-
-def _moment(name: str, text: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise Invalid(f"--{name} is a day or a time, such as 2026-04-19 or 2026-04-19T10:00:00Z.") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _print_hits(found: Hits) -> None:

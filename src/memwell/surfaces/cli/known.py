@@ -1,0 +1,182 @@
+"""What is known, as people read it: plans as a table; memories, steps and evidence as lines with what is to be said of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.text import Text
+
+from ...dialects.contexts import Context
+from ...dialects.memories import Memories, Memory
+from ...dialects.plans import Consolidated, Plan, Plans, PlanStep
+from ...dialects.provenance import Evidence, MemoryHistory, Version
+from .output import console, print_more, print_table, shown, utc
+
+INDENT = "    "
+HELD = {"secret": "it looks like a secret", "instruction": "it looks like an instruction to the agent"}
+
+
+def readable(value: Any) -> Callable[[], None] | None:
+    """How to print an answer, if it has a form of its own."""
+    printer = _PRINTERS.get(type(value))
+    return None if printer is None else lambda: printer(value)
+
+
+def _print_memories(found: Memories) -> None:
+    for memory in found.memories:
+        _print_memory(memory)
+    if not found.memories:
+        console().print(Text("No memories.", style="dim"))
+    print_more(found.next_cursor)
+
+
+def _print_memory(memory: Memory) -> None:
+    _print_line(Text(_line(memory.content)))
+    _print_about(
+        _held(memory.held),
+        _named("about", memory.subject),
+        _named("session", memory.session),
+        _span("true", memory.valid_from, memory.valid_to) or f"written {utc(memory.created_at)}",
+        f"importance {memory.importance:g}",
+        f"confidence {memory.confidence:g}",
+        f"version {memory.version}" if memory.version > 1 else None,
+        memory.id,
+    )
+
+
+def _print_plans(found: Plans) -> None:
+    columns = ("WHEN (UTC)", "SESSION", "STATEMENTS", "STATE", "ID")
+    rows = [
+        (f"{_at(plan):%Y-%m-%d %H:%M}", plan.session or "-", _counted(plan.counts), plan.state, plan.id)
+        for plan in found.plans
+    ]
+    print_table(columns, rows, "No plans.", whole=("WHEN (UTC)", "STATE", "ID"))
+    print_more(found.next_cursor)
+
+
+def _print_consolidated(found: Consolidated) -> None:
+    if found.plan is None:
+        console().print(Text("Nothing was said that is not distilled yet.", style="dim"))
+    else:
+        _print_plan(found.plan)
+
+
+def _print_plan(plan: Plan) -> None:
+    _print_line(Text.assemble(("Plan ", "bold"), (plan.id, "bold cyan")))
+    turns = f"turn{'s' if plan.last_seq > plan.first_seq else ''} {plan.first_seq}"
+    _print_about(
+        _named("session", plan.session),
+        f"{turns} to {plan.last_seq}" if plan.last_seq > plan.first_seq else turns,
+        f"{plan.state} {utc(_at(plan))}",
+        f"by {'rules' if plan.method == 'rules' else 'a model'}",
+        _counted(plan.counts),
+        plan.note and shown(plan.note),
+    )
+    for step in plan.steps:
+        _print_step(step)
+
+
+def _print_step(step: PlanStep) -> None:
+    _print_line(Text.assemble((f"{step.do:11}", "bold"), _line(step.text)))
+    _print_about(
+        step.reason.replace("_", " ").replace(":", ": "),
+        _held(step.held),
+        "true once" if step.past else None,
+        _named("about", step.subject),
+        step.id,
+        _named("ends", ", ".join(step.ends or ())),
+    )
+
+
+def _print_history(found: MemoryHistory) -> None:
+    about = f" about {shown(found.subject)}" if found.subject else ""
+    _print_line(Text.assemble(("Memory ", "bold"), (found.id, "bold cyan"), about))
+    for version in found.versions:
+        _print_version(version)
+    _print_line(Text("Evidence", style="bold"))
+    for evidence in found.evidence:
+        _print_evidence(evidence)
+    if not found.evidence:
+        _print_line(Text("None: it was written directly.", style="dim"))
+
+
+def _print_version(version: Version) -> None:
+    _print_line(Text.assemble((f"{version.version:<3}{version.kind:6}", "bold"), _line(version.content)))
+    _print_about(
+        _held(version.held),
+        _span("known", version.known_from, version.known_to),
+        _span("true", version.valid_from, version.valid_to),
+        f"confidence {version.confidence:g}",
+        _named("plan", version.plan),
+    )
+
+
+def _print_evidence(evidence: Evidence) -> None:
+    words = Text(_line(evidence.words)) if evidence.words is not None else Text("(expired)", style="dim")
+    _print_line(words)
+    _print_about(
+        shown(evidence.name) if evidence.name else evidence.role,
+        _named("session", evidence.session),
+        utc(evidence.said_at),
+        f"origin {evidence.origin}",
+        f"turn {evidence.turn}",
+    )
+
+
+def _print_context(found: Context) -> None:
+    _print_line(Text(shown(found.text)) if found.text else Text("Nothing is remembered yet.", style="dim"))
+    left = f"{len(found.left_out)} left out" if found.left_out else "nothing left out"
+    _print_line(Text(f"{found.tokens} tokens · {_count(len(found.facts), 'fact')} · {left}", style="dim"))
+    for one in found.left_out:
+        _print_line(Text(f"{INDENT}{one.what} {one.id}: {one.reason.replace('_', ' ')}", style="dim"))
+
+
+_PRINTERS: Mapping[type, Callable[[Any], None]] = {
+    Memories: _print_memories,
+    Memory: _print_memory,
+    Plans: _print_plans,
+    Plan: _print_plan,
+    Consolidated: _print_consolidated,
+    MemoryHistory: _print_history,
+    Context: _print_context,
+}
+
+
+def _held(reason: str | None) -> str | None:
+    return None if reason is None else f"held back: {HELD.get(reason, shown(reason))}"
+
+
+def _named(word: str, name: str | None) -> str | None:
+    return f"{word} {shown(name)}" if name else None
+
+
+def _span(word: str, start: datetime | None, end: datetime | None) -> str | None:
+    since = f"{word} {'from' if end else 'since'} {utc(start)}"
+    return None if start is None else since + (f" to {utc(end)}" if end else "")
+
+
+def _at(plan: Plan) -> datetime:
+    return (plan.reverted_at or plan.applied_at or plan.created_at).astimezone(UTC)
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    """Such as "3 added, 1 held"."""
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "none"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _line(content: str) -> str:
+    return " ".join(shown(content).split())
+
+
+def _print_line(line: Text) -> None:
+    console().print(line)
+
+
+def _print_about(*parts: str | None) -> None:
+    console().print(Text(INDENT + " · ".join(filter(None, parts)), style="dim"))

@@ -1,0 +1,166 @@
+"""Workers that consolidate, in processes of their own, and are killed, or stopped, at a named step of it.
+
+They are forked from one process that has loaded everything, so that a round of a test costs milliseconds to begin.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import cache
+from multiprocessing.connection import Connection
+from threading import RLock, Thread, current_thread, main_thread
+from typing import Any, NamedTuple
+
+from memwell.clock import SECOND
+from memwell.config import load
+from memwell.engine import Engine
+from memwell.lifecycle.worker import Worker
+
+KIND = "consolidate"
+LEASE = SECOND // 2
+PATIENCE_S = 60.0
+READY, STRUCK = "ready", "struck"
+PRELOADED = (
+    __name__,
+    "numpy",
+    "psycopg",
+    "memwell.distill.job",
+    "memwell.distill.extraction.extract",
+    "memwell.models.wordllama",
+)
+
+
+class Point(NamedTuple):
+    """Where a worker is struck: as it sends a statement, or once the transaction that has it in it is over, so that its
+    answer does not arrive."""
+
+    statement: str
+    over: bool = False
+
+
+def work(home: str, point: Point | None, how: int, parent: Connection) -> None:
+    """Work, once told to, until struck; the parent is told when it is about to be, and what the worker logs."""
+    engine = Engine.open(load(home=home))
+    handlers = {KIND: engine._handlers()[KIND]}
+    worker = Worker(engine.store, engine.clock, handlers, lease=LEASE)
+    if point is not None:
+        store: Any = engine.store
+        strike = _Strike(point, how, parent)
+        store.read, store.write = strike.around(store.read), strike.around(store.write)
+    logging.getLogger().addHandler(_Telling(parent))
+    parent.send(READY)
+    parent.recv()
+    Thread(target=_end_with, args=(parent,), daemon=True).start()
+    worker.work()
+
+
+def _end_with(parent: Connection) -> None:
+    """Nobody is left behind by a test that was ended itself."""
+    try:
+        parent.recv()
+    except EOFError:
+        os._exit(1)
+
+
+class _Telling(logging.Handler):
+    def __init__(self, parent: Connection) -> None:
+        super().__init__()
+        self._parent = parent
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._parent.send(record.getMessage())
+
+
+class _Strike:
+    """Strikes this process, once. If it is to be stopped, nothing else of it, such as a heartbeat, is in a transaction."""
+
+    def __init__(self, point: Point, how: int, parent: Connection) -> None:
+        self._point, self._how, self._parent, self._struck = point, how, parent, False
+        self._between: Any = RLock() if how == signal.SIGSTOP else nullcontext()
+
+    def around(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(tenant: str, work: Callable[..., Any]) -> Any:
+            with self._between:
+                sent: list[str] = []
+                result = method(tenant, lambda tx: work(_Watched(tx, sent, self)))
+                if self._point.over and self._point.statement in sent and current_thread() is main_thread():
+                    self._strike()
+                return result
+
+        return call
+
+    def sending(self, statement: str) -> None:
+        if statement == self._point.statement and not self._point.over:
+            self._strike()
+
+    def _strike(self) -> None:
+        if not self._struck:
+            self._struck = True
+            self._parent.send(STRUCK)
+            os.kill(os.getpid(), self._how)
+
+
+class _Watched:
+    """A transaction whose statements are noted."""
+
+    def __init__(self, tx: Any, sent: list[str], strike: _Strike) -> None:
+        self._tx, self._sent, self._strike = tx, sent, strike
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._tx, name)
+        return self._noted(found) if name in ("row", "rows", "run", "send") else found
+
+    def _noted(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(statement: str, **given: Any) -> Any:
+            self._strike.sending(statement)
+            self._sent.append(statement)
+            return method(statement, **given)
+
+        return call
+
+
+class Struck:
+    """A worker process, as the test sees it; without a point, one that nothing happens to."""
+
+    def __init__(self, home: str, point: Point | None = None, how: int = signal.SIGKILL) -> None:
+        self._told, child = _context().Pipe()
+        self._process = _context().Process(target=work, args=(home, point, int(how), child), daemon=True)
+        self._process.start()
+        child.close()
+        self.wait_for(READY)
+
+    def begin(self) -> None:
+        self._told.send(None)
+
+    def wait_for(self, word: str) -> None:
+        """Wait until it says something."""
+        assert self.says(word, PATIENCE_S), f"a worker did not say {word!r}"
+
+    def says(self, word: str, within_s: float) -> bool:
+        until = time.monotonic() + within_s
+        while self._told.poll(max(0.0, until - time.monotonic())):
+            if self._told.recv() == word:
+                return True
+        return False
+
+    def go_on(self) -> None:
+        assert self._process.pid is not None
+        os.kill(self._process.pid, signal.SIGCONT)
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.join()
+        self._told.close()
+
+
+@cache
+def _context() -> Any:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(PRELOADED))
+    return context
