@@ -48,8 +48,11 @@ $(PEERS)/.installed: requirements.lock bench/peers.txt pyproject.toml
 bench-peers: $(PEERS)/.installed  ## Measure the same searches in LangGraph and Chroma.
 	$(PEERS)/bin/python -m bench.peers
 
-chaos: setup  ## 200 rounds of kill -9 under load, and two minutes of it among several servers.
-	$(BIN)/python -m pytest tests/test_crash.py tests/test_crash_recall.py tests/test_fleet.py --rounds 200
+CHAOS := $(addprefix tests/,test_crash.py test_crash_recall.py test_crash_distill.py test_distill_model.py \
+	test_distill_input.py test_poison.py test_fleet.py test_exactly_once.py test_filters.py test_search.py context)
+
+chaos: setup  ## The tests of crashes, faults and properties, ten times as long: 200 rounds.
+	$(BIN)/python -m pytest $(CHAOS) --rounds 200
 
 wheel: setup  ## Build the wheel into dist/.
 	$(BIN)/python -m hatchling build -t wheel

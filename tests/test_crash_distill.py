@@ -27,7 +27,6 @@ DONE_S = 60.0
 NAMES = ("Amber", "Birch", "Cedar", "Delta", "Ember", "Fjord", "Grove", "Heath")
 REFUSED = "job.lease_lost"
 
-
 KILLS = (
     Point("claim_job"),
     Point("claim_job", over=True),
@@ -47,8 +46,8 @@ KILLS = (
 """In the order in which a consolidation comes to them: claiming, reading, looking around, applying, settling."""
 STOPS = tuple(Point(name, over=True) for name in ("facts_same", "next_entries", "claim_job", "add_plan"))
 """Between transactions: who is stopped in one keeps its locks, so that nobody can take over what it does."""
-UNAPPLIED = STOPS[:2]
-"""After these, a plan is still to be applied."""
+UNAPPLIED = STOPS[0]
+"""After this one, a plan is still to be applied."""
 
 
 class Story:
@@ -140,7 +139,7 @@ def under_way(home: Path, point: Point, how: int) -> None:
 def continued(worker: Struck, point: Point) -> None:
     """Let a stopped worker go on with what another has done meanwhile."""
     worker.go_on()
-    if point in UNAPPLIED:
+    if point == UNAPPLIED:
         worker.wait_for(REFUSED)
     else:
         time.sleep(0.3)
