@@ -125,6 +125,17 @@ def test_what_was_superseded_is_current_again(flow: Flow, clock: FrozenClock) ->
     assert [hit.content for hit in flow.search("Lisbon")] == ["Alice lives in Lisbon."]
 
 
+@pytest.mark.parametrize("later", ["I moved to Dublin.", "I live in Lisbon."])
+def test_who_changes_twice_in_one_session_is_believed_last(flow: Flow, clock: FrozenClock, later: str) -> None:
+    """What a plan has ended already is not ended again by its next step."""
+    tell(flow, "s1", "I live in Lisbon.")
+    flow.consolidate("s1")
+    clock.advance(days=1)
+    tell(flow, "s2", "I moved to Porto.", later)
+    flow.consolidate("s2")
+    assert known(flow) == [later.replace("I moved", "Alice moved").replace("I live", "Alice lives")]
+
+
 def test_what_was_confirmed_is_as_sure_as_before(flow: Flow) -> None:
     tell(flow, "s1", "I live in Lisbon.")
     flow.consolidate("s1")

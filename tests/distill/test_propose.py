@@ -6,14 +6,14 @@ import json
 import re
 import time
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import date
 from typing import Any
 
 import pytest
 
 from memwell import ModelFailed
 from memwell.distill.proposals.answer import Allowed, Refused, bare, candidates, too_deep
-from memwell.distill.proposals.budget import Spent, charged, left, may_spend, set_aside, window
+from memwell.distill.proposals.budget import Spent, charged, left, may_spend, set_aside
 from memwell.distill.proposals.prompt import SCHEMA, chunks, labelled, messages
 from memwell.distill.proposals.propose import PATIENCE, Limits, Proposed, propose
 from memwell.distill.values import Candidate, Said, Source
@@ -478,10 +478,3 @@ def test_a_call_that_failed_costs_what_it_may_have_cost(
     reason: str, counted: tuple[int, int] | None, spent: Spent
 ) -> None:
     assert charged(reason, 300, 1000, counted) == spent
-
-
-def test_budgets_start_anew_in_utc() -> None:
-    late = datetime(2026, 12, 31, 20, 30, tzinfo=timezone(timedelta(hours=-5)))
-    assert window("day", late) == (datetime(2027, 1, 1, tzinfo=UTC), datetime(2027, 1, 2, tzinfo=UTC))
-    assert window("month", late) == (datetime(2027, 1, 1, tzinfo=UTC), datetime(2027, 2, 1, tzinfo=UTC))
-    assert window("month", datetime(2028, 2, 29, tzinfo=UTC)).end_at == datetime(2028, 3, 1, tzinfo=UTC)

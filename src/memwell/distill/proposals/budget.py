@@ -1,15 +1,13 @@
 """How many tokens a tenant may spend on models: decisions only, whoever keeps the ledger asks them.
 
 What a call may cost at most is set aside before it is made and settled when it is over, so that calls which run at the same
-time cannot spend the same tokens. A budget starts anew each day or month, in UTC, so that all servers agree.
+time cannot spend the same tokens.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-Period = Literal["day", "month"]
 UNPAID = frozenset(
     {
         "rate_limited",
@@ -25,20 +23,6 @@ UNPAID = frozenset(
 """Why a call fails without the model having worked. After any other failure it may have, even if nothing arrived."""
 
 
-class Budget(NamedTuple):
-    """At most so many tokens in each period; None: as many as it takes, 0: none."""
-
-    tokens: int | None
-    period: Period = "day"
-
-
-class Window(NamedTuple):
-    """The period that an instant falls into, and from when it starts anew."""
-
-    start_at: datetime
-    end_at: datetime
-
-
 class Spent(NamedTuple):
     """What a call is counted as."""
 
@@ -48,14 +32,6 @@ class Spent(NamedTuple):
     @property
     def total(self) -> int:
         return self.tokens_in + self.tokens_out
-
-
-def window(period: Period, now: datetime) -> Window:
-    day = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    if period == "day":
-        return Window(day, day + timedelta(days=1))
-    first = day.replace(day=1)
-    return Window(first, (first + timedelta(days=32)).replace(day=1))
 
 
 def left(used: int, budget: int | None) -> int | None:
