@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from memwell import Conflict, Memory, NotFound, Stale
+from memwell.clock import to_datetime
 from memwell.engine import Engine
 from memwell.sdk._sync import Flow
 from memwell.sdk.transport import LocalTransport
 from memwell.testing import FrozenClock
+
+YEARS = (2021, 2023)
 
 
 @pytest.fixture
@@ -214,6 +217,107 @@ def test_revoking_a_session_withdraws_what_only_it_says(flow: Flow) -> None:
     (turn,) = flow.session("s2").history.last(1)
     assert len(flow.revoke(turn=turn.id).withdrawn) == 1
     assert known(flow) == []
+
+
+def test_revoking_brings_back_what_the_revoked_had_ended(flow: Flow, clock: FrozenClock) -> None:
+    """Whoever is not believed any more has ended nothing; what others have said since holds."""
+    said = [("home", "I live in Lisbon."), ("lie", "I moved to Porto."), ("lie", "I moved to Dublin.")]
+    for session, text in said:
+        clock.advance(days=1)
+        tell(flow, session, text)
+        flow.consolidate(session)
+    assert known(flow) == ["Alice moved to Dublin."]
+    assert len(flow.revoke(session="lie").withdrawn) == 2
+    assert known(flow) == ["Alice lives in Lisbon."]
+
+
+def test_revoking_what_is_over_changes_nothing_else(flow: Flow, clock: FrozenClock) -> None:
+    for session, text in [("s1", "I live in Lisbon."), ("s2", "I moved to Porto."), ("s3", "I moved to Dublin.")]:
+        clock.advance(days=1)
+        tell(flow, session, text)
+        flow.consolidate(session)
+    assert len(flow.revoke(session="s2").withdrawn) == 1
+    assert known(flow) == ["Alice moved to Dublin."]
+
+
+def test_deleting_a_session_brings_back_what_it_had_ended(flow: Flow, clock: FrozenClock) -> None:
+    for session, text in [("s1", "I live in Lisbon."), ("s2", "I moved to Porto.")]:
+        clock.advance(days=1)
+        tell(flow, session, text)
+        flow.consolidate(session)
+    flow.session("s2").delete(timeout_s=0)
+    assert known(flow) == ["Alice lives in Lisbon."]
+    assert "Porto" not in str(flow.plans()) + str(flow.search("Porto", include=["past"]))
+
+
+def test_reverting_in_the_middle_leaves_one_truth(flow: Flow, clock: FrozenClock) -> None:
+    """What the reverted statement had ended was over all the same, once the next one was made."""
+    plans = []
+    for session, text in [("s1", "I live in Lisbon."), ("s2", "I moved to Porto."), ("s3", "I moved to Braga.")]:
+        clock.advance(days=1)
+        tell(flow, session, text)
+        plans.append(flow.consolidate(session))
+    middle = to_datetime(clock.now()) - timedelta(days=0.5)
+    assert plans[1] is not None
+    flow.revert(plans[1].id)
+    assert known(flow) == ["Alice moved to Braga."]
+    then = flow.memories(valid_at=middle)
+    assert [fact.content for fact in then] == ["Alice lives in Lisbon."]
+
+
+def test_a_confirmed_fact_stays_when_the_plan_that_found_it_is_taken_back(flow: Flow, clock: FrozenClock) -> None:
+    plans = []
+    for session, text in [("s1", "I live in Lisbon."), ("s2", "I moved to Porto."), ("s3", "I moved to Porto.")]:
+        clock.advance(days=1)
+        tell(flow, session, text)
+        plans.append(flow.consolidate(session))
+    assert plans[1] is not None
+    flow.revert(plans[1].id)
+    assert known(flow) == ["Alice moved to Porto."]
+
+
+def test_what_is_told_more_fully_is_kept_and_can_be_taken_back(flow: Flow) -> None:
+    tell(flow, "s1", "I am allergic to nuts.")
+    flow.consolidate("s1")
+    tell(flow, "s2", "I'm allergic to nuts, so I always carry an epipen.")
+    plan = flow.consolidate("s2")
+    assert plan is not None
+    (fact,) = flow.memories()
+    assert "epipen" in fact.content
+    assert [hit.content for hit in flow.search("epipen")] == [fact.content]
+    flow.revert(plan.id)
+    (back,) = flow.memories()
+    assert (back.content, back.id) == ("Alice is allergic to nuts.", fact.id)
+
+
+def test_what_is_told_late_ends_where_what_is_known_begins(flow: Flow) -> None:
+    said = [("s1", "I live in Rome.", 2022), ("s2", "I live in Oslo.", 2020)]
+    for session, text, year in said:
+        at = datetime(year, 5, 1, tzinfo=UTC)
+        flow.session(session).history.append(role="user", name="Alice", content=text, occurred_at=at)
+        flow.consolidate(session)
+    assert known(flow) == ["Alice lives in Rome."]
+    then = {year: [fact.content for fact in flow.memories(valid_at=datetime(year, 6, 1, tzinfo=UTC))] for year in YEARS}
+    assert then == {2021: ["Alice lives in Oslo."], 2023: ["Alice lives in Rome."]}
+
+
+def test_a_change_by_hand_makes_nothing_more_trusted(flow: Flow) -> None:
+    flow.session("s1").history.append(role="tool", content="The account of Alice is gold.")
+    flow.consolidate("s1")
+    (fact,) = flow.memories()
+    assert flow.update(fact.id, importance=0.9).origin == "tool"
+    assert flow.search("gold account", min_trust="user").hits == []
+    assert flow.update(fact.id, content="Alice has a gold account.").origin == "system"
+
+
+def test_revoking_within_one_plan(flow: Flow) -> None:
+    """Two turns of one session: the one that stays is believed again."""
+    tell(flow, "s1", "I live in Lisbon.", "I moved to Porto.")
+    flow.consolidate("s1")
+    assert known(flow) == ["Alice moved to Porto."]
+    (turn,) = flow.session("s1").history.last(1)
+    flow.revoke(turn=turn.id)
+    assert known(flow) == ["Alice lives in Lisbon."]
 
 
 def test_what_tools_say_is_known_with_less_trust(flow: Flow) -> None:

@@ -258,4 +258,5 @@ def test_a_model_that_is_fooled_by_a_tool_cannot_make_a_person_say_it(
             flow.consolidate("s")
             trusted = flow.search("Mallory, Lisbon, invoices", 10, min_trust="user")
             assert [hit.content for hit in trusted] == ["Alice lives in Lisbon."]
-            assert {one.origin for one in flow.memories() if "Mallory" in one.content} == {"tool"}
+            known = [*flow.memories(), *flow.held()]
+            assert {one.origin for one in known if "Mallory" in one.content} == {"tool"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -9,19 +10,22 @@ from msgspec import Meta
 
 from ..clock import optional_datetime, to_datetime
 from ..dispatch import Call
+from ..distill.facts import revoke
 from ..errors import NotFound
 from ..lifecycle import jobs
+from ..lifecycle.erase import erase_fact
 from ..model.collection import Address
 from ..model.fields import Cursor, Flow, Limit, SessionId
 from ..model.page import cut, from_cursor, to_cursor
 from ..model.principal import Tie
 from ..operation import Example, Request, Response, operation
 from ..space import Space
+from ..storage.port import Row
 from .audits import FLOW_OPERATIONS as AUDIT_OPERATIONS
 from .contexts import FLOW_OPERATIONS as CONTEXT_OPERATIONS
 from .memories import OPERATIONS as MEMORY_OPERATIONS
 from .memories import Memory, session_memories
-from .places import flow_timeline
+from .places import flow_facts, flow_timeline
 from .plans import FLOW_OPERATIONS as PLAN_OPERATIONS
 from .provenance import FLOW_OPERATIONS as PROVENANCE_OPERATIONS
 from .search import FLOW_OPERATIONS as SEARCH_OPERATIONS
@@ -274,7 +278,16 @@ def delete_session(space: Space, request: OfSession) -> Erasure:
     addresses = space.tx.rows("addresses_of_path", dialect="flow", name=request.flow, path=request.session)
     if not addresses:
         raise NotFound("There is no such session in this flow.")
-    return erase_addresses(space, addresses)
+    return erase_addresses(space, addresses, _erase_facts(space, request.flow, addresses))
+
+
+def _erase_facts(space: Space, flow: str, addresses: Sequence[Row]) -> int:
+    """Erase what is known from nowhere else; what that had ended is true again (C43)."""
+    told = [address_id for address_id, _, kind in addresses if kind == "timeline"]
+    withdrawn = [fact_id for one in told for fact_id in revoke(space, flow_facts(flow), address_id=one)[0]]
+    for fact_id in withdrawn:
+        erase_fact(space.tx, fact_id)
+    return len(withdrawn)
 
 
 class DeleteFlow(Request, frozen=True, kw_only=True):

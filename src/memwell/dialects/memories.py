@@ -247,10 +247,12 @@ def read_memory(space: Space, place: Place, memory_id: str, at: Moments) -> Memo
 def change_memory(space: Space, place: Place, memory_id: str, changes: Changes) -> Memory:
     located = existing(space, place, memory_id)
     old = located.entry
+    content = old.content if changes.content is None else check.content(changes.content)
     draft = Draft(
         kind=old.kind,
-        content=old.content if changes.content is None else check.content(changes.content),
-        origin="system",
+        content=content,
+        name=old.name,
+        origin="system" if content != old.content else old.origin,  # type: ignore[arg-type]
         importance=old.importance if changes.importance is None else check.number(changes.importance, "importance"),
         confidence=old.confidence if changes.confidence is None else check.number(changes.confidence, "confidence"),
         metadata=old.metadata if changes.metadata is None else check.to_json(changes.metadata),

@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from ..clock import optional_datetime, to_datetime
-from ..distill.apply import rewrite
+from ..distill.apply import Ended, rewrite
 from ..distill.facts import revoke
 from ..distill.stored import versions
 from ..errors import Conflict, Invalid, NotFound
@@ -281,7 +281,7 @@ def _release(space: Space, facts: Place, fact_id: str) -> Memory:
     located = existing(space, facts, fact_id)
     if located.entry.kind != "held":
         raise Conflict("This memory is not held back.")
-    rewrite(space, facts, located, kind="fact", valid_to=None)
+    rewrite(space, facts, located, life=Ended("fact", None))
     return to_memories(space, [existing(space, facts, fact_id).entry], FLOW_PATH)[0]
 
 

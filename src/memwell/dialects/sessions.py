@@ -74,11 +74,11 @@ def list_names(space: Space, dialect: str, cursor: str | None, limit: int) -> tu
     return cut(rows, limit, lambda row: to_cursor(dialect, row[0]))
 
 
-def erase_addresses(space: Space, addresses: Sequence[Row]) -> Erasure:
-    """Bury addresses (id, collection, kind) and say so in events."""
+def erase_addresses(space: Space, addresses: Sequence[Row], facts: int = 0) -> Erasure:
+    """Bury addresses (id, collection, kind) and say so in events; so many facts have gone with them already."""
     for address_id, collection_id, _ in addresses:
         space.touch(collection_id, address_id)
-    job = bury(space.tx, addresses, space.now)
+    job = bury(space.tx, addresses, space.now, {"facts": facts} if facts else None)
     return Erasure(job=job, sessions=sum(row[2] == "timeline" for row in addresses))
 
 

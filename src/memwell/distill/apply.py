@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 from msgspec import structs
@@ -99,16 +100,23 @@ class _Applying:
 
     def _merge(self, step: Step) -> None:
         (target,) = step.targets
+        if step.fuller:
+            worded = Worded(step.text, step.same, step.topic, step.confidence)
+            rewrite(self._space, self._place, self._current(target), worded=worded)
+            return
         confirmed = {"id": target.id, "version": target.version, "confidence": step.confidence}
         if not self._tx.run("set_confidence", **confirmed):
             raise Stale(_CHANGED)
 
     def _end(self, target: Target, at: int) -> None:
         """Let a fact be true until a moment: a new version says so, the one before stays as it was."""
+        rewrite(self._space, self._place, self._current(target), life=Ended("past", at))
+
+    def _current(self, target: Target) -> Located:
         located = self._space.entry(self._place, target.id)
         if located is None or located.entry.version != target.version:
             raise Stale(_CHANGED)
-        rewrite(self._space, self._place, located, kind="past", valid_to=at)
+        return located
 
     def _add(self, steps: Sequence[Step]) -> dict[str, Step]:
         versions = next_versions(self._tx, [step.id for step in steps])
@@ -168,17 +176,37 @@ def next_versions(tx: Tx, ids: Sequence[str]) -> dict[str, int]:
     return {fact_id: versions(tx, fact_id)[-1].version + 1 for fact_id, _ in used}
 
 
-def rewrite(space: Space, place: Place, located: Located, *, kind: str, valid_to: int | None) -> None:
-    """The next version of a fact: the same statement of another kind, true until another time."""
+class Ended(NamedTuple):
+    """Whether a fact is true (`fact`) or was (`past`), and until when."""
+
+    kind: str
+    valid_to: int | None
+
+
+class Worded(NamedTuple):
+    """What a fact says, by what it is found again, and how sure it is."""
+
+    content: str
+    same: str
+    topic: str | None
+    confidence: float | None
+
+
+def rewrite(
+    space: Space, place: Place, located: Located, *, life: Ended | None = None, worded: Worded | None = None
+) -> None:
+    """The next version of a fact: true until another time, or in other words."""
     old = located.entry
     row = versions(space.tx, old.id)[-1]
+    life = life or Ended(old.kind, row.valid_to)
+    worded = worded or Worded(old.content, row.same or "", row.topic, old.confidence)
     draft = Draft(
-        kind=kind,
-        content=old.content,
+        kind=life.kind,
+        content=worded.content,
         name=old.name,
         origin=old.origin,  # type: ignore[arg-type]
         importance=old.importance,
-        confidence=old.confidence,
+        confidence=worded.confidence,
         metadata=old.metadata,
         occurred_at=old.occurred_at,
     )
@@ -189,10 +217,10 @@ def rewrite(space: Space, place: Place, located: Located, *, kind: str, valid_to
         version=entry.version,
         collection_id=space.collection(place)[0],
         subject=row.subject,
-        same=row.same or "",
-        topic=row.topic,
+        same=worded.same,
+        topic=worded.topic,
         valid_from=old.occurred_at if row.valid_from is None else row.valid_from,
-        valid_to=valid_to,
+        valid_to=life.valid_to,
         plan_id=row.plan_id,
         held=None,
     )

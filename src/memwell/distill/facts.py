@@ -9,8 +9,8 @@ from ..model.entry import Entry
 from ..space import Space
 from ..storage.port import Tx
 from .plan import Steps, decoded, encoded
-from .revert import retire
-from .stored import versions
+from .revert import Withdrawing
+from .stored import FactRow, versions
 
 
 class About(NamedTuple):
@@ -20,6 +20,7 @@ class About(NamedTuple):
     valid_from: int | None = None
     valid_to: int | None = None
     plan_id: str | None = None
+    held: str | None = None
 
 
 NOBODY = About()
@@ -42,7 +43,7 @@ def note_fact(space: Space, place: Place, entry: Entry, about: About = NOBODY) -
         valid_from=entry.occurred_at if about.valid_from is None else about.valid_from,
         valid_to=about.valid_to,
         plan_id=about.plan_id,
-        held=None,
+        held=about.held,
     )
 
 
@@ -50,8 +51,11 @@ def note_revised(space: Space, place: Place, entry: Entry) -> None:
     """The same for a statement that was corrected: it stays about whom it was, and true from when it was."""
     earlier = [row for row in versions(space.tx, entry.id) if row.version < entry.version and row.same]
     before = earlier[-1] if earlier else None
-    about = About(before.subject, before.valid_from, before.valid_to, before.plan_id) if before else NOBODY
-    note_fact(space, place, entry, about)
+    note_fact(space, place, entry, About(*_kept(before)) if before else NOBODY)
+
+
+def _kept(row: FactRow) -> tuple[str | None, int | None, int | None, str | None, str | None]:
+    return row.subject, row.valid_from, row.valid_to, row.plan_id, row.held
 
 
 def forget_in_plans(tx: Tx, fact_id: str) -> None:
@@ -68,7 +72,7 @@ def revoke(
     space: Space, place: Place, *, address_id: int | None = None, entry_id: str | None = None
 ) -> tuple[list[str], int]:
     """Take away what a session or an entry has said from the facts of a place. Those that are based on nothing else are
-    withdrawn. Returns their ids, and how many others have lost evidence."""
+    withdrawn, and what these had ended is current again. Returns their ids, and how many others have lost evidence."""
     named = {"address_id": address_id} if address_id is not None else {"entry_id": entry_id}
     what = "address" if address_id is not None else "entry"
     here = space.found(place)
@@ -76,8 +80,10 @@ def revoke(
     ids = [row[0] for row in rows if here is not None and _is_current(space, place, row[0])]
     for fact_id in ids:
         space.tx.send(f"revoke_{what}", fact_id=fact_id, **named)
-    bare = [fact_id for fact_id in ids if space.tx.row("count_evidence", fact_id=fact_id) == (0,)]
-    withdrawn = [fact_id for fact_id in bare if retire(space, place, fact_id)]
+    withdrawing = Withdrawing(space, place)
+    bare = [fact_id for fact_id in ids if withdrawing.is_bare(fact_id)]
+    in_time = sorted(bare, key=lambda fact_id: versions(space.tx, fact_id)[-1].occurred_at)
+    withdrawn = [fact_id for fact_id in reversed(in_time) if withdrawing.withdraw(fact_id)]
     return withdrawn, len(ids) - len(bare)
 
 

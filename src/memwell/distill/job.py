@@ -85,7 +85,8 @@ def planned(reach: Reach, recall: Recall, chunk: Chunk, extracted: Extracted) ->
     fresh = {entry.id for entry in chunk.entries}
     new = [one for one in extracted.candidates if one.sources[0].id in fresh]
     aside = put_aside(to_said(chunk.entries, chunk.session), new)
-    return make(chunk.session, [*chunk.before, *chunk.entries], [*new, *aside], around)
+    entries, proposed = [*chunk.before, *chunk.entries], extracted.method != "rules"
+    return make(chunk.session, entries, [*new, *aside], around, proposed=proposed)
 
 
 def carry_out(space: Space, chunk: Chunk, made: Made, extracted: Extracted) -> tuple[Plan, Steps]:

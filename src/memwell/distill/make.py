@@ -29,10 +29,19 @@ def by_rules(turns: Sequence[Said]) -> Extracted:
     return Extracted(extract(turns))
 
 
-def make(session: Session, entries: Sequence[Entry], candidates: Sequence[Candidate], around: Neighbourhood) -> Made:
-    """Decide what becomes of what some turns say. Nothing is written."""
+def make(
+    session: Session,
+    entries: Sequence[Entry],
+    candidates: Sequence[Candidate],
+    around: Neighbourhood,
+    *,
+    proposed: bool = False,
+) -> Made:
+    """Decide what becomes of what some turns say. Nothing is written. `proposed`: a model has worded it, so that its words are
+    judged like those that it cites."""
     looked = around.look(candidates)
     making = _Making(session, {entry.id: entry for entry in entries}, around.similarities(looked), around.read)
+    making.proposed = proposed
     for one in looked:
         making.decide(one)
     return Made(making.steps, session.distilled_seq + 1, entries[-1].seq)
@@ -65,8 +74,11 @@ class _Making:
     def __init__(self, session: Session, entries: Mapping[str, Entry], similar: Similar, read: Reading) -> None:
         self.steps: list[Step] = []
         self._session, self._entries, self._similar, self._read = session, entries, similar, read
+        self.proposed = False
         self._new: dict[str, int] = {}
         self._of_subject: dict[str | None, _Told] = {}
+        self._ended: set[str] = set()
+        self._reworded: dict[str, int] = {}
         self._stated: set[str] = set()
         self._stated_upto = 0
 
@@ -77,7 +89,7 @@ class _Making:
             return
         neighbours = [] if step.held else [*self._stored(looked), *self._pending(looked, step)]
         said = datetime.fromtimestamp(step.evidence[0].said_at / 1e6, UTC).date()
-        repeats = step.origin == "assistant"
+        repeats = TRUST[step.origin] < TRUST["user"]
         decision = reconcile(looked.candidate, neighbours, said, repeats=repeats, read=self._read)
         self._settle(step, decision, {one.id: one for one in looked.found})
 
@@ -86,7 +98,8 @@ class _Making:
         evidence = [self._evidence(source.id, source.start, source.end) for source in candidate.sources]
         said = evidence[0]
         words = self._entries[said.entry].content[said.start : said.end]
-        suspicion = suspect(words, said.origin)  # type: ignore[arg-type]
+        judged = [words, candidate.text] if self.proposed else [words]
+        suspicion = next(filter(None, (suspect(text, said.origin) for text in judged)), None)  # type: ignore[arg-type]
         since = candidate.valid_from
         return Step(
             do="add",
@@ -121,7 +134,7 @@ class _Making:
 
     def _stored(self, looked: Looked) -> list[Known]:
         text = looked.candidate.text
-        found = [one for one in looked.found if one.kind == "fact"]
+        found = [one for one in looked.found if one.kind == "fact" and one.id not in self._ended]
         return [known(one, self._similar.between(text, one.content)) for one in found]
 
     def _pending(self, looked: Looked, step: Step) -> list[Known]:
@@ -155,19 +168,23 @@ class _Making:
 
     def _merge(self, step: Step, decision: Decision, stored: Mapping[str, Stored]) -> None:
         into = decision.targets[0]
-        if into in self._new:
-            place = self._new[into]
-            first = self.steps[place]
-            text = step.text if decision.fuller else first.text
-            sure, evidence = confirmed(first.confidence, step.confidence), [*first.evidence, *step.evidence]
-            self.steps[place] = structs.replace(first, text=text, evidence=evidence, confidence=sure)
+        place = self._new.get(into, self._reworded.get(into))
+        if place is not None:
+            self.steps[place] = _together(self.steps[place], step, decision.fuller)
             return
+        if decision.fuller:
+            self._reworded[into] = len(self.steps)
         target = _target(stored[into])
         raised = confirmed(target.confidence, step.confidence)
-        self.steps.append(structs.replace(step, do="merge", id=into, targets=[target], confidence=raised))
+        self.steps.append(
+            structs.replace(step, do="merge", id=into, targets=[target], confidence=raised, fuller=decision.fuller)
+        )
 
     def _add(self, step: Step, decision: Decision, stored: Mapping[str, Stored]) -> None:
         superseded = decision.targets if decision.do == "supersede" else ()
+        self._ended.update(superseded)
+        for place in (self._reworded[fact_id] for fact_id in superseded if fact_id in self._reworded):
+            self.steps[place] = structs.replace(self.steps[place], fuller=False)
         for fact_id in superseded:
             if fact_id in self._new:
                 place = self._new[fact_id]
@@ -178,7 +195,26 @@ class _Making:
         if not step.held:
             told = self._of_subject.setdefault(_person(step.subject), _Told())
             told.add(step, len(self.steps), self._similar.row(step.text))
-        self.steps.append(structs.replace(step, do=do, targets=targets, past=decision.past))
+        ended = [fact_id for fact_id in superseded if fact_id in self._new and fact_id not in stored]
+        until = self._next_known(decision.targets, stored) if decision.past else None
+        self.steps.append(
+            structs.replace(step, do=do, targets=targets, ended=ended, past=decision.past, valid_to=until)
+        )
+
+    def _next_known(self, later: Sequence[str], stored: Mapping[str, Stored]) -> int | None:
+        """From when on something else is known to be true in place of what was."""
+        begun = [stored[one].valid_from or stored[one].occurred_at for one in later if one in stored]
+        return min(
+            [*begun, *(self.steps[self._new[one]].valid_from for one in later if one in self._new)], default=None
+        )
+
+
+def _together(first: Step, more: Step, fuller: bool) -> Step:
+    """Two statements of one plan that say the same, as one step."""
+    sure, evidence = confirmed(first.confidence, more.confidence), [*first.evidence, *more.evidence]
+    if not fuller:
+        return structs.replace(first, evidence=evidence, confidence=sure)
+    return structs.replace(first, text=more.text, same=more.same, topic=more.topic, evidence=evidence, confidence=sure)
 
 
 def _target(stored: Stored) -> Target:

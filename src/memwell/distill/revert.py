@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import msgspec
 
 from ..errors import Conflict
 from ..model.collection import Place
 from ..recall import upkeep
 from ..space import Space
-from .apply import rewrite
+from .apply import Ended, Worded, rewrite
 from .plan import Plan, Step, Target, decoded, encoded
+from .stored import versions
 
 
 def revert(space: Space, place: Place, plan: Plan) -> int:
@@ -18,7 +21,8 @@ def revert(space: Space, place: Place, plan: Plan) -> int:
         raise Conflict(f"This plan is {plan.state}: only one that was applied can be taken back.")
     steps = decoded(plan.steps)
     space.tx.send("delete_evidence_of_plan", plan_id=plan.id)
-    changed = sum(_undo(space, place, step) for step in reversed(steps.steps))
+    undoing = Withdrawing(space, place)
+    changed = sum(_undo(undoing, step) for step in reversed(steps.steps))
     ids = msgspec.json.encode(steps.notes).decode()
     upkeep.changed(space.tx, space.tx.rows("unsettle_notes", address_id=plan.address_id, ids=ids))
     settled = {"state": "reverted", "steps": encoded(steps), "applied_at": plan.applied_at, "reverted_at": space.now}
@@ -27,14 +31,16 @@ def revert(space: Space, place: Place, plan: Plan) -> int:
     return changed
 
 
-def _undo(space: Space, place: Place, step: Step) -> int:
+def _undo(undoing: Withdrawing, step: Step) -> int:
     match step.do:
         case "skip":
             return 0
+        case "merge" if step.fuller:
+            return _reword(undoing.space, undoing.place, step.targets[0])
         case "merge":
-            return _doubt(space, step.targets[0])
+            return _doubt(undoing.space, step.targets[0])
         case _:
-            return _take_back(space, place, step)
+            return undoing.withdraw(step.id) if undoing.is_bare(step.id) else 0
 
 
 def _doubt(space: Space, target: Target) -> int:
@@ -42,16 +48,59 @@ def _doubt(space: Space, target: Target) -> int:
     return space.tx.run("set_confidence", id=target.id, version=target.version, confidence=target.confidence)
 
 
-def _take_back(space: Space, place: Place, step: Step) -> int:
-    changed = 0
-    if space.tx.row("count_evidence", fact_id=step.id) == (0,):
-        changed += retire(space, place, step.id)
-    for target in step.targets:
-        located = space.entry(place, target.id)
-        if located is not None and located.entry.kind == "past" and located.entry.version == target.version + 1:
-            rewrite(space, place, located, kind="fact", valid_to=None)
-            changed += 1
-    return changed
+def _reword(space: Space, place: Place, target: Target) -> int:
+    """A fact that was told more fully says what it said."""
+    located = space.entry(place, target.id)
+    if located is None or located.entry.version != target.version + 1:
+        return 0
+    before = next(row for row in versions(space.tx, target.id) if row.version == target.version)
+    worded = Worded(before.content, before.same or "", before.topic, target.confidence)
+    rewrite(space, place, located, worded=worded)
+    return 1
+
+
+class Withdrawing:
+    """Facts being withdrawn, the newest first, because nothing speaks for them any more."""
+
+    def __init__(self, space: Space, place: Place) -> None:
+        self.space, self.place = space, place
+        self._steps = cache(self._read_steps)
+
+    def is_bare(self, fact_id: str) -> bool:
+        return self.space.tx.row("count_evidence", fact_id=fact_id) == (0,)
+
+    def withdraw(self, fact_id: str) -> int:
+        """Retire a fact. What it had ended is true again: still, or, if it was itself over, until then. Returns how many
+        facts changed."""
+        last = versions(self.space.tx, fact_id)[-1]
+        changed = retire(self.space, self.place, fact_id)
+        if changed and last.kind != "held" and last.plan_id:
+            life = Ended("past", last.valid_to) if last.kind == "past" else Ended("fact", None)
+            changed += sum(self._reopen(*ended, life) for ended in self._ended_by(fact_id, last.plan_id))
+        return changed
+
+    def _ended_by(self, fact_id: str, plan_id: str) -> list[tuple[str, int]]:
+        """Which versions say that a fact is over because of another one: by the plan that added that."""
+        written, ending = self._steps(plan_id)
+        step = ending.get(fact_id)
+        if step is None:
+            return []
+        stored = [(target.id, target.version + 1) for target in step.targets]
+        return stored + [(ended, written[ended]) for ended in step.ended if ended in written]
+
+    def _read_steps(self, plan_id: str) -> tuple[dict[str, int], dict[str, Step]]:
+        """The versions that a plan has written, and its steps that ended something, each by the fact's id."""
+        row = self.space.tx.row("find_plan", collection_id=self.space.found(self.place), id=plan_id)
+        steps = decoded(Plan(*row).steps).steps if row is not None else []
+        written = {step.id: step.version for step in steps if step.do in ("add", "supersede")}
+        return written, {step.id: step for step in steps if step.do == "supersede"}
+
+    def _reopen(self, fact_id: str, version: int, life: Ended) -> bool:
+        located = self.space.entry(self.place, fact_id)
+        if located is None or (located.entry.kind, located.entry.version) != ("past", version):
+            return False
+        rewrite(self.space, self.place, located, life=life)
+        return True
 
 
 def retire(space: Space, place: Place, fact_id: str) -> int:
