@@ -103,9 +103,9 @@ def _related(new: Read, old: Read) -> bool:
 
 
 def _dated(retired: Sequence[tuple[_Other, str]], day: date) -> Decision:
-    later = [reason for other, reason in retired if other.known.day > day]
+    later = [(other.known.id, reason) for other, reason in retired if other.known.day > day]
     if later:
-        return Decision("add", f"older_than_known:{later[0]}", past=True)
+        return Decision("add", f"older_than_known:{later[0][1]}", tuple(known for known, _ in later), past=True)
     if retired:
         return Decision(
             "supersede", f"later_statement_about:{retired[0][1]}", tuple(other.known.id for other, _ in retired)
