@@ -301,6 +301,14 @@ def test_what_is_told_late_ends_where_what_is_known_begins(flow: Flow) -> None:
     assert then == {2021: ["Alice lives in Oslo."], 2023: ["Alice lives in Rome."]}
 
 
+def test_a_short_answer_is_as_trusted_as_who_gives_it(flow: Flow) -> None:
+    flow.session("s1").history.append(role="assistant", content="Which city do you live in?")
+    tell(flow, "s1", "Denver")
+    flow.consolidate("s1")
+    (hit,) = flow.search("Denver", min_trust="user")
+    assert len(flow.memory_history(hit.id).evidence) == 2
+
+
 def test_a_change_by_hand_makes_nothing_more_trusted(flow: Flow) -> None:
     flow.session("s1").history.append(role="tool", content="The account of Alice is gold.")
     flow.consolidate("s1")

@@ -68,6 +68,12 @@ def neutral(text: str, token: str = "") -> str:
     return _LINE_START.sub("| ", _SQUARE.sub("(", _OPENING.sub("‹", _without(text, token))))
 
 
+def in_list(text: str, token: str = "") -> str:
+    """A text of several lines in a list: no line of it can be taken for another item."""
+    first, *rest = neutral(text, token).split("\n")
+    return "\n".join([first, *(line if line.startswith("| ") else f"| {line}" for line in rest)])
+
+
 def spoken(text: str, token: str = "") -> str:
     """A turn that is a message of its own: only what templates and fences are made of is taken away, so that code stays code."""
     return _SQUARE.sub("(", _TEMPLATE.sub("‹", _without(text, token)))

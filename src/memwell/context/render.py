@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from ..distill.trust import ORDER, is_trusted
-from .fence import closing, fenced, neutral, one_line, opening, spoken
+from .fence import closing, fenced, in_list, one_line, opening, spoken
 from .tokens import MESSAGE, estimate
 from .values import Message, RecentTurn, RecordText, RelevantFact
 
@@ -18,7 +18,7 @@ _KNOWN = frozenset((*ORDER, "unknown"))
 
 
 def record_line(record: RecordText, token: str) -> str:
-    return f"[{one_line(record.name, token)}] {neutral(record.text, token)}"
+    return f"[{one_line(record.name, token)}] {in_list(record.text, token)}"
 
 
 def fact_line(fact: RelevantFact, token: str) -> str:
@@ -29,7 +29,7 @@ def fact_line(fact: RelevantFact, token: str) -> str:
 def turn_line(turn: RecentTurn, token: str) -> str:
     """As C19 has it: when, who, what."""
     name = f" ({one_line(turn.name, token)})" if turn.name else ""
-    return f"[{turn.at.isoformat(timespec='minutes')}] {one_line(turn.role, token)}{name}: {neutral(turn.text, token)}"
+    return f"[{turn.at.isoformat(timespec='minutes')}] {one_line(turn.role, token)}{name}: {in_list(turn.text, token)}"
 
 
 def turn_message(turn: RecentTurn, token: str) -> Message:

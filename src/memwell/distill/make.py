@@ -109,7 +109,7 @@ class _Making:
             evidence=evidence,
             importance=candidate.importance,
             confidence=candidate.confidence,
-            origin=lowest(one.origin for one in evidence),
+            origin=self._origin(evidence),
             same=looked.same,
             topic=looked.topic,
             subject=candidate.subject,
@@ -118,6 +118,12 @@ class _Making:
             id=derived_id(self._session.dialect, self._session.name, said.entry, str(said.start), candidate.text),
             held=None if suspicion is None else suspicion.reason,
         )
+
+    def _origin(self, evidence: Sequence[Evidence]) -> str:
+        """Who is behind a statement. The question that a short answer answers takes nothing from it, if an assistant asked."""
+        said, *asked = evidence
+        others = [one.origin for one in asked if self.proposed or one.origin != "assistant"]
+        return lowest([said.origin, *others])
 
     def _is_echo(self, looked: Looked) -> bool:
         """Whether a machine says what is known already, of whomever: it was told, or has looked it up."""
