@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memwell import Conflict, Memory, NotFound, Stale
+from memwell import Conflict, Invalid, Memory, NotFound, Stale
 from memwell.clock import to_datetime
 from memwell.engine import Engine
 from memwell.sdk._sync import Flow
@@ -316,6 +316,9 @@ def test_a_change_by_hand_makes_nothing_more_trusted(flow: Flow) -> None:
     assert flow.update(fact.id, importance=0.9).origin == "tool"
     assert flow.search("gold account", min_trust="user").hits == []
     assert flow.update(fact.id, content="Alice has a gold account.").origin == "system"
+    assert flow.update(fact.id, importance=0.9).version == flow.get(fact.id).version == 3
+    with pytest.raises(Invalid, match="blanks"):
+        flow.update(fact.id, content="  ")
 
 
 def test_revoking_within_one_plan(flow: Flow) -> None:

@@ -161,3 +161,19 @@ def test_an_import_does_not_raise_trust(tmp_path: Path) -> None:
 def test_a_time_out_of_range_is_named(tmp_path: Path, field: str) -> None:
     with Memory(tmp_path, worker=False) as memory, pytest.raises(Invalid, match=field):
         memory.flow("f").import_lines([{"type": "memory", "content": "x", field: "0001-01-01T00:00:00Z"}])
+
+
+def test_what_is_imported_rests_on_the_turns_that_came_with_it(tmp_path: Path) -> None:
+    """In another memory, and beside the flow that it came from, where ids are taken."""
+    with Memory(tmp_path / "from", worker=False) as memory, Memory(tmp_path / "to", worker=False) as other:
+        flow = memory.flow("support")
+        flow.session("s").history.append(role="user", name="Alice", content="Hi! I live in Lisbon.")
+        flow.consolidate("s")
+        lines = list(flow.export())
+        for copy in (other.flow("support"), memory.flow("copy")):
+            copy.import_lines(lines)
+            (fact,) = copy.memories()
+            assert [one.words for one in copy.memory_history(fact.id).evidence] == ["I live in Lisbon."]
+            assert copy.revoke(session="s").withdrawn == [fact.id]
+            assert copy.memories() == []
+        assert len(flow.memories()) == 1

@@ -189,3 +189,12 @@ def test_a_cancelled_watch_leaves_nothing_behind(tmp_path: Path) -> None:
             raise AssertionError("listeners are left")
 
     asyncio.run(scenario())
+
+
+def test_what_is_to_be_held_back_is_not_searched_before(tmp_path: Path) -> None:
+    """A text is searched as it stands until it is distilled, but not one that looks like a secret."""
+    with Memory(tmp_path / "held", worker=False) as memory:
+        me = memory.user("alice")
+        me.add("My password is hunterxyzzy42.")
+        me.add("My locker is number 12.")
+        assert [hit.content for hit in me.search("password locker")] == ["My locker is number 12."]

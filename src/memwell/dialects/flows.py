@@ -23,6 +23,7 @@ from ..space import Space
 from ..storage.port import Row
 from .audits import FLOW_OPERATIONS as AUDIT_OPERATIONS
 from .contexts import FLOW_OPERATIONS as CONTEXT_OPERATIONS
+from .importing import OPERATIONS as IMPORT_OPERATIONS
 from .memories import OPERATIONS as MEMORY_OPERATIONS
 from .memories import Memory, session_memories
 from .places import flow_facts, flow_timeline
@@ -31,7 +32,7 @@ from .provenance import FLOW_OPERATIONS as PROVENANCE_OPERATIONS
 from .search import FLOW_OPERATIONS as SEARCH_OPERATIONS
 from .sessions import NEWEST, Erasure, Sessions, erase_addresses, erase_everything, list_names, list_sessions
 from .settings import FLOW_OPERATIONS as SETTINGS_OPERATIONS
-from .transfer import OPERATIONS as TRANSFER_OPERATIONS
+from .transfer import OPERATIONS as EXPORT_OPERATIONS
 from .turns import Messages, NewTurn, Turn, Turns, to_draft, to_turn, to_turns
 
 _TURN = {"flow": "support", "session": "alice-42", "role": "user", "content": "Where is my order?"}
@@ -321,7 +322,8 @@ OPERATIONS = (
     *AUDIT_OPERATIONS,
     *CONTEXT_OPERATIONS,
     *SETTINGS_OPERATIONS,
-    *TRANSFER_OPERATIONS,
+    *EXPORT_OPERATIONS,
+    *IMPORT_OPERATIONS,
 )
 
 

@@ -12,7 +12,7 @@ import msgspec
 from ..clock import optional_datetime, to_datetime
 from ..distill.facts import forget_in_plans, note_fact, note_revised
 from ..distill.stored import Stored
-from ..errors import NotFound
+from ..errors import Invalid, NotFound
 from ..lifecycle.erase import erase_fact, scrub_later
 from ..model import check
 from ..model.collection import Address, Place
@@ -247,7 +247,7 @@ def read_memory(space: Space, place: Place, memory_id: str, at: Moments) -> Memo
 def change_memory(space: Space, place: Place, memory_id: str, changes: Changes) -> Memory:
     located = existing(space, place, memory_id)
     old = located.entry
-    content = old.content if changes.content is None else check.content(changes.content)
+    content = old.content if changes.content is None else _statement(changes.content)
     draft = Draft(
         kind=old.kind,
         content=content,
@@ -258,10 +258,23 @@ def change_memory(space: Space, place: Place, memory_id: str, changes: Changes) 
         metadata=old.metadata if changes.metadata is None else check.to_json(changes.metadata),
         occurred_at=old.occurred_at,
     )
+    if _same(old, draft) and changes.version in (None, old.version):
+        return to_memories(space, [old], located.path)[0]
     entry = space.revise(place, located, draft, changes.version)
     if located.path == FLOW_PATH:
         note_revised(space, place, entry)
     return to_memories(space, [entry], located.path)[0]
+
+
+def _statement(text: str) -> str:
+    if not text.strip():
+        raise Invalid("A memory of blanks alone says nothing: give it words, or delete it.", field="content")
+    return check.content(text)
+
+
+def _same(old: Entry, draft: Draft) -> bool:
+    changed = ("content", "importance", "confidence", "metadata")
+    return all(getattr(old, name) == getattr(draft, name) for name in changed)
 
 
 def erase_memory(space: Space, place: Place, memory_id: str) -> Deleted:

@@ -255,7 +255,7 @@ def _history(space: Space, facts: Place, fact_id: str) -> MemoryHistory:
                 role=role,
                 name=name,
                 words=None if content is None else content[start:end],
-                plan=plan_id,
+                plan=plan_id or None,
             )
             for entry_id, start, end, origin, said_at, plan_id, path, content, role, name, _ in rows
         ],

@@ -1,5 +1,4 @@
-"""Export and import of a flow, a page of lines at a time. A line is a session, a turn or a memory; as JSON it is a line
-of a JSONL file."""
+"""Export of a flow, a page of lines at a time. A line is a session, a turn or a memory; as JSON it is a line of a JSONL file."""
 
 from __future__ import annotations
 
@@ -11,15 +10,11 @@ import msgspec
 from msgspec import Meta
 
 from ..clock import optional_datetime, to_datetime
-from ..distill.facts import About, note_fact
 from ..distill.stored import Stored
-from ..errors import Invalid
-from ..ids import derived_id
-from ..model import check
-from ..model.collection import Place
-from ..model.entry import Draft, Entry, Origin
+from ..model.entry import Entry, Origin
 from ..model.fields import (
     MAX_BATCH,
+    MAX_CONTENT,
     AnyId,
     Confidence,
     Cursor,
@@ -34,15 +29,23 @@ from ..model.fields import (
 from ..model.page import from_cursor, to_cursor
 from ..operation import Example, Request, Response, operation
 from ..space import Space
-from .memories import FLOW_PATH, known_of
-from .places import flow_facts, flow_timeline
-from .turns import NewTurn, ToolCalls, instant, to_draft, to_turn
+from .memories import known_of
+from .turns import ToolCalls, to_turn
 
 Subject = Annotated[
     str, Meta(min_length=1, max_length=1000, description="Whom a memory is about, if it is somebody in particular.")
 ]
 
 _TURN = {"flow": "support", "session": "alice-42", "role": "user", "content": "Where is my order?"}
+
+
+class Words(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Words of a turn that a memory is based on: from which character to which."""
+
+    session: SessionId
+    turn: AnyId
+    start: Annotated[int, Meta(ge=0, le=MAX_CONTENT)]
+    end: Annotated[int, Meta(ge=0, le=MAX_CONTENT)]
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -67,6 +70,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     subject: Subject | None = None
     valid_from: datetime | None = None
     valid_to: datetime | None = None
+    evidence: Annotated[list[Words], Meta(max_length=MAX_BATCH)] | None = None
 
 
 class Export(Request, frozen=True, kw_only=True):
@@ -115,39 +119,7 @@ def export(space: Space, request: Export) -> Lines:
     return Lines(lines=lines, next_cursor=to_cursor("export", kind, path, seq))
 
 
-class Import(Request, frozen=True, kw_only=True):
-    """Lines to import."""
-
-    flow: Flow
-    lines: Annotated[
-        list[Line], Meta(min_length=1, max_length=MAX_BATCH, description=f"1 to {MAX_BATCH} lines, in order.")
-    ]
-
-
-class Imported(Response, frozen=True, kw_only=True):
-    """How many turns and memories were added, and how many were there already."""
-
-    added: int
-    skipped: int
-
-
-@operation(
-    "flows.import",
-    "POST /v1/flows/{flow}/import",
-    effect="write",
-    bound="flow",
-    example=Example({"flow": "support", "lines": [{"type": "turn", "session": "s1", "role": "user", "content": "Hi"}]}),
-)
-def import_lines(space: Space, request: Import) -> Imported:
-    """Add the lines of an export, all or none. What is there already is skipped, so a repeated import adds nothing."""
-    importing = _Importing(space, request.flow, [line.id for line in request.lines if line.id is not None])
-    for number, line in enumerate(request.lines):
-        importing.take(line, f"lines[{number}]")
-    importing.write()
-    return Imported(added=importing.added, skipped=importing.skipped)
-
-
-OPERATIONS = (export, import_lines)
+OPERATIONS = (export,)
 
 
 class _Place(NamedTuple):
@@ -203,7 +175,13 @@ def _turn_line(entry: Entry, session: str) -> Line:
 
 def _memory_lines(space: Space, entries: Sequence[Entry], address: _Place) -> list[Line]:
     known = known_of(space, entries)
-    return [_memory_line(entry, address.path, known.get(entry.id)) for entry in entries]
+    lines = [_memory_line(entry, address.path, known.get(entry.id)) for entry in entries]
+    return [msgspec.structs.replace(line, evidence=_evidence(space, line.id or "")) for line in lines]
+
+
+def _evidence(space: Space, fact_id: str) -> list[Words] | None:
+    rows = space.tx.rows("evidence_of", fact_id=fact_id, now=space.now)
+    return [Words(session=row[6], turn=row[0], start=row[1], end=row[2]) for row in rows[:MAX_BATCH] if row[6]] or None
 
 
 def _memory_line(entry: Entry, path: str, known: Stored | None) -> Line:
@@ -222,113 +200,4 @@ def _memory_line(entry: Entry, path: str, known: Stored | None) -> Line:
         subject=known.subject if known else None,
         valid_from=optional_datetime(known.valid_from) if known else None,
         valid_to=optional_datetime(known.valid_to) if known else None,
-    )
-
-
-class _Importing:
-    """An import under way. What goes to one place is written together, in order, when all lines were looked at."""
-
-    def __init__(self, space: Space, flow: str, ids: Sequence[str]) -> None:
-        self._space = space
-        self._timeline, self._facts = flow_timeline(flow), flow_facts(flow)
-        listed = msgspec.json.encode(ids).decode()
-        self._used: dict[str, int | str] = dict(space.tx.rows("entries_exist", ids=listed)) if ids else {}
-        self._here: dict[tuple[str, str], int | None] = {}
-        self._drafts: dict[tuple[Place, str], list[tuple[Draft, About]]] = {}
-        self.added = self.skipped = 0
-
-    def take(self, line: Line, where: str) -> None:
-        if line.type == "memory":
-            if line.session is not None:
-                self._drafts.setdefault((self._timeline, line.session), [])
-            return self._add(self._facts, line.session or FLOW_PATH, line, _memory_draft(line, where))
-        if line.session is None:
-            raise Invalid(
-                f"`{where}.session` is missing: a {line.type} belongs to a session.", field=f"{where}.session"
-            )
-        if line.type == "session":
-            return self._end(line.session, instant(line.ended_at))
-        return self._add(self._timeline, line.session, line, _turn_draft(line, where))
-
-    def write(self) -> None:
-        drafts, self._drafts = self._drafts, {}
-        for (place, path), some in drafts.items():
-            entries = self._space.append(place, path, [draft for draft, _ in some])
-            if (place, path) == (self._facts, FLOW_PATH):
-                for entry, (_, about) in zip(entries, some, strict=True):
-                    note_fact(self._space, place, entry, about)
-
-    def _end(self, session: str, ended_at: int | None) -> None:
-        """Make a session that has no turns, and end it if it was ended; its turns came before it."""
-        self._drafts.setdefault((self._timeline, session), [])
-        self.write()
-        address = self._space.address(self._timeline, session)
-        if address is not None and ended_at is not None and address.ended_at is None:
-            self._space.tx.send("end_address", id=address.id, now=ended_at)
-
-    def _add(self, place: Place, path: str, line: Line, draft: Draft) -> None:
-        entry_id = self._free_id(place, path, line.id)
-        if entry_id is None:
-            self.skipped += 1
-            return
-        self.added += 1
-        chosen = msgspec.structs.replace(draft, id=entry_id or None)
-        about = About(line.subject, instant(line.valid_from, "valid_from"), instant(line.valid_to, "valid_to"))
-        self._drafts.setdefault((place, path), []).append((chosen, about))
-
-    def _free_id(self, place: Place, path: str, wanted: str | None) -> str | None:
-        """The line's own id; one derived from it if that is taken elsewhere; None if the entry is here already."""
-        candidates = [] if wanted is None else [wanted, derived_id(place.name, place.kind, path, wanted)]
-        for candidate in candidates:
-            used = self._where(candidate, first=candidate == wanted)
-            if used is None:
-                self._used[candidate] = f"{place.kind}/{path}"  # as of now, in this import
-                return candidate
-            if used in (f"{place.kind}/{path}", self._address(place, path)):
-                return None
-        return ""  # both are held by what is being erased: it gets a new one
-
-    def _where(self, entry_id: str, *, first: bool) -> int | str | None:
-        """Where an id is used. Those that lines name were looked up at once."""
-        if entry_id not in self._used and not first:
-            row = self._space.tx.row("entry_exists", id=entry_id)
-            if row is not None:
-                self._used[entry_id] = row[0]
-        return self._used.get(entry_id)
-
-    def _address(self, place: Place, path: str) -> int | None:
-        key = place.kind, path
-        if key not in self._here:
-            address = self._space.address(place, path)
-            self._here[key] = None if address is None else address.id
-        return self._here[key]
-
-
-def _turn_draft(line: Line, where: str) -> Draft:
-    if line.role is None:
-        raise Invalid(f"`{where}.role` is missing: say who spoke.", field=f"{where}.role")
-    turn = NewTurn(
-        role=line.role,
-        content=line.content or "",
-        name=line.name,
-        tool_name=line.tool_name,
-        tool_call_id=line.tool_call_id,
-        tool_calls=line.tool_calls,
-        occurred_at=line.occurred_at,
-        metadata=line.metadata,
-    )
-    return to_draft(turn)
-
-
-def _memory_draft(line: Line, where: str) -> Draft:
-    return Draft(
-        kind="fact",
-        content=check.content(line.content or "", field=f"{where}.content"),
-        name=line.name,
-        origin=line.origin or "system",
-        importance=0.5 if line.importance is None else check.number(line.importance, "importance"),
-        confidence=1.0 if line.confidence is None else check.number(line.confidence, "confidence"),
-        metadata=check.to_json(line.metadata),
-        occurred_at=instant(line.occurred_at),
-        created_at=instant(line.created_at),
     )

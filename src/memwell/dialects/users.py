@@ -13,6 +13,7 @@ from ..errors import Invalid
 from ..ids import new_id
 from ..lifecycle import jobs
 from ..model.collection import Place
+from ..model.entry import Draft
 from ..model.fields import Cursor, Limit, Metadata, SessionId, User
 from ..model.page import cut, from_cursor, to_cursor
 from ..operation import Example, Request, Response, operation
@@ -65,13 +66,20 @@ def add(space: Space, request: Add) -> Added:
     """Remember what was said: a text of the user's, or messages of several speakers."""
     drafts = [to_draft(turn) for turn in _turns(request)]
     if request.messages is None:
-        drafts = [structs.replace(draft, kind=NOTES[0]) for draft in drafts]  # searched as it stands
+        drafts = [_noted(draft) for draft in drafts]
     place = user_timeline(request.user)
     session = request.session or _current_session(space, place)
     entries = space.append(place, session, drafts)
     for address_id in space.touched:
         jobs.ensure_slot(space.tx, "consolidate", space.now, space.now, address_id=address_id)
     return Added(session=session, turns=to_turns(entries, session))
+
+
+def _noted(draft: Draft) -> Draft:
+    """A text that is searched as it stands until it is distilled, unless it is one to be held back."""
+    from ..distill.suspicion.suspect import suspect
+
+    return draft if suspect(draft.content, draft.origin) else structs.replace(draft, kind=NOTES[0])
 
 
 class History(Request, frozen=True, kw_only=True):

@@ -13,9 +13,10 @@ from ..clock import Clock
 from ..dialects.admin import Key, NewKey, Status, Tenant
 from ..dialects.agent_log import AgentSession, LogEntry
 from ..dialects.flows import Ended, FlowInfo, SessionView
+from ..dialects.importing import Imported
 from ..dialects.sessions import SessionInfo
 from ..dialects.settings import Settings
-from ..dialects.transfer import Imported, Line
+from ..dialects.transfer import Line
 from ..dialects.turns import Turn, Turns
 from ..dialects.users import Added, UserInfo
 from ..watch import Event

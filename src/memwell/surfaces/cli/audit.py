@@ -51,4 +51,6 @@ def _print(found: dict[str, Audit]) -> None:
             out.print(Text.assemble(problem, f"{shown(where)}  {finding.reason} {', '.join(map(shown, finding.ids))}"))
     facts = sum(one.facts for one in found.values())
     findings = sum(sum(one.counts.values()) for one in found.values())
-    out.print(Text(f"{facts:,} facts in {len(found):,} places, {findings:,} findings", style="dim"))
+    counts = ((facts, "fact"), (len(found), "place"), (findings, "finding"))
+    known, places, wrong = (f"{count:,} {noun}{'' if count == 1 else 's'}" for count, noun in counts)
+    out.print(Text(f"{known} in {places}, {wrong}", style="dim"))

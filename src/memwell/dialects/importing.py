@@ -1,0 +1,195 @@
+"""Import of what was exported: all lines of a request or none, and what is there already is left as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from ..distill.facts import About, note_fact
+from ..errors import Invalid
+from ..ids import derived_id, inner_id
+from ..model import check
+from ..model.collection import Place
+from ..model.entry import Draft
+from ..model.fields import MAX_BATCH, Flow
+from ..operation import Example, Request, Response, operation
+from ..space import Space
+from .memories import FLOW_PATH
+from .places import flow_facts, flow_timeline
+from .transfer import Line, Words
+from .turns import NewTurn, instant, to_draft
+
+
+class Import(Request, frozen=True, kw_only=True):
+    """Lines to import."""
+
+    flow: Flow
+    lines: Annotated[
+        list[Line], Meta(min_length=1, max_length=MAX_BATCH, description=f"1 to {MAX_BATCH} lines, in order.")
+    ]
+
+
+class Imported(Response, frozen=True, kw_only=True):
+    """How many turns and memories were added, and how many were there already."""
+
+    added: int
+    skipped: int
+
+
+@operation(
+    "flows.import",
+    "POST /v1/flows/{flow}/import",
+    effect="write",
+    bound="flow",
+    example=Example({"flow": "support", "lines": [{"type": "turn", "session": "s1", "role": "user", "content": "Hi"}]}),
+)
+def import_lines(space: Space, request: Import) -> Imported:
+    """Add the lines of an export, all or none. What is there already is skipped, so a repeated import adds nothing."""
+    importing = _Importing(space, request.flow, [line.id for line in request.lines if line.id is not None])
+    for number, line in enumerate(request.lines):
+        importing.take(line, f"lines[{number}]")
+    importing.write()
+    importing.explain()
+    return Imported(added=importing.added, skipped=importing.skipped)
+
+
+OPERATIONS = (import_lines,)
+
+
+class _Importing:
+    """An import under way. What goes to one place is written together, in order, when all lines were looked at."""
+
+    def __init__(self, space: Space, flow: str, ids: Sequence[str]) -> None:
+        self._space = space
+        self._timeline, self._facts = flow_timeline(flow), flow_facts(flow)
+        listed = msgspec.json.encode(ids).decode()
+        self._used: dict[str, int | str] = dict(space.tx.rows("entries_exist", ids=listed)) if ids else {}
+        self._here: dict[tuple[str, str], int | None] = {}
+        self._drafts: dict[tuple[Place, str], list[tuple[Draft, Line]]] = {}
+        self._based: list[tuple[str, Words]] = []
+        self.added = self.skipped = 0
+
+    def take(self, line: Line, where: str) -> None:
+        if line.type == "memory":
+            if line.session is not None:
+                self._drafts.setdefault((self._timeline, line.session), [])
+            return self._add(self._facts, line.session or FLOW_PATH, line, _memory_draft(line, where))
+        if line.session is None:
+            raise Invalid(
+                f"`{where}.session` is missing: a {line.type} belongs to a session.", field=f"{where}.session"
+            )
+        if line.type == "session":
+            return self._end(line.session, instant(line.ended_at))
+        return self._add(self._timeline, line.session, line, _turn_draft(line, where))
+
+    def write(self) -> None:
+        drafts, self._drafts = self._drafts, {}
+        for (place, path), some in drafts.items():
+            entries = self._space.append(place, path, [draft for draft, _ in some])
+            if (place, path) == (self._facts, FLOW_PATH):
+                for entry, (_, line) in zip(entries, some, strict=True):
+                    note_fact(self._space, place, entry, _about(line))
+                    self._based += [(entry.id, words) for words in line.evidence or ()]
+
+    def explain(self) -> None:
+        """Let the memories that were added rest on the turns that they were based on, as far as these are here."""
+        for fact_id, words in self._based:
+            found = [
+                self._space.entry(self._timeline, one) for one in self._ids(self._timeline, words.session, words.turn)
+            ]
+            for turn in [one for one in found if one is not None][:1]:
+                self._space.tx.send(
+                    "add_evidence",
+                    id=inner_id(),
+                    fact_id=fact_id,
+                    entry_id=turn.entry.id,
+                    address_id=turn.address_id,
+                    first_char=min(words.start, len(turn.entry.content)),
+                    end_char=min(words.end, len(turn.entry.content)),
+                    origin=turn.entry.origin,
+                    said_at=turn.entry.occurred_at,
+                    plan_id="",
+                )
+
+    def _end(self, session: str, ended_at: int | None) -> None:
+        """Make a session that has no turns, and end it if it was ended; its turns came before it."""
+        self._drafts.setdefault((self._timeline, session), [])
+        self.write()
+        address = self._space.address(self._timeline, session)
+        if address is not None and ended_at is not None and address.ended_at is None:
+            self._space.tx.send("end_address", id=address.id, now=ended_at)
+
+    def _add(self, place: Place, path: str, line: Line, draft: Draft) -> None:
+        entry_id = self._free_id(place, path, line.id)
+        if entry_id is None:
+            self.skipped += 1
+            return
+        self.added += 1
+        chosen = msgspec.structs.replace(draft, id=entry_id or None)
+        self._drafts.setdefault((place, path), []).append((chosen, line))
+
+    def _free_id(self, place: Place, path: str, wanted: str | None) -> str | None:
+        """The line's own id; one derived from it if that is taken elsewhere; None if the entry is here already."""
+        for candidate in self._ids(place, path, wanted):
+            used = self._where(candidate, first=candidate == wanted)
+            if used is None:
+                self._used[candidate] = f"{place.kind}/{path}"  # as of now, in this import
+                return candidate
+            if used in (f"{place.kind}/{path}", self._address(place, path)):
+                return None
+        return ""  # both are held by what is being erased: it gets a new one
+
+    def _ids(self, place: Place, path: str, wanted: str | None) -> list[str]:
+        return [] if wanted is None else [wanted, derived_id(place.name, place.kind, path, wanted)]
+
+    def _where(self, entry_id: str, *, first: bool) -> int | str | None:
+        """Where an id is used. Those that lines name were looked up at once."""
+        if entry_id not in self._used and not first:
+            row = self._space.tx.row("entry_exists", id=entry_id)
+            if row is not None:
+                self._used[entry_id] = row[0]
+        return self._used.get(entry_id)
+
+    def _address(self, place: Place, path: str) -> int | None:
+        key = place.kind, path
+        if key not in self._here:
+            address = self._space.address(place, path)
+            self._here[key] = None if address is None else address.id
+        return self._here[key]
+
+
+def _about(line: Line) -> About:
+    return About(line.subject, instant(line.valid_from, "valid_from"), instant(line.valid_to, "valid_to"))
+
+
+def _turn_draft(line: Line, where: str) -> Draft:
+    if line.role is None:
+        raise Invalid(f"`{where}.role` is missing: say who spoke.", field=f"{where}.role")
+    turn = NewTurn(
+        role=line.role,
+        content=line.content or "",
+        name=line.name,
+        tool_name=line.tool_name,
+        tool_call_id=line.tool_call_id,
+        tool_calls=line.tool_calls,
+        occurred_at=line.occurred_at,
+        metadata=line.metadata,
+    )
+    return to_draft(turn)
+
+
+def _memory_draft(line: Line, where: str) -> Draft:
+    return Draft(
+        kind="fact",
+        content=check.content(line.content or "", field=f"{where}.content"),
+        name=line.name,
+        origin=line.origin or "system",
+        importance=0.5 if line.importance is None else check.number(line.importance, "importance"),
+        confidence=1.0 if line.confidence is None else check.number(line.confidence, "confidence"),
+        metadata=check.to_json(line.metadata),
+        occurred_at=instant(line.occurred_at),
+        created_at=instant(line.created_at),
+    )
