@@ -24,7 +24,7 @@ from .rank import ARMS
 from .recipes import Recipe, recipe
 from .scope import Span, resolve
 from .score import Question, Ranked, score, understand
-from .view import View, look
+from .view import View, look, names_in
 
 if TYPE_CHECKING:
     from ..models.embedder import Embedder
@@ -203,7 +203,7 @@ class _Search:
         blocks = self._blocks(tx, spans, model, state)
         if model is not None and self._made is None and any(block.pending for block in blocks):
             return _Step(lambda: self._complete(model, blocks))
-        names = dict.fromkeys(name for block in blocks for name in block.live_names())
+        names = dict.fromkeys(name for block in blocks for name in names_in(tx, block, self._query.as_of))
         speakers, rest = understand(self._query.text, list(names))
         if model is not None and self._query.text and rest not in self._vectors:
             if not getattr(model.embedder, "instant", False):
@@ -232,7 +232,7 @@ class _Search:
         vector = self._vectors.get(rest)
         self._by_meaning = vector is not None
         chosen = self._recipe if vector is not None else self._recipe._replace(words=1.0, meaning=0.0)
-        today = to_datetime(self._now).date()
+        today = to_datetime(self._now if self._query.as_of is None else self._query.as_of).date()
         return Question(self._query.text, rest, speakers, vector, chosen, today, self._query.limit)
 
     def _ranked(self, tx: Tx, scene: _Scene, also: int | None = None) -> list[Ranked]:

@@ -75,6 +75,10 @@ def look(tx: Tx, block: Block, kinds: tuple[str, ...] | None, query: Query, now:
         if query.as_of is not None or query.valid_at is not None or query.min_trust is not None:
             block.lives = block.lives or Lives()
             allowed = allowed & block.lives.mask(tx, block, query, count)
+        if query.as_of is not None:
+            here = here & block.lives.known(
+                tx, block, query.as_of, count
+            )  # what came later lends nothing and counts for nothing
         names = ("docid", "kind", "role", "name", "occurred_at", "size", "asks", "before", "after", "first_part")
         arrays: dict[str, Any] = {name: getattr(block, name).values[:count] for name in names}
         whole = count == len(block) or not block.dimensions or block.remote
@@ -90,3 +94,12 @@ def look(tx: Tx, block: Block, kinds: tuple[str, ...] | None, query: Query, now:
             scale=block.scale.values[:parts],
             **arrays,
         )
+
+
+def names_in(tx: Tx, block: Block, as_of: int | None) -> list[str]:
+    """The names of those who have said something in a block, or had at a moment."""
+    if as_of is None:
+        return block.live_names()
+    with block.lock:
+        block.lives = block.lives or Lives()
+        return block.live_names(block.lives.known(tx, block, as_of, len(block)))

@@ -241,11 +241,12 @@ class Block:
         rows = tx.rows("embedded_between", model=self.model, first=docids[0], last=docids[-1])
         return [docid for (docid,) in rows if docid in asked]
 
-    def live_names(self) -> list[str]:
-        """The names of those who said something that is still there, the longest first."""
+    def live_names(self, among: NDArray[np.bool_] | None = None) -> list[str]:
+        """The names of those who said something that is still there, or among some of it, the longest first."""
         if not self.names.codes:
             return []
-        counts = np.bincount(self.name.values[self.alive.values] + 1, minlength=len(self.names.codes) + 1)
+        here = self.alive.values if among is None else self.alive.values & among
+        counts = np.bincount(self.name.values[here] + 1, minlength=len(self.names.codes) + 1)
         names = [name for name, code in self.names.codes.items() if counts[code + 1]]
         return sorted(names, key=lambda name: (-len(name), name))
 

@@ -45,6 +45,12 @@ class Lives:
             fits &= self._trust.values[:size] >= TRUST[query.min_trust]
         return fits
 
+    def known(self, tx: Tx, block: Block, as_of: int, size: int) -> Mask:
+        """Which of the first so many entries were known at a moment."""
+        self._grow(tx, block, size)
+        known: Mask = (self._known_from.values[:size] <= as_of) & (self._known_to.values[:size] > as_of)
+        return known
+
     def _grow(self, tx: Tx, block: Block, size: int) -> None:
         for start in range(self._trust.size, size, PIECE):
             docids = block.docid.values[start : min(start + PIECE, size)].tolist()

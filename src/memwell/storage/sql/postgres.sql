@@ -95,12 +95,12 @@ FROM UNNEST(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[])) AS wan
 CROSS JOIN LATERAL (SELECT e.metadata FROM entry e WHERE e.tenant = :tenant AND e.docid = wanted.docid LIMIT 1) AS found;
 
 -- name: texts_of
--- What is embedded of some entries.
+-- What is embedded of some entries, current or not: a search may ask for what was.
 SELECT wanted.docid, found.id, found.version, found.name, found.content
 FROM UNNEST(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[])) AS wanted (docid)
 CROSS JOIN LATERAL (
   SELECT e.id, e.version, e.name, e.content FROM entry e
-  WHERE e.tenant = :tenant AND e.docid = wanted.docid AND e.retired_at IS NULL
+  WHERE e.tenant = :tenant AND e.docid = wanted.docid
   LIMIT 1
 ) AS found;
 
@@ -163,7 +163,7 @@ VALUES (:tenant, :next_docid, :id, :version, :address_id, :seq, :kind, :role, :n
 RETURNING docid;
 
 -- name: add_vector
--- Keep the vectors of an entry, if it is still there and still current, and so is the model.
+-- Keep the vectors of an entry, if it is still there, and so is the model.
 INSERT INTO vector (tenant, model, docid, part, collection_id, dimensions, graph, value)
 SELECT :tenant, CAST(:model AS BIGINT), e.docid, part.place - 1, a.collection_id, m.dimensions,
   EXISTS (SELECT 1 FROM graph g WHERE g.tenant = :tenant AND g.model = :model AND g.collection_id = a.collection_id),
@@ -172,7 +172,7 @@ FROM entry e
 JOIN address a ON a.tenant = :tenant AND a.id = e.address_id
 JOIN model m ON m.tenant = :tenant AND m.id = :model AND m.name = :name
 CROSS JOIN UNNEST(CAST(:value AS HALFVEC[])) WITH ORDINALITY AS part (value, place)
-WHERE e.tenant = :tenant AND e.id = :id AND e.version = :version AND e.retired_at IS NULL
+WHERE e.tenant = :tenant AND e.id = :id AND e.version = :version
 ON CONFLICT (tenant, model, docid, part) DO NOTHING;
 
 -- name: vectors_between

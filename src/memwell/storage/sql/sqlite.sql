@@ -63,9 +63,9 @@ WHERE tenant = :tenant AND model = :model AND docid IN (SELECT value FROM json_e
 SELECT docid, metadata FROM entry WHERE tenant = :tenant AND docid IN (SELECT value FROM json_each(:docids));
 
 -- name: texts_of
--- What is embedded of some entries.
+-- What is embedded of some entries, current or not: a search may ask for what was.
 SELECT docid, id, version, name, content FROM entry
-WHERE tenant = :tenant AND docid IN (SELECT value FROM json_each(:docids)) AND retired_at IS NULL;
+WHERE tenant = :tenant AND docid IN (SELECT value FROM json_each(:docids));
 
 -- name: hits
 -- Entries by their numbers, while they live, with where they are.
@@ -113,11 +113,11 @@ VALUES (:tenant, :id, :version, :address_id, :seq, :kind, :role, :name, :content
 RETURNING docid;
 
 -- name: add_vector
--- Keep the vectors of an entry, if it is still there and still current, and so is the model.
+-- Keep the vectors of an entry, if it is still there, and so is the model.
 INSERT INTO vector (tenant, model, docid, value)
 SELECT :tenant, :model, e.docid, :value FROM entry e
 JOIN model m ON m.tenant = :tenant AND m.id = :model AND m.name = :name
-WHERE e.tenant = :tenant AND e.id = :id AND e.version = :version AND e.retired_at IS NULL
+WHERE e.tenant = :tenant AND e.id = :id AND e.version = :version
 ON CONFLICT (tenant, model, docid) DO NOTHING;
 
 -- name: vectors_between
