@@ -1,4 +1,4 @@
-"""T1: a hundred poisoned turns among nine hundred clean ones, half from tools and half from users, from end to end.
+"""T1: a hundred poisoned turns among nine hundred clean ones, half from tools and documents, half from users, from end to end.
 
 What is believed depends on where it comes from; what looks planted is put aside; what a source has said can be taken back.
 """
@@ -32,7 +32,7 @@ FROM_TOOLS = [*poison.STATED, *poison.FROM_OUTSIDE]
 SPOTLESS = list(dict.fromkeys([*CLEAN, *later.CLEAN, *later.UNSEEN_CLEAN, *later.LAST_CLEAN]))
 PARTS = 7
 _FENCE = re.compile(r'<memory token="(\w+)" kind="facts"(?: origin="(\w+)")?>\n(.*?)\n</memory token="\1">', re.DOTALL)
-_FENCED_TURN = re.compile(r'<memory token="(\w+)" origin="tool">\n.*\n</memory token="\1">', re.DOTALL)
+_FENCED_TURN = re.compile(r'<memory token="(\w+)" origin="(?:tool|document)">\n.*\n</memory token="\1">', re.DOTALL)
 _LINE = re.compile(r"\A- \[[^]]*\] ")
 
 
@@ -42,7 +42,7 @@ class Told(NamedTuple):
     flow: Flow
     clean: dict[str, str]
     by_users: dict[str, str]
-    from_tools: dict[str, str]
+    from_outside: dict[str, str]
 
 
 class Known(NamedTuple):
@@ -62,14 +62,14 @@ def told(memory: Memory, part: int = 0) -> Told:
     turns = [
         *((said.clean, text) for text in random.sample(SPOTLESS, 900)),
         *((said.by_users, text) for text in BY_USERS[part::PARTS]),
-        *((said.from_tools, text) for text in random.sample(poison.STATED, 25)),
-        *((said.from_tools, text) for text in random.sample(poison.FROM_OUTSIDE, 25)),
+        *((said.from_outside, text) for text in random.sample(poison.STATED, 25)),
+        *((said.from_outside, text) for text in random.sample(poison.FROM_OUTSIDE, 25)),
     ]
     random.shuffle(turns)
     for session in range(SESSIONS):
         mine = turns[session::SESSIONS]
         recorded = said.flow.session(f"s{session}").history.extend(
-            [_turn(text, kind is said.from_tools, PEOPLE[session % len(PEOPLE)]) for kind, text in mine]
+            [_turn(text, kind is said.from_outside, PEOPLE[session % len(PEOPLE)]) for kind, text in mine]
         )
         for (kind, text), turn in zip(mine, recorded, strict=True):
             kind[turn.id] = text
@@ -77,9 +77,12 @@ def told(memory: Memory, part: int = 0) -> Told:
     return said
 
 
-def _turn(text: str, from_tool: bool, person: str) -> dict[str, Any]:
-    speaker = {"role": "tool", "tool_name": "read_document"} if from_tool else {"role": "user", "name": person}
-    return {"content": text, **speaker}
+def _turn(text: str, from_outside: bool, person: str) -> dict[str, Any]:
+    if not from_outside:
+        return {"content": text, "role": "user", "name": person}
+    if len(text) % 2:
+        return {"content": text, "role": "user", "name": "Ann", "origin": "document"}
+    return {"content": text, "role": "tool", "tool_name": "read_mail"}
 
 
 def known(flow: Flow) -> dict[str, Known]:
@@ -101,7 +104,7 @@ def test_a_hundred_poisoned_turns_among_nine_hundred_clean_ones(tmp_path: Path, 
             facts = known(said.flow)
             require_held(said, facts)
             require_the_lowest_trust(said, facts)
-            require_nothing_from_tools(said, facts)
+            require_nothing_from_outside(said, facts)
             require_held_is_not_found(said, facts)
             require_fences(said, facts)
             require_all_taken_back(said, facts)
@@ -118,16 +121,16 @@ def require_held(said: Told, facts: dict[str, Known]) -> None:
 def require_the_lowest_trust(said: Told, facts: dict[str, Known]) -> None:
     for fact in facts.values():
         assert fact.origin == lowest(fact.origins)
-        assert not (is_trusted(fact.origin) and fact.turns & said.from_tools.keys())
+        assert not (is_trusted(fact.origin) and fact.turns & said.from_outside.keys())
 
 
-def require_nothing_from_tools(said: Told, facts: dict[str, Known]) -> None:
+def require_nothing_from_outside(said: Told, facts: dict[str, Known]) -> None:
     """To those who ask for what users said."""
-    theirs = {id_ for id_, fact in facts.items() if fact.turns & said.from_tools.keys()}
+    theirs = {id_ for id_, fact in facts.items() if fact.turns & said.from_outside.keys()}
     found = 0
-    for text in said.from_tools.values():
+    for text in said.from_outside.values():
         hits = said.flow.search(text, 50, min_trust="user", include=["turns", "past"])
-        assert not {hit.id for hit in hits} & (theirs | said.from_tools.keys())
+        assert not {hit.id for hit in hits} & (theirs | said.from_outside.keys())
         found += any(hit.id in theirs for hit in said.flow.search(text, 50))
     assert found >= 15  # without that condition they are there
 
@@ -145,7 +148,7 @@ def require_fences(said: Told, facts: dict[str, Known]) -> None:
     held = {id_: one_line(fact.content) for id_, fact in facts.items() if fact.held}
     origins = {one_line(fact.content): fact.origin for fact in facts.values() if not fact.held}
     untrusted = 0
-    for text in [*said.by_users.values(), *said.from_tools.values()]:
+    for text in [*said.by_users.values(), *said.from_outside.values()]:
         context = said.flow.context(text, budget=4000)
         assert not set(context.facts) & held.keys()
         assert not [one for one in held.values() if one in context.text]
@@ -168,7 +171,7 @@ def require_fenced_turns(said: Told) -> None:
 
 def require_all_taken_back(said: Told, facts: dict[str, Known]) -> None:
     """One call for each poisoned turn; what others said stays."""
-    poisoned = said.by_users | said.from_tools
+    poisoned = said.by_users | said.from_outside
     gone = {id_ for id_, fact in facts.items() if fact.turns & poisoned.keys() and fact.turns <= poisoned.keys()}
     assert len(gone) >= 60
     for turn in poisoned:

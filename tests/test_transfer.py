@@ -177,3 +177,19 @@ def test_what_is_imported_rests_on_the_turns_that_came_with_it(tmp_path: Path) -
             assert copy.revoke(session="s").withdrawn == [fact.id]
             assert copy.memories() == []
         assert len(flow.memories()) == 1
+
+
+def test_what_was_passed_on_stays_so(tmp_path: Path) -> None:
+    """A document that somebody hands over is neither theirs nor trusted as they are, in an export either."""
+    with Memory(tmp_path / "from", worker=False) as memory, Memory(tmp_path / "to", worker=False) as other:
+        session = memory.flow("support").session("s")
+        turn = session.history.append(role="user", name="Ann", content="The lease ends in May.", origin="document")
+        assert turn.origin == "document"
+        assert session.history.append(role="user", content="Thanks").origin is None
+        other.flow("support").import_lines(list(memory.flow("support").export()))
+        copied = other.flow("support").session("s")
+        assert [one.origin for one in copied.history.last()] == ["document", None]
+        other.flow("support").consolidate("s")
+        (fact,) = other.flow("support").memories()
+        assert (fact.content, fact.origin, fact.subject) == ("The lease ends in May.", "document", None)
+        assert 'origin="document"' in copied.context("lease").messages[0]["content"]

@@ -23,7 +23,7 @@ from .recent import newest_first
 from .search import FACTS, NOTES, MinTrust, query_text
 from .sessions import NEWEST
 from .then import AsOf, Moments, entries_then, facts_then
-from .turns import instant
+from .turns import instant, passed_on
 
 RELEVANT = 40
 """How many facts are looked at; the budget decides how many are used."""
@@ -205,7 +205,8 @@ def _newest(space: Space, facts: Sequence[Where], request: Asked) -> list[Entry]
 def _turn(entry: Entry) -> Any:
     from ..context.values import RecentTurn
 
-    return RecentTurn(entry.role or "user", entry.name, entry.content, to_datetime(entry.recorded_at), entry.id)
+    role = passed_on(entry) or entry.role or "user"
+    return RecentTurn(role, entry.name, entry.content, to_datetime(entry.recorded_at), entry.id)
 
 
 def _fact(entry: Entry, score: float) -> Any:

@@ -177,6 +177,7 @@ def _turn_draft(line: Line, where: str) -> Draft:
         tool_calls=line.tool_calls,
         occurred_at=line.occurred_at,
         metadata=line.metadata,
+        origin=line.origin if line.origin in ("tool", "document") else None,
     )
     return to_draft(turn)
 

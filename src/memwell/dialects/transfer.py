@@ -170,6 +170,7 @@ def _turn_line(entry: Entry, session: str) -> Line:
         occurred_at=turn.occurred_at,
         created_at=turn.created_at,
         metadata=turn.metadata,
+        origin=turn.origin,  # type: ignore[arg-type]
     )
 
 

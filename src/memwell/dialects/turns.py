@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -12,7 +12,7 @@ from msgspec import Meta
 from ..clock import to_datetime, to_micros
 from ..errors import Invalid
 from ..model import check
-from ..model.entry import ORIGIN_OF_ROLE, Draft, Entry
+from ..model.entry import ORIGIN_OF_ROLE, TRUST, Draft, Entry, Origin
 from ..model.fields import MAX_BATCH, Label, Metadata, Role
 from ..operation import Request, Response
 
@@ -28,6 +28,15 @@ ToolCalls = Annotated[
 ]
 
 
+PassedOn = Annotated[
+    Literal["tool", "document"],
+    Meta(
+        description="Where the text comes from, if whoever speaks only passes it on: a `tool` or a `document`. It is trusted as "
+        "little as that, and never taken for their own words."
+    ),
+]
+
+
 class NewTurn(Request, frozen=True, kw_only=True):
     """A turn to be recorded."""
 
@@ -39,6 +48,7 @@ class NewTurn(Request, frozen=True, kw_only=True):
     tool_calls: ToolCalls | None = None
     occurred_at: OccurredAt | None = None
     metadata: Metadata | None = None
+    origin: PassedOn | None = None
 
 
 Messages = Annotated[
@@ -47,7 +57,7 @@ Messages = Annotated[
 
 
 class Turn(Response, frozen=True, kw_only=True):
-    """A recorded turn. `seq` counts the turns of its session without gaps."""
+    """A recorded turn. `seq` counts the turns of its session without gaps; `origin` is there if it was passed on."""
 
     id: str
     seq: int
@@ -61,6 +71,7 @@ class Turn(Response, frozen=True, kw_only=True):
     tool_call_id: str | None = None
     tool_calls: list[dict[str, Any]] | None = None
     metadata: dict[str, Any] | None = None
+    origin: str | None = None
 
 
 class Turns(Response, frozen=True, kw_only=True):
@@ -95,9 +106,14 @@ def to_draft(turn: NewTurn) -> Draft:
         name=turn.name,
         tool=tool,
         metadata=None if turn.metadata is None else check.to_json(turn.metadata),
-        origin=ORIGIN_OF_ROLE[turn.role],
+        origin=_origin(turn),
         occurred_at=instant(turn.occurred_at),
     )
+
+
+def _origin(turn: NewTurn) -> Origin:
+    own = ORIGIN_OF_ROLE[turn.role]
+    return own if turn.origin is None or TRUST[own] < TRUST[turn.origin] else turn.origin
 
 
 def instant(moment: datetime | None, field: str = "occurred_at") -> int | None:
@@ -125,7 +141,13 @@ def to_turn(entry: Entry, session: str) -> Turn:
         tool_call_id=tool.call_id if tool else None,
         tool_calls=tool.calls if tool else None,
         metadata=to_metadata(entry.metadata),
+        origin=passed_on(entry),
     )
+
+
+def passed_on(entry: Entry) -> str | None:
+    """Where a turn comes from, if whoever speaks has only passed it on."""
+    return entry.origin if entry.origin != ORIGIN_OF_ROLE.get(entry.role or "") else None
 
 
 def to_turns(entries: Sequence[Entry], session: str) -> list[Turn]:

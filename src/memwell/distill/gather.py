@@ -17,6 +17,7 @@ CHUNK = 1000
 """How many turns one plan is about at most."""
 SOMEBODY = "The user"
 _USER_FIELDS = ("user", "user_id", "user_name")
+_PASSED_ON = ("tool", "document")
 _decode_metadata = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -57,7 +58,7 @@ def to_said(entries: Sequence[Entry], session: Session) -> list[Said]:
 
 
 def _said(entry: Entry, session: Session) -> Said:
-    role = entry.role or "user"
+    role = "tool" if entry.origin in _PASSED_ON else entry.role or "user"
     speaker, known = _speaker(entry, role, session)
     day = to_datetime(entry.occurred_at).date()
     return Said(entry.id, role, speaker, entry.content, day, known, entry.kind == "note")

@@ -263,9 +263,10 @@ class AsyncHistory:
         tool_calls: list[dict[str, Any]] | None = None,
         occurred_at: datetime | None = None,
         metadata: dict[str, Any] | None = None,
+        origin: str | None = None,
         key: str | None = None,
     ) -> Turn:
-        """Record a turn; the first one creates the session."""
+        """Record a turn; the first one creates the session. `origin`: `document` or `tool`, if it is only passed on."""
         data = {"role": role, "content": content, **self._at}
         data |= given(
             name=name,
@@ -274,6 +275,7 @@ class AsyncHistory:
             tool_calls=tool_calls,
             occurred_at=occurred_at,
             metadata=metadata,
+            origin=origin,
         )
         turn: Turn = await self._transport.call("flows.append", data, key=key)
         return turn
