@@ -65,3 +65,12 @@ def test_trust_and_time_hold_without_a_question(memory: Memory, clock: FrozenClo
 def test_an_empty_question_is_still_a_mistake(memory: Memory) -> None:
     with pytest.raises(Invalid, match="query"):
         memory.flow("support").context("  ")
+
+
+def test_a_turn_that_tells_a_secret_is_left_out_and_said_so(memory: Memory) -> None:
+    session = memory.flow("support").session("s")
+    turn = session.history.append(role="user", content="My password is hunterxyzzy42.")
+    session.history.append(role="user", content="Where is my order?")
+    found = session.context("order")
+    assert "hunterxyzzy42" not in found.text + str(found.messages)
+    assert [(one.what, one.id, one.reason) for one in found.left_out] == [("turn", turn.id, "secret")]

@@ -73,7 +73,7 @@ class FlowContext(Asked, frozen=True, kw_only=True):
 
 class LeftOut(Response, frozen=True, kw_only=True):
     """A turn, fact or record that is not in it: `budget`, it is too large; `older`, later turns took the room; `low_score`,
-    better facts did."""
+    better facts did; `secret`, it looks like one."""
 
     what: str
     id: str
@@ -152,18 +152,20 @@ def _context(call: Call, request: Asked, where: str, facts: Sequence[Where], tur
     from ..context.fence import token_for
 
     said = {entry.id for entry in turns}
+    secret = [entry for entry in turns if _is_secret(entry)]
     found = call.read(lambda space: _important(space, facts, request)) | _relevant(call, facts, request)
     hits = [(entry, score) for entry, score in found.values() if entry.id not in said]
     token = token_for(call.engine.store.control.secret, f"{call.principal.tenant}/{where}")
     made = assemble(
         request.query or "",
-        [_turn(entry) for entry in turns],
+        [_turn(entry) for entry in turns if entry not in secret],
         [_fact(entry, score) for entry, score in hits],
         [],
         request.budget,
         token=token,
     )
     left_out = [LeftOut(what=one.what, id=one.id, reason=one.reason) for one in made.left_out]
+    left_out += [LeftOut(what="turn", id=entry.id, reason="secret") for entry in secret]
     return Context(messages=made.messages, text=made.text, tokens=made.tokens, facts=made.facts, left_out=left_out)
 
 
@@ -200,6 +202,14 @@ def _newest(space: Space, facts: Sequence[Where], request: Asked) -> list[Entry]
     at = Moments(as_of=instant(request.as_of, "as_of"))
     found = [dated for one in addresses for dated in deque(facts_then(space, one, at), LATEST)]
     return [entry for entry, _ in entries_then(space, found)]
+
+
+def _is_secret(entry: Entry) -> bool:
+    """Whether a turn looks like a secret: such a fact is held back, and so are the words that it was told in."""
+    from ..distill.suspicion.suspect import suspect
+
+    found = suspect(entry.content, entry.origin)  # type: ignore[arg-type]
+    return found is not None and found.reason == "secret"
 
 
 def _turn(entry: Entry) -> Any:
