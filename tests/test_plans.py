@@ -364,3 +364,13 @@ def test_an_export_carries_neither_what_is_held_back_nor_what_was_true_once(flow
     assert len(flow.held()) == 1
     memories = [line.content for line in flow.export() if line.type == "memory"]
     assert memories == ["Alice moved to Porto."]
+
+
+def test_an_audit_finds_what_cannot_both_be_true(flow: Flow) -> None:
+    """Only one home, but several cousins."""
+    said = ["Alice lives in Lisbon.", "Alice lives in Porto."] + [
+        f"Alice's cousin lives in {city}." for city in ("Rome", "Oslo")
+    ]
+    flow.import_lines([{"type": "memory", "content": text, "subject": "Alice"} for text in said])
+    (finding,) = [one for one in flow.audit().findings if one.problem == "contradiction"]
+    assert sorted(flow.get(fact_id).content for fact_id in finding.ids) == said[:2]

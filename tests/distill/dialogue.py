@@ -95,7 +95,7 @@ def _apply(facts: dict[str, Fact], candidate: Candidate, day: date) -> None:
     if decision.do == "merge":
         _merge(facts[decision.targets[0]], candidate, evidence, decision)
     elif decision.do != "skip":
-        for fact_id in decision.targets:
+        for fact_id in decision.targets if decision.do == "supersede" else ():
             facts[fact_id].past = True
         name = str(len(facts))
         new = Fact(name, candidate.text, candidate.subject, day, candidate.confidence, evidence, decision.past)

@@ -11,7 +11,7 @@ from memwell.distill.reconciliation.reconcile import Decision, confirmed, reconc
 from memwell.distill.reconciliation.topics import key, read, topic
 from memwell.distill.values import Candidate, Kind, Known
 
-from .dialogue import similarity
+from .dialogue import FOLDER, similarity
 
 DAY, LATER = date(2025, 3, 1), date(2025, 9, 1)
 
@@ -183,6 +183,32 @@ def test_decisions(old: str, new: str, do: str, reason: str) -> None:
     assert decision.targets == (() if do == "add" else ("old",))
 
 
+def pairs(name: str) -> list[tuple[str, str]]:
+    lines = (FOLDER / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    told = [line.split(" -> ") for line in lines if line and not line.startswith("#")]
+    return [(old, new) for old, new in told]
+
+
+@pytest.mark.parametrize(("old", "new"), pairs("apart"))
+def test_what_is_no_later_word_about_the_same_ends_nothing(old: str, new: str) -> None:
+    assert decided(old, new) == Decision("add", "new")
+
+
+@pytest.mark.parametrize(("old", "new"), pairs("ended"))
+def test_a_later_word_about_the_same_ends_it(old: str, new: str) -> None:
+    assert decided(old, new).do == "supersede"
+
+
+def test_a_year_is_history_for_what_was_said_after_it() -> None:
+    new = candidate("Alice moved to Rome in 2024.")
+    for year, do in ((2025, "add"), (2024, "supersede"), (2023, "supersede")):
+        assert reconcile(new, [known("Alice lives in Lisbon.", day=date(year, 1, 1))], LATER).do == do
+
+
+def test_what_is_only_reported_corrects_nothing() -> None:
+    assert decided("Alice lives in Lisbon.", "Tom thinks Alice lives in Rome.", kind="correction").do == "add"
+
+
 def test_nothing_is_decided_across_subjects() -> None:
     new = candidate("Bob lives in Porto.", "Bob")
     for text in ("Alice lives in Lisbon.", "Alice lives in Porto."):
@@ -210,7 +236,7 @@ def test_somebody_of_theirs_is_told_by_the_words_whatever_the_subject_is_called(
 
 def test_what_was_said_earlier_is_added_as_past() -> None:
     decision = reconcile(candidate("Alice lives in Lisbon."), [known("Alice moved to Porto.", day=LATER)], DAY)
-    assert decision == Decision("add", "older_than_known:home", past=True)
+    assert decision == Decision("add", "older_than_known:home", ("old",), past=True)
 
 
 def test_on_the_same_day_the_later_statement_holds() -> None:

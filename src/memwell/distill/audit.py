@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from datetime import date
+from itertools import combinations
 from typing import Literal, NamedTuple
 
+from ..clock import to_datetime
+from .reconciliation.reconcile import reconcile
 from .suspicion.suspect import suspect
+from .values import Candidate, Known
+
+MOST = 50
+"""How many facts about one thing are held against each other."""
 
 Problem = Literal["duplicate", "contradiction", "echo", "orphan", "stale", "secret"]
 
@@ -49,11 +57,21 @@ def audit(facts: Iterable[Audited], now: int) -> list[Finding]:
         if len(ids) > 1:
             found.append(Finding("duplicate", tuple(ids), "They say the same in the same words."))
     for about in by_topic.values():
-        if len({fact.same for fact in about}) > 1:
-            found.append(
-                Finding("contradiction", tuple(fact.id for fact in about), "Only one of them can be true at a time.")
-            )
+        apart = _contradicting(about[:MOST], to_datetime(now).date())
+        if apart:
+            found.append(Finding("contradiction", apart, "Only one of them can be true at a time."))
     return found
+
+
+def _contradicting(facts: Sequence[Audited], day: date) -> tuple[str, ...]:
+    """Those of some facts about one thing of which a later one would have ended an earlier one, had it been said in time."""
+    ids: dict[str, None] = {}
+    for later, earlier in combinations(sorted(facts, key=lambda fact: -fact.docid), 2):
+        candidate = Candidate(later.content, later.subject, "statement", (), 0.5, 0.5)
+        known = Known(earlier.id, earlier.content, earlier.subject, day, 0.0)
+        if reconcile(candidate, [known], day).do == "supersede":
+            ids |= {earlier.id: None, later.id: None}
+    return tuple(ids)
 
 
 def _alone(fact: Audited, now: int) -> list[Finding]:

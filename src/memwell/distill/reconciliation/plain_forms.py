@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from .thesaurus import PAST
+from .thesaurus import MONTHS, PAST, WEEKDAYS
 
 Polarity = Literal["is", "not", "was"]
 """Affirmed, denied, or over: "no longer", "used to", "quit"."""
-Mood = Literal["if", "maybe", "will"]
+Mood = Literal["if", "maybe", "will", "report", "without"]
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,9 @@ REWRITES = (
     rule("my our", r"\b(?:my|our)\b", "@'s"),
     rule("@", r"@'(?=\s)", "@'s"),
     rule("others", r"@ and others\b", "@"),
-    rule("said says stated mentioned noted remembers knows confirmed corrected",
-         r"^@ (?:has )?(?:said|says|stated|mentioned|noted|remembers|knows|confirmed|corrected)(?: that|:)? (?=\w+ \S|@)"),
+    rule("said says stated mentioned noted remembers knows confirmed corrected reported reports explained added",
+         r"^@ (?:has )?(?:said|says|stated|mentioned|noted|remembers|knows|confirmed|corrected|reported|reports|explained|added)"
+         r"(?: that|:)? (?=\w+ \S|@)"),
     rule("as", r"^as @ (?:said|mentioned|told)\b[^,]*, (?:they|she|he|@) ", "@ "),
     rule("according", r"^according to @, "),
     rule("sorry", r"^@ is sorry,? (?:but )?|, sorry(?=[.!]*$)"),
@@ -87,7 +88,18 @@ REWRITES = (
     rule("fan fans", r"\b(?:is|are) (?:a )?(?:big|huge|great|real)? ?fans? of\b", "likes"),
     rule("non", r"\bnon-smoker\b", "not smoker"),
     rule("twice", r"\btwice\b", "2 times"),
+    rule("moved switched migrated relocated transferred",
+         r"\b(moved|switched|migrated|relocated|transferred) ((?:back |over )?to [^,.;!?]+?) (from [^,.;!?]+?)(?=[.,;!?]|$)",
+         r"\1 \3 \2"),
 )  # fmt: skip
+
+_TELLS = (
+    "think thinks thought believe believes believed claim claims claimed say says said tell tells told assume assumes assumed "
+    "guess guesses guessed suspect suspects suspected insist insists insisted hear hears heard reckon reckons swear swears "
+    "pretend pretends pretended dreamed dreamt joked lied shows lists reports reported suggests writes wrote states feared"
+)
+_HEARSAY = "supposedly allegedly reportedly apparently hypothetically hearsay kidding"
+_TASKS = "translate summarize summarise rewrite rephrase paraphrase proofread repeat spell classify sentence phrase"
 
 MOODS: dict[Mood, Rule] = {
     "if": rule(
@@ -104,6 +116,18 @@ MOODS: dict[Mood, Rule] = {
         r"\b(?:will|shall|plans?|planning|intends?|intending|hop(?:es?|ing)|wants? to|wanted to|dream(?:s|ed|ing)? (?:of|about)|"
         r"about to|going to (?-i:(?!the |a )[a-z]+)|tr(?:ies|ying) to|looking (?:to|for|forward)|next (?:week|month|year))\b",
     ),
+    "report": rule(
+        f"{_TELLS} {_HEARSAY} {_TASKS} let according rumor rumour rumors rumours example instance story novel book film movie "
+        "dream game song joke scenario seems appears this following",
+        rf"\b(?:{_TELLS.replace(' ', '|')})(?: \w+)?(?: that)? (?:@|(?-i:[A-Z])\w*)"
+        r"(?='s | \w+s\b| \w+ed\b| (?:no|now|is|are|has|live)\b)"
+        r"|\blet(?:'s| @) \w+ |^(?:please )?(?:pretend|assume|say)\b|\b(?:it|@) (?:seems|appears)\b"
+        r"|\baccording to\b|\brumou?rs?\b|\bfor (?:example|instance)\b"
+        r"|\bin (?:a|the|this|that|his|her|their|@'s) (?:story|novel|book|film|movie|dream|game|song|joke|scenario|example)\b"
+        rf"|\b(?:{_HEARSAY.replace(' ', '|')})\b|\b(?:{_TASKS.replace(' ', '|')})\b[^.!?]*[:\"]"
+        r"|\b(?:this|following)(?: \w+)?:|\bsay \"",
+    ),
+    "without": rule("without", r"\bwithout\b"),
 }
 
 POLARITIES: tuple[tuple[Polarity, Rule], ...] = (
@@ -121,15 +145,50 @@ POLARITIES: tuple[tuple[Polarity, Rule], ...] = (
                  r"\b(?:(is|are|was|were|has|have|had|will|would|can|could|should)|does|do|did) (?:not|never)\b", r"\1")),
     ("not", rule("never", r"\b(?:has |have )?never\b")),
     ("not", rule("no", r"\b(has|have|had|is|are|with) no\b(?! \w+ (?:problem|issue)s?\b)", r"\1")),
-    ("not", rule("not nor neither without nobody nothing refuses hardly avoids",
-                 r"\b(?:not|nor|neither|without|nobody|nothing|refuses to|hardly|avoids)\b")),
+    ("not", rule("not nor neither nobody nothing refuses hardly avoids",
+                 r"\b(?:not|nor|neither|nobody|nothing|refuses to|hardly|avoids)\b")),
 )  # fmt: skip
 
 CHANGED = rule(
-    "now nowadays longer anymore recently new newly instead moved switched changed became becomes turned started joined promoted "
-    "rescheduled postponed pushed transferred went currently again replaced",
+    "now nowadays longer anymore recently new newly instead moved relocated emigrated switched changed became becomes turned "
+    "started joined promoted rescheduled postponed pushed transferred went currently again replaced",
     "",
 ).cues
+CALLED_OFF = rule("cancel cancelled canceled called dropped gave given giving quit stopped sell sold rid", "").cues
+"""Words by which a plan is ended, not only a state."""
+CHANGES = rule(
+    "moved relocated emigrated left quit stopped started began joined switched changed became turned got broke split retired "
+    "promoted resigned fired lost",
+    "",
+).cues
+"""What is told by these happened at a time that is given with it, and lasts."""
+_SEASONS = "summers?|winters?|spring|autumn|fall|holidays|season|semester|term"
+_WEEKLY = "|".join(f"{day}s" for day in WEEKDAYS)
+PASSING = rule(
+    "temporarily also too well for weekends sometimes occasionally until till ago child kid teenager student boy girl when every "
+    "youth childhood then half part on before after in",
+    r"\b(?:temporarily|also|too(?=[.,;!?]|$)|as well(?! as)|sometimes|occasionally|on and off|until|till|years ago|back then"
+    rf"|(?:on|at) weekends|on (?:{_WEEKLY})|every (?:weekend|{_SEASONS})|(?:half|part of) the (?:year|week|time)"
+    r"|as a (?:child|kid|teenager|student|boy|girl)|when (?:@|he|she|they) (?:was|were)"
+    r"|in (?:@'s|his|her|their) (?:youth|childhood)|in the (?:\w+ties|\d\d(?:\d\d)?s)|before \w+ing"
+    r"|after (?:high |@'s )?(?:school|university|college|studies))\b"
+    r"|^(?!.*\b(?:has|have) (?!moved|left|relocated)).*\bfor "
+    r"(?:(?:a|an|the|this|some|several|two|three|four|five|six|\d+) )?(?:\w+ )?"
+    rf"(?:now|trip|while|visit|break|bit|days?|weeks?|weekend|months?|nights?|vacation|{_SEASONS})\b",
+)
+"""What is so besides, for a while, now and then, or was so at another time of life: it ends nothing."""
+AT_A_TIME = rule(
+    "today tonight tomorrow this in during over weekend week on",
+    r"\b(?:today|tonight|tomorrow"
+    rf"|(?:this|at the|on the|over the) (?:morning|afternoon|evening|week|weekend|month|{_SEASONS})"
+    rf"|(?:in|during|over) (?:the )?(?:week|month|{_SEASONS})|on \d{{4}}-\d\d-\d\d)\b",
+)
+"""A state that is said to be so at a time need not be so at others; what has changed then has changed."""
+YEARS = re.compile(
+    r"\b(?:in|until|till|from|between|by|of|on|around|during|early|late|\d{1,2},|" + "|".join(MONTHS) + r") "
+    r"((?:19|20)\d\d)\b(?: (?:to|and|until|till) ((?:19|20)\d\d)\b)?",
+    re.IGNORECASE,
+)
 ADVERBS = rule(
     "now currently still just recently really actually already finally also too always days nowadays moment present basically "
     "definitely absolutely as you very truly anymore once far right",

@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 
 from ..values import Candidate, Known
 from .statement import Wording, person
+from .thesaurus import OPPOSITES
 from .topics import Read, Topic, is_country, read
 
 Reading = Callable[[str, str | None], Read]
@@ -35,6 +36,12 @@ CORRECTED = 0.5
 """Which part of a correction's words must be in what it corrects."""
 USES = frozenset({"drive", "play", "take", "use", "wear", "work", "read", "eat", "drink"})
 """Verbs of having something in use, which need not be repeated to say that it was replaced."""
+DATES = frozenset({"birthday", "day", "hour", "trip"})
+"""Slots whose values are times: that a time is given says nothing about how long it is so."""
+MEASURED = DATES | {"age", "amount"}
+"""Slots whose value today is the value."""
+UNREAL = frozenset({"if", "maybe", "report"})
+"""Moods in which nothing is said that could end something."""
 CONFIRMED = 0.5
 """How much of its confidence another statement adds to the same one."""
 SUREST = 0.99
@@ -204,7 +211,9 @@ def _forms(left: frozenset[str], right: frozenset[str]) -> bool:
 
 def _retired(candidate: Candidate, new: Read, others: Sequence[_Other]) -> list[tuple[_Other, str]]:
     """What cannot be true any more if the candidate is, each with what it is about."""
-    found = [(other, reason) for other in others if (reason := _contradicts(new, other.read))]
+    if new.wording.moods & UNREAL:
+        return []
+    found = [(other, reason) for other in others if (reason := _contradicts(new, other))]
     if candidate.kind == "correction" and not found:
         near = max(others, key=lambda other: (_corrects(new, other.read), other.known.day), default=None)
         if near and _corrects(new, near.read) >= CORRECTED:
@@ -212,23 +221,43 @@ def _retired(candidate: Candidate, new: Read, others: Sequence[_Other]) -> list[
     return found
 
 
-def _contradicts(new: Read, old: Read) -> str | None:
+def _contradicts(new: Read, other: _Other) -> str | None:
+    old, history = other.read, _is_history(new.wording, other)
     for one in new.topics:
         for two in old.topics:
-            if _replaces(one, two, new.wording.changed):
+            lasting = one.name in DATES or not history
+            if lasting and _one_slot(one, two) and _replaces(one, two, new, old):
                 return one.name
-    if _opposite(new.wording, old.wording):
+    if not history and _opposite(new.wording, old.wording):
         return "opposite"
     return "replaced" if _instead(new, old) else None
 
 
-def _replaces(one: Topic, two: Topic, changed: bool) -> bool:
+def _is_history(new: Wording, other: _Other) -> bool:
+    """Whether it tells of a year that was over when the other was said, and which that is not about."""
+    return new.year is not None and new.year < other.known.day.year and new.year != other.read.wording.year
+
+
+def _replaces(one: Topic, two: Topic, new: Read, old: Read) -> bool:
+    measured = one.name in MEASURED
+    if new.wording.passing and not measured:
+        return False
     if one.polarity == two.polarity == "is":
-        wider = one.name == "home" and is_country(one.value) != is_country(two.value)
-        return _differ(one, two) and one.fills == "one" and (changed or not wider)
-    over = one.polarity != "is" and two.polarity == "is" and one.value <= two.value
+        beside = old.wording.passing and not measured
+        return not beside and one.fills == "one" and _differ(one, two) and _is_change(one, two, new.wording)
+    narrower = new.rest & new.wording.names - old.wording.words  # "no longer plays tennis with Tom"
+    over = one.polarity != "is" and two.polarity == "is" and one.value <= two.value and not narrower
     again = one.polarity == "is" and two.polarity != "is" and one.value == two.value
-    return _one_slot(one, two) and (over or again)
+    return over or again
+
+
+def _is_change(one: Topic, two: Topic, new: Wording) -> bool:
+    """Whether of two values the later one takes the place of the other, rather than being true besides."""
+    if new.instead and not is_country(new.instead) and not new.instead & two.value:
+        return False
+    wider = one.name == "home" and is_country(one.value) != is_country(two.value)
+    same = (one.alone and two.alone) or (new.changed and one.named == two.named)
+    return same and (new.changed or not wider)
 
 
 def _differ(one: Topic, two: Topic) -> bool:
@@ -238,21 +267,39 @@ def _differ(one: Topic, two: Topic) -> bool:
 
 
 def _one_slot(one: Topic, two: Topic) -> bool:
-    """The same slot of the same person: "sister" and "sister Ana" may be the same, "sister Ana" and "sister Eva" not."""
+    """The same slot of the same person: "sister" and "sister Ana" may be the same, "sister Ana" and "sister Eva" not.
+
+    "Sister Ana" may be called Ana; a mother is not a mother-in-law, nor a friend the best friend.
+    """
     if (one.name, one.which) != (two.name, two.which) or bool(one.whose) != bool(two.whose):
         return False
-    return one.whose <= two.whose or two.whose <= one.whose
+    if one.kin != two.kin:
+        return not (one.kin and two.kin) and one.named == two.named
+    return one.named <= two.named or two.named <= one.named
 
 
 def _opposite(one: Wording, two: Wording) -> bool:
     """The same statement, affirmed here and denied there. What is over may be said in fewer words than it was."""
-    if (one.moods | two.moods) - {"will"} or one.suffered != two.suffered:
+    if (one.moods | two.moods) & UNREAL or one.suffered != two.suffered or one.whose != two.whose:
         return False
     mine, theirs = one.words | one.numbers, two.words | two.numbers
     if one.polarity == "was" and two.polarity == "is":
-        return bool(one.words) and mine <= theirs and not two.past  # what happened stays true
+        ended = one.moods == two.moods or (one.called_off and one.moods < two.moods)
+        happened = two.past or (one.passing and not two.passing)  # what happened stays true
+        return ended and not happened and bool(one.words) and mine <= theirs
+    if (one.moods, one.passing) != (two.moods, two.passing):
+        return False
     denied = one.polarity != two.polarity and "is" in (one.polarity, two.polarity)
-    return denied and mine == theirs and one.moods == two.moods
+    return (denied and mine == theirs) or _other_feelings(one, two)
+
+
+def _other_feelings(one: Wording, two: Wording) -> bool:
+    """Whether one likes what the other does not, in the same words otherwise."""
+    if one.polarity != "is" or two.polarity != "is" or one.past or two.past:
+        return False
+    mine, theirs = one.words - two.words, two.words - one.words
+    turned = {OPPOSITES.get(word, "") for word in mine}
+    return len(mine) == 1 and turned == theirs and one.numbers == two.numbers
 
 
 def _instead(new: Read, old: Read) -> bool:
@@ -260,7 +307,9 @@ def _instead(new: Read, old: Read) -> bool:
     one, two = new.wording, old.wording
     theirs = two.words | two.numbers
     left = theirs - one.instead
-    if not one.instead or not one.instead <= theirs or two.polarity != "is":
+    if not one.instead or not one.instead <= theirs or two.polarity != "is" or two.moods & UNREAL:
+        return False
+    if one.whose and two.whose and one.whose != two.whose:
         return False
     return bool((one.words | one.numbers) & left - one.names) or (left <= USES and not two.past)
 

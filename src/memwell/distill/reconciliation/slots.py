@@ -12,7 +12,7 @@ from functools import cache
 from importlib import resources
 from typing import Literal, NamedTuple, cast
 
-from .thesaurus import LANGUAGES, MONTHS, NUMBERS, PROFESSIONS, WEEKDAYS
+from .thesaurus import CITIES, COUNTRIES, LANGUAGES, MONTHS, NUMBERS, PROFESSIONS, WEEKDAYS
 
 Fills = Literal["one", "if_changed", "many"]
 """Whether a slot has one value at a time, one where the statement speaks of a change, or any number."""
@@ -23,6 +23,8 @@ _LISTS = {
     "MONTHS": [*MONTHS, *(month[:3] for month in MONTHS)],
     "WEEKDAYS": WEEKDAYS,
     "NUMBERS": list(NUMBERS),
+    "COUNTRIES": COUNTRIES,
+    "CITIES": CITIES,
 }
 
 

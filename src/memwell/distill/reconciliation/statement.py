@@ -14,15 +14,20 @@ from typing import NamedTuple
 from ...recall.analyse import stop_tokens, tokens
 from .plain_forms import (
     ADVERBS,
+    AT_A_TIME,
+    CALLED_OFF,
     CHANGED,
+    CHANGES,
     COMPARED,
     CONTRAST,
     MOODS,
+    PASSING,
     PAST_TENSE,
     POLARITIES,
     REWRITES,
     SUFFERED,
     TAIL,
+    YEARS,
     Mood,
     Polarity,
     seen,
@@ -43,7 +48,7 @@ class Wording(NamedTuple):
     """Stems of words for particular people and places: what is written as a name, and somebody's relatives."""
     polarity: Polarity
     moods: frozenset[Mood]
-    """In which way it is not simply so: hypothetical, possible, intended."""
+    """In which way it is not simply so: hypothetical, possible, intended, only reported, or so without something."""
     past: bool
     """Whether it tells what happened rather than what is."""
     suffered: bool
@@ -54,6 +59,14 @@ class Wording(NamedTuple):
     """Whether it says itself that something is new: "now", "moved", "switched to"."""
     instead: frozenset[str]
     """Stems of what it says it replaces: "not June 14", "instead of Greece"."""
+    called_off: bool = False
+    """Whether it ends a plan too: "cancelled"."""
+    passing: bool = False
+    """Whether it is said to be so besides something else, or for a time: "also", "today", "in the summer"."""
+    year: int | None = None
+    """The latest year that it tells of. What is so since then is not told of that year."""
+    whose: str = ""
+    """Who does or is what it says: `@`, or the word for somebody or something of theirs."""
 
 
 LONG = 1_000
@@ -67,6 +80,7 @@ def worded(text: str, subject: str | None) -> Wording:
     text = about(text, subject)
     words = seen(text)
     moods = frozenset(mood for mood, rule in MOODS.items() if rule.finds(text, words))
+    passing, year = _is_passing(text, words), _year(text, words)
     text, tail = _without_tail(text)
     text, instead = _without_contrast(text, words)
     polarity, text = _affirmative(text, words)
@@ -85,6 +99,10 @@ def worded(text: str, subject: str | None) -> Wording:
         tail=frozenset(_meanings(tail)) if tail else frozenset(),
         changed=not CHANGED.isdisjoint(words),
         instead=instead,
+        called_off=not CALLED_OFF.isdisjoint(words),
+        passing=passing,
+        year=year,
+        whose=match[0] if (match := _WHOSE.search(plain)) else "",
     )
 
 
@@ -128,6 +146,18 @@ def _called(subject: str | None) -> list[str]:
     named = person(subject) if subject else ""
     names = {named, named.split()[0]} if named else set()
     return [*sorted((name for name in names if len(name) > 1), key=len, reverse=True), "the user"]
+
+
+def _is_passing(text: str, words: frozenset[str]) -> bool:
+    at_a_time = CHANGES.isdisjoint(words) and AT_A_TIME.finds(text, words)
+    return bool(at_a_time or PASSING.finds(text, words))
+
+
+def _year(text: str, words: frozenset[str]) -> int | None:
+    if "since" in words or not _DIGIT.search(text):
+        return None
+    years = [year for found in YEARS.findall(text) for year in found if year]
+    return max(map(int, years), default=None)
 
 
 def _without_tail(text: str) -> tuple[str, str]:
@@ -194,6 +224,7 @@ _TIMES = frozenset(tokens(" ".join([*MONTHS, *WEEKDAYS])))
 _EMPTY = stop_tokens("en") - set(tokens("may")) | frozenset(tokens(" ".join(FILLERS)))
 _KIN = frozenset(_CANON.get(word, word) for word in tokens(" ".join(KIN)))
 _SOMEBODYS = re.compile(r"(.+?)['\u2019]s? ")
+_WHOSE = re.compile(r"@(?:'s [\w'-]+)?")
 _SPACE = re.compile(r"\s+")
 _LOOSE = re.compile(r" ([,.;!?])")
 _CAPITALS = re.compile(r"(?<=[\w,@'] )[A-Z][\w'-]*")

@@ -88,6 +88,9 @@ go goes going went gone
 yearly year annual annually
 """.strip().splitlines()
 
+OPPOSITES = {"like": "hate", "hate": "like"}
+"""What cannot be said of the same thing at the same time, by the words that stand for a meaning."""
+
 FILLERS = _words("""
 a about absolutely actually again already also always anyway as at back basically certainly currently definitely ever exactly
 finally fluently get gets getting got gotten has have having honestly just kind know lately literally lot lots maybe mostly much
@@ -135,12 +138,42 @@ COUNTRIES = _words(
     "usa us vietnam wales"
 )
 
+CITIES = [
+    *_words(
+        "amsterdam ankara antwerp athens atlanta auckland austin baltimore bangkok barcelona basel beijing beirut "
+        "belgrade berlin bern birmingham bogota bologna bordeaux boston braga bratislava brisbane bristol brussels "
+        "bucharest budapest cairo calgary chicago cologne copenhagen dallas delhi denver detroit dresden dubai dublin "
+        "edinburgh florence frankfurt geneva genoa ghent glasgow gothenburg hamburg hanoi helsinki houston istanbul "
+        "jakarta johannesburg kathmandu kiev krakow kyiv kyoto lagos leeds leipzig lima lisbon liverpool ljubljana london "
+        "lyon madrid malaga manchester manila marseille melbourne miami milan montreal moscow mumbai munich nairobi "
+        "naples nashville osaka oslo ottawa paris perth philadelphia phoenix pittsburgh porto portland prague riga rome "
+        "rotterdam santiago seattle seoul seville shanghai sofia stockholm stuttgart sydney tallinn tampa tokyo toronto "
+        "toulouse turin utrecht valencia vancouver venice vienna vilnius warsaw wellington zagreb zurich"
+    ),
+    "buenos aires",
+    "cape town",
+    "hong kong",
+    "kuala lumpur",
+    "los angeles",
+    "mexico city",
+    "new york",
+    "rio de janeiro",
+    "san diego",
+    "san francisco",
+    "sao paulo",
+    "tel aviv",
+]
+"""Known without a capital letter."""
+
 PAST = _words(
     "ate became began bought broke brought built came caught chose cut did drank drew drove fell felt flew forgot found gave "
     "got grew had heard held hurt kept knew learnt left lent lost made met moved paid put quit ran read rode said sang sat saw "
     "sent shot slept sold spent spoke stood swam taught thought threw told took understood was went were woke won wore wrote"
 )
 """Past forms that do not end in "-ed"."""
+
+ONE_EACH = _words("mother father parents wife husband partner girlfriend boyfriend fiance fiancee boss")
+"""Of whom there is one, so that it is the same person if no name is given."""
 
 KIN = _words(
     "mother mum mom father dad parents sister brother sibling son daughter child kid baby grandmother grandma grandfather "

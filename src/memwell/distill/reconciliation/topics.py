@@ -13,10 +13,13 @@ from typing import NamedTuple
 from .plain_forms import Polarity, seen
 from .slots import Fills, Slot, worth_trying
 from .statement import LONG, Wording, stems, worded
-from .thesaurus import COUNTRIES
+from .thesaurus import COUNTRIES, ONE_EACH
 
 _COUNTRIES = frozenset(stems(" ".join(COUNTRIES)))
-_ARTICLE = re.compile(r"(?:a|an|the|his|her|their|@'s) [a-z]")
+_ONE_EACH = frozenset(stems(" ".join(ONE_EACH)))
+_NAME = re.compile(r"(?<![\w'-])[A-Z]\w+")
+_VALUES = ("value", "firm", "known")
+"""Groups that hold a value; there are several because a pattern cannot have one twice."""
 _CLOCK = re.compile(r"^\d{1,2}(?::\d\d)?\W*(?:[ap]\.?m\.?|o'clock)?\W*$|^noon|^midnight", re.IGNORECASE)
 
 
@@ -29,12 +32,24 @@ class Topic(NamedTuple):
     """The slot in full, with whose and which: "home", "sister/employer", "favourite:band"."""
     whose: frozenset[str]
     """Who it is about, if not the person: the words for "sister Ana"."""
+    named: frozenset[str]
+    """The names among these words."""
     which: frozenset[str]
     value: frozenset[str]
     polarity: Polarity
     fills: Fills
     span: tuple[int, int]
     """Which characters of the plain statement say it."""
+
+    @property
+    def kin(self) -> frozenset[str]:
+        """The words for who it is about, without names: "sister", "mother-in-law"."""
+        return self.whose - self.named
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is but one whom these words can mean."""
+        return bool(self.named) or self.kin <= _ONE_EACH
 
 
 class Read(NamedTuple):
@@ -83,30 +98,31 @@ def read(text: str, subject: str | None) -> Read:
 
 def _topic(slot: Slot, match: re.Match[str], wording: Wording) -> Topic | None:
     groups = match.groupdict()
-    value = frozenset(stems(f"{slot.value or groups.get('value') or ''} {groups.get('whom') or ''}"))
+    said = slot.value or next((groups[name] for name in _VALUES if groups.get(name)), "")
+    value = frozenset(stems(f"{said} {groups.get('whom') or ''}"))
     if not value:
         return None
     name, which = _named(slot.name, groups)
-    whose = frozenset(stems((groups.get("who") or "").replace("@'s", " ").replace("@", " ")))
+    who = (groups.get("who") or "").replace("@'s", " ").replace("@", " ")
+    whose = frozenset(stems(who))
     then = groups.get("then") and not re.search(r"\b(?:has|have)\b", match[0])
     over = wording.polarity == "is" and (then or groups.get("ended"))
     return Topic(
         name=name,
         slot="/".join([*sorted(whose), name]) + "".join(f":{word}" for word in sorted(which)),
         whose=whose,
+        named=frozenset(stems(" ".join(_NAME.findall(who)))),
         which=which,
         value=value,
         polarity="was" if over else wording.polarity,
         fills="one" if slot.fills == "if_changed" and wording.changed else slot.fills,
-        span=match.span(),
+        span=(match.start(), match.end() if groups.get("how") is None else match.start("how")),
     )
 
 
 def _named(name: str, groups: dict[str, str | None]) -> tuple[str, frozenset[str]]:
     """A slot's name and which it is, where that depends on what fills it."""
     which, said = frozenset(stems(groups.get("which") or "")), groups.get("value") or ""
-    if name == "home" and _ARTICLE.match(said):
-        return "dwelling", which
     if name == "when":
         return ("hour" if _CLOCK.match(said) else "day"), which
     return name, which
