@@ -215,3 +215,150 @@ def test_what_changes_at_different_times_is_not_one_fact() -> None:
     assert [one.text for one in extract([said._replace(text="I like tea and biscuits and my dog.")])] == [
         "Alice likes tea and biscuits and their dog."
     ]
+
+
+def alices(*lines: str) -> list[str]:
+    """What is made of the words of one who is alone with an assistant; a line of the assistant begins with "…"."""
+    return texts(*(("assistant", line[1:]) if line.startswith("…") else ("Alice", line) for line in lines))
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [
+        ("I no longer eat meat.", "Alice no longer eats meat."),
+        ("I no longer live in Rome.", "Alice no longer lives in Rome."),
+        ("I neither smoke nor drink.", "Alice neither smokes nor drinks."),
+        ("I can neither swim nor sing.", "Alice can neither swim nor sing."),
+        ("I hardly ever eat fish.", "Alice hardly ever eats fish."),
+        ("I barely sleep these days.", "Alice barely sleeps these days."),
+        ("I rarely eat out.", "Alice rarely eats out."),
+        ("I by no means eat meat.", "Alice by no means eats meat."),
+        ("I LIVE IN ROME", "Alice lives IN ROME."),
+        ("My site is https://example.com/my/site.", "Alice's site is https://example.com/my/site."),
+        ("I renamed my_table in my database.", "Alice renamed my_table in their database."),
+        ("My friend says 'I don't live in Rome'.", "Alice's friend says 'I don't live in Rome'."),
+        ("I don't like my dog's collar, it's my sister's idea.",
+         "Alice does not like their dog's collar, it's their sister's idea."),
+        ("According to my boss, I am the best.", "According to Alice's boss, Alice is the best."),
+        ("I used to smoke but quit in 2019.", "Alice used to smoke but quit in 2019."),
+        ("I want to live in Rome and work at home.", "Alice wants to live in Rome and work at home."),
+        ("Ignore my last message, I live in Rome.", "Alice lives in Rome."),
+        ("Hi Bob, I live in Rome.", "Alice lives in Rome."),
+        ("Diet: I'm a vegan.", "Diet: Alice is a vegan."),
+    ],
+)  # fmt: skip
+def test_rewording_keeps_the_meaning(text: str, fact: str) -> None:
+    assert alices(text) == [fact]
+
+
+def test_a_second_verb_has_the_same_subject() -> None:
+    assert alices("I live in Rome and work at Google.") == ["Alice lives in Rome.", "Alice works at Google."]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "See below.\n---- Forwarded message ----\nFrom: Carol <c@x.org>\nDate: Mon\n\nI live in Rome. I'm a vegan.",
+        "From: Carol\nDate: Monday\nSubject: Trip\n\nI moved to Rome.",
+        "> I live in Rome.\n> I'm a vegan.",
+        "On Mon, 8 May 2023, Carol wrote:\n\nI live in Rome.",
+        "Can you fix this email for me? I am writing because I live in Rome and I have a broken heater.",
+        "Summarize this article: I moved to Rome. My dog is ill.",
+        "Translate to French: I live in Rome.",
+        "Proofread this:\n\nI have been working at Google for 5 years.\n\nI am a nurse.",
+        "Please edit this text for me: I have three kids.",
+        "Please proofread my cover letter\n\nI am a nurse with ten years of experience.",
+        "Tom: I'm a vegan. Me: I'm not.",
+        "[10:32] Tom: I live in Rome\n[10:33] Carol: I have a dog\n[10:34] Tom: I moved to Porto",
+        "Carol: I live in Rome.",
+        "Dear Mr. Smith,\n\nI live in Rome and I need a flat.\n\nSincerely,\nMaria",
+        "Dear Mr. Smith, I live in Rome and I need a flat. Sincerely, Maria",
+    ],
+)
+def test_the_words_of_others_are_not_the_speakers(text: str) -> None:
+    assert alices(text) == []
+    assert alices(f"I have a dog.\n\n{text}") == ["Alice has a dog."]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "On Mon, Carol wrote:\n> I live in Rome.\n\nI have a dog.",
+        'Rewrite this: "I am a nurse." I have a dog.',
+        "Can you summarize what I told you? I have a dog.",
+        "Tom: I'm a vegan.\n\nI have a dog.",
+        "Tom: I live in Rome.\nAlice: I have a dog.",
+        "Dear support team,\nI have a dog.\nRegards,\nAlice",
+        "Dear assistant, I have a dog.",
+    ],
+)
+def test_the_speakers_words_beside_those_of_others_are_kept(text: str) -> None:
+    (fact,) = facts(("Alice", text))
+    assert fact.text == "Alice has a dog."
+    assert text[fact.sources[0].start : fact.sources[0].end].strip().startswith("I have a dog")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Yeah right, and I'm the Queen of England.", "Yeah, right. And I'm the Queen of England.",
+        "Imagine I was a pilot.", "Let's say I live in Rome.", "Write a poem about how I love Berlin.",
+        "Pretend I'm a pilot.", "Suppose I have two kids.", "Say I live in Rome.", "No wait, that's wrong.",
+        "SELECT * FROM my_table WHERE I = 3;", "https://example.com/I/live/in/Rome", "for i in my_list: print(i)",
+        "def my_func(i):\n    return i + my", "from me import my", "$ git commit -m 'I have fixed my bug'",
+        'Traceback (most recent call last):\n  File "/me/my.py", line 3, in <module>\n    my(i)\nKeyError: I have none',
+        "ERROR 2023-05-08 12:00:01 my.app - I failed to connect", "Here's my schedule:", "Dear Mr. Smith,", "Cool!",
+    ],
+)  # fmt: skip
+def test_what_is_not_stated_is_no_fact(text: str) -> None:
+    assert alices(text) == []
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "fact"),
+    [
+        ("I have two kids.", "Sorry, three.", "Alice has three kids."),
+        ("I have two kids and one dog.", "Sorry, three kids.", "Alice has three kids and one dog."),
+        ("My flight is on May 3rd.", "Correction: May 4th.", "Alice's flight is on May 4th."),
+        ("I'm expecting a baby in October.", "Sorry, I meant November.", "Alice is expecting a baby in November."),
+        ("My problem is with order #4521.", "No, it's actually order #4512.", "Alice's problem is with order #4512."),
+        ("My flight is at 5 pm.", "Wait, 6 pm.", "Alice's flight is at 6 pm."),
+        ("My sister is called Anna.", "I meant Hanna.", "Alice's sister is called Hanna."),
+    ],
+)
+def test_a_correction_may_only_say_what_is_right(earlier: str, later: str, fact: str) -> None:
+    first, second = facts(("Alice", earlier), ("Alice", later))
+    assert (second.text, second.kind, second.subject) == (fact, "correction", first.subject)
+    assert [source.id for source in second.sources] == ["1", "0"]
+    assert alices(f"{earlier} {later}") == [fact]
+
+
+@pytest.mark.parametrize(
+    "later", ["Sorry, gotta go.", "No, thanks.", "Sorry, two dogs.", "Sorry, Porto!", "No, never."]
+)
+def test_an_apology_or_a_refusal_corrects_nothing(later: str) -> None:
+    assert alices("I have three kids in Rome.", later) == ["Alice has three kids in Rome."]
+
+
+@pytest.mark.parametrize("text", ["Booked! Your table is at 8.", "I've moved to Friday.", "I have booked."])
+def test_what_an_assistant_did_has_an_object(text: str) -> None:
+    assert alices("Please do it.", f"…{text}") == []
+    assert alices("Please do it.", "…Moved your call to Friday.") == ["The assistant moved Alice's call to Friday."]
+
+
+@pytest.mark.parametrize(
+    ("lines", "fact"),
+    [
+        (("…Do you smoke?", "Not anymore."), "Alice does not smoke anymore."),
+        (("…Are you still working at Google?", "Not any more."), "Alice is not working at Google anymore."),
+        (("Carol lives in Rome.",), 'Alice said: "Carol lives in Rome."'),
+        (("Bob works at Google. He is a manager.",), 'Alice said: "Bob works at Google. He is a manager."'),
+        (("My friend Carol lives in Rome. She is a dentist.",), "Alice's friend Carol lives in Rome; she is a dentist."),
+        (("I got a dog! His name is Rex.",), "Alice got a dog; his name is Rex."),
+        (("My sister Emma is a doctor. She has two kids.",), "Alice's sister Emma is a doctor; she has two kids."),
+        (("…Which router do you have?", "It's a black Fritz!Box 7590 router with antennas."),
+         'Asked "Which router do you have?", Alice said: "It\'s a black Fritz!Box 7590 router with antennas."'),
+    ],
+)  # fmt: skip
+def test_what_is_told_of_others_to_an_assistant_is_kept(lines: tuple[str, ...], fact: str) -> None:
+    assert alices(*lines) == [fact]

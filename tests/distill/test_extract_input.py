@@ -85,7 +85,8 @@ def test_the_same_turns_give_the_same_facts() -> None:
     "piece",
     [
         "a", ".", "!x", "[", "[a ", "<memory>", '"', "😀", "I have a dog and ", "I have a dog. ", "\n", "我住在上海。", "```\n",
-        "oh, ", "I am, do you? ", "not ", "you'd ",
+        "oh, ", "I am, do you? ", "not ", "you'd ", "> a\n", "Tom: I am. ", "From: a\n", "a = (\n", "if (", "Dear a,\n", "'a ",
+        "I have 2. sorry, 3. ", "fix this a\n", "I have a dog. It is a cat. ", "Ich wohne. sorry, 3. ",
     ],
 )  # fmt: skip
 def test_a_long_turn_takes_time_in_proportion(piece: str) -> None:

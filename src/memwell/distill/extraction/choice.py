@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from ..word_sets import word_set
 from .heard import Heard, Statement, is_filler
 from .worth import KEPT, RICH, Told, worth
 
@@ -12,6 +14,25 @@ JOINED_WORDS = 24
 """How long a fact may grow by what points back to it; a single sentence may be longer."""
 GIST_WORDS = 34
 """How long the one fact may grow that is made of a turn of middling worth."""
+
+MAX_OF_OTHERS = 6
+"""A turn that states more than this is read out, and does not tell of somebody whom its speaker knows."""
+_OF_SOMEBODY = re.compile(
+    r"(?P<first>[A-Z][a-z]+)(?:'s (?:[a-z]+ ){1,2}| (?:[A-Z][a-z]+ )?)"
+    r"(?:(?:is|was) (?:not )?(?:an?|my|our|from|born|\d+|[a-z]+ing|[a-z]+ed|pregnant|single|vegan|vegetarian|allergic)\b"
+    r"|(?:ha[sd]|live[sd]|work(?:s|ed)|(?:like|love|hate|prefer|own|need|want|play|speak|eat|drink|teache|run|come)s"
+    r"|studie[sd]|moved|got|bought|married|turned|grew up|used to|doesn't|isn't|can't)\b)"
+)
+_NOBODY = word_set(
+    """he she it this that these those there here what who everyone everybody everything nothing nobody someone somebody something
+    anyone anything people family life work today tomorrow yesterday the one each every another which where when how if my
+    our your his her their its mine yours most some many all both"""
+)
+_MORE_OF_IT = re.compile(
+    r"(?:(?:he|she|they|his|her|their|its)(?:'[a-z]+)?\s"
+    r"|it(?:'s| is| was| has) (?:an?|the|called|named|from|in|at|\d+|[a-z]+ed)\b)",
+    re.IGNORECASE,
+)
 
 Group = tuple[Statement, ...]
 
@@ -28,17 +49,27 @@ class Context(NamedTuple):
 
 def chosen(turn: Heard, context: Context) -> list[Group]:
     """The statements that are kept, those that make one fact together."""
+    groups = _kept(turn, context)
+    if not context.alone:
+        return groups
+    more = {one.at: one for one in turn.statements if _is_more(one)}
+    return [_with_more(group, more) for group in groups]
+
+
+def _kept(turn: Heard, context: Context) -> list[Group]:
     statements = [one for one in turn.statements if not is_filler(one)]
     if not statements:
         return []
     value = worth(told(turn, context))
     if turn.said.note or value >= RICH:
         return _grouped(statements)
-    kept = [one for one in statements if _is_sure(one, context.alone)]
+    short = len(turn.statements) <= MAX_OF_OTHERS
+    kept = [one for one in statements if _is_sure(one, context) or (context.alone and short and _is_of_somebody(one))]
     if value < KEPT:
         return _grouped(kept)
     gist = _gist(statements)
-    return _grouped([one for one in statements if one in kept or one in gist]) if kept else [gist]
+    places = {one.at for one in [*kept, *gist]}
+    return _grouped([one for one in statements if one.at in places]) if kept else [gist]
 
 
 def told(turn: Heard, context: Context) -> Told:
@@ -46,12 +77,34 @@ def told(turn: Heard, context: Context) -> Told:
     return Told(texts, turn.questions, context.asked, bool(turn.shown), context.fresh)
 
 
-def _is_sure(statement: Statement, alone: bool) -> bool:
+def _is_sure(statement: Statement, context: Context) -> bool:
     if statement.wanted or not statement.english:
+        return True
+    if context.alone and context.asked and statement.at == 0 and _is_more(statement):
         return True
     if statement.to_other or not statement.own:
         return False
-    return alone or (statement.kind != "statement" and not statement.dangling)
+    return context.alone or (statement.kind != "statement" and not statement.dangling)
+
+
+def _is_of_somebody(statement: Statement) -> bool:
+    """Whether it tells plainly of somebody by name: "Carol lives in Rome"."""
+    match = None if statement.own or statement.to_other else _OF_SOMEBODY.match(statement.text)
+    return match is not None and match["first"].lower() not in _NOBODY and not match["first"].endswith("ing")
+
+
+def _is_more(statement: Statement) -> bool:
+    """Whether it adds to the sentence before it, and makes no sense without it: "His name is Rex"."""
+    if not statement.english or statement.own or statement.to_other or not statement.content:
+        return False
+    return _MORE_OF_IT.match(statement.text) is not None
+
+
+def _with_more(group: Group, more: Mapping[int, Statement]) -> Group:
+    """With what is said right after it of the same thing, however little that is."""
+    while group[-1].english and (one := more.get(group[-1].at + 1)) and _words([*group, one]) <= JOINED_WORDS:
+        group = (*group, one)
+    return group
 
 
 def _rank(statement: Statement) -> float:

@@ -1,20 +1,22 @@
 """Facts without a model: what turns state, by rules that give the same facts for the same turns.
 
-A turn is taken apart (`heard`), what is worth keeping is chosen (`choice`, `worth`), and worded so that it stands alone
-(`phrase`, `rewording`, `days`, `short_answers`). What has rules of its own: `instructions` and corrections, and what is
-said by `machines`.
+A turn is taken apart (`heard`) without what its speaker does not state: the words of others (`borrowed`), code and logs
+(`pasted`), what is only `supposed`. What is worth keeping is chosen (`choice`, `worth`), and worded so that it stands alone
+(`phrase`, `rewording`, `days`, `short_answers`). What has rules of its own: `instructions` and corrections (`amends`), and
+what is said by `machines`.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from ..values import Candidate, Kind, Said, Source
 from ..word_sets import word_set
 from .choice import Context, Group, chosen
-from .heard import Heard, Statement, heard
-from .instructions import Corrected, Told, corrected, is_instruction, takes_back, wanted
+from .heard import Heard, heard
+from .instructions import Corrected, Told, corrected, is_instruction, made_right, takes_back, wanted
 from .kinds import confidence, importance, whom
 from .machines import named, of_assistant, of_tool
 from .phrase import Phrase, Scene, phrased, shown
@@ -70,12 +72,15 @@ class _Room:
     def _of_person(self, turn: Heard) -> Iterator[Candidate]:
         asking = self._asking(turn.said)
         whole = any(one.kind != "statement" for one in turn.statements)
+        special = [self._special(turn, n) for n in range(len(turn.statements))]
+        wrong = set(_taken_back(special, turn.said))
+        whole = whole or any(one and one.kind == "correction" for one in special)
         if asking and turn.only and not whole and is_answer(asking.question, turn.only.text, self._alone):
             yield self._answer(asking, turn.said, turn.only)
             return
-        special = [self._special(turn.said, one) for one in turn.statements]
         yield from (candidate for candidate in special if candidate)
-        rest = tuple(one for one, candidate in zip(turn.statements, special, strict=True) if candidate is None)
+        pairs = zip(turn.statements, special, strict=True)
+        rest = tuple(one for one, candidate in pairs if candidate is None and one.start not in wrong)
         fresh = len(turn.words - self._seen)
         for group in chosen(turn._replace(statements=rest), Context(asking is not None, fresh, self._alone)):
             yield self._stated(turn.said, group, asking if group[0] == turn.statements[0] else None)
@@ -86,28 +91,30 @@ class _Room:
         last = self._last
         return last if last and last.question and last.said.speaker != said.speaker else None
 
-    def _special(self, said: Said, statement: Statement) -> Candidate | None:
+    def _special(self, turn: Heard, n: int) -> Candidate | None:
         """An instruction, which only somebody gives who is served, or a correction."""
+        said, statement = turn.said, turn.statements[n]
         at = Source(said.id, statement.start, statement.end)
         if not statement.english:
             return None
         if self._alone and is_instruction(statement.text):
             return _made(said, Phrase(wanted(statement.text, said.speaker)), "instruction", (at,), statement.text)
-        if not takes_back(statement.verbatim):
+        found = made_right(statement.verbatim, said, chain(_newest_first(turn, n), self._before))
+        if found is None and not takes_back(statement.verbatim):
             return None
-        found = corrected(statement.verbatim, self._before)
+        found = found or corrected(statement.verbatim, self._before)
         if found is None:
             return _made(
                 said, Phrase(f'{said.speaker} corrected: "{plain(statement.verbatim)}"'), "correction", (at,), ""
             )
-        return self._corrected(said, statement, at, found)
+        return self._corrected(said, at, found)
 
-    def _corrected(self, said: Said, statement: Statement, at: Source, found: Corrected) -> Candidate:
+    def _corrected(self, said: Said, at: Source, found: Corrected) -> Candidate:
         earlier = found.earlier
         meant = earlier.statement._replace(text=found.text)
         phrase = phrased((meant,), Scene(self._speaker(earlier.said), said.day, impersonal=True))
         source = Source(earlier.said.id, earlier.statement.start, earlier.statement.end)
-        return _made(said, phrase, "correction", (at, source), statement.text)
+        return _made(said, phrase, "correction", (at, source), found.text)
 
     def _answer(self, asking: Heard, said: Said, only: Sentence) -> Candidate:
         text = answered(asking.question, only.text, self._speaker(said))
@@ -137,6 +144,18 @@ def _made(said: Said, phrase: Phrase, kind: Kind, sources: tuple[Source, ...], w
     subject = whom(words, said.speaker) if said.known else None
     sure = confidence(kind, words, said.role)
     return Candidate(phrase.text, subject, kind, sources, importance(kind, words), sure, phrase.since)
+
+
+def _newest_first(turn: Heard, n: int) -> Iterator[Told]:
+    """What the same turn has stated before."""
+    return (Told(turn.said, turn.statements[at]) for at in range(n - 1, -1, -1))
+
+
+def _taken_back(special: Iterable[Candidate | None], said: Said) -> Iterator[int]:
+    """Where those statements of a turn begin that it corrects itself: they were never meant."""
+    for candidate in special:
+        if candidate and candidate.kind == "correction":
+            yield from (source.start for source in candidate.sources[1:] if source.id == said.id)
 
 
 def _callings(name: str) -> Iterator[str]:

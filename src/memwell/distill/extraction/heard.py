@@ -8,12 +8,15 @@ from typing import NamedTuple
 
 from ..values import Kind, Said
 from ..word_sets import word_set
+from .borrowed import without_borrowed
 from .clauses import apart
 from .kinds import kind_of, lasts
 from .languages import is_english, is_foreign_greeting, is_question, may_be_mixed
 from .openings import asked_to_remember, is_urging, led, with_subject
-from .rewording import addresses, speaks_of_itself
+from .pasted import without_pasted
+from .rewording import speaks_of
 from .sentences import MAX_SENTENCE, Sentence, asides, split, without_code, without_echoes
+from .supposed import is_supposed, meant
 
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+")
 _OPENS_WITH_PRONOUN = re.compile(
@@ -40,6 +43,9 @@ love kidding"""
 )
 """Words of which nothing can be learnt."""
 MIN_CONTENT = 2
+MAX_SENTENCES = 2000
+"""How much of a turn is listened to: what goes on for longer was read out."""
+_ADDRESS = re.compile(r"(?:https?://|www\.)\S+")
 
 
 class Statement(NamedTuple):
@@ -83,7 +89,11 @@ def heard(said: Said, names: Collection[str]) -> Heard:
     """Take a turn apart. Names are those of whoever may be called, in lower case."""
     text = without_code(without_echoes(said.text))
     text, shown = asides(text)
-    sentences = [clause for sentence in split(text) for part in _parts(sentence) for clause in apart(part)]
+    if said.role != "tool":
+        text = without_pasted(without_borrowed(text, said.speaker))
+    sentences = [
+        clause for sentence in meant(split(text)[:MAX_SENTENCES]) for part in _parts(sentence) for clause in apart(part)
+    ]
     english = is_english(text)
     mixed = may_be_mixed(text)
     asked = [one.text for one in sentences if is_question(one.text)]
@@ -113,7 +123,9 @@ def is_filler(statement: Statement) -> bool:
     if statement.wanted or lasts(statement.kind):
         return not statement.content
     if not statement.english:
-        return False
+        return statement.text.isascii() and not statement.content
+    if _ADDRESS.fullmatch(statement.text):
+        return True
     return statement.urging or len(statement.content) < MIN_CONTENT or _PROPOSAL.match(statement.text) is not None
 
 
@@ -123,9 +135,16 @@ def _statements(
     for at, sentence in enumerate(sentences):
         if len(sentence.text) > MAX_SENTENCE or is_question(sentence.text) or is_foreign_greeting(sentence.text):
             continue
+        if is_supposed(sentence.text) or (_is_heading(sentence) and (not note or at + 1 == len(sentences))):
+            continue
         statement = _statement(at, sentence, names, note, is_english(sentence.text, english) if mixed else english)
         if _WORD.search(statement.text):
             yield statement
+
+
+def _is_heading(sentence: Sentence) -> bool:
+    """Whether it only says what is to follow."""
+    return sentence.text.endswith(":")
 
 
 def _statement(at: int, sentence: Sentence, names: Collection[str], note: bool, english: bool) -> Statement:
@@ -134,13 +153,13 @@ def _statement(at: int, sentence: Sentence, names: Collection[str], note: bool, 
             at, sentence.text, sentence.text, sentence.start, sentence.end, kind="statement",
             content=_content(sentence.text), own=True, to_other=False, dangling=False, urging=False, wanted=note, english=False,
         )  # fmt: skip
-    bare = led(sentence.text.replace("’", "'"), names)
+    bare = sentence.unsaid + led(sentence.text.replace("’", "'"), names)
     wanted = asked_to_remember(bare)
     text = with_subject(wanted or bare)
-    own = speaks_of_itself(text)
+    own, to_other = speaks_of(text)
     return Statement(
         at, text, sentence.text, sentence.start, sentence.end, kind=kind_of(text) if own else "statement", content=_content(text),
-        own=own, to_other=addresses(text), dangling=_OPENS_WITH_PRONOUN.match(text) is not None,
+        own=own, to_other=to_other, dangling=_OPENS_WITH_PRONOUN.match(text) is not None,
         urging=is_urging(text), wanted=note or wanted is not None, english=True,
     )  # fmt: skip
 

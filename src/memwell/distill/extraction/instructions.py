@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import islice
 from typing import NamedTuple
 
 from ..values import Said
+from .amends import amended, instead
 from .heard import Statement
 from .rewording import plain
 
@@ -24,13 +26,21 @@ _INSTRUCTION = re.compile(
     |you\s+(?:should|must|can)\s+(?:always|never|only)\b.+)""",
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
-_TAKES_BACK = re.compile(r"\W*(?:actually|no|nope|sorry|correction|wait|oops|my mistake|i meant?|not)\b", re.IGNORECASE)
+_TAKES_BACK = re.compile(
+    r"\W*(?:actually|no|nope|sorry|correction|wait|oops|my mistake|i meant?|not|ignore|disregard|scratch|forget)\b",
+    re.IGNORECASE,
+)
 _NOT_BUT = re.compile(
     r"(?:it's|it is|it was|that's|that is|i meant?(?: to say)?|he's|she's|they're)?\s*"
     r"(?P<new>[^,;.!?]{1,60}?),?\s+(?:and )?not\s+(?P<old>[^,;.!?]{1,60})[.!]*",
     re.IGNORECASE,
 )
 _LEAD = re.compile(r"\W*(?:(?:actually|no|nope|sorry|correction|wait|oops|my mistake)\b[\s,:.!–-]*)+", re.IGNORECASE)
+
+
+AMENDED = 3
+"""How many of their statements back somebody may reach who only says what is right."""
+LOOKED_AT = 24
 
 
 class Told(NamedTuple):
@@ -58,8 +68,19 @@ def wanted(text: str, name: str) -> str:
 
 def takes_back(sentence: str) -> bool:
     """Whether a sentence says that something was not so."""
-    bare = _LEAD.sub("", sentence, count=1)
-    return _TAKES_BACK.match(sentence) is not None and (_NOT_BUT.fullmatch(bare) is not None or "meant" in sentence)
+    if _TAKES_BACK.match(sentence) is None:
+        return False
+    return "meant" in sentence or _NOT_BUT.fullmatch(_LEAD.sub("", sentence, count=1)) is not None
+
+
+def made_right(sentence: str, said: Said, before: Iterable[Told]) -> Corrected | None:
+    """The statement of the same speaker that "Sorry, three" is about, made right. Newest first."""
+    new = instead(sentence)
+    if new is None:
+        return None
+    own = (told for told in islice(before, LOOKED_AT) if told.said.speaker == said.speaker and told.statement.english)
+    right = ((told, amended(told.statement.text, *new)) for told in islice(own, AMENDED))
+    return next((Corrected(told, text) for told, text in right if text), None)
 
 
 def corrected(sentence: str, before: Iterable[Told]) -> Corrected | None:

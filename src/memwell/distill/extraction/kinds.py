@@ -16,6 +16,7 @@ KIN = (
 _SELF = r"\b(?:I|I'm|I've|I'd|we|we're|we've)\b"
 _MAYBE = r"(?:\s+(?:\w+ly|also|just|always|never|still|even|do|don't|have|now|so|not|currently|both|all|actually))*"
 _AM = rf"(?:\bI'm|\bI am|\bI was|\bwe're|\bwe are){_MAYBE}"
+_HOW_OFTEN = "always|never|usually|often|rarely|seldom|hardly(?: ever)?|barely|neither|no longer"
 _NOT_HABITS = "know|think|mind|want|need|have|understand|see|even|really|get|believe|care|remember|mean"
 _FORMS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
     (
@@ -33,7 +34,7 @@ _FORMS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
             rf"\bI{_MAYBE} (?:play|drive|teach|smoke|drink|eat|wear|collect|practi[sc]e|coach|volunteer|commute)\b",
             rf"{_SELF}{_MAYBE} (?:live|lived|work(?:ed)? (?:at|for|as|in)|study|studied|grew up|come from|speak)\b",
             rf"{_SELF}{_MAYBE} (?:turned \d+|suffer|was born|moved)\b",
-            rf"\bI (?:always|never|usually|often|rarely|don't|do not|no longer) (?!{_NOT_HABITS})\w+",
+            rf"\bI (?:{_HOW_OFTEN}|don't|do not) (?!{_NOT_HABITS})\w+",
         ),
     ),
     (
@@ -81,7 +82,8 @@ _OPENS_WITH_KIN = re.compile(
 )
 _LASTING = word_set("attribute relation possession decision preference")
 _HEDGED = re.compile(
-    r"\b(?:I think|I guess|I suppose|maybe|perhaps|probably|might|not sure|possibly|I believe|seems?|kind of|kinda)\b",
+    r"\b(?:I think|I guess|I suppose|maybe|perhaps|probably|might|not sure|possibly|I believe|seems?|kind of|kinda"
+    r"|according to)\b",
     re.IGNORECASE,
 )
 _STRESSED = re.compile(

@@ -27,6 +27,15 @@ _DONE = re.compile(
     rf"(?:(?:{_ACTS})\w*ed|sent|paid|bought|set|made|put|decided|agreed|chose|chosen|picked|promised)\b",
     re.IGNORECASE,
 )
+_OF_SOMETHING = re.compile(
+    r"(?:book|reserv|schedul|sen[dt]|order|creat|add|updat|cancel|sav|mov|delet|remov|b[uo]u?[yg]|fix|renam|reschedul|renew|transfer|"
+    r"chang|record|stor|put|made|set|enabl|disabl|upload|submit|fil|arrang|pick)",
+    re.IGNORECASE,
+)
+"""What is done to something, which has to be said."""
+_NO_OBJECT = re.compile(
+    r"(?:\W*\Z|[^\w\s]|\s+(?:to|for|on|at|in|until|till|from|by|with|and|as|successfully|already|now)\b)", re.IGNORECASE
+)
 _TAKEN_ON = re.compile(
     rf"(?:I|We)(?:'ll| will|'m going to| am going to)(?:\s+(?:also|then|always|never|not))*\s+"
     rf"(?:{_ACTS}|make sure|avoid|follow up|use|keep|answer|reply)\w*\b",
@@ -49,10 +58,19 @@ ASKED_WORDS = 30
 def of_assistant(turn: Heard, person: str) -> Iterator[Candidate]:
     """What an assistant says that it has done or will do."""
     for statement in turn.statements:
-        if statement.english and (_DONE.match(statement.text) or _TAKEN_ON.match(statement.text)):
+        if statement.english and (_is_done(statement.text) or _TAKEN_ON.match(statement.text)):
             told = dated(statement.text.strip().rstrip(".!"), turn.said.day)
             text = third_person(told.text, Speaker(turn.said.speaker, inside(person)))
             yield _candidate(turn, statement, text, 0.3)
+
+
+def _is_done(text: str) -> bool:
+    """Whether it says what was done, and to what: "Booked!" and "Moved to Friday" do not stand alone."""
+    done = _DONE.match(text)
+    if done is None:
+        return False
+    verb = done[0].split()[-1]
+    return _OF_SOMETHING.match(verb) is None or _NO_OBJECT.match(text, done.end()) is None
 
 
 def named(turn: Heard, asked: Heard | None) -> Candidate | None:

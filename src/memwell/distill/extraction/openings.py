@@ -9,20 +9,25 @@ from ..word_sets import word_set
 from .verbs import is_past
 
 _LEAD = re.compile(
-    r"""(?:(?:(?:oh|ah|aw+|wow|yeah|yep|yup|yes|ye+s+|sure|okay|ok|hey|hi|hello|hiya|well|so|and|but|plus|also
+    r"""(?:(?:(?:(?:hi|hey|hello|dear)\ \w+(?=[,!])
+    |oh|ah|aw+|wow|yeah|yep|yup|yes|ye+s+|sure|okay|ok|hey|hi|hello|hiya|well|so|and|but|plus|also
     |anyway|anyways|btw|by\ the\ way
     |honestly|actually|basically|alright|right|absolutely|definitely|totally|exactly|of\ course
     |for\ sure|haha+|hehe|lol|hmm+|um+|uh+
     |thanks(?:\ (?:so\ much|a\ lot|a\ bunch|again))?|thank\ you(?:\ so\ much)?|congrats|no\ worries|no\ problem|you\ know|i\ mean
     |to\ be\ honest|speaking\ of\ which|on\ another\ note|on\ a\ different\ note|as\ for\ me|in\ fact
-    |guess\ what|listen|look|cool|nice|great|awesome)
+    |guess\ what|listen|look|cool|nice|great|awesome
+    |no|nope|sorry|wait|oops|correction|scratch\ that|never\ ?mind
+    |(?:ignore|disregard|forget)\ (?:that|this|it|(?:my|the)\ (?:last|previous|first)\ (?:message|one|question|part|text)))
     \b[,!:.…\s-]*+)|[^\w"“'(\[$€£#+]++)""",
     re.IGNORECASE | re.VERBOSE,
 )
 _BEFORE_CLAUSE = re.compile(
     r"(?:I|I'\w+|my|we|we'\w+|our|it|it's|they|they're|he|she|the|there|this|that|that's)\b", re.IGNORECASE
 )
-_KEPT = word_set("so right sure look listen great nice cool awesome well like thanks")
+_KEPT = word_set(
+    "so right sure look listen great nice cool awesome well like thanks no nope sorry wait oops correction"
+)
 """Words that only lead up to something if a comma or an exclamation mark follows: "So far", "Sure it works", "Great food"."""
 
 _REMEMBER = re.compile(
@@ -34,9 +39,11 @@ _STATES = word_set(
     """excited glad happy sorry proud thrilled stoked grateful thankful busy tired lucky hoping sad nervous sure"""
 )
 _WISHES = word_set("love loving hope wish miss enjoy hate prefer")
+_AFTER_NOUNS = word_set("and or is was of can will has")
 _DENIALS = word_set("can't cannot couldn't didn't won't haven't wouldn't")
 _NOT_PAST = word_set("agreed could might must would should let set put read need cut hit ground left")
 _AFTER_DOING = word_set("on to for about at in forward through up out into with from my some a an")
+_NOT_DOING = word_set("according judging depending owing compared considering regarding including")
 _FINITE = re.compile(
     r"'s\b|\b(?:is|are|was|were|has|have|had|can|will|would|does|did|made|gave|felt|\w{2,}(?:ngs|kes|lps|oks|els|ves|ans|ets|eps|ows|nds|ems|rns))\b",
     re.IGNORECASE,
@@ -83,9 +90,14 @@ def with_subject(sentence: str) -> str:
         return f"I am {rest}"
     if first == "been" and second not in ("a", "an", "the", "so", "too"):
         return f"I have {rest}"
-    if first in _WISHES or first in _DENIALS or _is_own_past(first):
+    if (first in _WISHES and second not in _AFTER_NOUNS) or first in _DENIALS or _is_own_past(first):
         return f"I {rest}"
-    if first.endswith("ing") and second in _AFTER_DOING and _FINITE.search(sentence) is None:
+    if (
+        first.endswith("ing")
+        and first not in _NOT_DOING
+        and second in _AFTER_DOING
+        and _FINITE.search(sentence) is None
+    ):
         return f"I am {rest}"
     return sentence
 
@@ -105,9 +117,10 @@ def _unled(sentence: str) -> str:
     if match is None or match.end() == len(sentence):
         return sentence
     lead = match[0].rstrip()
-    if (lead.lower() in _KEPT and not (lead.lower() == "so" and _BEFORE_CLAUSE.match(sentence, match.end()))) or (
-        lead[-1:].isalpha() and match[0][-1:].isalpha()
-    ):
+    if (
+        lead.lower() in _KEPT
+        and not (lead.lower() in ("so", "no", "nope") and _BEFORE_CLAUSE.match(sentence, match.end()))
+    ) or (lead[-1:].isalpha() and match[0][-1:].isalpha()):
         return sentence
     return sentence[match.end() :]
 

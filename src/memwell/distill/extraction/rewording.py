@@ -10,9 +10,16 @@ import re
 from typing import NamedTuple
 
 from ..word_sets import word_set
-from .verbs import PARTICIPLES, PLAIN, expanded, is_adverb, is_past, plural, third
+from .verbs import ADVERB_PHRASES, MODALS, PARTICIPLES, PLAIN, expanded, is_adverb, is_past, plural, third
 
-_QUOTED = re.compile(r"(\"[^\"]*\"|“[^”]*”)")
+_VERBATIM = re.compile(
+    r"""("[^"]*"|“[^”]*”
+    |(?<![\w'])'(?!(?:em|til|till|cause|bout|n|\d0s)\b)(?=\S)(?:[^'\n]|(?<=\w)'(?=\w)){1,300}(?<!\s)'(?!\w)
+    |(?<!\S)(?:https?://|www\.|~?/(?=\w))\S+|(?<!\w)[^\W_]+_\w+|(?<!\S)[a-z]\s?=(?=\s?\w))""",
+    re.VERBOSE,
+)
+"""What stays as it is: quotations, addresses, paths and names of variables."""
+_MAY_BE_VERBATIM = re.compile(r"[\"“_/=]|(?<!\w)['’]")
 _WORD = re.compile(r"([^\W_]+(?:['-][^\W_]+)*)")
 _FIRST = re.compile(r"\b(?:I|I'[a-z]+|me|my|mine|we|we'[a-z]+|us|our|ours|im|ive)\b", re.IGNORECASE)
 _SECOND = re.compile(r"\b(?:you|you'[a-z]+|your|yours|yourself|yourselves|ya|u|ur)\b", re.IGNORECASE)
@@ -39,16 +46,15 @@ class Speaker(NamedTuple):
 def third_person(text: str, who: Speaker) -> str:
     """A text in which "I" is whoever said it and "you" is whoever was told."""
     rewriter = _Rewriter(who)
-    parts = _QUOTED.split(text.replace("’", "'"))
+    text = text.replace("’", "'")
+    parts = _VERBATIM.split(text) if _MAY_BE_VERBATIM.search(text) else [text]
     return "".join(part if n % 2 else rewriter.rewritten(part) for n, part in enumerate(parts))
 
 
-def speaks_of_itself(text: str) -> bool:
-    return _FIRST.search(_unquoted(text)) is not None
-
-
-def addresses(text: str) -> bool:
-    return _SECOND.search(_unquoted(text)) is not None
+def speaks_of(text: str) -> tuple[bool, bool]:
+    """Whether it speaks of its speaker, and whether it speaks of whoever is told."""
+    own_words = _unquoted(text)
+    return _FIRST.search(own_words) is not None, _SECOND.search(own_words) is not None
 
 
 def quoted(text: str, name: str) -> str:
@@ -72,7 +78,8 @@ def inside(name: str) -> str:
 
 
 def _unquoted(text: str) -> str:
-    return _QUOTED.sub("", text).replace("’", "'")
+    text = text.replace("’", "'")
+    return _VERBATIM.sub("", text) if _MAY_BE_VERBATIM.search(text) else text
 
 
 class _Rewriter:
@@ -85,14 +92,16 @@ class _Rewriter:
     def rewritten(self, text: str) -> str:
         lead, words = _words(text)
         out: list[str] = [lead]
-        form, spread = "", False
+        form, spread, adverbs = "", False, 0
         for n, word in enumerate(words):
             low, written = word.text.lower(), word.text
+            adverbs = max(adverbs - 1, _phrase_length(words, n) if form else 0)
             if low in _PRONOUNS:
                 written, form = self._mention(low, words, n)
                 spread = form == "third"
-            elif form and low[0].isalpha() and not is_adverb(low):
+            elif form and low[0].isalpha() and not adverbs and not is_adverb(low):
                 written, form = third(written) if form == "third" else plural(written), ""
+                spread = spread and low not in _HELPING
             elif spread and _continues(words, n):
                 written = third(written)
             if low == "to" or _ends_clause(word.after):
@@ -109,7 +118,7 @@ class _Rewriter:
         joined = pronoun == "i" and _is_joined(words, n)
         if self._named and not joined:
             return _LATER[pronoun], "plural" if pronoun in ("i", "we") else ""
-        self._named = True
+        self._named = not _is_reported(words, pronoun)
         name = self._who.name if n == 0 else inside(self._who.name)
         if pronoun in ("my", "our", "mine", "ours"):
             return possessive(name), ""
@@ -150,9 +159,22 @@ def _is_joined(words: list[_Word], n: int) -> bool:
     return following != "am" and not any(is_past(word) or word in _CLAUSE for word in before)
 
 
+def _is_reported(words: list[_Word], pronoun: str) -> bool:
+    """Whether it is still to be said whom it is about: after "according to my boss", "they" would be the boss."""
+    return pronoun in ("my", "our") and words[0].text.lower() == "according"
+
+
+def _phrase_length(words: list[_Word], n: int) -> int:
+    """How many words an adverb has that begins here and is made of several."""
+    if words[n].text.lower() not in _PHRASE_OPENINGS:
+        return 0
+    text = " ".join(word.text.lower() for word in words[n : n + _PHRASE_WORDS]) + " "
+    return next((phrase.count(" ") + 1 for phrase in ADVERB_PHRASES if text.startswith(f"{phrase} ")), 0)
+
+
 def _continues(words: list[_Word], n: int) -> bool:
     """Whether a word is a second verb of the same subject: "and play" in "I sing and play"."""
-    return words[n].text.lower() in PLAIN and n > 0 and words[n - 1].text.lower() in ("and", "but")
+    return words[n].text.lower() in PLAIN and n > 0 and words[n - 1].text.lower() in ("and", "but", "nor")
 
 
 def _is_object(words: list[_Word], n: int) -> bool:
@@ -161,8 +183,12 @@ def _is_object(words: list[_Word], n: int) -> bool:
 
 
 def _ends_clause(after: str) -> bool:
-    return any(sign in after for sign in ",;:.!?–—(")
+    return after != " " and not _CLAUSE_ENDS.isdisjoint(after)
 
 
 _BEFORE_OBJECTS = word_set("to for with of at about from like by see let make help")
+_CLAUSE_ENDS = frozenset(",;:.!?–—(")
+_HELPING = MODALS | {"do", "did"}
+_PHRASE_OPENINGS = frozenset(phrase.split()[0] for phrase in ADVERB_PHRASES)
+_PHRASE_WORDS = max(len(phrase.split()) for phrase in ADVERB_PHRASES)
 _CLAUSE = PLAIN | {"is", "has", "it's", "that's", "can", "will", "would"}

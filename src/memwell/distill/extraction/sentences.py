@@ -27,7 +27,7 @@ _SHOWN = re.compile(
 )
 # The run of marks is entered only at its beginning, so that a long one is not looked at again from each of its characters.
 _END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)*_]*+(?=\s|\Z)|[。！？؟।]++[”」』]*+|\n")
-_EDGE = re.compile(r"(?:[-*•–>#]+|\d{1,3}[.)])\s+")
+_EDGE = re.compile(r"(?:[-*•–#]+>?|\d{1,3}[.)])\s+")
 _ABBREVIATIONS = word_set("""mr mrs ms dr prof st vs jr sr e.g i.e approx dept inc ltd fig no vol a.m p.m u.s""")
 _STAGE_WORDS = 2
 
@@ -36,6 +36,8 @@ class Sentence(NamedTuple):
     text: str
     start: int
     end: int
+    unsaid: str = ""
+    """The subject that goes without saying, as the clause before it has it."""
 
 
 def without_echoes(text: str) -> str:
@@ -51,7 +53,7 @@ def without_echoes(text: str) -> str:
             depth -= 1
             if depth == 0:
                 blanks.append((opened, mark.end()))
-    return _blank(text, blanks)
+    return blanked(text, blanks)
 
 
 def without_code(text: str) -> str:
@@ -59,10 +61,10 @@ def without_code(text: str) -> str:
     if "```" not in text:
         return text
     fences = [mark.start() for mark in _CODE.finditer(text)]
-    ends = [_line_end(text, at) for at in fences[1::2]]
+    ends = [line_end(text, at) for at in fences[1::2]]
     if len(fences) % 2:
         ends.append(len(text))
-    return _blank(text, list(zip(fences[::2], ends, strict=True)))
+    return blanked(text, list(zip(fences[::2], ends, strict=True)))
 
 
 def asides(text: str) -> tuple[str, list[Sentence]]:
@@ -74,7 +76,7 @@ def asides(text: str) -> tuple[str, list[Sentence]]:
             shown.append(Sentence(what[1].strip().rstrip("."), match.start(), match.end()))
         if what or len(match[1].split()) <= _STAGE_WORDS:
             blanks.append(match.span())
-    return _blank(text, blanks), shown
+    return blanked(text, blanks), shown
 
 
 def split(text: str) -> list[Sentence]:
@@ -111,7 +113,7 @@ def _abbreviated(text: str, mark: re.Match[str]) -> bool:
     return not (before.lower() in ("a.m", "p.m", "no", "u.s") and following[:1].isupper())
 
 
-def _blank(text: str, spans: list[tuple[int, int]]) -> str:
+def blanked(text: str, spans: list[tuple[int, int]]) -> str:
     """Blank some parts of a text; lines stay lines."""
     if not spans:
         return text
@@ -122,6 +124,6 @@ def _blank(text: str, spans: list[tuple[int, int]]) -> str:
     return "".join([*parts, text[at:]])
 
 
-def _line_end(text: str, at: int) -> int:
+def line_end(text: str, at: int) -> int:
     end = text.find("\n", at)
     return len(text) if end < 0 else end

@@ -17,6 +17,7 @@ _NO = re.compile(
     r"(?:no|nope|nah|not really|never|i (?:don't|didn't|am not|haven't|can't|won't|wasn't)|i'm not)\b[\s,.!]*",
     re.IGNORECASE,
 )
+_NO_LONGER = re.compile(r"(?:no,?\s+)?(?:not any ?more|no longer)", re.IGNORECASE)
 _REACTION = re.compile(
     r"\W*(?:thanks?|wow|cool|nice|great|awesome|hey|hi|hello|bye|good|ok|okay|sounds?|sure|haha|lol|congrat\w*"
     r"|no (?:problem|worries)|absolutely|definitely|totally|exactly|of course"
@@ -47,6 +48,8 @@ def is_answer(question: str, said: str, alone: bool) -> bool:
     """Whether what was said is a short answer that tells something. Between people, a mere yes or no tells too little."""
     if not question or len(question.split()) > MAX_QUESTION_WORDS or not 0 < len(said.split()) <= MAX_ANSWER_WORDS:
         return False
+    if _NO_LONGER.match(said):
+        return True
     if _YES.fullmatch(said) or _NO.fullmatch(said):
         return alone and _YES_NO.search(question) is not None
     return _REACTION.match(said) is None
@@ -76,6 +79,8 @@ def _statement(asked: str, said: str, who: Speaker) -> str | None:
 
 
 def _confirmed(auxiliary: str, rest: str, said: str, who: Speaker) -> str | None:
+    if _NO_LONGER.fullmatch(said) and auxiliary in ("do", "are", "can"):
+        said, rest = "no", f"{rest} anymore"
     yes, no = _YES.fullmatch(said), _NO.fullmatch(said)
     if not (yes or no) or " or " in rest or auxiliary == "would":
         return None

@@ -30,11 +30,23 @@ become stay eat drink sleep wear buy sell pay save swim hike ride drive speak tr
 
 ADVERBS = word_set(
     """also always almost already actually again barely both certainly currently definitely even ever finally first
-generally hardly honestly just kinda literally maybe mostly most much never normally not now often once only
+generally hardly honestly just kinda literally longer maybe mostly most much neither never no normally not now often once only
 originally personally please possibly probably quite rarely rather really recently regularly seldom simply since
 sometimes somewhat soon still super sure surely then totally truly typically usually very well sort kind of too
 all"""
 )
+
+ADVERB_PHRASES = (
+    "by no means",
+    "in no way",
+    "at least",
+    "at times",
+    "at most",
+    "once in a while",
+    "from time to time",
+    "every now and then",
+)
+"""What may stand between "I" and its verb, beside single words."""
 
 _BASE_IN_ING = word_set("bring sing ring swing cling fling sting spring")
 
@@ -74,6 +86,7 @@ def is_adverb(word: str) -> bool:
 def third(verb: str) -> str:
     """The form of a verb after a name: have → has, was → was, play → plays."""
     low = verb.lower()
+    verb = low if verb.isupper() else verb
     if low in _THIRD:
         return _THIRD[low]
     if low in MODALS or is_past(low) or (low.endswith("ing") and low not in _BASE_IN_ING):

@@ -46,7 +46,7 @@ def features(told: Told) -> dict[str, float]:
     words = _WORD.findall(text.lower().replace("’", "'"))
     found = {"always": 1.0, **_form(told, text, words)}
     counts = Counter(name for word in words if word in _CLASSES_OF for name in _CLASSES_OF[word])
-    return found | {name: math.sqrt(counts[name]) for name in CLASSES}
+    return found | {name: math.sqrt(count) for name, count in counts.items()}
 
 
 def _form(told: Told, text: str, words: list[str]) -> dict[str, float]:

@@ -79,7 +79,9 @@ def worker(
         if once:
             count = engine.worker.run_hinted()
             engine.close()
-            return show({"jobs": count}, as_json, lambda: console().print(f"{count} job{'' if count == 1 else 's'} run."))
+            return show(
+                {"jobs": count}, as_json, lambda: console().print(f"{count} job{'' if count == 1 else 's'} run.")
+            )
         signal.signal(signal.SIGTERM, _interrupt)
         try:
             engine.worker.start()
