@@ -276,20 +276,6 @@ def test_a_confirmed_fact_stays_when_the_plan_that_found_it_is_taken_back(flow: 
     assert known(flow) == ["Alice moved to Porto."]
 
 
-def test_what_is_told_more_fully_is_kept_and_can_be_taken_back(flow: Flow) -> None:
-    tell(flow, "s1", "I am allergic to nuts.")
-    flow.consolidate("s1")
-    tell(flow, "s2", "I'm allergic to nuts, so I always carry an epipen.")
-    plan = flow.consolidate("s2")
-    assert plan is not None
-    (fact,) = flow.memories()
-    assert "epipen" in fact.content
-    assert [hit.content for hit in flow.search("epipen")] == [fact.content]
-    flow.revert(plan.id)
-    (back,) = flow.memories()
-    assert (back.content, back.id) == ("Alice is allergic to nuts.", fact.id)
-
-
 def test_what_is_told_late_ends_where_what_is_known_begins(flow: Flow) -> None:
     said = [("s1", "I live in Rome.", 2022), ("s2", "I live in Oslo.", 2020)]
     for session, text, year in said:

@@ -281,7 +281,7 @@ def _release(space: Space, facts: Place, fact_id: str) -> Memory:
     located = existing(space, facts, fact_id)
     if located.entry.kind != "held":
         raise Conflict("This memory is not held back.")
-    rewrite(space, facts, located, life=Ended("fact", None))
+    rewrite(space, facts, located, Ended("fact", None))
     return to_memories(space, [existing(space, facts, fact_id).entry], FLOW_PATH)[0]
 
 

@@ -100,17 +100,13 @@ class _Applying:
 
     def _merge(self, step: Step) -> None:
         (target,) = step.targets
-        if step.fuller:
-            worded = Worded(step.text, step.same, step.topic, step.confidence)
-            rewrite(self._space, self._place, self._current(target), worded=worded)
-            return
         confirmed = {"id": target.id, "version": target.version, "confidence": step.confidence}
         if not self._tx.run("set_confidence", **confirmed):
             raise Stale(_CHANGED)
 
     def _end(self, target: Target, at: int) -> None:
         """Let a fact be true until a moment: a new version says so, the one before stays as it was."""
-        rewrite(self._space, self._place, self._current(target), life=Ended("past", at))
+        rewrite(self._space, self._place, self._current(target), Ended("past", at))
 
     def _current(self, target: Target) -> Located:
         located = self._space.entry(self._place, target.id)
@@ -183,30 +179,17 @@ class Ended(NamedTuple):
     valid_to: int | None
 
 
-class Worded(NamedTuple):
-    """What a fact says, by what it is found again, and how sure it is."""
-
-    content: str
-    same: str
-    topic: str | None
-    confidence: float | None
-
-
-def rewrite(
-    space: Space, place: Place, located: Located, *, life: Ended | None = None, worded: Worded | None = None
-) -> None:
-    """The next version of a fact: true until another time, or in other words."""
+def rewrite(space: Space, place: Place, located: Located, life: Ended) -> None:
+    """The next version of a fact: the same statement, true until another time."""
     old = located.entry
     row = versions(space.tx, old.id)[-1]
-    life = life or Ended(old.kind, row.valid_to)
-    worded = worded or Worded(old.content, row.same or "", row.topic, old.confidence)
     draft = Draft(
         kind=life.kind,
-        content=worded.content,
+        content=old.content,
         name=old.name,
         origin=old.origin,  # type: ignore[arg-type]
         importance=old.importance,
-        confidence=worded.confidence,
+        confidence=old.confidence,
         metadata=old.metadata,
         occurred_at=old.occurred_at,
     )
@@ -217,8 +200,8 @@ def rewrite(
         version=entry.version,
         collection_id=space.collection(place)[0],
         subject=row.subject,
-        same=worded.same,
-        topic=worded.topic,
+        same=row.same or "",
+        topic=row.topic,
         valid_from=old.occurred_at if row.valid_from is None else row.valid_from,
         valid_to=life.valid_to,
         plan_id=row.plan_id,

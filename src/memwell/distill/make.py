@@ -78,7 +78,6 @@ class _Making:
         self._new: dict[str, int] = {}
         self._of_subject: dict[str | None, _Told] = {}
         self._ended: set[str] = set()
-        self._reworded: dict[str, int] = {}
         self._stated: set[str] = set()
         self._stated_upto = 0
 
@@ -174,23 +173,17 @@ class _Making:
 
     def _merge(self, step: Step, decision: Decision, stored: Mapping[str, Stored]) -> None:
         into = decision.targets[0]
-        place = self._new.get(into, self._reworded.get(into))
-        if place is not None:
+        if into in self._new:
+            place = self._new[into]
             self.steps[place] = _together(self.steps[place], step, decision.fuller)
             return
-        if decision.fuller:
-            self._reworded[into] = len(self.steps)
         target = _target(stored[into])
         raised = confirmed(target.confidence, step.confidence)
-        self.steps.append(
-            structs.replace(step, do="merge", id=into, targets=[target], confidence=raised, fuller=decision.fuller)
-        )
+        self.steps.append(structs.replace(step, do="merge", id=into, targets=[target], confidence=raised))
 
     def _add(self, step: Step, decision: Decision, stored: Mapping[str, Stored]) -> None:
         superseded = decision.targets if decision.do == "supersede" else ()
         self._ended.update(superseded)
-        for place in (self._reworded[fact_id] for fact_id in superseded if fact_id in self._reworded):
-            self.steps[place] = structs.replace(self.steps[place], fuller=False)
         for fact_id in superseded:
             if fact_id in self._new:
                 place = self._new[fact_id]

@@ -56,8 +56,6 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is merged into, or superseded."""
     ended: list[str] = []
     """What the same plan has made new and this step supersedes."""
-    fuller: bool = False
-    """Whether it says more than what it is merged into, so that its wording takes that place."""
     past: bool = False
     """Whether it was true once, but something later is known about it."""
     valid_to: int | None = None

@@ -10,7 +10,7 @@ from ..errors import Conflict
 from ..model.collection import Place
 from ..recall import upkeep
 from ..space import Space
-from .apply import Ended, Worded, rewrite
+from .apply import Ended, rewrite
 from .plan import Plan, Step, Target, decoded, encoded
 from .stored import versions
 
@@ -35,8 +35,6 @@ def _undo(undoing: Withdrawing, step: Step) -> int:
     match step.do:
         case "skip":
             return 0
-        case "merge" if step.fuller:
-            return _reword(undoing.space, undoing.place, step.targets[0])
         case "merge":
             return _doubt(undoing.space, step.targets[0])
         case _:
@@ -46,17 +44,6 @@ def _undo(undoing: Withdrawing, step: Step) -> int:
 def _doubt(space: Space, target: Target) -> int:
     """A fact that was confirmed is as sure as it was."""
     return space.tx.run("set_confidence", id=target.id, version=target.version, confidence=target.confidence)
-
-
-def _reword(space: Space, place: Place, target: Target) -> int:
-    """A fact that was told more fully says what it said."""
-    located = space.entry(place, target.id)
-    if located is None or located.entry.version != target.version + 1:
-        return 0
-    before = next(row for row in versions(space.tx, target.id) if row.version == target.version)
-    worded = Worded(before.content, before.same or "", before.topic, target.confidence)
-    rewrite(space, place, located, worded=worded)
-    return 1
 
 
 class Withdrawing:
@@ -99,7 +86,7 @@ class Withdrawing:
         located = self.space.entry(self.place, fact_id)
         if located is None or (located.entry.kind, located.entry.version) != ("past", version):
             return False
-        rewrite(self.space, self.place, located, life=life)
+        rewrite(self.space, self.place, located, life)
         return True
 
 
