@@ -10,10 +10,8 @@ from msgspec import Meta
 
 from ..clock import optional_datetime, to_datetime
 from ..dispatch import Call
-from ..distill.facts import revoke
 from ..errors import NotFound
 from ..lifecycle import jobs
-from ..lifecycle.erase import erase_fact
 from ..model.collection import Address
 from ..model.fields import Cursor, Flow, Limit, SessionId
 from ..model.page import cut, from_cursor, to_cursor
@@ -284,11 +282,10 @@ def delete_session(space: Space, request: OfSession) -> Erasure:
 
 def _erase_facts(space: Space, flow: str, addresses: Sequence[Row]) -> int:
     """Erase what is known from nowhere else; what that had ended is true again (C43)."""
+    from ..distill.revoke import forget
+
     told = [address_id for address_id, _, kind in addresses if kind == "timeline"]
-    withdrawn = [fact_id for one in told for fact_id in revoke(space, flow_facts(flow), address_id=one)[0]]
-    for fact_id in withdrawn:
-        erase_fact(space.tx, fact_id)
-    return len(withdrawn)
+    return sum(forget(space, flow_facts(flow), address_id) for address_id in told)
 
 
 class DeleteFlow(Request, frozen=True, kw_only=True):

@@ -8,8 +8,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from ..clock import optional_datetime, to_datetime
-from ..distill.apply import Ended, rewrite
-from ..distill.facts import revoke
+from ..distill.rewrite import Ended, end
 from ..distill.stored import versions
 from ..errors import Conflict, Invalid, NotFound
 from ..model.collection import Place
@@ -281,11 +280,13 @@ def _release(space: Space, facts: Place, fact_id: str) -> Memory:
     located = existing(space, facts, fact_id)
     if located.entry.kind != "held":
         raise Conflict("This memory is not held back.")
-    rewrite(space, facts, located, Ended("fact", None))
+    end(space, facts, located, Ended("fact", None))
     return to_memories(space, [existing(space, facts, fact_id).entry], FLOW_PATH)[0]
 
 
 def _revoke(space: Space, facts: Place, timeline: Place, session: str | None, turn: str | None) -> Revoked:
+    from ..distill.revoke import revoke
+
     if (session is None) == (turn is None):
         raise Invalid("Give either a `session` or a `turn` to revoke.", field="session")
     address_id = None

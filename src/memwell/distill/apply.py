@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import msgspec
 from msgspec import structs
 
 from ..errors import Stale
 from ..ids import inner_id
-from ..model.collection import Place
 from ..model.entry import Draft
 from ..recall import upkeep
 from ..space import Located, Space
 from ..storage.port import Tx
 from .gather import Session
 from .plan import Evidence, Made, Plan, Step, Steps, Target
+from .rewrite import Ended, end
 from .stored import SHARED, versions
 
 _CHANGED = "What is known has changed since this plan was made: make a new one."
@@ -88,7 +87,7 @@ class _Applying:
 
     def run(self, steps: Sequence[Step]) -> list[Step]:
         for step in steps:
-            if step.do == "merge":
+            if step.do == "merge" and step.targets:
                 self._merge(step)
             for target in step.targets if step.do == "supersede" else ():
                 self._end(target, step.valid_from)
@@ -96,7 +95,7 @@ class _Applying:
         for step in steps:
             if step.do != "skip":
                 self._evidence(step.id, step.evidence)
-        return [done.get(step.id, step) if step.do != "skip" else step for step in steps]
+        return [done[step.id] if step.do in ("add", "supersede") else step for step in steps]
 
     def _merge(self, step: Step) -> None:
         (target,) = step.targets
@@ -106,7 +105,7 @@ class _Applying:
 
     def _end(self, target: Target, at: int) -> None:
         """Let a fact be true until a moment: a new version says so, the one before stays as it was."""
-        rewrite(self._space, self._place, self._current(target), Ended("past", at))
+        end(self._space, self._place, self._current(target), Ended("past", at))
 
     def _current(self, target: Target) -> Located:
         located = self._space.entry(self._place, target.id)
@@ -170,40 +169,3 @@ def next_versions(tx: Tx, ids: Sequence[str]) -> dict[str, int]:
     """Which number the next version has, of those ids that were used before."""
     used = tx.rows("entries_exist", ids=msgspec.json.encode(list(ids)).decode()) if ids else []
     return {fact_id: versions(tx, fact_id)[-1].version + 1 for fact_id, _ in used}
-
-
-class Ended(NamedTuple):
-    """Whether a fact is true (`fact`) or was (`past`), and until when."""
-
-    kind: str
-    valid_to: int | None
-
-
-def rewrite(space: Space, place: Place, located: Located, life: Ended) -> None:
-    """The next version of a fact: the same statement, true until another time."""
-    old = located.entry
-    row = versions(space.tx, old.id)[-1]
-    draft = Draft(
-        kind=life.kind,
-        content=old.content,
-        name=old.name,
-        origin=old.origin,  # type: ignore[arg-type]
-        importance=old.importance,
-        confidence=old.confidence,
-        metadata=old.metadata,
-        occurred_at=old.occurred_at,
-    )
-    entry = space.revise(place, located, draft, old.version)
-    space.tx.send(
-        "add_fact",
-        id=entry.id,
-        version=entry.version,
-        collection_id=space.collection(place)[0],
-        subject=row.subject,
-        same=row.same or "",
-        topic=row.topic,
-        valid_from=old.occurred_at if row.valid_from is None else row.valid_from,
-        valid_to=life.valid_to,
-        plan_id=row.plan_id,
-        held=None,
-    )

@@ -9,7 +9,6 @@ from ..model.entry import Entry
 from ..space import Space
 from ..storage.port import Tx
 from .plan import Steps, decoded, encoded
-from .revert import Withdrawing
 from .stored import FactRow, versions
 
 
@@ -66,26 +65,3 @@ def forget_in_plans(tx: Tx, fact_id: str) -> None:
             steps = decoded(row[0])
             left = [step for step in steps.steps if step.id != fact_id]
             tx.send("set_plan_steps", id=plan_id, steps=encoded(Steps(left, steps.notes)))
-
-
-def revoke(
-    space: Space, place: Place, *, address_id: int | None = None, entry_id: str | None = None
-) -> tuple[list[str], int]:
-    """Take away what a session or an entry has said from the facts of a place. Those that are based on nothing else are
-    withdrawn, and what these had ended is current again. Returns their ids, and how many others have lost evidence."""
-    named = {"address_id": address_id} if address_id is not None else {"entry_id": entry_id}
-    what = "address" if address_id is not None else "entry"
-    here = space.found(place)
-    rows = space.tx.rows(f"facts_from_{what}", **named)
-    ids = [row[0] for row in rows if here is not None and _is_current(space, place, row[0])]
-    for fact_id in ids:
-        space.tx.send(f"revoke_{what}", fact_id=fact_id, **named)
-    withdrawing = Withdrawing(space, place)
-    bare = [fact_id for fact_id in ids if withdrawing.is_bare(fact_id)]
-    in_time = sorted(bare, key=lambda fact_id: versions(space.tx, fact_id)[-1].occurred_at)
-    withdrawn = [fact_id for fact_id in reversed(in_time) if withdrawing.withdraw(fact_id)]
-    return withdrawn, len(ids) - len(bare)
-
-
-def _is_current(space: Space, place: Place, fact_id: str) -> bool:
-    return space.entry(place, fact_id) is not None

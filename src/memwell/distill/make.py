@@ -174,12 +174,20 @@ class _Making:
     def _merge(self, step: Step, decision: Decision, stored: Mapping[str, Stored]) -> None:
         into = decision.targets[0]
         if into in self._new:
-            place = self._new[into]
-            self.steps[place] = _together(self.steps[place], step, decision.fuller)
-            return
+            return self._merge_new(step, self._new[into], decision.fuller)
         target = _target(stored[into])
         raised = confirmed(target.confidence, step.confidence)
         self.steps.append(structs.replace(step, do="merge", id=into, targets=[target], confidence=raised))
+
+    def _merge_new(self, step: Step, place: int, fuller: bool) -> None:
+        """Two statements of one plan that say the same: the fact is told by the one that says more, the other confirms it."""
+        first = self.steps[place]
+        sure = confirmed(first.confidence, step.confidence)
+        more = structs.replace(step, do="merge", id=first.id, confidence=sure)
+        if fuller and TRUST[step.origin] >= TRUST[first.origin]:
+            first, more = _exchanged(first, more)
+        self.steps[place] = structs.replace(first, confidence=sure)
+        self.steps.append(more)
 
     def _add(self, step: Step, decision: Decision, stored: Mapping[str, Stored]) -> None:
         superseded = decision.targets if decision.do == "supersede" else ()
@@ -208,12 +216,11 @@ class _Making:
         )
 
 
-def _together(first: Step, more: Step, fuller: bool) -> Step:
-    """Two statements of one plan that say the same, as one step."""
-    sure, evidence = confirmed(first.confidence, more.confidence), [*first.evidence, *more.evidence]
-    if not fuller:
-        return structs.replace(first, evidence=evidence, confidence=sure)
-    return structs.replace(first, text=more.text, same=more.same, topic=more.topic, evidence=evidence, confidence=sure)
+def _exchanged(first: Step, more: Step) -> tuple[Step, Step]:
+    """Two steps, each with what the other tells; it is true since the first one told it."""
+    told = ("text", "same", "topic", "kind", "evidence", "origin", "speaker", "importance")
+    one, two = ({name: getattr(step, name) for name in told} for step in (first, more))
+    return structs.replace(first, **two), structs.replace(more, valid_from=first.valid_from, **one)
 
 
 def _target(stored: Stored) -> Target:

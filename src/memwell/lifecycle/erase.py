@@ -116,12 +116,24 @@ def _forget_facts(tx: Tx, address_id: int) -> dict[str, int]:
 
 def erase_fact(tx: Tx, fact_id: str) -> tuple[int, int]:
     """Delete every version of a fact, with all that was kept for it. Returns how many versions, and how many answers."""
-    rows = tx.rows("entry_addresses", id=fact_id)
-    named = [{"address_id": address_id, "entry_id": fact_id} for (address_id,) in rows]
-    answers = sum(tx.run("erase_idempotency_of_entry", **one) for one in named)
+    answers = _forget_answers_about(tx, fact_id)
     upkeep.remove(tx, tx.rows("docids_of_entry", id=fact_id))
     tx.send("delete_evidence_of_fact", fact_id=fact_id)
     return tx.run("delete_entry", id=fact_id), answers
+
+
+def erase_versions(tx: Tx, fact_id: str, versions: Sequence[int]) -> None:
+    """Delete some versions of a fact, and the answers that may hold their words."""
+    _forget_answers_about(tx, fact_id)
+    for version in versions:
+        upkeep.remove(tx, tx.rows("docids_of_version", id=fact_id, version=version))
+        tx.send("delete_version", id=fact_id, version=version)
+
+
+def _forget_answers_about(tx: Tx, fact_id: str) -> int:
+    rows = tx.rows("entry_addresses", id=fact_id)
+    named = [{"address_id": address_id, "entry_id": fact_id} for (address_id,) in rows]
+    return sum(tx.run("erase_idempotency_of_entry", **one) for one in named)
 
 
 def _forget_answers(tx: Tx, address_id: int) -> int:

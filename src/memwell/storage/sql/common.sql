@@ -178,6 +178,10 @@ UPDATE entry SET retired_at = :now
 WHERE tenant = :tenant AND id = :id AND version = :version AND retired_at IS NULL
 RETURNING docid;
 
+-- name: delete_version
+-- Remove one version of one entry.
+DELETE FROM entry WHERE tenant = :tenant AND id = :id AND version = :version;
+
 -- name: delete_entry
 -- Remove every version of one entry.
 DELETE FROM entry WHERE tenant = :tenant AND id = :id;
@@ -413,6 +417,10 @@ SELECT
 -- When the next stored answer may go.
 SELECT MIN(expires_at) FROM idempotency WHERE tenant = :tenant;
 
+-- name: docids_of_version
+-- The number of one version of one entry.
+SELECT docid FROM entry WHERE tenant = :tenant AND id = :id AND version = :version;
+
 -- name: docids_of_entry
 -- The numbers of every version of one entry.
 SELECT docid FROM entry WHERE tenant = :tenant AND id = :id;
@@ -577,13 +585,22 @@ ORDER BY v.said_at, v.plan_id, v.first_char, v.id;
 -- How much a fact is based on.
 SELECT COUNT(*) FROM evidence WHERE tenant = :tenant AND fact_id = :fact_id;
 
+-- name: evidence_keys
+-- Which words a fact is based on, and the plans that found them.
+SELECT entry_id, first_char, plan_id FROM evidence WHERE tenant = :tenant AND fact_id = :fact_id;
+
+-- name: delete_evidence
+-- Take away some words from what a fact is based on.
+DELETE FROM evidence
+WHERE tenant = :tenant AND fact_id = :fact_id AND entry_id = :entry_id AND first_char = :first_char;
+
 -- name: facts_from_address
--- The facts that are based on what was said in a session.
-SELECT DISTINCT fact_id FROM evidence WHERE tenant = :tenant AND address_id = :address_id ORDER BY fact_id;
+-- The facts that are based on what was said in a session; without a plan if that was imported.
+SELECT fact_id, MIN(plan_id) FROM evidence WHERE tenant = :tenant AND address_id = :address_id GROUP BY fact_id ORDER BY fact_id;
 
 -- name: facts_from_entry
--- The facts that are based on one entry.
-SELECT DISTINCT fact_id FROM evidence WHERE tenant = :tenant AND entry_id = :entry_id ORDER BY fact_id;
+-- The facts that are based on one entry; without a plan if that was imported.
+SELECT fact_id, MIN(plan_id) FROM evidence WHERE tenant = :tenant AND entry_id = :entry_id GROUP BY fact_id ORDER BY fact_id;
 
 -- name: delete_evidence_of_address
 -- Take away what was said in a session from the facts that are based on it.
@@ -620,6 +637,10 @@ LIMIT :limit;
 -- Change the state of a plan, if it is still in the one that is expected.
 UPDATE plan SET state = :state, steps = :steps, applied_at = :applied_at, reverted_at = :reverted_at
 WHERE tenant = :tenant AND id = :id AND state = :seen;
+
+-- name: plans_of_address
+-- The plans for a session, and what they do.
+SELECT id, steps FROM plan WHERE tenant = :tenant AND address_id = :address_id ORDER BY id;
 
 -- name: delete_plans_of
 -- Remove the plans for a session.

@@ -1,0 +1,63 @@
+"""Taking a source away from the facts that rest on it: revoked, so that it speaks for nothing, or erased with its words."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..lifecycle.erase import erase_fact, erase_versions
+from ..model.collection import Place
+from ..space import Space
+from .plan import decoded
+from .stored import versions
+from .unsay import Unsaying
+
+
+class Unsaid(NamedTuple):
+    """The facts that are withdrawn, and how many others have lost evidence."""
+
+    withdrawn: list[str]
+    weakened: int
+
+
+def revoke(space: Space, place: Place, *, address_id: int | None = None, entry_id: str | None = None) -> Unsaid:
+    """Take away what a session or an entry has said from the facts of a place. Those that are based on nothing else are
+    withdrawn, and what these had ended is current again; the others are told in the words of who else says so."""
+    named = {"address_id": address_id} if address_id is not None else {"entry_id": entry_id}
+    what = "address" if address_id is not None else "entry"
+    rows = space.tx.rows(f"facts_from_{what}", **named) if space.found(place) is not None else []
+    found = {fact_id: plan_id for fact_id, plan_id in rows if space.entry(place, fact_id) is not None}
+    for fact_id in found:
+        space.tx.send(f"revoke_{what}", fact_id=fact_id, **named)
+    imported = {fact_id for fact_id, plan_id in found.items() if not plan_id}
+    unsaying = Unsaying(space, place, imported)
+    unsaying.settle(found)
+    _erase_imported(space, unsaying, imported)
+    return Unsaid(unsaying.withdrawn, len(found) - len(unsaying.withdrawn))
+
+
+def _erase_imported(space: Space, unsaying: Unsaying, imported: set[str]) -> None:
+    """No plan remembers whose words an imported fact was told in, so that they cannot be found again when those are erased:
+    they go at once."""
+    for fact_id in imported.intersection(unsaying.withdrawn):
+        erase_fact(space.tx, fact_id)
+    for fact_id in imported.intersection(unsaying.reworded):
+        erase_versions(space.tx, fact_id, [row.version for row in versions(space.tx, fact_id)[:-1]])
+
+
+def forget(space: Space, place: Place, address_id: int) -> int:
+    """Erase what is known from a session alone, and the words that it has told other facts in. Returns how many facts went."""
+    plans = {
+        plan_id: decoded(steps).steps for plan_id, steps in space.tx.rows("plans_of_address", address_id=address_id)
+    }
+    told = {step.id for steps in plans.values() for step in steps if step.id}
+    gone = set(revoke(space, place, address_id=address_id).withdrawn)
+    for fact_id in sorted(told - gone):
+        known = versions(space.tx, fact_id)
+        worded = [row.version for row in known if row.plan_id in plans and row.retired_at is not None]
+        if worded and len(worded) == len(known):
+            gone.add(fact_id)
+        elif worded:
+            erase_versions(space.tx, fact_id, worded)
+    for fact_id in sorted(gone):
+        erase_fact(space.tx, fact_id)
+    return len(gone)

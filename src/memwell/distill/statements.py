@@ -1,0 +1,69 @@
+"""What a fact rests on: statements, each a step of a plan whose evidence is all still there."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+from ..model.collection import Place
+from ..model.entry import TRUST
+from ..space import Space
+from .plan import Plan, Step, Steps, decoded, encoded
+from .stored import FactRow
+
+
+class Statement(NamedTuple):
+    """A step that tells a fact, and where it stands."""
+
+    plan_id: str
+    number: int
+    step: Step
+
+
+class Statements:
+    """The statements about the facts of a place, as their plans tell them."""
+
+    def __init__(self, space: Space, place: Place) -> None:
+        self._space, self._place = space, place
+        self._plan = cache(self._read)
+
+    def left(self, fact_id: str) -> list[Statement]:
+        """Those that nothing was taken from, the most trusted and then the earliest first. What remains of others goes."""
+        rows = self._space.tx.rows("evidence_keys", fact_id=fact_id)
+        there = {(entry_id, start): plan_id for entry_id, start, plan_id in rows}
+        plans = sorted({plan_id for plan_id in there.values() if plan_id})
+        told = [one for plan_id in plans for one in self._told(plan_id, fact_id)]
+        whole = [one for one in told if _words(one.step) <= there.keys()]
+        needed = {words for one in whole for words in _words(one.step)}
+        for (entry_id, start), plan_id in there.items():
+            if plan_id and (entry_id, start) not in needed:
+                self._space.tx.send("delete_evidence", fact_id=fact_id, entry_id=entry_id, first_char=start)
+        return sorted(whole, key=_rank)
+
+    def founding(self, fact_id: str, version: FactRow) -> Statement | None:
+        """The one that a version has its words from, if it has them from one."""
+        told = self._told(version.plan_id, fact_id) if version.plan_id else []
+        written = [one for one in told if 0 < one.step.version <= version.version]
+        return max(written, key=lambda one: one.step.version, default=None)
+
+    def change(self, plan_id: str, number: int, step: Step) -> None:
+        """Let a plan tell something else in a step."""
+        steps = self._plan(plan_id)
+        steps.steps[number] = step
+        self._space.tx.send("set_plan_steps", id=plan_id, steps=encoded(steps))
+
+    def _told(self, plan_id: str, fact_id: str) -> list[Statement]:
+        steps = enumerate(self._plan(plan_id).steps)
+        return [Statement(plan_id, number, step) for number, step in steps if step.id == fact_id]
+
+    def _read(self, plan_id: str) -> Steps:
+        row = self._space.tx.row("find_plan", collection_id=self._space.found(self._place), id=plan_id)
+        return Steps([]) if row is None else decoded(Plan(*row).steps)
+
+
+def _words(step: Step) -> set[tuple[str, int]]:
+    return {(said.entry, said.start) for said in step.evidence}
+
+
+def _rank(one: Statement) -> tuple[int, int, str, int]:
+    return -TRUST[one.step.origin], one.step.evidence[0].said_at, one.plan_id, one.number
