@@ -45,13 +45,17 @@ KEEPS_NOTHING = frozenset(
         "test_filters",
         "test_filters_postgres",
         "test_models",
+        "test_moments",
         "test_move",
         "test_propose",
         "test_reconcile",
         "test_scripted_server",
         "test_suspicion",
+        "test_template",
         "test_trust",
         "test_agreement",
+        "test_anthropic",
+        "test_streaming",
     }
 )
 SQLITE_ITSELF = frozenset(

@@ -19,6 +19,7 @@ _MASKS = (
     (r'token=\\"[0-9a-f]{16}\\"', "token"),
     (r'"tokens":\d+', '"tokens":0'),  # of the fence's token, too, which is another in every store
     (r"\b[0-9a-hjkmnp-tv-z]{26}\b", "<id>"),
+    (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "<uuid>"),
     (
         r'"answers":\d+',
         '"answers":0',

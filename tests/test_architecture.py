@@ -20,7 +20,7 @@ RINGS = [
     ["model"],
     ["storage", "models"],
     ["recall", "lifecycle"],
-    ["access", "space"],
+    ["access", "documents", "space"],
     ["distill", "context"],
     ["engine"],
     ["operation"],

@@ -18,8 +18,11 @@ from .storage.choose import open_store
 from .storage.port import Reach, Store
 
 if TYPE_CHECKING:
+    from .distill.compact import Summarised
+    from .distill.fold import Item
     from .distill.plan import Extracted
     from .distill.values import Said
+    from .model.bank import Bank
     from .model.query import Query
     from .models.completer import Completer
     from .models.llm import Wanted
@@ -116,7 +119,7 @@ class Engine:
             return receipt
 
         mine = {"embed": self._embed, "index": self._index, "graph": self._graph, "consolidate": self._consolidate}
-        return {**HANDLERS, "erase": erase_here_too, **mine}
+        return {**HANDLERS, "erase": erase_here_too, **mine, "compact": self._compact}
 
     def _embed(self, run: JobRun) -> dict[str, Any]:
         from .recall.jobs import embed
@@ -131,6 +134,21 @@ class Engine:
         from .distill.job import consolidate
 
         return consolidate(run, self.recall, lambda turns: self.extract(run.reach, turns))
+
+    def _compact(self, run: JobRun) -> dict[str, Any] | Repeat:
+        from .distill.compact import compact
+
+        return compact(run, lambda bank, items: self.summarise(run.reach, bank, items))
+
+    def summarise(self, reach: Reach, bank: Bank, items: Sequence[Item]) -> Summarised:
+        """A summary of older entries: by a language model if one is set and the bank has a prompt for it, and by rules else."""
+        from .distill.compact import by_rules
+
+        if self.completer is None or not bank.compaction_prompt:
+            return by_rules(bank, items)
+        from .distill.summary_by_model import by_model
+
+        return by_model(*self.completer, reach, self.clock, bank, items)
 
     def extract(self, reach: Reach, turns: Sequence[Said]) -> Extracted:
         """Statements that may become facts, by a language model if one is set and by rules else."""
@@ -150,7 +168,7 @@ class Engine:
         with self._lock:
             if self._completer is None:
                 wanted = parse_llm(self._config.llm, self._config.embedder_url)
-                key = self._config.openai_api_key
+                key = self._config.llm_key(wanted.kind if wanted else "")
                 self._completer = (None if wanted is None else (open_completer(wanted, key), wanted),)
             return self._completer[0]
 

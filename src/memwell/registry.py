@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from .dialects import admin, agent_log, flows, jobs, users
+from .dialects import admin, agent_log, bank_compaction, bank_entries, bank_items, bank_stats, banks, flows, jobs, users
 from .errors import NotFound
 from .operation import Operation
 
+DIALECTS = (users, flows, agent_log, banks, bank_entries, bank_items, bank_stats, bank_compaction, jobs, admin)
 OPERATIONS: dict[str, Operation] = {
-    operation.name: operation for dialect in (users, flows, agent_log, jobs, admin) for operation in dialect.OPERATIONS
+    operation.name: operation for dialect in DIALECTS for operation in dialect.OPERATIONS
 }
 
 

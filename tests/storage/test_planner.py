@@ -67,6 +67,10 @@ BY_NUMBER = {
     "facts_same": "entries of facts that were found among the tenant's own",
     "facts_about": "entries of facts that were found among the tenant's own",
     "audit_facts": "entries of facts that were found among the tenant's own",
+    "summaries_down": "entries of summaries that were found among the tenant's own",
+    "summaries_up": "entries of summaries that were found among the tenant's own",
+    "sources_of": "entries that were found among the tenant's own",
+    "unfold": "entries that were found among the tenant's own",
 }
 _BY_NUMBER = re.compile(r"SEARCH e(ntry)? USING INTEGER PRIMARY KEY|SCAN entry$")
 

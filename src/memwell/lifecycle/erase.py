@@ -36,6 +36,8 @@ def bury(tx: Tx, addresses: Sequence[Row], now: int, counts: dict[str, int] | No
         layers["answers"] += _forget_answers(tx, address_id)
         layers["jobs"] += tx.run("delete_jobs_of", address_id=address_id)
         layers.update(_forget_facts(tx, address_id))
+        tx.send("delete_folds_of_address", address_id=address_id)
+        tx.send("delete_summaries_of_address", address_id=address_id)
         upkeep.remove_address(tx, address_id)
         tx.send("bury_address", id=address_id, grave=grave)
         layers["sessions"] += kind == "timeline"

@@ -18,6 +18,9 @@ class Policy(msgspec.Struct, frozen=True, omit_defaults=True):
     retention_us: int | None = None
     idle_us: int | None = None
     language: str = "en"
+    chunk_chars: int | None = None
+    """How long the parts of a text are that are embedded each for itself; None: as is best for most."""
+    overlap_chars: int = 0
 
 
 class Place(msgspec.Struct, frozen=True):

@@ -33,3 +33,5 @@ class Query(NamedTuple):
     """Only what was true then, as far as is known."""
     min_trust: str | None = None
     """Only what is based on nothing less than this origin."""
+    full: bool = False
+    """As many as are asked for, also what has nothing in common with the text."""

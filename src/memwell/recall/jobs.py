@@ -34,7 +34,7 @@ def embed(run: JobRun, meaning: Meaning) -> dict[str, Any]:
     done, at = 0, model.embedded_to
     while True:
         rows, reached = run.read(lambda tx: _pending(tx, model, at, run.clock.now()))  # noqa: B023 -- run at once
-        values = encode(model.embedder, [row[4] for row in rows])
+        values = encode(model.embedder, rows)
         run.write(lambda tx: _keep(tx, model, rows, values, reached))  # noqa: B023 -- run at once
         done, at = done + len(rows), reached
         if len(rows) < EMBED_BATCH:

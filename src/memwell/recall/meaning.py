@@ -9,19 +9,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 import numpy as np
 
 from ..clock import Clock
 from ..errors import Invalid, ModelFailed, StorageError
 from ..lifecycle import jobs
+from ..model.collection import Policy
 from ..storage.port import Reach, Row, Tx
 from . import parts
 
 if TYPE_CHECKING:
     from ..models.embedder import Embedder, Vectors
+
+_decode_policy = lru_cache(256)(msgspec.json.Decoder(Policy).decode)
 
 RETRY_S = 30.0
 WRITE_BATCH = 1000
@@ -166,9 +171,9 @@ def model_name(embedder: Embedder) -> str:
     return f"{embedder.id}/{embedder.dimensions}"
 
 
-def encode(embedder: Embedder, texts: Sequence[str]) -> list[bytes]:
-    """For each text the vectors of its parts, as they are stored."""
-    cut = [parts.split(text) for text in texts]
+def encode(embedder: Embedder, rows: Sequence[Row]) -> list[bytes]:
+    """For each entry the vectors of its parts, as they are stored; its collection's policy says how it is cut."""
+    cut = [_cut(row[4], row[5]) for row in rows]
     vectors = embedder.embed([part for pieces in cut for part in pieces])
     if vectors.shape[1:] != (embedder.dimensions,):
         raise ModelFailed(f"The model gave {vectors.shape[1]} dimensions instead of {embedder.dimensions}.")
@@ -180,12 +185,17 @@ def encode(embedder: Embedder, texts: Sequence[str]) -> list[bytes]:
     return found
 
 
+def _cut(text: str, policy: str) -> list[str]:
+    chosen = _decode_policy(policy)
+    return parts.split(text, chosen.chunk_chars, chosen.overlap_chars)
+
+
 def complete(reach: Reach, model: Model, docids: Sequence[int], exact: bool) -> dict[int, bytes]:
     """Make the vectors of some entries, and keep them if it is worth it. Where nothing can be written they are made all
     the same. `exact` says that whoever asks holds them as they are, and need not read them again."""
     listed = "[" + ",".join(map(str, docids)) + "]"
     rows = reach.read(lambda tx: tx.rows("texts_of", docids=listed))
-    values = encode(model.embedder, [content for _, _, _, _, content in rows])
+    values = encode(model.embedder, rows)
     made = {row[0]: value for row, value in zip(rows, values, strict=True)}
     if exact and len(rows) < WORTH_KEEPING and getattr(model.embedder, "instant", False):
         return made

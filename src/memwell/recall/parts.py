@@ -12,18 +12,19 @@ _SENTENCE = re.compile(r"(?<=[.!?。！？؟])\s+|\n+")
 _QUESTION = ("?", "？", "؟")
 
 
-def split(text: str) -> list[str]:
-    """The text itself, and if it is long, also pieces of some sentences each, up to a bounded number."""
-    if len(text) <= WHOLE:
+def split(text: str, wanted: int | None = None, overlap: int = 0) -> list[str]:
+    """The text itself, and if it is long, also pieces of some sentences each, up to a bounded number. `wanted`: about how
+    long they are to be, and by how much one repeats the end of the one before."""
+    if len(text) <= (WHOLE if wanted is None else wanted):
         return [text]
-    size = max(PART, len(text) // MAX_PARTS + 1)
+    size = max(wanted or PART, len(text) // MAX_PARTS + 1)
     parts: list[str] = []
     piece = ""
     for sentence in _SENTENCE.split(text):
         for cut in (sentence[at : at + 2 * size] for at in range(0, len(sentence), 2 * size)):
             if piece and len(piece) + len(cut) > size:
                 parts.append(piece)
-                piece = ""
+                piece = piece[len(piece) - overlap :].partition(" ")[2] if overlap else ""
             piece = f"{piece} {cut}".strip()
     return [text, *parts, piece] if parts else [text]
 

@@ -321,7 +321,7 @@ def _ordered(ranked: Sequence[Ranked]) -> _Ordered:
 
 def _least(query: Query) -> float:
     """The least score of a hit. What has nothing of the query is one only if conditions alone were asked for."""
-    conditions = query.filter is not None or query.after is not None or query.before is not None
+    conditions = query.full or query.filter is not None or query.after is not None or query.before is not None
     return query.min_score if conditions or query.min_score else 10.0**-DIGITS
 
 

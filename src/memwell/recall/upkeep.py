@@ -29,7 +29,8 @@ def remove(tx: Tx, rows: Sequence[Row], *, noted: bool = True) -> None:
     listed = "[" + ",".join(map(str, docids)) + "]"
     tx.send("delete_words", docids=listed)
     tx.send("delete_vectors", docids=listed)
-    tx.send("delete_facts", docids=listed)
+    for what in ("facts", "folds", "summaries"):
+        tx.send(f"delete_{what}", docids=listed)
     if noted:
         changed(tx, rows)
 

@@ -20,6 +20,7 @@ from ..dialects.transfer import Line
 from ..dialects.turns import Turn, Turns
 from ..dialects.users import Added, UserInfo
 from ..watch import Event
+from ._async_banks import AsyncBanks
 from ._async_jobs import AsyncJobs, erase, pages
 from ._async_known import AsyncKnown, AsyncSearch
 from .transport import AsyncTransport, open_async_transport
@@ -48,6 +49,7 @@ class AsyncMemory:
         clock: Clock | None = None,
     ) -> None:
         self._transport: AsyncTransport = open_async_transport(target, tenant, api_key, worker, clock)
+        self.banks = AsyncBanks(self._transport)
         self.jobs = AsyncJobs(self._transport)
         self.keys = AsyncKeys(self._transport)
         self.tenants = AsyncTenants(self._transport)

@@ -20,6 +20,7 @@ from ..dialects.transfer import Line
 from ..dialects.turns import Turn, Turns
 from ..dialects.users import Added, UserInfo
 from ..watch import Event
+from ._sync_banks import Banks
 from ._sync_jobs import Jobs, erase, pages
 from ._sync_known import Known, Search
 from .transport import Transport, open_transport
@@ -48,6 +49,7 @@ class Memory:
         clock: Clock | None = None,
     ) -> None:
         self._transport: Transport = open_transport(target, tenant, api_key, worker, clock)
+        self.banks = Banks(self._transport)
         self.jobs = Jobs(self._transport)
         self.keys = Keys(self._transport)
         self.tenants = Tenants(self._transport)

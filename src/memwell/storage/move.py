@@ -27,8 +27,8 @@ PLACES = "\ue000\ue001"
 """What tokens begin with that name a place. They come first, as the analyser puts them."""
 
 TABLES = (
-    "collection", "address", "model", "entry", "fact", "evidence", "plan", "spending", "idempotency", "idempotency_touch",
-    "job", "event", "removal",
+    "collection", "address", "model", "entry", "fact", "evidence", "plan", "document", "summary", "folded", "spending",
+    "idempotency", "idempotency_touch", "job", "event", "removal",
 )  # fmt: skip
 """Those that others refer to come first."""
 KEY_COLUMNS = (
@@ -39,6 +39,7 @@ _LOWEST: dict[str, tuple[Any, ...]] = {
     "idempotency_touch": (-1, b""),
     "job": ("",),
     "plan": ("",),
+    "document": ("", ""),
 }
 
 

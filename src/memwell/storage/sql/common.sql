@@ -411,7 +411,9 @@ SELECT
   + (SELECT COUNT(*) FROM job WHERE tenant = :tenant AND address_id = :address_id)
   + (SELECT COUNT(*) FROM idempotency_touch WHERE tenant = :tenant AND address_id = :address_id)
   + (SELECT COUNT(*) FROM evidence WHERE tenant = :tenant AND address_id = :address_id)
-  + (SELECT COUNT(*) FROM plan WHERE tenant = :tenant AND address_id = :address_id);
+  + (SELECT COUNT(*) FROM plan WHERE tenant = :tenant AND address_id = :address_id)
+  + (SELECT COUNT(*) FROM folded WHERE tenant = :tenant AND address_id = :address_id)
+  + (SELECT COUNT(*) FROM summary WHERE tenant = :tenant AND address_id = :address_id);
 
 -- name: next_idempotency_expiry
 -- When the next stored answer may go.
@@ -477,7 +479,7 @@ SELECT docid FROM vector WHERE tenant = :tenant AND model = :model ORDER BY doci
 
 -- name: pending_entries
 -- Entries above a number that a model has no vectors of, in order; what is sealed needs none.
-SELECT e.docid, e.id, e.version, e.name, e.content
+SELECT e.docid, e.id, e.version, e.name, e.content, c.policy
 FROM entry e
 CROSS JOIN address a
 CROSS JOIN collection c
@@ -733,3 +735,199 @@ WHERE e.tenant = :tenant AND a.tenant = :tenant AND c.tenant = :tenant AND e.id 
   AND c.dialect = :dialect AND c.name = :name AND c.kind = :kind
   AND (e.expires_at IS NULL OR e.expires_at > :now)
 ORDER BY e.version;
+
+-- name: find_document
+-- A bank, hook, workflow or the like by its id.
+SELECT id, name, version, body, created_at, updated_at FROM document
+WHERE tenant = :tenant AND kind = :kind AND id = :id;
+
+-- name: named_documents
+-- Those of a kind that have this name.
+SELECT id, name, version, body, created_at, updated_at FROM document
+WHERE tenant = :tenant AND kind = :kind AND name = :name
+ORDER BY id;
+
+-- name: list_documents
+-- All of a kind, by their ids.
+SELECT id, name, version, body, created_at, updated_at FROM document
+WHERE tenant = :tenant AND kind = :kind AND id > :after
+ORDER BY id
+LIMIT :limit;
+
+-- name: count_documents
+-- How many there are of a kind.
+SELECT COUNT(*) FROM document WHERE tenant = :tenant AND kind = :kind;
+
+-- name: add_document
+-- Keep a new one.
+INSERT INTO document (tenant, kind, id, name, version, body, created_at, updated_at)
+VALUES (:tenant, :kind, :id, :name, :version, :body, :now, :now);
+
+-- name: set_document
+-- Change one, if it is still the version that was read.
+UPDATE document SET name = :name, version = version + 1, body = :body, updated_at = :now
+WHERE tenant = :tenant AND kind = :kind AND id = :id AND version = :seen;
+
+-- name: delete_document
+-- Remove one.
+DELETE FROM document WHERE tenant = :tenant AND kind = :kind AND id = :id;
+
+-- name: last_said
+-- The newest turns up to one, the newest first: what a messages array is made of.
+SELECT seq, role, content FROM entry
+WHERE tenant = :tenant AND address_id = :address_id AND seq <= :upto AND kind <> 'summary'
+  AND retired_at IS NULL AND (expires_at IS NULL OR expires_at > :now)
+ORDER BY seq DESC
+LIMIT :limit;
+
+-- name: entries_down
+-- The entries of an address before a sequence number, the newest first, without summaries.
+SELECT id, version, seq, kind, role, name, content, metadata, tool, origin, importance, confidence, occurred_at, recorded_at,
+  COALESCE(created_at, recorded_at)
+FROM entry
+WHERE tenant = :tenant AND address_id = :address_id AND seq < :before AND kind <> 'summary'
+  AND (retired_at IS NULL OR (:folded = 1 AND docid IN (SELECT f.docid FROM folded f
+    WHERE f.tenant = :tenant AND f.address_id = :address_id)))
+  AND (expires_at IS NULL OR expires_at > :now)
+ORDER BY seq DESC
+LIMIT :limit;
+
+-- name: entries_up
+-- The entries of an address after a sequence number, the oldest first, without summaries.
+SELECT id, version, seq, kind, role, name, content, metadata, tool, origin, importance, confidence, occurred_at, recorded_at,
+  COALESCE(created_at, recorded_at)
+FROM entry
+WHERE tenant = :tenant AND address_id = :address_id AND seq > :after AND kind <> 'summary'
+  AND (retired_at IS NULL OR (:folded = 1 AND docid IN (SELECT f.docid FROM folded f
+    WHERE f.tenant = :tenant AND f.address_id = :address_id)))
+  AND (expires_at IS NULL OR expires_at > :now)
+ORDER BY seq
+LIMIT :limit;
+
+-- name: summaries_down
+-- The summaries that stand for entries of an address, the latest first, with their places and how many entries they are of.
+SELECT s.position, s.entries, e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,
+  e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at)
+FROM summary s
+JOIN entry e ON e.tenant = s.tenant AND e.docid = s.docid
+WHERE s.tenant = :tenant AND e.tenant = :tenant AND s.address_id = :address_id AND s.position <= :upto
+  AND (e.retired_at IS NULL OR :folded = 1) AND (e.expires_at IS NULL OR e.expires_at > :now)
+ORDER BY s.position DESC, s.docid DESC
+LIMIT :limit;
+
+-- name: summaries_up
+-- The same, the earliest first.
+SELECT s.position, s.entries, e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,
+  e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at)
+FROM summary s
+JOIN entry e ON e.tenant = s.tenant AND e.docid = s.docid
+WHERE s.tenant = :tenant AND e.tenant = :tenant AND s.address_id = :address_id
+  AND (e.retired_at IS NULL OR :folded = 1) AND (e.expires_at IS NULL OR e.expires_at > :now)
+ORDER BY s.position, s.docid
+LIMIT :limit;
+
+-- name: beyond_turns
+-- Whether an address holds more turns than so many.
+SELECT seq FROM entry
+WHERE tenant = :tenant AND address_id = :address_id AND kind <> 'summary'
+  AND retired_at IS NULL AND (expires_at IS NULL OR expires_at > :now)
+ORDER BY seq DESC
+LIMIT 1 OFFSET :turns;
+
+-- name: add_summary
+-- Where a summary stands.
+INSERT INTO summary (tenant, docid, id, address_id, position, entries)
+SELECT :tenant, e.docid, e.id, e.address_id, :position, :entries
+FROM entry e WHERE e.tenant = :tenant AND e.id = :id AND e.version = 1;
+
+-- name: bank_address
+-- A key of a bank, by its number.
+SELECT a.id, c.name, a.path FROM address a
+JOIN collection c ON c.tenant = a.tenant AND c.id = a.collection_id
+WHERE a.tenant = :tenant AND c.tenant = :tenant AND a.id = :id AND c.dialect = 'bank';
+
+-- name: bank_keys
+-- The paths of a named collection, and how many live entries each has.
+SELECT a.path, (SELECT COUNT(*) FROM entry e WHERE e.tenant = :tenant AND e.address_id = a.id AND e.retired_at IS NULL
+  AND (e.expires_at IS NULL OR e.expires_at > :now)) AS entries
+FROM collection c
+JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id
+WHERE c.tenant = :tenant AND a.tenant = :tenant AND c.dialect = :dialect AND c.name = :name AND c.kind = :kind
+  AND (a.expires_at IS NULL OR a.expires_at > :now)
+ORDER BY a.path
+LIMIT 10000;
+
+-- name: bank_folded
+-- How many entries of a named collection are behind summaries.
+SELECT COUNT(*) FROM collection c
+JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id
+JOIN folded f ON f.tenant = a.tenant AND f.address_id = a.id
+WHERE c.tenant = :tenant AND a.tenant = :tenant AND f.tenant = :tenant
+  AND c.dialect = :dialect AND c.name = :name AND c.kind = :kind AND a.created_at <= :now;
+
+-- name: summary_place
+-- Where a summary stands, and how many entries it is of.
+SELECT s.position, s.entries FROM summary s
+JOIN entry e ON e.tenant = s.tenant AND e.docid = s.docid
+WHERE s.tenant = :tenant AND e.tenant = :tenant AND e.id = :id;
+
+-- name: fold_entry
+-- Hide an entry behind a summary.
+INSERT INTO folded (tenant, docid, address_id, summary_id) VALUES (:tenant, :docid, :address_id, :summary_id);
+
+-- name: sources_of
+-- What a summary was made of, in order.
+SELECT e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,
+  e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at)
+FROM folded f
+JOIN entry e ON e.tenant = f.tenant AND e.docid = f.docid
+WHERE f.tenant = :tenant AND e.tenant = :tenant AND f.summary_id = :id AND (e.expires_at IS NULL OR e.expires_at > :now)
+ORDER BY e.seq
+LIMIT :limit;
+
+-- name: summary_of
+-- Which summary an entry is behind.
+SELECT f.summary_id FROM folded f
+JOIN entry e ON e.tenant = f.tenant AND e.docid = f.docid
+WHERE f.tenant = :tenant AND e.tenant = :tenant AND e.id = :id;
+
+-- name: unfold
+-- Bring back what is behind a summary.
+UPDATE entry SET retired_at = NULL
+WHERE tenant = :tenant AND docid IN (SELECT f.docid FROM folded f WHERE f.tenant = :tenant AND f.summary_id = :id)
+RETURNING docid;
+
+-- name: forget_folds
+-- Forget what a summary was made of.
+DELETE FROM folded WHERE tenant = :tenant AND summary_id = :id;
+
+-- name: delete_folds_of_address
+-- Forget what the summaries of an address were made of.
+DELETE FROM folded WHERE tenant = :tenant AND address_id = :address_id;
+
+-- name: delete_summaries_of_address
+-- Forget where the summaries of an address stand.
+DELETE FROM summary WHERE tenant = :tenant AND address_id = :address_id;
+
+-- name: any_entry
+-- An entry of a named collection, current or behind a summary, with its path.
+SELECT e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,
+  e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at), a.path, a.id
+FROM entry e
+JOIN address a ON a.tenant = e.tenant AND a.id = e.address_id
+JOIN collection c ON c.tenant = a.tenant AND c.id = a.collection_id
+WHERE e.tenant = :tenant AND a.tenant = :tenant AND c.tenant = :tenant AND e.id = :id
+  AND c.dialect = :dialect AND c.name = :name AND c.kind = :kind
+  AND (e.retired_at IS NULL OR EXISTS (SELECT 1 FROM folded f WHERE f.tenant = :tenant AND f.docid = e.docid))
+  AND (e.expires_at IS NULL OR e.expires_at > :now);
+
+-- name: lengthen_entries
+-- Let what a collection holds expire at another time after it was recorded, or never.
+UPDATE entry SET expires_at = recorded_at + CAST(:lifetime AS BIGINT)
+WHERE tenant = :tenant AND (expires_at IS NULL OR expires_at > :now)
+  AND address_id IN (SELECT a.id FROM address a WHERE a.tenant = :tenant AND a.collection_id = :collection_id);
+
+-- name: lengthen_addresses
+-- The same for the addresses themselves.
+UPDATE address SET expires_at = last_seen_at + CAST(:lifetime AS BIGINT)
+WHERE tenant = :tenant AND collection_id = :collection_id AND (expires_at IS NULL OR expires_at > :now);

@@ -233,3 +233,51 @@ SELECT day FROM spending WHERE tenant = :tenant ORDER BY day DESC LIMIT 1;
 -- One row of `spending`, as it was elsewhere.
 INSERT INTO spending (tenant, day, calls, tokens_in, tokens_out)
 VALUES (:tenant, :day, :calls, :tokens_in, :tokens_out);
+
+-- name: page_document
+-- The next rows of `document`.
+SELECT kind, id, name, version, body, created_at, updated_at
+FROM document WHERE tenant = :tenant AND (kind, id) > (:after, :after_too)
+ORDER BY kind, id
+LIMIT :limit;
+
+-- name: end_of_document
+-- The key of the last row of `document`.
+SELECT kind, id FROM document WHERE tenant = :tenant ORDER BY kind DESC, id DESC LIMIT 1;
+
+-- name: put_document
+-- One row of `document`, as it was elsewhere.
+INSERT INTO document (tenant, kind, id, name, version, body, created_at, updated_at)
+VALUES (:tenant, :kind, :id, :name, :version, :body, :created_at, :updated_at);
+
+-- name: page_summary
+-- The next rows of `summary`.
+SELECT docid, id, address_id, position, entries
+FROM summary WHERE tenant = :tenant AND docid > :after
+ORDER BY docid
+LIMIT :limit;
+
+-- name: end_of_summary
+-- The key of the last row of `summary`.
+SELECT docid FROM summary WHERE tenant = :tenant ORDER BY docid DESC LIMIT 1;
+
+-- name: put_summary
+-- One row of `summary`, as it was elsewhere.
+INSERT INTO summary (tenant, docid, id, address_id, position, entries)
+VALUES (:tenant, :docid, :id, :address_id, :position, :entries);
+
+-- name: page_folded
+-- The next rows of `folded`.
+SELECT docid, address_id, summary_id
+FROM folded WHERE tenant = :tenant AND docid > :after
+ORDER BY docid
+LIMIT :limit;
+
+-- name: end_of_folded
+-- The key of the last row of `folded`.
+SELECT docid FROM folded WHERE tenant = :tenant ORDER BY docid DESC LIMIT 1;
+
+-- name: put_folded
+-- One row of `folded`, as it was elsewhere.
+INSERT INTO folded (tenant, docid, address_id, summary_id)
+VALUES (:tenant, :docid, :address_id, :summary_id);

@@ -96,10 +96,12 @@ CROSS JOIN LATERAL (SELECT e.metadata FROM entry e WHERE e.tenant = :tenant AND 
 
 -- name: texts_of
 -- What is embedded of some entries, current or not: a search may ask for what was.
-SELECT wanted.docid, found.id, found.version, found.name, found.content
+SELECT wanted.docid, found.id, found.version, found.name, found.content, found.policy
 FROM UNNEST(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[])) AS wanted (docid)
 CROSS JOIN LATERAL (
-  SELECT e.id, e.version, e.name, e.content FROM entry e
+  SELECT e.id, e.version, e.name, e.content, c.policy FROM entry e
+  JOIN address a ON a.tenant = :tenant AND a.id = e.address_id
+  JOIN collection c ON c.tenant = :tenant AND c.id = a.collection_id
   WHERE e.tenant = :tenant AND e.docid = wanted.docid
   LIMIT 1
 ) AS found;
@@ -198,6 +200,9 @@ FROM (
   UNION ALL SELECT CONVERT_TO(CONCAT_WS(' ', fact_id, entry_id, origin, plan_id), 'UTF8') FROM evidence WHERE tenant = :tenant
   UNION ALL SELECT CONVERT_TO(CONCAT_WS(' ', id, state, method, note, steps), 'UTF8') FROM plan WHERE tenant = :tenant
   UNION ALL SELECT CONVERT_TO(name, 'UTF8') FROM model WHERE tenant = :tenant
+  UNION ALL SELECT CONVERT_TO(CONCAT_WS(' ', kind, id, name, body), 'UTF8') FROM document WHERE tenant = :tenant
+  UNION ALL SELECT CONVERT_TO(id, 'UTF8') FROM summary WHERE tenant = :tenant
+  UNION ALL SELECT CONVERT_TO(summary_id, 'UTF8') FROM folded WHERE tenant = :tenant
   UNION ALL SELECT CONVERT_TO(ARRAY_TO_STRING(TSVECTOR_TO_ARRAY(tokens), ' '), 'UTF8') FROM word WHERE tenant = :tenant
 ) AS kept (text)
 JOIN UNNEST(CAST(:needles AS BYTEA[])) AS sought (piece) ON POSITION(sought.piece IN kept.text) > 0;
@@ -260,6 +265,14 @@ LIMIT :limit;
 -- What some versions of facts were besides their entries.
 DELETE FROM fact
 WHERE tenant = :tenant AND docid = ANY(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[]));
+
+-- name: delete_folds
+-- That some entries were behind summaries.
+DELETE FROM folded WHERE tenant = :tenant AND docid = ANY(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[]));
+
+-- name: delete_summaries
+-- Where some summaries stood.
+DELETE FROM summary WHERE tenant = :tenant AND docid = ANY(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[]));
 
 -- name: settle_notes
 -- Let notes that became facts be turns like any other: they were searched as they stood only until then.

@@ -247,6 +247,44 @@ CREATE TABLE spending (
   PRIMARY KEY (tenant, day)
 ) WITHOUT ROWID;
 
+CREATE TABLE document (
+  tenant TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  body TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  PRIMARY KEY (tenant, kind, id)
+) WITHOUT ROWID;
+
+CREATE INDEX document_name ON document (tenant, kind, name);
+
+CREATE TABLE summary (
+  tenant TEXT NOT NULL,
+  docid INTEGER NOT NULL,
+  id TEXT NOT NULL,
+  address_id INTEGER NOT NULL,
+  position INTEGER NOT NULL,
+  entries INTEGER NOT NULL,
+  PRIMARY KEY (tenant, docid)
+) WITHOUT ROWID;
+
+CREATE INDEX summary_order ON summary (tenant, address_id, position);
+
+CREATE TABLE folded (
+  tenant TEXT NOT NULL,
+  docid INTEGER NOT NULL,
+  address_id INTEGER NOT NULL,
+  summary_id TEXT NOT NULL,
+  PRIMARY KEY (tenant, docid)
+) WITHOUT ROWID;
+
+CREATE INDEX folded_summary ON folded (tenant, summary_id);
+
+CREATE INDEX folded_address ON folded (tenant, address_id);
+
 -- control.db
 
 CREATE TABLE tenant (

@@ -68,6 +68,25 @@ CREATE POLICY its_own ON collection AS PERMISSIVE FOR ALL TO public
   USING ((tenant = current_setting('memwell.tenant'::text, true)))
   WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
 
+CREATE TABLE document (
+  tenant text COLLATE "C" NOT NULL,
+  kind text COLLATE "C" NOT NULL,
+  id text COLLATE "C" NOT NULL,
+  name text COLLATE "C" NOT NULL,
+  version bigint NOT NULL,
+  body text COLLATE "C" NOT NULL,
+  created_at bigint NOT NULL,
+  updated_at bigint NOT NULL,
+  CONSTRAINT document_pkey PRIMARY KEY (tenant, kind, id)
+);
+
+CREATE INDEX document_name ON document USING btree (tenant, kind, name);
+
+ALTER TABLE document ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON document AS PERMISSIVE FOR ALL TO public
+  USING ((tenant = current_setting('memwell.tenant'::text, true)))
+  WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
+
 CREATE TABLE entry (
   tenant text COLLATE "C" NOT NULL,
   docid bigint NOT NULL,
@@ -162,6 +181,22 @@ CREATE INDEX fact_topic ON fact USING btree (tenant, collection_id, topic) WHERE
 
 ALTER TABLE fact ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY its_own ON fact AS PERMISSIVE FOR ALL TO public
+  USING ((tenant = current_setting('memwell.tenant'::text, true)))
+  WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
+
+CREATE TABLE folded (
+  tenant text COLLATE "C" NOT NULL,
+  docid bigint NOT NULL,
+  address_id bigint NOT NULL,
+  summary_id text COLLATE "C" NOT NULL,
+  CONSTRAINT folded_pkey PRIMARY KEY (tenant, docid)
+);
+
+CREATE INDEX folded_address ON folded USING btree (tenant, address_id);
+CREATE INDEX folded_summary ON folded USING btree (tenant, summary_id);
+
+ALTER TABLE folded ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON folded AS PERMISSIVE FOR ALL TO public
   USING ((tenant = current_setting('memwell.tenant'::text, true)))
   WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
 
@@ -359,6 +394,23 @@ CREATE POLICY its_own ON spending AS PERMISSIVE FOR ALL TO public
   USING ((tenant = current_setting('memwell.tenant'::text, true)))
   WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
 
+CREATE TABLE summary (
+  tenant text COLLATE "C" NOT NULL,
+  docid bigint NOT NULL,
+  id text COLLATE "C" NOT NULL,
+  address_id bigint NOT NULL,
+  position bigint NOT NULL,
+  entries bigint NOT NULL,
+  CONSTRAINT summary_pkey PRIMARY KEY (tenant, docid)
+);
+
+CREATE INDEX summary_order ON summary USING btree (tenant, address_id, "position");
+
+ALTER TABLE summary ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON summary AS PERMISSIVE FOR ALL TO public
+  USING ((tenant = current_setting('memwell.tenant'::text, true)))
+  WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
+
 CREATE TABLE tenant (
   id text COLLATE "C" NOT NULL,
   created_at bigint NOT NULL,
@@ -440,10 +492,12 @@ GRANT USAGE ON SCHEMA memwell TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE address TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE api_key TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE collection TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE document TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE entry TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE event TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE evidence TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE fact TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE folded TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE graph TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE hint TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE idempotency TO memwell_app;
@@ -456,6 +510,7 @@ GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE rate TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE removal TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE secret TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE spending TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE summary TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE tenant TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE vector TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE word TO memwell_app;

@@ -64,8 +64,12 @@ SELECT docid, metadata FROM entry WHERE tenant = :tenant AND docid IN (SELECT va
 
 -- name: texts_of
 -- What is embedded of some entries, current or not: a search may ask for what was.
-SELECT docid, id, version, name, content FROM entry
-WHERE tenant = :tenant AND docid IN (SELECT value FROM json_each(:docids));
+SELECT e.docid, e.id, e.version, e.name, e.content, c.policy
+FROM entry e
+CROSS JOIN address a
+CROSS JOIN collection c
+WHERE e.tenant = :tenant AND a.tenant = :tenant AND c.tenant = :tenant AND e.docid IN (SELECT value FROM json_each(:docids))
+  AND a.id = e.address_id AND c.id = a.collection_id;
 
 -- name: hits
 -- Entries by their numbers, while they live, with where they are.
@@ -135,6 +139,14 @@ SELECT 1 FROM model WHERE tenant = :tenant AND id = :model AND :collection IS NU
 -- name: delete_facts
 -- What some versions of facts were besides their entries.
 DELETE FROM fact WHERE tenant = :tenant AND docid IN (SELECT value FROM json_each(:docids));
+
+-- name: delete_folds
+-- That some entries were behind summaries.
+DELETE FROM folded WHERE tenant = :tenant AND docid IN (SELECT value FROM json_each(:docids));
+
+-- name: delete_summaries
+-- Where some summaries stood.
+DELETE FROM summary WHERE tenant = :tenant AND docid IN (SELECT value FROM json_each(:docids));
 
 -- name: settle_notes
 -- Let notes that became facts be turns like any other: they were searched as they stood only until then.

@@ -20,7 +20,10 @@ from .output import Json, Yes, confirm, show, told
 from .target import Target
 from .times import moment
 
-NOUNS = {"users": "user", "flows": "flow", "jobs": "job", "keys": "key", "tenants": "tenant", "events": "event"}
+NOUNS = {"users": "user", "flows": "flow", "banks": "bank", "jobs": "job", "keys": "key"} | {
+    "tenants": "tenant",
+    "events": "event",
+}
 _PLAIN = (str, int, float, bool)
 
 

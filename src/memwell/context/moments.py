@@ -1,0 +1,130 @@
+"""Times as people say them, `yesterday`, `2 weeks ago`, `in 3 days`, and as they are written, `2026-04-19T10:00:00Z`.
+
+A month is a month of the calendar: one month before 31 March is the last day of February. Days begin at midnight UTC.
+Every time that comes out is in UTC.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from collections.abc import Callable
+from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
+from typing import NoReturn
+
+from ..errors import Invalid
+
+MAX_NUMBER = 10_000
+MAX_TEXT = 100
+"""What is longer, apart from extra blanks, is not a time."""
+
+_DAYS = {"yesterday": -1, "today": 0, "tomorrow": 1}
+_LENGTHS = {
+    "second": timedelta(seconds=1),
+    "minute": timedelta(minutes=1),
+    "hour": timedelta(hours=1),
+    "day": timedelta(days=1),
+    "week": timedelta(weeks=1),
+}
+_MONTHS = {"month": 1, "year": 12}
+_UNIT = rf"({'|'.join([*_LENGTHS, *_MONTHS])})s?"
+_NUMBER = r"([0-9]+|an?|one)"
+
+_AGO = re.compile(rf"{_NUMBER} {_UNIT} ago")
+_AHEAD = re.compile(rf"in {_NUMBER} {_UNIT}")
+_LAST = re.compile(r"last (week|month|year)")
+_ISO = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[t ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]{1,9})?)?(?:z|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
+)
+
+
+def moment(text: str, now: datetime) -> datetime | None:
+    """The time that a text names, said or written in ISO 8601; None if it names none. Without a zone it is UTC."""
+    plain = _plain(text)
+    return _said(plain, now) or _read(plain)
+
+
+def times(now: datetime) -> Callable[[str], str | None]:
+    """Lets a template say times: each becomes RFC 3339, with `Z`. Dates in full are no expressions: they need no braces."""
+
+    def time(text: str) -> str | None:
+        at = _said(_plain(text), now)
+        return _written(at) if at else None
+
+    return time
+
+
+def _plain(text: str) -> str:
+    """In lower case, without extra blanks; empty if it is too long to be a time."""
+    text = " ".join(text.split())
+    return text.lower() if len(text) <= MAX_TEXT else ""
+
+
+def _said(text: str, now: datetime) -> datetime | None:
+    """A time that is counted from now."""
+    try:
+        return _counted(text, _utc(now))
+    except OverflowError:
+        _refuse(text)
+
+
+def _counted(text: str, now: datetime) -> datetime | None:
+    if text == "now":
+        return now
+    if text in _DAYS:
+        return now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=_DAYS[text])
+    if match := _AGO.fullmatch(text):
+        return _later(now, -_number(match[1]), match[2])
+    if match := _AHEAD.fullmatch(text):
+        return _later(now, _number(match[1]), match[2])
+    if match := _LAST.fullmatch(text):
+        return _later(now, -1, match[1])
+    return None
+
+
+def _read(text: str) -> datetime | None:
+    """A time that is written in full."""
+    if not _ISO.fullmatch(text):
+        return None
+    try:
+        return _utc(datetime.fromisoformat(text.upper()))
+    except ValueError:
+        return None
+    except OverflowError:
+        _refuse(text)
+
+
+def _later(start: datetime, number: int, unit: str) -> datetime:
+    if unit in _MONTHS:
+        return _months_later(start, number * _MONTHS[unit])
+    return start + number * _LENGTHS[unit]
+
+
+def _months_later(start: datetime, months: int) -> datetime:
+    """The same day of another month, or its last one if it is too short."""
+    year, month = divmod(start.year * 12 + start.month - 1 + months, 12)
+    if not MINYEAR <= year <= MAXYEAR:
+        raise OverflowError
+    _, last = monthrange(year, month + 1)
+    return start.replace(year=year, month=month + 1, day=min(start.day, last))
+
+
+def _number(text: str) -> int:
+    if not text.isdigit():
+        return 1
+    number = int(text)
+    if number > MAX_NUMBER:
+        raise Invalid(f"A time is at most {MAX_NUMBER} units from now, not {text}.")
+    return number
+
+
+def _utc(at: datetime) -> datetime:
+    return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def _written(at: datetime) -> str:
+    return at.isoformat().replace("+00:00", "Z")
+
+
+def _refuse(text: str) -> NoReturn:
+    raise Invalid(f"`{text}` is not within the years {MINYEAR} to {MAXYEAR}.") from None

@@ -1,0 +1,272 @@
+"""Templates: text with `{{…}}` in it, for workflow steps, prompt hooks and prompts.
+
+    {{input}}, {{ user_id }}                       a bare name
+    {{metadata.user.id}}, {{metadata.tags[0]}}     a path inside a namespace
+    {{attachments[0].name}}                        a path inside a bare name
+    {{1 week ago}}, {{yesterday}}                  a time, where a surface allows times
+
+What it means (C18, B4.7):
+
+- Rendering is one pass. What is inserted is data: a value that holds `{{x}}` stays as it is.
+- Text is inserted as it is, everything else as compact JSON. Null is the same as missing.
+- A surface says which namespaces there are; another one is always an error. What is missing inside a known one is an
+  error or empty, as the surface says.
+- Names go into objects, indexes into arrays. There are no patterns such as `a[*]`.
+- A single `{`, and a `}}` that closes nothing, are plain text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import reprlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
+
+from ..errors import Invalid, TooLarge
+
+MAX_TEMPLATE = 1024 * 1024
+MAX_EXPRESSIONS = 10_000
+MAX_EXPRESSION = 500
+MAX_RESULT = 4 * 1024 * 1024
+"""A template and a result are measured in bytes of UTF-8, an expression in characters."""
+
+BARE = ""
+"""The namespace of bare names."""
+
+Path: TypeAlias = tuple[str | int, ...]
+Missing: TypeAlias = Literal["error", "empty"]
+Lookup: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""What a surface offers: what is inside each namespace, as JSON decodes it. A mapping may fetch what it is asked for."""
+Times: TypeAlias = Callable[[str], str | None]
+"""What a time expression stands for; None if it is none."""
+
+_NAME = re.compile(r"[\w-]+")
+_STEP = re.compile(r"([\w-]+)|\[([0-9]+)\]")
+_PATH = re.compile(r"[\w-]+(?:\[[0-9]+\])*(?:\.[\w-]+(?:\[[0-9]+\])*)*")
+_WORDS = re.compile(r"\w+(?:\s+\w+)+")
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """What stands between `{{` and `}}`, and where."""
+
+    source: str
+    line: int
+    column: int
+    namespace: str
+    path: Path
+    """Empty if the source is several words, which only a time can be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A template that has been read: plain text and expressions, in order."""
+
+    pieces: tuple[str | Expression, ...]
+
+
+class Rendered(NamedTuple):
+    """What a template became."""
+
+    text: str
+    missing: tuple[Expression, ...]
+    """The expressions that had no value and were left empty."""
+
+
+def parse(text: str) -> Template:
+    """A template from outside, or an error that says what to change, and where."""
+    if _size(text) > MAX_TEMPLATE:
+        raise TooLarge(f"A template has at most {_mebibytes(MAX_TEMPLATE)}: make it shorter.")
+    return Template(tuple(_Reader(text).pieces()))
+
+
+def names(template: Template) -> tuple[Expression, ...]:
+    """Every expression, as often as it stands there."""
+    return tuple(piece for piece in template.pieces if isinstance(piece, Expression))
+
+
+def render(template: Template, values: Lookup, *, missing: Missing, times: Times | None = None) -> Rendered:
+    """The text with the values in it. A bare name that the surface knows wins over a time of that name."""
+    result = _Result()
+    absent: list[Expression] = []
+    for piece in template.pieces:
+        if isinstance(piece, str):
+            result.add(piece)
+        elif (value := _value(piece, values, times)) is not None:
+            result.add(_written(piece, value))
+        elif missing == "error":
+            _refuse(piece, f"{_shown(piece.source)} has no value.")
+        else:
+            absent.append(piece)
+    return Rendered(result.text(), tuple(absent))
+
+
+class _Place(NamedTuple):
+    line: int
+    column: int
+
+
+class _Reader:
+    """Reads one template from left to right, and counts lines on its way."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._line = 1
+        self._line_start = 0
+
+    def pieces(self) -> list[str | Expression]:
+        found: list[str | Expression] = []
+        expressions = 0
+        while (start := self._text.find("{{", self._at)) >= 0:
+            if start > self._at:
+                found.append(self._text[self._at : start])
+            expressions += 1
+            place = self._go_to(start)
+            if expressions > MAX_EXPRESSIONS:
+                _refuse(place, f"a template has at most {MAX_EXPRESSIONS} expressions: make it shorter.")
+            found.append(_expression(self._inside(place), place))
+        return [*found, self._text[self._at :]] if self._at < len(self._text) else found
+
+    def _inside(self, place: _Place) -> str:
+        """What stands between these braces; the reader goes on behind them."""
+        start = self._at + 2
+        end = self._text.find("}}", start)
+        if end < 0:
+            _refuse(place, "`{{` is never closed: add `}}`.")
+        inner = self._text.find("{{", start, end)
+        if inner >= 0:
+            outer = f"line {place.line}, column {place.column}"
+            _refuse(self._go_to(inner), f"`{{{{` inside another expression: close the one at {outer} first.")
+        self._go_to(end + 2)
+        return self._text[start:end].strip()
+
+    def _go_to(self, at: int) -> _Place:
+        lines = self._text.count("\n", self._at, at)
+        if lines:
+            self._line += lines
+            self._line_start = self._text.rfind("\n", self._at, at) + 1
+        self._at = at
+        return _Place(self._line, at - self._line_start + 1)
+
+
+class _Result:
+    """The text as it grows: what would make it too large is refused before it is added."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._room = MAX_RESULT
+
+    def add(self, text: str) -> None:
+        self._room -= _size(text)
+        if self._room < 0:
+            raise TooLarge(f"What a template renders to has at most {_mebibytes(MAX_RESULT)}: insert less.")
+        self._parts.append(text)
+
+    def text(self) -> str:
+        return "".join(self._parts)
+
+
+def _expression(source: str, place: _Place) -> Expression:
+    if not source:
+        _refuse(place, "there is no name between `{{` and `}}`.")
+    if len(source) > MAX_EXPRESSION:
+        _refuse(place, f"an expression has at most {MAX_EXPRESSION} characters, not {len(source)}.")
+    if _PATH.fullmatch(source):
+        return Expression(source, *place, *_address(source))
+    if not _WORDS.fullmatch(source):
+        _refuse(place, f"{_shown(source)} is not a name such as `input`, nor a path such as `metadata.tags[0]`.")
+    return Expression(source, *place, BARE, ())
+
+
+def _address(source: str) -> tuple[str, Path]:
+    """The namespace, which is the name before the first dot, and the path inside it."""
+    namespace, _, rest = source.partition(".")
+    if rest and _NAME.fullmatch(namespace):
+        return namespace, _steps(rest)
+    return BARE, _steps(source)
+
+
+def _steps(source: str) -> Path:
+    return tuple(name or int(index) for name, index in _STEP.findall(source))
+
+
+def _value(expression: Expression, values: Lookup, times: Times | None) -> Any:
+    """What stands for an expression; None if nothing does. Only bare words can be a time, so a namespace is asked first."""
+    present, value = _found(expression, values)
+    if present:
+        return value
+    if times and (time := _time(expression, times)):
+        return time
+    _check_known(expression, values)
+    return None
+
+
+def _found(expression: Expression, values: Lookup) -> tuple[bool, Any]:
+    """Whether a path is there, and what stands at its end."""
+    value: Any = values.get(expression.namespace)
+    for step in expression.path:
+        try:
+            value = _inner(value, step)
+        except LookupError:
+            return False, None
+    return bool(expression.path), value
+
+
+def _inner(value: Any, step: str | int) -> Any:
+    match value, step:
+        case Mapping(), str():
+            return value[step]
+        case list() | tuple(), int() if step < len(value):
+            return value[step]
+    raise LookupError
+
+
+def _time(expression: Expression, times: Times) -> str | None:
+    try:
+        return times(expression.source)
+    except Invalid as error:
+        _refuse(expression, error.message)
+
+
+def _check_known(expression: Expression, values: Lookup) -> None:
+    if not expression.path:
+        _refuse(expression, f"{_shown(expression.source)} is not a name, nor a time that is known here.")
+    if expression.namespace not in values:
+        known = ", ".join(map(_called, sorted(values))) or "nothing"
+        asked = f"{_shown(expression.source)} needs {_called(expression.namespace)}"
+        _refuse(expression, f"{asked}, not known here. Known: {known}.")
+
+
+def _called(namespace: str) -> str:
+    return "bare names" if namespace == BARE else f"`{namespace}`"
+
+
+def _written(expression: Expression, value: Any) -> str:
+    """A value as it is inserted."""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError):
+        _refuse(expression, f"{_shown(expression.source)} has a value that cannot be written as JSON.")
+
+
+def _refuse(place: _Place | Expression, message: str) -> NoReturn:
+    line, column = place.line, place.column
+    raise Invalid(f"Template, line {line}, column {column}: {message}", line=line, column=column) from None
+
+
+def _shown(text: str) -> str:
+    """Somebody else's text inside our sentence: quoted and cut."""
+    return reprlib.repr(text)
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size // (1024 * 1024)} MiB"

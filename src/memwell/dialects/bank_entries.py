@@ -1,0 +1,379 @@
+"""The entries of a bank: added, searched, loaded in order, read one by one, and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, structs
+
+from ..clock import to_datetime
+from ..context import outputs
+from ..context.outputs import ContentType, Shown
+from ..dispatch import Call
+from ..distill.fold import fold, over
+from ..errors import Conflict, Forbidden, Invalid
+from ..lifecycle import jobs
+from ..model import check
+from ..model.bank import RESERVED, SUMMARY, Bank, place
+from ..model.entry import ORIGIN_OF_ROLE, Draft, Entry, Origin
+from ..model.fields import ID_PATTERN, MAX_BATCH, AnyId, Content, FilterField, Limit, Metadata
+from ..model.filter import parse
+from ..model.query import Query, Where
+from ..operation import Example, Request, Response, operation
+from ..space import Space
+from .bank_reading import Order, history, key_address, load, shown
+from .banks import BankId, find_bank
+from .search import After, Before, MinScore, QueryText, query_text
+from .turns import instant
+
+Key = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=512,
+        pattern=ID_PATTERN,
+        description="What partitions a bank: 1 to 512 characters without control characters, such as a user's id.",
+    ),
+]
+SpeakerField = Annotated[
+    str,
+    Meta(max_length=64, description="Who speaks: `user` or `assistant`; in conversation banks only, and there always."),
+]
+TopN = Annotated[int, Meta(ge=1, le=100, description="How many to return, from 1 to 100.")]
+Format = Annotated[
+    ContentType,
+    Meta(description="`application/json`, `text/plain`, `text/html` or `application/xml`."),
+]
+Folded = Annotated[bool, Meta(description="Whether to show the entries that are behind summaries, too.")]
+
+_CHATS = ("banks.create", {"name": "chats"})
+_NOTES = ("banks.create", {"name": "notes", "type": "general"})
+_SAID = {"bank": "$0.id", "key": "alice", "speaker": "user", "content": "I prefer an aisle seat."}
+_NOTED = {"bank": "$0.id", "key": "alice", "content": "prefers aisle seats", "metadata": {"type": "fact"}}
+GIVEN = (_NOTES, ("banks.add", _NOTED))
+
+
+class Added(Response, frozen=True, kw_only=True):
+    """What was written. From a conversation bank the messages so far, the oldest first; from a general one the content."""
+
+    id: str
+    key: str
+    created_at: datetime
+    seq: int
+    messages: list[dict[str, str]] | None = None
+    content: str | None = None
+
+
+class AddEntry(Request, frozen=True, kw_only=True):
+    """An entry for a bank."""
+
+    bank: BankId
+    key: Key
+    content: Content
+    speaker: SpeakerField | None = None
+    metadata: Metadata | None = None
+    compacts: (
+        Annotated[
+            list[AnyId],
+            Meta(
+                max_length=MAX_BATCH,
+                description="Ids of entries of the same key that this one summarises: it hides them.",
+            ),
+        ]
+        | None
+    ) = None
+
+
+@operation(
+    "banks.add",
+    "POST /v1/memory_banks/{bank}/entries",
+    effect="write",
+    status=201,
+    outside=True,
+    example=Example(_SAID, (_CHATS,)),
+)
+def add(call: Call, request: AddEntry) -> Added:
+    """Write an entry. A conversation bank answers with the messages so far, ready for a model."""
+    new = NewEntry(request.key, request.content, request.speaker, request.metadata or {})
+    added = call.write(lambda space: _added(space, request, new))
+    if added.content is not None:
+        return added
+    return structs.replace(added, messages=call.read(lambda space: said(space, request.bank, request.key, added.seq)))
+
+
+class NewEntry(msgspec.Struct, frozen=True):
+    """An entry to be written, and what is stamped on it besides its key and speaker."""
+
+    key: str
+    content: str
+    speaker: str | None = None
+    metadata: dict[str, Any] = {}
+    stamps: dict[str, str] = {}
+    id: str | None = None
+    summary: bool = False
+
+
+def _added(space: Space, request: AddEntry, new: NewEntry) -> Added:
+    _, bank = find_bank(space, request.bank)
+    summary = bool(request.compacts)
+    entry = write(space, request.bank, bank, structs.replace(new, summary=summary))
+    if request.compacts:
+        hide(space, request.bank, request.key, entry, request.compacts)
+    return Added(
+        id=entry.id,
+        key=request.key,
+        created_at=to_datetime(entry.recorded_at),
+        seq=entry.seq,
+        content=entry.content if bank.type == "general" else None,
+    )
+
+
+def write(space: Space, bank_id: str, bank: Bank, new: NewEntry) -> Entry:
+    """Write an entry, with its key and speaker as metadata, and have it compacted if there are too many now."""
+    draft = Draft(
+        kind=SUMMARY if new.summary else "turn" if bank.type == "conversation" else "note",
+        role=(speaker := _speaker(bank, new.speaker)),
+        content=check.content(new.content),
+        origin=_origin(speaker, new.stamps),
+        metadata=check.to_json(_stamped(new, speaker)),
+        id=new.id,
+    )
+    (entry,) = space.append(place(bank_id, bank.policy()), _key(new.key), [draft])
+    if bank.compacts:
+        address = key_address(space, bank_id, new.key)
+        if address is not None and over(space.tx, address.id, bank, space.now):
+            jobs.ensure_slot(space.tx, "compact", space.now, space.now, address_id=address.id)
+    return entry
+
+
+def hide(space: Space, bank_id: str, key: str, summary: Entry, ids: Sequence[str]) -> None:
+    """Hide entries of a key behind one that summarises them (C39)."""
+    address = key_address(space, bank_id, key)
+    assert address is not None  # noqa: S101 -- the summary was just written there
+    found = [space.entry(place(bank_id), one) for one in dict.fromkeys(ids)]
+    if any(one is None or one.address_id != address.id for one in found):
+        raise Conflict("Some of the entries to summarise are gone, or summarised already: load them again.")
+    fold(space, address.id, summary, [one.entry for one in found if one is not None])
+
+
+def said(space: Space, bank_id: str, key: str, upto: int = 2**62) -> list[dict[str, str]]:
+    address = key_address(space, bank_id, key)
+    return [] if address is None else history(space, address, upto)
+
+
+# -- searching -----------------------------------------------------------------------------------------------------------
+
+
+class Match(Response, frozen=True, kw_only=True):
+    """An entry that was found."""
+
+    content_title: str
+    content: str
+    content_url: str
+    content_publish_date: datetime
+    id: str
+    key: str
+    score: float
+    metadata: dict[str, Any]
+
+
+class Matches(Response, frozen=True, kw_only=True):
+    """What was found, the best first, and `output` if it was asked for as text; how it was searched."""
+
+    matches: list[Match]
+    method: str
+    took_ms: float
+    output: str | None = None
+    warning: str | None = None
+
+
+class SearchBank(Request, frozen=True, kw_only=True):
+    """What to look for in a bank: under one key, or without one under all."""
+
+    bank: BankId
+    query: QueryText
+    key: Key | None = None
+    top_n: TopN = 10
+    filter: FilterField | None = None
+    added_after: After | None = None
+    added_before: Before | None = None
+    min_score: MinScore = 0.0
+    content_type: Format = "application/json"
+
+
+@operation(
+    "banks.search",
+    "POST /v1/memory_banks/{bank}/search",
+    outside=True,
+    example=Example({"bank": "$0.id", "query": "seat", "key": "alice"}, GIVEN),
+)
+def search(call: Call, request: SearchBank) -> Matches:
+    """Search a bank by words and meaning, the most relevant first."""
+    bank = call.read(lambda space: find_bank(space, request.bank)[1])
+    if request.key is None and not bank.cross_key_search:
+        raise Forbidden("This bank is searched under a key only: give one, or set `cross_key_search`.")
+    query = Query(
+        text=query_text(request.query),
+        where=(Where(place(request.bank), request.key),),
+        limit=request.top_n,
+        filter=parse(request.filter) if request.filter else None,
+        after=instant(request.added_after, "added_after"),
+        before=instant(request.added_before, "added_before"),
+        min_score=check.number(request.min_score, "min_score") or 0.0,
+        full=True,
+    )
+    found = call.engine.search(call.principal, query)
+    hits = [(shown(hit.entry, hit.entry.seq), hit.path, round(hit.score, 6)) for hit in found.hits]
+    return Matches(
+        matches=[_match(request.bank, *hit) for hit in hits],
+        method=found.method,
+        took_ms=round(found.took_ms, 3),
+        warning=found.warning,
+        output=_rendered([one for one, _, _ in hits], request.content_type, search=True),
+    )
+
+
+def _match(bank_id: str, one: Shown, key: str, score: float) -> Match:
+    return Match(
+        content_title=one.title,
+        content=one.content,
+        content_url=url(bank_id, one.id),
+        content_publish_date=one.created_at,
+        id=one.id,
+        key=key,
+        score=score,
+        metadata=one.metadata or {},
+    )
+
+
+def url(bank_id: str, entry_id: str) -> str:
+    return f"/v1/memory_banks/{bank_id}/entries/{entry_id}"
+
+
+# -- in order ------------------------------------------------------------------------------------------------------------
+
+
+class BankEntry(Response, frozen=True, kw_only=True):
+    """An entry of a bank. A summary says how many entries it is of; one that is behind a summary says which."""
+
+    id: str
+    key: str
+    seq: int
+    content: str
+    created_at: datetime
+    title: str
+    speaker: str | None = None
+    metadata: dict[str, Any] | None = None
+    summary_of: int | None = None
+    compacted_into: str | None = None
+
+
+class Loaded(Response, frozen=True, kw_only=True):
+    """Messages from a conversation bank, entries from a general one, or `output` if they were asked for as text."""
+
+    content_type: str
+    messages: list[dict[str, str]] | None = None
+    entries: list[BankEntry] | None = None
+    array: list[dict[str, str]] | None = None
+    output: str | None = None
+
+
+class LoadBank(Request, frozen=True, kw_only=True):
+    """Which entries of a key, in which order and shape."""
+
+    bank: BankId
+    key: Key
+    order: Annotated[Order, Meta(description="`newest_first` or `oldest_first`.")] = "newest_first"
+    limit: Limit = 100
+    content_type: Format = "application/json"
+    shape: Annotated[
+        Literal["entries", "array"], Meta(description="`array` gives bare titles and contents of a general bank.")
+    ] = "entries"
+    include_compacted: Folded = False
+
+
+@operation(
+    "banks.load",
+    "GET /v1/memory_banks/{bank}/load",
+    example=Example({"bank": "$0.id", "key": "alice", "order": "oldest_first"}, GIVEN),
+)
+def load_bank(space: Space, request: LoadBank) -> Loaded:
+    """Load the entries of a key in order. A conversation bank gives messages, ready for a model."""
+    _, bank = find_bank(space, request.bank)
+    address = key_address(space, request.bank, request.key)
+    found = (
+        [] if address is None else load(space, address, request.order, request.limit, folded=request.include_compacted)
+    )
+    if request.content_type != outputs.JSON:
+        return Loaded(content_type=request.content_type, output=_rendered(found, request.content_type))
+    if bank.type == "conversation":
+        told = [outputs.message(one.role, one.content, one.entries) for one in found]
+        return Loaded(content_type=outputs.JSON, messages=told)
+    if request.shape == "array":
+        return Loaded(content_type=outputs.JSON, array=outputs.array_json(found))
+    return Loaded(content_type=outputs.JSON, entries=[to_entry(one, request.key) for one in found])
+
+
+def to_entry(one: Shown, key: str, behind: str | None = None) -> BankEntry:
+    return BankEntry(
+        id=one.id,
+        key=key,
+        seq=one.position,
+        content=one.content,
+        created_at=one.created_at,
+        title=one.title,
+        speaker=one.role,
+        metadata=one.metadata,
+        summary_of=one.entries or None,
+        compacted_into=behind,
+    )
+
+
+def _rendered(found: Sequence[Shown], content_type: ContentType, *, search: bool = False) -> str | None:
+    """Entries as text. A search has no XML: it stays JSON (S1.42, C8)."""
+    match content_type:
+        case "text/plain":
+            return outputs.as_text(found)
+        case "text/html":
+            return outputs.as_html(found)
+        case "application/xml" if not search:
+            return outputs.as_xml(found)
+    return None
+
+
+OPERATIONS = (add, search, load_bank)
+
+
+# -- inside --------------------------------------------------------------------------------------------------------------
+
+
+def _key(key: str) -> str:
+    if not key.strip():
+        raise Invalid("`key` is blank: every entry belongs to a key.", field="key")
+    return check.identifier(key, "key")
+
+
+def _speaker(bank: Bank, speaker: str | None) -> str | None:
+    """Who speaks; a general bank has no speakers (S1.9, S1.10, C16)."""
+    if bank.type == "general":
+        return None
+    if speaker not in ("user", "assistant"):
+        given = "none was given" if speaker is None else f"not {speaker!r}"
+        raise Invalid(f"A conversation bank needs a `speaker`, `user` or `assistant`; {given}.", field="speaker")
+    return speaker
+
+
+def _origin(speaker: str | None, stamps: dict[str, str]) -> Origin:
+    """Whose words they are: a speaker's, an agent's if a run wrote them, and else the application's own."""
+    return ORIGIN_OF_ROLE[speaker] if speaker else "assistant" if stamps else "system"
+
+
+def _stamped(new: NewEntry, speaker: str | None) -> dict[str, Any]:
+    for name in RESERVED:
+        if name in new.metadata:
+            raise Invalid(f"`metadata.{name}` is set by the bank itself: use another name.", field="metadata")
+    own = {"key": new.key} | ({"speaker": speaker} if speaker else {}) | new.stamps
+    return {**new.metadata, **own}

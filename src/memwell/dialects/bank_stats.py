@@ -1,0 +1,150 @@
+"""What is in a bank: how many entries and tokens, how old, under which keys, by whom and with which tags."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated
+
+from msgspec import Meta
+
+from ..clock import DAY, to_datetime
+from ..context.tokens import estimate
+from ..errors import Invalid
+from ..model.bank import SUMMARY, place
+from ..model.entry import Entry
+from ..operation import Example, Request, Response, operation
+from ..space import Space
+from .bank_items import walk
+from .banks import BankId, OfBank, find_bank
+from .turns import instant, to_metadata
+
+TOP = 10
+_GIVEN = (
+    ("banks.create", {"name": "notes", "type": "general"}),
+    (
+        "banks.add",
+        {"bank": "$0.id", "key": "alice", "content": "prefers aisle seats", "metadata": {"tags": ["travel"]}},
+    ),
+)
+
+
+class Spread(Response, frozen=True, kw_only=True):
+    """How numbers are spread: on average, for 95 of 100, at least and at most."""
+
+    avg: float = 0.0
+    p95: float = 0.0
+    min: float = 0.0
+    max: float = 0.0
+
+
+class Counted(Response, frozen=True, kw_only=True):
+    """Something, and how often it is there."""
+
+    value: str
+    entries: int
+
+
+class BankStats(Response, frozen=True, kw_only=True):
+    """What is in a bank. Entries that are behind summaries are counted for themselves."""
+
+    memory_bank_id: str
+    entries: int
+    summaries: int
+    compacted: int
+    keys: int
+    tokens: int
+    tokens_per_entry: Spread
+    age_days: Spread
+    entries_per_key: Spread
+    top_keys: list[Counted]
+    speakers: list[Counted]
+    tags: list[Counted]
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+
+
+class StatsOfBank(Request, frozen=True, kw_only=True):
+    """Which bank, and entries of which time: the last days, or between two dates."""
+
+    bank: BankId
+    days: Annotated[int, Meta(ge=1, le=730, description="Of how many days, from 1 to 730.")] = 30
+    start_date: Annotated[datetime, Meta(description="From when on (RFC 3339), instead of `days`.")] | None = None
+    end_date: Annotated[datetime, Meta(description="Until when (RFC 3339).")] | None = None
+
+
+@operation("banks.stats", "GET /v1/memory_banks/{bank}/stats", example=Example({"bank": "$0.id"}, _GIVEN))
+def stats(space: Space, request: StatsOfBank) -> BankStats:
+    """Statistics of a bank's entries."""
+    find_bank(space, request.bank)
+    start, end = instant(request.start_date, "start_date"), instant(request.end_date, "end_date")
+    start = space.now - request.days * DAY if start is None else start
+    if end is not None and end <= start:
+        raise Invalid("`end_date` is not after `start_date`.", field="end_date")
+    found = [
+        (key, entry)
+        for key, entry in walk(space, request.bank, None, None)
+        if entry.recorded_at >= start and (end is None or entry.recorded_at < end)
+    ]
+    return _counted(space, request.bank, found)
+
+
+@operation("banks.keys", "GET /v1/memory_banks/{bank}/keys", example=Example({"bank": "$0.id"}, _GIVEN))
+def keys(space: Space, request: OfBank) -> list[Counted]:
+    """The keys of a bank, and how many entries each has."""
+    find_bank(space, request.bank)
+    rows = space.rows("bank_keys", place(request.bank))
+    return [Counted(value=path, entries=entries) for path, entries in rows]
+
+
+OPERATIONS = (stats, keys)
+
+
+def _counted(space: Space, bank_id: str, found: Sequence[tuple[str, Entry]]) -> BankStats:
+    turns = [entry for _, entry in found if entry.kind != SUMMARY]
+    by_key = Counter(key for key, _ in found)
+    tokens = [estimate(entry.content) for _, entry in found]
+    times = sorted(entry.recorded_at for _, entry in found)
+    compacted = space.rows("bank_folded", place(bank_id))
+    return BankStats(
+        memory_bank_id=bank_id,
+        entries=len(found),
+        summaries=len(found) - len(turns),
+        compacted=int(compacted[0][0]) if compacted else 0,
+        keys=len(by_key),
+        tokens=sum(tokens),
+        tokens_per_entry=_spread(tokens),
+        age_days=_spread([(space.now - moment) / DAY for moment in times]),
+        entries_per_key=_spread(list(by_key.values())),
+        top_keys=_most(by_key),
+        speakers=_most(Counter(entry.role for entry in turns if entry.role)),
+        tags=_most(Counter(tag for entry in turns for tag in _tags(entry))),
+        first_at=to_datetime(times[0]) if times else None,
+        last_at=to_datetime(times[-1]) if times else None,
+    )
+
+
+def _spread(numbers: Sequence[float]) -> Spread:
+    if not numbers:
+        return Spread()
+    ordered = sorted(numbers)
+    last = ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))]
+    return Spread(
+        avg=round(sum(ordered) / len(ordered), 2),
+        p95=round(last, 2),
+        min=round(ordered[0], 2),
+        max=round(ordered[-1], 2),
+    )
+
+
+def _most(counted: Counter[str]) -> list[Counted]:
+    ordered = sorted(counted.items(), key=lambda one: (-one[1], one[0]))
+    return [Counted(value=value, entries=entries) for value, entries in ordered[:TOP]]
+
+
+def _tags(entry: Entry) -> list[str]:
+    """The tags of an entry: `tags` or `tag` in its metadata, one or several."""
+    metadata = to_metadata(entry.metadata) or {}
+    given = metadata.get("tags", metadata.get("tag"))
+    return [tag for tag in (given if isinstance(given, list) else [given]) if isinstance(tag, str)]

@@ -1,0 +1,189 @@
+"""What can be said or left out by itself, and how much it matters in the whole.
+
+All sentences are weighed by their words; only the heaviest are looked at closely, so that a long story takes little time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import nlargest
+from itertools import chain
+from typing import NamedTuple
+
+from ..context.tokens import estimate
+from .extraction.languages import is_question
+from .pleasantries import without_pleasantries
+from .salience import content, corrects, demerits, denies, glance, marks, merits
+from .told import NOTE, Told, cut
+
+LIST = 1000
+"""How many passages are looked at closely."""
+POOL = 500
+"""How many of them are weighed against each other."""
+ALIKE = 5
+"""How many of them may differ by their numbers only, as the lines of a log do."""
+LONGEST, LONGEST_DATA = 100, 30
+"""Tokens of a sentence, and of what is none."""
+CENTRAL = 0.7
+"""How much it counts that words are frequent; everything else is counted in the same measure."""
+HEAD_START = 0.3
+"""Of what an earlier summary found worth saying."""
+ANSWERED = 0.15
+"""Of a question with its answer."""
+DATA = -0.8
+MISSING = -0.5
+"""If a denial is cut off."""
+DEPTH, DEEPEST = 0.015, 20
+"""A line that goes on and on is read with less and less care."""
+SMOOTH = 3
+"""So many words without weight are added to every sentence, lest the shortest be the most central."""
+ANSWER = 10
+"""Tokens of an answer that says nothing without its question."""
+
+Words = frozenset[str]
+
+
+class Draft(NamedTuple):
+    """What may become a passage."""
+
+    told: tuple[Told, ...]
+    words: Words
+    central: float
+    """How much it matters, as far as its words tell."""
+
+    @property
+    def text(self) -> str:
+        return " ".join(one.text for one in self.told)
+
+
+class Passage(NamedTuple):
+    """A sentence, or a question with its short answer, as it would be written."""
+
+    told: tuple[Told, ...]
+    words: Words
+    marks: Words
+    denies: bool
+    corrects: bool
+    score: float
+    part: float
+    """Which part of the summary it would fill."""
+
+
+def passages(sentences: Sequence[Told], max_tokens: int) -> list[Passage]:
+    """Those that matter most."""
+    words = [frozenset[str]() if one.data else content(one.text, one.language) for one in sentences]
+    shares = _shares(sentences, words)
+    drafts = (_draft(group, words, shares) for group in _groups(sentences))
+    named = any(one.label for one in sentences)
+    found = [_passage(draft, named, max_tokens) for draft in _shortlist(drafts)]
+    return nlargest(POOL, (one for one in found if one), key=lambda one: one.score)
+
+
+def _groups(sentences: Sequence[Told]) -> Iterator[tuple[Told, ...]]:
+    """Every sentence by itself, except for a question and its short answer."""
+    held: Told | None = None
+    for one in sentences:
+        if held and _answers(one, held):
+            yield (held, one)
+            held = None
+            continue
+        if held:
+            yield (held,)
+        held = one
+    if held:
+        yield (held,)
+
+
+def _answers(one: Told, question: Told) -> bool:
+    if one.nth or one.data or one.label == question.label or not is_question(question.text) or is_question(one.text):
+        return False
+    return estimate(one.text) <= ANSWER and without_pleasantries(question.text) != ""
+
+
+def _shares(sentences: Sequence[Told], words: Sequence[Words]) -> defaultdict[str, float]:
+    """How frequent each word is, from 0 to 1. What is only repeated counts little, and so does each sentence of many."""
+    sizes = Counter(one.line for one in sentences)
+    forms: defaultdict[Words, float] = defaultdict(float)
+    for one in sentences:
+        forms[_form(words[one.at])] += 1 / math.sqrt(sizes[one.line])
+    counts = _counts(forms)
+    most = math.log1p(max(counts.values(), default=1.0))
+    return defaultdict(float, {word: math.log1p(count) / most for word, count in counts.items()})
+
+
+def _counts(forms: Mapping[Words, float]) -> Mapping[str, float]:
+    """How often each word is said, where every form of a sentence has its own number of times."""
+    same: defaultdict[float, list[Words]] = defaultdict(list)
+    for form, times in forms.items():
+        same[round(math.log1p(times), 1)].append(form)
+    counts: defaultdict[str, float] = defaultdict(float)
+    for weight, group in same.items():
+        for word, count in Counter(chain.from_iterable(group)).items():
+            counts[word] += weight * count
+    return counts
+
+
+def _form(words: Words) -> Words:
+    """The words without numbers."""
+    return frozenset(filter(str.isalpha, words))
+
+
+def _draft(group: tuple[Told, ...], words: Sequence[Words], shares: defaultdict[str, float]) -> Draft:
+    own = words[group[0].at] if len(group) == 1 else frozenset(chain.from_iterable(words[one.at] for one in group))
+    central = CENTRAL * sum(map(shares.__getitem__, own)) / (len(own) + SMOOTH)
+    last = group[-1]
+    before = HEAD_START if last.summary else 0.0
+    return Draft(group, own, central + before - DEPTH * min(last.nth, DEEPEST))
+
+
+def _shortlist(drafts: Iterable[Draft]) -> Iterator[Draft]:
+    """The most promising, each text once and few that are alike."""
+    texts: set[str] = set()
+    forms: Counter[Words] = Counter()
+    for draft in sorted(drafts, key=_promise):
+        text, form = draft.text.casefold(), _form(draft.words)
+        if text not in texts and forms[form] < ALIKE:
+            yield draft
+            texts.add(text)
+            forms[form] += 1
+        if len(texts) == LIST:
+            return
+
+
+def _promise(draft: Draft) -> tuple[float, int]:
+    return -draft.central - glance(draft.told[-1].text), draft.told[0].at
+
+
+def _passage(draft: Draft, named: bool, max_tokens: int) -> Passage | None:
+    """A passage cut to its length; None if nothing is left of it."""
+    written = [_written(one, named, max_tokens // len(draft.told)) for one in draft.told]
+    if not all(one.text for one in written):
+        return None
+    text = " ".join(one.text for one in written)
+    missing = MISSING if denies(draft.text) and not denies(text) else 0.0
+    return Passage(
+        told=tuple(written),
+        words=draft.words,
+        marks=frozenset[str]().union(*(marks(one.text, one.language) for one in written)),
+        denies=denies(text),
+        corrects=corrects(text),
+        score=draft.central + _merits(draft.told) + missing,
+        part=min(1.0, estimate(text) / max_tokens),
+    )
+
+
+def _merits(group: tuple[Told, ...]) -> float:
+    """What is said for it and against it, whatever the whole is about."""
+    found = merits(" ".join(one.text for one in group), group[0].language)
+    if len(group) > 1:
+        return found + ANSWERED
+    (one,) = group
+    return DATA if one.data else found + demerits(one.text, one.language)
+
+
+def _written(one: Told, named: bool, max_tokens: int) -> Told:
+    label = one.label or (NOTE if named else "")
+    most = min(LONGEST_DATA if one.data else LONGEST, max_tokens - (estimate(f"{label}:") if label else 0))
+    return one._replace(label=label, text=cut(one.text, most))

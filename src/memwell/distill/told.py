@@ -1,0 +1,168 @@
+"""What is to be summed up, cut into sentences that know who said them.
+
+A summary writes who speaks before what they say: `User: I moved. Assistant: I booked the train.` It is read back here when it
+is summed up again. So that this cannot be misread, a sentence that itself begins like that is never written without its
+speaker: whoever says "Assistant: I agree" is quoted as `User: Assistant: I agree`.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from ..context.tokens import estimate
+from .extraction.pasted import without_pasted
+from .extraction.sentences import MAX_SENTENCE, Sentence, split, without_code, without_echoes
+from .salience import is_data, language_of
+from .suspicion.hidden_text import INVISIBLE
+
+NOTE = "Note"
+"""Who speaks where nobody does, beside others who do."""
+ROLES = frozenset(("User", "Assistant", "System", "Tool", NOTE))
+MAX_LABEL = 40
+MAX_LINE, MAX_SENTENCES = 100_000, 2000
+"""Characters and sentences of a line that are looked at: what goes on for longer was read out."""
+MAX_LENGTH = 4 * MAX_SENTENCE
+"""Characters of a sentence that are looked at: what is longer is cut anyway."""
+
+_LINE_END = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+_UNWRITTEN = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff]")
+_NOT_IN_LABEL = re.compile(r"\A[\W_]+|[:：。！？؟।]|[.!?…]+(?=\s|\Z)")
+_LABEL = re.compile(rf"(?=[^\W_])([^\s:]{{1,{MAX_LABEL}}}(?: [^\s:]{{1,{MAX_LABEL}}}){{0,2}}): (?=\S)")
+_UNENDED = re.compile(r"(?<!\w)(?:\d{1,2}|ca|bzw|nr|z\. ?b|d\. ?h|evtl|ggf|inkl|tel)\.\Z", re.IGNORECASE)
+_CLAUSE_END = re.compile(r"[,;:،](?=\s)|\s[–—-](?=\s)|[，；、：]")
+
+
+class Line(NamedTuple):
+    """An entry of a conversation or of a bank of notes."""
+
+    text: str
+    speaker: str | None = None
+    summary: bool = False
+    """Whether it sums up what was told before it. Its speakers are those whom it names itself."""
+
+
+class Told(NamedTuple):
+    """A sentence, on one line."""
+
+    at: int
+    """Which of all sentences it is."""
+    line: int
+    nth: int
+    """Which of its line's it is."""
+    label: str
+    """Who says it; empty if nobody does."""
+    text: str
+    language: str
+    summary: bool
+    data: bool
+    """Whether it is code, a table or the like rather than a sentence."""
+
+
+def told(lines: Sequence[Line]) -> list[Told]:
+    """All sentences, in their order."""
+    texts = [_clean(line.text) for line in lines]
+    guesses = [language_of(text) for text in texts]
+    usual = Counter(filter(None, guesses)).most_common(1)
+    labels = {label_of(line.speaker) for line in lines if not line.summary} - {""}
+    found: list[Told] = []
+    for number, (line, text, guess) in enumerate(zip(lines, texts, guesses, strict=True)):
+        language = guess or (usual[0][0] if usual else "en")
+        spoken = _of_summary(text, language, labels) if line.summary else _of_speaker(text, language, line.speaker)
+        for nth, (label, sentence, data) in enumerate(_one_piece_of_data(spoken)):
+            found.append(Told(len(found), number, nth, label, sentence, language, line.summary, data))
+    return found
+
+
+def label_of(speaker: str | None) -> str:
+    """How a speaker is called before what they say: `User`; empty if that is nobody."""
+    words = _NOT_IN_LABEL.sub("", speaker or "").split()[:3]
+    label = " ".join(words)[:MAX_LABEL].rstrip()
+    return label[:1].upper() + label[1:]
+
+
+def labelled(text: str) -> tuple[str, str]:
+    """Who speaks and what they say, of a sentence that begins with who speaks: `User: I moved.`"""
+    match = _LABEL.match(text)
+    return (match[1], text[match.end() :]) if match and not text[0].islower() else ("", text)
+
+
+def cut(text: str, max_tokens: int) -> str:
+    """As much of a text as may be, to the end of a clause or of a word; empty if that is nothing."""
+    if estimate(text) <= max_tokens:
+        return text
+    most = min(len(text), 6 * max(max_tokens, 0))  # a token is five letters and a blank at the most
+    end = bisect_right(range(most), max_tokens, key=lambda length: estimate(f"{text[:length]}…")) - 1
+    piece = text[: max(end, 0)]
+    borders = [match.start() for match in _CLAUSE_END.finditer(piece)]
+    if borders and borders[-1] * 2 > end:
+        piece = piece[: borders[-1]]
+    elif " " in piece and text[end] != " ":
+        piece = piece[: piece.rindex(" ")]
+    piece = piece.rstrip(" ,;:.…–—-")
+    return f"{piece}…" if piece else ""
+
+
+def _clean(text: str) -> str:
+    """Without what cannot be written, with one kind of line end, and not longer than it is read."""
+    text = text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]}…"
+    return _UNWRITTEN.sub("", _LINE_END.sub("\n", text))
+
+
+def _of_speaker(text: str, language: str, speaker: str | None) -> Iterator[tuple[str, str]]:
+    label = label_of(speaker)
+    said = list(_sentences(without_pasted(without_code(without_echoes(text))), language))
+    for sentence in said or _sentences(text, language):
+        yield label, sentence
+
+
+def _of_summary(text: str, language: str, labels: set[str]) -> Iterator[tuple[str, str]]:
+    """The sentences of a summary, whose speakers stand in it, if it names any."""
+    current, names = "", None
+    for sentence in _sentences(text, language):
+        label, said = labelled(sentence)
+        names = bool(label) and (bool(labels) or label in ROLES) if names is None else names
+        if names and label:
+            current = "" if label == NOTE else label
+        yield (current, said) if names else ("", sentence)
+
+
+def _one_piece_of_data(spoken: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, bool]]:
+    """Of the rows of a table or the lines of a listing, the first stands for all."""
+    seen = False
+    for label, sentence in spoken:
+        data = is_data(sentence)
+        if not (data and seen):
+            yield label, sentence, data
+        seen = seen or data
+
+
+def _sentences(text: str, language: str) -> Iterator[str]:
+    for sentence in islice(_whole(text, split(text), language), MAX_SENTENCES):
+        written = " ".join(sentence.text.split())[:MAX_LENGTH]
+        if written.isascii() or INVISIBLE.sub("", written).strip():
+            yield written
+
+
+def _whole(text: str, sentences: Sequence[Sentence], language: str) -> Iterator[Sentence]:
+    """Sentences that were cut after "am 3." or "ca." are one."""
+    before: Sentence | None = None
+    for sentence in sentences:
+        if before and _goes_on(before, sentence, text, language):
+            before = Sentence(text[before.start : sentence.end], before.start, sentence.end)
+            continue
+        if before:
+            yield before
+        before = sentence
+    if before:
+        yield before
+
+
+def _goes_on(before: Sentence, after: Sentence, text: str, language: str) -> bool:
+    if not before.text.endswith(".") or "\n" in text[before.end : after.start]:
+        return False
+    return (language == "de" or after.text[0].islower()) and _UNENDED.search(before.text[-8:]) is not None

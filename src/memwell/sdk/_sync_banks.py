@@ -1,0 +1,158 @@
+"""The Python API. Generated from `_async…`: change that one and run `make format`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from ..dialects.bank_compaction import Compacting, Trial
+from ..dialects.bank_entries import Added, BankEntry, Loaded, Matches
+from ..dialects.bank_items import DeletedEntries
+from ..dialects.bank_stats import BankStats, Counted
+from ..dialects.banks import BankInfo, BankList
+from ._sync_jobs import erase, pages
+from .transport import Transport
+from .values import Message, Receipt, given
+
+
+class Banks:
+    """Memory banks: entries partitioned by keys, for agents that are built from steps."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def create(self, name: str, **settings: Any) -> Bank:
+        """Make a bank: `type` is `conversation` or `general`; `max_turns` and the like have it compact itself; with
+        `retention_days=None` entries stay for good."""
+        info: BankInfo = self._transport.call("banks.create", {"name": name, **settings})
+        return Bank(self._transport, info.id)
+
+    def open(self, bank_id: str) -> Bank:
+        """A bank by its id."""
+        return Bank(self._transport, bank_id)
+
+    def list(self, **conditions: Any) -> BankList:
+        """A page of banks: `page`, `limit`, `sort`, `order`, `type`."""
+        found: BankList = self._transport.call("banks.list", conditions)
+        return found
+
+
+class Bank:
+    """One memory bank."""
+
+    def __init__(self, transport: Transport, bank_id: str) -> None:
+        self._transport = transport
+        self.id = bank_id
+
+    def info(self) -> BankInfo:
+        """Its settings."""
+        found: BankInfo = self._transport.call("banks.get", {"bank": self.id})
+        return found
+
+    def update(self, **changes: Any) -> BankInfo:
+        """Change settings; 0 or an empty text clears one."""
+        info: BankInfo = self._transport.call("banks.update", {"bank": self.id, **changes})
+        return info
+
+    def delete(self, *, timeout_s: float = 60.0) -> Receipt:
+        """Erase the bank with all its entries, for good."""
+        return erase(self._transport, "banks.delete", {"bank": self.id}, timeout_s)
+
+    def wipe(self, *, timeout_s: float = 60.0) -> Receipt:
+        """Erase all entries, for good. The bank stays."""
+        return erase(self._transport, "banks.wipe", {"bank": self.id}, timeout_s)
+
+    def add(
+        self,
+        content: str,
+        *,
+        key: str,
+        speaker: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        compacts: Sequence[str] | None = None,
+        idempotency_key: str | None = None,
+    ) -> Added:
+        """Write an entry. A conversation bank answers with the messages so far, ready for a model."""
+        data = given(speaker=speaker, metadata=metadata, compacts=None if compacts is None else list(compacts))
+        data |= {"bank": self.id, "key": key, "content": content}
+        added: Added = self._transport.call("banks.add", data, key=idempotency_key)
+        return added
+
+    def search(
+        self,
+        query: str,
+        *,
+        key: str | None = None,
+        top_n: int = 10,
+        filter: Mapping[str, Any] | None = None,
+        added_after: datetime | None = None,
+        added_before: datetime | None = None,
+        content_type: str | None = None,
+    ) -> Matches:
+        """The entries that fit best, under one key or, without one, under all."""
+        data = given(key=key, filter=filter, added_after=added_after, added_before=added_before)
+        data |= given(content_type=content_type)
+        data |= {"bank": self.id, "query": query, "top_n": top_n}
+        found: Matches = self._transport.call("banks.search", data)
+        return found
+
+    def load(self, key: str, **conditions: Any) -> Loaded:
+        """The entries of a key in order: `order`, `limit`, `content_type`, `shape`, `include_compacted`."""
+        found: Loaded = self._transport.call("banks.load", {"bank": self.id, "key": key, **conditions})
+        return found
+
+    def messages(self, key: str, limit: int = 100) -> list[Message]:
+        """The messages of a conversation bank, the oldest first."""
+        loaded = self.load(key, order="newest_first", limit=limit)
+        return [*reversed(loaded.messages or [])]
+
+    def entries(self, *, key: str | None = None, filter: Mapping[str, Any] | None = None) -> Iterator[BankEntry]:
+        """All entries, in the order they were written."""
+        data = {"bank": self.id, **given(key=key, filter=filter)}
+        for entry in pages(self._transport, "banks.entries", "entries", data):
+            yield entry
+
+    def entry(self, entry_id: str) -> BankEntry:
+        """One entry, also one that is behind a summary."""
+        found: BankEntry = self._transport.call("banks.entry", {"bank": self.id, "id": entry_id})
+        return found
+
+    def delete_entry(self, entry_id: str) -> DeletedEntries:
+        """Erase one entry for good."""
+        gone: DeletedEntries = self._transport.call("banks.delete_entry", {"bank": self.id, "id": entry_id})
+        return gone
+
+    def delete_entries(
+        self,
+        *,
+        key: str | None = None,
+        filter: Mapping[str, Any] | None = None,
+        maximum: int = 1000,
+        dry_run: bool = False,
+    ) -> DeletedEntries:
+        """Erase entries by key and metadata for good, or say which that would be."""
+        data = {"bank": self.id, "maximum": maximum, "dry_run": dry_run, **given(key=key, filter=filter)}
+        gone: DeletedEntries = self._transport.call("banks.delete_entries", data)
+        return gone
+
+    def stats(self, **conditions: Any) -> BankStats:
+        """What is in the bank: of the last `days`, or from `start_date` to `end_date`."""
+        found: BankStats = self._transport.call("banks.stats", {"bank": self.id, **conditions})
+        return found
+
+    def keys(self) -> list[Counted]:
+        """The keys, and how many entries each has."""
+        found: list[Counted] = self._transport.call("banks.keys", {"bank": self.id})
+        return found
+
+    def compact(self, *, key: str | None = None) -> Compacting:
+        """Fold what is beyond the thresholds into summaries now; its `job` says when it is done."""
+        data = {"bank": self.id, **given(key=key)}
+        scheduled: Compacting = self._transport.call("banks.compact", data)
+        return scheduled
+
+    def test_compaction(self, **how: Any) -> Trial:
+        """What compacting would give, for a `key` or for `sample_entries`. Nothing is changed."""
+        trial: Trial = self._transport.call("banks.test_compaction", {"bank": self.id, **how})
+        return trial

@@ -1,0 +1,462 @@
+"""S1: memory banks, their entries, and the three ways to use them."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from datetime import UTC, datetime, timedelta
+from xml.etree import ElementTree
+
+import pytest
+
+from memwell import Conflict, Forbidden, Invalid, Memory, NotFound
+from memwell.sdk._sync_banks import Bank
+from memwell.testing import FrozenClock
+
+from .conftest import engine_of
+
+
+@pytest.fixture
+def chats(memory: Memory) -> Bank:
+    return memory.banks.create("chats")
+
+
+@pytest.fixture
+def notes(memory: Memory) -> Bank:
+    return memory.banks.create("notes", type="general")
+
+
+def chat(bank: Bank, key: str, *texts: str) -> None:
+    for number, text in enumerate(texts):
+        bank.add(text, key=key, speaker=("user", "assistant")[number % 2])
+
+
+# -- banks ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_bank_is_ready_when_it_is_made(memory: Memory) -> None:
+    """S1.1, S1.3, S1.14, B1.2: only the name is needed, nothing else is set up, and what is written stays."""
+    bank = memory.banks.create("chats")
+    info = bank.info()
+    assert str(uuid.UUID(info.id)) == info.id
+    assert (info.name, info.type, info.mode, info.retention_days) == ("chats", "conversation", "fast_and_cheap", 30)
+    assert info.source_connection_id
+    bank.add("hello", key="k", speaker="user")
+    assert memory.banks.open(bank.id).load("k").messages == [{"role": "user", "content": "hello"}]
+
+
+def test_each_bank_has_its_own_settings(memory: Memory) -> None:
+    """S1.2, S1.7: embedding, compaction and retention are the bank's."""
+    settings = {
+        "mode": "custom",
+        "chunk_size": 32,
+        "chunk_overlap": 8,
+        "compaction_prompt": "Be brief.",
+        "max_turns": 9,
+    }
+    bank = memory.banks.create("notes", type="general", retention_days=None, **settings)
+    info = bank.info()
+    assert {name: getattr(info, name) for name in settings} == settings
+    assert info.retention_days is None
+    assert memory.banks.create("other").info().compaction_prompt is None
+
+
+def test_banks_are_listed_sorted_and_paged(memory: Memory, clock: FrozenClock) -> None:
+    """B1.1: page, limit, sort, order, type, total."""
+    for name, kind in (("b", "general"), ("a", "conversation"), ("c", "general")):
+        memory.banks.create(name, type=kind)
+        clock.advance(seconds=1)
+    listed = memory.banks.list()
+    assert [one.name for one in listed.memory_banks] == ["c", "a", "b"]
+    assert (listed.page, listed.limit, listed.total) == (1, 20, 3)
+    by_name = memory.banks.list(sort="name", order="asc", limit=2, page=2)
+    assert [one.name for one in by_name.memory_banks] == ["c"]
+    assert memory.banks.list(type="general").total == 2
+    for wrong in ({"page": 0}, {"limit": 101}, {"sort": "size"}, {"type": "other"}):
+        with pytest.raises(Invalid):
+            memory.banks.list(**wrong)
+
+
+def test_only_what_is_given_changes_and_zero_clears(chats: Bank, clock: FrozenClock) -> None:
+    """B1.3, B1.4: a change leaves the rest; type and mode stay."""
+    chats.update(max_turns=5, description="for chats")
+    clock.advance(seconds=1)
+    changed = chats.update(max_age_days=3)
+    assert (changed.max_turns, changed.max_age_days, changed.description) == (5, 3, "for chats")
+    assert changed.updated_at > changed.created_at
+    cleared = chats.update(max_turns=0, description="")
+    assert (cleared.max_turns, cleared.description, cleared.max_age_days) == (None, None, 3)
+    with pytest.raises(Conflict):
+        chats.update(mode="balanced")
+    with pytest.raises(Conflict):
+        chats.update(type="general")
+    with pytest.raises(Conflict):
+        chats.update(name="x", version=1)
+
+
+def test_retention_holds_for_what_is_stored(chats: Bank, clock: FrozenClock) -> None:
+    """S1.2: what is kept longer stays, what is kept shorter goes, exactly then."""
+    chats.add("hello", key="k", speaker="user")
+    chats.update(retention_days=0)
+    clock.advance(days=365)
+    assert chats.load("k").messages
+    chats.update(retention_days=400)
+    assert chats.load("k").messages
+    clock.advance(days=35)
+    assert chats.load("k").messages == []
+
+
+def test_a_bank_can_be_wiped_or_deleted(memory: Memory, chats: Bank) -> None:
+    """B1.3, B1.9: wiping leaves the bank; deleting leaves nothing."""
+    chat(chats, "k", "quixotic words")
+    assert chats.wipe().residual == 0
+    assert chats.load("k").messages == []
+    chat(chats, "k", "once more")
+    chats.delete()
+    for gone in (chats.info, lambda: chats.load("k"), lambda: chats.add("x", key="k", speaker="user")):
+        with pytest.raises(NotFound):
+            gone()
+    assert memory.banks.list().total == 0
+
+
+def test_the_bank_of_another_tenant_is_not_found(memory: Memory) -> None:
+    """C29: an id says nothing about whose it is."""
+    engine = engine_of(memory)
+    engine.ensure_tenant("other")
+    bank = memory.banks.create("mine")
+    from memwell.dispatch import dispatch
+    from memwell.model.principal import Principal
+    from memwell.registry import find
+
+    stranger = Principal("other", "admin", "test")
+    for name, data in (("banks.get", {}), ("banks.search", {"query": "x"}), ("banks.load", {"key": "k"})):
+        with pytest.raises(NotFound):
+            dispatch(engine, stranger, find(name), {"bank": bank.id, **data})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": ""},
+        {"name": "x" * 256},
+        {"name": "x", "type": "other"},
+        {"name": "x", "max_turns": 0},
+        {"name": "x", "retention_days": -1},
+        {"name": "x", "chunk_size": 64},
+        {"name": "x", "mode": "custom", "chunk_size": 10, "chunk_overlap": 8},
+        {"name": "x", "mode": "custom", "embedding_model": "no-such-model"},
+        {"name": "x", "mode": "custom", "dimensions": 7},
+        {"name": "x", "language": "xx"},
+        {"name": "x", "surprise": 1},
+    ],
+)
+def test_a_bank_that_cannot_be_is_refused(memory: Memory, wrong: dict[str, object]) -> None:
+    with pytest.raises(Invalid):
+        memory._transport.call("banks.create", wrong)
+    assert memory.banks.list().total == 0
+
+
+# -- add -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_conversation_answers_with_its_messages(chats: Bank) -> None:
+    """S1.9, S1.28, S1.29, S1.33: role is the speaker, oldest first, the new one last."""
+    chats.add("What's the weather like?", key="u1", speaker="user")
+    chats.add("It's sunny.", key="u1", speaker="assistant")
+    added = chats.add("Should I bring a jacket?", key="u1", speaker="user")
+    assert added.messages == [
+        {"role": "user", "content": "What's the weather like?"},
+        {"role": "assistant", "content": "It's sunny."},
+        {"role": "user", "content": "Should I bring a jacket?"},
+    ]
+    assert added.content is None
+
+
+@pytest.mark.parametrize("speaker", [None, "", "system", "tool", "User"])
+def test_a_conversation_needs_a_speaker(chats: Bank, speaker: str | None) -> None:
+    """S1.9, S1.20, C16: user or assistant, nobody else, and nothing is written."""
+    with pytest.raises(Invalid, match="speaker"):
+        chats.add("hello", key="k", speaker=speaker)
+    assert chats.load("k").messages == []
+
+
+def test_a_general_bank_knows_no_speakers(notes: Bank) -> None:
+    """S1.10, S1.27, C6, C16: the content comes back; a speaker is ignored."""
+    added = notes.add("prefers aisle seats", key="k", speaker="anybody")
+    assert (added.content, added.messages) == ("prefers aisle seats", None)
+    (entry,) = notes.entries()
+    assert entry.speaker is None
+
+
+def test_keys_do_not_mix(chats: Bank, notes: Bank) -> None:
+    """S1.5, S1.6, S1.11: one bank, many keys."""
+    for bank, speaker in ((chats, "user"), (notes, None)):
+        for key in ("a", "b", "a b", "A"):
+            bank.add(f"the secret of {key!r}", key=key, speaker=speaker)
+        for key in ("a", "b", "a b", "A"):
+            assert [one.content for one in bank.search("secret", key=key).matches] == [f"the secret of {key!r}"]
+            loaded = bank.load(key)
+            assert len(loaded.messages or loaded.entries or []) == 1
+
+
+def test_key_and_speaker_are_metadata_that_cannot_be_forged(chats: Bank) -> None:
+    """S1.12, S1.22, S1.23, S1.24, C41: stamped on each entry, and refused from outside."""
+    added = chats.add("hello", key="k", speaker="user", metadata={"type": "fact"})
+    assert chats.entry(added.id).metadata == {"type": "fact", "key": "k", "speaker": "user"}
+    for name in ("key", "speaker", "agent_id", "run_id"):
+        with pytest.raises(Invalid, match=name):
+            chats.add("hello", key="k", speaker="user", metadata={name: "forged"})
+
+
+@pytest.mark.parametrize("key", ["", "  ", "\t", "x" * 513, "a\nb", "\x00"])
+def test_a_key_that_is_none_is_refused(notes: Bank, key: str) -> None:
+    """S1.19, C17."""
+    with pytest.raises(Invalid):
+        notes.add("x", key=key)
+
+
+def test_the_prefix_stays_the_same(chats: Bank) -> None:
+    """S1.29, S1.32, C7: each answer begins with the one before; past 100 the beginning moves in steps of 50."""
+    before: list[dict[str, str]] = []
+    starts = []
+    for number in range(1, 231):
+        added = chats.add(f"message {number}", key="k", speaker=("user", "assistant")[number % 2])
+        messages = added.messages or []
+        assert messages[-1]["content"] == f"message {number}"
+        assert len(messages) == number if number <= 100 else 51 <= len(messages) <= 100
+        if messages[0] == (before or messages)[0]:
+            assert json.dumps(messages).startswith(json.dumps(before)[:-1])
+        else:
+            starts.append(messages[0]["content"])
+        before = messages
+    assert starts == ["message 51", "message 101", "message 151"]
+
+
+def test_an_answer_is_given_again_and_nothing_is_written_twice(chats: Bank) -> None:
+    first = chats.add("hello", key="k", speaker="user", idempotency_key="once")
+    again = chats.add("hello", key="k", speaker="user", idempotency_key="once")
+    assert first == again
+    assert len(chats.load("k").messages or []) == 1
+
+
+# -- search --------------------------------------------------------------------------------------------------------------
+
+
+def test_search_finds_the_most_relevant_first(notes: Bank) -> None:
+    """S1.4, S1.43, S1.46: by words and meaning, with title, content, address and date."""
+    for text in ("The cat is called Tom.", "The flat is in Porto, with a view of the river.", "Prefers aisle seats."):
+        notes.add(text, key="alice")
+    found = notes.search("Which city is the apartment in?", key="alice", top_n=2)
+    assert found.matches[0].content.startswith("The flat is in Porto")
+    assert len(found.matches) == 2
+    best = found.matches[0]
+    assert best.content_title == best.content
+    assert best.content_url.endswith(best.id)
+    assert best.content_publish_date == notes.entry(best.id).created_at
+    assert found.matches[0].score >= found.matches[1].score
+
+
+def test_a_detail_of_a_long_entry_is_found(memory: Memory) -> None:
+    """S1.4: entries are cut into parts, as finely as the bank says, and each is embedded."""
+    bank = memory.banks.create("long", type="general", mode="slow_and_thorough")
+    filler = " ".join(f"The meeting of week {number} was about the budget and the schedule." for number in range(40))
+    wanted = bank.add(f"{filler} By the way, my dog is allergic to chicken. {filler}", key="k").id
+    for number in range(20):
+        bank.add(f"Week {number}: {filler}", key="k")
+    assert bank.search("what can the puppy not eat", key="k", top_n=1).matches[0].id == wanted
+
+
+def test_search_defaults_and_ranges(notes: Bank) -> None:
+    """S1.37, C32: 10 by default, from 1 to 100, and nothing is clamped."""
+    for number in range(30):
+        notes.add(f"note {number}", key="k")
+    assert len(notes.search("note", key="k").matches) == 10
+    assert len(notes.search("note", key="k", top_n=25).matches) == 25
+    for wrong in (0, 101, -1):
+        with pytest.raises(Invalid):
+            notes.search("note", key="k", top_n=wrong)
+
+
+def test_search_across_keys_and_where_that_is_off(memory: Memory, notes: Bank) -> None:
+    """S1.35, C17: without a key all are searched, unless the bank forbids it."""
+    notes.add("likes tea", key="a")
+    notes.add("likes tea, too", key="b")
+    assert {one.key for one in notes.search("tea").matches} == {"a", "b"}
+    notes.update(cross_key_search=False)
+    with pytest.raises(Forbidden):
+        notes.search("tea")
+    assert len(notes.search("tea", key="a").matches) == 1
+
+
+def test_a_filter_narrows_and_never_widens(notes: Bank) -> None:
+    """S1.40, S1.44, S1.45: k results whenever k match; a filter on `key` cannot leave the key."""
+    for number in range(200):
+        category = "decision" if number % 20 == 0 else "chat"
+        notes.add(f"we talked about the plan {number}", key="a", metadata={"category": category})
+    notes.add("the plan of b", key="b", metadata={"category": "decision"})
+    found = notes.search("plan", key="a", filter={"category": {"$eq": "decision"}}, top_n=10)
+    assert len(found.matches) == 10
+    assert {one.metadata["category"] for one in found.matches} == {"decision"}
+    for widening in ({"key": "b"}, {"key": {"$ne": "a"}}, {"$or": [{"key": "b"}, {"key": "c"}]}):
+        assert notes.search("plan", key="a", filter=widening).matches == []
+    everything = notes.search("plan of b", key="a", filter={"$or": [{"key": "b"}, {"category": "decision"}]}, top_n=100)
+    assert {one.key for one in everything.matches} == {"a"}
+    with pytest.raises(Invalid):
+        notes.search("plan", key="a", filter={"category": {"$like": "d%"}})
+
+
+def test_search_within_a_time(notes: Bank, clock: FrozenClock) -> None:
+    """S1.38, S1.39: added after, added before."""
+    moments = []
+    for text in ("first note", "second note", "third note"):
+        moments.append(notes.add(text, key="k").created_at)
+        clock.advance(days=1)
+    found = notes.search("note", key="k", added_after=moments[1])
+    assert {one.content for one in found.matches} == {"second note", "third note"}
+    found = notes.search("note", key="k", added_before=moments[1])
+    assert {one.content for one in found.matches} == {"first note"}
+
+
+def test_nothing_yet_is_no_error(notes: Bank, chats: Bank) -> None:
+    """S1.47, S1.56: the first run."""
+    for bank in (notes, chats):
+        assert bank.search("anything", key="nobody").matches == []
+        assert bank.search("anything").matches == []
+    assert notes.load("nobody").entries == []
+    assert chats.load("nobody").messages == []
+    assert chats.load("nobody", content_type="text/plain").output == ""
+
+
+def test_search_as_text(notes: Bank) -> None:
+    """S1.41, S1.42: plain, escaped HTML; XML stays JSON."""
+    notes.add("first <b>note</b>", key="k")
+    notes.add("second note", key="k")
+    plain = notes.search("note", key="k", content_type="text/plain").output or ""
+    assert sorted(plain.split("\n---\n")) == ["first <b>note</b>", "second note"]
+    page = notes.search("first", key="k", content_type="text/html").output or ""
+    assert "&lt;b&gt;note&lt;/b&gt;" in page
+    assert "<b>" not in page
+    coerced = notes.search("note", key="k", content_type="application/xml")
+    assert coerced.output is None
+    assert len(coerced.matches) == 2
+
+
+# -- load ----------------------------------------------------------------------------------------------------------------
+
+
+def test_load_in_order(notes: Bank) -> None:
+    """S1.50, S1.51, S1.53, S1.54, S1.59, C7: newest first by default, the earliest or the latest N."""
+    for number in range(120):
+        notes.add(f"note {number}", key="k")
+    assert [one.content for one in notes.load("k").entries or []] == [f"note {number}" for number in range(119, 19, -1)]
+    earliest = notes.load("k", order="oldest_first", limit=3).entries or []
+    assert [one.content for one in earliest] == ["note 0", "note 1", "note 2"]
+    assert all(one.created_at.tzinfo for one in earliest)
+    assert len(notes.load("k", limit=1000).entries or []) == 120
+    for wrong in (0, 1001):
+        with pytest.raises(Invalid):
+            notes.load("k", limit=wrong)
+    with pytest.raises(Invalid):
+        notes.load("k", order="random")
+
+
+def test_load_of_a_conversation_is_messages(chats: Bank) -> None:
+    """S1.8, S1.58, S1.59: the type of bank decides, and the order holds for messages."""
+    chat(chats, "k", "Hello", "Hi!", "Tell me more")
+    oldest = chats.load("k", order="oldest_first").messages
+    assert oldest == [
+        {"role": "user", "content": "Hello"},
+        {"role": "assistant", "content": "Hi!"},
+        {"role": "user", "content": "Tell me more"},
+    ]
+    assert chats.load("k").messages == [*reversed(oldest)]
+
+
+def test_load_as_text_html_and_xml(notes: Bank, chats: Bank) -> None:
+    """S1.52, S1.55, C8: dividers, escaped markup, real XML."""
+    notes.add("one & <two>", key="k")
+    notes.add("three\x0b", key="k")
+    plain = notes.load("k", order="oldest_first", content_type="text/plain").output
+    assert plain == "one & <two>\n---\nthree\x0b"
+    assert "&lt;two&gt;" in (notes.load("k", content_type="text/html").output or "")
+    tree = ElementTree.fromstring(notes.load("k", order="oldest_first", content_type="application/xml").output or "")  # noqa: S314 -- our own
+    assert [entry.text for entry in tree] == ["one & <two>", "three"]
+    chat(chats, "k", "Hello", "Hi!")
+    assert chats.load("k", order="oldest_first", content_type="text/plain").output == "user: Hello\n---\nassistant: Hi!"
+
+
+def test_load_of_a_general_bank_as_a_bare_array(notes: Bank) -> None:
+    """S1.60, C5: title and content, where that is wanted."""
+    notes.add("A first line\nand more", key="k")
+    notes.add("text", key="k", metadata={"title": "Given"})
+    assert notes.load("k", order="oldest_first", shape="array").array == [
+        {"content": "A first line\nand more", "title": "A first line"},
+        {"content": "text", "title": "Given"},
+    ]
+
+
+# -- single entries, statistics ------------------------------------------------------------------------------------------
+
+
+def test_entries_one_by_one_and_in_pages(memory: Memory, notes: Bank) -> None:
+    """B1.11: what others cannot do."""
+    for key in ("a", "b"):
+        for number in range(7):
+            notes.add(f"{key}{number}", key=key, metadata={"n": number})
+    assert [one.content for one in notes.entries(key="b")] == [f"b{number}" for number in range(7)]
+    assert len(list(notes.entries())) == 14
+    assert [one.content for one in notes.entries(filter={"n": {"$gte": 6}})] == ["a6", "b6"]
+    pages = []
+    cursor = None
+    while True:
+        data = {"bank": notes.id, "limit": 4} | ({"cursor": cursor} if cursor else {})
+        page = memory.call("banks.entries", data)
+        pages.append([one.content for one in page.entries])
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert [len(page) for page in pages] == [4, 4, 4, 2]
+    assert [one for page in pages for one in page] == [f"{key}{number}" for key in "ab" for number in range(7)]
+    with pytest.raises(NotFound):
+        notes.entry("no-such-id")
+
+
+def test_deleting_by_filter(notes: Bank) -> None:
+    """A dry run says what would go, a maximum refuses, and what is deleted is gone."""
+    for number in range(10):
+        notes.add(f"note {number}", key="k", metadata={"odd": number % 2 == 1})
+    would = notes.delete_entries(filter={"odd": True}, dry_run=True)
+    assert (len(would.ids), would.dry_run) == (5, True)
+    assert len(list(notes.entries())) == 10
+    with pytest.raises(Conflict):
+        notes.delete_entries(filter={"odd": True}, maximum=4)
+    with pytest.raises(Invalid):
+        notes.delete_entries()
+    assert sorted(notes.delete_entries(filter={"odd": True}).ids) == sorted(would.ids)
+    assert [one.content for one in notes.entries()] == [f"note {number}" for number in range(0, 10, 2)]
+    notes.delete_entry(next(iter(notes.entries())).id)
+    assert len(notes.search("note", key="k", top_n=100).matches) == 4
+    notes.delete_entries(key="k")
+    assert list(notes.entries()) == []
+
+
+def test_statistics(memory: Memory, chats: Bank, clock: FrozenClock) -> None:
+    """B1.8: counts, tokens, ages, entries per key, top keys, speakers and tags."""
+    for number in range(6):
+        chats.add(f"message {number}", key="ab"[number % 3 == 0], speaker=("user", "assistant")[number % 2])
+        clock.advance(days=1)
+    chats.add("tagged", key="c", speaker="user", metadata={"tags": ["x", "y"]})
+    stats = chats.stats()
+    assert (stats.entries, stats.keys, stats.summaries, stats.compacted) == (7, 3, 0, 0)
+    assert stats.entries_per_key.max == 4
+    assert stats.age_days.max == 6
+    assert stats.tokens > 7
+    assert [(one.value, one.entries) for one in stats.top_keys] == [("a", 4), ("b", 2), ("c", 1)]
+    assert [(one.value, one.entries) for one in stats.speakers] == [("user", 4), ("assistant", 3)]
+    assert [one.value for one in stats.tags] == ["x", "y"]
+    assert chats.stats(days=2).entries == 3
+    start = datetime.now(UTC) + timedelta(days=10_000)
+    assert chats.stats(start_date=start).entries == 0
+    keys = chats.keys()
+    assert [(one.value, one.entries) for one in keys] == [("a", 4), ("b", 2), ("c", 1)]
+    assert memory.call("banks.templates", {})
