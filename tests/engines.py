@@ -50,6 +50,7 @@ KEEPS_NOTHING = frozenset(
         "test_propose",
         "test_reconcile",
         "test_scripted_server",
+        "test_summary",
         "test_suspicion",
         "test_template",
         "test_trust",

@@ -15,7 +15,7 @@ import pytest
 
 from memwell import Invalid, ModelFailed
 from memwell.models.completer import SENTENCES, Completion, Message, estimated_tokens, failed, reason_of
-from memwell.models.deadline import within
+from memwell.models.deadline import Flow
 from memwell.models.llm import TIMEOUT_S, Wanted, open_completer, parse_llm
 from memwell.models.openai_chat import OpenAIChat
 from memwell.scripted import ChatRequest, Fault, Raw, Reply, ScriptedModel, ScriptedServer, Worded
@@ -150,6 +150,16 @@ def test_tokens_are_estimated_where_a_server_cannot_count(usage: bytes) -> None:
         answer = ask(chat(server.url))
     expected = sum(estimated_tokens(message.content) for message in ASKED)
     assert answer == Completion("four words of text", expected, 5)
+
+
+@pytest.mark.parametrize(
+    ("details", "cached"), [(b'{"cached_tokens": 6}', 6), (b"null", 0), (b'"some"', 0), (b"{}", 0)]
+)
+def test_what_was_found_in_a_cache_is_told(details: bytes, cached: int) -> None:
+    usage = b'{"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": ' + details + b"}"
+    body = b'{"choices": [{"message": {"content": "hi"}}], "usage": ' + usage + b"}"
+    with ScriptedServer([Raw(200, body)]) as server:
+        assert ask(chat(server.url)) == Completion("hi", 9, 1, cached)
 
 
 # -- what goes wrong -----------------------------------------------------------------------------------------------------
@@ -338,14 +348,39 @@ def test_the_setting_opens_a_model() -> None:
 # -- small parts ---------------------------------------------------------------------------------------------------------
 
 
+def slow(gone: threading.Event) -> Iterator[int]:
+    yield 1
+    gone.wait(30)
+
+
 def test_work_that_takes_too_long_is_given_up() -> None:
     gone = threading.Event()
+    flow = Flow(0.3, lambda: slow(gone), gone.set)
+    assert next(flow) == 1
     with pytest.raises(TimeoutError):
-        within(0.05, lambda: gone.wait(5), gone.set)
+        next(flow)
     assert gone.is_set()
-    assert within(5, lambda: 7, gone.set) == 7
+    assert not flow.ended()
+
+
+def test_work_that_nobody_waits_for_is_given_up() -> None:
+    gone = threading.Event()
+    flow = Flow(30, lambda: slow(gone), gone.set)
+    assert next(flow) == 1
+    assert not gone.is_set()
+    assert not flow.ended()
+    assert gone.is_set()
+
+
+def test_work_that_ends_by_itself_is_told_in_full_even_late() -> None:
+    gone = threading.Event()
+    flow = Flow(0.2, lambda: range(3), gone.set)
+    time.sleep(0.3)
+    assert list(flow) == [0, 1, 2]
+    assert flow.ended()
     with pytest.raises(ZeroDivisionError):
-        within(5, lambda: 1 // 0, gone.set)
+        next(Flow(5, lambda: [1 // 0], gone.set))
+    assert not gone.is_set()
 
 
 def test_every_reason_has_a_sentence_and_travels() -> None:

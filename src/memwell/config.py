@@ -6,7 +6,7 @@ Policy (how long to keep, how to group) is data in the store, not configuration.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -14,6 +14,8 @@ from .errors import Invalid
 
 PREFIX = "MEMWELL_"
 _ALSO = {"openai_api_key": "OPENAI_API_KEY"}
+_KEYS = {"anthropic_api_key": "ANTHROPIC_API_KEY"}
+"""What is not Memwell's to name: keys that everybody keeps under these names."""
 
 
 class Setting(NamedTuple):
@@ -53,8 +55,9 @@ SETTINGS = (
         "llm",
         str,
         "none",
-        "The language model that proposes facts: `none`, `openai:MODEL`, `openai:MODEL@URL` (perhaps with "
-        "`?timeout_s=30&tokens_per_day=100000` after it), or a plugin's name. Its key is `openai_api_key`.",
+        "The language model that proposes facts: `none`, `openai:MODEL`, `openai:MODEL@URL`, `anthropic:MODEL`, "
+        "`anthropic:MODEL@URL` (perhaps with `?timeout_s=30&tokens_per_day=100000` after it), or a plugin's name. Its key "
+        "is `openai_api_key`, or for Anthropic ANTHROPIC_API_KEY.",
     ),
     Setting("index_memory", int, 1024**3, "How many bytes of memory search may keep entries' vectors in."),
     Setting(
@@ -70,7 +73,7 @@ class Config:
     home: str
     tenant: str
     url: str
-    api_key: str
+    api_key: str = field(repr=False)
     host: str
     port: int
     durability: Literal["full", "relaxed"]
@@ -83,10 +86,11 @@ class Config:
     log_level: str
     embedder: str
     embedder_url: str
-    openai_api_key: str
+    openai_api_key: str = field(repr=False)
     llm: str
     index_memory: int
     profile: str
+    anthropic_api_key: str = field(default="", repr=False)
 
     @property
     def on_postgres(self) -> bool:
@@ -103,6 +107,10 @@ class Config:
             return "postgresql://…"
         return "postgresql://" + bare.rpartition("@")[2].rpartition("://")[2]
 
+    def llm_key(self, kind: str) -> str:
+        """The key for a language model of this kind."""
+        return self.anthropic_api_key if kind == "anthropic" else self.openai_api_key
+
     @property
     def home_path(self) -> Path:
         return Path(self.home).expanduser()
@@ -115,6 +123,7 @@ class Config:
 def load(**given: Any) -> Config:
     """The settings from the environment; what is given by name wins."""
     values = {setting.name: _value(setting, given.get(setting.name)) for setting in SETTINGS}
+    values |= {name: given.get(name) or os.environ.get(variable, "") for name, variable in _KEYS.items()}
     if values["durability"] not in ("full", "relaxed"):
         raise Invalid("MEMWELL_DURABILITY is either `full` or `relaxed`.")
     if values["log_level"] not in ("debug", "info", "warning", "error"):

@@ -1,5 +1,5 @@
 """Parts for tests, yours and ours: a clock that stands still, two tenants that must not see each other, and models that do
-what they are told: an embedder, a language model, and servers that speak the OpenAI protocol."""
+what they are told: an embedder, a language model, and servers that speak the protocols of OpenAI and Anthropic."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from .scripted import Fault as Fault
 from .scripted import Raw as Raw
 from .scripted import ScriptedModel as ScriptedModel
 from .scripted import ScriptedServer as ScriptedServer
+from .scripted import StreamFault as StreamFault
 from .scripted import ToolCall as ToolCall
 from .scripted import ToolCalls as ToolCalls
 from .scripted import Worded as Worded

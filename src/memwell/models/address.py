@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from ..errors import Invalid
 
+ANTHROPIC = "https://api.anthropic.com"
 HOW = "The model's address is not one such as http://127.0.0.1:11434/v1."
 
 
@@ -19,7 +20,7 @@ def checked_url(url: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname or not url.isprintable():
         raise Invalid(HOW)
     if "@" in parts.netloc or parts.query or parts.fragment:
-        raise Invalid("The model's address may hold no user, password, `?` or `#`: give the key as OPENAI_API_KEY.")
+        raise Invalid("The model's address may hold no user, password, `?` or `#`: its key is a setting of its own.")
     return url.rstrip("/")
 
 

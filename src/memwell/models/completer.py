@@ -6,8 +6,9 @@ message names it too and holds nothing else that came from outside: no key, no t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from inspect import signature
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from ..errors import ModelFailed
 
@@ -34,7 +35,7 @@ SENTENCES: dict[Reason, str] = {
     "bad_request": "The model's server does not accept the request",
     "not_found": "The model's server knows neither such a model nor such an address",
     "unreachable": "The model's server cannot be reached",
-    "not_installed": 'The package `openai` is missing: pip install "memwell[openai]"',
+    "not_installed": "The model's package is missing",
     "cut": "The model's answer broke off",
     "too_large": "The model's answer is too large",
     "invalid_answer": "The model's server gave something that is not a completion",
@@ -51,11 +52,15 @@ class Message(NamedTuple):
 
 
 class Completion(NamedTuple):
-    """What it answered, and how many tokens that took: as its server counted, or else estimated."""
+    """What it answered, and how many tokens that took: as its server counted, or else estimated.
+
+    Of the tokens that went in, `tokens_cached` were found in the server's cache.
+    """
 
     text: str
     tokens_in: int
     tokens_out: int
+    tokens_cached: int = 0
 
 
 class Completer(Protocol):
@@ -70,9 +75,54 @@ class Completer(Protocol):
     ) -> Completion: ...
 
 
+@runtime_checkable
+class Streamer(Protocol):
+    """Continues messages bit by bit: pieces of text as they come, and as its last item the whole `Completion`.
+
+    The promises are those of `complete`: nobody waits longer than `timeout_s` in all, counted from when the first piece is
+    asked for. What fails after some pieces fails all the same. Closing the iterator ends the call and its connection.
+    A temperature is a wish: a server that accepts none is asked without.
+    """
+
+    def stream(
+        self, messages: Sequence[Message], *, max_tokens: int, timeout_s: float, temperature: float | None = None
+    ) -> Iterator[str | Completion]: ...
+
+
+def stream_of(
+    completer: Completer | Streamer,
+    messages: Sequence[Message],
+    *,
+    max_tokens: int,
+    timeout_s: float,
+    temperature: float | None = None,
+) -> Generator[str | Completion, None, None]:
+    """An answer in pieces from any model; one that cannot stream gives it in one."""
+    if isinstance(completer, Streamer):
+        yield from completer.stream(messages, max_tokens=max_tokens, timeout_s=timeout_s, temperature=temperature)
+        return
+    wish = _wish(completer, temperature)
+    answer = completer.complete(messages, schema=None, max_tokens=max_tokens, timeout_s=timeout_s, **wish)
+    if answer.text:
+        yield answer.text
+    yield answer
+
+
+def _wish(completer: Completer, temperature: float | None) -> dict[str, Any]:
+    """The temperature, for models whose `complete` knows one: it is not part of what every model must take."""
+    known = "temperature" in signature(completer.complete).parameters
+    return {"temperature": temperature} if known and temperature is not None else {}
+
+
 def failed(reason: Reason, **details: Any) -> ModelFailed:
     """The error for a reason. The details may hold the `tokens_in` and `tokens_out` that were spent all the same."""
     return ModelFailed(f"{SENTENCES[reason]} ({reason}).", reason=reason, **details)
+
+
+def missing(package: str) -> ModelFailed:
+    """The error for a package that is not installed; the extra that brings it has its name."""
+    told = f'The package `{package}` is missing: pip install "memwell[{package}]" (not_installed).'
+    return ModelFailed(told, reason="not_installed")
 
 
 def reason_of(error: ModelFailed) -> str:

@@ -7,13 +7,16 @@ from typing import NamedTuple
 from urllib.parse import parse_qs
 
 from ..errors import Invalid, MemwellError, ModelFailed
+from .address import ANTHROPIC
 from .completer import Completer
 
 GROUP = "memwell.completers"
 TIMEOUT_S = 30.0
+BUILT_IN = ("openai", "anthropic")
 HOW = (
-    "MEMWELL_LLM is `none`, `openai:MODEL`, `openai:MODEL@http://HOST:PORT/v1` (with `?timeout_s=30&tokens_per_day=100000` "
-    "after it, if you like), or the name of an installed plugin."
+    "MEMWELL_LLM is `none`, `openai:MODEL`, `openai:MODEL@http://HOST:PORT/v1`, `anthropic:MODEL`, "
+    "`anthropic:MODEL@http://HOST:PORT` (with `?timeout_s=30&tokens_per_day=100000` after it, if you like), or the name of "
+    "an installed plugin."
 )
 
 
@@ -28,14 +31,18 @@ class Wanted(NamedTuple):
 
 
 def parse_llm(text: str, default_url: str) -> Wanted | None:
-    """What the setting says; None: no model. A model's name may hold `@` and `:` itself, but never `@http`."""
+    """What the setting says; None: no model. A model's name may hold `@` and `:` itself, but never `@http`.
+
+    The default address is for all that have none of their own.
+    """
     kind, _, rest = text.strip().partition(":")
     if kind in ("", "none"):
         return None
     rest, _, options = rest.partition("?")
     name, found, address = rest.rpartition("@http")
-    wanted = Wanted(kind, name if found else rest, "http" + address if found else default_url, *_options(options))
-    if kind == "openai" and not wanted.model:
+    default = ANTHROPIC if kind == "anthropic" else default_url
+    wanted = Wanted(kind, name if found else rest, "http" + address if found else default, *_options(options))
+    if kind in BUILT_IN and not wanted.model:
         raise Invalid(HOW)
     return wanted
 
@@ -46,6 +53,10 @@ def open_completer(wanted: Wanted, key: str) -> Completer:
         from .openai_chat import OpenAIChat
 
         return OpenAIChat(wanted.model, wanted.url, key)
+    if wanted.kind == "anthropic":
+        from .anthropic_chat import AnthropicChat
+
+        return AnthropicChat(wanted.model, wanted.url, key)
     return _plugin(wanted)
 
 

@@ -1,7 +1,7 @@
 """Language models that say what they are told: one to hand to code, one behind HTTP. Public as `memwell.testing`."""
 
 from .model import Asked, ScriptedModel
-from .replies import Fault, Raw, Reply, ToolCall, ToolCalls, Worded
+from .replies import Fault, Raw, Reply, StreamFault, ToolCall, ToolCalls, Worded
 from .server import ChatRequest, ScriptedServer
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Reply",
     "ScriptedModel",
     "ScriptedServer",
+    "StreamFault",
     "ToolCall",
     "ToolCalls",
     "Worded",

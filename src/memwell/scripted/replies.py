@@ -1,18 +1,14 @@
-"""What a scripted server may be told to answer, and what that looks like in the OpenAI protocol."""
+"""What a scripted server may be told to answer, in whatever protocol it speaks."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
-from ..models.completer import estimated_tokens
-
 HUGE = 50 * 1024 * 1024
 LEVELS = 100_000
-STARTED_AT = 1_776_592_800
-"""When every answer says that it was made."""
 
 
 class Fault(Enum):
@@ -54,6 +50,21 @@ class Fault(Enum):
     """200, with an HTML page."""
 
 
+class StreamFault(Enum):
+    """Every way in which a stream was seen to fail in its middle. An answer that is not streamed fails likewise."""
+
+    GARBAGE = "stream_garbage"
+    """Something that is no event, and then the rest."""
+    CUT = "stream_cut"
+    """The connection ends."""
+    HANG = "stream_hang"
+    """Nothing more comes."""
+    DRIP = "stream_drip"
+    """One byte comes in each `drip_s`, for ever."""
+    ERROR = "stream_error"
+    """The server tells that it failed."""
+
+
 class ToolCall(NamedTuple):
     """A tool that the model wants called."""
 
@@ -85,7 +96,7 @@ class Raw(NamedTuple):
     headers: Mapping[str, str] = {}
 
 
-Reply = str | Mapping[str, Any] | ToolCalls | Worded | Raw | Fault
+Reply = str | Mapping[str, Any] | ToolCalls | Worded | Raw | Fault | StreamFault
 
 
 def fact(**changes: Any) -> dict[str, Any]:
@@ -117,59 +128,3 @@ _FAULTY = {
     Fault.WRONG_IDS: Worded(_json(fact(evidence=[{"turn": "t999999", "quote": ""}]))),
     Fault.DUPLICATES: Worded(_json(*[fact()] * 5)),
 }
-
-
-def usage(said: Worded, prompt: str) -> dict[str, int]:
-    tokens_in = estimated_tokens(prompt) if said.tokens_in is None else said.tokens_in
-    tokens_out = estimated_tokens(said.text or "") if said.tokens_out is None else said.tokens_out
-    return {"prompt_tokens": tokens_in, "completion_tokens": tokens_out, "total_tokens": tokens_in + tokens_out}
-
-
-def message(reply: ToolCalls | Worded) -> tuple[dict[str, Any], str]:
-    """The assistant's message, and why it ended there."""
-    if isinstance(reply, Worded):
-        refused = {"refusal": reply.refusal} if reply.refusal is not None else {}
-        return {"role": "assistant", "content": reply.text} | refused, reply.finish_reason
-    calls = [
-        {
-            "id": f"call_{number}",
-            "type": "function",
-            "function": {"name": call.name, "arguments": json.dumps(call.arguments)},
-        }
-        for number, call in enumerate(reply.calls, 1)
-    ]
-    return {"role": "assistant", "content": None, "tool_calls": calls}, "tool_calls"
-
-
-def completion(number: int, model: str, reply: ToolCalls | Worded, prompt: str) -> dict[str, Any]:
-    """The whole answer at once."""
-    made, ended = message(reply)
-    counted = usage(reply if isinstance(reply, Worded) else Worded(""), prompt)
-    head = {"id": f"chatcmpl-{number}", "object": "chat.completion", "created": STARTED_AT, "model": model}
-    return head | {"choices": [{"index": 0, "message": made, "finish_reason": ended}], "usage": counted}
-
-
-def stream(
-    number: int, model: str, reply: ToolCalls | Worded, prompt: str, *, counts: bool
-) -> Iterator[dict[str, Any]]:
-    """The answer in parts: some words at a time, each call of a tool in two parts, the counts at the end if wanted."""
-    head = {"id": f"chatcmpl-{number}", "object": "chat.completion.chunk", "created": STARTED_AT, "model": model}
-    _, ended = message(reply)
-    for delta in [{"role": "assistant"}, *_deltas(reply)]:
-        yield head | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
-    yield head | {"choices": [{"index": 0, "delta": {}, "finish_reason": ended}]}
-    if counts:
-        yield head | {"choices": [], "usage": usage(reply if isinstance(reply, Worded) else Worded(""), prompt)}
-
-
-def _deltas(reply: ToolCalls | Worded) -> Iterator[dict[str, Any]]:
-    if isinstance(reply, Worded):
-        if reply.refusal is not None:
-            yield {"refusal": reply.refusal}
-        text = reply.text or ""
-        yield from ({"content": text[at : at + 16]} for at in range(0, len(text), 16))
-        return
-    for number, call in enumerate(message(reply)[0]["tool_calls"]):
-        function = call["function"]
-        yield {"tool_calls": [call | {"index": number, "function": function | {"arguments": ""}}]}
-        yield {"tool_calls": [{"index": number, "function": {"arguments": function["arguments"]}}]}
