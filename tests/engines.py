@@ -55,6 +55,7 @@ KEEPS_NOTHING = frozenset(
         "test_template",
         "test_trust",
         "test_agreement",
+        "test_workflow_documents",
         "test_anthropic",
         "test_streaming",
     }

@@ -27,6 +27,7 @@ RINGS = [
     ["watch"],
     ["dispatch"],
     ["dialects"],
+    ["workflow"],
     ["registry"],
     ["sdk"],
     ["node"],

@@ -95,7 +95,7 @@ def _commands(name: str, command: Any) -> list[tuple[str, Any]]:
 def _label(parameter: Any) -> str:
     if parameter.param_type_name == "argument":
         return str(parameter.metavar or parameter.name.upper())
-    return ", ".join(parameter.opts)
+    return ", ".join([*parameter.opts, *parameter.secondary_opts])
 
 
 def _needed(field: openapi.Field) -> str:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent.parent / "src" / "memwell" / "sdk"
-PARTS = ("", "_banks", "_jobs", "_known")
+PARTS = ("", "_banks", "_hooks", "_jobs", "_known", "_workflows")
 
 REPLACEMENTS = (
     (
@@ -19,7 +19,7 @@ REPLACEMENTS = (
     (r"__aexit__", "__exit__"),
     (r"open_async_transport", "open_transport"),
     (r"\bAsync(?=[A-Z])", ""),
-    (r"\b_async_(?=banks|jobs|known)", "_sync_"),
+    (r"\b_async_(?=banks|hooks|jobs|known|workflows)", "_sync_"),
 )
 
 

@@ -88,12 +88,12 @@ def dispatch(
     if operation.outside:
         result = operation.run(call, request)
         if not operation.writes:
-            announce_read(engine, principal, operation, request)
+            announce_read(engine, principal, operation, request, result)
         return result
     if operation.writes:
         return call.write(lambda space: operation.run(space, request))
     result = call.read(lambda space: operation.run(space, request))
-    announce_read(engine, principal, operation, request)
+    announce_read(engine, principal, operation, request, result)
     return result
 
 

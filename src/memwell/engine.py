@@ -45,6 +45,8 @@ class Engine:
         self._recall: Recall | None = None
         self._completer: tuple[tuple[Completer, Wanted] | None] | None = None
         self._lock = Lock()
+        self.forgets: list[Callable[[], None]] = []
+        """What else holds something in memory, to be told once something was erased."""
         self.worker = Worker(store, clock, self._handlers())
 
     @classmethod
@@ -116,6 +118,8 @@ class Engine:
             receipt = erase.erase(run)
             if self._recall is not None:
                 self._recall.forget(run.reach.key)
+            for forget in self.forgets:
+                forget()
             return receipt
 
         mine = {"embed": self._embed, "index": self._index, "graph": self._graph, "consolidate": self._consolidate}

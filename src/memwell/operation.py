@@ -50,6 +50,7 @@ class Operation:
     any_tie: bool
     repeatable: bool
     patient: bool
+    tells: Callable[[Any], dict[str, Any]] | None
     path_fields: tuple[str, ...]
     json_fields: frozenset[str]
     """The fields that hold objects: in a query string they are JSON."""
@@ -81,12 +82,14 @@ def operation(
     any_tie: bool = False,
     repeatable: bool = True,
     patient: bool = False,
+    tells: Callable[[Any], dict[str, Any]] | None = None,
 ) -> Callable[[Callable[..., Any]], Operation]:
     """Declare the function below as an operation; its annotations say what it takes and gives.
 
     It receives a `Space` inside a transaction, or with `outside=True` a `Call` that opens its own. `bound` names the field
     that a tied key is held to; with `any_tie=True` the operation itself sees to it. One that is not `repeatable` cannot
-    carry an idempotency key; one that is `patient` may wait for seconds.
+    carry an idempotency key; one that is `patient` may wait for seconds. `tells` picks what the event of a read may say of
+    its answer: names and reasons, never what was said.
     """
     method, path = route.split(" ")
 
@@ -111,6 +114,7 @@ def operation(
             any_tie=any_tie,
             repeatable=repeatable,
             patient=patient,
+            tells=tells,
             path_fields=tuple(re.findall(r"{(\w+)}", path)),
             json_fields=_json_fields(request),
         )

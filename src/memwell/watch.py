@@ -30,6 +30,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str | None = None
     session: str | None = None
     entries: int = 0
+    details: dict[str, Any] = {}
+    """What was decided, where there was something to decide."""
 
 
 class _Message(msgspec.Struct):
@@ -48,7 +50,7 @@ def announce(engine: Engine, principal: Principal) -> None:
         engine.store.hub.publish(msgspec.json.encode(_Message(principal.tenant)))
 
 
-def announce_read(engine: Engine, principal: Principal, operation: Operation, request: Any) -> None:
+def announce_read(engine: Engine, principal: Principal, operation: Operation, request: Any, result: Any) -> None:
     """Show a read to whoever is watching; costs nothing if nobody is."""
     if not engine.store.hub.watched:
         return
@@ -59,7 +61,8 @@ def announce_read(engine: Engine, principal: Principal, operation: Operation, re
         actor=principal.actor,
         dialect=operation.bound or operation.group,
         name=getattr(request, operation.bound, None) if operation.bound else None,
-        session=getattr(request, "session", None),
+        session=getattr(request, "session", None) or getattr(request, "session_id", None),
+        details=operation.tells(result) if operation.tells else {},
     )
     engine.store.hub.publish(msgspec.json.encode(_Message(principal.tenant, event)))
 

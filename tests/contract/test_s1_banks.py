@@ -460,3 +460,29 @@ def test_statistics(memory: Memory, chats: Bank, clock: FrozenClock) -> None:
     keys = chats.keys()
     assert [(one.value, one.entries) for one in keys] == [("a", 4), ("b", 2), ("c", 1)]
     assert memory.call("banks.templates", {})
+
+
+def test_the_history_is_the_compacted_one(memory: Memory) -> None:
+    """S1.30: older messages come as a summary, by the bank's settings."""
+    bank = memory.banks.create("chats", max_turns=4)
+    chat(bank, "k", *(f"We decided on plan number {number}." for number in range(6)))
+    engine_of(memory).worker.run_due("default")
+    told = bank.add("And now?", key="k", speaker="user").messages or []
+    assert told[0]["content"].startswith("[Summary of 4 earlier messages]\n")
+    assert [one["content"] for one in told[1:]] == [
+        "We decided on plan number 4.",
+        "We decided on plan number 5.",
+        "And now?",
+    ]
+
+
+def test_banks_can_be_managed_over_the_api_and_by_tools(memory: Memory) -> None:
+    """S1.13: every operation has a route and is a tool of the MCP server."""
+    from memwell.registry import OPERATIONS
+    from memwell.surfaces.mcp.tools import toolbox
+
+    banks = [one for one in OPERATIONS.values() if one.group == "banks"]
+    assert {"create", "list", "get", "update", "delete", "add", "search", "load"} <= {one.verb for one in banks}
+    assert all(one.path.startswith("/v1/memory_banks") for one in banks)
+    tools = toolbox("all")
+    assert {one.name.replace(".", "_") for one in banks} <= tools.keys()

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from ..distill.fold import dissolve
 from ..errors import Conflict, Invalid, NotFound
-from ..lifecycle.erase import erase_fact, scrub_later
+from ..lifecycle.erase import erase_fact, forget_runs, scrub_later
 from ..model.bank import place
 from ..model.collection import Address
 from ..model.entry import Entry
@@ -172,6 +172,7 @@ def _erase(space: Space, bank_id: str, ids: Sequence[str]) -> DeletedEntries:
         if located is not None:
             dissolve(space, entry_id)
             erase_fact(space.tx, entry_id)
+            forget_runs(space.tx, located[0])
             space.touch(space.collection(place(bank_id))[0], located[0])
     return DeletedEntries(ids=list(ids), job=scrub_later(space.tx, space.now, {"entries": len(ids)}))
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ..context.tokens import estimate
 from .extraction.languages import is_question
 from .pleasantries import without_pleasantries
-from .salience import content, corrects, demerits, denies, glance, marks, merits
+from .salience import content, corrects, demerits, denials, glance, marks, merits, needs_question
 from .told import NOTE, Told, cut
 
 LIST = 1000
@@ -26,18 +26,18 @@ ALIKE = 5
 """How many of them may differ by their numbers only, as the lines of a log do."""
 LONGEST, LONGEST_DATA = 100, 30
 """Tokens of a sentence, and of what is none."""
-CENTRAL = 0.7
+CENTRAL = 2.0
 """How much it counts that words are frequent; everything else is counted in the same measure."""
 HEAD_START = 0.3
 """Of what an earlier summary found worth saying."""
-ANSWERED = 0.15
+ANSWERED = 0.1
 """Of a question with its answer."""
-DATA = -0.8
-MISSING = -0.5
-"""If a denial is cut off."""
+DATA = -1.5
+CUT, DENIAL_CUT = -0.3, -0.8
+"""Of a sentence whose end is cut off, and of one that loses a denial by that."""
 DEPTH, DEEPEST = 0.015, 20
 """A line that goes on and on is read with less and less care."""
-SMOOTH = 3
+SMOOTH = 8
 """So many words without weight are added to every sentence, lest the shortest be the most central."""
 ANSWER = 10
 """Tokens of an answer that says nothing without its question."""
@@ -77,7 +77,10 @@ def passages(sentences: Sequence[Told], max_tokens: int) -> list[Passage]:
     shares = _shares(sentences, words)
     drafts = (_draft(group, words, shares) for group in _groups(sentences))
     named = any(one.label for one in sentences)
-    found = [_passage(draft, named, max_tokens) for draft in _shortlist(drafts)]
+    found = [
+        _passage(draft, named, max_tokens) or _passage(draft._replace(told=draft.told[-1:]), named, max_tokens)
+        for draft in _shortlist(drafts)
+    ]
     return nlargest(POOL, (one for one in found if one), key=lambda one: one.score)
 
 
@@ -97,9 +100,10 @@ def _groups(sentences: Sequence[Told]) -> Iterator[tuple[Told, ...]]:
 
 
 def _answers(one: Told, question: Told) -> bool:
-    if one.nth or one.data or one.label == question.label or not is_question(question.text) or is_question(one.text):
+    next_to = one.line == question.line if one.summary else one.nth == 0
+    if not next_to or one.data or one.label == question.label or not is_question(question.text) or is_question(one.text):
         return False
-    return estimate(one.text) <= ANSWER and without_pleasantries(question.text) != ""
+    return estimate(one.text) <= ANSWER and needs_question(one.text, without_pleasantries(question.text))
 
 
 def _shares(sentences: Sequence[Told], words: Sequence[Words]) -> defaultdict[str, float]:
@@ -132,7 +136,7 @@ def _form(words: Words) -> Words:
 
 def _draft(group: tuple[Told, ...], words: Sequence[Words], shares: defaultdict[str, float]) -> Draft:
     own = words[group[0].at] if len(group) == 1 else frozenset(chain.from_iterable(words[one.at] for one in group))
-    central = CENTRAL * sum(map(shares.__getitem__, own)) / (len(own) + SMOOTH)
+    central = CENTRAL * math.fsum(map(shares.__getitem__, own)) / (len(own) + SMOOTH)
     last = group[-1]
     before = HEAD_START if last.summary else 0.0
     return Draft(group, own, central + before - DEPTH * min(last.nth, DEEPEST))
@@ -158,16 +162,17 @@ def _promise(draft: Draft) -> tuple[float, int]:
 
 def _passage(draft: Draft, named: bool, max_tokens: int) -> Passage | None:
     """A passage cut to its length; None if nothing is left of it."""
-    written = [_written(one, named, max_tokens // len(draft.told)) for one in draft.told]
+    count = len(draft.told)
+    written = [_written(one, named, (max_tokens - count + 1) // count) for one in draft.told]
     if not all(one.text for one in written):
         return None
     text = " ".join(one.text for one in written)
-    missing = MISSING if denies(draft.text) and not denies(text) else 0.0
+    missing = DENIAL_CUT if denials(draft.text) > denials(text) else CUT if text != draft.text else 0.0
     return Passage(
         told=tuple(written),
         words=draft.words,
         marks=frozenset[str]().union(*(marks(one.text, one.language) for one in written)),
-        denies=denies(text),
+        denies=denials(text) > 0,
         corrects=corrects(text),
         score=draft.central + _merits(draft.told) + missing,
         part=min(1.0, estimate(text) / max_tokens),

@@ -8,16 +8,16 @@ _GOOD = "great|good|nice|cool|awesome|amazing|wonderful|lovely|fun|fine|perfect|
 _PHRASES = (
     f"(?:that )?sounds (?:{_GOOD})|that's (?:all|it|(?:\\w+ )?(?:{_GOOD}))|(?:so|very|really) (?:{_GOOD})|thank you|so much|a lot",
     "you're (?:very |most )?welcome|good (?:morning|evening|afternoon|night|luck|job|point)|my pleasure|take care|see you",
-    "you're the best|got it|of course|no problem|no worries|long time no see|i (?:see|understand|agree)|will do",
+    "you're the best|got it|i changed my mind|sure thing|me too|of course|no problem|no worries|long time no see|i (?:see|understand|agree)|will do",
     "guten (?:tag|morgen|abend)|vielen dank|gerne? geschehen|kein problem|alles klar|sehr gut|de nada|muy bien|tomo nota",
     "buen[oa]s \\w+|de rien|avec plaisir|d'accord|très bien|bien sûr|va bene|tudo bem|graag gedaan|geen probleem",
 )
 _WORDS = (
-    f"hi|hey|hello|ok|okay|oh|ah|aw+|wow|yeah|yes|yep|no|so|and|well|sure|thanks?|alright|hm+|lol|haha+|noted|{_GOOD}|done",
+    f"hi|hey|hello|ok|okay|oh|ah|aw+|wow|yeah|yes|yep|no|so|and|well|sure|thanks?|alright|hm+|wait|nope|thx|lol|haha+|noted|{_GOOD}|done",
     "understood|absolutely|definitely|certainly|right|bye|please|congrat\\w*|morning|welcome|again|there|everyone",
     "hallo|danke\\w*|bitte|gerne?|super|prima|tschüss|genau|verstanden|notiert|ja|nein|schön|hola|gracias|claro|entendido|sí",
     "perfecto|vale|adiós|genial|bonjour|salut|merci|parfait|oui|non|ciao|grazie|prego|certo|perfetto|buongiorno|olá",
-    "obrigad[oa]|perfeito|hoi|dank\\w*|привет|здравствуйте|спасибо|пожалуйста|хорошо|отлично|пока",
+    "obrigad[oa]|perfeito|hoi|dank\\w*|привет|здравствуйте|спасибо|пожалуйста|хорошо|отлично|понятно|пока",
     "شكرا|شكراً|مرحبا|مرحباً|أهلا|أهلاً|عفوا|حسنا|نعم",
 )
 """Words before what is said, or instead of it."""
@@ -26,7 +26,7 @@ _UNSPACED_LEADS = (
     "|네|안녕하세요|감사합니다"
 )
 _WHOLE = (
-    "i'?m (?:so |very |really |always )*(?:glad|happy|pleased|delighted) (?:to (?:help|hear|assist|be)|you|that you|it|i could)",
+    "(?:i'?m|i'd be|i am) (?:\\w+ )?(?:glad|happy|pleased|delighted) (?:to (?:help|hear|assist|be)|you|that you|it|i could)",
     "i'?m (?:so |very |really )*sorry (?:to hear|about|for|you)|i'?m here (?:to help|for you|if)|i'?m doing (?:\\w+ )?(?:well|okay)",
     f"i'?m doing (?:\\w+ )?(?:{_GOOD})|i(?:'ve| have) been (?:\\w+ )?(?:well|okay|busy|{_GOOD})",
     "(?:glad|happy|sorry|pleased|great|good|nice) (?:to (?:help|hear|see|meet|know)|it (?:worked|help)|you (?:like|ask)|for you)",
@@ -35,13 +35,13 @@ _WHOLE = (
     "(?:thanks|thank you) (?:\\w+ )?for|(?:please )?(?:let me know|feel free|don't hesitate|do not hesitate)",
     "let me (?:think|check|see|look)|i'?ll keep (?:that|this|it) in mind|i hope (?:this|that|it|you)\\b",
     "is there anything|anything else|can i help|(?:what|how) (?:else )?(?:can|may|could) i|how (?:are|have) you|what's up",
-    "what would you like|what happened|really\\?",
+    "let'?s (?:go|start|begin|do it)|what would you like|what happened|really\\?|i apologi[sz]e|my apologies|i understand (?:how|that this)|(?:it was )?my pleasure",
     "(?:wie|womit) (?:kann|darf) ich|kann ich (?:sonst|noch|ihnen|dir)|wie geht|mir geht|das (?:klingt|freut)|einen? schönen?",
     "das ist (?:toll|super|schön)|schönen (?:tag|abend)|viel (?:erfolg|spaß|glück)|ich (?:hoffe|helfe|kümmere)|danke für",
     "vielen dank für|es freut|bis (?:bald|dann|später)|qué (?:bien|tal|interesante|bueno|bonito)|hasta (?:luego|pronto|mañana)",
     "en qué puedo|algo más|gracias por|que tengas|me alegr|cómo est|comment (?:puis|ça|allez)|bonne \\w+|n'hésite",
     "je suis (?:là|ravi|désolé)|merci (?:pour|de)|à bientôt|autre chose|come posso|buona \\w+|como posso|(?:bom|boa) \\w+",
-    "hoe kan ik|fijne dag|как (?:дела|я могу)",
+    "hoe kan ik|fijne dag|как (?:дела|я могу)|чем (?:я )?мог|очень приятно|до свидания",
     "很高兴|很高興|恭喜|祝[您你]|请问|請問|还有什么|還有什麼|有什么可以|感谢|加油|我记住了|我記住了|どういたしまして|よろしく|何か|무엇을",
 )
 """Beginnings of what is kind to its end."""

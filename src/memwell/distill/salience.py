@@ -11,29 +11,37 @@ from functools import cache
 
 from ..recall.analyse import terms, tokens
 from ..recall.stop_words import STOP_WORDS
-from .extraction.kinds import kind_of
+from .extraction.kinds import importance, kind_of
 from .extraction.languages import is_question
 from .extraction.sentences import MAX_SENTENCE
+from .extraction.worth import KEPT, worth
+from .extraction.worth import Told as Telling
 from .pleasantries import without_pleasantries
-from .values import Kind
 from .word_sets import word_set
 
+ORDINARY = 0.3
+"""How important any statement is."""
+WORTH = 0.7
 CORRECTION = 0.3
+DENIAL = 0.1
 NUMBER = 0.15
 NAME = 0.1
-MOST = 0.8
+MOST = 1.0
 """What speaks for a sentence, at the most: a long one has a bit of everything."""
-PRAISE = -0.15
-QUESTION = -0.7
-HEADING = -0.4
-FILLER = -0.9
+PRAISE = -0.2
+QUESTION = -1.0
+HEADING = -0.5
+FILLER = -1.4
 SHORT = -0.3
 FEW_WORDS = 2
-UNSPACED = 0.35
-_KINDS: dict[Kind, float] = {
-    "decision": 0.4, "attribute": 0.35, "relation": 0.35, "preference": 0.35, "possession": 0.2, "plan": 0.2, "event": 0.2,
-}  # fmt: skip
+UNSPACED = 0.4
 _SIGNS = (
+    (0.65, word_set(  # what harms
+        """allergic allergy allergies intolerant diabetic diabetes diagnosed medication pregnant epilepsy asthma celiac coeliac
+        allergisch allergie unverträglichkeit diabetes diabetiker schwanger medikament medikamente alérgico alérgica alergia
+        embarazada diabético medicamento allergique enceinte diabétique médicament allergico allergica incinta diabetico
+        grávida zwanger аллергия беременна диабет"""
+    )),
     (0.35, word_set(  # what was decided or done
         """decided decision agreed chose chosen settled picked booked ordered scheduled confirmed cancelled canceled fixed
         solved deployed merged released signed bought paid moved changed updated renamed registered switched reserved
@@ -41,22 +49,24 @@ _SIGNS = (
         decidí decidido decidimos acordamos reservé compré pagué cambié décidé réservé acheté payé choisi deciso prenotato
         comprato pagato decidi comprei reservei besloten geboekt besteld gekocht"""
     )),
-    (0.35, word_set(  # what somebody likes and bears
-        """prefer prefers preferred favourite favorite love loves hate hates dislike dislikes rather allergic allergy
-        allergies intolerant vegan vegetarian bevorzuge lieber liebe hasse mag möchte allergisch allergie vegetarisch
-        prefiero odio encanta gusta alérgico alérgica alergia préfère déteste adore aime allergique preferisco amo allergico
-        allergica prefiro adoro gosto liever"""
+    (0.4, word_set(  # what somebody likes and bears
+        """prefer prefers preferred favourite favorite love loves hate hates dislike dislikes rather vegan vegetarian bevorzuge lieber liebe hasse mag möchte vegetarisch
+        prefiero odio encanta gusta préfère déteste adore aime preferisco amo prefiro adoro gosto liever"""
     )),
     (0.25, word_set(  # what somebody is
-        """name named called born birthday married live lives lived work works worked owns own address phone email
+        """name named called born birthday married lives lived works worked owns address phone email
         wohne wohnt lebe arbeite arbeitet heiße heißt adresse geburtstag ziehe ziehen umziehen vivo vive trabajo trabaja
         llamo dirección cumpleaños habite travaille appelle anniversaire abito lavoro chiamo moro trabalho chamo woon werk
         heet adres"""
     )),
     (0.2, word_set(  # what must be
-        """must never always only important urgent deadline required need needs cannot can't remember avoid diagnosed
-        medication muss müssen soll sollen darf immer nie niemals wichtig dringend frist debe siempre nunca importante urgente
+        """must never always only important urgent deadline required need needs cannot can't remember avoid
+        muss müssen soll sollen darf immer nie niemals wichtig dringend frist debe siempre nunca importante urgente
         necesito puedo doit toujours jamais faut deve sempre mai preciso moet altijd nooit belangrijk"""
+    )),
+    (0.2, word_set(  # what is wrong
+        """fails failed failing failure error broken breaks crashes crashed bug wrong missing lost delayed late kaputt fehler
+        defekt verloren fehlt roto falla perdido falta erreur cassé perdu manque rotto errore quebrado kapot fout"""
     )),
     (0.15, word_set(  # why, and since when
         """because cause caused causes reason due since weil grund ursache wegen porque causa parce raison perché motivo omdat
@@ -83,8 +93,10 @@ _DIGIT = re.compile(r"\d")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _NAMED = re.compile(r"(?<=[\w,;] )(?!I\b)[A-Z]\w|\b[A-Z]{2}")
 _OWN = re.compile(r"\b(?:I|I'\w+|[Mm]y|[Ww]e|[Ww]e'\w+)\b")
+_SUBJECT = re.compile(r"(?:I|we|it|he|she|they|the|my|our|there)\b(?:'\w+)?(?: \S+){2}", re.IGNORECASE)
+_OFFERS = re.compile(r"(?:can|could|would|will|shall|should|may) (?:you|we|i)\b|do you want|soll(?:en)? (?:ich|wir)", re.IGNORECASE)
 _UNBROKEN = re.compile(r"[!-~]{40,}")
-_ROW = re.compile(r"\W*\||.*\|.*\||[\"'][^\"']{1,60}[\"']\s*:|[{}\[\]<]")
+_ROW = re.compile(r"\W*\||.*\|.*\||[\"'][^\"']{1,60}[\"']\s*:|[{}]|\[\W*[\"'\d]|</?\w+[^<>]*>")
 _DENIES = re.compile(
     r"\b(?:not|no|never|none|nothing|nobody|without|cannot|neither|nor|nicht|keine?[mnrs]?|nie|niemals|ohne|nada|nunca|sin|ne|pas"
     r"|jamais|sans|non|mai|senza|não|nem|sem|niet|geen|nooit|zonder|не|нет|без|никогда|لا|لم|لن|ليس)\b|n['’]t\b"
@@ -92,7 +104,7 @@ _DENIES = re.compile(
     re.IGNORECASE,
 )
 _CORRECTS = re.compile(
-    r"\b(?:actually|correction|instead|no longer|any ?more|i meant|scratch that|changed (?:my|our) mind|turn(?:s|ed) out|mistake"
+    r"\b(?:actually|correction|instead|no longer|anymore|i meant|scratch that|turn(?:s|ed) out|mistake"
     r"|eigentlich|korrektur|stattdessen|doch (?:nicht|kein|lieber|erst)|(?:nicht|kein\w*) mehr|en realidad|corrección|ya no"
     r"|mejor dicho|en fait|finalement|plutôt|in realtà|correzione|anzi|na verdade|aliás|eigenlijk|toch niet|на самом деле)\b"
     r"|, (?:and )?(?:not|nicht|no|pas|non|não|niet)\b|其实|其實|改成|改为|改為|更正|而不是|不再|実は|訂正|사실은|في الواقع",
@@ -111,7 +123,15 @@ def language_of(text: str) -> str:
 def content(text: str, language: str) -> frozenset[str]:
     """The stems of the words that say something."""
     found = terms(text[:MAX_SENTENCE], language)
-    return frozenset() if found.only_stop_words else frozenset(found.tokens) - _filler(language)
+    if found.only_stop_words:
+        return frozenset()
+    said = frozenset(found.tokens) - _filler(language)
+    return said if text.isascii() else frozenset(word for word in said if not _is_small(word))
+
+
+def _is_small(word: str) -> bool:
+    """Whether it says little by itself, in a script whose words are longer as a rule. Its stop words are not known."""
+    return len(word) <= 2 and "\u007f" < word[0] < "\u0e00"
 
 
 def marks(text: str, language: str) -> frozenset[str]:
@@ -120,8 +140,16 @@ def marks(text: str, language: str) -> frozenset[str]:
     return content(words, language)
 
 
-def denies(text: str) -> bool:
-    return _DENIES.search(text) is not None
+def denials(text: str) -> int:
+    """How often it says that something is not so."""
+    return len(_DENIES.findall(text))
+
+
+def needs_question(answer: str, question: str) -> bool:
+    """Whether a short answer says something, and only together with its question. To agree to an offer says nothing."""
+    if not question or answer.endswith(":") or _SUBJECT.match(answer):
+        return False
+    return without_pleasantries(answer) != "" or _OFFERS.match(question) is None
 
 
 def corrects(text: str) -> bool:
@@ -147,11 +175,12 @@ def glance(text: str) -> float:
 def merits(text: str, language: str) -> float:
     """What speaks for a sentence."""
     text = text.replace("’", "'")
-    kind = _KINDS.get(kind_of(text), 0.0) if language == "en" and _OWN.search(text) else 0.0
+    kind = importance(kind_of(text), text) - ORDINARY if language == "en" and _OWN.search(text) else 0.0
     unspaced = UNSPACED if not text.isascii() and _UNSPACED_SIGNS.search(text) else 0.0
     name = NAME if language != "de" and _NAMED.search(text) else 0.0
-    amends = CORRECTION if corrects(text) else 0.0
-    return min(MOST, max(_sign(text), kind, unspaced) + _number(text) + name + amends)
+    told = WORTH * (_worth(text) - KEPT) if language_of(text) == "en" else 0.0
+    against = CORRECTION if corrects(text) else DENIAL if _DENIES.search(text) else 0.0
+    return told + min(MOST, max(_sign(text), kind, unspaced) + _number(text) + name + against)
 
 
 def demerits(text: str, language: str) -> float:
@@ -161,7 +190,13 @@ def demerits(text: str, language: str) -> float:
     found = QUESTION if is_question(text) else HEADING if text.endswith((":", "：")) else 0.0
     if words < FEW_WORDS or (len(said) < len(text) and words <= FEW_WORDS):
         return found + (SHORT if merits(said, language) else FILLER)
-    return found + (0.0 if _PRAISE.isdisjoint(_WORD.findall(text.lower())) else PRAISE)
+    praises = not _PRAISE.isdisjoint(_WORD.findall(text.lower()))
+    return found + (PRAISE if praises or text.endswith(("!", "！")) else 0.0)
+
+
+def _worth(text: str) -> float:
+    """How likely people would mark it as telling a fact, from 0 to 1."""
+    return worth(Telling((text,), questions=0, answers=False, shows=False, fresh=len(content(text, "en"))))
 
 
 def _sign(text: str) -> float:

@@ -20,9 +20,9 @@ from .told import Line, Told, labelled, told
 
 __all__ = ["Line", "Summary", "summarise"]
 
-LEAST = 0.15
+LEAST = 0.2
 """What a passage must come to, lest it be left out."""
-OVERLAP = 0.5
+OVERLAP = 0.7
 """How much it counts against a sentence that its words have been said."""
 ROOM = 0.4
 """How much it counts against a passage if it fills the whole summary."""

@@ -28,11 +28,14 @@ MAX_LINE, MAX_SENTENCES = 100_000, 2000
 """Characters and sentences of a line that are looked at: what goes on for longer was read out."""
 MAX_LENGTH = 4 * MAX_SENTENCE
 """Characters of a sentence that are looked at: what is longer is cut anyway."""
+FULL_LINE = 60
+"""Characters after which a line may end although its sentence does not."""
 
 _LINE_END = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _UNWRITTEN = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff]")
 _NOT_IN_LABEL = re.compile(r"\A[\W_]+|[:：。！？؟।]|[.!?…]+(?=\s|\Z)")
 _LABEL = re.compile(rf"(?=[^\W_])([^\s:]{{1,{MAX_LABEL}}}(?: [^\s:]{{1,{MAX_LABEL}}}){{0,2}}): (?=\S)")
+_CODE = re.compile(r"(?!```).*[^\W\d_]")
 _UNENDED = re.compile(r"(?<!\w)(?:\d{1,2}|ca|bzw|nr|z\. ?b|d\. ?h|evtl|ggf|inkl|tel)\.\Z", re.IGNORECASE)
 _CLAUSE_END = re.compile(r"[,;:،](?=\s)|\s[–—-](?=\s)|[，；、：]")
 
@@ -44,6 +47,12 @@ class Line(NamedTuple):
     speaker: str | None = None
     summary: bool = False
     """Whether it sums up what was told before it. Its speakers are those whom it names itself."""
+
+
+class Spoken(NamedTuple):
+    label: str
+    text: str
+    data: bool
 
 
 class Told(NamedTuple):
@@ -68,11 +77,11 @@ def told(lines: Sequence[Line]) -> list[Told]:
     texts = [_clean(line.text) for line in lines]
     guesses = [language_of(text) for text in texts]
     usual = Counter(filter(None, guesses)).most_common(1)
-    labels = {label_of(line.speaker) for line in lines if not line.summary} - {""}
+    named = any(label_of(line.speaker) for line in lines if not line.summary)
     found: list[Told] = []
     for number, (line, text, guess) in enumerate(zip(lines, texts, guesses, strict=True)):
         language = guess or (usual[0][0] if usual else "en")
-        spoken = _of_summary(text, language, labels) if line.summary else _of_speaker(text, language, line.speaker)
+        spoken = _of_summary(text, language, named) if line.summary else _of_speaker(text, language, line.speaker)
         for nth, (label, sentence, data) in enumerate(_one_piece_of_data(spoken)):
             found.append(Told(len(found), number, nth, label, sentence, language, line.summary, data))
     return found
@@ -113,32 +122,36 @@ def _clean(text: str) -> str:
     return _UNWRITTEN.sub("", _LINE_END.sub("\n", text))
 
 
-def _of_speaker(text: str, language: str, speaker: str | None) -> Iterator[tuple[str, str]]:
-    label = label_of(speaker)
-    said = list(_sentences(without_pasted(without_code(without_echoes(text))), language))
-    for sentence in said or _sentences(text, language):
-        yield label, sentence
+def _of_speaker(text: str, language: str, speaker: str | None) -> Iterator[Spoken]:
+    """What somebody says. If that is nothing but code, the first line of it stands for all."""
+    label, found, text = label_of(speaker), False, without_echoes(text)
+    for sentence in _sentences(without_pasted(without_code(text)), language):
+        found = True
+        yield Spoken(label, sentence, is_data(sentence))
+    if not found:
+        pasted = list(_sentences(text, language))
+        yield from (Spoken(label, sentence, True) for sentence in [*filter(_CODE.match, pasted), *pasted][:1])
 
 
-def _of_summary(text: str, language: str, labels: set[str]) -> Iterator[tuple[str, str]]:
+def _of_summary(text: str, language: str, named: bool) -> Iterator[Spoken]:
     """The sentences of a summary, whose speakers stand in it, if it names any."""
     current, names = "", None
     for sentence in _sentences(text, language):
         label, said = labelled(sentence)
-        names = bool(label) and (bool(labels) or label in ROLES) if names is None else names
+        names = label != "" and (named or label in ROLES) if names is None else names
         if names and label:
             current = "" if label == NOTE else label
-        yield (current, said) if names else ("", sentence)
+        said = said if names else sentence
+        yield Spoken(current, said, is_data(said))
 
 
-def _one_piece_of_data(spoken: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, bool]]:
+def _one_piece_of_data(spoken: Iterable[Spoken]) -> Iterator[Spoken]:
     """Of the rows of a table or the lines of a listing, the first stands for all."""
     seen = False
-    for label, sentence in spoken:
-        data = is_data(sentence)
-        if not (data and seen):
-            yield label, sentence, data
-        seen = seen or data
+    for one in spoken:
+        if not (one.data and seen):
+            yield one
+        seen = seen or one.data
 
 
 def _sentences(text: str, language: str) -> Iterator[str]:
@@ -149,10 +162,10 @@ def _sentences(text: str, language: str) -> Iterator[str]:
 
 
 def _whole(text: str, sentences: Sequence[Sentence], language: str) -> Iterator[Sentence]:
-    """Sentences that were cut after "am 3." or "ca." are one."""
+    """Sentences that were cut after "am 3." or "ca.", or where a line was full, are one."""
     before: Sentence | None = None
     for sentence in sentences:
-        if before and _goes_on(before, sentence, text, language):
+        if before and _goes_on(before, sentence, text[before.end : sentence.start], language):
             before = Sentence(text[before.start : sentence.end], before.start, sentence.end)
             continue
         if before:
@@ -162,7 +175,8 @@ def _whole(text: str, sentences: Sequence[Sentence], language: str) -> Iterator[
         yield before
 
 
-def _goes_on(before: Sentence, after: Sentence, text: str, language: str) -> bool:
-    if not before.text.endswith(".") or "\n" in text[before.end : after.start]:
-        return False
+def _goes_on(before: Sentence, after: Sentence, gap: str, language: str) -> bool:
+    if "\n" in gap:
+        full = len(before.text) - before.text.rfind("\n") > FULL_LINE and before.text[-1].isalnum()
+        return full and gap.strip(" \t") == "\n" and after.text[0].islower()
     return (language == "de" or after.text[0].islower()) and _UNENDED.search(before.text[-8:]) is not None

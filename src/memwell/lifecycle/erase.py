@@ -38,6 +38,7 @@ def bury(tx: Tx, addresses: Sequence[Row], now: int, counts: dict[str, int] | No
         layers.update(_forget_facts(tx, address_id))
         tx.send("delete_folds_of_address", address_id=address_id)
         tx.send("delete_summaries_of_address", address_id=address_id)
+        layers.update(forget_runs(tx, address_id))
         upkeep.remove_address(tx, address_id)
         tx.send("bury_address", id=address_id, grave=grave)
         layers["sessions"] += kind == "timeline"
@@ -97,6 +98,16 @@ def _delete_batch(tx: Tx, address_id: int) -> int:
     last = row[0] + BATCH - 1
     upkeep.remove(tx, tx.rows("docids_to", address_id=address_id, seq=last), noted=False)
     return tx.run("delete_entries_to", address_id=address_id, seq=last)
+
+
+def forget_runs(tx: Tx, address_id: int) -> dict[str, int]:
+    """Take away what runs of workflows were given and have given, if they knew something of an address."""
+    runs = [row[0] for row in tx.rows("runs_of_address", address_id=address_id)]
+    for run_id in runs:
+        tx.send("empty_run", id=run_id)
+        tx.send("delete_run_steps", run_id=run_id)
+        tx.send("delete_run_touches", run_id=run_id)
+    return {"runs": len(runs)} if runs else {}
 
 
 def _scrub(run: JobRun, rewrite: Rewrite) -> None:

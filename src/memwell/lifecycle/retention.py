@@ -12,6 +12,7 @@ from .run import JobRun, Repeat
 BATCH = 2000
 KEEP_EVENTS = 30 * DAY
 KEEP_REMOVALS = 10_000
+KEEP_RUNS = 30 * DAY
 AT_LEAST_EVERY = DAY
 AT_MOST_EVERY = MINUTE // 2
 
@@ -44,6 +45,11 @@ def _sweep(tx: Tx, now: int) -> None:
     tx.send("delete_finished_jobs", before=now - KEEP_FINISHED)
     first_kept = tx.row("first_event_after", before=now - KEEP_EVENTS)
     tx.send("delete_removals_below", keep=KEEP_REMOVALS)
+    tx.send("interrupt_runs", now=now)
+    for (run_id,) in tx.rows("old_runs", before=now - KEEP_RUNS, limit=BATCH):
+        tx.send("delete_run_steps", run_id=run_id)
+        tx.send("delete_run_touches", run_id=run_id)
+        tx.send("delete_run", id=run_id)
     if first_kept and first_kept[0]:
         tx.send("delete_events_below", seq=first_kept[0])
 

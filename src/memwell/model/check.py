@@ -11,6 +11,9 @@ import msgspec
 from ..errors import Invalid, TooLarge
 from .fields import ID_ADVICE, MAX_CONTENT, MAX_DEPTH, MAX_KEY, MAX_METADATA
 
+MAX_BITS = 14_000
+"""Of a whole number: Python writes no longer ones."""
+
 
 def content(text: str, *, may_be_empty: bool = False, field: str = "content") -> str:
     if not text and not may_be_empty:
@@ -84,7 +87,10 @@ def _check_tree(value: Any, field: str, depth: int) -> None:
         case float():
             if not math.isfinite(value):
                 raise Invalid(f"`{field}` holds {value}, which JSON cannot express.", field=field)
-        case None | bool() | int() | datetime():
+        case int():
+            if value.bit_length() > MAX_BITS:
+                raise Invalid(f"`{field}` holds a whole number that is too large.", field=field)
+        case None | datetime():
             pass
         case _:
             raise Invalid(f"`{field}` holds a {type(value).__name__}, which is not JSON.", field=field)

@@ -21,8 +21,10 @@ from ..dialects.turns import Turn, Turns
 from ..dialects.users import Added, UserInfo
 from ..watch import Event
 from ._async_banks import AsyncBanks
+from ._async_hooks import AsyncHooks
 from ._async_jobs import AsyncJobs, erase, pages
 from ._async_known import AsyncKnown, AsyncSearch
+from ._async_workflows import AsyncWorkflows
 from .transport import AsyncTransport, open_async_transport
 from .values import Message, Receipt, given, said
 
@@ -50,9 +52,11 @@ class AsyncMemory:
     ) -> None:
         self._transport: AsyncTransport = open_async_transport(target, tenant, api_key, worker, clock)
         self.banks = AsyncBanks(self._transport)
+        self.hooks = AsyncHooks(self._transport)
         self.jobs = AsyncJobs(self._transport)
         self.keys = AsyncKeys(self._transport)
         self.tenants = AsyncTenants(self._transport)
+        self.workflows = AsyncWorkflows(self._transport)
 
     def user(self, user: str) -> AsyncUser:
         """What was said by and to one person, and to nobody else."""

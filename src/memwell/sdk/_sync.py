@@ -21,8 +21,10 @@ from ..dialects.turns import Turn, Turns
 from ..dialects.users import Added, UserInfo
 from ..watch import Event
 from ._sync_banks import Banks
+from ._sync_hooks import Hooks
 from ._sync_jobs import Jobs, erase, pages
 from ._sync_known import Known, Search
+from ._sync_workflows import Workflows
 from .transport import Transport, open_transport
 from .values import Message, Receipt, given, said
 
@@ -50,9 +52,11 @@ class Memory:
     ) -> None:
         self._transport: Transport = open_transport(target, tenant, api_key, worker, clock)
         self.banks = Banks(self._transport)
+        self.hooks = Hooks(self._transport)
         self.jobs = Jobs(self._transport)
         self.keys = Keys(self._transport)
         self.tenants = Tenants(self._transport)
+        self.workflows = Workflows(self._transport)
 
     def user(self, user: str) -> User:
         """What was said by and to one person, and to nobody else."""

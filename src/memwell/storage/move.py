@@ -27,8 +27,8 @@ PLACES = "\ue000\ue001"
 """What tokens begin with that name a place. They come first, as the analyser puts them."""
 
 TABLES = (
-    "collection", "address", "model", "entry", "fact", "evidence", "plan", "document", "summary", "folded", "spending",
-    "idempotency", "idempotency_touch", "job", "event", "removal",
+    "collection", "address", "model", "entry", "fact", "evidence", "plan", "document", "summary", "folded", "run",
+    "run_step", "run_touch", "spending", "idempotency", "idempotency_touch", "job", "event", "removal",
 )  # fmt: skip
 """Those that others refer to come first."""
 KEY_COLUMNS = (
@@ -40,6 +40,9 @@ _LOWEST: dict[str, tuple[Any, ...]] = {
     "job": ("",),
     "plan": ("",),
     "document": ("", ""),
+    "run": ("",),
+    "run_step": ("", -1),
+    "run_touch": (-1, ""),
 }
 
 

@@ -413,7 +413,8 @@ SELECT
   + (SELECT COUNT(*) FROM evidence WHERE tenant = :tenant AND address_id = :address_id)
   + (SELECT COUNT(*) FROM plan WHERE tenant = :tenant AND address_id = :address_id)
   + (SELECT COUNT(*) FROM folded WHERE tenant = :tenant AND address_id = :address_id)
-  + (SELECT COUNT(*) FROM summary WHERE tenant = :tenant AND address_id = :address_id);
+  + (SELECT COUNT(*) FROM summary WHERE tenant = :tenant AND address_id = :address_id)
+  + (SELECT COUNT(*) FROM run_touch WHERE tenant = :tenant AND address_id = :address_id);
 
 -- name: next_idempotency_expiry
 -- When the next stored answer may go.
@@ -931,3 +932,81 @@ WHERE tenant = :tenant AND (expires_at IS NULL OR expires_at > :now)
 -- The same for the addresses themselves.
 UPDATE address SET expires_at = last_seen_at + CAST(:lifetime AS BIGINT)
 WHERE tenant = :tenant AND collection_id = :collection_id AND (expires_at IS NULL OR expires_at > :now);
+
+-- name: add_run
+-- Begin a run, or begin it again.
+INSERT INTO run (tenant, id, workflow_id, workflow_version, name, state, asked, started_at, lease_until)
+VALUES (:tenant, :id, :workflow_id, :workflow_version, :name, 'running', :asked, :now, :lease_until)
+ON CONFLICT (tenant, id) DO UPDATE SET state = 'running', output = NULL, error = NULL, ended_at = NULL,
+  lease_until = excluded.lease_until;
+
+-- name: find_run
+-- A run by its id.
+SELECT id, workflow_id, workflow_version, name, state, asked, output, error, started_at, ended_at, lease_until
+FROM run WHERE tenant = :tenant AND id = :id;
+
+-- name: list_runs
+-- Runs, the newest first.
+SELECT id, workflow_id, workflow_version, name, state, asked, output, error, started_at, ended_at, lease_until
+FROM run WHERE tenant = :tenant AND id < :before
+ORDER BY id DESC
+LIMIT :limit;
+
+-- name: list_runs_of
+-- The runs of a workflow, the newest first.
+SELECT id, workflow_id, workflow_version, name, state, asked, output, error, started_at, ended_at, lease_until
+FROM run WHERE tenant = :tenant AND workflow_id = :workflow_id AND id < :before
+ORDER BY id DESC
+LIMIT :limit;
+
+-- name: beat_run
+-- A run goes on.
+UPDATE run SET lease_until = :lease_until WHERE tenant = :tenant AND id = :id AND state = 'running';
+
+-- name: end_run
+-- What came of a run.
+UPDATE run SET state = :state, output = :output, error = :error, ended_at = :now, lease_until = NULL
+WHERE tenant = :tenant AND id = :id;
+
+-- name: keep_run_step
+-- What a step of a run did.
+INSERT INTO run_step (tenant, run_id, number, body) VALUES (:tenant, :run_id, :number, :body)
+ON CONFLICT (tenant, run_id, number) DO UPDATE SET body = excluded.body;
+
+-- name: run_steps
+-- What the steps of a run did, in their order.
+SELECT number, body FROM run_step WHERE tenant = :tenant AND run_id = :run_id ORDER BY number;
+
+-- name: touch_run
+-- Note that a run knows something of an address.
+INSERT INTO run_touch (tenant, address_id, run_id) VALUES (:tenant, :address_id, :run_id)
+ON CONFLICT (tenant, address_id, run_id) DO NOTHING;
+
+-- name: runs_of_address
+-- The runs that know something of an address.
+SELECT run_id FROM run_touch WHERE tenant = :tenant AND address_id = :address_id;
+
+-- name: empty_run
+-- Take away what a run was given and gave.
+UPDATE run SET asked = '{}', output = NULL, error = NULL WHERE tenant = :tenant AND id = :id;
+
+-- name: delete_run_steps
+-- Take away what the steps of a run did.
+DELETE FROM run_step WHERE tenant = :tenant AND run_id = :run_id;
+
+-- name: delete_run_touches
+-- Forget what a run knew of.
+DELETE FROM run_touch WHERE tenant = :tenant AND run_id = :run_id;
+
+-- name: delete_run
+-- Remove a run.
+DELETE FROM run WHERE tenant = :tenant AND id = :id;
+
+-- name: old_runs
+-- Runs that were begun before a time.
+SELECT id FROM run WHERE tenant = :tenant AND started_at < :before ORDER BY started_at LIMIT :limit;
+
+-- name: interrupt_runs
+-- Runs whose process has died.
+UPDATE run SET state = 'interrupted', error = 'Its process ended while it ran.', ended_at = :now
+WHERE tenant = :tenant AND started_at <= :now AND state = 'running' AND lease_until < :now;

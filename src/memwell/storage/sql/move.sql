@@ -281,3 +281,51 @@ SELECT docid FROM folded WHERE tenant = :tenant ORDER BY docid DESC LIMIT 1;
 -- One row of `folded`, as it was elsewhere.
 INSERT INTO folded (tenant, docid, address_id, summary_id)
 VALUES (:tenant, :docid, :address_id, :summary_id);
+
+-- name: page_run
+-- The next rows of `run`.
+SELECT id, workflow_id, workflow_version, name, state, asked, output, error, started_at, ended_at, lease_until
+FROM run WHERE tenant = :tenant AND id > :after
+ORDER BY id
+LIMIT :limit;
+
+-- name: end_of_run
+-- The key of the last row of `run`.
+SELECT id FROM run WHERE tenant = :tenant ORDER BY id DESC LIMIT 1;
+
+-- name: put_run
+-- One row of `run`, as it was elsewhere.
+INSERT INTO run (tenant, id, workflow_id, workflow_version, name, state, asked, output, error, started_at, ended_at, lease_until)
+VALUES (:tenant, :id, :workflow_id, :workflow_version, :name, :state, :asked, :output, :error, :started_at, :ended_at, :lease_until);
+
+-- name: page_run_step
+-- The next rows of `run_step`.
+SELECT run_id, number, body
+FROM run_step WHERE tenant = :tenant AND (run_id, number) > (:after, :after_too)
+ORDER BY run_id, number
+LIMIT :limit;
+
+-- name: end_of_run_step
+-- The key of the last row of `run_step`.
+SELECT run_id, number FROM run_step WHERE tenant = :tenant ORDER BY run_id DESC, number DESC LIMIT 1;
+
+-- name: put_run_step
+-- One row of `run_step`, as it was elsewhere.
+INSERT INTO run_step (tenant, run_id, number, body)
+VALUES (:tenant, :run_id, :number, :body);
+
+-- name: page_run_touch
+-- The next rows of `run_touch`.
+SELECT address_id, run_id
+FROM run_touch WHERE tenant = :tenant AND (address_id, run_id) > (:after, :after_too)
+ORDER BY address_id, run_id
+LIMIT :limit;
+
+-- name: end_of_run_touch
+-- The key of the last row of `run_touch`.
+SELECT address_id, run_id FROM run_touch WHERE tenant = :tenant ORDER BY address_id DESC, run_id DESC LIMIT 1;
+
+-- name: put_run_touch
+-- One row of `run_touch`, as it was elsewhere.
+INSERT INTO run_touch (tenant, address_id, run_id)
+VALUES (:tenant, :address_id, :run_id);

@@ -203,6 +203,9 @@ FROM (
   UNION ALL SELECT CONVERT_TO(CONCAT_WS(' ', kind, id, name, body), 'UTF8') FROM document WHERE tenant = :tenant
   UNION ALL SELECT CONVERT_TO(id, 'UTF8') FROM summary WHERE tenant = :tenant
   UNION ALL SELECT CONVERT_TO(summary_id, 'UTF8') FROM folded WHERE tenant = :tenant
+  UNION ALL SELECT CONVERT_TO(CONCAT_WS(' ', id, workflow_id, name, state, asked, output, error), 'UTF8')
+  FROM run WHERE tenant = :tenant
+  UNION ALL SELECT CONVERT_TO(body, 'UTF8') FROM run_step WHERE tenant = :tenant
   UNION ALL SELECT CONVERT_TO(ARRAY_TO_STRING(TSVECTOR_TO_ARRAY(tokens), ' '), 'UTF8') FROM word WHERE tenant = :tenant
 ) AS kept (text)
 JOIN UNNEST(CAST(:needles AS BYTEA[])) AS sought (piece) ON POSITION(sought.piece IN kept.text) > 0;

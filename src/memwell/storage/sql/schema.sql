@@ -285,6 +285,43 @@ CREATE INDEX folded_summary ON folded (tenant, summary_id);
 
 CREATE INDEX folded_address ON folded (tenant, address_id);
 
+CREATE TABLE run (
+  tenant TEXT NOT NULL,
+  id TEXT NOT NULL,
+  workflow_id TEXT,
+  workflow_version INTEGER,
+  name TEXT NOT NULL,
+  state TEXT NOT NULL,
+  asked TEXT NOT NULL,
+  output TEXT,
+  error TEXT,
+  started_at INTEGER NOT NULL,
+  ended_at INTEGER,
+  lease_until INTEGER,
+  PRIMARY KEY (tenant, id)
+) WITHOUT ROWID;
+
+CREATE INDEX run_workflow ON run (tenant, workflow_id, id) WHERE workflow_id IS NOT NULL;
+
+CREATE INDEX run_started ON run (tenant, started_at);
+
+CREATE TABLE run_step (
+  tenant TEXT NOT NULL,
+  run_id TEXT NOT NULL,
+  number INTEGER NOT NULL,
+  body TEXT NOT NULL,
+  PRIMARY KEY (tenant, run_id, number)
+) WITHOUT ROWID;
+
+CREATE TABLE run_touch (
+  tenant TEXT NOT NULL,
+  address_id INTEGER NOT NULL,
+  run_id TEXT NOT NULL,
+  PRIMARY KEY (tenant, address_id, run_id)
+) WITHOUT ROWID;
+
+CREATE INDEX run_touch_run ON run_touch (tenant, run_id);
+
 -- control.db
 
 CREATE TABLE tenant (

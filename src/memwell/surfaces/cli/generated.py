@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -20,14 +20,22 @@ from .output import Json, Yes, confirm, show, told
 from .target import Target
 from .times import moment
 
-NOUNS = {"users": "user", "flows": "flow", "banks": "bank", "jobs": "job", "keys": "key"} | {
+NOUNS = {
+    "users": "user",
+    "flows": "flow",
+    "banks": "bank",
+    "workflows": "workflow",
+    "hooks": "hook",
+    "jobs": "job",
+    "keys": "key",
     "tenants": "tenant",
     "events": "event",
 }
 _PLAIN = (str, int, float, bool)
 
 
-def add_commands(app: typer.Typer) -> None:
+def add_commands(app: typer.Typer, also: Mapping[str, Callable[..., None]]) -> None:
+    """A command for every operation; `also` are commands by hand, such as `workflow run`."""
     groups: dict[str, typer.Typer] = {}
     for operation in OPERATIONS.values():
         noun = NOUNS.get(operation.group, operation.group)
@@ -35,11 +43,14 @@ def add_commands(app: typer.Typer) -> None:
             groups[noun] = typer.Typer(no_args_is_help=True, help=f"Operations on {operation.group}.")
             app.add_typer(groups[noun], name=noun)
         groups[noun].command(operation.verb.replace("_", "-"), help=operation.summary)(_command(operation))
+    for name, command in also.items():
+        noun, _, verb = name.partition(" ")
+        groups[noun].command(verb)(command)
 
 
 def _command(operation: Operation) -> Callable[..., None]:
     hints = typing.get_type_hints(operation.request, include_extras=True)
-    parameters = [inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
+    parameters = [_keyword("invocation", typer.Context, ...)]
     read: dict[str, Callable[[str, Any], Any]] = {}
     order = positional(operation)
     fields = msgspec.structs.fields(operation.request)
@@ -52,8 +63,8 @@ def _command(operation: Operation) -> Callable[..., None]:
         parameters.append(_keyword("yes", Yes, False))
     parameters.append(_keyword("as_json", Json, False))
 
-    def command(context: typer.Context, as_json: bool, yes: bool = True, **fields: Any) -> None:
-        target: Target = context.obj
+    def command(invocation: typer.Context, as_json: bool, yes: bool = True, **fields: Any) -> None:
+        target: Target = invocation.obj
         with told():
             confirm(f"{operation.summary} Go on?", yes)
             given = {name: value for name, value in fields.items() if value is not None}
@@ -80,7 +91,9 @@ def _parameter(operation: Operation, field: msgspec.structs.FieldInfo, kind: Any
         if field.required:
             return _keyword(field.name, Annotated[kind, argument], ...)
         return _keyword(field.name, Annotated[kind | None, argument], None)
-    option = typer.Option(f"--{field.name.replace('_', '-')}", help=text, show_default=False)
+    name = field.name.replace("_", "-")
+    spelled = f"--{name}/--no-{name}" if kind is bool else f"--{name}"
+    option = typer.Option(spelled, help=text, show_default=False)
     if field.required:
         return _keyword(field.name, Annotated[kind, option], ...)
     return _keyword(field.name, Annotated[kind | None, option], None)

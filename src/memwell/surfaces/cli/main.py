@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ...version import __version__
-from . import audit, doctor, generated, login, mcp, memory, migrate, move, run, server, transfer
+from . import audit, doctor, generated, login, mcp, memory, migrate, move, run, server, transfer, workflow
 from .target import Target
 
 app = typer.Typer(
@@ -60,7 +60,7 @@ app.command()(audit.audit)
 app.command()(doctor.doctor)
 app.command()(migrate.migrate)
 app.command()(move.move)
-generated.add_commands(app)
+generated.add_commands(app, {"workflow run": workflow.run})
 
 
 def main() -> None:

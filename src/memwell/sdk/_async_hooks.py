@@ -1,0 +1,81 @@
+"""The Python API, awaited: prompt hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..dialects.hook_resolving import Preview, Resolution
+from ..dialects.hooks import DeletedHook, HookInfo
+from .transport import AsyncTransport
+from .values import given
+
+_Hooks = list[HookInfo]
+
+
+class AsyncHooks:
+    """Prompt hooks: templates for prompts that can show what an agent has logged."""
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    async def create(self, name: str, markdown_template: str, **settings: Any) -> HookInfo:
+        """Make a hook: `description`, `enabled`, `priority`, `selector_key`, `matching_rules` or `matching_rules_yaml`."""
+        data = {"name": name, "markdown_template": markdown_template, **settings}
+        made: HookInfo = await self._transport.call("hooks.create", data)
+        return made
+
+    async def list(self) -> _Hooks:
+        """All hooks, those with the highest priority first."""
+        found: _Hooks = await self._transport.call("hooks.list", {})
+        return found
+
+    async def get(self, hook_id: str) -> HookInfo:
+        """A hook by its id."""
+        found: HookInfo = await self._transport.call("hooks.get", {"id": hook_id})
+        return found
+
+    async def update(self, hook_id: str, **changes: Any) -> HookInfo:
+        """Change a hook; an empty text or object clears a field."""
+        changed: HookInfo = await self._transport.call("hooks.update", {"id": hook_id, **changes})
+        return changed
+
+    async def delete(self, hook_id: str) -> DeletedHook:
+        """Delete a hook."""
+        gone: DeletedHook = await self._transport.call("hooks.delete", {"id": hook_id})
+        return gone
+
+    async def preview(
+        self,
+        markdown_template: str,
+        *,
+        session_id: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        matching_rules: Mapping[str, Any] | None = None,
+        matching_rules_yaml: str | None = None,
+        max_entries: int | None = None,
+        max_chars: int | None = None,
+    ) -> Preview:
+        """What a template and rules would give, without saving them."""
+        data = given(matching_rules=matching_rules, matching_rules_yaml=matching_rules_yaml)
+        data |= given(session_id=session_id, context=context, max_entries=max_entries, max_chars=max_chars)
+        data |= {"markdown_template": markdown_template}
+        shown: Preview = await self._transport.call("hooks.preview", data)
+        return shown
+
+    async def resolve(
+        self,
+        hook_id: str | None = None,
+        *,
+        selector_key: str | None = None,
+        session_id: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        max_entries: int | None = None,
+        max_chars: int | None = None,
+    ) -> Resolution:
+        """The prompt for a request: of this hook, of the one with that selector key, or of the one whose rules fit best."""
+        data = given(session_id=session_id, context=context, max_entries=max_entries, max_chars=max_chars)
+        name = "hooks.resolve_any" if hook_id is None else "hooks.resolve"
+        data |= given(selector_key=selector_key) if hook_id is None else {"id": hook_id}
+        made: Resolution = await self._transport.call(name, data)
+        return made

@@ -1,0 +1,108 @@
+"""The Python API, awaited: workflows and their runs."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from ..workflow.live import RunEvent
+from ..workflow.operations import Checked, Workflow
+from ..workflow.run_operations import Happened, Run
+from .transport import AsyncTransport
+from .values import given
+
+POLL_S = 5.0
+
+Source = str | Mapping[str, Any]
+
+
+class AsyncWorkflows:
+    """Workflows: trees of steps that write, search and load memory, and ask models."""
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    async def validate(self, document: Source) -> Checked:
+        """Everything that is wrong with a document, each with its path."""
+        found: Checked = await self._transport.call("workflows.validate", {"document": _source(document)})
+        return found
+
+    async def create(self, document: Source) -> Workflow:
+        """Store a workflow."""
+        made: Workflow = await self._transport.call("workflows.create", {"document": _source(document)})
+        return made
+
+    async def update(self, workflow: str, document: Source, *, expected_version: int | None = None) -> Workflow:
+        """Store the next version of a workflow."""
+        data = {"workflow": workflow, "document": _source(document), **given(expected_version=expected_version)}
+        changed: Workflow = await self._transport.call("workflows.update", data)
+        return changed
+
+    async def get(self, workflow: str, *, version: int | None = None) -> Workflow:
+        """A workflow with its document."""
+        found: Workflow = await self._transport.call("workflows.get", {"workflow": workflow, **given(version=version)})
+        return found
+
+    async def list(self) -> builtins.list[Workflow]:
+        """The stored workflows, by name."""
+        found: builtins.list[Workflow] = (await self._transport.call("workflows.list", {})).workflows
+        return found
+
+    async def delete(self, workflow: str) -> None:
+        """Delete a workflow with all its versions."""
+        await self._transport.call("workflows.delete", {"workflow": workflow})
+
+    async def run(self, document: Source, input: str = "", **how: Any) -> Run:
+        """Run a stored workflow by its id, or a document, and wait for its end: `metadata`, `owner`, `thread`, `version`."""
+        run: Run = await self._transport.call(*_call(document, {"input": input, **how}))
+        return run
+
+    async def stream(
+        self,
+        document: Source,
+        input: str = "",
+        **how: Any,
+    ) -> AsyncIterator[RunEvent]:
+        """Run, and see what happens as it happens: steps, pieces of the answer, results."""
+        run: Run = await self._transport.call(*_call(document, {"input": input, **how, "wait": False}))
+        async for event in self.follow(run.id):
+            yield event
+
+    async def follow(self, run_id: str, after: int = 0) -> AsyncIterator[RunEvent]:
+        """What happens in a run, from an event on."""
+        while True:
+            data = {"run": run_id, "after": after, "timeout_s": POLL_S}
+            found: Happened = await self._transport.call("runs.events", data)
+            for event in found.events:
+                yield event
+                after = max(after, event.number)
+            if found.over:
+                return
+
+    async def runs(self, workflow: str | None = None, limit: int = 50) -> builtins.list[Run]:
+        """Runs, the newest first, without their steps."""
+        data = {"limit": limit, **given(workflow=workflow)}
+        found: builtins.list[Run] = (await self._transport.call("runs.list", data)).runs
+        return found
+
+    async def show(self, run_id: str) -> Run:
+        """A run with what each of its steps did."""
+        run: Run = await self._transport.call("runs.get", {"run": run_id})
+        return run
+
+    async def repeat(self, run_id: str) -> Run:
+        """Run again what was interrupted or has failed. What was written is not written twice."""
+        run: Run = await self._transport.call("runs.repeat", {"run": run_id})
+        return run
+
+
+def _source(document: Source) -> str | dict[str, Any]:
+    return document if isinstance(document, str) else dict(document)
+
+
+def _call(document: Source, data: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """A text of one line without a colon is the id of a stored workflow; anything else is a document."""
+    if isinstance(document, str) and "\n" not in document and ":" not in document:
+        return "runs.begin", {"workflow": document, **data}
+    return "runs.begin_document", {"document": _source(document), **data}

@@ -1,0 +1,124 @@
+"""Runs as they are stored: what they were given, what each step did, what came of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from ..clock import SECOND
+from ..ids import new_id
+from ..space import Space
+from ..storage.port import Tx
+
+State = Literal["running", "done", "failed", "interrupted"]
+StepState = Literal["done", "failed", "skipped", "cached"]
+
+LEASE = 30 * SECOND
+MAX_SHOWN = 64 * 1024
+"""How much of an input or output is kept with a step."""
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a run was given."""
+
+    input: str = ""
+    metadata: dict[str, Any] = {}
+    owner: str | None = None
+    thread: str | None = None
+    document: dict[str, Any] | None = None
+
+
+class StepBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a step did."""
+
+    id: str
+    step_type: str
+    path: str
+    level: int
+    state: StepState
+    input: str = ""
+    output: str = ""
+    output_content_type: str = "text/plain"
+    started_at: int = 0
+    ended_at: int = 0
+    attempts: int = 1
+    error: str | None = None
+    cut: bool = False
+
+
+class RunRow(NamedTuple):
+    """A run. Columns in the order of `find_run`."""
+
+    id: str
+    workflow_id: str | None
+    workflow_version: int | None
+    name: str
+    state: str
+    asked: str
+    output: str | None
+    error: str | None
+    started_at: int
+    ended_at: int | None
+    lease_until: int | None
+
+
+_decode_step = msgspec.json.Decoder(StepBody).decode
+decode_asked = msgspec.json.Decoder(Asked).decode
+
+
+class Begun(NamedTuple):
+    """A run to be begun: of which workflow, and with what."""
+
+    name: str
+    asked: Asked
+    workflow_id: str | None = None
+    workflow_version: int | None = None
+    run_id: str = ""
+
+
+def begin(space: Space, begun: Begun) -> str:
+    run_id = begun.run_id or new_id()
+    space.tx.send(
+        "add_run",
+        id=run_id,
+        workflow_id=begun.workflow_id,
+        workflow_version=begun.workflow_version,
+        name=begun.name,
+        asked=msgspec.json.encode(begun.asked).decode(),
+        now=space.now,
+        lease_until=space.now + LEASE,
+    )
+    return run_id
+
+
+def keep_step(space: Space, run_id: str, number: int, body: StepBody, touched: Sequence[int]) -> None:
+    space.tx.send("keep_run_step", run_id=run_id, number=number, body=msgspec.json.encode(_short(body)).decode())
+    for address_id in touched:
+        space.tx.send("touch_run", address_id=address_id, run_id=run_id)
+
+
+def end(space: Space, run_id: str, state: State, output: str | None, error: str | None) -> None:
+    space.tx.send("end_run", id=run_id, state=state, output=output, error=error, now=space.now)
+
+
+def find(tx: Tx, run_id: str) -> RunRow | None:
+    row = tx.row("find_run", id=run_id)
+    return None if row is None else RunRow(*row)
+
+
+def steps_of(tx: Tx, run_id: str) -> list[StepBody]:
+    return [_decode_step(body) for _, body in tx.rows("run_steps", run_id=run_id)]
+
+
+def state_of(row: RunRow, now: int) -> str:
+    """A run whose process does not say any more that it goes on was interrupted (C45)."""
+    over = row.state == "running" and row.lease_until is not None and row.lease_until < now
+    return "interrupted" if over else row.state
+
+
+def _short(body: StepBody) -> StepBody:
+    if len(body.input) <= MAX_SHOWN and len(body.output) <= MAX_SHOWN:
+        return body
+    return msgspec.structs.replace(body, input=body.input[:MAX_SHOWN], output=body.output[:MAX_SHOWN], cut=True)

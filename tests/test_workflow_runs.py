@@ -1,0 +1,246 @@
+"""Runs of workflows: stored, streamed, repeated, interrupted, and ended in a named state whatever a model does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memwell import Conflict, Invalid, Memory, NotFound, Stale
+from memwell.engine import Engine
+from memwell.sdk.transport import LocalTransport
+from memwell.testing import Fault, FrozenClock, ScriptedServer, StreamFault
+from memwell.workflow.stored import LEASE
+
+from .engines import remains
+
+CHATBOT = (Path(__file__).parents[1] / "examples" / "workflows" / "chatbot.yaml").read_text()
+WHO = {"user_id": "u1"}
+
+
+@pytest.fixture
+def clock() -> FrozenClock:
+    return FrozenClock()
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., ScriptedServer]]:
+    opened: list[ScriptedServer] = []
+
+    def serve(script: Any = ("Hi!",), timeout_s: float = 20, **how: Any) -> ScriptedServer:
+        server = ScriptedServer(script, **how)
+        server.__enter__()
+        opened.append(server)
+        monkeypatch.setenv("MEMWELL_LLM", f"openai:test@{server.url}?timeout_s={timeout_s}")
+        return server
+
+    yield serve
+    for server in opened:
+        server.__exit__()
+
+
+@pytest.fixture
+def memory(tmp_path: Path, clock: FrozenClock) -> Iterator[Memory]:
+    with Memory(tmp_path / "home", worker=False, clock=clock) as memory:
+        yield memory
+
+
+def engine_of(memory: Memory) -> Engine:
+    transport = memory._transport
+    assert isinstance(transport, LocalTransport)
+    return transport.engine
+
+
+def text(template: str, **fields: Any) -> dict[str, Any]:
+    return {"step_type": "text", "template": template, **fields}
+
+
+def document(*steps: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {"name": "test", "steps": list(steps), **fields}
+
+
+def test_workflows_are_stored_and_versioned(memory: Memory, clock: FrozenClock) -> None:
+    first = memory.workflows.create(document(text("one")))
+    clock.advance(seconds=1)
+    second = memory.workflows.update(first.id, document(text("two")), expected_version=1)
+    assert (first.version, second.version) == (1, 2)
+    with pytest.raises(Stale):
+        memory.workflows.update(first.id, document(text("three")), expected_version=1)
+    assert memory.workflows.run(first.id).output == "two"
+    earlier = memory.workflows.run(first.id, version=1)
+    assert (earlier.output, earlier.workflow, earlier.workflow_version) == ("one", first.id, 1)
+    assert memory.workflows.get(first.id, version=1).document == document(text("one"))
+    assert [one.name for one in memory.workflows.list()] == ["test"]
+    assert [run.workflow_version for run in memory.workflows.runs(first.id)] == [1, 2]
+    with pytest.raises(NotFound):
+        memory.workflows.get(first.id, version=3)
+    memory.workflows.delete(first.id)
+    with pytest.raises(NotFound):
+        memory.workflows.run(first.id)
+
+
+def test_a_run_is_stored_with_what_each_step_did(memory: Memory) -> None:
+    done = memory.workflows.run(
+        document(text("{{input}}!", id="a")), "hi", metadata={"x": 1}, owner="alice", thread="t1"
+    )
+    again = memory.workflows.show(done.id)
+    assert again == done
+    assert (again.status, again.input, again.metadata, again.owner, again.thread) == (
+        "done",
+        "hi",
+        {"x": 1},
+        "alice",
+        "t1",
+    )
+    (step,) = again.steps
+    assert (step.id, step.step_type, step.status, step.input, step.output) == ("a", "text", "done", "hi", "hi!")
+    assert step.ended_at >= step.started_at
+
+
+def test_banks_that_there_are_not_are_named(memory: Memory) -> None:
+    step = {"step_type": "load_memory", "memory_bank_id": "nowhere", "key": "k"}
+    with pytest.raises(Invalid, match="nowhere"):
+        memory.workflows.run(document(step))
+    checked = memory.workflows.validate(document(step))
+    assert (checked.valid, checked.unresolved_banks) == (False, ["nowhere"])
+    made = document(step, memory_banks={"nowhere": {"type": "general", "retention_days": None}})
+    assert memory.workflows.run(made).status == "done"
+    assert [one.name for one in memory.banks.list().memory_banks] == ["nowhere"]
+    with pytest.raises(Invalid, match="memory_banks"):
+        memory.workflows.run(document({**step, "memory_bank_id": "x"}, memory_banks={"x": {"type": "wrong"}}))
+
+
+def test_what_happens_is_told_as_it_happens(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
+    served(["A longer answer that comes in several pieces, one after the other."])
+    with Memory(tmp_path / "home", worker=False) as memory:
+        events = list(memory.workflows.stream(CHATBOT, "Hello", metadata=WHO))
+        assert (events[0].kind, events[0].state) == ("run", "running")
+        assert (events[-1].kind, events[-1].state) == ("run", "done")
+        assert [event.number for event in events] == list(range(1, len(events) + 1))
+        pieces = [event.text or "" for event in events if event.kind == "text"]
+        assert len(pieces) > 1
+        assert "".join(pieces) == events[-1].text
+        states = [(event.step, event.state) for event in events if event.kind == "step"]
+        assert states[:2] == [("save_question", "running"), ("save_question", "done")]
+        run = memory.workflows.show(events[0].run)
+        assert run.output == events[-1].text
+        assert list(memory.workflows.follow(run.id)) == events
+
+
+def test_a_run_goes_on_without_whoever_began_it(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
+    """C45: nobody looks on, and it can be read afterwards."""
+    served(["Hi!"])
+    with Memory(tmp_path / "home", worker=False) as memory:
+        begun = memory.call(
+            "runs.begin_document", {"document": CHATBOT, "input": "Hello", "metadata": WHO, "wait": False}
+        )
+        until = time.monotonic() + 20
+        while (run := memory.workflows.show(begun.id)).status == "running" and time.monotonic() < until:
+            time.sleep(0.02)
+        assert (run.status, run.output) == ("done", "Hi!")
+
+
+def test_a_run_whose_process_died_is_interrupted_and_can_be_run_again(memory: Memory, clock: FrozenClock) -> None:
+    """C45: what its steps had written is not written twice."""
+    add = {"step_type": "add_memory", "memory_bank_id": "notes", "key": "k", "content": "{{agent.input}}", "id": "add"}
+    source = document(add, text("done"), memory_banks={"notes": {"type": "general"}})
+    done = memory.workflows.run(source, "once")
+    engine = engine_of(memory)
+
+    def die(tx: Any) -> None:
+        """As if the process had died after the first step: the run was never ended, and nobody renews its lease."""
+        tx.send("end_run", id=done.id, state="running", output=None, error=None, now=clock.now())
+        asked = tx.row("find_run", id=done.id)[5]
+        known = {"workflow_id": None, "workflow_version": None, "name": "test", "asked": asked}
+        tx.send("add_run", id=done.id, now=clock.now(), lease_until=clock.now() + LEASE, **known)
+
+    engine.store.write("default", die)
+    assert memory.workflows.show(done.id).status == "running"
+    with pytest.raises(Conflict):
+        memory.workflows.repeat(done.id)
+    clock.advance(seconds=31)
+    assert memory.workflows.show(done.id).status == "interrupted"
+    again = memory.workflows.repeat(done.id)
+    assert (again.id, again.status, again.input) == (done.id, "done", "once")
+    bank = memory.banks.open(memory.banks.list().memory_banks[0].id)
+    assert [one.content for one in bank.entries()] == ["once"]
+
+
+def test_retries_and_their_end(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
+    served([Fault.ERROR, Fault.ERROR, "At last."])
+    with Memory(tmp_path / "home", worker=False) as memory:
+        ask = {"step_type": "prompt_call", "retries": 2}
+        done = memory.workflows.run(document(ask), "x")
+        assert (done.status, done.output, done.steps[0].attempts) == ("done", "At last.", 3)
+    served([Fault.ERROR])
+    with Memory(tmp_path / "home", worker=False) as memory:
+        failed = memory.workflows.run(document({"step_type": "prompt_call", "retries": 1}), "x")
+        assert (failed.status, failed.steps[0].attempts) == ("failed", 2)
+        assert "server_error" in (failed.error or "")
+
+
+def test_what_was_asked_lately_is_answered_from_memory(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
+    server = served(["first", "second"])
+    with Memory(tmp_path / "home", worker=False) as memory:
+        ask = document({"step_type": "prompt_call", "cache_minutes": 5})
+        assert [memory.workflows.run(ask, "same").output for _ in range(3)] == ["first"] * 3
+        assert memory.workflows.runs()[0].status == "done"
+        assert memory.workflows.run(ask, "other").output == "second"
+        assert len(server.requests) == 2
+        memory.user("alice").add("x")
+        memory.user("alice").forget()
+        assert memory.workflows.run(ask, "same").output == "second"
+
+
+JSON_ONLY = (Fault.WRONG_SCHEMA, Fault.WRONG_IDS, Fault.DUPLICATES, Fault.CUT_JSON, Fault.NAN, Fault.DEEP)
+"""What is wrong only where JSON is asked for."""
+
+
+@pytest.mark.parametrize("fault", [*(one for one in Fault if one not in JSON_ONLY), *StreamFault])
+def test_a_model_that_fails_ends_the_run_in_a_named_state(
+    served: Callable[..., ScriptedServer], tmp_path: Path, fault: Fault | StreamFault
+) -> None:
+    """Nothing that was written is lost, siblings run to their ends, and the next run works."""
+    server = served(["Hi!"], timeout_s=2, drip_s=0.3)
+    server.fault = fault
+    with Memory(tmp_path / "home", worker=False) as memory:
+        run = memory.workflows.run(CHATBOT, "Hello", metadata=WHO)
+        assert run.status == "failed"
+        assert [step.status for step in run.steps] == ["done", "failed"]
+        assert run.error
+        server.fault = None
+        assert memory.workflows.run(CHATBOT, "Again", metadata=WHO).status == "done"
+        bank = memory.banks.open(memory.banks.list().memory_banks[0].id)
+        assert [one.content for one in bank.entries()] == ["Hello", "Again", "Hi!"]
+
+
+def test_a_failing_child_does_not_stop_its_siblings(memory: Memory) -> None:
+    bad = {"step_type": "retrieval", "id": "bad"}
+    run = memory.workflows.run(document(text("x", steps=[bad, text("fine", id="good")])))
+    assert run.status == "failed"
+    assert {step.id: step.status for step in run.steps} == {"step-1": "done", "bad": "failed", "good": "done"}
+
+
+def test_what_is_erased_is_in_no_run(tmp_path: Path) -> None:
+    """The run has read and written a key: when that is erased, nothing of it is left with the run."""
+    with Memory(tmp_path / "home", worker=False) as memory:
+        add = {"step_type": "add_memory", "memory_bank_id": "notes", "key": "{{metadata.user_id}}"}
+        source = document(add, memory_banks={"notes": {"type": "general"}})
+        run = memory.workflows.run(source, "the word is zyxoqwvquillrun", metadata={"user_id": "zyxoqwvkey"})
+        bank = memory.banks.open(memory.banks.list().memory_banks[0].id)
+        assert "zyxoqwvquillrun" in str(memory.workflows.show(run.id))
+        assert bank.wipe().residual == 0
+        left = memory.workflows.show(run.id)
+        assert (left.status, left.input, left.steps) == ("done", "", [])
+    assert not [name for name, data in remains(tmp_path / "home").items() if b"zyxoqwv" in data]
+
+
+def test_old_runs_go(memory: Memory, clock: FrozenClock) -> None:
+    run = memory.workflows.run(document(text("x")))
+    clock.advance(days=31)
+    engine_of(memory).worker.run_due("default")
+    with pytest.raises(NotFound):
+        memory.workflows.show(run.id)
