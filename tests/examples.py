@@ -16,6 +16,7 @@ _MASKS = (
     (r"\d{4}-\d\d-\d\dT[\d:.]+(Z|\+00:00)", "<time>"),
     (r"\bmw_[\w-]{43}", "<secret>"),
     (r'"took_ms":[\d.]+', '"took_ms":0'),
+    (r'seconds":[\d.e-]+', 'seconds":0'),
     (r'token=\\"[0-9a-f]{16}\\"', "token"),
     (r'"tokens":\d+', '"tokens":0'),  # of the fence's token, too, which is another in every store
     (r"\b[0-9a-hjkmnp-tv-z]{26}\b", "<id>"),

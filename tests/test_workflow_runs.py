@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from memwell import Conflict, Invalid, Memory, NotFound, Stale
@@ -16,6 +17,7 @@ from memwell.testing import Fault, FrozenClock, ScriptedServer, StreamFault
 from memwell.workflow.stored import LEASE
 
 from .engines import remains
+from .live import live
 
 CHATBOT = (Path(__file__).parents[1] / "examples" / "workflows" / "chatbot.yaml").read_text()
 WHO = {"user_id": "u1"}
@@ -244,3 +246,44 @@ def test_old_runs_go(memory: Memory, clock: FrozenClock) -> None:
     engine_of(memory).worker.run_due("default")
     with pytest.raises(NotFound):
         memory.workflows.show(run.id)
+
+
+def test_the_workflows_that_use_a_bank(memory: Memory) -> None:
+    """B1.9."""
+    bank = memory.banks.create("notes", type="general")
+    uses = {"step_type": "load_memory", "memory_bank_id": "notes", "key": "k"}
+    first = memory.workflows.create({"name": "first", "steps": [uses]})
+    memory.workflows.create({"name": "second", "steps": [text("x")]})
+    (found,) = memory.call("banks.agents", {"bank": bank.id})
+    assert (found.agent_id, found.agent_name) == (first.id, "first")
+
+
+def test_a_run_is_streamed_over_http_and_can_be_taken_up_again(
+    served: Callable[..., ScriptedServer], tmp_path: Path
+) -> None:
+    """C45: server-sent events; whoever comes back goes on after the last event that arrived."""
+    served(["A longer answer that comes in several pieces, one after the other."])
+    with live(tmp_path / "server", worker=False) as server, server.memory() as memory:
+        events = list(memory.workflows.stream(CHATBOT, "Hello", metadata=WHO))
+        assert events[-1].state == "done"
+        assert len([event for event in events if event.kind == "text"]) > 1
+        begun = memory.call(
+            "runs.begin_document", {"document": CHATBOT, "input": "Hello", "metadata": WHO, "wait": False}
+        )
+        headers = {"authorization": f"Bearer {server.key}"}
+        url = f"{server.url}/v1/runs/{begun.id}/stream"
+        frames: list[str] = []
+        with httpx.stream("GET", url, headers=headers, timeout=20) as response:
+            assert response.headers["content-type"].startswith("text/event-stream")
+            for line in response.iter_lines():
+                frames.append(line)
+                if len([one for one in frames if one.startswith("id:")]) == 3:
+                    break
+        with httpx.stream("GET", url, headers={**headers, "last-event-id": "3"}, timeout=20) as response:
+            rest = [line for line in response.iter_lines() if line.startswith("id:")]
+        assert rest[0] == "id: 4"
+        assert memory.workflows.show(begun.id).status == "done"
+        assert httpx.get(url, timeout=20).status_code == 401
+        assert httpx.get(f"{server.url}/v1/runs/nothing/stream", headers=headers, timeout=20).status_code == 404
+        bad = httpx.get(url, headers={**headers, "last-event-id": "x"}, timeout=20)
+        assert bad.status_code == 400

@@ -30,12 +30,12 @@ class Talk(NamedTuple):
 
 
 def lines(told: str) -> list[Line]:
-    """What is told; `\\n` stands for a line break inside of a turn."""
-    return [_line(*row.split(": ", 1)) for row in told.strip().splitlines()]
+    """What is told. A row that begins with blanks goes on with the one before it."""
+    return [_line(*turn.split(": ", 1)) for turn in re.split(r"\n(?! )", told.strip())]
 
 
 def _line(who: str, text: str) -> Line:
-    return Line(text.replace("\\n", "\n"), SPEAKERS.get(who), summary=who == "S")
+    return Line(text.replace("\n   ", "\n"), SPEAKERS.get(who), summary=who == "S")
 
 
 TALKS = {
@@ -43,7 +43,8 @@ TALKS = {
         """
 U: Hi there! How are you today?
 A: Hello! I'm doing great, thanks for asking. How can I help you?
-U: I'm planning a trip to Portugal in October with my sister Ana. We want to spend four nights in Porto and three in Lisbon.
+U: I'm planning a trip to Portugal in October with my sister Ana.
+   We want to spend four nights in Porto and three in Lisbon.
 A: That sounds wonderful! Porto and Lisbon are both amazing cities. Do you have a budget in mind?
 U: Our budget is 1800 euros for both of us. I hate flying, so we'd rather take the train where we can.
 A: Great choice! Trains between Porto and Lisbon take about three hours. Would you like me to look for tickets?
@@ -80,7 +81,13 @@ A: You're welcome! Have a great day!
         """
 U: Our nightly export job fails since Tuesday with a timeout after 300 seconds.
 A: I'm sorry to hear that. Can you share the traceback?
-U: Sure:\\n```\\nTraceback (most recent call last):\\n  File "export.py", line 88, in run\\n    rows = cursor.fetchall()\\npsycopg.errors.QueryCanceled: canceling statement due to statement timeout\\n```
+U: Sure:
+   ```
+   Traceback (most recent call last):
+     File "export.py", line 88, in run
+       rows = cursor.fetchall()
+   psycopg.errors.QueryCanceled: canceling statement due to statement timeout
+   ```
 A: Thanks for sharing! It looks like the query on the orders table is cancelled by the statement timeout.
 U: The orders table grew to 40 million rows last week.
 A: Could you run EXPLAIN on the query?
@@ -135,7 +142,14 @@ U: No, that's all. Bye!
             "I take 100 mg of metoprolol every morning now, not 50 mg, Dr. Lee changed it.",
             "not diabetic",
         ),
-        ("I take 50 mg of", "Thank you for telling me", "feel better soon", "anything else", "that's all", "Good morning"),
+        (
+            "I take 50 mg of",
+            "Thank you for telling me",
+            "feel better soon",
+            "anything else",
+            "that's all",
+            "Good morning",
+        ),
     ),
     "German": Talk(
         """
@@ -206,7 +220,9 @@ N: Decision: we keep PostgreSQL 16 and do not migrate to MySQL.
 N: Lunch was good today.
 N: The search index takes 14 GB and must fit on the small disk.
 N: TODO
-N: - buy coffee\\n- renew the TLS certificate before 30 June\\n- ask Bert about the search latency
+N: - buy coffee
+   - renew the TLS certificate before 30 June
+   - ask Bert about the search latency
 N: The search index is rebuilt every night at 2:00.
 N: Correction: Carla owns the billing service since May, not Anna.
 N: ok
@@ -224,7 +240,8 @@ N: The search latency went from 120 ms to 45 ms after the new index.
     ),
     "earlier summaries": Talk(
         """
-S: User: I'm allergic to penicillin. My daughter Mia starts school in Bern in August. Assistant: I ordered the school bag for 89 francs.
+S: User: I'm allergic to penicillin. My daughter Mia starts school in Bern in August.
+   Assistant: I ordered the school bag for 89 francs.
 U: Morning!
 A: Good morning! What can I do for you?
 U: Mia needs new shoes for the sports lessons, size 33.
@@ -255,14 +272,29 @@ U: Let me ask my husband first.
 U: 😀😀😀
 U: asdf
 A: I'm here to help! What would you like to know?
-U: Here is my config:\\n{\\n  "host": "10.0.0.7",\\n  "port": 8443,\\n  "tls": {"enabled": true, "cert": "/etc/tls/cert.pem"}\\n}
+U: Here is my config:
+   {
+     "host": "10.0.0.7",
+     "port": 8443,
+     "tls": {"enabled": true, "cert": "/etc/tls/cert.pem"}
+   }
 A: Thanks!
-U: | name | qty | price |\\n|------|-----|-------|\\n| bolt | 100 | 0.10 |\\n| nut | 250 | 0.05 |
+U: | name | qty | price |
+   |------|-----|-------|
+   | bolt | 100 | 0.10 |
+   | nut | 250 | 0.05 |
 U: The gateway listens on port 8443 and must not be reachable from outside.
-A: Here is an example:\\n```python\\nimport socket\\nfor port in range(8443, 8450):\\n    listener = socket.create_server(("127.0.0.1", port))\\n    print(listener, port)\\n```\\nThe gateway then listens on the loopback address only.
+A: Here is an example:
+   ```python
+   import socket
+   for port in range(8443, 8450):
+       listener = socket.create_server(("127.0.0.1", port))
+       print(listener, port)
+   ```
+   The gateway then listens on the loopback address only.
 U: lol
 U: ................................................
-U: aGVsbG8gd29ybGQgaGVsbG8gd29ybGQgaGVsbG8gd29ybGQgaGVsbG8gd29ybGQgaGVsbG8gd29ybGQgaGVsbG8gd29ybGQgaGVsbG8gd29ybGQgaGVsbG8gd29ybGQ=
+U: aGVsbG8gd29ybGQgaGVsbG8gd29ybGQgaGVsbG8gd29ybGQgaGVsbG8gd29ybGQgaGVsbG8gd29ybGQgaGVsbG8gd29ybGQ=
 U: We roll out the gateway on Thursday at 22:00, Jonas is on call.
 A: ok
 """,
@@ -328,9 +360,11 @@ A: I'm really sorry about that! I understand how frustrating this must be. Could
 U: Yesterday, 4 March.
 A: Thank you for the details. Would you like a refund or a replacement?
 U: A refund would be best.
-A: Sure thing! I've initiated a refund of 249.99 dollars to your Visa card ending in 1881. It takes five to seven business days.
+A: Sure thing! I've initiated a refund of 249.99 dollars to your Visa card ending in 1881.
+   It takes five to seven business days.
 U: Wait, I changed my mind. I want a replacement instead, the black model.
-A: Of course, no problem at all. I cancelled the refund and ordered a replacement in black. You'll receive a tracking number by email.
+A: Of course, no problem at all. I cancelled the refund and ordered a replacement in black.
+   You'll receive a tracking number by email.
 U: Please ship it to my office, not to my home: 12 Mill Lane, Leeds.
 A: Done! The replacement ships to 12 Mill Lane, Leeds. Is there anything else I can help you with today?
 U: Nope, that's it. Thank you so much for your help!
@@ -459,8 +493,10 @@ U: Kiitos!
     ),
     "history notes": Talk(
         """
-N: The lighthouse of Sarn was built in 1841 by the merchants of the town. Its lamp burned whale oil until 1880. The tower is 31 metres high. Storms damaged the tower in 1863 and again in 1902.
-N: The keeper lived in the tower with his family. The last keeper, Edda Holm, left in 1967 when the lamp became electric.
+N: The lighthouse of Sarn was built in 1841 by the merchants of the town. Its lamp burned whale oil until 1880.
+   The tower is 31 metres high. Storms damaged the tower in 1863 and again in 1902.
+N: The keeper lived in the tower with his family.
+   The last keeper, Edda Holm, left in 1967 when the lamp became electric.
 N: Visitors may climb the tower on Sundays. The view is very nice. Dogs are not allowed in the tower.
 N: The museum beside the lighthouse shows the old lamp.
 """,
@@ -469,18 +505,25 @@ N: The museum beside the lighthouse shows the old lamp.
             "The lighthouse of Sarn was built in 1841 by the merchants of the town.",
             "The last keeper, Edda Holm, left in 1967 when the lamp became electric.",
         ),
-        (
-            "The view is very nice.",
-        ),
+        ("The view is very nice.",),
     ),
     "coding": Talk(
         """
 U: can you help me set up ci for my repo
 A: Absolutely! I'd be happy to help you set up CI. Which platform do you use?
 U: gitlab, and i use poetry, not pip
-A: Great! Here's a simple `.gitlab-ci.yml`:\\n```yaml\\ntest:\\n  image: python:3.12\\n  script:\\n    - poetry install\\n    - poetry run pytest\\n```\\nThis runs your tests on every push.
+A: Great! Here's a simple `.gitlab-ci.yml`:
+   ```yaml
+   test:
+     image: python:3.12
+     script:
+       - poetry install
+       - poetry run pytest
+   ```
+   This runs your tests on every push.
 U: it fails with "poetry: command not found"
-A: I apologize for the confusion! The python image does not include poetry. Add `pip install poetry` before the install step.
+A: I apologize for the confusion! The python image does not include poetry.
+   Add `pip install poetry` before the install step.
 U: works now, thx
 A: You're welcome! Happy coding!
 U: also we never deploy on fridays, and main is protected
@@ -516,7 +559,10 @@ def said(*texts: str, speaker: str | None = "user") -> list[Line]:
 
 
 def test_speakers_are_named_where_they_change() -> None:
-    talk = [*said("I moved to Porto in May.", "I live near the river."), *said("I booked the 9:40 train.", speaker="assistant")]
+    talk = [
+        *said("I moved to Porto in May.", "I live near the river."),
+        *said("I booked the 9:40 train.", speaker="assistant"),
+    ]
     assert summarise(talk, 100) == Summary(
         "User: I moved to Porto in May. I live near the river. Assistant: I booked the 9:40 train.", (0, 1, 2)
     )
@@ -544,7 +590,9 @@ def test_nobody_speaks_for_another() -> None:
 
 
 def test_a_summary_is_summed_up_with_its_speakers() -> None:
-    before = "Caroline: I decided to study counseling. Mel: My marathon is on 12 November. Note: The lake is frozen in May."
+    before = (
+        "Caroline: I decided to study counseling. Mel: My marathon is on 12 November. Note: The lake is frozen in May."
+    )
     later = Line("I bought a red bicycle for 200 euros.", "Mel")
     assert summarise([Line(before, "assistant", summary=True), later], 100) == Summary(
         "Caroline: I decided to study counseling. Mel: My marathon is on 12 November. Note: The lake is frozen in May. "
@@ -578,7 +626,9 @@ def test_somebody_else_who_denies_it_corrects_nothing() -> None:
 
 
 def test_what_is_said_twice_is_said_once() -> None:
-    talk = said("I love hiking in the Alps.", "I really love hiking in the Alps!", "I love hiking in the Alps, very much.")
+    talk = said(
+        "I love hiking in the Alps.", "I really love hiking in the Alps!", "I love hiking in the Alps, very much."
+    )
     assert summarise(talk, 200) == Summary("User: I love hiking in the Alps.", (0,))
 
 
@@ -591,7 +641,9 @@ def test_a_short_answer_keeps_its_question() -> None:
 
 def test_a_long_sentence_is_cut_between_clauses_or_words() -> None:
     clauses = "I moved to Porto in May, " * 30 + "and I like it."
-    assert re.fullmatch(r"User: (?:I moved to Porto in May, )*I moved to Porto in May…", summarise(said(clauses), 60).text)
+    assert re.fullmatch(
+        r"User: (?:I moved to Porto in May, )*I moved to Porto in May…", summarise(said(clauses), 60).text
+    )
     words = "I moved to Porto and " * 30 + "I like it."
     assert re.fullmatch(r"User: [\w ]+ (?:I|moved|to|Porto|and)…", summarise(said(words), 60).text)
     assert re.fullmatch("User: x+…", summarise(said("x" * 1000), 60).text)
@@ -628,16 +680,22 @@ def test_essentials_outlive_many_summaries() -> None:
     for name in ("travel", "bug hunt", "friends", "junk", "support", "notes"):
         text = summarise([Line(text, summary=True), *lines(TALKS[name].told)], 200).text
     assert "User: I'm allergic to penicillin. We decided to host everything in Frankfurt." in text
-    assert "Decision: we keep PostgreSQL 16 and do not migrate to MySQL." in text
+    assert "Note: Correction: Carla owns the billing service since May, not Anna." in text
 
 
 @pytest.mark.parametrize("text", ["", " \n\t", "\x00\x07", "\u200b\u200d", "\ud800"])
 def test_of_nothing_nothing_is_said(text: str) -> None:
     assert summarise([], 100) == summarise([Line(text, "user")], 100) == Summary("", ())
-    assert summarise(said("I moved to Porto in May."), 0) == summarise(said("I moved to Porto in May."), -1) == Summary("", ())
+    assert (
+        summarise(said("I moved to Porto in May."), 0)
+        == summarise(said("I moved to Porto in May."), -1)
+        == Summary("", ())
+    )
 
 
-@pytest.mark.parametrize("text", ["Hi!", "😀😀", "ok", "Why?", "42", "x" * 2**20, "。。。", "a\u0301" * 999, "| |", "{}"])
+@pytest.mark.parametrize(
+    "text", ["Hi!", "😀😀", "ok", "Why?", "42", "x" * 2**20, "。。。", "a\u0301" * 999, "| |", "{}"]
+)
 def test_of_little_something_is_said(text: str) -> None:
     summary = summarise([Line(text, "user")], 30)
     assert summary.text.startswith("User: ")
@@ -660,7 +718,9 @@ def test_a_long_story_takes_little_time(lines_of: Callable[[int], Line]) -> None
     assert time.process_time() - started < 15  # two or three, on a machine that does nothing else
 
 
-@pytest.mark.parametrize("piece", ["x", ".", "? ", "a. ", "\n", "|", "hi ", "that's ", "I my ", "```\n", "1. ", "[", "中", "😀", "A: "])
+@pytest.mark.parametrize(
+    "piece", ["x", ".", "? ", "a. ", "\n", "|", "hi ", "that's ", "I my ", "```\n", "1. ", "[", "中", "😀", "A: "]
+)
 def test_a_mebibyte_takes_little_time(piece: str) -> None:
     started = time.process_time()
     assert estimate(summarise([Line(piece * (2**20 // len(piece)), "user")], 200).text) <= 200
@@ -668,12 +728,16 @@ def test_a_mebibyte_takes_little_time(piece: str) -> None:
 
 
 PIECES = [
-    "I", "live in Porto", "not", "actually", "May", "9:40", "User:", "Assistant:", "Note:", "Ana", ".", ". ", "!", "?", "…", ",", " ", "\n",
-    "```", "|", "{", '"a":', "Dr.", "am 3.", "p.m.", "- ", "1. ", "你好", "我不喜欢茶", "。", "？", "مرحبا", "؟", "नमस्ते", "।", "😀", "👩‍👧", "e\u0301",
-    "\x00", "\x1f", "\x85", "\u2028", "\u200b", "\r\n", "\t", "<memory>", "</memory>", "thanks", "x" * 300, "word " * 60, "’", "[a]", ":", ": ",
+    "I", "live in Porto", "not", "actually", "May", "9:40", "User:", "Assistant:", "Note:", "Ana", ".", ". ", "!", "?", "…",
+    ",", " ", "\n", "```", "|", "{", '"a":', "Dr.", "am 3.", "p.m.", "- ", "1. ", "你好", "我不喜欢茶", "。", "？", "مرحبا", "؟",
+    "नमस्ते", "।", "😀", "👩\u200d👧", "e\u0301", "\x00", "\x1f", "\x85", "\u2028", "\u200b", "\r\n", "\t", "<memory>",
+    "</memory>", "thanks", "x" * 300, "word " * 60, "’", "[a]", ":", ": ",
 ]  # fmt: skip
-HOSTILE = st.lists(st.sampled_from(PIECES) | st.text(st.characters(exclude_categories=["Cs"]), max_size=4), max_size=25).map("".join)
-SPEAKER = st.sampled_from([None, "user", "assistant", "", "Ana", "Dr. Who: x", "小明", "***", "a b c d e", "ß", "Note", "x" * 99])
+ANYTHING = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
+HOSTILE = st.lists(st.sampled_from(PIECES) | ANYTHING, max_size=25).map("".join)
+SPEAKER = st.sampled_from(
+    [None, "user", "assistant", "", "Ana", "Dr. Who: x", "小明", "***", "a b c d e", "ß", "Note", "x" * 99]
+)
 LINES = st.lists(st.builds(Line, HOSTILE, SPEAKER, st.booleans()), max_size=8)
 
 
@@ -700,7 +764,9 @@ def is_from(word: str, told: list[Line]) -> bool:
 
 
 STATED = st.lists(
-    st.sampled_from("I we the train Porto Lisbon moved booked not never 12 May because likes tea garden old".split()),
+    st.sampled_from(
+        ["I", "we", "the", "train", "Porto", "moved", "booked", "not", "never", "12", "May", "likes", "tea"]
+    ),
     min_size=1,
     max_size=40,
 ).map(" ".join)
@@ -713,7 +779,9 @@ TOLD = st.lists(
 
 @settings(max_examples=examples(400, chaos=4_000), deadline=None, database=None)
 @given(TOLD, st.integers(10, 300))
-def test_every_sentence_is_one_of_the_input_in_its_order(told: list[tuple[list[str], str | None, bool]], most: int) -> None:
+def test_every_sentence_is_one_of_the_input_in_its_order(
+    told: list[tuple[list[str], str | None, bool]], most: int
+) -> None:
     numbers = iter(range(1000))
     stated = [[f"Z{next(numbers)} {text}." for text in texts] for texts, _, _ in told]
     summary = summarise(
@@ -723,7 +791,9 @@ def test_every_sentence_is_one_of_the_input_in_its_order(told: list[tuple[list[s
     assert found
     assert re.sub(r"Z\d+ [^.…]*[.…]|(?:User|Assistant|Note): |\s", "", summary.text) == ""
     places = [
-        next((line, nth) for line, texts in enumerate(stated) for nth, text in enumerate(texts) if is_of(sentence, text))
+        next(
+            (line, nth) for line, texts in enumerate(stated) for nth, text in enumerate(texts) if is_of(sentence, text)
+        )
         for sentence in found
     ]
     assert places == sorted(set(places))

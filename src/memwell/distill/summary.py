@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 from ..context.tokens import estimate
 from .extraction.sentences import split
-from .passages import Passage, passages
-from .told import Line, Told, labelled, told
+from .summing.passages import Passage, passages
+from .summing.told import Line, Told, labelled, told
 
 __all__ = ["Line", "Summary", "summarise"]
 
-LEAST = 0.2
+LEAST = 0.15
 """What a passage must come to, lest it be left out."""
 OVERLAP = 0.7
 """How much it counts against a sentence that its words have been said."""

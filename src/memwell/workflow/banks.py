@@ -37,6 +37,11 @@ def provide(call: Call, document: Document) -> dict[str, str]:
     return found
 
 
+def named(document: Document) -> set[str]:
+    """The banks that a document names, by their ids or names."""
+    return {value for node in document.walk() if (value := _bank(node)) is not None}
+
+
 def unresolved(space: Space, document: Document) -> list[tuple[str, str]]:
     """The banks that a document names and that there are not, each with where it does."""
     wanted = {value: node.path for node in document.walk() if (value := _bank(node)) is not None}

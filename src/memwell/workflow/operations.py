@@ -10,12 +10,13 @@ from msgspec import Meta
 
 from .. import documents
 from ..clock import to_datetime
+from ..dialects.banks import OfBank, find_bank
 from ..documents import Document as Stored
 from ..errors import Invalid, NotFound, Stale
 from ..ids import new_id
 from ..operation import Example, Request, Response, operation
 from ..space import Space
-from .banks import unresolved
+from .banks import named, unresolved
 from .document import Document, parse
 
 KIND = "workflow"
@@ -32,14 +33,9 @@ HELLO: dict[str, Any] = {
     "name": "hello",
     "memory_banks": {"greetings": {"type": "general"}},
     "steps": [
-        {
-            "step_type": "text",
-            "template": "Hello {{agent.input}}",
-            "steps": [
-                {"step_type": "add_memory", "memory_bank_id": "greetings", "key": "{{metadata.user_id}}"},
-                {"step_type": "display_result"},
-            ],
-        }
+        {"step_type": "text", "template": "Hello {{agent.input}}"},
+        {"step_type": "add_memory", "memory_bank_id": "greetings", "key": "{{metadata.user_id}}"},
+        {"step_type": "display_result"},
     ],
 }
 _GIVEN = (("workflows.create", {"document": HELLO}),)
@@ -190,7 +186,26 @@ def delete(space: Space, request: DeleteWorkflow) -> Deleted:
     return Deleted(id=old.id)
 
 
-OPERATIONS = (validate, create, list_workflows, get, update, delete)
+class AgentOfBank(Response, frozen=True, kw_only=True):
+    """A workflow that uses a bank."""
+
+    agent_id: str
+    agent_name: str
+
+
+@operation(
+    "banks.agents",
+    "GET /v1/memory_banks/{bank}/agents",
+    example=Example({"bank": "$0.id"}, (("banks.create", {"name": "greetings", "type": "general"}), *_GIVEN)),
+)
+def agents(space: Space, request: OfBank) -> list[AgentOfBank]:
+    """The stored workflows that name a bank, by its id or its name."""
+    bank, _ = find_bank(space, request.bank)
+    found = [one for one in documents.every(space.tx, KIND) if {bank.id, bank.name} & named(parse(decoded(one.body)))]
+    return [AgentOfBank(agent_id=one.id, agent_name=one.name) for one in found]
+
+
+OPERATIONS = (validate, create, list_workflows, get, update, delete, agents)
 
 
 # -- what others use -----------------------------------------------------------------------------------------------------

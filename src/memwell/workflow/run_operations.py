@@ -16,6 +16,7 @@ from ..space import Space
 from . import stored
 from .document import Document, parse
 from .live import RunEvent
+from .looking_back import told
 from .operations import HELLO, Source, VersionField, WorkflowId, decoded, find, read
 from .running import runs_of
 from .stored import Asked, Begun, RunRow, StepBody, decode_asked, state_of, steps_of
@@ -161,6 +162,8 @@ def list_runs(space: Space, request: ListRuns) -> RunList:
         rows = space.tx.rows("list_runs", before=before, limit=request.limit)
     else:
         rows = space.tx.rows("list_runs_of", workflow_id=request.workflow, before=before, limit=request.limit)
+        if not rows:
+            find(space, request.workflow, None)  # one that there is not has no runs to list, either
     return RunList(runs=[_shown(space, RunRow(*row), steps=False) for row in rows])
 
 
@@ -187,7 +190,7 @@ class EventsOfRun(Request, frozen=True, kw_only=True):
     example=Example({"run": "$1.id"}, _RAN),
 )
 def events(call: Call, request: EventsOfRun) -> Happened:
-    """What happens in a run, as it happens. Of one that runs elsewhere or is over: how it ended."""
+    """What happens in a run, as it happens. Of one that is over, what its steps did and how it ended."""
     row = call.read(lambda space: _existing(space, request.run))
     live = runs_of(call.engine).live(request.run)
     if live is not None:
@@ -196,7 +199,8 @@ def events(call: Call, request: EventsOfRun) -> Happened:
     state = state_of(row, call.engine.clock.now())
     if state == "running":
         return Happened(events=[], over=False)
-    return Happened(events=[RunEvent(kind="run", run=row.id, state=state, text=row.output, error=row.error)], over=True)
+    found = told(row, state, call.read(lambda space: steps_of(space.tx, row.id)))
+    return Happened(events=found[request.after :] or found[-1:], over=True)
 
 
 @operation(

@@ -22,6 +22,7 @@ from .banks import provide, touched_by
 from .cache import Cache, cache_key
 from .document import Document, Node
 from .live import Live, RunEvent
+from .looking_back import RESULTS
 from .steps import Doing, Output, do
 from .stored import LEASE, Begun, StepBody
 from .substitute import Values, filled
@@ -218,7 +219,7 @@ class _Running:
         self._call.engine.write(self._call.principal, work)
 
     def _hand_out(self, node: Node, output: Output) -> None:
-        if node.kind in ("streaming_result", "display_result"):
+        if node.kind in RESULTS:
             with self._lock:
                 self._results[self._numbers[node.id]] = output.text
             self._live.tell(RunEvent(kind="result", run=self._run_id, step=node.id, text=output.text))

@@ -369,6 +369,57 @@ CREATE POLICY its_own ON removal AS PERMISSIVE FOR ALL TO public
   USING ((tenant = current_setting('memwell.tenant'::text, true)))
   WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
 
+CREATE TABLE run (
+  tenant text COLLATE "C" NOT NULL,
+  id text COLLATE "C" NOT NULL,
+  workflow_id text COLLATE "C",
+  workflow_version bigint,
+  name text COLLATE "C" NOT NULL,
+  state text COLLATE "C" NOT NULL,
+  asked text COLLATE "C" NOT NULL,
+  output text COLLATE "C",
+  error text COLLATE "C",
+  started_at bigint NOT NULL,
+  ended_at bigint,
+  lease_until bigint,
+  CONSTRAINT run_pkey PRIMARY KEY (tenant, id)
+);
+
+CREATE INDEX run_started ON run USING btree (tenant, started_at);
+CREATE INDEX run_workflow ON run USING btree (tenant, workflow_id, id) WHERE workflow_id IS NOT NULL;
+
+ALTER TABLE run ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON run AS PERMISSIVE FOR ALL TO public
+  USING ((tenant = current_setting('memwell.tenant'::text, true)))
+  WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
+
+CREATE TABLE run_step (
+  tenant text COLLATE "C" NOT NULL,
+  run_id text COLLATE "C" NOT NULL,
+  number bigint NOT NULL,
+  body text COLLATE "C" NOT NULL,
+  CONSTRAINT run_step_pkey PRIMARY KEY (tenant, run_id, number)
+);
+
+ALTER TABLE run_step ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON run_step AS PERMISSIVE FOR ALL TO public
+  USING ((tenant = current_setting('memwell.tenant'::text, true)))
+  WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
+
+CREATE TABLE run_touch (
+  tenant text COLLATE "C" NOT NULL,
+  address_id bigint NOT NULL,
+  run_id text COLLATE "C" NOT NULL,
+  CONSTRAINT run_touch_pkey PRIMARY KEY (tenant, address_id, run_id)
+);
+
+CREATE INDEX run_touch_run ON run_touch USING btree (tenant, run_id);
+
+ALTER TABLE run_touch ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON run_touch AS PERMISSIVE FOR ALL TO public
+  USING ((tenant = current_setting('memwell.tenant'::text, true)))
+  WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
+
 CREATE TABLE secret (
   name text COLLATE "C" NOT NULL,
   value bytea NOT NULL,
@@ -508,6 +559,9 @@ GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE model TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE plan TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE rate TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE removal TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE run TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE run_step TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE run_touch TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE secret TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE spending TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE summary TO memwell_app;

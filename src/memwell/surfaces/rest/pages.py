@@ -21,6 +21,7 @@ from ...version import __version__
 from ...watch import Event
 from . import openapi, replies
 from .pump import End, Pump
+from .run_stream import RunStream
 
 if TYPE_CHECKING:
     from .server import Server
@@ -45,6 +46,7 @@ def pages(server: Server) -> Starlette:
             Route("/openapi.json", fixed.openapi),
             Route("/docs", fixed.docs),
             Route("/v1/events", fixed.events),
+            Route("/v1/runs/{run}/stream", RunStream(server).page),
             Route("/mcp", Endpoint(server)),
         ],
         exception_handlers={404: _missing, 405: _missing, MemwellError: _failed},
@@ -196,5 +198,6 @@ section,td{{border-color:#2a3346}}}} @media(max-width:50rem){{body{{display:bloc
 </style><nav><strong>Memwell {version}</strong><ul>{links}</ul></nav><main><h1>Memwell API</h1>
 <p>Send your key as <code>Authorization: Bearer mw_…</code>. A write may carry an <code>Idempotency-Key</code>: the same
 request with the same key is carried out once. The machine-readable form is <a href="/openapi.json">/openapi.json</a>;
-<code>GET /v1/events</code> streams every read and write as it happens. Errors are
+<code>GET /v1/events</code> streams every read and write as it happens, <code>GET /v1/runs/RUN/stream</code> what happens in a
+run of a workflow. Errors are
 <code>{{"error": {{"code", "message", "details"}}}}</code>; the message says what to do.</p>{sections}</main></html>"""

@@ -12,11 +12,12 @@ from heapq import nlargest
 from itertools import chain
 from typing import NamedTuple
 
-from ..context.tokens import estimate
-from .extraction.languages import is_question
-from .pleasantries import without_pleasantries
-from .salience import content, corrects, demerits, denials, glance, marks, merits, needs_question
+from ...context.tokens import estimate
+from ..extraction.languages import is_question
+from .salience import demerits, glance, merits, needs_question
+from .signs import corrects, denials
 from .told import NOTE, Told, cut
+from .words import Words, content, marks
 
 LIST = 1000
 """How many passages are looked at closely."""
@@ -41,8 +42,6 @@ SMOOTH = 8
 """So many words without weight are added to every sentence, lest the shortest be the most central."""
 ANSWER = 10
 """Tokens of an answer that says nothing without its question."""
-
-Words = frozenset[str]
 
 
 class Draft(NamedTuple):
@@ -100,10 +99,11 @@ def _groups(sentences: Sequence[Told]) -> Iterator[tuple[Told, ...]]:
 
 
 def _answers(one: Told, question: Told) -> bool:
-    next_to = one.line == question.line if one.summary else one.nth == 0
-    if not next_to or one.data or one.label == question.label or not is_question(question.text) or is_question(one.text):
+    """Whether it is a short answer of somebody else, right after the question."""
+    follows = one.line == question.line if one.summary else one.nth == 0
+    if not follows or one.label == question.label or one.data or not is_question(question.text):
         return False
-    return estimate(one.text) <= ANSWER and needs_question(one.text, without_pleasantries(question.text))
+    return not is_question(one.text) and estimate(one.text) <= ANSWER and needs_question(one.text, question.text)
 
 
 def _shares(sentences: Sequence[Told], words: Sequence[Words]) -> defaultdict[str, float]:

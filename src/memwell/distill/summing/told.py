@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from ..context.tokens import estimate
-from .extraction.pasted import without_pasted
-from .extraction.sentences import MAX_SENTENCE, Sentence, split, without_code, without_echoes
-from .salience import is_data, language_of
-from .suspicion.hidden_text import INVISIBLE
+from ...context.tokens import estimate
+from ..extraction.pasted import without_pasted
+from ..extraction.sentences import MAX_SENTENCE, Sentence, split, without_code, without_echoes
+from ..suspicion.hidden_text import INVISIBLE
+from .words import is_data, language_of
 
 NOTE = "Note"
 """Who speaks where nobody does, beside others who do."""

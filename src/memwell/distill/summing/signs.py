@@ -1,0 +1,103 @@
+"""Words by which sentences are told apart that matter: of harm, decisions, wishes, duties, faults, reasons and dates; and how
+sentences deny and correct.
+
+A language that has none here is judged by its numbers and by how it is written.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..word_sets import word_set
+
+UNSPACED = 0.4
+"""What a sign is worth in a script without spaces."""
+_SIGNS = (
+    (0.65, word_set(  # what harms
+        """allergic allergy allergies intolerant diabetic diabetes diagnosed medication pregnant epilepsy asthma celiac coeliac
+        allergisch allergie unverträglichkeit diabetiker schwanger medikament medikamente alérgico alérgica alergia embarazada
+        diabético medicamento allergique enceinte diabétique médicament allergico allergica incinta diabetico grávida zwanger
+        аллергия беременна диабет"""
+    )),
+    (0.4, word_set(  # what somebody likes
+        """prefer prefers preferred favourite favorite love loves hate hates dislike dislikes rather vegan vegetarian
+        bevorzuge lieber liebe hasse mag möchte vegetarisch prefiero odio encanta gusta préfère déteste adore aime preferisco
+        amo prefiro adoro gosto liever"""
+    )),
+    (0.35, word_set(  # what was decided or done
+        """decided decision agreed chose chosen settled picked booked ordered scheduled confirmed cancelled canceled fixed
+        solved deployed merged released signed bought paid moved changed updated renamed registered switched reserved
+        beschlossen entschieden entscheidung vereinbart gebucht bestellt beauftragt reserviert bezahlt gekauft geändert
+        decidí decidido decidimos acordamos reservé compré pagué cambié décidé réservé acheté payé choisi deciso prenotato
+        comprato pagato decidi comprei reservei besloten geboekt besteld gekocht"""
+    )),
+    (0.25, word_set(  # what somebody is
+        """name named called born birthday married lives lived works worked owns address phone email wohne wohnt lebe arbeite
+        arbeitet heiße heißt adresse geburtstag ziehe ziehen umziehen vivo vive trabajo trabaja llamo dirección cumpleaños
+        habite travaille appelle anniversaire abito lavoro chiamo moro trabalho chamo woon werk heet adres"""
+    )),
+    (0.2, word_set(  # what must be, and what is wrong
+        """must never always only important urgent deadline required need needs cannot can't remember avoid muss müssen soll
+        sollen darf immer nie niemals wichtig dringend frist debe siempre nunca importante urgente necesito puedo doit
+        toujours jamais faut deve sempre mai preciso moet altijd nooit belangrijk fails failed failing failure error broken
+        breaks crashes crashed bug wrong missing lost delayed late kaputt fehler defekt verloren fehlt roto falla perdido
+        falta erreur cassé perdu manque rotto errore quebrado kapot fout"""
+    )),
+    (0.15, word_set(  # why and when
+        """because cause caused causes reason due since weil grund ursache wegen porque causa parce raison perché motivo omdat
+        january february march april june july august september october november december monday tuesday wednesday thursday
+        friday saturday sunday tomorrow yesterday tonight januar februar märz juni juli oktober dezember montag dienstag
+        mittwoch donnerstag freitag samstag sonntag morgen gestern enero febrero marzo abril mayo junio julio agosto
+        septiembre octubre noviembre diciembre lunes martes miércoles jueves viernes sábado domingo mañana ayer janvier
+        février mars avril juin juillet août septembre octobre novembre décembre lundi mardi mercredi jeudi vendredi samedi
+        dimanche demain hier"""
+    )),
+)  # fmt: skip
+_WEIGHTS = {word: weight for weight, words in reversed(_SIGNS) for word in words}
+_SIGN_WORDS = frozenset(_WEIGHTS)
+_UNSPACED_SIGNS = re.compile(
+    "喜欢|喜歡|过敏|過敏|讨厌|討厭|最爱|決定|决定|预订|预约|订了|确认|住在|搬到|我叫|名字|生日|地址|工作|必须|必須|不能|需要|重要"
+    "|截止|不要|好き|嫌い|アレルギー|予約|住んで|名前|働いて|좋아|싫어|알레르기|결정|예약|이름|살고"
+)
+_PRAISE = word_set(
+    """great good nice cool awesome amazing wonderful lovely fun fine perfect beautiful exciting fantastic excellent toll schön
+    super spannend bueno bonito genial bon beau bello ótimo mooi"""
+)
+_DENIES = re.compile(
+    r"\b(?:not|no|never|none|nothing|nobody|without|cannot|neither|nor|nicht|keine?[mnrs]?|nie|niemals|ohne|nada|nunca|sin|ne|pas"
+    r"|jamais|sans|non|mai|senza|não|nem|sem|niet|geen|nooit|zonder|не|нет|без|никогда|لا|لم|لن|ليس)\b|n['’]t\b"
+    "|[不没沒无無未别別]|ない|ません|않|못|안 ",
+    re.IGNORECASE,
+)
+_CORRECTS = re.compile(
+    r"\b(?:actually|correction|instead|no longer|anymore|i meant|scratch that|turn(?:s|ed) out|mistake|postponed?|rescheduled?"
+    r"|(?:moved?|changed?) (?:it|this|that|the \w+) to|eigentlich|korrektur|stattdessen|doch (?:nicht|kein|lieber|erst)"
+    r"|(?:nicht|kein\w*) mehr|verschoben|en realidad|corrección|ya no|mejor dicho|aplazad[oa]|en fait|finalement|plutôt|reporté"
+    r"|in realtà|correzione|anzi|rinviat[oa]|na verdade|aliás|adiad[oa]|eigenlijk|toch niet|на самом деле)\b"
+    r"|, (?:and )?(?:not|nicht|no|pas|non|não|niet)\b"
+    "|其实|其實|改到|推迟|改成|改为|改為|更正|而不是|不再|実は|訂正|사실은|في الواقع",
+    re.IGNORECASE,
+)
+
+
+def sign(words: list[str]) -> float:
+    """What the strongest sign among words in lower case is worth."""
+    return max(map(_WEIGHTS.__getitem__, _SIGN_WORDS.intersection(words)), default=0.0)
+
+
+def unspaced_sign(text: str) -> float:
+    return UNSPACED if not text.isascii() and _UNSPACED_SIGNS.search(text) else 0.0
+
+
+def praises(words: list[str]) -> bool:
+    return not _PRAISE.isdisjoint(words)
+
+
+def denials(text: str) -> int:
+    """How often it says that something is not so."""
+    return len(_DENIES.findall(text))
+
+
+def corrects(text: str) -> bool:
+    """Whether it says that something else was wrong or has changed."""
+    return _CORRECTS.search(text) is not None
