@@ -1,14 +1,14 @@
-"""A model that fails in every way, and the others who ask meanwhile: how long they wait, and how long each job takes.
+"""A model that fails in every way, and the others who ask meanwhile: how long they wait, and how long each job or run takes.
 
-Jobs with a model that answers and with one that fails alternate; as long as a job runs, somebody appends and searches in
-the same memory. The server is a process of its own, as models are.
+Jobs (or runs of a workflow) with a model that answers and with one that fails alternate; as long as one runs, somebody
+appends and searches in the same memory. The server is a process of its own, as models are.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -17,14 +17,15 @@ from time import perf_counter, sleep
 from typing import Any, NamedTuple
 
 from memwell import Memory
-from memwell.testing import ChatRequest, Fault, ScriptedServer
+from memwell.testing import ChatRequest, Fault, ScriptedServer, StreamFault
 
 from . import corpus
 from .measure import median_ratio
 from .sizes import QUICK, Sizes
 from .table import Row, at_most, duration, verdict
 
-MODES = (
+AnyFault = Fault | StreamFault
+MODES: tuple[AnyFault, ...] = (
     Fault.HANG,
     Fault.DRIP,
     Fault.ERROR,
@@ -39,21 +40,55 @@ MODES = (
     Fault.WRONG_IDS,
     Fault.DUPLICATES,
 )
+STREAMED: tuple[AnyFault, ...] = (
+    Fault.HANG,
+    Fault.DRIP,
+    Fault.ERROR,
+    Fault.RESET,
+    Fault.HUGE,
+    Fault.GARBAGE,
+    *StreamFault,
+)
 JOBS, FEW_JOBS = 20, 3
 CALL_S = 1.0
 LIMIT_S = 4 * CALL_S + 1
 """What all calls for a session may take, and a second."""
+RUN_LIMIT_S = CALL_S + 1
+"""What the one call of a run may take, and a second."""
 SLOWER = 1.5
 FEWEST, MOST = 20, 200
 """Requests beside one job."""
 KNOWN = 2000
+CHATBOT = {
+    "name": "chatbot",
+    "memory_banks": {"chats": {"type": "conversation"}},
+    "steps": [
+        {"step_type": "add_memory", "memory_bank_id": "chats", "key": "{{metadata.user_id}}", "speaker": "user"},
+        {
+            "step_type": "prompt_call",
+            "use_step_input_as_messages": True,
+            "steps": [
+                {"step_type": "streaming_result"},
+                {
+                    "step_type": "add_memory",
+                    "memory_bank_id": "chats",
+                    "key": "{{metadata.user_id}}",
+                    "speaker": "assistant",
+                },
+            ],
+        },
+    ],
+}
 
 
 class Beside(NamedTuple):
-    """How long a job took, and the median of the requests beside it."""
+    """How long a job or run took, and the median of the requests beside it."""
 
     job_s: float
     request_s: float
+
+
+Pair = tuple[list[Beside], list[Beside]]
 
 
 def rows(folder: Path, sizes: Sizes) -> list[Row]:
@@ -61,14 +96,20 @@ def rows(folder: Path, sizes: Sizes) -> list[Row]:
     with _server() as server, _asking(folder / "store", server) as memory:
         _fill(memory)
         _beside_job(memory, "warm")
-        measured = {fault: _alternated(memory, server, fault, jobs) for fault in MODES}
+        by_job = {fault: _alternated(memory, server, fault, jobs, _beside_job) for fault in MODES}
+        _beside_run(memory, "warm")
+        by_run = {fault: _alternated(memory, server, fault, jobs, _beside_run) for fault in STREAMED}
+    return [*_rows("jobs", by_job, LIMIT_S), *_rows("runs", by_run, RUN_LIMIT_S)]
+
+
+def _rows(what: str, measured: Mapping[AnyFault, Pair], limit_s: float) -> list[Row]:
     worst = max(measured, key=lambda fault: _ratio(*measured[fault]))
     good = [one for quiet, _ in measured.values() for one in quiet]
     bad = [one for _, faulty in measured.values() for one in faulty]
     slowest = max(one.job_s for one in bad)
-    what = f"{len(bad)} jobs with a model that fails in {len(MODES)} ways"
+    title = f"{len(bad)} {what} with a model that fails in {len(measured)} ways"
     return [
-        Row(what, f"slowest {duration(slowest)}", target=f"<= {LIMIT_S:g} s", verdict=verdict(slowest <= LIMIT_S)),
+        Row(title, f"slowest {duration(slowest)}", target=f"<= {limit_s:g} s", verdict=verdict(slowest <= limit_s)),
         at_most("  others' requests meanwhile", *_medians(good, bad), _ratio(good, bad), SLOWER),
         at_most(f"  at worst ({worst.value})", *_medians(*measured[worst]), _ratio(*measured[worst]), SLOWER),
     ]
@@ -82,14 +123,16 @@ def _ratio(good: list[Beside], bad: list[Beside]) -> float:
     return median_ratio([one.request_s for one in bad], [one.request_s for one in good])
 
 
-def _alternated(memory: Memory, server: Connection, fault: Fault, jobs: int) -> tuple[list[Beside], list[Beside]]:
+def _alternated(
+    memory: Memory, server: Connection, fault: AnyFault, jobs: int, beside: Callable[[Memory, str], Beside]
+) -> Pair:
     good: list[Beside] = []
     bad: list[Beside] = []
     for number in range(jobs):
         for kept, wanted in ((good, None), (bad, fault)):
             server.send(wanted)
             server.recv()
-            kept.append(_beside_job(memory, f"{fault.value}-{wanted is None}-{number}"))
+            kept.append(beside(memory, f"{fault.value}-{wanted is None}-{number}"))
     return good, bad
 
 
@@ -108,6 +151,21 @@ def _beside_job(memory: Memory, session: str) -> Beside:
     assert found.finished_at is not None, found.error
     assert state == "done", found.error
     return Beside((found.finished_at - found.created_at).total_seconds(), median(took))
+
+
+def _beside_run(memory: Memory, name: str) -> Beside:
+    """The same for a run of the chatbot. It is done, or has failed, and what was said is kept either way."""
+    asked = {"document": CHATBOT, "input": "Hello", "metadata": {"user_id": name}, "wait": False}
+    run = memory.call("runs.begin_document", asked)
+    took: list[float] = []
+    while (found := memory.workflows.show(run.id)).status == "running" or len(took) < FEWEST:
+        if len(took) < MOST:
+            took += _requests(memory, len(took))
+        else:
+            sleep(0.005)
+    assert found.ended_at is not None, found.error
+    assert found.steps[0].status == "done", found.error
+    return Beside((found.ended_at - found.started_at).total_seconds(), median(took))
 
 
 def _requests(memory: Memory, number: int) -> list[float]:

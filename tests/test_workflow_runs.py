@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import httpx
@@ -182,6 +183,23 @@ def test_retries_and_their_end(served: Callable[..., ScriptedServer], tmp_path: 
         failed = memory.workflows.run(document({"step_type": "prompt_call", "retries": 1}), "x")
         assert (failed.status, failed.steps[0].attempts) == ("failed", 2)
         assert "server_error" in (failed.error or "")
+
+
+def test_a_step_that_takes_too_long_fails(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    from memwell.workflow import steps
+
+    free = Event()
+    plain = steps._DOES["text"]
+
+    def wait(step: Any, doing: Any) -> Any:
+        free.wait(20)
+        return plain(step, doing)
+
+    monkeypatch.setitem(steps._DOES, "text", wait)
+    run = memory.workflows.run(document(text("x", timeout_s=0.1)))
+    free.set()
+    assert run.status == "failed"
+    assert "timeout" in (run.error or "")
 
 
 def test_what_was_asked_lately_is_answered_from_memory(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ..context.tokens import estimate
 from .extraction.sentences import split
 from .summing.passages import Passage, passages
-from .summing.told import Line, Told, labelled, told
+from .summing.told import Line, Told, seems_labelled, told
 
 __all__ = ["Line", "Summary", "summarise"]
 
@@ -123,7 +123,7 @@ def _cost(sentences: Sequence[Told]) -> int:
 def _written(before: Told | None, one: Told) -> str:
     """A sentence as it stands after another: who says it is written where that changes, or could be mistaken."""
     gap = "" if before is None else " " if _ends(before.text) else "\n"
-    same = before is not None and before.label == one.label and not labelled(one.text)[0]
+    same = before is not None and before.label == one.label and not seems_labelled(one.text)
     return f"{gap}{one.text}" if same or not one.label else f"{gap}{one.label}: {one.text}"
 
 

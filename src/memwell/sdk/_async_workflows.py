@@ -55,8 +55,10 @@ class AsyncWorkflows:
 
     async def run(self, document: Source, input: str = "", **how: Any) -> Run:
         """Run a stored workflow by its id, or a document, and wait for its end: `metadata`, `owner`, `thread`, `version`."""
-        run: Run = await self._transport.call(*_call(document, {"input": input, **how}))
-        return run
+        begun: Run = await self._transport.call(*_call(document, {"input": input, **how, "wait": False}))
+        async for _ in self.follow(begun.id):
+            pass  # a server would not answer a request for as long as a run may take
+        return await self.show(begun.id)
 
     async def stream(
         self,

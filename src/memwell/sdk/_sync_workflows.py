@@ -55,8 +55,10 @@ class Workflows:
 
     def run(self, document: Source, input: str = "", **how: Any) -> Run:
         """Run a stored workflow by its id, or a document, and wait for its end: `metadata`, `owner`, `thread`, `version`."""
-        run: Run = self._transport.call(*_call(document, {"input": input, **how}))
-        return run
+        begun: Run = self._transport.call(*_call(document, {"input": input, **how, "wait": False}))
+        for _ in self.follow(begun.id):
+            pass  # a server would not answer a request for as long as a run may take
+        return self.show(begun.id)
 
     def stream(
         self,

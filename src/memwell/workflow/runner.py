@@ -29,6 +29,8 @@ from .substitute import Values, filled
 
 MOST_SECONDS = 900.0
 SIDE_BY_SIDE = 16
+GRACE_S = 0.5
+"""A model is told how long it may take, and says itself when that is over."""
 AGAIN = (ModelFailed, Unavailable, StorageError)
 """What may go better when it is tried again."""
 
@@ -170,14 +172,14 @@ class _Running:
         key = cache_key(self._call.principal.tenant, node.kind, fields, given.text) if minutes else None
         if key is not None and (known := self._cache.get(key)) is not None:
             return Output(*known), "cached"
-        output = do(node.kind, fields, self._doing(node, given, fields))
+        output = _within(_seconds(fields), lambda: do(node.kind, fields, self._doing(node, given, fields)))
         if key is not None and node.kind != "add_memory":
             self._cache.put(key, (output.text, output.content_type), minutes * 60)
         return output, "done"
 
     def _doing(self, node: Node, given: Output, fields: Mapping[str, object]) -> Doing:
         streams = any(child.kind == "streaming_result" for child in node.children)
-        seconds = float(str(fields["timeout_s"])) if fields.get("timeout_s") else None
+        seconds = _seconds(fields)
         left = max(1.0, self._until - time.monotonic())
         asking = Asking(
             self._call.engine,
@@ -232,6 +234,27 @@ class _Running:
     ) -> None:
         told = {"state": state, "error": error, "seconds": seconds, "parent": self._parents.get(node.id)}
         self._live.tell(RunEvent(kind="step", run=self._run_id, step=node.id, step_type=node.kind, level=level, **told))  # type: ignore[arg-type]
+
+
+def _seconds(fields: Mapping[str, object]) -> float | None:
+    """How long a step may take, if it says so."""
+    try:
+        return float(str(fields["timeout_s"])) if fields.get("timeout_s") else None
+    except ValueError:
+        raise Invalid(f"`timeout_s` is not a number: {fields['timeout_s']!r}.", field="timeout_s") from None
+
+
+def _within(seconds: float | None, work: Callable[[], Output]) -> Output:
+    """Work that is waited for only so long. What it writes later, it writes once, as it would have in time."""
+    if seconds is None:
+        return work()
+    pool = ThreadPoolExecutor(1, thread_name_prefix="memwell-step")
+    try:
+        return pool.submit(work).result(seconds + GRACE_S)
+    except TimeoutError:
+        raise Unavailable(f"The step has taken longer than {seconds:g} seconds (timeout).") from None
+    finally:
+        pool.shutdown(wait=False)
 
 
 class _Heartbeat:

@@ -32,7 +32,7 @@ _CLAUSES = (
     r"(?:i'?m|i'd be|i am) (?:\w+ )?(?:glad|happy|pleased|delighted) (?:to (?:help|hear|assist|be)|you|that you|it|i could)",
     r"i'?m (?:\w+ )?sorry (?:to hear|about|for|you)|i'?m here (?:to help|for you|if)|i'?m doing (?:\w+ )?(?:well|okay)",
     rf"i'?m doing (?:\w+ )?{_GOOD}|i(?:'ve| have) been (?:\w+ )?(?:well|okay|busy|{_GOOD})|i apologi[sz]e|my apologies",
-    r"(?:glad|happy|sorry|pleased|great|good|nice) (?:to (?:help|hear|see|meet|know)|it (?:worked|help)|you (?:like|ask)|for you)",
+    r"(?:glad|happy|sorry|pleased|great|good|nice) (?:to (?:help|hear|see|meet|know)|it (?:work|help)|you (?:like|ask)|for you)",
     rf"{_GOOD} (?:question|choice|idea|work|day|news)|what an? {_GOOD}|have an? {_GOOD}|(?:it was )?my pleasure",
     rf"(?:that|this|it|they)(?:'s| is| are| was| sounds?| looks?| must be) (?:\w+ )?{_GOOD}|i understand (?:how|that this)",
     r"(?:thanks|thank you) (?:\w+ )?(?:\w+ )?for|(?:please )?(?:let me know|feel free|don't hesitate|do not hesitate)",

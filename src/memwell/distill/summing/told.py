@@ -35,6 +35,7 @@ _LINE_END = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _UNWRITTEN = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff]")
 _NOT_IN_LABEL = re.compile(r"\A[\W_]+|[:：。！？؟।]|[.!?…]+(?=\s|\Z)")
 _LABEL = re.compile(rf"(?=[^\W_])([^\s:]{{1,{MAX_LABEL}}}(?: [^\s:]{{1,{MAX_LABEL}}}){{0,2}}): (?=\S)")
+_SEEMS_LABELLED = re.compile(r"[\W_]*[^\s:：]+(?:\s[^\s:：]+){0,2}\s?[:：]\s?(?!\d)")
 _CODE = re.compile(r"(?!```).*[^\W\d_]")
 _UNENDED = re.compile(r"(?<!\w)(?:\d{1,2}|ca|bzw|nr|z\. ?b|d\. ?h|evtl|ggf|inkl|tel)\.\Z", re.IGNORECASE)
 _CLAUSE_END = re.compile(r"[,;:،](?=\s)|\s[–—-](?=\s)|[，；、：]")
@@ -50,6 +51,8 @@ class Line(NamedTuple):
 
 
 class Spoken(NamedTuple):
+    """A sentence and who says it."""
+
     label: str
     text: str
     data: bool
@@ -98,6 +101,11 @@ def labelled(text: str) -> tuple[str, str]:
     """Who speaks and what they say, of a sentence that begins with who speaks: `User: I moved.`"""
     match = _LABEL.match(text)
     return (match[1], text[match.end() :]) if match and not text[0].islower() else ("", text)
+
+
+def seems_labelled(text: str) -> bool:
+    """Whether somebody could take its beginning for who speaks, however it is dressed up."""
+    return _SEEMS_LABELLED.match(text if text.isascii() else INVISIBLE.sub("", text)) is not None
 
 
 def cut(text: str, max_tokens: int) -> str:
@@ -179,4 +187,6 @@ def _goes_on(before: Sentence, after: Sentence, gap: str, language: str) -> bool
     if "\n" in gap:
         full = len(before.text) - before.text.rfind("\n") > FULL_LINE and before.text[-1].isalnum()
         return full and gap.strip(" \t") == "\n" and after.text[0].islower()
+    if seems_labelled(after.text):
+        return False
     return (language == "de" or after.text[0].islower()) and _UNENDED.search(before.text[-8:]) is not None
