@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 
 import apsw
 
-from . import appends, distill, faults, footprint, http, postgres, reads, search
+from . import appends, banks, distill, faults, footprint, http, postgres, reads, search
 from .sizes import FULL, QUICK, Sizes
 from .table import Row, render
 
@@ -34,6 +34,7 @@ PARTS: dict[str, Part] = {
     "memory": lambda folder, _: footprint.resident(folder),
     "disk": lambda folder, sizes: [footprint.disk(folder, sizes)],
     "search": search.rows,
+    "banks": banks.rows,
     "consolidation": distill.rows,
     "failing models": faults.rows,
     "PostgreSQL": postgres.rows,

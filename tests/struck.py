@@ -1,4 +1,4 @@
-"""Workers that consolidate, in processes of their own, and are killed, or stopped, at a named step of it.
+"""Workers that consolidate or compact, in processes of their own, and are killed, or stopped, at a named step of it.
 
 They are forked from one process that has loaded everything, so that a round of a test costs milliseconds to begin.
 """
@@ -22,7 +22,7 @@ from memwell.config import load
 from memwell.engine import Engine
 from memwell.lifecycle.worker import Worker
 
-KIND = "consolidate"
+KINDS = ("consolidate", "compact")
 LEASE = SECOND // 2
 PATIENCE_S = 60.0
 READY, STRUCK = "ready", "struck"
@@ -30,6 +30,7 @@ PRELOADED = (
     __name__,
     "numpy",
     "psycopg",
+    "memwell.distill.compact",
     "memwell.distill.job",
     "memwell.distill.extraction.extract",
     "memwell.models.wordllama",
@@ -47,7 +48,7 @@ class Point(NamedTuple):
 def work(home: str, point: Point | None, how: int, parent: Connection) -> None:
     """Work, once told to, until struck; the parent is told when it is about to be, and what the worker logs."""
     engine = Engine.open(load(home=home))
-    handlers = {KIND: engine._handlers()[KIND]}
+    handlers = {kind: engine._handlers()[kind] for kind in KINDS}
     worker = Worker(engine.store, engine.clock, handlers, lease=LEASE)
     if point is not None:
         store: Any = engine.store

@@ -236,12 +236,11 @@ def test_many_writers_while_a_bank_compacts(memory: Memory, clock: FrozenClock, 
     work(memory)
     expected = Counter(f"writer {number} turn {turn}." for number in range(50) for turn in range(each))
     shown = [one.content for one in bank.entries(key="k") if not (one.metadata or {}).get("compaction")]
-    behind = _behind(memory)
-    assert Counter(shown) + Counter(behind) == expected
+    assert Counter(shown) + Counter(behind(memory)) == expected
     assert len(shown) <= 20
 
 
-def _behind(memory: Memory) -> list[str]:
+def behind(memory: Memory) -> list[str]:
     """What is behind summaries, each as often as it is."""
     engine = engine_of(memory)
 

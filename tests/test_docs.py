@@ -13,6 +13,7 @@ import pytest
 from memwell.config import PREFIX, SETTINGS
 from memwell.errors import tree
 from memwell.registry import OPERATIONS
+from memwell.testing import ScriptedServer
 
 from .live import live
 
@@ -37,7 +38,7 @@ def shell(script: str, folder: Path, **environment: str) -> str:
 
 def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
     programs = [code for rest, code in blocks("README.md", "python") if not rest]
-    assert len(programs) == 3
+    assert len(programs) == 4
     printed = [
         subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
         for code in programs
@@ -48,6 +49,8 @@ def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
     assert "<memory token=" in printed[0]
     assert printed[1] == "2 turns\nShips to the EU only\n"
     assert printed[2] == "['tool_call', 'decision']\n"
+    assert "{'role': 'user', 'content': 'What should I see?'}]\ndone " in printed[3]
+    assert "aisle seat" in printed[3]
 
 
 @pytest.mark.parametrize(
@@ -58,6 +61,8 @@ def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
         ("docs/models-llm.md", "In Porto."),
         ("docs/facts.md", "moved to Porto."),
         ("docs/hooks.md", "observation: 12 orders are late.\npriority_match\n"),
+        ("docs/banks.md", "1 would go\n1 left, of ['alice']\n0 traces left\n"),
+        ("docs/workflows.md", "Good morning, Alice!\nHello Alice!\n[('done', 1), ('done', 2)]\n1 run  running\n"),
     ],
 )
 def test_the_python_of_the_guides_runs(tmp_path: Path, file: str, printed: str) -> None:
@@ -91,6 +96,62 @@ def test_the_curl_of_the_readme_runs(tmp_path: Path) -> None:
         script = script.replace("http://127.0.0.1:8420", server.url).replace("mw_…", server.key)
         output = shell(script, tmp_path)
     assert output.count("moved to Porto.") == 2
+
+
+FIRST = "python -c 'import json, sys; print(next(iter(json.load(sys.stdin).values()))[0][\"id\"])'"
+"""The id of the first of what a command or a route lists as JSON: what a reader copies by hand."""
+
+
+@pytest.mark.parametrize(
+    ("file", "printed"),
+    [
+        ("docs/banks.md", ["prefers aisle seats", "Nothing is beyond the thresholds", "scheduled", "dry_run  true"]),
+        ("docs/workflows.md", ["Hello again", "Hello world", "`{{nobody}}` is not known"]),
+    ],
+)
+def test_the_commands_of_the_guides_run(tmp_path: Path, file: str, printed: list[str]) -> None:
+    script = next(code for _, code in blocks(file, "sh") if code.startswith("memwell"))
+    for name, command in (("BANK", "bank"), ("WORKFLOW", "workflow"), ("RUN", "runs")):
+        script = script.replace(f"{name}=…", f"{name}=$(memwell {command} list --json | {FIRST})")
+    output = shell(script.replace("examples/", f"{ROOT}/examples/"), tmp_path, MEMWELL_HOME=str(tmp_path / "home"))
+    assert [text for text in printed if text not in output] == []
+
+
+@pytest.mark.parametrize(
+    ("file", "printed"),
+    [
+        ("docs/banks.md", ['"matches":[{"content_title":"prefers aisle seats"', '"dry_run":true']),
+        ("docs/workflows.md", ["event: step\n", '"status":"done"', '"output":"Hello world"']),
+    ],
+)
+def test_the_curl_of_the_guides_runs(tmp_path: Path, file: str, printed: list[str]) -> None:
+    script = next(code for _, code in blocks(file, "sh") if code.startswith("curl"))
+    for name, path in (("BANK", "memory_banks"), ("WORKFLOW", "workflows"), ("RUN", "runs")):
+        listed = f'curl http://127.0.0.1:8420/v1/{path} -H "Authorization: Bearer $MEMWELL_API_KEY"'
+        script = script.replace(f"{name}=…", f"{name}=$({listed} | {FIRST})")
+    with live(tmp_path / "server", worker=False) as server:
+        script = script.replace("http://127.0.0.1:8420", server.url)
+        output = shell(script, tmp_path, MEMWELL_API_KEY=server.key)
+    assert [text for text in printed if text not in output] == []
+
+
+def test_the_recorded_run_of_the_readme_is_what_is_printed(tmp_path: Path) -> None:
+    (recorded,) = (code for _, code in blocks("README.md", "text") if code.startswith("$ memwell workflow run"))
+    commands = [line.removeprefix("$ ") for line in recorded.splitlines() if line.startswith("$ ")]
+    replies = re.findall(r"\n\n(.+)\n", recorded)
+    assert len(commands) == len(replies) == 2
+    with ScriptedServer(replies) as server:
+        model = {"MEMWELL_LLM": f"openai:scripted@{server.url}", "MEMWELL_HOME": str(tmp_path / "home")}
+        output = shell("\n".join([f"cd {ROOT}", *commands]), tmp_path, **model)
+        asked = [message["content"] for message in server.requests[1].body["messages"]]
+    shown = "\n".join(line for line in recorded.splitlines() if not line.startswith("$ "))
+    assert _lines(output) == _lines(shown)
+    assert replies[0] in asked, "the second time, the model is told what was said the first time"
+
+
+def _lines(tree: str) -> list[str]:
+    """What a tree of steps says, without times and branches: which of two steps side by side begins first is left to chance."""
+    return sorted(re.sub(r"[─├└│]|\d+ ms", " ", line).strip() for line in tree.splitlines())
 
 
 def test_the_walk_through_a_session_runs(tmp_path: Path) -> None:

@@ -20,7 +20,11 @@ SPEAKERS = {"U": "user", "A": "assistant", "C": "Caroline", "M": "Mel"}
 
 
 class Talk(NamedTuple):
-    """A conversation, and what a reader wants to find in its summary, written down before anything was tuned."""
+    """A conversation, and what a reader wants to find in its summary, written down before anything was tuned.
+
+    From "support" on they were written later and met rules that did not know them: four of seven were as wanted ("Russian"
+    once its budget had room for it). Rules were added then; "support" and "project" still lose a sentence each at 120 tokens.
+    """
 
     told: str
     """A line for each, after who says it: U and A for user and assistant, S for an earlier summary, N for a note."""
@@ -554,6 +558,14 @@ def test_what_matters_is_in_and_what_does_not_is_out(name: str) -> None:
     assert estimate(summary.text) <= talk.max_tokens
 
 
+@pytest.mark.parametrize("max_tokens", [8, 12, 20, 40])
+def test_a_few_words_are_always_said(max_tokens: int) -> None:
+    for talk in TALKS.values():
+        text = summarise(lines(talk.told), max_tokens).text
+        assert text
+        assert estimate(text) <= max_tokens
+
+
 def said(*texts: str, speaker: str | None = "user") -> list[Line]:
     return [Line(text, speaker) for text in texts]
 
@@ -692,7 +704,7 @@ def test_essentials_outlive_many_summaries() -> None:
     assert "Note: Correction: Carla owns the billing service since May, not Anna." in text
 
 
-@pytest.mark.parametrize("text", ["", " \n\t", "\x00\x07", "\u200b\u200d", "\ud800"])
+@pytest.mark.parametrize("text", ["", " \n\t", "\n" * 200_000, "\x00\x07", "\u200b\u200d", "\ud800"])
 def test_of_nothing_nothing_is_said(text: str) -> None:
     assert summarise([], 100) == summarise([Line(text, "user")], 100) == Summary("", ())
     assert (
@@ -750,7 +762,7 @@ SPEAKER = st.sampled_from(
 LINES = st.lists(st.builds(Line, HOSTILE, SPEAKER, st.booleans()), max_size=8)
 
 
-@settings(max_examples=examples(600, chaos=6_000), deadline=None, database=None)
+@settings(max_examples=examples(300, chaos=6_000), deadline=None, database=None)
 @given(LINES, st.integers(-1, 150))
 def test_no_input_breaks_the_bounds(told: list[Line], max_tokens: int) -> None:
     summary = summarise(told, max_tokens)
@@ -786,7 +798,7 @@ TOLD = st.lists(
 )
 
 
-@settings(max_examples=examples(400, chaos=4_000), deadline=None, database=None)
+@settings(max_examples=examples(200, chaos=4_000), deadline=None, database=None)
 @given(TOLD, st.integers(10, 300))
 def test_every_sentence_is_one_of_the_input_in_its_order(
     told: list[tuple[list[str], str | None, bool]], most: int
@@ -813,7 +825,7 @@ def is_of(sentence: str, text: str) -> bool:
     return sentence == text or (sentence.endswith("…") and text.startswith(sentence[:-1]))
 
 
-@settings(max_examples=examples(300, chaos=3_000), deadline=None, database=None)
+@settings(max_examples=examples(150, chaos=3_000), deadline=None, database=None)
 @given(LINES, LINES, st.integers(20, 150))
 def test_a_summary_of_a_summary_is_within_its_bounds(first: list[Line], then: list[Line], most: int) -> None:
     text = summarise(first, most).text

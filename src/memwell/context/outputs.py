@@ -6,7 +6,6 @@ import html
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
-from xml.sax.saxutils import escape, quoteattr
 
 import msgspec
 
@@ -115,9 +114,9 @@ def as_html(entries: Sequence[Shown]) -> str:
 def as_xml(entries: Sequence[Shown]) -> str:
     """An element for each entry, escaped; what XML cannot express is left away (C8)."""
     inner = "\n".join(
-        f"  <entry id={quoteattr(one.id)} created_at={quoteattr(stamp(one.created_at))}"
-        + (f" role={quoteattr(one.role)}" if one.role else "")
-        + f">{escape(_expressible(one.content))}</entry>"
+        f'  <entry id="{_escaped(one.id)}" created_at="{stamp(one.created_at)}"'
+        + (f' role="{_escaped(one.role)}"' if one.role else "")
+        + f">{_escaped(one.content)}</entry>"
         for one in entries
     )
     return f"<entries>\n{inner}\n</entries>" if inner else "<entries/>"
@@ -127,5 +126,6 @@ def _line(one: Shown) -> str:
     return f"{one.role}: {one.content}" if one.role else one.content
 
 
-def _expressible(text: str) -> str:
-    return "".join(sign for sign in text if sign in "\t\n\r" or (ord(sign) >= 32 and sign not in "\ufffe\uffff"))
+def _escaped(text: str) -> str:
+    fine = "".join(sign for sign in text if sign in "\t\n\r" or (ord(sign) >= 32 and sign not in "\ufffe\uffff"))
+    return html.escape(fine)

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, structs
 
-from ..context.tokens import estimate
 from ..dispatch import Call
 from ..distill.fold import Item, to_fold, visible
 from ..errors import Invalid
@@ -189,6 +188,8 @@ def _shown(item: Item) -> Tried:
 
 def _evaluated(folded: Sequence[Item], summary: str) -> Evaluation:
     """Judged by what can be counted: how much shorter it is, and how many of the telling words it keeps."""
+    from ..context.tokens import estimate  # here, since its patterns take a while to compile
+
     if not folded:
         return Evaluation(
             verdict="pass", score=5, reasoning="Nothing is beyond the thresholds: nothing would be folded."

@@ -10,7 +10,6 @@ from typing import Annotated
 from msgspec import Meta
 
 from ..clock import DAY, to_datetime
-from ..context.tokens import estimate
 from ..errors import Invalid
 from ..model.bank import SUMMARY, place
 from ..model.entry import Entry
@@ -102,6 +101,8 @@ OPERATIONS = (stats, keys)
 
 
 def _counted(space: Space, bank_id: str, found: Sequence[tuple[str, Entry]]) -> BankStats:
+    from ..context.tokens import estimate  # here, since its patterns take a while to compile
+
     turns = [entry for _, entry in found if entry.kind != SUMMARY]
     by_key = Counter(key for key, _ in found)
     tokens = [estimate(entry.content) for _, entry in found]

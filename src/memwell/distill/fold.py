@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..clock import DAY
-from ..context.tokens import estimate
 from ..errors import Stale
 from ..lifecycle.erase import erase_fact
 from ..model.bank import Bank
@@ -90,6 +89,8 @@ def _by_age(turns: Sequence[Item], bank: Bank, now: int) -> int:
 
 
 def _tokens(item: Item) -> int:
+    from ..context.tokens import estimate  # here, since its patterns take a while to compile
+
     return estimate(item.entry.content)
 
 

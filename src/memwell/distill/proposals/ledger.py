@@ -7,13 +7,16 @@ tokens; what was not needed is given back. A worker that dies in between has spe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ...clock import DAY, Clock
 from ...errors import ModelFailed
 from ...models.completer import Completer, Completion, Message, estimated_tokens, reason_of
-from ...models.llm import Wanted
 from ...storage.port import Reach, Tx
 from .budget import charged, left
+
+if TYPE_CHECKING:
+    from ...models.llm import Wanted
 
 NO_BUDGET = "The tokens that may be spent today are used up (budget)."
 

@@ -24,8 +24,8 @@ NOTE = "Note"
 """Who speaks where nobody does, beside others who do."""
 ROLES = frozenset(("User", "Assistant", "System", "Tool", NOTE))
 MAX_LABEL = 40
-MAX_LINE, MAX_SENTENCES = 100_000, 2000
-"""Characters and sentences of a line that are looked at: what goes on for longer was read out."""
+MAX_LINE, MAX_SENTENCES, FEWEST = 100_000, 60_000, 4
+"""How many characters of a line are looked at, and how many sentences of all lines; but some of each."""
 MAX_LENGTH = 4 * MAX_SENTENCE
 """Characters of a sentence that are looked at: what is longer is cut anyway."""
 FULL_LINE = 60
@@ -81,11 +81,12 @@ def told(lines: Sequence[Line]) -> list[Told]:
     guesses = [language_of(text) for text in texts]
     usual = Counter(filter(None, guesses)).most_common(1)
     named = any(label_of(line.speaker) for line in lines if not line.summary)
+    most = max(FEWEST, MAX_SENTENCES // max(1, len(lines)))
     found: list[Told] = []
     for number, (line, text, guess) in enumerate(zip(lines, texts, guesses, strict=True)):
         language = guess or (usual[0][0] if usual else "en")
         spoken = _of_summary(text, language, named) if line.summary else _of_speaker(text, language, line.speaker)
-        for nth, (label, sentence, data) in enumerate(_one_piece_of_data(spoken)):
+        for nth, (label, sentence, data) in enumerate(islice(_one_piece_of_data(spoken), most)):
             found.append(Told(len(found), number, nth, label, sentence, language, line.summary, data))
     return found
 
@@ -126,7 +127,8 @@ def cut(text: str, max_tokens: int) -> str:
 
 def _clean(text: str) -> str:
     """Without what cannot be written, with one kind of line end, and not longer than it is read."""
-    text = text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]}…"
+    read = text[:MAX_LINE]
+    text = f"{read}…" if len(read) < len(text) and not read.isspace() else read
     return _UNWRITTEN.sub("", _LINE_END.sub("\n", text))
 
 
@@ -163,7 +165,7 @@ def _one_piece_of_data(spoken: Iterable[Spoken]) -> Iterator[Spoken]:
 
 
 def _sentences(text: str, language: str) -> Iterator[str]:
-    for sentence in islice(_whole(text, split(text), language), MAX_SENTENCES):
+    for sentence in _whole(text, split(text), language):
         written = " ".join(sentence.text.split())[:MAX_LENGTH]
         if written.isascii() or INVISIBLE.sub("", written).strip():
             yield written

@@ -1,0 +1,126 @@
+"""Memory banks full of entries, as the measurements of banks need them: written in large transactions, beneath the SDK."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from memwell import Memory
+from memwell.dialects.bank_reading import key_address
+from memwell.distill.fold import fold, visible
+from memwell.engine import Engine
+from memwell.model.bank import SUMMARY, place
+from memwell.model.entry import ORIGIN_OF_ROLE, Draft
+from memwell.sdk.transport import LocalTransport
+from memwell.space import Space
+
+from .bare import TENANT
+from .corpus import PER_SESSION, Fact, facts
+from .store import Store
+from .texts import TURN
+
+T = TypeVar("T")
+
+BATCH = 5000
+SPEAKERS = ("user", "assistant")
+GIST = "They travel to Porto on the early train, by the window, and eat no nuts."
+
+
+def transport(memory: Memory) -> LocalTransport:
+    found = memory._transport
+    assert isinstance(found, LocalTransport)
+    return found
+
+
+def engine(memory: Memory) -> Engine:
+    return transport(memory).engine
+
+
+def write(memory: Memory, work: Callable[[Space], T]) -> T:
+    """One transaction, beneath the operations."""
+    return engine(memory).write(transport(memory).principal, work)
+
+
+def read(memory: Memory, work: Callable[[Space], T]) -> T:
+    return engine(memory).read(transport(memory).principal, work)
+
+
+def file(home: Path) -> Path:
+    return home / "tenants" / f"{TENANT}.db"
+
+
+def address_id(memory: Memory, bank_id: str, key: str) -> int:
+    found = read(memory, lambda space: key_address(space, bank_id, key))
+    assert found is not None
+    return found.id
+
+
+def converse(memory: Memory, bank_id: str, key: str, turns: int) -> None:
+    """So many turns under a key of a conversation bank."""
+    drafts = [_turn(key, SPEAKERS[number % 2]) for number in range(min(turns, BATCH))]
+    for start in range(0, turns, BATCH):
+        some = drafts[: turns - start]
+        write(memory, lambda space, some=some: space.append(place(bank_id), key, some))  # type: ignore[misc]
+
+
+def fold_down(memory: Memory, bank_id: str, key: str, left: int) -> None:
+    """Fold all but the last so many turns of a key behind a summary, as a compaction does."""
+    write(memory, lambda space: _fold_down(space, bank_id, key, left))
+
+
+def folded(memory: Memory, bank_id: str, key: str, turns: int, at_once: int) -> None:
+    """A key whose turns are all behind a summary of which the last compaction of many is the outermost."""
+    for _ in range(turns // at_once):
+        converse(memory, bank_id, key, at_once)
+        fold_down(memory, bank_id, key, 0)
+
+
+def searchable(home: Path, count: int) -> tuple[Store, str]:
+    """A general bank that holds the facts, a thousand under each key, with all their words and vectors; its id."""
+    store = Store(home, list(facts(count)), 0.0, 0.0)
+    with Memory(home, worker=False) as memory:
+        bank = memory.banks.create("facts", type="general")
+        for start in range(0, count, BATCH):
+            some = store.facts[start : start + BATCH]
+            write(memory, lambda space, some=some: _note(space, bank.id, some))  # type: ignore[misc]
+        bank.search("hello")  # asks for what is missing
+        engine(memory).worker.run_due(TENANT)
+        assert bank.search("hello").method == "words+meaning"
+    return store, bank.id
+
+
+def _note(space: Space, bank_id: str, some: list[Fact]) -> None:
+    for start in range(0, len(some), PER_SESSION):
+        of_key = some[start : start + PER_SESSION]
+        space.append(place(bank_id), of_key[0].session, [_fact(one) for one in of_key])
+
+
+def _fact(one: Fact) -> Draft:
+    metadata = _json({**one.metadata, "key": one.session})
+    return Draft(kind="note", content=one.content, origin="system", metadata=metadata, id=one.id)
+
+
+def _turn(key: str, speaker: str) -> Draft:
+    metadata = _json({"key": key, "speaker": speaker})
+    return Draft(kind="turn", role=speaker, content=TURN, origin=ORIGIN_OF_ROLE[speaker], metadata=metadata)
+
+
+def _fold_down(space: Space, bank_id: str, key: str, left: int) -> None:
+    address = key_address(space, bank_id, key)
+    assert address is not None
+    items = visible(space.tx, address.id, space.now)
+    turns = [item for item in items if not item.entries]
+    kept = {item.entry.id for item in turns[len(turns) - left :]}
+    sources = [item.entry for item in items if item.entry.id not in kept]
+    draft = Draft(
+        kind=SUMMARY, role="assistant", content=GIST, origin="assistant", metadata=_json({"key": key, "compaction": "rules"})
+    )
+    (summary,) = space.append(place(bank_id), key, [draft])
+    fold(space, address.id, summary, sources)
+
+
+def _json(value: dict[str, Any]) -> str:
+    return msgspec.json.encode(value).decode()
