@@ -66,6 +66,7 @@ BY_NUMBER = {
     "lives_of": "entries that were found among the tenant's own",
     "facts_same": "entries of facts that were found among the tenant's own",
     "facts_about": "entries of facts that were found among the tenant's own",
+    "facts_ended_by": "entries of facts that were found among the tenant's own",
     "audit_facts": "entries of facts that were found among the tenant's own",
     "summaries_down": "entries of summaries that were found among the tenant's own",
     "summaries_up": "entries of summaries that were found among the tenant's own",

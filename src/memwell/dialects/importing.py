@@ -93,6 +93,9 @@ class _Importing:
                 for entry, (_, line) in zip(entries, some, strict=True):
                     note_fact(self._space, place, entry, _about(line))
                     self._based += [(entry.id, words) for words in line.evidence or ()]
+            distilled = [entry.seq for entry, (_, line) in zip(entries, some, strict=True) if line.distilled]
+            if distilled and place == self._timeline:
+                self._note_distilled(path, max(distilled))
 
     def explain(self) -> None:
         """Let the memories that were added rest on the turns that they were based on, as far as these are here."""
@@ -113,6 +116,12 @@ class _Importing:
                     said_at=turn.entry.occurred_at,
                     plan_id="",
                 )
+
+    def _note_distilled(self, session: str, upto: int) -> None:
+        """What a turn says came with it as memories, or was taken back: it is not distilled again."""
+        address = self._space.address(self._timeline, session)
+        if address is not None:
+            self._space.tx.send("set_distilled", id=address.id, upto=upto)
 
     def _end(self, session: str, ended_at: int | None) -> None:
         """Make a session that has no turns, and end it if it was ended; its turns came before it."""

@@ -278,11 +278,33 @@ def _same(old: Entry, draft: Draft) -> bool:
 
 
 def erase_memory(space: Space, place: Place, memory_id: str) -> Deleted:
-    located = existing(space, place, memory_id)
-    forget_in_plans(space.tx, memory_id)
+    located = space.entry(place, memory_id)
+    address_id = _withdrawn(space, place, memory_id) if located is None else located.address_id
+    if located is None or located.path == FLOW_PATH:
+        _let_go(space, place, memory_id)
     versions, answers = erase_fact(space.tx, memory_id)
-    space.touch(space.collection(place)[0], located.address_id)
+    space.touch(space.collection(place)[0], address_id)
     return Deleted(id=memory_id, job=scrub_later(space.tx, space.now, {"facts": versions, "answers": answers}))
+
+
+def _withdrawn(space: Space, place: Place, memory_id: str) -> int:
+    """Where a memory is that was withdrawn: it can still be erased."""
+    from ..distill.stored import versions
+
+    known = versions(space.tx, memory_id)
+    row = space.tx.row("distilled_address", id=known[-1].address_id) if known else None
+    if row is None or row[3] != space.found(place):
+        raise NotFound(f"There is no such memory in this {place.dialect}.")
+    return known[-1].address_id
+
+
+def _let_go(space: Space, place: Place, memory_id: str) -> None:
+    """What a fact had ended is true again, and no plan speaks of it any more."""
+    from ..distill.stored import versions
+    from ..distill.unsay import Unsaying
+
+    Unsaying(space, place).release(memory_id, versions(space.tx, memory_id)[-1])
+    forget_in_plans(space.tx, space.collection(place)[0], memory_id)
 
 
 def existing(space: Space, place: Place, memory_id: str) -> Located:

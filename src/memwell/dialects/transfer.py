@@ -71,6 +71,9 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     valid_from: datetime | None = None
     valid_to: datetime | None = None
     evidence: Annotated[list[Words], Meta(max_length=MAX_BATCH)] | None = None
+    distilled: Annotated[
+        bool, Meta(description="Whether a turn was distilled: what it says is among the memories.")
+    ] = False
 
 
 class Export(Request, frozen=True, kw_only=True):
@@ -129,6 +132,7 @@ class _Place(NamedTuple):
     path: str
     created_at: int
     ended_at: int | None
+    distilled_seq: int
 
 
 def _address_from(space: Space, flow: str, kind: str, path: str) -> _Place | None:
@@ -152,10 +156,11 @@ def _session_line(address: _Place) -> Line:
 
 
 def _turn_lines(entries: Sequence[Entry], address: _Place) -> list[Line]:
-    return [_turn_line(entry, address.path) for entry in entries]
+    return [_turn_line(entry, address) for entry in entries]
 
 
-def _turn_line(entry: Entry, session: str) -> Line:
+def _turn_line(entry: Entry, address: _Place) -> Line:
+    session = address.path
     turn = to_turn(entry, session)
     return Line(
         type="turn",
@@ -171,6 +176,7 @@ def _turn_line(entry: Entry, session: str) -> Line:
         created_at=turn.created_at,
         metadata=turn.metadata,
         origin=turn.origin,  # type: ignore[arg-type]
+        distilled=entry.seq <= address.distilled_seq,
     )
 
 

@@ -86,16 +86,24 @@ class _Applying:
         self._collection_id = space.collection(session.facts)[0]
 
     def run(self, steps: Sequence[Step]) -> list[Step]:
+        self._check_later(steps)
         for step in steps:
             if step.do == "merge" and step.targets:
                 self._merge(step)
             for target in step.targets if step.do == "supersede" else ():
-                self._end(target, step.valid_from)
+                self._end(target, step)
         done = self._add([step for step in steps if step.do in ("add", "supersede")])
         for step in steps:
             if step.do != "skip":
                 self._evidence(step.id, step.evidence)
         return [done[step.id] if step.do in ("add", "supersede") else step for step in steps]
+
+    def _check_later(self, steps: Sequence[Step]) -> None:
+        """What is over because of something later is so only as long as that is known."""
+        own = {step.id for step in steps}
+        later = {step.ended_by for step in steps if step.ended_by and step.ended_by not in own}
+        if any(self._space.entry(self._place, fact_id) is None for fact_id in later):
+            raise Stale(_CHANGED)
 
     def _merge(self, step: Step) -> None:
         (target,) = step.targets
@@ -103,9 +111,9 @@ class _Applying:
         if not self._tx.run("set_confidence", **confirmed):
             raise Stale(_CHANGED)
 
-    def _end(self, target: Target, at: int) -> None:
-        """Let a fact be true until a moment: a new version says so, the one before stays as it was."""
-        end(self._space, self._place, self._current(target), Ended("past", at))
+    def _end(self, target: Target, step: Step) -> None:
+        """Let a fact be true until a step says something else: a new version says so, the one before stays as it was."""
+        end(self._space, self._place, self._current(target), Ended("past", step.valid_from, step.id))
 
     def _current(self, target: Target) -> Located:
         located = self._space.entry(self._place, target.id)
@@ -116,6 +124,8 @@ class _Applying:
     def _add(self, steps: Sequence[Step]) -> dict[str, Step]:
         versions = next_versions(self._tx, [step.id for step in steps])
         numbered = [structs.replace(step, version=versions.get(step.id, 1)) for step in steps]
+        for fact_id in versions:
+            self._retire(fact_id)
         if numbered:
             self._space.append(self._place, SHARED, [_draft(step) for step in numbered])
         for step in numbered:
@@ -131,8 +141,16 @@ class _Applying:
                 valid_to=step.valid_to,
                 plan_id=self._plan_id,
                 held=step.held,
+                ended_by=step.ended_by or None,
             )
         return {step.id: step for step in numbered}
+
+    def _retire(self, fact_id: str) -> None:
+        """Whatever is known under an id that is told anew gives way to it."""
+        located = self._space.entry(self._place, fact_id)
+        if located is not None:
+            version = located.entry.version
+            upkeep.retire(self._tx, self._tx.rows("retire_entry", id=fact_id, version=version, now=self._space.now))
 
     def _evidence(self, fact_id: str, evidence: Sequence[Evidence]) -> None:
         for one in evidence:

@@ -20,6 +20,7 @@ class About(NamedTuple):
     valid_to: int | None = None
     plan_id: str | None = None
     held: str | None = None
+    ended_by: str | None = None
 
 
 NOBODY = About()
@@ -43,6 +44,7 @@ def note_fact(space: Space, place: Place, entry: Entry, about: About = NOBODY) -
         valid_to=about.valid_to,
         plan_id=about.plan_id,
         held=about.held,
+        ended_by=about.ended_by,
     )
 
 
@@ -50,16 +52,16 @@ def note_revised(space: Space, place: Place, entry: Entry) -> None:
     """The same for a statement that was corrected: it stays about whom it was, and true from when it was."""
     earlier = [row for row in versions(space.tx, entry.id) if row.version < entry.version and row.same]
     before = earlier[-1] if earlier else None
-    note_fact(space, place, entry, About(*_kept(before)) if before else NOBODY)
+    note_fact(space, place, entry, _kept(before) if before else NOBODY)
 
 
-def _kept(row: FactRow) -> tuple[str | None, int | None, int | None, str | None, str | None]:
-    return row.subject, row.valid_from, row.valid_to, row.plan_id, row.held
+def _kept(row: FactRow) -> About:
+    return About(row.subject, row.valid_from, row.valid_to, row.plan_id, row.held, row.ended_by)
 
 
-def forget_in_plans(tx: Tx, fact_id: str) -> None:
+def forget_in_plans(tx: Tx, collection_id: int, fact_id: str) -> None:
     """Take a fact's words out of the plans that speak of it, before it is erased."""
-    for (plan_id,) in tx.rows("plans_of_fact", fact_id=fact_id):
+    for (plan_id,) in tx.rows("plans_of_fact", collection_id=collection_id, pattern=f'%"{fact_id}"%'):
         row = tx.row("plan_steps", id=plan_id)
         if row is not None:
             steps = decoded(row[0])

@@ -195,7 +195,8 @@ class _Making:
         for fact_id in superseded:
             if fact_id in self._new:
                 place = self._new[fact_id]
-                self.steps[place] = structs.replace(self.steps[place], past=True, valid_to=step.valid_from)
+                over = {"past": True, "valid_to": step.valid_from, "ended_by": step.id}
+                self.steps[place] = structs.replace(self.steps[place], **over)
         targets = [_target(stored[fact_id]) for fact_id in superseded if fact_id in stored]
         do = "supersede" if superseded else "add"
         self._new[step.id] = len(self.steps)
@@ -203,17 +204,15 @@ class _Making:
             told = self._of_subject.setdefault(_person(step.subject), _Told())
             told.add(step, len(self.steps), self._similar.row(step.text))
         ended = [fact_id for fact_id in superseded if fact_id in self._new and fact_id not in stored]
-        until = self._next_known(decision.targets, stored) if decision.past else None
-        self.steps.append(
-            structs.replace(step, do=do, targets=targets, ended=ended, past=decision.past, valid_to=until)
-        )
+        until, by = self._next_known(decision.targets, stored) if decision.past else (None, "")
+        life = {"past": decision.past, "valid_to": until, "ended_by": by}
+        self.steps.append(structs.replace(step, do=do, targets=targets, ended=ended, **life))
 
-    def _next_known(self, later: Sequence[str], stored: Mapping[str, Stored]) -> int | None:
-        """From when on something else is known to be true in place of what was."""
-        begun = [stored[one].valid_from or stored[one].occurred_at for one in later if one in stored]
-        return min(
-            [*begun, *(self.steps[self._new[one]].valid_from for one in later if one in self._new)], default=None
-        )
+    def _next_known(self, later: Sequence[str], stored: Mapping[str, Stored]) -> tuple[int | None, str]:
+        """From when on something else is known to be true in place of what was, and what."""
+        begun = [(stored[one].valid_from or stored[one].occurred_at, one) for one in later if one in stored]
+        begun += [(self.steps[self._new[one]].valid_from, one) for one in later if one in self._new]
+        return min(begun, default=(None, ""))
 
 
 def _exchanged(first: Step, more: Step) -> tuple[Step, Step]:

@@ -59,6 +59,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     past: bool = False
     """Whether it was true once, but something later is known about it."""
     valid_to: int | None = None
+    ended_by: str = ""
+    """The fact because of which it is over, if it is."""
     held: str | None = None
     """Why it is held back until somebody releases it."""
     version: int = 0

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..errors import Conflict
 from ..lifecycle.erase import erase_fact, erase_versions
 from ..model.collection import Place
+from ..recall import upkeep
 from ..space import Space
 from .plan import decoded
 from .stored import versions
@@ -22,6 +24,7 @@ class Unsaid(NamedTuple):
 def revoke(space: Space, place: Place, *, address_id: int | None = None, entry_id: str | None = None) -> Unsaid:
     """Take away what a session or an entry has said from the facts of a place. Those that are based on nothing else are
     withdrawn, and what these had ended is current again; the others are told in the words of who else says so."""
+    _silence(space, address_id, entry_id)
     named = {"address_id": address_id} if address_id is not None else {"entry_id": entry_id}
     what = "address" if address_id is not None else "entry"
     rows = space.tx.rows(f"facts_from_{what}", **named) if space.found(place) is not None else []
@@ -33,6 +36,21 @@ def revoke(space: Space, place: Place, *, address_id: int | None = None, entry_i
     unsaying.settle(found)
     _erase_imported(space, unsaying, imported)
     return Unsaid(unsaying.withdrawn, len(found) - len(unsaying.withdrawn))
+
+
+def _silence(space: Space, address_id: int | None, entry_id: str | None) -> None:
+    """Whatever a revoked session has said so far is not distilled later on, either, and its notes are only turns."""
+    if address_id is not None:
+        row = space.tx.row("distilled_address", id=address_id)
+        if row is not None:
+            space.tx.send("set_distilled", id=address_id, upto=row[1])
+            upkeep.changed(space.tx, space.tx.rows("settle_all_notes", address_id=address_id))
+        return
+    row = space.tx.row("undistilled_entry", id=entry_id)
+    if row is not None:
+        raise Conflict(
+            "This turn is not distilled yet: end its session or consolidate it first, or revoke the whole session."
+        )
 
 
 def _erase_imported(space: Space, unsaying: Unsaying, imported: set[str]) -> None:

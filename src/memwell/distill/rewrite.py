@@ -11,16 +11,20 @@ from .stored import FactRow, versions
 
 
 class Ended(NamedTuple):
-    """Whether a fact is true (`fact`) or was (`past`), and until when."""
+    """Whether a fact is true (`fact`) or was (`past`), until when, and because of which other one."""
 
     kind: str
     valid_to: int | None
+    by: str | None = None
+
+
+TRUE = Ended("fact", None)
 
 
 def end(space: Space, place: Place, located: Located, life: Ended) -> Entry:
     """Let a fact be true, or have been true until a moment. The version before stays as it was."""
     row = versions(space.tx, located.entry.id)[-1]
-    following = row._replace(kind=life.kind, valid_to=life.valid_to, held=None)
+    following = row._replace(kind=life.kind, valid_to=life.valid_to, ended_by=life.by, held=None)
     return rewrite(space, place, located, following, located.entry.name)
 
 
@@ -50,5 +54,6 @@ def rewrite(space: Space, place: Place, located: Located, row: FactRow, name: st
         valid_to=row.valid_to,
         plan_id=row.plan_id,
         held=row.held,
+        ended_by=row.ended_by,
     )
     return entry

@@ -20,12 +20,20 @@ class Statement(NamedTuple):
     step: Step
 
 
+class _Plan(NamedTuple):
+    """A plan that was read: its steps, and where those stand that tell a fact."""
+
+    steps: Steps
+    of: dict[str, list[int]]
+
+
 class Statements:
     """The statements about the facts of a place, as their plans tell them."""
 
     def __init__(self, space: Space, place: Place) -> None:
         self._space, self._place = space, place
         self._plan = cache(self._read)
+        self._changed: set[str] = set()
 
     def left(self, fact_id: str) -> list[Statement]:
         """Those that nothing was taken from, the most trusted and then the earliest first. What remains of others goes."""
@@ -47,18 +55,28 @@ class Statements:
         return max(written, key=lambda one: one.step.version, default=None)
 
     def change(self, plan_id: str, number: int, step: Step) -> None:
-        """Let a plan tell something else in a step."""
-        steps = self._plan(plan_id)
-        steps.steps[number] = step
-        self._space.tx.send("set_plan_steps", id=plan_id, steps=encoded(steps))
+        """Let a plan tell something else in a step. It is written by `flush`."""
+        self._plan(plan_id).steps.steps[number] = step
+        self._changed.add(plan_id)
+
+    def flush(self) -> None:
+        """Write the plans that were changed, each once."""
+        for plan_id in sorted(self._changed):
+            self._space.tx.send("set_plan_steps", id=plan_id, steps=encoded(self._plan(plan_id).steps))
+        self._changed.clear()
 
     def _told(self, plan_id: str, fact_id: str) -> list[Statement]:
-        steps = enumerate(self._plan(plan_id).steps)
-        return [Statement(plan_id, number, step) for number, step in steps if step.id == fact_id]
+        plan = self._plan(plan_id)
+        return [Statement(plan_id, number, plan.steps.steps[number]) for number in plan.of.get(fact_id, ())]
 
-    def _read(self, plan_id: str) -> Steps:
+    def _read(self, plan_id: str) -> _Plan:
         row = self._space.tx.row("find_plan", collection_id=self._space.found(self._place), id=plan_id)
-        return Steps([]) if row is None else decoded(Plan(*row).steps)
+        steps = Steps([]) if row is None else decoded(Plan(*row).steps)
+        of: dict[str, list[int]] = {}
+        for number, step in enumerate(steps.steps):
+            if step.id:
+                of.setdefault(step.id, []).append(number)
+        return _Plan(steps, of)
 
 
 def _words(step: Step) -> set[tuple[str, int]]:

@@ -46,6 +46,7 @@ class FactRow(NamedTuple):
     topic: str | None
     occurred_at: int
     address_id: int
+    ended_by: str | None
 
 
 def versions(tx: Tx, fact_id: str) -> list[FactRow]:

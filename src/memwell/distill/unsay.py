@@ -9,13 +9,14 @@ from typing import NamedTuple
 from msgspec import structs
 
 from ..model.collection import Place
+from ..model.entry import TRUST
 from ..recall import upkeep
 from ..space import Located, Space
 from .extraction.rewording import quoted
 from .neighbours import marks
-from .plan import Target
+from .plan import Do, Target
 from .reconciliation.topics import read
-from .rewrite import Ended, end, rewrite
+from .rewrite import TRUE, Ended, end, rewrite
 from .statements import Statement, Statements
 from .stored import FactRow, versions
 
@@ -44,6 +45,7 @@ class Unsaying:
             located = self._space.entry(self._place, fact_id)
             if located is not None:
                 self._decide(located, versions(self._space.tx, fact_id)[-1])
+        self._statements.flush()
 
     def _told_at(self, fact_id: str) -> tuple[int, int, int, str]:
         last = versions(self._space.tx, fact_id)[-1]
@@ -55,23 +57,21 @@ class Unsaying:
         left = self._statements.left(fact_id)
         if last.plan_id is None and fact_id not in self._imported:
             return  # somebody has written it
-        founding = self._statements.founding(fact_id, last)
-        corrected = founding is not None and founding.step.text != last.content
-        if left and (founding in left or corrected):
+        quote = None if left else self._quote(fact_id)
+        if (left or quote) and (_is_corrected(last) or self._statements.founding(fact_id, last) in left):
             return
         if left:
-            self._reword(located, last, founding, left[0])
-        elif quote := self._quote(fact_id):
+            self._reword(located, last, left[0])
+        elif quote is not None:
             self._requote(located, last, quote)
         else:
-            self._withdraw(located, last, founding)
+            self._withdraw(located, last)
 
     # -- in other words ----------------------------------------------------------------------------------------------
 
-    def _reword(self, located: Located, last: FactRow, founding: Statement | None, told: Statement) -> None:
+    def _reword(self, located: Located, last: FactRow, told: Statement) -> None:
         """Tell a fact as another statement does, which is from now on the one that it is founded on."""
         step = told.step
-        since = step.valid_from if last.valid_to is None else min(step.valid_from, last.valid_to)
         following = last._replace(
             content=step.text,
             origin=step.origin,
@@ -80,18 +80,21 @@ class Unsaying:
             subject=step.subject,
             same=step.same,
             topic=step.topic,
-            valid_from=since,
+            valid_from=step.valid_from if last.valid_to is None else min(step.valid_from, last.valid_to),
             plan_id=told.plan_id,
             occurred_at=max(one.said_at for one in step.evidence),
         )
+        ended, later = self._ended_since(located.entry.id, step.valid_from)
+        if later and last.kind == "fact":
+            following = following._replace(kind="past", valid_to=_begins(later[0]), ended_by=later[0].id)
         entry = rewrite(self._space, self._place, located, following, step.speaker)
-        ended = [end(self._space, self._place, one, Ended("past", step.valid_from)) for one in self._ended_by(founding)]
-        founds = structs.replace(
-            step,
-            do="supersede" if ended else "add",
-            targets=[Target(one.id, one.version - 1, one.confidence or 1.0) for one in ended],
-            version=entry.version,
-        )
+        for one in ended:
+            self._live(one, Ended("past", step.valid_from, entry.id))
+        for one in later:
+            self._live(one, TRUE)
+        do: Do = "supersede" if ended else "add"
+        targets = [Target(one.id, one.version, 1.0) for one in ended]
+        founds = structs.replace(step, do=do, targets=targets, version=entry.version)
         self._statements.change(told.plan_id, told.number, founds)
         self.reworded.append(entry.id)
 
@@ -112,32 +115,62 @@ class Unsaying:
         self.reworded.append(located.entry.id)
 
     def _quote(self, fact_id: str) -> _Quote | None:
-        """The words of the first turn that an imported fact rests on."""
+        """The words of the turn that an imported fact rests on, or of the most trusted of several."""
+        found: list[_Quote] = []
         for row in self._space.tx.rows("evidence_of", fact_id=fact_id, now=self._space.now):
             _, start, stop, origin, said_at, _, _, content, role, name, _ = row
             words = (content or "")[start:stop]
             if words.strip():
-                return _Quote(quoted(words, name or f"The {role or 'user'}"), name, origin, said_at)
-        return None
+                found.append(_Quote(quoted(words, name or f"The {role or 'user'}"), name, origin, said_at))
+        return max(found, key=lambda one: (TRUST.get(one.origin, 0), -one.said_at), default=None)
 
     # -- no longer known -----------------------------------------------------------------------------------------------
 
-    def _withdraw(self, located: Located, last: FactRow, founding: Statement | None) -> None:
+    def _withdraw(self, located: Located, last: FactRow) -> None:
         """Retire a fact. What it had ended is true again: still, or, if it was itself over, until then."""
         tx, entry = self._space.tx, located.entry
         upkeep.retire(tx, tx.rows("retire_entry", id=entry.id, version=entry.version, now=self._space.now))
         self._space.touch(self._space.collection(self._place)[0], located.address_id)
         self.withdrawn.append(entry.id)
-        life = Ended("past", last.valid_to) if last.kind == "past" else Ended("fact", None)
-        for one in self._ended_by(founding) if last.kind != "held" else ():
-            self.reopened.append(end(self._space, self._place, one, life).id)
+        self.release(entry.id, last)
 
-    def _ended_by(self, founding: Statement | None) -> list[Located]:
-        """The facts that are over because of a statement: those that are since then, by the step that told it."""
-        if founding is None or founding.step.do != "supersede":
-            return []
-        ids = [*(target.id for target in founding.step.targets), *founding.step.ended]
-        found = [self._space.entry(self._place, fact_id) for fact_id in ids]
-        past = [one for one in found if one is not None and one.entry.kind == "past"]
-        since = founding.step.valid_from
-        return [one for one in past if versions(self._space.tx, one.entry.id)[-1].valid_to == since]
+    def release(self, fact_id: str, last: FactRow) -> None:
+        """Let what a fact has ended go on. What was told late, and was over because of it, takes its place."""
+        after = Ended("past", last.valid_to, last.ended_by) if last.kind == "past" else TRUE
+        over = sorted(self._over_by(fact_id), key=_begins)
+        for number, one in enumerate(over):
+            late = [other for other in over[number + 1 :] if other.late and _begins(other) > _begins(one)]
+            self._live(one, Ended("past", _begins(late[0]), late[0].id) if late else after)
+
+    def _ended_since(self, fact_id: str, since: int) -> tuple[list[_Over], list[_Over]]:
+        """What a fact has ended that was true before a moment, and what only became true later, which it cannot have."""
+        over = sorted(self._over_by(fact_id), key=_begins)
+        return [one for one in over if _begins(one) <= since], [one for one in over if _begins(one) > since]
+
+    def _over_by(self, fact_id: str) -> list[_Over]:
+        rows = self._space.tx.rows("facts_ended_by", id=fact_id)
+        found = [(row[0], versions(self._space.tx, row[0])) for row in rows]
+        return [_Over(one, known[-1].version, known[-1], known[0].kind == "past") for one, known in found]
+
+    def _live(self, over: _Over, life: Ended) -> None:
+        located = self._space.entry(self._place, over.id)
+        if located is not None:
+            self.reopened.append(end(self._space, self._place, located, life).id)
+
+
+class _Over(NamedTuple):
+    """A fact that is over because of another one; `late` if it was so when it was first told."""
+
+    id: str
+    version: int
+    row: FactRow
+    late: bool
+
+
+def _begins(over: _Over) -> int:
+    return over.row.occurred_at if over.row.valid_from is None else over.row.valid_from
+
+
+def _is_corrected(row: FactRow) -> bool:
+    """Whether a version has its words from somebody who corrected it by hand."""
+    return row.origin == "system" and row.version > 1

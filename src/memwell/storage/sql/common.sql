@@ -82,7 +82,7 @@ LIMIT :limit;
 
 -- name: address_from
 -- The first live address of a named collection whose path is at least :path.
-SELECT a.id, a.path, a.created_at, a.ended_at
+SELECT a.id, a.path, a.created_at, a.ended_at, a.distilled_seq
 FROM collection c
 JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id
 WHERE c.tenant = :tenant AND a.tenant = :tenant AND c.dialect = :dialect AND c.name = :name AND c.kind = :kind
@@ -524,6 +524,20 @@ FROM address a
 JOIN collection c ON c.tenant = a.tenant AND c.id = a.collection_id
 WHERE a.tenant = :tenant AND c.tenant = :tenant AND a.id = :id;
 
+-- name: set_distilled
+-- Note that a session is distilled up to an entry at least.
+UPDATE address SET distilled_seq = :upto WHERE tenant = :tenant AND id = :id AND distilled_seq < :upto;
+
+-- name: undistilled_entry
+-- Whether an entry has still to be distilled.
+SELECT e.seq FROM entry e
+JOIN address a ON a.tenant = e.tenant AND a.id = e.address_id
+WHERE e.tenant = :tenant AND a.tenant = :tenant AND e.id = :id AND e.retired_at IS NULL AND e.seq > a.distilled_seq;
+
+-- name: settle_all_notes
+-- Let the notes of a session be turns.
+UPDATE entry SET kind = 'turn' WHERE tenant = :tenant AND address_id = :address_id AND kind = 'note' RETURNING docid;
+
 -- name: advance_distilled
 -- Note that a session is distilled up to an entry, if nobody else has and it is still where it was.
 UPDATE address SET distilled_seq = :upto
@@ -531,8 +545,9 @@ WHERE tenant = :tenant AND id = :id AND collection_id = :collection_id AND disti
 
 -- name: add_fact
 -- What a version of a fact is besides its entry.
-INSERT INTO fact (tenant, docid, collection_id, subject, same, topic, valid_from, valid_to, plan_id, held)
-SELECT :tenant, e.docid, :collection_id, :subject, :same, :topic, :valid_from, CAST(:valid_to AS BIGINT), :plan_id, :held
+INSERT INTO fact (tenant, docid, collection_id, subject, same, topic, valid_from, valid_to, plan_id, held, ended_by)
+SELECT :tenant, e.docid, :collection_id, :subject, :same, :topic, :valid_from, CAST(:valid_to AS BIGINT), :plan_id, :held,
+  :ended_by
 FROM entry e WHERE e.tenant = :tenant AND e.id = :id AND e.version = :version;
 
 -- name: facts_same
@@ -558,11 +573,18 @@ LIMIT :limit;
 -- name: fact_versions
 -- Every version of a fact, the oldest first, with when it was known and when it was true.
 SELECT e.version, e.kind, e.content, e.origin, e.importance, e.confidence, e.recorded_at, e.retired_at,
-  f.subject, f.valid_from, f.valid_to, f.plan_id, f.held, f.same, f.topic, e.occurred_at, e.address_id
+  f.subject, f.valid_from, f.valid_to, f.plan_id, f.held, f.same, f.topic, e.occurred_at, e.address_id, f.ended_by
 FROM entry e
 LEFT JOIN fact f ON f.tenant = :tenant AND f.docid = e.docid
 WHERE e.tenant = :tenant AND e.id = :id
 ORDER BY e.version;
+
+-- name: facts_ended_by
+-- The current facts that are over because of another one.
+SELECT e.id FROM fact f
+JOIN entry e ON e.tenant = f.tenant AND e.docid = f.docid
+WHERE f.tenant = :tenant AND e.tenant = :tenant AND f.ended_by = :id AND e.retired_at IS NULL AND e.kind = 'past'
+ORDER BY e.id;
 
 -- name: set_confidence
 -- How sure the current version of a fact is, after it was said again.
@@ -667,12 +689,8 @@ FROM spending WHERE tenant = :tenant AND day >= :day;
 SELECT DISTINCT address_id FROM entry WHERE tenant = :tenant AND id = :id;
 
 -- name: plans_of_fact
--- The plans that wrote a fact, or found evidence for it.
-SELECT plan_id FROM evidence WHERE tenant = :tenant AND fact_id = :fact_id
-UNION
-SELECT f.plan_id FROM entry e
-JOIN fact f ON f.tenant = e.tenant AND f.docid = e.docid
-WHERE e.tenant = :tenant AND f.tenant = :tenant AND e.id = :fact_id AND f.plan_id IS NOT NULL;
+-- The plans of a collection that speak of a fact.
+SELECT id FROM plan WHERE tenant = :tenant AND collection_id = :collection_id AND steps LIKE :pattern;
 
 -- name: facts_in_session
 -- The current facts that are based on what was said in a session, in the order in which they were written.

@@ -169,7 +169,7 @@ SELECT
 
 -- name: page_fact
 -- The next rows of `fact`.
-SELECT docid, collection_id, subject, same, topic, valid_from, valid_to, plan_id, held
+SELECT docid, collection_id, subject, same, topic, valid_from, valid_to, plan_id, held, ended_by
 FROM fact WHERE tenant = :tenant AND docid > :after
 ORDER BY docid
 LIMIT :limit;
@@ -180,8 +180,8 @@ SELECT docid FROM fact WHERE tenant = :tenant ORDER BY docid DESC LIMIT 1;
 
 -- name: put_fact
 -- One row of `fact`, as it was elsewhere.
-INSERT INTO fact (tenant, docid, collection_id, subject, same, topic, valid_from, valid_to, plan_id, held)
-VALUES (:tenant, :docid, :collection_id, :subject, :same, :topic, :valid_from, :valid_to, :plan_id, :held);
+INSERT INTO fact (tenant, docid, collection_id, subject, same, topic, valid_from, valid_to, plan_id, held, ended_by)
+VALUES (:tenant, :docid, :collection_id, :subject, :same, :topic, :valid_from, :valid_to, :plan_id, :held, :ended_by);
 
 -- name: page_evidence
 -- The next rows of `evidence`.

@@ -186,7 +186,7 @@ CREATE TABLE fact (
   valid_from INTEGER NOT NULL,
   valid_to INTEGER,
   plan_id TEXT,
-  held TEXT,
+  held TEXT, ended_by TEXT,
   PRIMARY KEY (tenant, docid)
 ) WITHOUT ROWID;
 
@@ -246,6 +246,8 @@ CREATE TABLE spending (
   tokens_out INTEGER NOT NULL,
   PRIMARY KEY (tenant, day)
 ) WITHOUT ROWID;
+
+CREATE INDEX fact_ended ON fact (tenant, ended_by) WHERE ended_by IS NOT NULL;
 
 CREATE TABLE document (
   tenant TEXT NOT NULL,

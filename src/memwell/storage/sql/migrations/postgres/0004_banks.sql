@@ -1,5 +1,10 @@
 -- Banks: documents that define things, and compaction, which hides entries behind summaries and never destroys them.
 
+-- Because of which other fact a fact is over.
+ALTER TABLE fact ADD COLUMN ended_by TEXT COLLATE "C";
+
+CREATE INDEX fact_ended ON fact (tenant, ended_by) WHERE ended_by IS NOT NULL;
+
 -- Banks, hooks, workflows and their versions, each as JSON.
 CREATE TABLE document (
   tenant TEXT COLLATE "C" NOT NULL,

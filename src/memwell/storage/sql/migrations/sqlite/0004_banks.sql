@@ -1,5 +1,10 @@
 -- Banks: documents that define things, and compaction, which hides entries behind summaries and never destroys them.
 
+-- Because of which other fact a fact is over.
+ALTER TABLE fact ADD COLUMN ended_by TEXT;
+
+CREATE INDEX fact_ended ON fact (tenant, ended_by) WHERE ended_by IS NOT NULL;
+
 -- Banks, hooks, workflows and their versions, each as JSON.
 CREATE TABLE document (
   tenant TEXT NOT NULL,
@@ -43,6 +48,7 @@ CREATE INDEX folded_address ON folded (tenant, address_id);
 
 -- What the planner is to assume before there is anything to measure.
 INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
+  ('fact', 'fact_ended', '10000 10000 2'),
   ('document', 'document', '1000 1000 300 1'),
   ('document', 'document_name', '1000 1000 300 2 1'),
   ('summary', 'summary', '10000 10000 1'),
