@@ -6,13 +6,15 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from memwell import Conflict, Memory
+from memwell import Conflict, Memory, Stale
 from memwell.sdk._sync import Flow
+from memwell.testing import FrozenClock
 
 from .engines import remains
 
@@ -138,6 +140,122 @@ def test_a_correction_by_hand_stays_as_long_as_somebody_tells_the_fact(flow: Flo
     assert "epipen" not in str(flow.memory_history(fact.id))
     flow.session("b").delete()
     assert known(flow) == []
+
+
+def test_a_chain_taken_back_from_its_middle(flow: Flow) -> None:
+    """Lisbon, then Porto, then Madrid: without the last two, Lisbon is true again, whichever went first."""
+    for session, text in (("old", "I live in Lisbon."), ("a", "I moved to Porto."), ("b", "I moved to Madrid.")):
+        tell(flow, session, text)
+    flow.session("a").delete(timeout_s=0)
+    assert known(flow) == ["Alice moved to Madrid."]
+    flow.session("b").delete(timeout_s=0)
+    assert known(flow) == ["Alice lives in Lisbon."]
+
+
+def test_a_fact_deleted_by_hand_has_ended_nothing(flow: Flow) -> None:
+    tell(flow, "old", "I live in Lisbon.")
+    tell(flow, "a", "I moved to Porto.")
+    (porto,) = flow.memories()
+    flow.delete_memory(porto.id)
+    assert known(flow) == ["Alice lives in Lisbon."]
+    assert "Porto" not in str(flow.plans())
+
+
+def test_what_was_imported_is_not_distilled_again(flow: Flow, tmp_path: Path) -> None:
+    """What was revoked before an export does not come back by another turn, and nothing is there twice."""
+    tell(flow, "a", SHORT, "I live in Lisbon.")
+    turn = flow.session("a").history.last(2)[0]
+    flow.revoke(turn=turn.id)
+    with Memory(tmp_path / "other", worker=False) as other:
+        copy = other.flow("support")
+        copy.import_lines(flow.export())
+        tell(copy, "a", "I have a dog.")
+        assert known(copy) == ["Alice has a dog.", "Alice lives in Lisbon."]
+        tell(copy, "b", "I moved to Porto.")
+        copy.session("b").delete(timeout_s=0)
+        assert known(copy) == ["Alice has a dog.", "Alice lives in Lisbon."]
+
+
+def test_what_is_revoked_before_it_is_distilled_never_is(memory: Memory, flow: Flow) -> None:
+    session = flow.session("a")
+    turn = session.history.append(role="user", name="Alice", content=SHORT)
+    plan = flow.consolidate("a", dry_run=True)
+    assert plan is not None
+    with pytest.raises(Conflict):
+        flow.revoke(turn=turn.id)
+    flow.revoke(session="a")
+    with pytest.raises(Stale):
+        flow.apply(plan.id)
+    assert flow.consolidate("a") is None
+    assert known(flow) == []
+    tell(flow, "a", "I have a dog.")
+    assert known(flow) == ["Alice has a dog."]
+    alice = memory.user("alice")
+    alice.add("My parrot is called Polly.", session="s")
+    alice.revoke(session="s")
+    assert [hit.content for hit in alice.search("parrot")] == []
+
+
+def test_a_correction_outlives_all_but_the_last_who_tell_it(flow: Flow) -> None:
+    for session, text in (("a", FULL), ("b", SHORT), ("c", SHORT)):
+        tell(flow, session, text)
+    (fact,) = flow.memories()
+    flow.update(fact.id, content="Alice is allergic to peanuts.")
+    for session in ("a", "b"):
+        flow.session(session).delete(timeout_s=0)
+        assert known(flow) == ["Alice is allergic to peanuts."]
+    flow.session("c").delete(timeout_s=0)
+    assert known(flow) == []
+
+
+def test_a_fact_is_as_sure_as_those_who_still_tell_it(flow: Flow) -> None:
+    tell(flow, "a", SHORT)
+    (alone,) = flow.memories()
+    tell(flow, "b", SHORT)
+    tell(flow, "c", SHORT)
+    flow.session("b").delete(timeout_s=0)
+    flow.revoke(session="c")
+    (fact,) = flow.memories()
+    assert fact.confidence == alone.confidence
+
+
+CITIES = ["I live in Lisbon.", "I moved to Porto.", "I moved to Porto, close to the harbour.", "I moved to Madrid."]
+
+
+def test_what_is_left_is_what_would_be_known_without_the_rest(tmp_path: Path, rounds: int) -> None:
+    """Whatever is taken back, in any order and way: true now is what is true for a memory that was never told it."""
+    clock, chance = FrozenClock(), random.Random(7)
+    with Memory(tmp_path / "home", worker=False, clock=clock) as memory:
+        for number in range(rounds):
+            told = list(enumerate(chance.choice(CITIES) for _ in range(5)))
+            gone = chance.sample(range(5), chance.randint(1, 4))
+            flow = memory.flow(f"told{number}")
+            plans = {session: _told_on(flow, clock, session, text) for session, text in told}
+            for session in gone:
+                match chance.choice(("delete", "revoke", "revert")):
+                    case "delete":
+                        flow.session(f"s{session}").delete(timeout_s=0)
+                    case "revoke":
+                        flow.revoke(session=f"s{session}")
+                    case _:
+                        flow.revert(plans[session])
+            wanted = memory.flow(f"wanted{number}")
+            for session, text in told:
+                if session not in gone:
+                    _told_on(wanted, clock, session, text)
+            assert cities(flow) == cities(wanted), (told, gone)
+
+
+def _told_on(flow: Flow, clock: FrozenClock, day: int, text: str) -> str:
+    moment = datetime(2026, 1, 1 + day, tzinfo=UTC)
+    flow.session(f"s{day}").history.append(role="user", name="Alice", content=text, occurred_at=moment)
+    plan = flow.consolidate(f"s{day}")
+    assert plan is not None
+    return plan.id
+
+
+def cities(flow: Flow) -> set[str]:
+    return {city for text in known(flow) for city in ("Lisbon", "Porto", "Madrid") if city in text}
 
 
 # -- any order of telling and taking back --------------------------------------------------------------------------------

@@ -104,7 +104,7 @@ def test_times_are_substituted(memory: Memory, clock: FrozenClock) -> None:
 
 
 def test_add_to_a_conversation(memory: Memory, chats: Bank) -> None:
-    """S1.18, S1.19, S1.20, S1.21, S1.25, S1.28, S1.31, S1.33: the messages array is handed on; agent and run are in the metadata."""
+    """S1.18, S1.19, S1.20, S1.21, S1.25, S1.28, S1.31, S1.33: the messages array is handed on; agent and run are metadata."""
     step = {"step_type": "add_memory", "memory_bank_id": chats.id, "key": "{{metadata.user_id}}", "speaker": "user"}
     assert json.loads(output(memory, step)) == [{"role": "user", "content": "hello"}]
     done = run(memory, {**step, "content": "again: {{agent.input}}"})
@@ -179,7 +179,8 @@ def test_search_in_time_with_a_filter_and_as_text(memory: Memory, notes: Bank, c
 
 
 def test_load_as_a_step(memory: Memory, notes: Bank, chats: Bank) -> None:
-    """S1.48, S1.49, S1.50, S1.51, S1.52, S1.53, S1.54, S1.55, S1.56, S1.57, S1.58, S1.60, C5, C8: entries, messages, text, and a child that receives them."""
+    """S1.48, S1.49, S1.50, S1.51, S1.52, S1.53, S1.54, S1.55, S1.56, S1.57, S1.58, S1.60, C5, C8: entries, messages, text,
+    and a child that receives them."""
     for number in range(3):
         notes.add(f"note {number}", key="u1")
         chats.add(f"turn {number}", key="u1", speaker=("user", "assistant")[number % 2])

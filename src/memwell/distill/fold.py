@@ -16,7 +16,6 @@ from ..storage.port import Tx
 
 MOST = 10_000
 """How many entries are looked at, at once."""
-_NEWEST = 2**62
 
 
 class Item(NamedTuple):
@@ -30,22 +29,25 @@ class Item(NamedTuple):
 
 def visible(tx: Tx, address_id: int, now: int) -> list[Item]:
     """What a key shows, the oldest first: entries, and summaries in their places."""
-    asked = {"address_id": address_id, "now": now, "limit": MOST, "folded": 0}
-    items = [Item(row[2], Entry(*row), 0) for row in tx.rows("entries_up", after=0, **asked)]
-    for position, entries, *row in tx.rows("summaries_up", **asked):
+    asked = {"address_id": address_id, "now": now, "limit": MOST}
+    items = [Item(row[2], Entry(*row), 0) for row in tx.rows("entries_up", **asked)]
+    for position, entries, *row in tx.rows("shown_summaries_up", **asked):
         items.append(Item(position, Entry(*row), entries))
     return sorted(items, key=lambda one: (one.position, one.entries > 0))
 
 
 def over(tx: Tx, address_id: int, bank: Bank, now: int) -> bool:
     """Whether a key has passed a threshold of its bank. Looks no further than it must."""
-    if bank.max_turns is not None:
-        asked = {"address_id": address_id, "now": now, "turns": bank.max_turns}
-        if tx.row("beyond_turns", **asked) is not None:
-            return True
-    if bank.max_age_days is None and bank.max_size_tokens is None:
+    if bank.max_turns is not None and _is_long(tx, address_id, bank.max_turns, now):
+        return True
+    old = bank.max_age_days is not None and _is_old(tx, address_id, bank.max_age_days, now)
+    if not old and (bank.max_size_tokens is None or _fits(tx, address_id, bank.max_size_tokens, now)):
         return False
-    return bool(to_fold(visible(tx, address_id, now), bank, now))
+    items = visible(tx, address_id, now)
+    if to_fold(items, bank, now):
+        return True
+    _remember(address_id, items)
+    return False
 
 
 def to_fold(items: Sequence[Item], bank: Bank, now: int) -> list[Item]:
@@ -69,11 +71,11 @@ def _by_turns(turns: Sequence[Item], bank: Bank) -> int:
 
 def _by_tokens(items: Sequence[Item], turns: Sequence[Item], bank: Bank) -> int:
     """How many turns go because all that is visible is too long."""
-    if bank.max_size_tokens is None or sum(map(_tokens, items)) <= bank.max_size_tokens:
+    if bank.max_size_tokens is None or sum(_tokens(item.entry.content) for item in items) <= bank.max_size_tokens:
         return 0
     kept = room = 0
     for item in reversed(turns):
-        room += _tokens(item)
+        room += _tokens(item.entry.content)
         if room > bank.max_size_tokens // 2:
             break
         kept += 1
@@ -88,10 +90,77 @@ def _by_age(turns: Sequence[Item], bank: Bank, now: int) -> int:
     return sum(item.entry.recorded_at < border for item in turns)
 
 
-def _tokens(item: Item) -> int:
+def _tokens(content: str) -> int:
     from ..context.tokens import estimate  # here, since its patterns take a while to compile
 
-    return estimate(item.entry.content)
+    return estimate(content)
+
+
+# -- how much a key shows -------------------------------------------------------------------------------------------------
+
+
+class _Counted(NamedTuple):
+    """How many tokens a key shows at most, up to one of its turns and with these summaries."""
+
+    seq: int
+    id: str
+    summaries: tuple[str, ...]
+    tokens: int
+
+
+_counted: dict[int, _Counted] = {}
+_COUNTED = 10_000
+"""How many keys this process remembers the size of. Nothing that was said is in there."""
+
+
+def _fits(tx: Tx, address_id: int, tokens: int, now: int) -> bool:
+    """Whether a key is known to be no larger than so many tokens, by what it has got since it was last counted.
+
+    Turns do not change, and what is behind a summary comes back only when that is erased. So while the summaries are the
+    same and the turn that was the last is still there, what was counted cannot have grown.
+    """
+    before = _counted.get(address_id)
+    if before is None or before.summaries != _summaries(tx, address_id, now):
+        return False
+    turns = tx.rows("turns_from", address_id=address_id, first=before.seq, now=now, limit=MOST)
+    if not turns or turns[0][:2] != (before.seq, before.id) or len(turns) == MOST:
+        return False
+    count = before.tokens + sum(_tokens(content) for _, _, content in turns[1:])
+    if count > tokens:
+        return False
+    _counted[address_id] = before._replace(seq=turns[-1][0], id=turns[-1][1], tokens=count)
+    return True
+
+
+def _remember(address_id: int, items: Sequence[Item]) -> None:
+    turns = [item.entry for item in items if not item.entries]
+    if not turns or len(turns) == MOST:
+        return
+    if len(_counted) >= _COUNTED:
+        _counted.clear()
+    summaries = tuple(item.entry.id for item in items if item.entries)
+    tokens = sum(_tokens(item.entry.content) for item in items)
+    _counted[address_id] = _Counted(turns[-1].seq, turns[-1].id, summaries, tokens)
+
+
+def _summaries(tx: Tx, address_id: int, now: int) -> tuple[str, ...]:
+    return tuple(row[2] for row in tx.rows("shown_summaries_up", address_id=address_id, now=now, limit=MOST))
+
+
+def _is_long(tx: Tx, address_id: int, turns: int, now: int) -> bool:
+    """Whether a key has more turns than so many; most have not even as many entries, which is found out sooner."""
+    if tx.row("beyond_entries", address_id=address_id, turns=turns) is None:
+        return False
+    return tx.row("beyond_turns", address_id=address_id, turns=turns, now=now) is not None
+
+
+def _is_old(tx: Tx, address_id: int, days: int, now: int) -> bool:
+    """Whether the oldest turn of a key is older than so many days; none that follows is older."""
+    oldest = tx.row("oldest_turn", address_id=address_id, now=now)
+    return oldest is not None and oldest[0] < now - days * DAY
+
+
+# -- folding -------------------------------------------------------------------------------------------------------------
 
 
 def fold(space: Space, address_id: int, summary: Entry, sources: Sequence[Entry]) -> None:

@@ -108,6 +108,7 @@ class _Making:
             evidence=evidence,
             importance=candidate.importance,
             confidence=candidate.confidence,
+            own=candidate.confidence,
             origin=self._origin(evidence),
             same=looked.same,
             topic=looked.topic,
@@ -217,7 +218,7 @@ class _Making:
 
 def _exchanged(first: Step, more: Step) -> tuple[Step, Step]:
     """Two steps, each with what the other tells; it is true since the first one told it."""
-    told = ("text", "same", "topic", "kind", "evidence", "origin", "speaker", "importance")
+    told = ("text", "same", "topic", "kind", "evidence", "origin", "speaker", "importance", "own")
     one, two = ({name: getattr(step, name) for name in told} for step in (first, more))
     return structs.replace(first, **two), structs.replace(more, valid_from=first.valid_from, **one)
 

@@ -43,6 +43,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     evidence: list[Evidence]
     importance: float
     confidence: float
+    """How sure the fact is, with what has confirmed it."""
     origin: str
     same: str
     valid_from: int
@@ -63,6 +64,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The fact because of which it is over, if it is."""
     held: str | None = None
     """Why it is held back until somebody releases it."""
+    own: float = 0.0
+    """How sure this statement is for itself."""
     version: int = 0
     """The version that was written when the plan was applied."""
 

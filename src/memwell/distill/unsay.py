@@ -3,7 +3,8 @@ that others tell as well is from now on told in their words."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 from msgspec import structs
@@ -15,6 +16,7 @@ from ..space import Located, Space
 from .extraction.rewording import quoted
 from .neighbours import marks
 from .plan import Do, Target
+from .reconciliation.reconcile import confirmed
 from .reconciliation.topics import read
 from .rewrite import TRUE, Ended, end, rewrite
 from .statements import Statement, Statements
@@ -58,14 +60,23 @@ class Unsaying:
         if last.plan_id is None and fact_id not in self._imported:
             return  # somebody has written it
         quote = None if left else self._quote(fact_id)
-        if (left or quote) and (_is_corrected(last) or self._statements.founding(fact_id, last) in left):
-            return
-        if left:
-            self._reword(located, last, left[0])
+        founding = self._statements.founding(fact_id, last)
+        if (left or quote) and (_is_corrected(last) or founding in left):
+            self._doubt(fact_id, last, left)
+        elif left:
+            by_hand = founding is not None and founding.step.importance != last.importance
+            importance = last.importance if by_hand else left[0].step.importance
+            self._reword(located, last._replace(importance=importance, confidence=_sure(left, last)), left[0])
         elif quote is not None:
             self._requote(located, last, quote)
         else:
             self._withdraw(located, last)
+
+    def _doubt(self, fact_id: str, last: FactRow, left: Sequence[Statement]) -> None:
+        """A fact that fewer tell is as sure as these make it, unless somebody has said how sure it is."""
+        sure = _sure(left, last)
+        if not _is_corrected(last) and sure != last.confidence:
+            self._space.tx.run("set_confidence", id=fact_id, version=last.version, confidence=sure)
 
     # -- in other words ----------------------------------------------------------------------------------------------
 
@@ -75,8 +86,6 @@ class Unsaying:
         following = last._replace(
             content=step.text,
             origin=step.origin,
-            importance=step.importance,
-            confidence=min(step.confidence, last.confidence or step.confidence),
             subject=step.subject,
             same=step.same,
             topic=step.topic,
@@ -169,6 +178,12 @@ class _Over(NamedTuple):
 
 def _begins(over: _Over) -> int:
     return over.row.occurred_at if over.row.valid_from is None else over.row.valid_from
+
+
+def _sure(left: Sequence[Statement], last: FactRow) -> float | None:
+    """How sure some statements make a fact together."""
+    own = [one.step.own for one in left if one.step.own]
+    return reduce(confirmed, own) if own else last.confidence
 
 
 def _is_corrected(row: FactRow) -> bool:
