@@ -116,7 +116,11 @@ def _fold_down(space: Space, bank_id: str, key: str, left: int) -> None:
     kept = {item.entry.id for item in turns[len(turns) - left :]}
     sources = [item.entry for item in items if item.entry.id not in kept]
     draft = Draft(
-        kind=SUMMARY, role="assistant", content=GIST, origin="assistant", metadata=_json({"key": key, "compaction": "rules"})
+        kind=SUMMARY,
+        role="assistant",
+        content=GIST,
+        origin="assistant",
+        metadata=_json({"key": key, "compaction": "rules"}),
     )
     (summary,) = space.append(place(bank_id), key, [draft])
     fold(space, address.id, summary, sources)

@@ -180,6 +180,22 @@ def test_deleting_what_a_summary_was_made_of(memory: Memory, tmp_path: Path) -> 
     assert not [name for name, data in remains(tmp_path / "home").items() if b"zyxoqwvquill" in data]
 
 
+def test_deleting_a_compacted_key_deletes_all_of_it(memory: Memory) -> None:
+    bank = memory.banks.create("chats", max_turns=10)
+    for number in range(15):
+        bank.add(f"We decided on plan number {number}.", key="k", speaker="user", metadata={"odd": number % 2 == 1})
+    work(memory)
+    bank.add("Somebody else's.", key="other", speaker="user")
+    assert len(bank.delete_entries(filter={"odd": True}, dry_run=True).ids) == 7
+    bank.delete_entries(filter={"odd": True})
+    assert [one["content"] for one in messages(bank)] == [
+        f"We decided on plan number {number}." for number in range(0, 15, 2)
+    ]
+    bank.delete_entries(key="k")
+    assert messages(bank, include_compacted=True) == []
+    assert [one.content for one in bank.entries()] == ["Somebody else's."]
+
+
 def test_a_summary_by_hand(memory: Memory) -> None:
     """C39: an entry may hide those that it summarises, once."""
     bank = memory.banks.create("chats")

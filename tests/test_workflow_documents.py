@@ -119,6 +119,11 @@ def test_ids_are_unique_and_made_where_there_is_none() -> None:
     assert [node.id for node in made.walk()] == ["step-1", "step-1-1"]
 
 
+@pytest.mark.parametrize("field", ["retries", "cache_minutes", "timeout_s", "id"])
+def test_how_a_step_runs_is_no_template(field: str) -> None:
+    assert "cannot be a template" in str(problems(one(**{field: "{{input}}"})))
+
+
 def test_trees_have_limits() -> None:
     wide = {"name": "x", "steps": [{"step_type": "text", "template": "x"}] * 201}
     assert "more than 200 steps" in str(problems(wide))

@@ -258,6 +258,56 @@ def test_what_is_erased_is_in_no_run(tmp_path: Path) -> None:
     assert not [name for name, data in remains(tmp_path / "home").items() if b"zyxoqwv" in data]
 
 
+def test_what_was_read_from_a_user_is_erased_with_them(tmp_path: Path) -> None:
+    with Memory(tmp_path / "home", worker=False) as memory:
+        memory.user("alice").add("My word is zyxoqwvuser.")
+        run = memory.workflows.run(document({"step_type": "retrieval", "user": "alice"}), "word")
+        assert "zyxoqwvuser" in str(run)
+        assert memory.user("alice").forget().residual == 0
+        assert "zyxoqwvuser" not in str(memory.workflows.show(run.id))
+        with pytest.raises(Conflict):
+            memory.workflows.repeat(run.id)
+
+
+def test_a_run_is_repeated_after_its_entries_were_compacted(memory: Memory) -> None:
+    """C45: what is behind a summary was written, too."""
+    add = {"step_type": "add_memory", "memory_bank_id": "chats", "key": "k", "speaker": "user"}
+    source = document(add, memory_banks={"chats": {"max_turns": 2}})
+    first = memory.workflows.run(source, "the first of them")
+    for number in range(3):
+        memory.workflows.run(source, f"number {number}")
+    engine_of(memory).worker.run_due("default")
+    bank = memory.banks.open(memory.banks.list().memory_banks[0].id)
+    before = bank.load("k", include_compacted=True).messages
+    assert memory.workflows.repeat(first.id).status == "done"
+    assert bank.load("k", include_compacted=True).messages == before
+
+
+def test_nothing_found_is_nothing_written(memory: Memory) -> None:
+    insight = {"step_type": "insight", "extract": "preferences"}
+    add = {"step_type": "add_memory", "memory_bank_id": "notes", "key": "k"}
+    source = document(insight, add, memory_banks={"notes": {"type": "general"}})
+    assert memory.workflows.run(source, "Hello there!").status == "done"
+    bank = memory.banks.open(memory.banks.list().memory_banks[0].id)
+    assert list(bank.entries()) == []
+
+
+def test_a_load_from_memory_can_be_summarised(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
+    served(["A summary."])
+    with Memory(tmp_path / "home", worker=False) as memory:
+        bank = memory.banks.create("chats")
+        for number in range(3):
+            bank.add(f"turn {number}", key="k", speaker="user")
+        at = {"memory_bank_id": "chats", "key": "k"}
+        load = {"step_type": "load_memory", "order": "oldest_first", "cache_minutes": 5, **at}
+        memory.workflows.run(document(load))
+        add = {"step_type": "add_memory", "speaker": "assistant", "compacts": "input", **at}
+        memory.workflows.run(document({**load, "steps": [{"step_type": "prompt_call", "steps": [add]}]}))
+        assert [one["content"] for one in bank.load("k").messages or []] == [
+            "[Summary of 3 earlier messages]\nA summary."
+        ]
+
+
 def test_old_runs_go(memory: Memory, clock: FrozenClock) -> None:
     run = memory.workflows.run(document(text("x")))
     clock.advance(days=31)

@@ -24,7 +24,7 @@ from ..model.filter import parse
 from ..model.query import Query, Where
 from ..operation import Example, Request, Response, operation
 from ..space import Space
-from .bank_reading import Order, history, key_address, load, shown
+from .bank_reading import Order, history, key_address, load, load_messages, shown
 from .banks import BankId, find_bank
 from .search import After, Before, MinScore, QueryText, query_text
 from .turns import instant
@@ -98,10 +98,14 @@ class AddEntry(Request, frozen=True, kw_only=True):
 def add(call: Call, request: AddEntry) -> Added:
     """Write an entry. A conversation bank answers with the messages so far, ready for a model."""
     new = NewEntry(request.key, request.content, request.speaker, request.metadata or {})
-    added = call.write(lambda space: _added(space, request, new))
+    told: dict[str, list[dict[str, str]]] = {}  # beside the answer: a stored one must not hold other entries
+    added = call.write(lambda space: _added(space, request, new, told))
     if added.content is not None:
         return added
-    return structs.replace(added, messages=call.read(lambda space: said(space, request.bank, request.key, added.seq)))
+    messages = told.get(added.id)
+    if messages is None:  # it was written before, and the answer is repeated
+        messages = call.read(lambda space: said(space, request.bank, request.key, added.seq))
+    return structs.replace(added, messages=messages)
 
 
 class NewEntry(msgspec.Struct, frozen=True):
@@ -116,12 +120,14 @@ class NewEntry(msgspec.Struct, frozen=True):
     summary: bool = False
 
 
-def _added(space: Space, request: AddEntry, new: NewEntry) -> Added:
+def _added(space: Space, request: AddEntry, new: NewEntry, told: dict[str, list[dict[str, str]]]) -> Added:
     _, bank = find_bank(space, request.bank)
     summary = bool(request.compacts)
     entry = write(space, request.bank, bank, structs.replace(new, summary=summary))
     if request.compacts:
         hide(space, request.bank, request.key, entry, request.compacts)
+    if bank.type == "conversation":
+        told[entry.id] = history(space, _address_id(space, request.bank, request.key), entry.seq)
     return Added(
         id=entry.id,
         key=request.key,
@@ -143,9 +149,9 @@ def write(space: Space, bank_id: str, bank: Bank, new: NewEntry) -> Entry:
     )
     (entry,) = space.append(place(bank_id, bank.policy()), _key(new.key), [draft])
     if bank.compacts:
-        address = key_address(space, bank_id, new.key)
-        if address is not None and over(space.tx, address.id, bank, space.now):
-            jobs.ensure_slot(space.tx, "compact", space.now, space.now, address_id=address.id)
+        address_id = _address_id(space, bank_id, new.key)
+        if over(space.tx, address_id, bank, space.now):
+            jobs.ensure_slot(space.tx, "compact", space.now, space.now, address_id=address_id)
     return entry
 
 
@@ -161,7 +167,7 @@ def hide(space: Space, bank_id: str, key: str, summary: Entry, ids: Sequence[str
 
 def said(space: Space, bank_id: str, key: str, upto: int = 2**62) -> list[dict[str, str]]:
     address = key_address(space, bank_id, key)
-    return [] if address is None else history(space, address, upto)
+    return [] if address is None else history(space, address.id, upto)
 
 
 # -- searching -----------------------------------------------------------------------------------------------------------
@@ -304,17 +310,25 @@ def load_bank(space: Space, request: LoadBank) -> Loaded:
     """Load the entries of a key in order. A conversation bank gives messages, ready for a model."""
     _, bank = find_bank(space, request.bank)
     address = key_address(space, request.bank, request.key)
+    if address is not None and _as_messages(bank, request) and not request.include_compacted:
+        return Loaded(
+            content_type=outputs.JSON, messages=load_messages(space, address.id, request.order, request.limit)
+        )
     found = (
         [] if address is None else load(space, address, request.order, request.limit, folded=request.include_compacted)
     )
     if request.content_type != outputs.JSON:
         return Loaded(content_type=request.content_type, output=_rendered(found, request.content_type))
-    if bank.type == "conversation":
+    if _as_messages(bank, request):
         told = [outputs.message(one.role, one.content, one.entries) for one in found]
         return Loaded(content_type=outputs.JSON, messages=told)
     if request.shape == "array":
         return Loaded(content_type=outputs.JSON, array=outputs.array_json(found))
     return Loaded(content_type=outputs.JSON, entries=[to_entry(one, request.key) for one in found])
+
+
+def _as_messages(bank: Bank, request: LoadBank) -> bool:
+    return bank.type == "conversation" and request.content_type == outputs.JSON
 
 
 def to_entry(one: Shown, key: str, behind: str | None = None) -> BankEntry:
@@ -348,6 +362,15 @@ OPERATIONS = (add, search, load_bank)
 
 
 # -- inside --------------------------------------------------------------------------------------------------------------
+
+
+def _address_id(space: Space, bank_id: str, key: str) -> int:
+    """The number of a key that was just written to."""
+    if len(space.touched) == 1:
+        return next(iter(space.touched))
+    address = key_address(space, bank_id, key)
+    assert address is not None  # noqa: S101 -- something was just written there
+    return address.id
 
 
 def _key(key: str) -> str:

@@ -41,7 +41,8 @@ def entry(space: Space, request: OfEntry) -> BankEntry:
     """One entry, also one that is behind a summary; a summary with how many entries it was made of."""
     found, path = _existing(space, request)
     behind = space.tx.row("summary_of", id=request.id)
-    made_of = len(space.tx.rows("sources_of", id=request.id, now=space.now, limit=MAX_DELETED))
+    stands = space.tx.row("summary_place", id=request.id)
+    made_of = 0 if stands is None else int(stands[1])
     return to_entry(shown(found, found.seq, made_of), path, None if behind is None else behind[0])
 
 
@@ -121,13 +122,13 @@ class DeleteEntries(Request, frozen=True, kw_only=True):
     example=Example({"bank": "$0.id", "filter": {"type": "fact"}, "dry_run": True}, GIVEN),
 )
 def delete_entries(space: Space, request: DeleteEntries) -> DeletedEntries:
-    """Erase entries by key and metadata for good, or say which that would be."""
+    """Erase entries by key and metadata for good, those behind summaries too, or say which that would be."""
     find_bank(space, request.bank)
     if request.key is None and not request.filter:
         raise Invalid("Give a `key` or a `filter`. `banks.wipe` erases everything.", field="filter")
     condition = parse(request.filter) if request.filter else None
     ids: list[str] = []
-    for _, found in walk(space, request.bank, request.key, condition):
+    for _, found in walk(space, request.bank, request.key, condition, hidden=True):
         ids.append(found.id)
         if len(ids) > request.maximum:
             raise Conflict(f"More than {request.maximum} entries match: narrow the filter, or raise `maximum`.")
@@ -141,21 +142,35 @@ OPERATIONS = (entries, entry, delete_entry, delete_entries)
 
 
 def walk(
-    space: Space, bank_id: str, key: str | None, condition: Filter | None, path: str = "", seq: int = 0
+    space: Space,
+    bank_id: str,
+    key: str | None,
+    condition: Filter | None,
+    path: str = "",
+    seq: int = 0,
+    *,
+    hidden: bool = False,
 ) -> Iterator[tuple[str, Entry]]:
-    """The entries of a key, or of all keys one after the other, behind a position."""
+    """The entries of a key, or of all keys one after the other, behind a position. `hidden`: also those behind summaries."""
     while True:
         address = _next_address(space, bank_id, key, path)
         if address is None:
             return
         if address.path != path:
             seq = 0
-        while page := space.after(address, seq, MAX_BATCH, condition):
+        while page := _after(space, address, seq, condition, hidden):
             yield from ((address.path, one) for one in page)
             seq = page[-1].seq
         if key is not None:
             return
         path, seq = address.path + "\x01", 0  # no key holds a control character
+
+
+def _after(space: Space, address: Address, seq: int, condition: Filter | None, hidden: bool) -> list[Entry]:
+    if not hidden:
+        return space.after(address, seq, MAX_BATCH, condition)
+    asked = {"address_id": address.id, "after": seq, "now": space.now, "limit": MAX_BATCH}
+    return [Entry(*row) for row in space.tx.rows("next_of_all", condition, **asked)]
 
 
 def _next_address(space: Space, bank_id: str, key: str | None, path: str) -> Address | None:

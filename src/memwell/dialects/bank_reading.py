@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from operator import itemgetter
+from typing import Any, Literal
 
 from ..clock import to_datetime
 from ..context.outputs import WINDOW, Shown, message, window
@@ -10,7 +11,7 @@ from ..model.bank import place
 from ..model.collection import Address
 from ..model.entry import Entry
 from ..space import Space
-from ..storage.port import Row
+from ..storage.port import Row, Tx
 from .turns import to_metadata
 
 Order = Literal["newest_first", "oldest_first"]
@@ -21,29 +22,28 @@ def key_address(space: Space, bank_id: str, key: str) -> Address | None:
     return space.address(place(bank_id), key)
 
 
-def history(space: Space, address: Address, upto: int = _NEWEST) -> list[dict[str, str]]:
+def history(space: Space, address_id: int, upto: int = _NEWEST) -> list[dict[str, str]]:
     """The newest messages of a key up to an entry, the oldest first: up to 100, from a place that moves in steps (C7)."""
-    asked = {"address_id": address.id, "upto": upto, "now": space.now, "limit": WINDOW + 1}
-    told = [(seq, 1, message(role, content)) for seq, role, content in space.tx.rows("last_said", **asked)]
-    for position, entries, *row in space.tx.rows("summaries_down", folded=0, **asked):
-        told.append((position, 0, message(None, Entry(*row).content, entries)))
-    told.sort(key=lambda one: one[:2])
+    told = _told(space, address_id, upto, WINDOW + 1)
+    told.reverse()
     last = told[-WINDOW:]
-    start = window([position for position, _, _ in last], more=len(told) > WINDOW)
-    return [said for _, _, said in last[start:]]
+    start = window([row[0] for row in last], more=len(told) > WINDOW)
+    return [message(role, content, entries) for _, role, content, entries in last[start:]]
+
+
+def load_messages(space: Space, address_id: int, order: Order, limit: int) -> list[dict[str, str]]:
+    """What a key shows as messages: the earliest with `oldest_first`, the latest with `newest_first`."""
+    down = order == "newest_first"
+    told = _told(space, address_id, _NEWEST, limit) if down else _first_told(space, address_id, limit)
+    return [message(role, content, entries) for _, role, content, entries in told[:limit]]
 
 
 def load(space: Space, address: Address, order: Order, limit: int, *, folded: bool = False) -> list[Shown]:
     """Entries in order: the earliest with `oldest_first`, the latest with `newest_first`. `folded`: also those that are behind
     summaries."""
     down = order == "newest_first"
-    asked = {"address_id": address.id, "now": space.now, "limit": limit, "folded": int(folded)}
-    if down:
-        rows = space.tx.rows("entries_down", before=_NEWEST, **asked)
-        summaries = space.tx.rows("summaries_down", upto=_NEWEST, **asked)
-    else:
-        rows = space.tx.rows("entries_up", after=0, **asked)
-        summaries = space.tx.rows("summaries_up", **asked)
+    asked = {"address_id": address.id, "now": space.now, "limit": limit}
+    rows, summaries = _every(space.tx, down, asked) if folded else _shown(space.tx, down, asked)
     return merged([Entry(*row) for row in rows], summaries, down=down)[:limit]
 
 
@@ -64,3 +64,41 @@ def shown(entry: Entry, position: int, entries: int = 0) -> Shown:
         to_metadata(entry.metadata),
         entries,
     )
+
+
+# -- rows ----------------------------------------------------------------------------------------------------------------
+
+
+def _told(space: Space, address_id: int, upto: int, limit: int) -> list[Row]:
+    """Place, role, words and how many entries they stand for, of turns and summaries alike, the latest first."""
+    asked = {"address_id": address_id, "upto": upto, "now": space.now, "limit": limit}
+    turns, summaries = space.tx.rows("last_said", **asked), space.tx.rows("shown_summaries_down", **asked)
+    return _together(turns, summaries, down=True)
+
+
+def _first_told(space: Space, address_id: int, limit: int) -> list[Row]:
+    """The same, the earliest first."""
+    asked = {"address_id": address_id, "now": space.now, "limit": limit}
+    turns, summaries = space.tx.rows("first_said", **asked), space.tx.rows("shown_summaries_up", **asked)
+    return _together(turns, summaries, down=False)
+
+
+def _together(turns: list[Row], summaries: list[Row], *, down: bool) -> list[Row]:
+    if not summaries:
+        return turns
+    told = [(position, None, Entry(*row).content, entries) for position, entries, *row in summaries]
+    return sorted(turns + told, key=itemgetter(0), reverse=down)
+
+
+def _shown(tx: Tx, down: bool, asked: dict[str, Any]) -> tuple[list[Row], list[Row]]:
+    """The entries of a key that are behind no summary, and its summaries that are not."""
+    if down:
+        return tx.rows("entries_down", **asked), tx.rows("shown_summaries_down", upto=_NEWEST, **asked)
+    return tx.rows("entries_up", **asked), tx.rows("shown_summaries_up", **asked)
+
+
+def _every(tx: Tx, down: bool, asked: dict[str, Any]) -> tuple[list[Row], list[Row]]:
+    """All entries of a key and all its summaries."""
+    if down:
+        return tx.rows("every_entry_down", **asked), tx.rows("summaries_down", **asked)
+    return tx.rows("every_entry_up", **asked), tx.rows("summaries_up", **asked)

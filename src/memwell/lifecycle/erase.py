@@ -70,6 +70,7 @@ def erase(run: JobRun) -> dict[str, Any]:
 def erase_expired_address(tx: Tx, address_id: int) -> None:
     """An address whose entries have all expired goes with everything that speaks of it."""
     _forget_answers(tx, address_id)
+    forget_runs(tx, address_id)
     tx.send("delete_jobs_of", address_id=address_id)
     tx.send("delete_address", id=address_id)
 

@@ -17,6 +17,7 @@ from ..space import Space
 from .document import Document, Node
 from .substitute import Values, rendered
 
+_PLACES = ("memory_bank_id", "key", "flow", "user")
 _NAMED = ("add_memory", "search_memory", "load_memory", "retrieval")
 
 
@@ -50,13 +51,15 @@ def unresolved(space: Space, document: Document) -> list[tuple[str, str]]:
 
 def touched_by(space: Space, node: Node, values: Values, banks: Mapping[str, str]) -> list[int]:
     """The numbers of the keys that a step knows something of."""
-    given = node.fields.get("memory_bank_id")
-    if not isinstance(given, str):
-        return []
     try:
-        name, key = rendered(given, values), rendered(str(node.fields.get("key") or ""), values)
+        name, key, *others = (rendered(str(node.fields.get(one) or ""), values) for one in _PLACES)
     except MemwellError:
         return []
+    if not name:
+        pairs = zip(("flow", "user"), others, strict=True)
+        return [
+            row[0] for kind, one in pairs if one for row in space.tx.rows("addresses_of_name", dialect=kind, name=one)
+        ]
     bank_id = banks.get(name, name)
     if key:
         address = key_address(space, bank_id, key)

@@ -14,7 +14,8 @@ import msgspec
 MOST = 1000
 MOST_BYTES = 16 * 1024 * 1024
 
-Answer = tuple[str, str]
+Answer = tuple[str, str, tuple[str, ...]]
+"""A text, what it is, and the entries that it is made of."""
 
 
 class Cache:

@@ -22,6 +22,8 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TOP = ("name", "description", "steps", "memory_banks", "version")
 _NAMESPACES = {"agent": ("input", "name", "id"), "organization": ("name",), "metadata": None, "step": None}
 _BARE = ("input",)
+_FIXED = ("id", "name", "purpose", "timeout_s", "retries", "cache_minutes")
+"""Fields that say how a step runs, and are known before it does."""
 
 
 class Problem(NamedTuple):
@@ -165,6 +167,9 @@ class _Reading:
 
     def _fields(self, kind: str, fields: dict[str, Any], path: str) -> None:
         """Each field for itself: a template is checked as a template, everything else as what it must be."""
+        for name in _FIXED:
+            if isinstance(fields.get(name), str) and "{{" in fields[name]:
+                self._wrong(f"{path}.{name}", "it cannot be a template.")
         plain = {name: value for name, value in fields.items() if self._templates(value, f"{path}.{name}")}
         for name, reason in _misfits(KINDS[kind], fields, plain):
             self._wrong(f"{path}.{name}" if name else path, reason)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -22,6 +23,7 @@ from .running import runs_of
 from .stored import Asked, Begun, RunRow, StepBody, decode_asked, state_of, steps_of
 
 MAX_INPUT = 1024 * 1024
+LOOK_EVERY_S = 0.2
 
 RunId = Annotated[str, Meta(max_length=64, description="The run's id.")]
 Input = Annotated[str, Meta(max_length=MAX_INPUT, description="What the run is given: `{{agent.input}}`.")]
@@ -196,6 +198,7 @@ def events(call: Call, request: EventsOfRun) -> Happened:
     if live is not None:
         found, over = live.after(request.after, request.timeout_s)
         return Happened(events=found, over=over)
+    row = _waited(call, row, request.timeout_s)
     state = state_of(row, call.engine.clock.now())
     if state == "running":
         return Happened(events=[], over=False)
@@ -218,6 +221,8 @@ def repeat(call: Call, request: OfRun) -> Run:
     if state_of(row, call.engine.clock.now()) == "running":
         raise Conflict("This run is still under way.")
     asked = decode_asked(row.asked)
+    if row.asked == "{}":
+        raise Conflict("What this run was given was erased.")
     if row.workflow_id is not None:
         workflow_id, version = row.workflow_id, row.workflow_version
         source = call.read(lambda space: decoded(find(space, workflow_id, version).body))
@@ -246,6 +251,15 @@ def delete_run(space: Space, request: OfRun) -> DeletedRun:
 
 
 OPERATIONS = (run_workflow, run_document, list_runs, get_run, events, repeat, delete_run)
+
+
+def _waited(call: Call, row: RunRow, timeout_s: float) -> RunRow:
+    """A run of another process, once it is over or the time is."""
+    until = time.monotonic() + timeout_s
+    while state_of(row, call.engine.clock.now()) == "running" and time.monotonic() < until:
+        time.sleep(LOOK_EVERY_S)
+        row = call.read(lambda space: _existing(space, row.id))  # noqa: B023 -- run at once
+    return row
 
 
 def _asked(request: Given, document: dict[str, Any] | None = None) -> Asked:

@@ -135,6 +135,8 @@ class _Running:
         tries = 1 + int(node.fields.get("retries") or 0)
         while attempts < tries:
             attempts += 1
+            if attempts > 1:
+                self._tell(node, level, state="retrying")
             try:
                 output, state = self._attempt(node, given)
                 error = None
@@ -174,7 +176,7 @@ class _Running:
             return Output(*known), "cached"
         output = _within(_seconds(fields), lambda: do(node.kind, fields, self._doing(node, given, fields)))
         if key is not None and node.kind != "add_memory":
-            self._cache.put(key, (output.text, output.content_type), minutes * 60)
+            self._cache.put(key, (output.text, output.content_type, output.loaded), minutes * 60)
         return output, "done"
 
     def _doing(self, node: Node, given: Output, fields: Mapping[str, object]) -> Doing:

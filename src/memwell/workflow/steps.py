@@ -84,11 +84,12 @@ def _add(step: kinds.AddMemory, doing: Doing) -> Output:
 
 
 def _write(space: Space, bank_id: str, new: NewEntry, doing: Doing) -> tuple[Bank, int]:
-    """Write an entry once, however often the run is repeated (C45)."""
+    """Write an entry once, however often the run is repeated (C45); where there is nothing to write, nothing is."""
     _, bank = find_bank(space, bank_id)
-    there = space.entry(place(bank_id), new.id or "")
-    if there is not None:
-        return bank, there.entry.seq
+    there = space.rows("any_entry", place(bank_id), id=new.id or "")
+    if there or not new.content.strip():
+        address = key_address(space, bank_id, new.key)
+        return bank, 0 if address is None else address.last_seq
     entry = bank_entries.write(space, bank_id, bank, new)
     if new.summary:
         bank_entries.hide(space, bank_id, new.key, entry, doing.loaded)

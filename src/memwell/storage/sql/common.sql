@@ -130,6 +130,18 @@ WHERE tenant = :tenant AND address_id = :address_id AND seq > :after AND kind = 
 ORDER BY seq
 LIMIT :limit;
 
+-- name: next_of_all
+-- The entries of an address after a sequence number, the oldest first, those behind summaries too.
+SELECT id, version, seq, kind, role, name, content, metadata, tool, origin, importance, confidence, occurred_at, recorded_at,
+  COALESCE(created_at, recorded_at)
+FROM entry
+WHERE tenant = :tenant AND address_id = :address_id AND seq > :after
+  AND (retired_at IS NULL OR docid IN (SELECT f.docid FROM folded f WHERE f.tenant = :tenant AND f.address_id = :address_id))
+  AND (expires_at IS NULL OR expires_at > :now)
+  /*filter*/
+ORDER BY seq
+LIMIT :limit;
+
 -- name: count_entries
 -- How many live entries an address holds.
 SELECT COUNT(*) FROM entry
@@ -793,44 +805,92 @@ DELETE FROM document WHERE tenant = :tenant AND kind = :kind AND id = :id;
 
 -- name: last_said
 -- The newest turns up to one, the newest first: what a messages array is made of.
-SELECT seq, role, content FROM entry
+SELECT seq, role, content, 0 FROM entry
 WHERE tenant = :tenant AND address_id = :address_id AND seq <= :upto AND kind <> 'summary'
   AND retired_at IS NULL AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY seq DESC
 LIMIT :limit;
 
+-- name: first_said
+-- The same of the earliest turns, the earliest first.
+SELECT seq, role, content, 0 FROM entry
+WHERE tenant = :tenant AND address_id = :address_id AND kind <> 'summary'
+  AND retired_at IS NULL AND (expires_at IS NULL OR expires_at > :now)
+ORDER BY seq
+LIMIT :limit;
+
 -- name: entries_down
--- The entries of an address before a sequence number, the newest first, without summaries.
+-- The entries of an address that are behind no summary, the newest first, without summaries.
 SELECT id, version, seq, kind, role, name, content, metadata, tool, origin, importance, confidence, occurred_at, recorded_at,
   COALESCE(created_at, recorded_at)
 FROM entry
-WHERE tenant = :tenant AND address_id = :address_id AND seq < :before AND kind <> 'summary'
-  AND (retired_at IS NULL OR (:folded = 1 AND docid IN (SELECT f.docid FROM folded f
-    WHERE f.tenant = :tenant AND f.address_id = :address_id)))
-  AND (expires_at IS NULL OR expires_at > :now)
+WHERE tenant = :tenant AND address_id = :address_id AND kind <> 'summary'
+  AND retired_at IS NULL AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY seq DESC
 LIMIT :limit;
 
 -- name: entries_up
--- The entries of an address after a sequence number, the oldest first, without summaries.
+-- The same, the oldest first.
 SELECT id, version, seq, kind, role, name, content, metadata, tool, origin, importance, confidence, occurred_at, recorded_at,
   COALESCE(created_at, recorded_at)
 FROM entry
-WHERE tenant = :tenant AND address_id = :address_id AND seq > :after AND kind <> 'summary'
-  AND (retired_at IS NULL OR (:folded = 1 AND docid IN (SELECT f.docid FROM folded f
-    WHERE f.tenant = :tenant AND f.address_id = :address_id)))
-  AND (expires_at IS NULL OR expires_at > :now)
+WHERE tenant = :tenant AND address_id = :address_id AND kind <> 'summary'
+  AND retired_at IS NULL AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY seq
 LIMIT :limit;
 
--- name: summaries_down
--- The summaries that stand for entries of an address, the latest first, with their places and how many entries they are of.
+-- name: every_entry_down
+-- The entries of an address and those that are behind its summaries, the newest first, without summaries.
+SELECT e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,
+  e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at)
+FROM entry e
+WHERE e.tenant = :tenant AND e.address_id = :address_id AND e.kind <> 'summary'
+  AND (e.retired_at IS NULL OR EXISTS (SELECT 1 FROM folded f WHERE f.tenant = :tenant AND f.docid = e.docid))
+  AND (e.expires_at IS NULL OR e.expires_at > :now)
+ORDER BY e.seq DESC
+LIMIT :limit;
+
+-- name: every_entry_up
+-- The same, the oldest first.
+SELECT e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,
+  e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at)
+FROM entry e
+WHERE e.tenant = :tenant AND e.address_id = :address_id AND e.kind <> 'summary'
+  AND (e.retired_at IS NULL OR EXISTS (SELECT 1 FROM folded f WHERE f.tenant = :tenant AND f.docid = e.docid))
+  AND (e.expires_at IS NULL OR e.expires_at > :now)
+ORDER BY e.seq
+LIMIT :limit;
+
+-- name: shown_summaries_down
+-- The summaries of an address that are behind no other, the latest first, with their places and how many entries they are of.
 SELECT s.position, s.entries, e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,
   e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at)
 FROM summary s
 JOIN entry e ON e.tenant = s.tenant AND e.docid = s.docid
-WHERE s.tenant = :tenant AND e.tenant = :tenant AND s.address_id = :address_id AND s.position <= :upto
-  AND (e.retired_at IS NULL OR :folded = 1) AND (e.expires_at IS NULL OR e.expires_at > :now)
+WHERE s.tenant = :tenant AND e.tenant = :tenant AND e.address_id = :address_id AND s.position <= :upto
+  AND e.kind = 'summary' AND e.retired_at IS NULL AND (e.expires_at IS NULL OR e.expires_at > :now)
+ORDER BY s.position DESC, s.docid DESC
+LIMIT :limit;
+
+-- name: shown_summaries_up
+-- The same, the earliest first.
+SELECT s.position, s.entries, e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,
+  e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at)
+FROM summary s
+JOIN entry e ON e.tenant = s.tenant AND e.docid = s.docid
+WHERE s.tenant = :tenant AND e.tenant = :tenant AND e.address_id = :address_id
+  AND e.kind = 'summary' AND e.retired_at IS NULL AND (e.expires_at IS NULL OR e.expires_at > :now)
+ORDER BY s.position, s.docid
+LIMIT :limit;
+
+-- name: summaries_down
+-- All summaries of an address, the latest first, with their places and how many entries they are of.
+SELECT s.position, s.entries, e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,
+  e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at)
+FROM summary s
+JOIN entry e ON e.tenant = s.tenant AND e.docid = s.docid
+WHERE s.tenant = :tenant AND e.tenant = :tenant AND s.address_id = :address_id
+  AND (e.expires_at IS NULL OR e.expires_at > :now)
 ORDER BY s.position DESC, s.docid DESC
 LIMIT :limit;
 
@@ -841,9 +901,15 @@ SELECT s.position, s.entries, e.id, e.version, e.seq, e.kind, e.role, e.name, e.
 FROM summary s
 JOIN entry e ON e.tenant = s.tenant AND e.docid = s.docid
 WHERE s.tenant = :tenant AND e.tenant = :tenant AND s.address_id = :address_id
-  AND (e.retired_at IS NULL OR :folded = 1) AND (e.expires_at IS NULL OR e.expires_at > :now)
+  AND (e.expires_at IS NULL OR e.expires_at > :now)
 ORDER BY s.position, s.docid
 LIMIT :limit;
+
+-- name: beyond_entries
+-- Whether an address shows more than so many, turns or not: the index alone answers that.
+SELECT 1 FROM entry
+WHERE tenant = :tenant AND address_id = :address_id AND retired_at IS NULL
+LIMIT 1 OFFSET :turns;
 
 -- name: beyond_turns
 -- Whether an address holds more turns than so many.
@@ -852,6 +918,22 @@ WHERE tenant = :tenant AND address_id = :address_id AND kind <> 'summary'
   AND retired_at IS NULL AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY seq DESC
 LIMIT 1 OFFSET :turns;
+
+-- name: oldest_turn
+-- When the oldest turn was recorded that an address shows.
+SELECT recorded_at FROM entry
+WHERE tenant = :tenant AND address_id = :address_id AND kind <> 'summary'
+  AND retired_at IS NULL AND (expires_at IS NULL OR expires_at > :now)
+ORDER BY seq
+LIMIT 1;
+
+-- name: turns_from
+-- The turns that an address shows from one on, in order.
+SELECT seq, id, content FROM entry
+WHERE tenant = :tenant AND address_id = :address_id AND seq >= :first AND kind <> 'summary'
+  AND retired_at IS NULL AND (expires_at IS NULL OR expires_at > :now)
+ORDER BY seq
+LIMIT :limit;
 
 -- name: add_summary
 -- Where a summary stands.

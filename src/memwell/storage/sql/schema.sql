@@ -287,6 +287,10 @@ CREATE INDEX folded_summary ON folded (tenant, summary_id);
 
 CREATE INDEX folded_address ON folded (tenant, address_id);
 
+CREATE INDEX entry_live ON entry (tenant, address_id, seq) WHERE retired_at IS NULL;
+
+CREATE INDEX entry_summary ON entry (tenant, address_id) WHERE kind = 'summary' AND retired_at IS NULL;
+
 CREATE TABLE run (
   tenant TEXT NOT NULL,
   id TEXT NOT NULL,

@@ -113,7 +113,9 @@ CREATE TABLE entry (
 );
 
 CREATE INDEX entry_expiry ON entry USING btree (tenant, expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX entry_live ON entry USING btree (tenant, address_id, seq) WHERE retired_at IS NULL;
 CREATE UNIQUE INDEX entry_order ON entry USING btree (tenant, address_id, seq);
+CREATE INDEX entry_summary ON entry USING btree (tenant, address_id) WHERE kind = 'summary'::text AND retired_at IS NULL;
 CREATE UNIQUE INDEX entry_version ON entry USING btree (tenant, id, version);
 
 ALTER TABLE entry ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
@@ -173,9 +175,11 @@ CREATE TABLE fact (
   valid_to bigint,
   plan_id text COLLATE "C",
   held text COLLATE "C",
+  ended_by text COLLATE "C",
   CONSTRAINT fact_pkey PRIMARY KEY (tenant, docid)
 );
 
+CREATE INDEX fact_ended ON fact USING btree (tenant, ended_by) WHERE ended_by IS NOT NULL;
 CREATE INDEX fact_same ON fact USING btree (tenant, collection_id, same);
 CREATE INDEX fact_topic ON fact USING btree (tenant, collection_id, topic) WHERE topic IS NOT NULL;
 

@@ -22,6 +22,7 @@ from .target import Target
 FAILED = 1
 _MARKS = {
     "running": ("●", "yellow"),
+    "retrying": ("●", "yellow"),
     "done": ("✓", "green"),
     "cached": ("✓", "cyan"),
     "failed": ("✗", "red"),
@@ -95,6 +96,7 @@ class _Screen:
                 self.last = event
                 self.title = event.text or self.title if event.state == "running" else self.title
             case "step":
+                self.answer = "" if event.state == "retrying" else self.answer
                 self.steps[event.step or ""] = event
             case "text":
                 self.answer += event.text or ""

@@ -45,3 +45,8 @@ CREATE TABLE folded (
 CREATE INDEX folded_summary ON folded (tenant, summary_id);
 
 CREATE INDEX folded_address ON folded (tenant, address_id);
+
+-- What an address shows, without what is behind summaries or was replaced; and which of it are summaries.
+CREATE INDEX entry_live ON entry (tenant, address_id, seq) WHERE retired_at IS NULL;
+
+CREATE INDEX entry_summary ON entry (tenant, address_id) WHERE kind = 'summary' AND retired_at IS NULL;

@@ -46,6 +46,11 @@ CREATE INDEX folded_summary ON folded (tenant, summary_id);
 
 CREATE INDEX folded_address ON folded (tenant, address_id);
 
+-- What an address shows, without what is behind summaries or was replaced; and which of it are summaries.
+CREATE INDEX entry_live ON entry (tenant, address_id, seq) WHERE retired_at IS NULL;
+
+CREATE INDEX entry_summary ON entry (tenant, address_id) WHERE kind = 'summary' AND retired_at IS NULL;
+
 -- What the planner is to assume before there is anything to measure.
 INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
   ('fact', 'fact_ended', '10000 10000 2'),
@@ -55,4 +60,6 @@ INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
   ('summary', 'summary_order', '10000 10000 2 1 1'),
   ('folded', 'folded', '1000000 1000000 1'),
   ('folded', 'folded_summary', '1000000 1000000 100 1'),
-  ('folded', 'folded_address', '1000000 1000000 100 1');
+  ('folded', 'folded_address', '1000000 1000000 100 1'),
+  ('entry', 'entry_live', '900000 900000 90 1'),
+  ('entry', 'entry_summary', '10000 10000 2');
