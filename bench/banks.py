@@ -85,7 +85,7 @@ def _conversation(home: Path, sizes: Sizes) -> list[Row]:
         ours, limit = alternate(sizes.appends, add, _commit(memory, bank))
         found = [_beside(f"Add to {turns:,} turns of a key", ours, limit, HISTORY_LIMIT, "its commit")]
         for order in _SAID:
-            ours, limit = _loaded(memory, bank, order)
+            ours, limit = _loaded(home, memory, bank, order)
             found.append(_beside(f"load {LOADED:,} of {turns:,}, {order}", ours, limit, LOAD_LIMIT))
     return found
 
@@ -102,9 +102,8 @@ def _written(bank_id: str, space: Space) -> object:
     return bank_entries.write(space, bank_id, banks.find_bank(space, bank_id)[1], new)
 
 
-def _loaded(memory: Memory, bank: Bank, order: str) -> list[Timings]:
+def _loaded(home: Path, memory: Memory, bank: Bank, order: str) -> list[Timings]:
     given = {"tenant": TENANT, "address_id": bank_store.address_id(memory, bank.id, KEY), "limit": LOADED}
-    home = bank_store.transport(memory).engine.store.home  # type: ignore[attr-defined]
     reader = connect.open_reader(bank_store.file(home), None)
 
     def by_hand() -> list[dict[str, str]]:

@@ -47,7 +47,7 @@ WHOLE = {
     "count_all": "counts everything, when a tenant is moved",
     **{f"end_of_{table}": "the last row" for table in (
         "collection", "address", "entry", "idempotency", "idempotency_touch", "job", "event", "removal", "model", "fact",
-        "evidence", "plan", "spending",
+        "evidence", "plan", "spending", "document", "summary", "folded", "run", "run_step", "run_touch",
     )},
 }  # fmt: skip
 
@@ -86,6 +86,13 @@ INSERT INTO fact SELECT tenant, n, 1 + n % 20, 's', 'w' || n % 500, CASE WHEN n 
 INSERT INTO evidence SELECT tenant, n, 'f' || n % 999, 'e' || n, 1 + n % 200, 0, 9, 'user', n, 'p' || n % 200 FROM of;
 INSERT INTO plan SELECT tenant, 'p' || n, 1 + n % 20, 1 + n % 200, 'applied', 'rules', NULL, n, 1, 9, '{}', n, n, NULL FROM of;
 INSERT INTO spending SELECT tenant, n, 1, 1, 1 FROM of;
+INSERT INTO document SELECT tenant, 'k' || n % 4, 'd' || n, 'n' || n, 1, '{}', n, n FROM of;
+INSERT INTO summary SELECT tenant, n, LPAD(n::text, 26, '0'), 1 + n % 200, n, 9 FROM of WHERE n % 3 = 0;
+INSERT INTO folded SELECT tenant, n, 1 + n % 200, 's' || n % 99 FROM of;
+INSERT INTO run SELECT tenant, 'r' || n, 'w' || n % 20, 1, 'name', CASE n % 90 WHEN 0 THEN 'running' ELSE 'done' END, '{}', NULL,
+  NULL, n, n, n FROM of;
+INSERT INTO run_step SELECT tenant, 'r' || n, 1, '{}' FROM of;
+INSERT INTO run_touch SELECT tenant, 1 + n % 200, 'r' || n FROM of;
 INSERT INTO word SELECT tenant, n, 0, ARRAY_TO_TSVECTOR(ARRAY['a' || t || 'x' || n % 200, 'c' || t || 'x' || n % 20,
   'w' || n % 97, 'v' || n % 7]) FROM of;
 INSERT INTO vector SELECT tenant, 1, n, 0, 1 + n % 20, 4, FALSE, '[1,2,3,4]' FROM of;

@@ -196,7 +196,8 @@ FROM (
   UNION ALL SELECT CONVERT_TO(CONCAT_WS(' ', operation, actor), 'UTF8') FROM event WHERE tenant = :tenant
   UNION ALL SELECT response FROM idempotency WHERE tenant = :tenant
   UNION ALL SELECT CONVERT_TO(entry_id, 'UTF8') FROM idempotency_touch WHERE tenant = :tenant
-  UNION ALL SELECT CONVERT_TO(CONCAT_WS(' ', subject, same, topic, plan_id, held), 'UTF8') FROM fact WHERE tenant = :tenant
+  UNION ALL SELECT CONVERT_TO(CONCAT_WS(' ', subject, same, topic, plan_id, held, ended_by), 'UTF8')
+  FROM fact WHERE tenant = :tenant
   UNION ALL SELECT CONVERT_TO(CONCAT_WS(' ', fact_id, entry_id, origin, plan_id), 'UTF8') FROM evidence WHERE tenant = :tenant
   UNION ALL SELECT CONVERT_TO(CONCAT_WS(' ', id, state, method, note, steps), 'UTF8') FROM plan WHERE tenant = :tenant
   UNION ALL SELECT CONVERT_TO(name, 'UTF8') FROM model WHERE tenant = :tenant
@@ -205,7 +206,8 @@ FROM (
   UNION ALL SELECT CONVERT_TO(summary_id, 'UTF8') FROM folded WHERE tenant = :tenant
   UNION ALL SELECT CONVERT_TO(CONCAT_WS(' ', id, workflow_id, name, state, asked, output, error), 'UTF8')
   FROM run WHERE tenant = :tenant
-  UNION ALL SELECT CONVERT_TO(body, 'UTF8') FROM run_step WHERE tenant = :tenant
+  UNION ALL SELECT CONVERT_TO(CONCAT_WS(' ', run_id, body), 'UTF8') FROM run_step WHERE tenant = :tenant
+  UNION ALL SELECT CONVERT_TO(run_id, 'UTF8') FROM run_touch WHERE tenant = :tenant
   UNION ALL SELECT CONVERT_TO(ARRAY_TO_STRING(TSVECTOR_TO_ARRAY(tokens), ' '), 'UTF8') FROM word WHERE tenant = :tenant
 ) AS kept (text)
 JOIN UNNEST(CAST(:needles AS BYTEA[])) AS sought (piece) ON POSITION(sought.piece IN kept.text) > 0;
