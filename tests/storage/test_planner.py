@@ -70,7 +70,6 @@ BY_NUMBER = {
     "audit_facts": "entries of facts that were found among the tenant's own",
     "summaries_down": "entries of summaries that were found among the tenant's own",
     "summaries_up": "entries of summaries that were found among the tenant's own",
-    "sources_of": "entries that were found among the tenant's own",
     "unfold": "entries that were found among the tenant's own",
 }
 _BY_NUMBER = re.compile(r"SEARCH e(ntry)? USING INTEGER PRIMARY KEY|SCAN entry$")

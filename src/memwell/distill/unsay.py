@@ -61,8 +61,9 @@ class Unsaying:
             return  # somebody has written it
         quote = None if left else self._quote(fact_id)
         founding = self._statements.founding(fact_id, last)
-        if (left or quote) and (_is_corrected(last) or founding in left):
-            self._doubt(fact_id, last, left)
+        corrected = _is_corrected(last, founding)
+        if (left or quote) and (corrected or founding in left):
+            self._doubt(fact_id, last, [] if corrected else left)
         elif left:
             by_hand = founding is not None and founding.step.importance != last.importance
             importance = last.importance if by_hand else left[0].step.importance
@@ -73,9 +74,9 @@ class Unsaying:
             self._withdraw(located, last)
 
     def _doubt(self, fact_id: str, last: FactRow, left: Sequence[Statement]) -> None:
-        """A fact that fewer tell is as sure as these make it, unless somebody has said how sure it is."""
+        """A fact that fewer tell is as sure as these make it; of one that was corrected, nobody but who did so says."""
         sure = _sure(left, last)
-        if not _is_corrected(last) and sure != last.confidence:
+        if sure != last.confidence:
             self._space.tx.run("set_confidence", id=fact_id, version=last.version, confidence=sure)
 
     # -- in other words ----------------------------------------------------------------------------------------------
@@ -186,6 +187,7 @@ def _sure(left: Sequence[Statement], last: FactRow) -> float | None:
     return reduce(confirmed, own) if own else last.confidence
 
 
-def _is_corrected(row: FactRow) -> bool:
-    """Whether a version has its words from somebody who corrected it by hand."""
-    return row.origin == "system" and row.version > 1
+def _is_corrected(row: FactRow, founding: Statement | None) -> bool:
+    """Whether a version has its words from somebody who corrected it by hand, and not from a statement."""
+    told = founding is not None and founding.step.text == row.content
+    return row.origin == "system" and row.version > 1 and not told

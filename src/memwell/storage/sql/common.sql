@@ -976,16 +976,6 @@ WHERE s.tenant = :tenant AND e.tenant = :tenant AND e.id = :id;
 -- Hide an entry behind a summary.
 INSERT INTO folded (tenant, docid, address_id, summary_id) VALUES (:tenant, :docid, :address_id, :summary_id);
 
--- name: sources_of
--- What a summary was made of, in order.
-SELECT e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,
-  e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at)
-FROM folded f
-JOIN entry e ON e.tenant = f.tenant AND e.docid = f.docid
-WHERE f.tenant = :tenant AND e.tenant = :tenant AND f.summary_id = :id AND (e.expires_at IS NULL OR e.expires_at > :now)
-ORDER BY e.seq
-LIMIT :limit;
-
 -- name: summary_of
 -- Which summary an entry is behind.
 SELECT f.summary_id FROM folded f
