@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+import numpy as np
 
 from ..clock import to_datetime
 from ..model.collection import Place
@@ -58,13 +59,14 @@ class Neighbourhood:
         self._reach, self._recall, self._place = reach, recall, place
         self.read = cache(read)
         """Reads a statement once, however often it is compared."""
+        self._similar = Similar(recall.meaning.vectors)
 
     def look(self, candidates: Sequence[Candidate]) -> list[Looked]:
         """By the same words, by topic, then by similarity."""
         named = [self._named(one) for one in candidates]
         by_name = self._reach.read(lambda tx: self._by_name(tx, named))
         looked = [one._replace(found=tuple(stored)) for one, stored in zip(named, by_name, strict=True)]
-        alike = self._alike([one.candidate.text for one in looked if not one.told_before])
+        alike = self._alike(list(dict.fromkeys(one.candidate.text for one in looked if not one.told_before)))
         return [one if one.told_before else one.beside(alike.get(one.candidate.text, ())) for one in looked]
 
     def _named(self, candidate: Candidate) -> Looked:
@@ -73,18 +75,18 @@ class Neighbourhood:
     def similarities(self, looked: Sequence[Looked]) -> Similar:
         """How similar texts are in meaning: candidates, and what was found for any of them."""
         texts = [one.candidate.text for one in looked] + [stored.content for one in looked for stored in one.found]
-        distinct = list(dict.fromkeys(texts))
-        vectors = self._recall.meaning.vectors(distinct) if distinct else None
-        return Similar([], None) if vectors is None else Similar(distinct, vectors)
+        self._similar.learn(texts)
+        return self._similar
 
     def _by_name(self, tx: Tx, looked: Sequence[Looked]) -> list[list[Stored]]:
         row = tx.row("find_collection", dialect=self._place.dialect, name=self._place.name, kind=self._place.kind)
         return [[] for _ in looked] if row is None else [_named(tx, row[0], one.same, one.topic) for one in looked]
 
     def _alike(self, texts: Sequence[str]) -> dict[str, list[Stored]]:
-        """The facts that are most similar to each of some texts."""
-        distinct = list(dict.fromkeys(texts))
-        near = self._recall.alike(self._reach, Where(self._place, SHARED, ("fact",)), distinct, SIMILAR)
+        """The facts that are most similar to each of some texts, of which none is there twice."""
+        self._similar.learn(texts)
+        facts = Where(self._place, SHARED, ("fact",))
+        near = self._recall.alike(self._reach, facts, texts, self._similar.vectors(texts), SIMILAR)
         listed = sorted({docid for docids in near for docid in docids})
         rows: list[Row] = []
         for at in range(0, len(listed), READ):
@@ -93,16 +95,31 @@ class Neighbourhood:
         stored = {row[0]: Stored(*row[1:]) for row in rows}
         return {
             text: [stored[docid] for docid in docids if docid in stored]
-            for text, docids in zip(distinct, near, strict=True)
+            for text, docids in zip(texts, near, strict=True)
         }
 
 
 class Similar:
     """The meanings of some texts, as vectors; without a model, nothing is similar."""
 
-    def __init__(self, texts: Sequence[str], vectors: Vectors | None) -> None:
-        self._row = {text: number for number, text in enumerate(texts)}
-        self._vectors = vectors
+    def __init__(self, embed: Callable[[Sequence[str]], Vectors | None]) -> None:
+        self._embed = embed
+        self._row: dict[str, int] = {}
+        self._vectors: Vectors | None = None
+
+    def learn(self, texts: Iterable[str]) -> None:
+        """Make the vectors of those that are not known yet."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._row]
+        made = self._embed(new) if new else None
+        if made is None:
+            return
+        self._row |= {text: len(self._row) + number for number, text in enumerate(new)}
+        self._vectors = made if self._vectors is None else np.concatenate([self._vectors, made])
+
+    def vectors(self, texts: Sequence[str]) -> Vectors | None:
+        """Of texts that were to be learnt; None without a model."""
+        rows = [self._row[text] for text in texts if text in self._row]
+        return self._vectors[rows] if self._vectors is not None and len(rows) == len(texts) else None
 
     def between(self, one: str, other: str) -> float:
         """From 0 to 1."""

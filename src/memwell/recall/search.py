@@ -27,7 +27,7 @@ from .score import Question, Ranked, score, understand
 from .view import View, look, names_in
 
 if TYPE_CHECKING:
-    from ..models.embedder import Embedder
+    from ..models.embedder import Embedder, Vectors
 
 T = TypeVar("T")
 
@@ -86,11 +86,12 @@ class Recall:
         search = _Search(self, reach, query)
         return search.run(lambda tx, scene: search.explain(tx, scene, entry_id))
 
-    def alike(self, reach: Reach, where: Where, texts: Sequence[str], limit: int) -> list[list[int]]:
-        """For each of many texts the numbers of the entries that are most similar, the best first: by meaning alone in one
-        snapshot, or, where there is no model or the vectors are not at hand, by a search for each."""
-        vectors = self.meaning.vectors(texts) if texts else None
-        if vectors is not None:
+    def alike(
+        self, reach: Reach, where: Where, texts: Sequence[str], vectors: Vectors | None, limit: int
+    ) -> list[list[int]]:
+        """For each of many texts the numbers of the entries that are most similar, the best first: by their vectors in one
+        snapshot, or, where there are none or those of the entries are not at hand, by a search for each."""
+        if vectors is not None and texts:
             search = _Search(self, reach, Query("", (where,), limit, recipe="meaning"))
             found = search.run(lambda tx, scene: search.alike(tx, scene, vectors))
             if found.docids is not None:

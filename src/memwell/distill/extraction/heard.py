@@ -96,9 +96,10 @@ def heard(said: Said, names: Collection[str]) -> Heard:
     ]
     english = is_english(text)
     mixed = may_be_mixed(text)
-    asked = [one.text for one in sentences if is_question(one.text)]
-    statements = tuple(_statements(sentences, names, said.note, english, mixed))
-    plain = [one for one in sentences if not is_question(one.text)]
+    asking = [is_question(one.text) for one in sentences]
+    asked = [one.text for one, asks in zip(sentences, asking, strict=True) if asks]
+    plain = [one for one, asks in zip(sentences, asking, strict=True) if not asks]
+    statements = tuple(_statements(sentences, asking, names, said.note, english, mixed))
     only = plain[0] if len(plain) == 1 else None
     return Heard(said, statements, asked[-1] if asked else "", len(asked), only, tuple(shown), _content(text))
 
@@ -130,10 +131,15 @@ def is_filler(statement: Statement) -> bool:
 
 
 def _statements(
-    sentences: Sequence[Sentence], names: Collection[str], note: bool, english: bool, mixed: bool
+    sentences: Sequence[Sentence],
+    asking: Sequence[bool],
+    names: Collection[str],
+    note: bool,
+    english: bool,
+    mixed: bool,
 ) -> Iterator[Statement]:
     for at, sentence in enumerate(sentences):
-        if len(sentence.text) > MAX_SENTENCE or is_question(sentence.text) or is_foreign_greeting(sentence.text):
+        if asking[at] or len(sentence.text) > MAX_SENTENCE or is_foreign_greeting(sentence.text):
             continue
         if is_supposed(sentence.text) or (_is_heading(sentence) and (not note or at + 1 == len(sentences))):
             continue

@@ -114,7 +114,7 @@ def about(text: str, subject: str | None) -> str:
         if name in lowered:
             text = re.sub(rf"(?<![\w@.]){re.escape(name)}(?![\w@])", "@", text, flags=re.IGNORECASE)
     words = seen(text)
-    for rule in REWRITES:
+    for rule in () if _REWRITTEN.isdisjoint(words) else REWRITES:
         if not rule.cues.isdisjoint(words):
             changed = rule.pattern.sub(rule.plain, text)
             text, words = (text, words) if changed == text else (changed, seen(changed))
@@ -138,7 +138,7 @@ def squeezed(text: str) -> str:
 
 def person(subject: str) -> str:
     """Whose fact it is, by whatever name: "Quinn's brother" is somebody of Quinn's, and the fact's own words say who."""
-    match = _SOMEBODYS.match(subject)
+    match = _SOMEBODYS.match(subject) if "'" in subject or "\u2019" in subject else None
     return (match[1] if match else subject).strip().lower()
 
 
@@ -220,6 +220,7 @@ def _canon() -> dict[str, str]:
 
 
 _CANON = _canon()
+_REWRITTEN = frozenset[str]().union(*(rule.cues for rule in REWRITES))
 _TIMES = frozenset(tokens(" ".join([*MONTHS, *WEEKDAYS])))
 _EMPTY = stop_tokens("en") - set(tokens("may")) | frozenset(tokens(" ".join(FILLERS)))
 _KIN = frozenset(_CANON.get(word, word) for word in tokens(" ".join(KIN)))

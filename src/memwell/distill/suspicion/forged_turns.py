@@ -60,6 +60,7 @@ MARKS: tuple[Mark, ...] = (
     _mark("carries data away in a link", "](", r"\]\(https?://[^\s)]{1,200}\?[^)\s]{0,100}=[<{\[][^)]{0,60}"),
 )  # fmt: skip
 
+_HINT = re.compile("|".join(re.escape(hint) for hint in {hint: None for mark in MARKS for hint in mark.hints}))
 _ASSISTANT = re.compile(r"^\s{0,3}(?:assistant|ai|model)\s?:\s", re.MULTILINE | re.IGNORECASE)
 _PERSON = re.compile(r"^\s{0,3}(?:human|user)\s?:\s", re.MULTILINE | re.IGNORECASE)
 
@@ -67,7 +68,7 @@ _PERSON = re.compile(r"^\s{0,3}(?:human|user)\s?:\s", re.MULTILINE | re.IGNORECA
 def forged(text: str) -> str | None:
     """What a text forges, if it does."""
     lowered = text.lower()
-    for mark in MARKS:
+    for mark in MARKS if _HINT.search(lowered) else ():
         if any(hint in lowered for hint in mark.hints) and mark.pattern.search(text):
             return mark.detail
     both = ":" in text and "\n" in text and _ASSISTANT.search(text) and _PERSON.search(text)

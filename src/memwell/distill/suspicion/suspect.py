@@ -38,6 +38,18 @@ _NAME = re.compile(r"(?<![.:!?*(]\s)(?<![.:!?*(\w])([A-Z][\w&'-]*|\w*[a-z][A-Z]\
 _URL = re.compile(URL)
 
 
+def _by_word() -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for n, one in enumerate(STATEMENTS):
+        for word in one.words:
+            found.setdefault(word, []).append(n)
+    return found
+
+
+_STATED = _by_word()
+"""Which statements each word may belong to."""
+
+
 class Suspicion(NamedTuple):
     """Why a statement is put aside."""
 
@@ -113,9 +125,9 @@ def _commanded(sentence: str, lowered: str) -> str | None:
 
 
 def _stated(words: frozenset[str], lowered: str) -> str | None:
-    for one in STATEMENTS:
-        found = not one.words.isdisjoint(words) and one.pattern.search(lowered)
-        if found and (one.unless is None or one.unless.search(lowered) is None):
+    for n in sorted({n for word in words & _STATED.keys() for n in _STATED[word]}):
+        one = STATEMENTS[n]
+        if one.pattern.search(lowered) and (one.unless is None or one.unless.search(lowered) is None):
             return one.detail
     return None
 
