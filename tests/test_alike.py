@@ -92,3 +92,16 @@ def test_what_is_told_again_in_another_session_meets_what_is_known(
         retold = [("Ann", "I really enjoy hiking in the mountains, you know.")]
         (step,) = talked(memory, "long", retold, NOON + timedelta(hours=4)).steps
         assert step.do == "merge"
+
+
+def test_notes_stand_alone_and_turns_do_not(memory: Memory) -> None:
+    notes, turns = memory.banks.create("notes", type="general"), memory.banks.create("turns")
+    for _, text in TALK:
+        notes.add(text, key="k")
+        turns.add(text, key="k", speaker="user")
+    alone, beside = (
+        {one.content: one.score for one in bank.search("puppy Biscuit", key="k", top_n=4).matches}
+        for bank in (notes, turns)
+    )
+    assert alone[TALK[0][1]] == pytest.approx(beside[TALK[0][1]], abs=0.1)
+    assert alone[TALK[1][1]] < beside[TALK[1][1]] - 0.05

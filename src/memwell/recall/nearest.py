@@ -89,7 +89,7 @@ class Similar:
         """The similarity of some entries to some others, pair by pair."""
         view = self._view
         one, two = view.first_part[rows], view.first_part[others]
-        left, right = view.vectors[one].astype(np.float32), view.vectors[two].astype(np.float32)
+        left, right = (view.vectors[rows].astype(np.float32, copy=False) for rows in (one, two))
         between: Array = np.einsum("ij,ij->i", left, right) * view.scale[one] * view.scale[two]
         return between
 

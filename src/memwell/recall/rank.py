@@ -22,6 +22,8 @@ from .view import View
 Scores = NDArray[np.float32]
 EPOCH_DAY = 719_163  # 1970-01-01, counted as dates count
 WINDOW = 2
+TOGETHER = 1_000_000
+"""For how many entries what a word is worth is worked out at once, over all words."""
 
 ARMS = ("words", "meaning", "neighbours", "question", "time", "speaker", "assistant")
 
@@ -41,44 +43,50 @@ class Wanted:
 def coverage(view: View, found: Sequence[tuple[float, Array]], total: float, recipe: Recipe) -> Scores:
     """How much of the query's words each entry covers, by itself or by its neighbours."""
     got = np.zeros(len(view), np.float32)
-    if not total:
-        return got
-    one = np.empty(len(view), np.float32)
-    for weight, rows in found:
-        if not len(rows):
-            continue
-        one.fill(0.0)
-        worth = (1.0 / np.sqrt(1.0 + view.size[rows] / recipe.long)).astype(np.float32)
-        one[rows] = worth
-        if recipe.lend:
-            _lend(view, rows, worth, one, recipe)
-        got += np.float32(weight / total) * one
+    found = [(weight, rows) for weight, rows in found if len(rows)] if total else []
+    at_once = max(1, TOGETHER // max(1, len(view)))
+    for start in range(0, len(found), at_once):
+        some = found[start : start + at_once]
+        worth = _worth(view, [rows for _, rows in some], recipe)
+        for (weight, _), one in zip(some, worth, strict=True):
+            got += np.float32(weight / total) * one
     return got
 
 
-def _lend(view: View, rows: Array, worth: Array, one: Scores, recipe: Recipe) -> None:
-    for reached, link, source in _neighbours(view, rows, recipe):
-        lent = (recipe.lend * link * worth[source]).astype(np.float32)
-        better = lent > one[reached]
-        np.maximum.at(one, reached[better], lent[better])
+def _worth(view: View, found: Sequence[Array], recipe: Recipe) -> Scores:
+    """What each of some words is worth to every entry: one line for each word."""
+    rows = np.concatenate(found)
+    starts = np.repeat(np.arange(len(found)) * len(view), [len(one) for one in found])
+    worth = (1.0 / np.sqrt(1.0 + view.size[rows] / recipe.long)).astype(np.float32)
+    lines = np.zeros(len(found) * len(view), np.float32)
+    lines[starts + rows] = worth
+    if recipe.lend and view.block.linked:
+        for reached, source, link in _linked(view, rows, recipe):
+            lent = (recipe.lend * link * worth[source]).astype(np.float32)
+            places = starts[source] + reached  # each once: no two entries have the same neighbour on one side
+            lines[places] = np.maximum(lines[places], lent)
+    return lines.reshape(len(found), len(view))
 
 
-def _neighbours(view: View, rows: Array, recipe: Recipe) -> list[tuple[Array, Array, Array]]:
-    """The neighbours of some rows: which rows, how strong the link is, and of which of the given rows they are."""
-    found: list[tuple[Array, Array, Array]] = []
-    if not view.block.linked:
-        return found
+def _neighbours(view: View, rows: Array) -> Iterator[tuple[Array, Array, int]]:
+    """The neighbours of some rows: which rows, of which of the given ones they are, and how far away."""
     for steps in (view.before, view.after):
         at, source = rows, np.arange(len(rows))
         for distance in range(1, WINDOW + 1):
             at = steps[at]
             there = (at != NOBODY) & (at < len(view))
-            at, source = at[there], source[there]
+            if not there.all():
+                at, source = at[there], source[there]
             if not len(at):
                 break
-            link = np.sqrt(_tie(view, rows[source], recipe) * _tie(view, at, recipe)) / distance
-            found.append((at, link, source))
-    return found
+            yield at, source, distance
+
+
+def _linked(view: View, rows: Array, recipe: Recipe) -> Iterator[tuple[Array, Array, Array]]:
+    """The neighbours of some rows: which rows, of which of the given ones they are, and how strong the link is."""
+    tie = _tie(view, rows, recipe)
+    for reached, source, distance in _neighbours(view, rows):
+        yield reached, source, np.sqrt(tie[source] * _tie(view, reached, recipe)) / distance
 
 
 def pair_links(view: View, rows: Array, recipe: Recipe) -> tuple[Array, Array]:
@@ -95,11 +103,15 @@ def _tie(view: View, rows: Array, recipe: Recipe) -> Array:
     return fade
 
 
-def with_neighbours(view: View, rows: Array, recipe: Recipe) -> Array:
+def with_neighbours(view: View, rows: Array) -> Array:
     """Some rows and those around them, each once."""
     if not view.block.linked:
         return rows
-    return np.unique(np.concatenate([rows, *(reached for reached, _, _ in _neighbours(view, rows, recipe))]))
+    meant = np.zeros(len(view), np.bool_)
+    meant[rows] = True
+    for reached, _, _ in _neighbours(view, rows):
+        meant[reached] = True
+    return np.flatnonzero(meant)
 
 
 def contributions(view: View, rows: Array, words: Scores, meaning: Scores, own: Scores, wanted: Wanted) -> Array:
@@ -119,8 +131,8 @@ def _steps(view: View, rows: Array, own: Scores, wanted: Wanted) -> Iterator[tup
     recipe = wanted.recipe
     if view.block.linked:
         support = np.zeros(len(rows))
-        for reached, link, source in _neighbours(view, rows, recipe):
-            np.add.at(support, source, own[reached] * link)
+        for reached, source, link in _linked(view, rows, recipe):
+            support[source] += own[reached] * link
         yield 2, lambda score: (1.0 - score) * np.minimum(recipe.support * support, 1.0)
     asks = view.asks[rows]
     if asks.any():

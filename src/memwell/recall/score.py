@@ -95,7 +95,7 @@ class _Scoring:
         self.meaning = self._meaning(slice(None))
         self.own = recipe.words * self.covered + recipe.meaning * self.meaning
         self.own *= self.view.here
-        rows = _candidates(self.view, self.own, limit, recipe, also)
+        rows = _candidates(self.view, self.own, limit, also)
         if self.wanted.days:
             rows = np.union1d(rows, self._of_that_time(limit))
         self.similar.need(rows)
@@ -154,8 +154,8 @@ def _similar(tx: Tx, view: View, question: Question, model: Model | None) -> Sim
     return Similar(view, question.vector)
 
 
-def _candidates(view: View, own: Scores, limit: int, recipe: Recipe, also: int | None) -> Array:
-    rows = rank.with_neighbours(view, _best(own, view.allowed, limit), recipe)
+def _candidates(view: View, own: Scores, limit: int, also: int | None) -> Array:
+    rows = rank.with_neighbours(view, _best(own, view.allowed, limit))
     rows = rows[view.allowed[rows]]
     if also is None:
         return rows

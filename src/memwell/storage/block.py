@@ -21,6 +21,8 @@ from .port import Row, Tx
 NEVER = 2**62
 NOBODY = -1
 KNOWN = ("fact", "past", "held")
+ALONE = ("note", "summary")
+"""Kinds of entries that have nothing to do with those around them."""
 ALL = (None, None)
 """A removal of nothing in particular: whatever was read before may be wrong now."""
 
@@ -346,12 +348,20 @@ class Block:
         fresh = len(self) - first
         self.before.extend(np.full(fresh, NOBODY, np.int32))
         self.after.extend(np.full(fresh, NOBODY, np.int32))
-        known = np.isin(self.kind.values[first:], [self.kinds.codes.get(kind, NOBODY) for kind in KNOWN])
+        known, alone = self._are(KNOWN, first), self._are(ALONE, first)
         before = self.before.values
-        for rows in (self._in_line(np.flatnonzero(~known) + first), self._in_talk(np.flatnonzero(known) + first)):
+        for rows in (
+            self._in_line(np.flatnonzero(~(known | alone)) + first),
+            self._in_talk(np.flatnonzero(known) + first),
+        ):
             later = rows[before[rows] != NOBODY]
             self.after.values[before[later]] = later
             self.linked = self.linked or bool(len(later))
+
+    def _are(self, kinds: Sequence[str], first: int) -> Array:
+        """Which of the rows from one on are of some kinds."""
+        found: Array = np.isin(self.kind.values[first:], [self.kinds.codes.get(kind, NOBODY) for kind in kinds])
+        return found
 
     def _in_line(self, rows: Array) -> Array:
         """Turns follow each other."""
