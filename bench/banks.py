@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from memwell import Memory
 from memwell.clock import SystemClock
@@ -16,6 +16,7 @@ from memwell.dialects import bank_entries, banks
 from memwell.dispatch import Call
 from memwell.registry import find
 from memwell.sdk._sync_banks import Bank
+from memwell.sdk.settings import BankSettings
 from memwell.space import Space
 from memwell.storage.sqlite import connect
 
@@ -31,11 +32,12 @@ from .texts import TURN
 
 ADD_LIMIT, HISTORY_LIMIT, SEARCH_LIMIT, FILTERED_LIMIT, LOAD_LIMIT, FOLDED_LIMIT = 1.5, 1.5, 3.0, 1.5, 3.0, 1.5
 KEY = "alice"
+Order = Literal["oldest_first", "newest_first"]
 LOADED = 1000
 KEYS = 5
 VISIBLE = 50
 FOLDED_AT_ONCE = 1000
-CHAT = {"max_turns": 200, "max_size_tokens": 20_000}
+CHAT: BankSettings = {"max_turns": 200, "max_size_tokens": 20_000}
 """The thresholds of the template for chatbots."""
 FILTER = {"topic": "topic-3"}
 """What one of twenty entries meets."""
@@ -45,7 +47,7 @@ CYCLE = Blocks(4, 9, longest_s=6.0)
 """Between cycles what was added is folded, so that there is always about as much to be seen: 50 to 95 entries."""
 
 # What a messages array is made of, by hand.
-_SAID = {
+_SAID: dict[Order, str] = {
     "oldest_first": """SELECT role, content FROM entry WHERE tenant = :tenant AND address_id = :address_id AND seq > 0
         AND kind <> 'summary' AND retired_at IS NULL AND expires_at > :now ORDER BY seq LIMIT :limit""",
     "newest_first": """SELECT role, content FROM entry WHERE tenant = :tenant AND address_id = :address_id AND seq > 0
@@ -102,7 +104,7 @@ def _written(bank_id: str, space: Space) -> object:
     return bank_entries.write(space, bank_id, banks.find_bank(space, bank_id)[1], new)
 
 
-def _loaded(home: Path, memory: Memory, bank: Bank, order: str) -> list[Timings]:
+def _loaded(home: Path, memory: Memory, bank: Bank, order: Order) -> list[Timings]:
     given = {"tenant": TENANT, "address_id": bank_store.address_id(memory, bank.id, KEY), "limit": LOADED}
     reader = connect.open_reader(bank_store.file(home), None)
 

@@ -45,8 +45,8 @@ def chat(bank: Bank, count: int, key: str = "k", first: int = 0) -> None:
         bank.add(f"We decided on plan number {number}.", key=key, speaker=("user", "assistant")[number % 2])
 
 
-def messages(bank: Bank, key: str = "k", **how: object) -> list[dict[str, str]]:
-    return bank.load(key, order="oldest_first", limit=1000, **how).messages or []
+def messages(bank: Bank, key: str = "k", include_compacted: bool = False) -> list[dict[str, str]]:
+    return bank.load(key, order="oldest_first", limit=1000, include_compacted=include_compacted).messages or []
 
 
 def test_older_entries_become_a_summary_that_says_so(memory: Memory) -> None:

@@ -106,7 +106,7 @@ FIRST = "python -c 'import json, sys; print(next(iter(json.load(sys.stdin).value
     ("file", "printed"),
     [
         ("docs/banks.md", ["prefers aisle seats", "Nothing is beyond the thresholds", "scheduled", "dry_run  true"]),
-        ("docs/workflows.md", ["Hello again", "Hello world", "`{{nobody}}` is not known"]),
+        ("docs/workflows.md", ["Hello again", "Hello world", "needs_model  true"]),
     ],
 )
 def test_the_commands_of_the_guides_run(tmp_path: Path, file: str, printed: list[str]) -> None:

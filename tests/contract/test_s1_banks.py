@@ -11,6 +11,7 @@ import pytest
 
 from memwell import Conflict, Forbidden, Invalid, Memory, NotFound
 from memwell.sdk._sync_banks import Bank
+from memwell.sdk.settings import BankSettings
 from memwell.testing import FrozenClock
 
 from .conftest import engine_of
@@ -47,24 +48,25 @@ def test_a_bank_is_ready_when_it_is_made(memory: Memory) -> None:
 
 def test_each_bank_has_its_own_settings(memory: Memory) -> None:
     """S1.2, S1.7: embedding, compaction and retention are the bank's."""
-    settings = {
+    settings: BankSettings = {
         "mode": "custom",
         "chunk_size": 32,
         "chunk_overlap": 8,
         "compaction_prompt": "Be brief.",
         "max_turns": 9,
+        "type": "general",
+        "retention_days": None,
     }
-    bank = memory.banks.create("notes", type="general", retention_days=None, **settings)
+    bank = memory.banks.create("notes", **settings)
     info = bank.info()
     assert {name: getattr(info, name) for name in settings} == settings
-    assert info.retention_days is None
     assert memory.banks.create("other").info().compaction_prompt is None
 
 
 def test_banks_are_listed_sorted_and_paged(memory: Memory, clock: FrozenClock) -> None:
     """B1.1: page, limit, sort, order, type, total."""
     for name, kind in (("b", "general"), ("a", "conversation"), ("c", "general")):
-        memory.banks.create(name, type=kind)
+        memory.banks.create(name, type=kind)  # type: ignore[arg-type]
         clock.advance(seconds=1)
     listed = memory.banks.list()
     assert [one.name for one in listed.memory_banks] == ["c", "a", "b"]
@@ -87,9 +89,9 @@ def test_only_what_is_given_changes_and_zero_clears(chats: Bank, clock: FrozenCl
     cleared = chats.update(max_turns=0, description="")
     assert (cleared.max_turns, cleared.description, cleared.max_age_days) == (None, None, 3)
     with pytest.raises(Conflict):
-        chats.update(mode="balanced")
+        chats.update(mode="balanced")  # type: ignore[call-arg]
     with pytest.raises(Conflict):
-        chats.update(type="general")
+        chats.update(type="general")  # type: ignore[call-arg]
     with pytest.raises(Conflict):
         chats.update(name="x", version=1)
 
@@ -357,7 +359,7 @@ def test_load_in_order(notes: Bank) -> None:
         with pytest.raises(Invalid):
             notes.load("k", limit=wrong)
     with pytest.raises(Invalid):
-        notes.load("k", order="random")
+        notes.load("k", order="random")  # type: ignore[arg-type]
 
 
 def test_load_of_a_conversation_is_messages(chats: Bank) -> None:

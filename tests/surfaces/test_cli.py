@@ -292,3 +292,28 @@ def test_a_context_needs_no_question(tmp_path: Path) -> None:
     assert out.splitlines()[-1].endswith("1 fact · nothing left out")
     assert "Alice moved to Porto." in run(tmp_path, "flow", "context", "f")[1]
     assert "Nothing is remembered yet." in run(tmp_path, "user", "context", "nobody")[1]
+
+
+def test_a_workflow_is_read_from_a_file_and_checked(tmp_path: Path) -> None:
+    (tmp_path / "good.yaml").write_text("name: hi\nsteps:\n  - {step_type: text, template: Hello}\n", encoding="utf-8")
+    (tmp_path / "bad.yaml").write_text("name: hi\nsteps:\n  - {step_type: tekst}\n", encoding="utf-8")
+    code, out, _ = run(tmp_path, "workflow", "validate", "--document", f"@{tmp_path}/good.yaml")
+    assert (code, out.split()[:2]) == (0, ["valid", "true"])
+    code, out, _ = run(tmp_path, "workflow", "validate", "--document", f"@{tmp_path}/bad.yaml")
+    assert (code, out.split()[:2]) == (1, ["valid", "false"])
+    assert "tekst" in out
+    code, _, error = run(tmp_path, "workflow", "validate", "--document", f"@{tmp_path}/none.yaml")
+    assert code == 74
+    assert "none.yaml" in error
+
+
+def test_wide_tables_are_brief_and_ids_whole(tmp_path: Path) -> None:
+    said = "What should I see in Porto on a rainy day in November with two children?"
+    (tmp_path / "echo.yaml").write_text("name: echo\nsteps:\n  - {step_type: display_result}\n", encoding="utf-8")
+    given = ("workflow", "run", f"{tmp_path}/echo.yaml", "--input", said, "--metadata", "user_id=alice")
+    assert run(tmp_path, *given)[0] == 0
+    _, listed, _ = run(tmp_path, "runs", "list", "--json")
+    _, out, _ = run(tmp_path, "runs", "list")
+    assert msgspec.json.decode(listed)["runs"][0]["id"] in out.split()
+    assert "…" in out
+    assert "[]" not in out, "a column that says nothing is left out"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from ..workflow.live import RunEvent
 from ..workflow.operations import Checked, Workflow
 from ..workflow.run_operations import Happened, Run
+from .settings import Running
 from .transport import AsyncTransport
 from .values import given
 
@@ -53,7 +54,7 @@ class AsyncWorkflows:
         """Delete a workflow with all its versions."""
         await self._transport.call("workflows.delete", {"workflow": workflow})
 
-    async def run(self, document: Source, input: str = "", **how: Any) -> Run:
+    async def run(self, document: Source, input: str = "", **how: Unpack[Running]) -> Run:
         """Run a stored workflow by its id, or a document, and wait for its end: `metadata`, `owner`, `thread`, `version`."""
         begun: Run = await self._transport.call(*_call(document, {"input": input, **how, "wait": False}))
         async for _ in self.follow(begun.id):
@@ -64,7 +65,7 @@ class AsyncWorkflows:
         self,
         document: Source,
         input: str = "",
-        **how: Any,
+        **how: Unpack[Running],
     ) -> AsyncIterator[RunEvent]:
         """Run, and see what happens as it happens: steps, pieces of the answer, results."""
         run: Run = await self._transport.call(*_call(document, {"input": input, **how, "wait": False}))

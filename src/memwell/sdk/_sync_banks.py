@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Unpack
 
 from ..dialects.bank_compaction import Compacting, Trial
 from ..dialects.bank_entries import Added, BankEntry, Loaded, Matches
@@ -12,6 +12,7 @@ from ..dialects.bank_items import DeletedEntries
 from ..dialects.bank_stats import BankStats, Counted
 from ..dialects.banks import BankInfo, BankList
 from ._sync_jobs import erase, pages
+from .settings import BankPage, BankSettings, BankUpdate, Days, Loading, Sampled
 from .transport import Transport
 from .values import Message, Receipt, given
 
@@ -22,7 +23,7 @@ class Banks:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    def create(self, name: str, **settings: Any) -> Bank:
+    def create(self, name: str, **settings: Unpack[BankSettings]) -> Bank:
         """Make a bank: `type` is `conversation` or `general`; `max_turns` and the like have it compact itself; with
         `retention_days=None` entries stay for good."""
         info: BankInfo = self._transport.call("banks.create", {"name": name, **settings})
@@ -32,9 +33,9 @@ class Banks:
         """A bank by its id."""
         return Bank(self._transport, bank_id)
 
-    def list(self, **conditions: Any) -> BankList:
+    def list(self, **conditions: Unpack[BankPage]) -> BankList:
         """A page of banks: `page`, `limit`, `sort`, `order`, `type`."""
-        found: BankList = self._transport.call("banks.list", conditions)
+        found: BankList = self._transport.call("banks.list", {**conditions})
         return found
 
 
@@ -50,7 +51,7 @@ class Bank:
         found: BankInfo = self._transport.call("banks.get", {"bank": self.id})
         return found
 
-    def update(self, **changes: Any) -> BankInfo:
+    def update(self, **changes: Unpack[BankUpdate]) -> BankInfo:
         """Change settings; 0 or an empty text clears one."""
         info: BankInfo = self._transport.call("banks.update", {"bank": self.id, **changes})
         return info
@@ -88,16 +89,17 @@ class Bank:
         filter: Mapping[str, Any] | None = None,
         added_after: datetime | None = None,
         added_before: datetime | None = None,
+        min_score: float | None = None,
         content_type: str | None = None,
     ) -> Matches:
         """The entries that fit best, under one key or, without one, under all."""
         data = given(key=key, filter=filter, added_after=added_after, added_before=added_before)
-        data |= given(content_type=content_type)
+        data |= given(min_score=min_score, content_type=content_type)
         data |= {"bank": self.id, "query": query, "top_n": top_n}
         found: Matches = self._transport.call("banks.search", data)
         return found
 
-    def load(self, key: str, **conditions: Any) -> Loaded:
+    def load(self, key: str, **conditions: Unpack[Loading]) -> Loaded:
         """The entries of a key in order: `order`, `limit`, `content_type`, `shape`, `include_compacted`."""
         found: Loaded = self._transport.call("banks.load", {"bank": self.id, "key": key, **conditions})
         return found
@@ -136,7 +138,7 @@ class Bank:
         gone: DeletedEntries = self._transport.call("banks.delete_entries", data)
         return gone
 
-    def stats(self, **conditions: Any) -> BankStats:
+    def stats(self, **conditions: Unpack[Days]) -> BankStats:
         """What is in the bank: of the last `days`, or from `start_date` to `end_date`."""
         found: BankStats = self._transport.call("banks.stats", {"bank": self.id, **conditions})
         return found
@@ -152,7 +154,7 @@ class Bank:
         scheduled: Compacting = self._transport.call("banks.compact", data)
         return scheduled
 
-    def test_compaction(self, **how: Any) -> Trial:
+    def test_compaction(self, **how: Unpack[Sampled]) -> Trial:
         """What compacting would give, for a `key` or for `sample_entries`. Nothing is changed."""
         trial: Trial = self._transport.call("banks.test_compaction", {"bank": self.id, **how})
         return trial

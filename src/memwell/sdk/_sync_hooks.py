@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from ..dialects.hook_resolving import Preview, Resolution
 from ..dialects.hooks import DeletedHook, HookInfo
+from .settings import HookChanges, HookSettings
 from .transport import Transport
 from .values import given
 
@@ -19,7 +20,7 @@ class Hooks:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    def create(self, name: str, markdown_template: str, **settings: Any) -> HookInfo:
+    def create(self, name: str, markdown_template: str, **settings: Unpack[HookSettings]) -> HookInfo:
         """Make a hook: `description`, `enabled`, `priority`, `selector_key`, `matching_rules` or `matching_rules_yaml`."""
         data = {"name": name, "markdown_template": markdown_template, **settings}
         made: HookInfo = self._transport.call("hooks.create", data)
@@ -35,7 +36,7 @@ class Hooks:
         found: HookInfo = self._transport.call("hooks.get", {"id": hook_id})
         return found
 
-    def update(self, hook_id: str, **changes: Any) -> HookInfo:
+    def update(self, hook_id: str, **changes: Unpack[HookChanges]) -> HookInfo:
         """Change a hook; an empty text or object clears a field."""
         changed: HookInfo = self._transport.call("hooks.update", {"id": hook_id, **changes})
         return changed

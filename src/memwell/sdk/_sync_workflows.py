@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from ..workflow.live import RunEvent
 from ..workflow.operations import Checked, Workflow
 from ..workflow.run_operations import Happened, Run
+from .settings import Running
 from .transport import Transport
 from .values import given
 
@@ -53,7 +54,7 @@ class Workflows:
         """Delete a workflow with all its versions."""
         self._transport.call("workflows.delete", {"workflow": workflow})
 
-    def run(self, document: Source, input: str = "", **how: Any) -> Run:
+    def run(self, document: Source, input: str = "", **how: Unpack[Running]) -> Run:
         """Run a stored workflow by its id, or a document, and wait for its end: `metadata`, `owner`, `thread`, `version`."""
         begun: Run = self._transport.call(*_call(document, {"input": input, **how, "wait": False}))
         for _ in self.follow(begun.id):
@@ -64,7 +65,7 @@ class Workflows:
         self,
         document: Source,
         input: str = "",
-        **how: Any,
+        **how: Unpack[Running],
     ) -> Iterator[RunEvent]:
         """Run, and see what happens as it happens: steps, pieces of the answer, results."""
         run: Run = self._transport.call(*_call(document, {"input": input, **how, "wait": False}))

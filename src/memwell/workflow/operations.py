@@ -24,7 +24,9 @@ VERSION = "workflow_version"
 
 Source = Annotated[
     str | dict[str, Any],
-    Meta(description="The workflow: YAML or JSON as a text, or an object with `name` and `steps`."),
+    Meta(
+        description="The workflow: YAML or JSON as a text (on the command line also `@FILE`), or an object with its fields."
+    ),
 ]
 WorkflowId = Annotated[str, Meta(max_length=64, description="The workflow's id.")]
 VersionField = Annotated[int, Meta(ge=1, description="Which version; the newest if it is left away.")]

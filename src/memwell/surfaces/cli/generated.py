@@ -7,6 +7,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -32,6 +33,8 @@ NOUNS = {
     "events": "event",
 }
 _PLAIN = (str, int, float, bool)
+INVALID = 1
+"""The exit code of what was asked to find out whether something is valid, and found that it is not."""
 
 
 def add_commands(app: typer.Typer, also: Mapping[str, Callable[..., None]]) -> None:
@@ -57,7 +60,7 @@ def _command(operation: Operation) -> Callable[..., None]:
     for field in sorted(fields, key=lambda field: order.index(field.name) if field.name in order else len(order)):
         kind = _plain(hints[field.name])
         if kind not in _PLAIN:
-            read[field.name] = moment if kind is datetime else _from_json
+            read[field.name] = _reader(kind, hints[field.name])
         parameters.append(_parameter(operation, field, kind if kind in _PLAIN else str))
     if operation.effect == "erase":
         parameters.append(_keyword("yes", Yes, False))
@@ -72,6 +75,8 @@ def _command(operation: Operation) -> Callable[..., None]:
             with target.memory() as memory:
                 answer = memory.call(operation.name, data)
                 show(answer, as_json, readable(answer))
+            if getattr(answer, "valid", True) is False:
+                raise typer.Exit(INVALID)
 
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -115,6 +120,24 @@ def _plain(hint: Any) -> Any:
     if typing.get_origin(hint) is typing.Literal:
         return str
     return hint if hint in _PLAIN or hint is datetime else None
+
+
+def _reader(kind: Any, hint: Any) -> Callable[[str, Any], Any]:
+    """How what is given for a field is read."""
+    if kind is datetime:
+        return moment
+    return _document if _may_be_text(hint) else _from_json
+
+
+def _may_be_text(hint: Any) -> bool:
+    """Whether a field is a text or an object, as a workflow is."""
+    options = typing.get_args(typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint)
+    return str in options and any(typing.get_origin(one) is dict for one in options)
+
+
+def _document(_name: str, value: str) -> str:
+    """A document as it stands, or from a file: `@FILE`."""
+    return Path(value[1:]).read_text(encoding="utf-8") if value.startswith("@") else value
 
 
 def _from_json(name: str, value: str) -> Any:

@@ -19,6 +19,15 @@ from ...errors import MemwellError
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
+FEW = 5
+"""With more columns than these, the cells of a table are cut short; `--json` shows all of them."""
+BRIEF = 36
+WHOLE = ("id", "name", "key", "status", "type")
+"""Columns whose cells are not folded: they are copied, or tell lines apart."""
+
+UNTOLD = ("source_connection_id",)
+"""Columns that only programs read."""
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
@@ -98,8 +107,24 @@ def _print_items(items: list[Any], empty: str) -> None:
     if items and not columns:
         console().print(Text("\n".join(map(str, items))))
         return
-    rows = [[_cell(item.get(name, "")) for name in columns] for item in items]
-    print_table([name.replace("_", " ").upper() for name in columns], rows, empty)
+    columns = [name for name in columns if _tells(name, items)]
+    limit = BRIEF if len(columns) > FEW else None
+    rows = [[brief(_cell(item.get(name, "")), limit) for name in columns] for item in items]
+    titles = {name: name.replace("_", " ").upper() for name in columns}
+    print_table(list(titles.values()), rows, empty, whole=[titles[name] for name in columns if name in WHOLE])
+
+
+def _tells(name: str, items: list[dict[str, Any]]) -> bool:
+    """Whether a column says anything that the others do not."""
+    return name not in UNTOLD and any(item.get(name) not in (None, "", [], {}) for item in items)
+
+
+def brief(text: str, limit: int | None) -> str:
+    """A text on one line, cut if it is longer than it may be."""
+    if limit is None:
+        return text
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
 def _cell(value: Any) -> str:

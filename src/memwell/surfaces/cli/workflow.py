@@ -15,6 +15,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from ...errors import Invalid
+from ...sdk.settings import Running
 from ...workflow.live import RunEvent
 from .output import Json, console, told
 from .target import Target
@@ -46,8 +47,11 @@ def run(
     """Run a workflow and see what its steps do."""
     target: Target = context.obj
     with told(), target.memory() as memory:
-        how = {"metadata": _pairs(metadata or []), "owner": owner, "thread": thread}
-        how = {name: value for name, value in how.items() if value}
+        how: Running = {"metadata": _pairs(metadata or [])}
+        if owner:
+            how["owner"] = owner
+        if thread:
+            how["thread"] = thread
         text = typer.get_text_stream("stdin").read() if given == "-" else given
         document = _document(file)
         if as_json:

@@ -1,0 +1,104 @@
+"""What banks, hooks and runs may be given beside what they must be, so that an editor knows the names and the types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal, TypedDict
+
+BankType = Literal["conversation", "general"]
+
+
+class BankChanges(TypedDict, total=False):
+    """Settings of a bank that can be changed."""
+
+    description: str | None
+    compaction_prompt: str | None
+    max_age_days: int | None
+    max_turns: int | None
+    max_size_tokens: int | None
+    retention_days: int | None
+    cross_key_search: bool
+
+
+class BankUpdate(BankChanges, total=False):
+    """What to change of a bank; `version` is the one that was read, to be told of changes since."""
+
+    name: str
+    version: int
+
+
+class BankSettings(BankChanges, total=False):
+    """Settings of a bank; the type, and how it is searched, are decided when it is made."""
+
+    type: BankType
+    mode: Literal["fast_and_cheap", "balanced", "slow_and_thorough", "custom"]
+    embedding_model: str | None
+    dimensions: int | None
+    chunk_size: int | None
+    chunk_overlap: int | None
+    language: str
+
+
+class BankPage(TypedDict, total=False):
+    """Which banks are listed, and in which order."""
+
+    page: int
+    limit: int
+    sort: Literal["created_at", "updated_at", "name"]
+    order: Literal["asc", "desc"]
+    type: BankType
+
+
+class Loading(TypedDict, total=False):
+    """Which entries of a key are loaded, and in which form."""
+
+    order: Literal["newest_first", "oldest_first"]
+    limit: int
+    content_type: str
+    shape: Literal["entries", "array"]
+    include_compacted: bool
+
+
+class Days(TypedDict, total=False):
+    """The days that are counted: the last so many, or between two."""
+
+    days: int
+    start_date: datetime
+    end_date: datetime
+
+
+class Sampled(TypedDict, total=False):
+    """What a compaction is tried with."""
+
+    key: str
+    sample_entries: Sequence[Mapping[str, Any]]
+    compaction_prompt: str
+
+
+class HookSettings(TypedDict, total=False):
+    """Settings of a hook beside its name and template."""
+
+    description: str
+    enabled: bool
+    priority: int
+    selector_key: str
+    matching_rules: Mapping[str, Any]
+    matching_rules_yaml: str
+
+
+class HookChanges(HookSettings, total=False):
+    """What to change of a hook; `version` is the one that was read, to be told of changes since."""
+
+    name: str
+    markdown_template: str
+    version: int
+
+
+class Running(TypedDict, total=False):
+    """What a run is given beside its input."""
+
+    metadata: Mapping[str, Any]
+    owner: str
+    thread: str
+    version: int
