@@ -111,7 +111,7 @@ def _turn(key: str, speaker: str) -> Draft:
 def _fold_down(space: Space, bank_id: str, key: str, left: int) -> None:
     address = key_address(space, bank_id, key)
     assert address is not None
-    items = visible(space.tx, address.id, space.now)
+    items = visible(space.tx, address.id, space.now).items
     turns = [item for item in items if not item.entries]
     kept = {item.entry.id for item in turns[len(turns) - left :]}
     sources = [item.entry for item in items if item.entry.id not in kept]

@@ -147,7 +147,7 @@ def test_a_trial_changes_nothing(memory: Memory) -> None:
     samples = [{"speaker": "user", "content": f"I moved to Porto in 20{number}."} for number in range(10, 18)]
     trial = bank.test_compaction(sample_entries=samples)
     assert len(trial.original_entries) == 8
-    assert len(trial.surviving_entries) == 2
+    assert trial.surviving_entries == [], "samples are folded at once, whatever the thresholds"
     assert "Porto" in trial.compaction_summary
     assert trial.evaluation.verdict in ("pass", "fail")
     assert 1 <= trial.evaluation.score <= 5
@@ -158,7 +158,7 @@ def test_a_trial_changes_nothing(memory: Memory) -> None:
     assert without.surviving_entries == []
     assert without.compaction_summary
     assert len(messages(bank)) == 4
-    for wrong in ({}, {"key": "k", "sample_entries": samples}, {"sample_entries": samples * 3}):
+    for wrong in ({"key": "k", "sample_entries": samples}, {"sample_entries": samples * 3}):
         with pytest.raises(Invalid):
             bank.test_compaction(**wrong)
 

@@ -142,7 +142,8 @@ def test_the_recorded_run_of_the_readme_is_what_is_printed(tmp_path: Path) -> No
     assert len(commands) == len(replies) == 2
     with ScriptedServer(replies) as server:
         model = {"MEMWELL_LLM": f"openai:scripted@{server.url}", "MEMWELL_HOME": str(tmp_path / "home")}
-        output = shell("\n".join([f"cd {ROOT}", *commands]), tmp_path, **model)
+        piped = [f"{command} 2>&1" for command in commands]  # without a terminal, the tree goes there
+        output = shell("\n".join([f"cd {ROOT}", *piped]), tmp_path, **model)
         asked = [message["content"] for message in server.requests[1].body["messages"]]
     shown = "\n".join(line for line in recorded.splitlines() if not line.startswith("$ "))
     assert _lines(output) == _lines(shown)
@@ -151,7 +152,7 @@ def test_the_recorded_run_of_the_readme_is_what_is_printed(tmp_path: Path) -> No
 
 def _lines(tree: str) -> list[str]:
     """What a tree of steps says, without times and branches: which of two steps side by side begins first is left to chance."""
-    return sorted(re.sub(r"[─├└│]|\d+ ms", " ", line).strip() for line in tree.splitlines())
+    return sorted(re.sub(r"[─├└│]|\d+ ms", " ", line).strip() for line in tree.splitlines() if line)
 
 
 def test_the_walk_through_a_session_runs(tmp_path: Path) -> None:

@@ -47,6 +47,8 @@ class Engine:
         self._lock = Lock()
         self.forgets: list[Callable[[], None]] = []
         """What else holds something in memory, to be told once something was erased."""
+        self.ends: list[Callable[[], None]] = []
+        """What else is under way, to be told before all is closed."""
         self.worker = Worker(store, clock, self._handlers())
 
     @classmethod
@@ -103,12 +105,14 @@ class Engine:
             self.worker.run_due(tenant, without=PATIENT)
 
     def close(self) -> None:
+        for end in self.ends:
+            end()
         self.worker.stop()
         if self._recall is not None:
             self._recall.meaning.close()
         if self._completer is not None and self._completer[0] is not None:
-            end: Callable[[], None] = getattr(self._completer[0][0], "close", lambda: None)
-            end()
+            hang_up: Callable[[], None] = getattr(self._completer[0][0], "close", lambda: None)
+            hang_up()
         self.store.close()
 
     def _handlers(self) -> dict[str, Handler]:

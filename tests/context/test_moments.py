@@ -183,7 +183,8 @@ def test_in_a_template_a_time_is_written_with_z() -> None:
     assert said("1 week ago") == "2026-04-12T10:30:15.250000Z"
     assert said(" Yesterday ") == "2026-04-18T00:00:00Z"
     assert said("2025 years ago") == "0001-04-19T10:30:15.250000Z"
-    assert said("2026-04-19") is None
+    assert said("2026-04-19") == "2026-04-19T00:00:00Z"
+    assert said("2026-04-19t10:00:30.5+02:00") == "2026-04-19T08:00:30.500000Z"
 
 
 @settings(max_examples=examples(1_000, chaos=20_000), deadline=None, database=None)

@@ -263,6 +263,10 @@ def test_names_give_every_expression_with_its_place() -> None:
         ("since {{ Yesterday }}", "since 2026-04-18T00:00:00Z"),
         ("{{now}}", "2026-04-19T10:00:00Z"),
         ("{{in  2\ndays}}", "2026-04-21T10:00:00Z"),
+        ("{{2026-01-01}}", "2026-01-01T00:00:00Z"),
+        ("{{2026-01-01T00:00:00Z}}", "2026-01-01T00:00:00Z"),
+        ("{{ 2026-01-01 02:30+02:00 }}", "2026-01-01T00:30:00Z"),
+        ("{{2026-01-01t00:00:00,25z}}", "2026-01-01T00:00:00.250000Z"),
     ],
 )
 def test_times_are_replaced_where_they_are_allowed(text: str, shown: str) -> None:
@@ -282,6 +286,8 @@ def test_times_are_an_error_where_they_are_not_allowed(missing: Missing) -> None
     ("words", "said"),
     [
         ("1 wek ago", "'1 wek ago' is not a name, nor a time that is known here"),
+        ("2026-01-01T25:00", "'2026-01-01T25:00' is not a name, nor a time that is known here"),
+        ("9999-12-31T23:59-01:00", "not within the years 1 to 9999"),
         ("9000 years ago", "not within the years 1 to 9999"),
         ("10001 days ago", "at most 10000 units"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from threading import Barrier
@@ -93,11 +94,63 @@ def test_what_is_substituted_is_data(memory: Memory) -> None:
     assert output(memory, text("{{input}}{{metadata.nothing}}"), given="{{metadata.user_id}}") == "{{metadata.user_id}}"
 
 
-def test_times_are_substituted(memory: Memory, clock: FrozenClock) -> None:
-    """S1.17."""
-    now = clock.now() // 1_000_000
-    assert output(memory, text("{{now}} {{1 week ago}}")).count("Z") == 2
-    assert now
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("{{now}}", "2026-03-31T12:30:00Z"),
+        ("{{1 week ago}}", "2026-03-24T12:30:00Z"),
+        ("{{yesterday}}", "2026-03-30T00:00:00Z"),
+        ("{{1 month ago}}", "2026-02-28T12:30:00Z"),
+        ("{{2026-01-01}}", "2026-01-01T00:00:00Z"),
+        ("{{2026-01-01T00:00:00Z}}", "2026-01-01T00:00:00Z"),
+        ("{{ 2026-01-01T01:30:00+02:00 }}", "2025-12-31T23:30:00Z"),
+    ],
+)
+def test_times_are_substituted(tmp_path: Path, said: str, meant: str) -> None:
+    """S1.17: counted from the run's own time, or written in ISO 8601; months are those of the calendar."""
+    with Memory(
+        tmp_path / "home", worker=False, clock=FrozenClock(datetime(2026, 3, 31, 12, 30, tzinfo=UTC))
+    ) as memory:
+        assert output(memory, text(said)) == meant
+        assert output(memory, text(f"from {said} on")) == f"from {meant} on"
+
+
+@pytest.mark.parametrize("said", ["{{2026-02-30}}", "{{2026-01-01T25:00:00Z}}", "{{2026-01-01T}}"])
+def test_a_time_that_there_is_not_is_refused(memory: Memory, said: str) -> None:
+    """S1.17: before anything runs, so that no search goes without its bound."""
+    with pytest.raises(Invalid, match=said.strip("{}")):
+        run(memory, text(said))
+
+
+def test_a_written_time_bounds_a_search(memory: Memory, notes: Bank, clock: FrozenClock) -> None:
+    """S1.17, S1.38, S1.39: in braces as without, and strictly after or before."""
+    notes.add("an old note", key="u1")
+    clock.advance(days=1)
+    at = notes.add("a new note", key="u1").created_at.isoformat().replace("+00:00", "Z")
+    step = {"step_type": "search_memory", "memory_bank_id": notes.id, "key": "u1", "content_type": "text/plain"}
+    for bound in (at, "{{" + at + "}}"):
+        assert output(memory, {**step, "added_before": bound}, given="note") == "an old note"
+        assert output(memory, {**step, "added_after": bound}, given="note") == ""
+
+
+def test_a_summary_says_so_in_what_a_step_hands_on(memory: Memory, chats: Bank, notes: Bank) -> None:
+    """C8, C42: in text, HTML, XML and JSON."""
+    turns = [chats.add(f"turn {number}", key="u1", speaker="user").id for number in range(2)]
+    chats.add("Two turns.", key="u1", speaker="user", compacts=turns)
+    summary = notes.add("One note.", key="u1", compacts=[first := notes.add("note", key="u1").id]).id
+    load: Step = {"step_type": "load_memory", "memory_bank_id": chats.id, "key": "u1", "content_type": "text/plain"}
+    assert output(memory, load) == "assistant: [Summary of 2 earlier messages]\nTwo turns."
+    assert "[Summary of 2 earlier messages]" in output(memory, {**load, "content_type": "text/html"})
+    assert 'role="assistant" summary_of="2">' in output(memory, {**load, "content_type": "application/xml"})
+    load |= {"memory_bank_id": notes.id, "content_type": "application/json", "include_compacted": True}
+    entries = json.loads(output(memory, load))["entries"]
+    assert {one["id"]: (one.get("summary_of"), one.get("compacted_into")) for one in entries} == {
+        summary: (1, None),
+        first: (None, summary),
+    }
+    search = {"step_type": "search_memory", "memory_bank_id": notes.id, "key": "u1"}
+    (match,) = json.loads(output(memory, search, given="note"))["matches"]
+    assert match["summary_of"] == 1
 
 
 # -- add -----------------------------------------------------------------------------------------------------------------
@@ -175,7 +228,9 @@ def test_search_in_time_with_a_filter_and_as_text(memory: Memory, notes: Bank, c
     assert sorted(decided.split("\n---\n")) == ["a new decision", "an old decision"]
     coerced = output(memory, {**step, "content_type": "application/xml"}, given="decision")
     assert len(json.loads(coerced)["matches"]) == 3
-    assert run(memory, {**step, "added_after": "soon"}).status == "failed"
+    with pytest.raises(Invalid, match="added_after"):
+        run(memory, {**step, "added_after": "soon"})
+    assert run(memory, {**step, "added_after": "{{metadata.when}}"}, metadata={"when": "soon"}).status == "failed"
 
 
 def test_load_as_a_step(memory: Memory, notes: Bank, chats: Bank) -> None:
@@ -309,7 +364,8 @@ def test_retrieval_over_a_bank_a_flow_or_a_user(memory: Memory, notes: Bank) -> 
     assert output(memory, {**step, "memory_bank_id": notes.id}, given="office") == "The office is in Porto."
     assert output(memory, {**step, "flow": "support"}, given="ships EU") == "Ships to the EU only"
     assert json.loads(output(memory, {"step_type": "retrieval", "user": "alice"}, given="office")) == {"matches": []}
-    assert run(memory, step).status == "failed"
+    with pytest.raises(Invalid, match="retrieval"):
+        run(memory, step)
 
 
 def test_without_a_model_a_prompt_is_refused_at_the_start(memory: Memory, chats: Bank) -> None:
@@ -364,15 +420,20 @@ def test_preference_learning_and_facts(memory: Memory) -> None:
 
 
 def test_the_personal_chatbot(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
-    """S1.64: preferences and history together, and three things side by side."""
-    server = served(["Aisle, as always."])
+    """S1.64: preferences and history together, and three things side by side; what is kept is what the user prefers."""
+    server = served(lambda asked: "Prefers trains." if "Extract" in asked.prompt else "Aisle, as always.")
     with Memory(tmp_path / "home", worker=False) as memory:
-        memory.banks.create("preferences", type="general").add("prefers aisle seats", key="u1")
-        done = pattern(memory, "combined", "Which seat should I book?")
+        bank = memory.banks.create("preferences", type="general")
+        bank.add("prefers aisle seats", key="u1")
+        done = pattern(memory, "combined", "Which seat should I book? I prefer trains.")
         assert done.output == "Aisle, as always."
-        assert "prefers aisle seats" in asked(server)[0]["content"]
-        assert asked(server)[-1]["content"] == "Which seat should I book?"
-        assert len(done.steps) == 6
+        assert "prefers aisle seats" in asked(server, 0)[0]["content"]
+        assert asked(server, 0)[-1]["content"] == "Which seat should I book? I prefer trains."
+        assert len(done.steps) == 7
+        assert [one.content for one in bank.load("u1", order="oldest_first").entries or []] == [
+            "prefers aisle seats",
+            "Prefers trains.",
+        ]
 
 
 def test_the_chatbot(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:

@@ -71,6 +71,8 @@ BY_NUMBER = {
     "summaries_down": "entries of summaries that were found among the tenant's own",
     "summaries_up": "entries of summaries that were found among the tenant's own",
     "unfold": "entries that were found among the tenant's own",
+    "bank_folded": "entries that were found among the tenant's own",
+    "sources_of_summary": "entries that were found among the tenant's own",
 }
 _BY_NUMBER = re.compile(r"SEARCH e(ntry)? USING INTEGER PRIMARY KEY|SCAN entry$")
 

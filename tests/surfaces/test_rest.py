@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -17,7 +19,9 @@ import msgspec
 import pytest
 
 from memwell import Invalid, RateLimited, config
+from memwell.registry import find
 from memwell.surfaces.rest.serve import JsonLines, run
+from memwell.surfaces.rest.time_limit import TimeLimit
 
 from ..engines import listeners, located
 from ..live import live
@@ -110,6 +114,33 @@ def test_a_request_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
             answer = client.get(f"/v1/jobs/{job.id}/wait", params={"timeout_s": 5})
         assert answer.status_code == 503
         assert answer.headers["retry-after"]
+
+
+def test_a_request_that_is_cut_off_by_the_end_of_the_server_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("memwell.surfaces.rest.serve.GRACE_S", 1)
+    with ThreadPoolExecutor() as pool, live(tmp_path, worker=False) as server, server.memory() as memory:
+        memory.flow("f").session("s").history.append(role="user", content="x")
+        (job,) = memory.jobs.list(kind="embed")  # nobody runs it
+        url, headers = f"{server.url}/v1/jobs/{job.id}/wait", {"authorization": f"Bearer {server.key}"}
+        cut_off = pool.submit(httpx.get, url, params={"timeout_s": 3}, headers=headers, timeout=10)
+        time.sleep(0.3)
+    assert (cut_off.result().status_code, cut_off.result().json()["error"]["code"]) == (503, "unavailable")
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+def test_the_advice_for_what_took_too_long_can_be_followed() -> None:
+    """Only what may carry an Idempotency-Key is to be repeated with one."""
+
+    async def advice(name: str) -> str:
+        limit = TimeLimit(60, find(name))
+        limit.lift()
+        return limit.answer.message
+
+    assert "Idempotency-Key" in asyncio.run(advice("users.add"))
+    for name in ("users.history", "runs.begin", "keys.create"):
+        assert "Idempotency-Key" not in asyncio.run(advice(name))
 
 
 def test_without_keys_only_this_machine_is_answered(tmp_path: Path) -> None:

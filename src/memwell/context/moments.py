@@ -45,10 +45,10 @@ def moment(text: str, now: datetime) -> datetime | None:
 
 
 def times(now: datetime) -> Callable[[str], str | None]:
-    """Lets a template say times: each becomes RFC 3339, with `Z`. Dates in full are no expressions: they need no braces."""
+    """Lets a template say times, or write them in ISO 8601: each becomes RFC 3339, in UTC, with `Z`."""
 
     def time(text: str) -> str | None:
-        at = _said(_plain(text), now)
+        at = moment(text, now)
         return _written(at) if at else None
 
     return time

@@ -23,11 +23,13 @@ class Shown(NamedTuple):
     id: str
     content: str
     created_at: datetime
-    position: int
+    seq: int
     role: str | None = None
     metadata: dict[str, Any] | None = None
     entries: int = 0
     """How many entries it is a summary of."""
+    behind: str | None = None
+    """The id of the summary that it is behind."""
 
     @property
     def title(self) -> str:
@@ -46,7 +48,7 @@ def stamp(moment: datetime) -> str:
 def message(role: str | None, content: str, entries: int = 0) -> dict[str, str]:
     """One message. A summary is told by the assistant and says that it is one (C42)."""
     if entries:
-        return {"role": "assistant", "content": f"[Summary of {entries} earlier messages]\n{content}"}
+        return {"role": "assistant", "content": f"{_mark(entries, 'messages')}\n{content}"}
     return {"role": role or "user", "content": content}
 
 
@@ -66,13 +68,15 @@ def entries_json(entries: Sequence[Shown]) -> dict[str, Any]:
         {"content": one.content, "created_at": stamp(one.created_at), "title": one.title, "id": one.id}
         | ({"metadata": one.metadata} if one.metadata else {})
         | ({"summary_of": one.entries} if one.entries else {})
+        | ({"compacted_into": one.behind} if one.behind else {})
         for one in entries
     ]
     return {"entries": shown}
 
 
 def array_json(entries: Sequence[Shown]) -> list[dict[str, str]]:
-    return [{"content": one.content, "title": one.title} for one in entries]
+    """Bare titles and contents: a summary can say that it is one in its content only."""
+    return [{"content": _marked(one), "title": one.title} for one in entries]
 
 
 def matches_json(matches: Sequence[tuple[Shown, float, str]]) -> dict[str, Any]:
@@ -87,6 +91,7 @@ def matches_json(matches: Sequence[tuple[Shown, float, str]]) -> dict[str, Any]:
             "score": score,
             "metadata": one.metadata or {},
         }
+        | ({"summary_of": one.entries} if one.entries else {})
         for one, score, url in matches
     ]
     return {"matches": shown}
@@ -97,14 +102,14 @@ def as_json(value: Any) -> str:
 
 
 def as_text(entries: Sequence[Shown]) -> str:
-    """The entries with dividers between them; a speaker is named where there is one."""
+    """The entries with dividers between them; a speaker is named where there is one, and a summary says that it is one."""
     return DIVIDER.join(_line(one) for one in entries)
 
 
 def as_html(entries: Sequence[Shown]) -> str:
     """One article for each entry, escaped: nothing that is stored becomes markup."""
     return "\n".join(
-        f'<article data-id="{html.escape(one.id)}"><h3>{html.escape(one.title)}</h3>'
+        f'<article data-id="{html.escape(one.id)}"{_attribute("data-summary-of", one)}><h3>{html.escape(one.title)}</h3>'
         f'<time datetime="{stamp(one.created_at)}">{stamp(one.created_at)}</time>'
         f"<p>{html.escape(_line(one))}</p></article>"
         for one in entries
@@ -112,20 +117,42 @@ def as_html(entries: Sequence[Shown]) -> str:
 
 
 def as_xml(entries: Sequence[Shown]) -> str:
-    """An element for each entry, escaped; what XML cannot express is left away (C8)."""
+    """An element for each entry, escaped; what XML cannot express is left away (C8). A summary says so in an attribute."""
     inner = "\n".join(
         f'  <entry id="{_escaped(one.id)}" created_at="{stamp(one.created_at)}"'
-        + (f' role="{_escaped(one.role)}"' if one.role else "")
-        + f">{_escaped(one.content)}</entry>"
+        + (f' role="{_escaped(role)}"' if (role := _role(one)) else "")
+        + f"{_attribute('summary_of', one)}>{_escaped(one.content)}</entry>"
         for one in entries
     )
     return f"<entries>\n{inner}\n</entries>" if inner else "<entries/>"
 
 
 def _line(one: Shown) -> str:
-    return f"{one.role}: {one.content}" if one.role else one.content
+    role = _role(one)
+    return f"{role}: {_marked(one)}" if role else _marked(one)
+
+
+def _role(one: Shown) -> str | None:
+    """Who speaks; a summary of a conversation is told by the assistant, whoever has written it (C42)."""
+    return "assistant" if one.role and one.entries else one.role
+
+
+def _marked(one: Shown) -> str:
+    """The content; that of a summary says so, as it does among messages."""
+    if not one.entries:
+        return one.content
+    return f"{_mark(one.entries, 'messages' if one.role else 'entries')}\n{one.content}"
+
+
+def _mark(entries: int, of: str) -> str:
+    return f"[Summary of {entries} earlier {of}]"
+
+
+def _attribute(name: str, one: Shown) -> str:
+    return f' {name}="{one.entries}"' if one.entries else ""
 
 
 def _escaped(text: str) -> str:
+    """Text for XML. A reader would take a bare carriage return for a line feed."""
     fine = "".join(sign for sign in text if sign in "\t\n\r" or (ord(sign) >= 32 and sign not in "\ufffe\uffff"))
-    return html.escape(fine)
+    return html.escape(fine).replace("\r", "&#13;")

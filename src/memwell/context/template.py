@@ -3,7 +3,7 @@
     {{input}}, {{ user_id }}                       a bare name
     {{metadata.user.id}}, {{metadata.tags[0]}}     a path inside a namespace
     {{attachments[0].name}}                        a path inside a bare name
-    {{1 week ago}}, {{yesterday}}                  a time, where a surface allows times
+    {{1 week ago}}, {{2026-04-19T10:00:00Z}}       a time, where a surface allows times
 
 What it means (C18, B4.7):
 
@@ -46,6 +46,8 @@ _NAME = re.compile(r"[\w-]+")
 _STEP = re.compile(r"([\w-]+)|\[([0-9]+)\]")
 _PATH = re.compile(r"[\w-]+(?:\[[0-9]+\])*(?:\.[\w-]+(?:\[[0-9]+\])*)*")
 _WORDS = re.compile(r"\w+(?:\s+\w+)+")
+_WRITTEN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt\s][0-9:.,Zz+-]+")
+"""The shape of a time in ISO 8601. A date alone has that of a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class Expression:
     column: int
     namespace: str
     path: Path
-    """Empty if the source is several words, which only a time can be."""
+    """Empty if the source is several words or a written time, which no name can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +178,7 @@ def _expression(source: str, place: _Place) -> Expression:
         _refuse(place, f"an expression has at most {MAX_EXPRESSION} characters, not {len(source)}.")
     if _PATH.fullmatch(source):
         return Expression(source, *place, *_address(source))
-    if not _WORDS.fullmatch(source):
+    if not _WORDS.fullmatch(source) and not _WRITTEN.fullmatch(source):
         _refuse(place, f"{_shown(source)} is not a name such as `input`, nor a path such as `metadata.tags[0]`.")
     return Expression(source, *place, BARE, ())
 

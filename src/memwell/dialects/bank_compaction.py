@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from itertools import chain
+from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, structs
 
 from ..dispatch import Call
-from ..distill.fold import Item, to_fold, visible
+from ..distill.fold import Item, retold, to_fold, visible
 from ..errors import Invalid
 from ..lifecycle import jobs
-from ..model.bank import Bank
+from ..model.bank import Bank, checked_key, place
 from ..model.entry import Entry
 from ..model.fields import Content
 from ..operation import Example, Request, Response, operation
@@ -22,6 +23,11 @@ from .bank_reading import key_address
 from .banks import BankId, Prompt, find_bank
 
 FEW = 20
+MAX_DIRECTION = 2000
+NO_MODEL = (
+    "Entries are made up by a language model, and none is set. Set MEMWELL_LLM, for example to "
+    "`openai:MODEL@http://HOST:PORT/v1` or `anthropic:MODEL`, or give `sample_entries`."
+)
 _GIVEN = (("banks.create", {"name": "chats", "max_turns": 4}),)
 _SAMPLES = [
     {"speaker": "user", "content": "I moved to Porto in May."},
@@ -57,9 +63,16 @@ def compact(space: Space, request: CompactBank) -> Compacting:
     _, bank = find_bank(space, request.bank)
     if not bank.compacts:
         raise Invalid("This bank has no threshold: set `max_turns`, `max_size_tokens` or `max_age_days` first.")
-    payload = {"bank": request.bank} | ({"key": request.key} if request.key is not None else {})
-    job = jobs.enqueue(space.tx, "compact", payload, space.now)
+    job = jobs.enqueue(space.tx, "compact", {"bank": request.bank, **_narrowed(space, request)}, space.now)
     return Compacting(memory_bank_id=request.bank, status="scheduled", job=job)
+
+
+def _narrowed(space: Space, request: CompactBank) -> dict[str, int]:
+    """One key, if one was given: by its number, since a job is kept longer than a name may be."""
+    if request.key is None:
+        return {}
+    address = key_address(space, request.bank, checked_key(request.key))
+    return {"address": 0 if address is None else address.id}
 
 
 class Sample(Request, frozen=True, kw_only=True):
@@ -97,41 +110,58 @@ class Trial(Response, frozen=True, kw_only=True):
 
 
 Samples = Annotated[list[Sample], Meta(min_length=1, max_length=FEW, description=f"1 to {FEW} entries to try it with.")]
+Direction = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_DIRECTION,
+        description="What entries should be about that a language model makes up to try it with: at most 2,000 characters.",
+    ),
+]
+EntryCount = Annotated[int, Meta(ge=2, le=FEW, description=f"How many entries `generate_direction` makes: 2 to {FEW}.")]
 
 
 class TryBank(Request, frozen=True, kw_only=True):
-    """Which bank, with a key's entries or with samples, and perhaps with another prompt."""
+    """Which bank, with the entries of a key, with samples or with entries made up, and perhaps with another prompt. With none
+    of them, the key that has the most entries is tried."""
 
     bank: BankId
     key: Key | None = None
     sample_entries: Samples | None = None
+    generate_direction: Direction | None = None
+    entry_count: EntryCount = 5
     compaction_prompt: Prompt | None = None
 
 
 @operation(
     "banks.test_compaction",
     "POST /v1/memory_banks/{bank}/test-compaction",
+    role="agent",
     outside=True,
     patient=True,
     example=Example({"bank": "$0.id", "sample_entries": _SAMPLES}, _GIVEN),
 )
 def test_compaction(call: Call, request: TryBank) -> Trial:
-    """Show what compacting would give, on a key's entries or on samples. Nothing is changed."""
-    if (request.key is None) == (request.sample_entries is None):
-        raise Invalid("Give either a `key` of the bank or `sample_entries`.", field="sample_entries")
+    """Show what compacting would give, on a key's entries or on samples, which are folded all at once. Nothing is changed."""
+    sources = (request.key, request.sample_entries, request.generate_direction)
+    if sum(one is not None for one in sources) > 1:
+        raise Invalid("Give at most one of `key`, `sample_entries` and `generate_direction`.", field="sample_entries")
     _, bank = call.read(lambda space: find_bank(space, request.bank))
     if request.compaction_prompt is not None:
         bank = structs.replace(bank, compaction_prompt=request.compaction_prompt)
-    if request.sample_entries is not None:
-        return _tried(call, bank, _items(request.sample_entries), all_at_once=not bank.compacts)
-    key = request.key or ""
-    return _tried(call, bank, call.read(lambda space: _of_key(space, request.bank, key)))
+    if request.sample_entries is not None or request.generate_direction is not None:
+        return _of_samples(call, bank, request)
+    if request.key is not None:
+        return _of_key(call, bank, request.bank, request.key)
+    return _of_longest_key(call, bank, request.bank)
 
 
 class TrySamples(Request, frozen=True, kw_only=True):
-    """Samples, and the prompt to try with them."""
+    """Samples, given or made up, and the prompt to try with them."""
 
-    sample_entries: Samples
+    sample_entries: Samples | None = None
+    generate_direction: Direction | None = None
+    entry_count: EntryCount = 5
     compaction_prompt: Prompt
     type: Annotated[Literal["conversation", "general"], Meta(description="The type of bank.")] = "conversation"
 
@@ -139,26 +169,80 @@ class TrySamples(Request, frozen=True, kw_only=True):
 @operation(
     "banks.try_compaction",
     "POST /v1/memory_banks/test-compaction",
+    role="agent",
     outside=True,
     patient=True,
     example=Example({"sample_entries": _SAMPLES, "compaction_prompt": "Keep decisions and dates."}),
 )
 def try_compaction(call: Call, request: TrySamples) -> Trial:
     """Try a compaction prompt on sample entries, without a bank."""
+    if (request.sample_entries is None) == (request.generate_direction is None):
+        raise Invalid("Give either `sample_entries` or `generate_direction`.", field="sample_entries")
     bank = Bank(type=request.type, compaction_prompt=request.compaction_prompt)
-    return _tried(call, bank, _items(request.sample_entries), all_at_once=True)
+    return _of_samples(call, bank, request)
 
 
 OPERATIONS = (compact, try_compaction, test_compaction)
 
 
-def _of_key(space: Space, bank_id: str, key: str) -> list[Item]:
+# -- what is tried -------------------------------------------------------------------------------------------------------
+
+
+class _Tried(NamedTuple):
+    """What is visible, which of it is folded, and what the summary is made of."""
+
+    items: list[Item]
+    folded: list[Item]
+    told: list[Item]
+
+
+def _of_samples(call: Call, bank: Bank, request: TryBank | TrySamples) -> Trial:
+    """Samples are folded all at once, whatever the bank's thresholds."""
+    direction = request.generate_direction
+    samples = request.sample_entries if direction is None else _made_up(call, bank, direction, request.entry_count)
+    items = [Item(number, _entry(number, one), 0) for number, one in enumerate(samples or [], 1)]
+    trial = _trial(call, bank, _Tried(items, items, items))
+    return structs.replace(trial, generated=direction is not None)
+
+
+def _made_up(call: Call, bank: Bank, direction: str, count: int) -> list[Sample]:
+    """Entries by the language model that is set."""
+    from ..distill.summing.invented import invent  # here, since hardly anybody needs it
+
+    if call.engine.completer is None:
+        raise Invalid(NO_MODEL, field="generate_direction")
+    chat = bank.type == "conversation"
+    reach = Reach(call.engine.store, call.principal.tenant)
+    made = invent(*call.engine.completer, reach, call.engine.clock, direction, count, chat=chat)
+    return [Sample(content=one.content, speaker=one.speaker) for one in made]
+
+
+def _of_key(call: Call, bank: Bank, bank_id: str, key: str) -> Trial:
+    return _trial(call, bank, call.read(lambda space: _looked_up(space, bank, bank_id, key)))
+
+
+def _of_longest_key(call: Call, bank: Bank, bank_id: str) -> Trial:
+    """Of the key with the most entries, and it is said which one that is."""
+    keys = call.read(lambda space: space.rows("bank_keys", place(bank_id)))
+    if not keys:
+        raise Invalid(
+            "The bank has no entries: give `sample_entries` or a `generate_direction`.", field="sample_entries"
+        )
+    key, entries = max(keys, key=lambda row: (row[1], row[0]))[:2]
+    trial = _of_key(call, bank, bank_id, key)
+    told = f"Tried on the key with the most entries, `{key}` ({entries}). {trial.evaluation.reasoning}"
+    return structs.replace(trial, evaluation=structs.replace(trial.evaluation, reasoning=told))
+
+
+def _looked_up(space: Space, bank: Bank, bank_id: str, key: str) -> _Tried:
+    """Fold as the bank would."""
     address = key_address(space, bank_id, key)
-    return [] if address is None else visible(space.tx, address.id, space.now)
-
-
-def _items(samples: Sequence[Sample]) -> list[Item]:
-    return [Item(number, _entry(number, one), 0) for number, one in enumerate(samples, 1)]
+    if address is None:
+        return _Tried([], [], [])
+    shown = visible(space.tx, address.id, space.now)
+    folded = to_fold(shown, bank, space.now)
+    told = retold(space.tx, address.id, folded, space.now).items if folded else []
+    return _Tried(shown.items, folded, told)
 
 
 def _entry(number: int, one: Sample) -> Entry:
@@ -167,16 +251,18 @@ def _entry(number: int, one: Sample) -> Entry:
     )
 
 
-def _tried(call: Call, bank: Bank, items: Sequence[Item], *, all_at_once: bool = False) -> Trial:
-    """Fold as the bank would; samples without thresholds all at once."""
-    folded = list(items) if all_at_once else to_fold(items, bank, call.engine.clock.now())
-    left = [item for item in items if item not in folded]
-    made = call.engine.summarise(Reach(call.engine.store, call.principal.tenant), bank, folded) if folded else None
+# -- what comes of it ----------------------------------------------------------------------------------------------------
+
+
+def _trial(call: Call, bank: Bank, tried: _Tried) -> Trial:
+    reach = Reach(call.engine.store, call.principal.tenant)
+    made = call.engine.summarise(reach, bank, tried.told) if tried.folded else None
+    gone = {item.entry.id for item in tried.folded}
     return Trial(
-        original_entries=[_shown(item) for item in items],
+        original_entries=[_shown(item) for item in tried.items],
         compaction_summary=made.text if made else "",
-        surviving_entries=[_shown(item) for item in left],
-        evaluation=_evaluated(folded, made.text if made else ""),
+        surviving_entries=[_shown(item) for item in tried.items if item.entry.id not in gone],
+        evaluation=_evaluated(tried.folded, made.text if made else ""),
         method=made.method if made else "none",
         note=made.note if made else None,
     )
@@ -194,15 +280,22 @@ def _evaluated(folded: Sequence[Item], summary: str) -> Evaluation:
         return Evaluation(
             verdict="pass", score=5, reasoning="Nothing is beyond the thresholds: nothing would be folded."
         )
-    before = sum(estimate(item.entry.content) for item in folded)
-    after = estimate(summary)
+    before, after = sum(estimate(item.entry.content) for item in folded), estimate(summary)
     words = {word for item in folded for word in _telling(item.entry.content)}
     kept = len(words & _telling(summary)) / len(words) if words else 1.0
-    shorter = 1 - after / before if before else 0.0
-    good = (bool(summary.strip())) + (shorter > 0) + (shorter >= 0.3) + (kept >= 0.3) + (kept >= 0.6)
-    score = max(1, min(5, int(good)))
     reasoning = f"{before} tokens become {after}; {kept:.0%} of the names and numbers are kept."
+    if fault := _fault(folded, summary, shorter=after < before):
+        return Evaluation(verdict="fail", score=1, reasoning=f"{fault} {reasoning}")
+    score = 2 + (after <= 0.7 * before) + (kept >= 0.3) + (kept >= 0.6)
     return Evaluation(verdict="pass" if score >= 3 else "fail", score=score, reasoning=reasoning)
+
+
+def _fault(folded: Sequence[Item], summary: str, *, shorter: bool) -> str | None:
+    """What makes a summary worthless, whatever else it is."""
+    if not summary.strip():
+        told = any(map(str.isalnum, chain.from_iterable(item.entry.content for item in folded)))
+        return "The summary is empty although there was something to tell." if told else None
+    return None if shorter else "The summary is not shorter than what it replaces."
 
 
 def _telling(text: str) -> set[str]:

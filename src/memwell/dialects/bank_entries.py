@@ -17,7 +17,7 @@ from ..distill.fold import fold, over
 from ..errors import Conflict, Forbidden, Invalid
 from ..lifecycle import jobs
 from ..model import check
-from ..model.bank import RESERVED, SUMMARY, Bank, place
+from ..model.bank import KEY_ADVICE, MAX_BANK_KEY, RESERVED, SUMMARY, Bank, checked_key, place
 from ..model.entry import ORIGIN_OF_ROLE, Draft, Entry, Origin
 from ..model.fields import ID_PATTERN, MAX_BATCH, AnyId, Content, FilterField, Limit, Metadata
 from ..model.filter import parse
@@ -26,22 +26,24 @@ from ..operation import Example, Request, Response, operation
 from ..space import Space
 from .bank_reading import Order, history, key_address, load, load_messages, shown
 from .banks import BankId, find_bank
-from .search import After, Before, MinScore, QueryText, query_text
+from .search import MinScore, QueryText, query_text
 from .turns import instant
 
 Key = Annotated[
     str,
     Meta(
         min_length=1,
-        max_length=512,
+        max_length=MAX_BANK_KEY,
         pattern=ID_PATTERN,
-        description="What partitions a bank: 1 to 512 characters without control characters, such as a user's id.",
+        description=f"What partitions a bank, such as a user's id. {KEY_ADVICE}",
     ),
 ]
 SpeakerField = Annotated[
     str,
     Meta(max_length=64, description="Who speaks: `user` or `assistant`; in conversation banks only, and there always."),
 ]
+AddedAfter = Annotated[datetime, Meta(description="Only what was added later than this time (RFC 3339).")]
+AddedBefore = Annotated[datetime, Meta(description="Only what was added earlier than this time (RFC 3339).")]
 TopN = Annotated[int, Meta(ge=1, le=100, description="How many to return, from 1 to 100.")]
 Format = Annotated[
     ContentType,
@@ -139,6 +141,7 @@ def _added(space: Space, request: AddEntry, new: NewEntry, told: dict[str, list[
 
 def write(space: Space, bank_id: str, bank: Bank, new: NewEntry) -> Entry:
     """Write an entry, with its key and speaker as metadata, and have it compacted if there are too many now."""
+    checked_key(new.key)
     draft = Draft(
         kind=SUMMARY if new.summary else "turn" if bank.type == "conversation" else "note",
         role=(speaker := _speaker(bank, new.speaker)),
@@ -147,7 +150,7 @@ def write(space: Space, bank_id: str, bank: Bank, new: NewEntry) -> Entry:
         metadata=check.to_json(_stamped(new, speaker)),
         id=new.id,
     )
-    (entry,) = space.append(place(bank_id, bank.policy()), _key(new.key), [draft])
+    (entry,) = space.append(place(bank_id, bank.policy()), new.key, [draft])
     if bank.compacts:
         address_id = _address_id(space, bank_id, new.key)
         if over(space.tx, address_id, bank, space.now):
@@ -159,7 +162,7 @@ def hide(space: Space, bank_id: str, key: str, summary: Entry, ids: Sequence[str
     """Hide entries of a key behind one that summarises them (C39)."""
     address = key_address(space, bank_id, key)
     assert address is not None  # noqa: S101 -- the summary was just written there
-    found = [space.entry(place(bank_id), one) for one in dict.fromkeys(ids)]
+    found = [space.entry(place(bank_id), check.identifier(one, "compacts")) for one in dict.fromkeys(ids)]
     if any(one is None or one.address_id != address.id for one in found):
         raise Conflict("Some of the entries to summarise are gone, or summarised already: load them again.")
     fold(space, address.id, summary, [one.entry for one in found if one is not None])
@@ -174,7 +177,7 @@ def said(space: Space, bank_id: str, key: str, upto: int = 2**62) -> list[dict[s
 
 
 class Match(Response, frozen=True, kw_only=True):
-    """An entry that was found."""
+    """An entry that was found. A summary says how many entries it is of, and is dated as the last of them."""
 
     content_title: str
     content: str
@@ -184,6 +187,7 @@ class Match(Response, frozen=True, kw_only=True):
     key: str
     score: float
     metadata: dict[str, Any]
+    summary_of: int | None = None
 
 
 class Matches(Response, frozen=True, kw_only=True):
@@ -204,8 +208,8 @@ class SearchBank(Request, frozen=True, kw_only=True):
     key: Key | None = None
     top_n: TopN = 10
     filter: FilterField | None = None
-    added_after: After | None = None
-    added_before: Before | None = None
+    added_after: AddedAfter | None = None
+    added_before: AddedBefore | None = None
     min_score: MinScore = 0.0
     content_type: Format = "application/json"
 
@@ -218,21 +222,10 @@ class SearchBank(Request, frozen=True, kw_only=True):
 )
 def search(call: Call, request: SearchBank) -> Matches:
     """Search a bank by words and meaning, the most relevant first."""
-    bank = call.read(lambda space: find_bank(space, request.bank)[1])
-    if request.key is None and not bank.cross_key_search:
-        raise Forbidden("This bank is searched under a key only: give one, or set `cross_key_search`.")
-    query = Query(
-        text=query_text(request.query),
-        where=(Where(place(request.bank), request.key),),
-        limit=request.top_n,
-        filter=parse(request.filter) if request.filter else None,
-        after=instant(request.added_after, "added_after"),
-        before=instant(request.added_before, "added_before"),
-        min_score=check.number(request.min_score, "min_score") or 0.0,
-        full=True,
-    )
-    found = call.engine.search(call.principal, query)
-    hits = [(shown(hit.entry, hit.entry.seq), hit.path, round(hit.score, 6)) for hit in found.hits]
+    may_search(call, request.bank, request.key)
+    found = call.engine.search(call.principal, _query(request))
+    summaries = _made_of(call, [hit.entry.id for hit in found.hits if hit.entry.kind == SUMMARY])
+    hits = [(_dated(hit.entry, summaries.get(hit.entry.id, 0)), hit.path, round(hit.score, 6)) for hit in found.hits]
     return Matches(
         matches=[_match(request.bank, *hit) for hit in hits],
         method=found.method,
@@ -240,6 +233,40 @@ def search(call: Call, request: SearchBank) -> Matches:
         warning=found.warning,
         output=_rendered([one for one, _, _ in hits], request.content_type, search=True),
     )
+
+
+def may_search(call: Call, bank_id: str, key: str | None) -> None:
+    """Refuse what cannot be searched: a bank that there is not, or all keys of one that keeps them apart."""
+    bank = call.read(lambda space: find_bank(space, bank_id)[1])
+    if key is None and not bank.cross_key_search:
+        raise Forbidden("This bank is searched under a key only: give one, or set `cross_key_search`.")
+
+
+def _query(request: SearchBank) -> Query:
+    after = instant(request.added_after, "added_after")
+    return Query(
+        text=query_text(request.query),
+        where=(Where(place(request.bank), None if request.key is None else checked_key(request.key)),),
+        limit=request.top_n,
+        filter=parse(request.filter) if request.filter else None,
+        after=None if after is None else after + 1,  # a query's own bound is not left out (S1.38)
+        before=instant(request.added_before, "added_before"),
+        min_score=check.number(request.min_score, "min_score") or 0.0,
+        full=True,
+    )
+
+
+def _made_of(call: Call, ids: Sequence[str]) -> dict[str, int]:
+    """Of how many entries summaries are."""
+    if not ids:
+        return {}
+    rows = call.read(lambda space: [(one, space.tx.row("summary_place", id=one)) for one in ids])
+    return {one: int(row[1]) for one, row in rows if row is not None}
+
+
+def _dated(entry: Entry, entries: int) -> Shown:
+    """An entry with the time that a search narrows down by."""
+    return shown(entry, entries)._replace(created_at=to_datetime(entry.occurred_at))
 
 
 def _match(bank_id: str, one: Shown, key: str, score: float) -> Match:
@@ -252,6 +279,7 @@ def _match(bank_id: str, one: Shown, key: str, score: float) -> Match:
         key=key,
         score=score,
         metadata=one.metadata or {},
+        summary_of=one.entries or None,
     )
 
 
@@ -263,7 +291,8 @@ def url(bank_id: str, entry_id: str) -> str:
 
 
 class BankEntry(Response, frozen=True, kw_only=True):
-    """An entry of a bank. A summary says how many entries it is of; one that is behind a summary says which."""
+    """An entry of a bank. A summary says how many entries it is of; one that is behind a summary says which. `seq` counts
+    what was written under the key."""
 
     id: str
     key: str
@@ -309,7 +338,7 @@ class LoadBank(Request, frozen=True, kw_only=True):
 def load_bank(space: Space, request: LoadBank) -> Loaded:
     """Load the entries of a key in order. A conversation bank gives messages, ready for a model."""
     _, bank = find_bank(space, request.bank)
-    address = key_address(space, request.bank, request.key)
+    address = key_address(space, request.bank, checked_key(request.key))
     if address is not None and _as_messages(bank, request) and not request.include_compacted:
         return Loaded(
             content_type=outputs.JSON, messages=load_messages(space, address.id, request.order, request.limit)
@@ -331,18 +360,18 @@ def _as_messages(bank: Bank, request: LoadBank) -> bool:
     return bank.type == "conversation" and request.content_type == outputs.JSON
 
 
-def to_entry(one: Shown, key: str, behind: str | None = None) -> BankEntry:
+def to_entry(one: Shown, key: str) -> BankEntry:
     return BankEntry(
         id=one.id,
         key=key,
-        seq=one.position,
+        seq=one.seq,
         content=one.content,
         created_at=one.created_at,
         title=one.title,
         speaker=one.role,
         metadata=one.metadata,
         summary_of=one.entries or None,
-        compacted_into=behind,
+        compacted_into=one.behind,
     )
 
 
@@ -371,12 +400,6 @@ def _address_id(space: Space, bank_id: str, key: str) -> int:
     address = key_address(space, bank_id, key)
     assert address is not None  # noqa: S101 -- something was just written there
     return address.id
-
-
-def _key(key: str) -> str:
-    if not key.strip():
-        raise Invalid("`key` is blank: every entry belongs to a key.", field="key")
-    return check.identifier(key, "key")
 
 
 def _speaker(bank: Bank, speaker: str | None) -> str | None:

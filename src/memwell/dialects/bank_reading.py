@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from .turns import to_metadata
 
 Order = Literal["newest_first", "oldest_first"]
 _NEWEST = 2**62
+_FIELDS = len(Entry.__struct_fields__)
 
 
 def key_address(space: Space, bank_id: str, key: str) -> Address | None:
@@ -44,25 +46,32 @@ def load(space: Space, address: Address, order: Order, limit: int, *, folded: bo
     down = order == "newest_first"
     asked = {"address_id": address.id, "now": space.now, "limit": limit}
     rows, summaries = _every(space.tx, down, asked) if folded else _shown(space.tx, down, asked)
-    return merged([Entry(*row) for row in rows], summaries, down=down)[:limit]
+    return _merged(rows, summaries, down=down)[:limit]
 
 
-def merged(entries: list[Entry], summaries: list[Row], *, down: bool) -> list[Shown]:
+def _merged(entries: list[Row], summaries: list[Row], *, down: bool) -> list[Shown]:
     """Entries and summaries in one order; a summary stands behind the last entry that it was made of."""
-    told = [shown(one, one.seq) for one in entries]
-    told += [shown(Entry(*row), position, of) for position, of, *row in summaries]
-    return sorted(told, key=lambda one: (one.position, one.entries > 0), reverse=down)
+    placed = [(one.seq, one) for one in (_from_row(row, 0) for row in entries)]
+    placed += [(position, _from_row(row, of)) for position, of, *row in summaries]
+    placed.sort(key=lambda pair: (pair[0], pair[1].entries > 0), reverse=down)
+    return [one for _, one in placed]
 
 
-def shown(entry: Entry, position: int, entries: int = 0) -> Shown:
+def _from_row(row: Sequence[Any], entries: int) -> Shown:
+    """From the columns of an entry, and the summary that it is behind if that was asked for."""
+    return shown(Entry(*row[:_FIELDS]), entries, *row[_FIELDS:])
+
+
+def shown(entry: Entry, entries: int = 0, behind: str | None = None) -> Shown:
     return Shown(
         entry.id,
         entry.content,
         to_datetime(entry.created_at),
-        position,
+        entry.seq,
         entry.role,
         to_metadata(entry.metadata),
         entries,
+        behind,
     )
 
 

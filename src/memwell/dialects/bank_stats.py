@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
@@ -20,6 +21,7 @@ from .banks import BankId, OfBank, find_bank
 from .turns import instant, to_metadata
 
 TOP = 10
+_NEVER = 2**62
 _GIVEN = (
     ("banks.create", {"name": "notes", "type": "general"}),
     (
@@ -30,7 +32,7 @@ _GIVEN = (
 
 
 class Spread(Response, frozen=True, kw_only=True):
-    """How numbers are spread: on average, for 95 of 100, at least and at most."""
+    """How numbers are spread: on average, the one that 95 of 100 do not pass (by nearest rank), at least and at most."""
 
     avg: float = 0.0
     p95: float = 0.0
@@ -46,7 +48,8 @@ class Counted(Response, frozen=True, kw_only=True):
 
 
 class BankStats(Response, frozen=True, kw_only=True):
-    """What is in a bank. Entries that are behind summaries are counted for themselves."""
+    """What was written to a bank within a time and is shown. `compacted`: how many entries of that time are behind summaries,
+    those not counted that are summaries themselves."""
 
     memory_bank_id: str
     entries: int
@@ -65,28 +68,34 @@ class BankStats(Response, frozen=True, kw_only=True):
 
 
 class StatsOfBank(Request, frozen=True, kw_only=True):
-    """Which bank, and entries of which time: the last days, or between two dates."""
+    """Which bank, and entries of which time: the days up to now or to `end_date`, or between two dates."""
 
     bank: BankId
-    days: Annotated[int, Meta(ge=1, le=730, description="Of how many days, from 1 to 730.")] = 30
+    days: Annotated[int, Meta(ge=1, le=730, description="Of how many days up to the end, from 1 to 730.")] = 30
     start_date: Annotated[datetime, Meta(description="From when on (RFC 3339), instead of `days`.")] | None = None
-    end_date: Annotated[datetime, Meta(description="Until when (RFC 3339).")] | None = None
+    end_date: Annotated[datetime, Meta(description="Until before when (RFC 3339), instead of now.")] | None = None
 
 
 @operation("banks.stats", "GET /v1/memory_banks/{bank}/stats", example=Example({"bank": "$0.id"}, _GIVEN))
 def stats(space: Space, request: StatsOfBank) -> BankStats:
     """Statistics of a bank's entries."""
     find_bank(space, request.bank)
-    start, end = instant(request.start_date, "start_date"), instant(request.end_date, "end_date")
-    start = space.now - request.days * DAY if start is None else start
-    if end is not None and end <= start:
-        raise Invalid("`end_date` is not after `start_date`.", field="end_date")
+    since, until = _window(request, space.now)
     found = [
-        (key, entry)
-        for key, entry in walk(space, request.bank, None, None)
-        if entry.recorded_at >= start and (end is None or entry.recorded_at < end)
+        (one.key, one.entry) for one in walk(space, request.bank, None, None) if since <= one.entry.recorded_at < until
     ]
-    return _counted(space, request.bank, found)
+    ((compacted,),) = space.rows("bank_folded", place(request.bank), since=since, until=until)
+    return _counted(request.bank, found, compacted, space.now)
+
+
+def _window(request: StatsOfBank, now: int) -> tuple[int, int]:
+    """From when on, and until when: without a start, so many days before the end."""
+    start, end = instant(request.start_date, "start_date"), instant(request.end_date, "end_date")
+    since = (now if end is None else end) - request.days * DAY if start is None else start
+    until = _NEVER if end is None else end
+    if until <= since:
+        raise Invalid("`end_date` is not after `start_date`.", field="end_date")
+    return since, until
 
 
 @operation("banks.keys", "GET /v1/memory_banks/{bank}/keys", example=Example({"bank": "$0.id"}, _GIVEN))
@@ -94,29 +103,28 @@ def keys(space: Space, request: OfBank) -> list[Counted]:
     """The keys of a bank, and how many entries each has."""
     find_bank(space, request.bank)
     rows = space.rows("bank_keys", place(request.bank))
-    return [Counted(value=path, entries=entries) for path, entries in rows]
+    return [Counted(value=path, entries=entries) for path, entries in rows if entries]
 
 
 OPERATIONS = (stats, keys)
 
 
-def _counted(space: Space, bank_id: str, found: Sequence[tuple[str, Entry]]) -> BankStats:
+def _counted(bank_id: str, found: Sequence[tuple[str, Entry]], compacted: int, now: int) -> BankStats:
     from ..context.tokens import estimate  # here, since its patterns take a while to compile
 
     turns = [entry for _, entry in found if entry.kind != SUMMARY]
     by_key = Counter(key for key, _ in found)
     tokens = [estimate(entry.content) for _, entry in found]
     times = sorted(entry.recorded_at for _, entry in found)
-    compacted = space.rows("bank_folded", place(bank_id))
     return BankStats(
         memory_bank_id=bank_id,
         entries=len(found),
         summaries=len(found) - len(turns),
-        compacted=int(compacted[0][0]) if compacted else 0,
+        compacted=compacted,
         keys=len(by_key),
         tokens=sum(tokens),
         tokens_per_entry=_spread(tokens),
-        age_days=_spread([(space.now - moment) / DAY for moment in times]),
+        age_days=_spread([(now - moment) / DAY for moment in times]),
         entries_per_key=_spread(list(by_key.values())),
         top_keys=_most(by_key),
         speakers=_most(Counter(entry.role for entry in turns if entry.role)),
@@ -130,7 +138,7 @@ def _spread(numbers: Sequence[float]) -> Spread:
     if not numbers:
         return Spread()
     ordered = sorted(numbers)
-    last = ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))]
+    last = ordered[math.ceil(len(ordered) * 95 / 100) - 1]
     return Spread(
         avg=round(sum(ordered) / len(ordered), 2),
         p95=round(last, 2),

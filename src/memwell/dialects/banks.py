@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta, structs
+from msgspec import UNSET, Meta, structs
 
 from .. import documents
 from ..clock import HOUR, to_datetime
@@ -17,7 +17,8 @@ from ..errors import Conflict, Invalid, NotFound
 from ..lifecycle import jobs
 from ..model import bank as banks
 from ..model import check
-from ..model.bank import KIND, Bank, BankType, Mode, decoded, encoded
+from ..model.bank import KIND, MAX_NAME, NAME_ADVICE, Bank, BankType, Mode, checked_name, decoded, encoded
+from ..model.fields import ID_PATTERN
 from ..operation import Example, Request, Response, operation
 from ..recall.analyse import LANGUAGES
 from ..space import Space
@@ -27,7 +28,7 @@ from .settings import UNSTEMMED
 MAX_PROMPT = 20_000
 
 BankId = Annotated[str, Meta(max_length=64, description="The bank's id, a UUID.")]
-Name = Annotated[str, Meta(min_length=1, max_length=255, description="The bank's name: 1 to 255 characters.")]
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME, pattern=ID_PATTERN, description=NAME_ADVICE)]
 Description = Annotated[str, Meta(max_length=1000, description="What the bank is for: at most 1,000 characters.")]
 Prompt = Annotated[
     str,
@@ -52,6 +53,8 @@ PerPage = Annotated[int, Meta(ge=1, le=100, description="How many on a page, fro
 _NEW = {"name": "chats", "type": "conversation"}
 _GIVEN = (("banks.create", _NEW),)
 _OF = {"bank": "$0.id"}
+_LEFT_AWAY: Any = UNSET
+"""What a field of a change is if it was not given: unlike null, which clears it."""
 _CUSTOM = ("embedding_model", "dimensions", "chunk_size", "chunk_overlap")
 _CLEARED = ("description", "compaction_prompt", "max_age_days", "max_turns", "max_size_tokens", "retention_days")
 
@@ -63,6 +66,9 @@ class BankInfo(Response, frozen=True, kw_only=True):
     name: str
     type: str
     mode: str
+    language: str
+    cross_key_search: bool
+    version: int
     created_at: datetime
     updated_at: datetime
     source_connection_id: str
@@ -76,9 +82,6 @@ class BankInfo(Response, frozen=True, kw_only=True):
     dimensions: int | None = None
     chunk_size: int | None = None
     chunk_overlap: int | None = None
-    language: str = "en"
-    cross_key_search: bool = True
-    version: int = 1
 
 
 class BankList(Response, frozen=True, kw_only=True):
@@ -113,6 +116,13 @@ class CreateBank(Request, frozen=True, kw_only=True):
 @operation("banks.create", "POST /v1/memory_banks", effect="write", status=201, outside=True, example=Example(_NEW))
 def create(call: Call, request: CreateBank) -> BankInfo:
     """Make a memory bank. It can be written to at once; there is nothing else to set up."""
+    bank = settled(call, request)
+    return call.write(lambda space: created(space, request, bank))
+
+
+def settled(call: Call, request: CreateBank) -> Bank:
+    """The settings of a bank that is to be made, if they can be."""
+    checked_name(request.name)
     given = {name: getattr(request, name) for name in Bank.__struct_fields__}
     bank = Bank(**given)
     _check(bank)
@@ -120,13 +130,12 @@ def create(call: Call, request: CreateBank) -> BankInfo:
         if given[name] == 0:
             raise Invalid(f"`{name}` must be more than 0. Leave it away for no limit.", field=name)
     _check_model(call, bank)
-    return call.write(lambda space: _created(space, request, bank))
+    return bank
 
 
-def _created(space: Space, request: CreateBank, bank: Bank) -> BankInfo:
-    document = Document(
-        str(uuid.uuid4()), check.content(request.name, field="name"), 1, encoded(bank), space.now, space.now
-    )
+def created(space: Space, request: CreateBank, bank: Bank) -> BankInfo:
+    """Make a bank of settings that were checked."""
+    document = Document(str(uuid.uuid4()), request.name, 1, encoded(bank), space.now, space.now)
     documents.add(space.tx, KIND, document)
     space.collection(banks.place(document.id, bank.policy()))
     _watch(space, bank)
@@ -167,16 +176,16 @@ def get(space: Space, request: OfBank) -> BankInfo:
 
 
 class UpdateBank(Request, frozen=True, kw_only=True):
-    """What to change of a bank. What is left away stays; 0 or an empty text clears a field."""
+    """What to change of a bank. What is left away stays; null, 0 or an empty text clears a setting."""
 
     bank: BankId
     name: Name | None = None
-    description: Description | None = None
-    compaction_prompt: Prompt | None = None
-    max_age_days: Days | None = None
-    max_turns: Count | None = None
-    max_size_tokens: Count | None = None
-    retention_days: Days | None = None
+    description: Description | None = _LEFT_AWAY
+    compaction_prompt: Prompt | None = _LEFT_AWAY
+    max_age_days: Days | None = _LEFT_AWAY
+    max_turns: Count | None = _LEFT_AWAY
+    max_size_tokens: Count | None = _LEFT_AWAY
+    retention_days: Days | None = _LEFT_AWAY
     cross_key_search: CrossKey | None = None
     mode: ModeField | None = None
     type: Type | None = None
@@ -199,16 +208,22 @@ def update(space: Space, request: UpdateBank) -> BankInfo:
             raise Conflict(f"The {fixed} of a bank cannot be changed: make another bank.")
     if request.version not in (None, document.version):
         raise Conflict(f"The current version is {document.version}: read it again and repeat the change.")
-    given = {name: getattr(request, name) for name in (*_CLEARED, "cross_key_search")}
-    changes = {name: value if value or value is False else None for name, value in given.items() if value is not None}
-    changed = structs.replace(bank, **changes)
+    changed = structs.replace(bank, **_changes(request))
     _check(changed)
     if changed.retention_us != bank.retention_us:
         _retain(space, document.id, changed)
-    name = document.name if request.name is None else check.content(request.name, field="name")
+    name = document.name if request.name is None else checked_name(request.name)
     following = documents.change(space.tx, KIND, document, name, encoded(changed), space.now)
     _watch(space, changed)
     return _info(following, changed)
+
+
+def _changes(request: UpdateBank) -> dict[str, Any]:
+    """The settings that were given, those that are cleared as None."""
+    given = {name: getattr(request, name) for name in _CLEARED}
+    changes = {name: value or None for name, value in given.items() if value is not UNSET}
+    own = {} if request.cross_key_search is None else {"cross_key_search": request.cross_key_search}
+    return changes | own
 
 
 @operation("banks.delete", "DELETE /v1/memory_banks/{bank}", effect="erase", status=202, example=Example(_OF, _GIVEN))
@@ -274,7 +289,7 @@ OPERATIONS = (create, list_banks, templates, get, update, delete, wipe)
 
 def find_bank(space: Space, bank_id: str) -> tuple[Document, Bank]:
     """A bank of this tenant; another's is not found."""
-    found = documents.find(space.tx, KIND, bank_id)
+    found = documents.find(space.tx, KIND, bank_id) if bank_id.isascii() and bank_id.isprintable() else None
     if found is None:
         raise NotFound(f"There is no memory bank {bank_id!r}.")
     return found, decoded(found.body)
@@ -297,6 +312,8 @@ def _check(bank: Bank) -> None:
     if bank.language not in LANGUAGES and bank.language not in UNSTEMMED:
         known = ", ".join(sorted([*LANGUAGES, *UNSTEMMED]))
         raise Invalid(f"There is no language {bank.language!r} here. These are known: {known}.", field="language")
+    for name in ("description", "compaction_prompt"):
+        check.content(getattr(bank, name) or "", may_be_empty=True, field=name)
     given = [name for name in _CUSTOM if getattr(bank, name) is not None]
     if given and bank.mode != "custom":
         raise Invalid(f"`{given[0]}` can be given with `mode` `custom` only.", field=given[0])

@@ -9,23 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from .. import documents
 from ..clock import HOUR
 from ..errors import Stale, Unavailable
 from ..lifecycle.run import JobRun, Repeat
 from ..model import bank as banks
 from ..model import check
-from ..model.bank import KIND, SUMMARY, Bank
-from ..model.entry import Draft
+from ..model.bank import KIND, RESERVED, SUMMARY, Bank
+from ..model.entry import Draft, Entry
 from ..model.principal import Principal
 from ..space import Space
 from ..storage.port import Tx
-from .fold import Item, fold, to_fold, visible
+from .fold import Item, Retold, fold, retold, to_fold, visible
 from .summary import Line, summarise
+from .summing.told import NOTHING
+from .trust import lowest
 
 TRIES = 5
 SUMMARY_TOKENS = 600
-PAGE = 500
+OWN = (*RESERVED, "compaction")
+"""Metadata that each entry has of its own."""
 
 
 class Summarised(NamedTuple):
@@ -52,11 +57,10 @@ def compact(run: JobRun, make: Summarise) -> dict[str, Any] | Repeat:
     if run.job.address_id is not None:
         return _counted(_compact_key(run, run.job.address_id, make))
     only = run.payload.get("bank")
-    path = run.payload.get("key")
     done = [
         made
         for bank_id in ([only] if only else run.read(_banks))
-        for address_id in run.read(lambda tx: _keys(tx, bank_id, path))  # noqa: B023 -- run at once
+        for address_id in run.read(lambda tx: _keys(tx, bank_id, run.payload.get("address")))  # noqa: B023 -- run at once
         for made in _compact_key(run, address_id, make)
     ]
     return _counted(done) if only or not run.read(_banks) else Repeat(run.clock.now() + HOUR)
@@ -94,18 +98,26 @@ def _compact_key(run: JobRun, address_id: int, make: Summarise) -> list[_Done]:
         found = run.read(lambda tx: _look(tx, address_id, run.clock.now()))
         if found is None:
             return done
-        key, bank, items = found
-        made = make(bank, items)
+        made = make(found.bank, found.told.items)
         try:
-            run.write(lambda tx: _apply(tx, run, key, bank, items, made))  # noqa: B023 -- run at once
+            run.write(lambda tx: _apply(tx, run, found, made))  # noqa: B023 -- run at once
         except Stale:
             tries += 1
             continue
-        done.append(_Done(len(items), made.method, made.note))
+        done.append(_Done(len(found.items), made.method, made.note))
     raise Unavailable("The entries kept changing while a summary was made.")
 
 
-def _look(tx: Tx, address_id: int, now: int) -> tuple[Key, Bank, list[Item]] | None:
+class _Found(NamedTuple):
+    """What is to be folded under a key, and what its summary is made of."""
+
+    key: Key
+    bank: Bank
+    items: list[Item]
+    told: Retold
+
+
+def _look(tx: Tx, address_id: int, now: int) -> _Found | None:
     row = tx.row("bank_address", id=address_id)
     if row is None:
         return None
@@ -115,24 +127,37 @@ def _look(tx: Tx, address_id: int, now: int) -> tuple[Key, Bank, list[Item]] | N
         return None
     bank = banks.decoded(document.body)
     items = to_fold(visible(tx, address_id, now), bank, now)
-    return (key, bank, items) if items else None
+    return _Found(key, bank, items, retold(tx, address_id, items, now)) if items else None
 
 
-def _apply(tx: Tx, run: JobRun, key: Key, bank: Bank, items: Sequence[Item], made: Summarised) -> None:
+def _apply(tx: Tx, run: JobRun, found: _Found, made: Summarised) -> None:
     space = Space(tx, Principal(run.reach.key, "admin", "worker"), run.clock, embeds=True)
+    key, bank, items = found.key, found.bank, found.items
+    sources = [item.entry for item in found.told.items]
     draft = Draft(
         kind=SUMMARY,
         role="assistant" if bank.type == "conversation" else None,
-        content=check.content(made.text or "(Nothing worth telling.)"),
-        origin="assistant",
-        metadata=check.to_json({"key": key.path, "compaction": made.method}),
+        content=check.content(made.text or NOTHING),
+        origin=lowest(["assistant", *(entry.origin for entry in sources)]),
+        metadata=check.to_json({**_shared(sources), "key": key.path, "compaction": made.method}),
         occurred_at=items[-1].entry.occurred_at,
     )
     (summary,) = space.append(banks.place(key.bank_id, bank.policy()), key.path, [draft])
-    fold(space, key.address_id, summary, [item.entry for item in items])
+    fold(space, key.address_id, summary, [item.entry for item in items], found.told.entries)
     for one in space.touched.values():
         event = {"collection_id": one.collection_id, "address_id": one.address_id, "entries": one.entries}
         tx.send("add_event", at=space.now, operation="banks.compact", actor="worker", **event)
+
+
+def _shared(sources: Sequence[Entry]) -> dict[str, Any]:
+    """The metadata that all have in common, so that filters find the summary as they found them."""
+    found = [msgspec.json.decode(entry.metadata or "{}", type=dict[str, Any]) for entry in sources]
+    first = found[0] if found else {}
+    return {
+        name: value
+        for name, value in first.items()
+        if name not in OWN and all(name in one and one[name] == value for one in found)
+    }
 
 
 def _banks(tx: Tx) -> list[str]:
@@ -140,9 +165,7 @@ def _banks(tx: Tx) -> list[str]:
     return [one.id for one in documents.every(tx, KIND) if banks.decoded(one.body).compacts]
 
 
-def _keys(tx: Tx, bank_id: str, path: str | None) -> list[int]:
-    rows = tx.rows("addresses_of_name", dialect=KIND, name=bank_id)
-    if path is None:
-        return [row[0] for row in rows]
-    wanted = tx.rows("addresses_of_path", dialect=KIND, name=bank_id, path=path)
-    return [row[0] for row in wanted]
+def _keys(tx: Tx, bank_id: str, only: int | None) -> list[int]:
+    """The keys of a bank by their numbers, or one of them."""
+    found = [row[0] for row in tx.rows("addresses_of_name", dialect=KIND, name=bank_id)]
+    return found if only is None else [address_id for address_id in found if address_id == only]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from ..clock import DAY
@@ -16,6 +18,8 @@ from ..storage.port import Tx
 
 MOST = 10_000
 """How many entries are looked at, at once."""
+RETOLD = 2_000
+"""How many of the entries behind a summary it is made of anew, at most: the newest."""
 
 
 class Item(NamedTuple):
@@ -27,13 +31,38 @@ class Item(NamedTuple):
     """How many entries it is a summary of; 0 if it is none."""
 
 
-def visible(tx: Tx, address_id: int, now: int) -> list[Item]:
-    """What a key shows, the oldest first: entries, and summaries in their places."""
+class Shown(NamedTuple):
+    """What a key shows, the oldest first: entries, and summaries in their places. Of very many, the first."""
+
+    items: list[Item]
+    later: list[Size]
+    """The turns that follow."""
+
+
+class Size(NamedTuple):
+    """A turn, and how long it is."""
+
+    seq: int
+    id: str
+    tokens: int
+
+
+def visible(tx: Tx, address_id: int, now: int) -> Shown:
     asked = {"address_id": address_id, "now": now, "limit": MOST}
     items = [Item(row[2], Entry(*row), 0) for row in tx.rows("entries_up", **asked)]
+    later = _sizes(tx, address_id, items[-1].position + 1, now) if len(items) == MOST else []
     for position, entries, *row in tx.rows("shown_summaries_up", **asked):
         items.append(Item(position, Entry(*row), entries))
-    return sorted(items, key=lambda one: (one.position, one.entries > 0))
+    return Shown(sorted(items, key=lambda one: (one.position, one.entries > 0)), later)
+
+
+def _sizes(tx: Tx, address_id: int, first: int, now: int) -> list[Size]:
+    """The turns from one on. Their words are not kept: they may be many."""
+    found: list[Size] = []
+    while rows := tx.rows("turns_from", address_id=address_id, first=first, now=now, limit=MOST):
+        found += [Size(seq, entry_id, _tokens(content)) for seq, entry_id, content in rows]
+        first = rows[-1][0] + 1
+    return found
 
 
 def over(tx: Tx, address_id: int, bank: Bank, now: int) -> bool:
@@ -43,43 +72,44 @@ def over(tx: Tx, address_id: int, bank: Bank, now: int) -> bool:
     old = bank.max_age_days is not None and _is_old(tx, address_id, bank.max_age_days, now)
     if not old and (bank.max_size_tokens is None or _fits(tx, address_id, bank.max_size_tokens, now)):
         return False
-    items = visible(tx, address_id, now)
-    if to_fold(items, bank, now):
+    shown = visible(tx, address_id, now)
+    if to_fold(shown, bank, now):
         return True
-    _remember(address_id, items)
+    _remember(address_id, shown)
     return False
 
 
-def to_fold(items: Sequence[Item], bank: Bank, now: int) -> list[Item]:
+def to_fold(shown: Shown, bank: Bank, now: int) -> list[Item]:
     """Which of the visible entries are to be folded: the oldest, so that about half of what a threshold allows stays word for
-    word and the next folding is a while away. The newest entry stays always; a lone summary is not folded again."""
-    turns = [item for item in items if not item.entries]
-    until = max(_by_turns(turns, bank), _by_tokens(items, turns, bank), _by_age(turns, bank, now))
-    until = min(until, len(turns) - 1)
+    word and the next folding is a while away. The newest entry stays always; a lone summary is not folded again. Of very
+    many, the first are folded first, and then the others with their summary."""
+    turns = [item for item in shown.items if not item.entries]
+    count = len(turns) + len(shown.later)
+    until = max(_by_turns(count, bank), _by_tokens(shown, bank), _by_age(turns, bank, now))
+    until = min(until, count - 1)
     if until <= 0:
         return []
-    border = turns[until].position
-    return [item for item in items if item.position < border]
+    border = turns[until].position if until < len(turns) else turns[-1].position + 1
+    return [item for item in shown.items if item.position < border]
 
 
-def _by_turns(turns: Sequence[Item], bank: Bank) -> int:
+def _by_turns(count: int, bank: Bank) -> int:
     """How many turns go because there are too many."""
-    if bank.max_turns is None or len(turns) <= bank.max_turns:
+    if bank.max_turns is None or count <= bank.max_turns:
         return 0
-    return len(turns) - max(1, bank.max_turns // 2)
+    return count - max(1, bank.max_turns // 2)
 
 
-def _by_tokens(items: Sequence[Item], turns: Sequence[Item], bank: Bank) -> int:
+def _by_tokens(shown: Shown, bank: Bank) -> int:
     """How many turns go because all that is visible is too long."""
-    if bank.max_size_tokens is None or sum(_tokens(item.entry.content) for item in items) <= bank.max_size_tokens:
+    if bank.max_size_tokens is None:
         return 0
-    kept = room = 0
-    for item in reversed(turns):
-        room += _tokens(item.entry.content)
-        if room > bank.max_size_tokens // 2:
-            break
-        kept += 1
-    return len(turns) - max(1, kept)
+    sizes = [(_tokens(item.entry.content), item.entries > 0) for item in shown.items]
+    turns = [tokens for tokens, summary in sizes if not summary] + [one.tokens for one in shown.later]
+    if sum(turns) + sum(tokens for tokens, summary in sizes if summary) <= bank.max_size_tokens:
+        return 0
+    room = list(accumulate(reversed(turns)))
+    return len(turns) - max(1, bisect_right(room, bank.max_size_tokens // 2))
 
 
 def _by_age(turns: Sequence[Item], bank: Bank, now: int) -> int:
@@ -132,15 +162,16 @@ def _fits(tx: Tx, address_id: int, tokens: int, now: int) -> bool:
     return True
 
 
-def _remember(address_id: int, items: Sequence[Item]) -> None:
-    turns = [item.entry for item in items if not item.entries]
-    if not turns or len(turns) == MOST:
+def _remember(address_id: int, shown: Shown) -> None:
+    turns = [item.entry for item in shown.items if not item.entries]
+    if not turns:
         return
     if len(_counted) >= _COUNTED:
         _counted.clear()
-    summaries = tuple(item.entry.id for item in items if item.entries)
-    tokens = sum(_tokens(item.entry.content) for item in items)
-    _counted[address_id] = _Counted(turns[-1].seq, turns[-1].id, summaries, tokens)
+    last = shown.later[-1] if shown.later else turns[-1]
+    summaries = tuple(item.entry.id for item in shown.items if item.entries)
+    tokens = sum(_tokens(item.entry.content) for item in shown.items) + sum(one.tokens for one in shown.later)
+    _counted[address_id] = _Counted(last.seq, last.id, summaries, tokens)
 
 
 def _summaries(tx: Tx, address_id: int, now: int) -> tuple[str, ...]:
@@ -163,8 +194,34 @@ def _is_old(tx: Tx, address_id: int, days: int, now: int) -> bool:
 # -- folding -------------------------------------------------------------------------------------------------------------
 
 
-def fold(space: Space, address_id: int, summary: Entry, sources: Sequence[Entry]) -> None:
-    """Hide entries behind a summary; refused if one of them is not visible any more."""
+class Retold(NamedTuple):
+    """What a summary is made of, and of how many entries it is then."""
+
+    items: list[Item]
+    entries: int
+
+
+def retold(tx: Tx, address_id: int, items: Sequence[Item], now: int) -> Retold:
+    """What items to be folded are told by: summaries among them by their own words, while all that they were made of is kept;
+    otherwise by what is left of that, so that no words are handed on from summary to summary long after their time."""
+    summaries = [item for item in items if item.entries]
+    count = sum(item.entries or 1 for item in items)
+    first = tx.row("first_kept", address_id=address_id, now=now)
+    if not summaries or first == (1,):
+        return Retold(list(items), count)
+    behind = {"address_id": address_id, "upto": max(item.position for item in summaries), "now": now}
+    row = tx.row("kept_behind", **behind)
+    kept = int(row[0]) if row else 0
+    if kept >= sum(item.entries for item in summaries):
+        return Retold(list(items), count)
+    rest = [Item(row[2], Entry(*row), 0) for row in reversed(tx.rows("entries_behind", **behind, limit=RETOLD))]
+    turns = [item for item in items if not item.entries]
+    return Retold(sorted([*rest, *turns], key=lambda one: one.position), kept + len(turns))
+
+
+def fold(space: Space, address_id: int, summary: Entry, sources: Sequence[Entry], entries: int | None = None) -> None:
+    """Hide entries behind a summary; refused if one of them is not visible any more. `entries`: of how many it is, if it is
+    not of all that is behind them."""
     positions = [_position(space, source) for source in sources]
     for source in sources:
         rows = space.tx.rows("retire_entry", id=source.id, version=source.version, now=space.now)
@@ -172,17 +229,18 @@ def fold(space: Space, address_id: int, summary: Entry, sources: Sequence[Entry]
             raise Stale("Some of the entries to summarise are gone, or summarised already: load them again.")
         upkeep.retire(space.tx, rows)
         space.tx.send("fold_entry", docid=rows[0][0], address_id=address_id, summary_id=summary.id)
-    counted = sum(_entries(space, source) for source in sources)
+    counted = sum(_entries(space, source) for source in sources) if entries is None else entries
     space.tx.send("add_summary", id=summary.id, position=max(positions), entries=counted)
 
 
 def dissolve(space: Space, entry_id: str) -> None:
     """Erase the summaries that hold an entry's words, the outermost first. What else was behind them is shown again."""
-    behind = space.tx.row("summary_of", id=entry_id)
-    if behind is not None:
-        dissolve(space, behind[0])
-        _unfold(space, behind[0])
-        erase_fact(space.tx, behind[0])
+    chain = [entry_id]
+    while behind := space.tx.row("summary_of", id=chain[-1]):
+        chain.append(behind[0])
+    for summary_id in reversed(chain[1:]):
+        _unfold(space, summary_id)
+        erase_fact(space.tx, summary_id)
     _unfold(space, entry_id)
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from ..context.tokens import estimate
 from .extraction.sentences import split
+from .summing.corrections import is_corrected, is_said, overlap
 from .summing.passages import Passage, passages
 from .summing.told import Line, Told, seems_labelled, told
 
@@ -26,12 +27,6 @@ OVERLAP = 0.7
 """How much it counts against a sentence that its words have been said."""
 ROOM = 0.4
 """How much it counts against a passage if it fills the whole summary."""
-SAID = 0.75
-"""From which part of its words on a sentence has been said before."""
-CORRECTED = 0.6
-"""From which part of its words on a sentence is what a later one corrects."""
-OPPOSITE = 0.75
-"""From which part of all their words on two sentences of which one denies something are about the same."""
 
 
 class Summary(NamedTuple):
@@ -56,18 +51,10 @@ def _uncorrected(pool: Sequence[Passage]) -> list[Passage]:
     """Without what is corrected later. A correction matters as much as what it corrects."""
     found: list[Passage] = []
     for passage in sorted(pool, key=lambda one: one.told[0].at):
-        wrong = [one for one in found if _corrects(passage, one)] if passage.corrects or passage.denies else []
+        wrong = [one for one in found if is_corrected(one, passage)] if passage.corrects or passage.denies else []
         found = [one for one in found if one not in wrong] if wrong else found
         found.append(passage._replace(score=max(one.score for one in (passage, *wrong))))
     return found
-
-
-def _corrects(later: Passage, earlier: Passage) -> bool:
-    both = len(later.words & earlier.words)
-    if later.corrects and both >= 2 and both >= CORRECTED * len(earlier.words):
-        return True
-    flips = later.denies != earlier.denies and later.told[-1].label == earlier.told[-1].label
-    return flips and both > 0 and both >= OPPOSITE * len(later.words | earlier.words)
 
 
 def _fill(page: _Page, pool: list[Passage]) -> None:
@@ -78,20 +65,9 @@ def _fill(page: _Page, pool: list[Passage]) -> None:
         best = min(left, key=lambda n: (OVERLAP * said[n] + ROOM * pool[n].part - pool[n].score, n))
         left.remove(best)
         if page.add(pool[best]):
-            left = {n for n in left if not _is_said(pool[n], pool[best])}
+            left = {n for n in left if not is_said(pool[n], pool[best])}
             for n in left:
-                said[n] = max(said[n], _overlap(pool[n], pool[best]))
-
-
-def _overlap(passage: Passage, chosen: Passage) -> float:
-    """How much of a passage another one says."""
-    return len(passage.words & chosen.words) / len(passage.words) if passage.words else 0.0
-
-
-def _is_said(passage: Passage, chosen: Passage) -> bool:
-    """Whether another one says the same, in as many words and numbers."""
-    same = passage.denies == chosen.denies and passage.marks <= chosen.words
-    return same and _overlap(passage, chosen) >= SAID
+                said[n] = max(said[n], overlap(pool[n], pool[best]))
 
 
 class _Page:

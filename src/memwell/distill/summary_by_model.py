@@ -1,4 +1,7 @@
-"""A summary by a language model, as the bank's prompt says; by rules if the model fails, and then it says why."""
+"""A summary by a language model, as the bank's prompt says; by rules if the model fails, and then it says why.
+
+A model may repeat a secret that it was shown, or write more than it was asked to: neither is kept.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ from ..storage.port import Reach
 from .compact import Summarised, by_rules, summary_tokens
 from .fold import Item
 from .proposals.ledger import Ledger, ask
+from .summing.told import NOTHING
+from .summing.trusted import trimmed
 
 MOST_TOKENS = 24_000
 """How much of what is folded is shown to a model; of more, the newest."""
@@ -32,19 +37,18 @@ def by_model(
     messages = [Message("system", prompt), Message("user", f"{_LINE}\n{_told(items)}\n{_LINE}")]
     ledger = Ledger(reach, clock, wanted.tokens_per_day)
     try:
-        text = ask(completer, wanted, ledger, messages, 2 * tokens).text.strip()
+        text = ask(completer, wanted, ledger, messages, 2 * tokens).text
     except ModelFailed as error:
         return by_rules(bank, items)._replace(note=reason_of(error))
-    if not text or estimate(text) > 4 * tokens or "\x00" in text:
-        return by_rules(bank, items)._replace(note="invalid_answer")
-    return Summarised(text, "model")
+    kept = "" if "\x00" in text else trimmed(text, tokens)
+    return Summarised(kept, "model") if kept else by_rules(bank, items)._replace(note="invalid_answer")
 
 
 def _told(items: Sequence[Item]) -> str:
     """The entries as lines, as many of the newest as there is room for."""
     lines: list[str] = []
     room = MOST_TOKENS
-    for item in reversed(items):
+    for item in reversed([one for one in items if one.entry.content != NOTHING]):
         line = _line(item)
         room -= estimate(line)
         if room < 0 and lines:

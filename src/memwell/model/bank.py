@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from typing import Literal
 
 import msgspec
 
 from ..clock import DAY
+from ..errors import Invalid
 from .collection import Place, Policy
+from .fields import ID_PATTERN
 
 BankType = Literal["conversation", "general"]
 Mode = Literal["fast_and_cheap", "balanced", "slow_and_thorough", "custom"]
-Speaker = Literal["user", "assistant"]
 
 KIND = "bank"
 SUMMARY = "summary"
@@ -19,6 +22,10 @@ RETENTION_DAYS = 30
 RESERVED = ("key", "speaker", "agent_id", "run_id")
 """Metadata that is stamped on every entry and cannot be given."""
 CHARS_PER_TOKEN = 4
+MAX_BANK_KEY = 512
+MAX_NAME = 255
+KEY_ADVICE = f"A key has 1 to {MAX_BANK_KEY} characters, no control characters, and is not blank, '.' or '..'."
+NAME_ADVICE = f"A bank's name has 1 to {MAX_NAME} characters, no control characters, and is not blank."
 
 CHUNKS: dict[str, tuple[int | None, int]] = {
     "fast_and_cheap": (None, 0),
@@ -71,6 +78,34 @@ class Bank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def place(bank_id: str, policy: Policy | None = None) -> Place:
     return Place(KIND, bank_id, "timeline", policy or Policy())
+
+
+def checked_key(key: str) -> str:
+    """A key that can be one, or an error that says what is wrong with it: the same wherever a key is given."""
+    wrong = f"cannot be {key!r}" if key in (".", "..") else _wrong(key, MAX_BANK_KEY)
+    if wrong is not None:
+        raise Invalid(f"`key` {wrong}. {KEY_ADVICE}", field="key")
+    return key
+
+
+def checked_name(name: str) -> str:
+    """A bank's name that people can read, or an error that says why they cannot."""
+    wrong = _wrong(name, MAX_NAME)
+    if wrong is not None:
+        raise Invalid(f"`name` {wrong}. {NAME_ADVICE}", field="name")
+    return name
+
+
+def _wrong(text: str, most: int) -> str | None:
+    """What keeps a text from being a key or a name."""
+    if len(text) > most:
+        return f"is longer than {most} characters"
+    if not re.fullmatch(ID_PATTERN, text):
+        return "holds a control character"
+    categories = set(map(unicodedata.category, text))
+    if "Cs" in categories:
+        return "is not valid Unicode: it holds half of a surrogate pair"
+    return "is blank" if all(one[0] == "Z" or one == "Cf" for one in categories) else None
 
 
 decoded = msgspec.json.Decoder(Bank).decode

@@ -1,31 +1,116 @@
-"""YAML from outside: objects, lists and texts, and nothing that could surprise.
+"""YAML from outside: objects, lists and scalars, where each of them stands, and nothing that could surprise.
 
-Scalars stay as they are written, so `no` is not false and `007` is not seven; only what is empty, `~` or `null` is
-nothing. Anchors, tags and keys that come twice are refused, and so is what is too long or too deep.
+Anchors, aliases, tags and keys that come twice are refused, and so is what is too long, too deep or has too many parts:
+while it is read, before it can cost anything. Keys are texts. What a plain scalar is, is up to the reader:
+
+- `as_written`: a text, so `no` is not false and `007` is not seven; only what is empty, `~` or `null` is nothing;
+- `core`: as in YAML 1.2, so `true`, `12` and `1.5` are what they look like, while `yes`, `1:30` and dates are texts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NoReturn
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from ..errors import Invalid, TooLarge
 
+Path: TypeAlias = tuple[str | int, ...]
+"""Where something stands in a value: the names and numbers that lead to it."""
+Scalar: TypeAlias = Callable[[str], Any]
+"""What a scalar without quotes is; a ValueError says why it cannot be."""
+
+MOST = 50_000
+"""Parts that a text may have, keys included."""
+_LONGEST_NUMBER = 400
+_NAMED = 100
+"""Characters of somebody else's name that are said again in an error."""
 _NOTHING = ("", "~", "null")
+_WORDS = dict.fromkeys((*_NOTHING, "Null", "NULL")) | {
+    spelled: word == "true" for word in ("true", "false") for spelled in (word, word.title(), word.upper())
+}
+_WHOLE = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+_DECIMAL = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_NO_NUMBER = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+_BASES = {"0o": 8, "0x": 16}
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
+
+
+class Limits(NamedTuple):
+    """How long a text may be, in characters, how deep what it says, and of how many parts."""
+
+    longest: int
+    deepest: int
+    most: int = MOST
+
+
+class Place(NamedTuple):
+    """Where something is written, from 1 on, and where what is inside of it is. A field stands where its name does."""
+
+    line: int
+    column: int
+    inside: Mapping[str | int, Place] = {}
+
+    def of(self, path: Path) -> Place:
+        """Where a part is; of one that is not there, where it would have to be."""
+        place = self
+        for name in path:
+            if name not in place.inside:
+                break
+            place = place.inside[name]
+        return place
+
+
+class Read(NamedTuple):
+    """What a text says, and where."""
+
+    value: Any
+    place: Place
 
 
 def parse(text: str, field: str, *, longest: int, deepest: int) -> Any:
-    """What a text holds, or an error that says what to change, and where."""
+    """What a text holds, with its scalars as they are written, or an error that says what to change, and where."""
+    return read(text, field, Limits(longest, deepest), as_written).value
+
+
+def read(text: str, field: str, limits: Limits, scalar: Scalar) -> Read:
+    """What a text holds and where it stands, or an error with `path`, `line`, `column` and `reason`. JSON is YAML, too."""
     import yaml  # only who has YAML waits for it
 
-    if len(text) > longest:
-        raise TooLarge(f"`{field}` has at most {longest} characters: make it shorter.", field=field)
+    if len(text) > limits.longest:
+        raise TooLarge(f"`{field}` has at most {limits.longest} characters: make it shorter.", field=field)
+    if found := _FORBIDDEN.search(text):
+        _refuse(field, _where(text, found.start()), "it holds a character that YAML does not allow")
     try:
-        return _Reader(field, deepest).document(yaml.parse(text, Loader=_loader(yaml)))
+        return _Reader(field, limits, scalar).document(yaml.parse(_joined(text), Loader=_loader(yaml)))
     except yaml.MarkedYAMLError as error:
-        _refuse(field, error.problem_mark, error.problem or "it cannot be read")
+        _refuse(field, _marked(error.problem_mark or error.context_mark), error.problem or "it cannot be read")
     except (yaml.YAMLError, ValueError):
-        raise Invalid(f"`{field}` holds a character that YAML does not allow.", field=field) from None
+        _refuse(field, Place(1, 1), "it holds a character that YAML does not allow")
+
+
+def as_written(text: str) -> str | None:
+    return None if text in _NOTHING else text
+
+
+def core(text: str) -> Any:
+    """What a scalar is in YAML 1.2: nothing, a truth, a number or a text."""
+    if text in _WORDS:
+        return _WORDS[text]
+    whole, decimal = _WHOLE.fullmatch(text), _DECIMAL.fullmatch(text)
+    if _NO_NUMBER.fullmatch(text) or ((whole or decimal) and len(text) > _LONGEST_NUMBER):
+        raise ValueError(f"{text[:_NAMED]!r} is not a number that can be used here")
+    if whole:
+        base = _BASES.get(text[:2], 10)
+        return int(text if base == 10 else text[2:], base)
+    return float(text) if decimal else text
+
+
+def spelled(path: Path) -> str:
+    """A path as people read it, such as `steps[0].key`."""
+    parts = (f"[{name}]" if isinstance(name, int) else f".{name[:_NAMED]}" for name in path)
+    return "".join(parts).removeprefix(".")
 
 
 def _loader(yaml: Any) -> Any:
@@ -33,62 +118,108 @@ def _loader(yaml: Any) -> Any:
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+def _joined(text: str) -> str:
+    r"""In JSON, `\ud83d\ude00` is one character, which YAML does not know."""
+    if not text.lstrip().startswith("{"):
+        return text
+    return _PAIR.sub(lambda found: found[1] + _character(found[2], found[3]), text)
+
+
+def _character(high: str, low: str) -> str:
+    return bytes.fromhex(high + low).decode("utf-16-be")
+
+
 class _Reader:
-    """Makes values of the events of a parser, one by one: what is too deep is refused before it is read."""
+    """Makes values of the events of a parser, one by one: what is too much is refused before it is read."""
 
-    def __init__(self, field: str, deepest: int) -> None:
-        self._field = field
-        self._deepest = deepest
+    def __init__(self, field: str, limits: Limits, scalar: Scalar) -> None:
+        self._field, self._limits, self._scalar = field, limits, scalar
+        self._parts = 0
+        self._path: list[str | int] = []
 
-    def document(self, events: Iterator[Any]) -> Any:
-        value, documents = None, 0
+    def document(self, events: Iterator[Any]) -> Read:
+        found, documents = Read(None, Place(1, 1)), 0
         for event in events:
-            if _kind(event) == "DocumentStart":
+            if _kind(event) == "DocumentStartEvent":
                 documents += 1
-            elif _kind(event) not in ("StreamStart", "StreamEnd", "DocumentEnd"):
-                value = self._value(event, events, self._deepest)
+            elif _kind(event) not in ("StreamStartEvent", "StreamEndEvent", "DocumentEndEvent"):
+                found = self._value(event, events, self._limits.deepest)
             if documents > 1:
                 self._refuse(event, "there are several documents: give one")
-        return value
+        return found
 
-    def _value(self, event: Any, events: Iterator[Any], depth: int) -> Any:
-        kind = _kind(event)
-        if kind == "Alias" or event.anchor is not None:
+    def _value(self, event: Any, events: Iterator[Any], depth: int) -> Read:
+        self._check(event)
+        place = _marked(event.start_mark)
+        if _kind(event) == "ScalarEvent":
+            return Read(event.value if event.style else self._plain(event), place)
+        if not depth:
+            self._refuse(event, f"it is nested deeper than {self._limits.deepest} levels")
+        value, inside = (self._list if _kind(event) == "SequenceStartEvent" else self._object)(events, depth - 1)
+        return Read(value, place._replace(inside=inside))
+
+    def _check(self, event: Any) -> None:
+        self._parts += 1
+        if self._parts > self._limits.most:
+            self._refuse(event, f"it has more than {self._limits.most} parts")
+        if event.anchor is not None:  # an alias has the one of what it stands for
             self._refuse(event, "anchors (`&`) and aliases (`*`) cannot be used here: write it out")
         if event.tag is not None:
             self._refuse(event, "tags (`!`) cannot be used here")
-        if kind == "Scalar":
-            return None if not event.style and event.value in _NOTHING else event.value
-        if not depth:
-            self._refuse(event, f"it is nested deeper than {self._deepest} levels")
-        return (self._list if kind == "SequenceStart" else self._object)(events, depth - 1)
 
-    def _list(self, events: Iterator[Any], depth: int) -> list[Any]:
-        found = []
-        while _kind(event := next(events)) != "SequenceEnd":
-            found.append(self._value(event, events, depth))
-        return found
+    def _plain(self, event: Any) -> Any:
+        try:
+            return self._scalar(event.value)
+        except ValueError as error:
+            self._refuse(event, str(error))
 
-    def _object(self, events: Iterator[Any], depth: int) -> dict[str, Any]:
+    def _list(self, events: Iterator[Any], depth: int) -> tuple[list[Any], dict[str | int, Place]]:
+        found: list[Any] = []
+        inside: dict[str | int, Place] = {}
+        while _kind(event := next(events)) != "SequenceEndEvent":
+            self._path.append(len(found))
+            value, inside[len(found)] = self._value(event, events, depth)
+            found.append(value)
+            self._path.pop()
+        return found, inside
+
+    def _object(self, events: Iterator[Any], depth: int) -> tuple[dict[str, Any], dict[str | int, Place]]:
         found: dict[str, Any] = {}
-        while _kind(event := next(events)) != "MappingEnd":
-            key = self._value(event, events, depth)
-            if not isinstance(key, str):
-                self._refuse(event, "a key must be text")
-            if key in found:
-                self._refuse(event, f"the key {key[:100]!r} comes twice")
-            found[key] = self._value(next(events), events, depth)
-        return found
+        inside: dict[str | int, Place] = {}
+        while _kind(event := next(events)) != "MappingEndEvent":
+            name = self._name(event)
+            self._path.append(name)
+            if name in found:
+                self._refuse(event, f"the key {name[:_NAMED]!r} comes twice")
+            found[name], place = self._value(next(events), events, depth)
+            inside[name] = _marked(event.start_mark)._replace(inside=place.inside)
+            self._path.pop()
+        return found, inside
+
+    def _name(self, event: Any) -> str:
+        self._check(event)
+        if _kind(event) != "ScalarEvent" or (not event.style and event.value in _NOTHING):
+            self._refuse(event, "a key must be text")
+        name: str = event.value
+        return name
 
     def _refuse(self, event: Any, what: str) -> NoReturn:
-        _refuse(self._field, event.start_mark, what)
+        _refuse(self._field, _marked(event.start_mark), what, tuple(self._path))
 
 
 def _kind(event: Any) -> str:
-    return type(event).__name__.removesuffix("Event")
+    return type(event).__name__
 
 
-def _refuse(field: str, mark: Any, what: str) -> NoReturn:
-    line, column = (1, 1) if mark is None else (mark.line + 1, mark.column + 1)
-    where = f"`{field}`, line {line}, column {column}"
-    raise Invalid(f"{where}: {what}.", field=field, line=line, column=column) from None
+def _marked(mark: Any) -> Place:
+    return Place(1, 1) if mark is None else Place(mark.line + 1, mark.column + 1)
+
+
+def _where(text: str, at: int) -> Place:
+    return Place(text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
+
+
+def _refuse(field: str, place: Place, what: str, path: Path = ()) -> NoReturn:
+    line, column, _ = place
+    told = {"line": line, "column": column, "path": spelled(path), "reason": f"{what}."}
+    raise Invalid(f"`{field}`, line {line}, column {column}: {what}.", field=field, **told) from None

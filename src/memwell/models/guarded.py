@@ -62,6 +62,7 @@ class Guarded:
         self._key = key
         self._package = _package(vendor.package)
         self._idle: list[_Line] = []
+        self._closed = False
 
     def ask(self, request: Mapping[str, Any], until: float) -> bytes:
         """The whole body of an answer."""
@@ -75,6 +76,8 @@ class Guarded:
         return parts
 
     def close(self) -> None:
+        """End every line; one that is in use, when its call is over."""
+        self._closed = True
         while self._idle:
             self._idle.pop().end()
 
@@ -96,6 +99,8 @@ class Guarded:
         finally:
             if flow.ended():
                 self._idle.append(line)
+            if self._closed:
+                self.close()
         if reason is not None:
             raise failed(
                 reason

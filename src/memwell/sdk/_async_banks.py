@@ -11,6 +11,7 @@ from ..dialects.bank_entries import Added, BankEntry, Loaded, Matches
 from ..dialects.bank_items import DeletedEntries
 from ..dialects.bank_stats import BankStats, Counted
 from ..dialects.banks import BankInfo, BankList
+from ..errors import Invalid
 from ._async_jobs import erase, pages
 from .settings import BankPage, BankSettings, BankUpdate, Days, Loading, Sampled
 from .transport import AsyncTransport
@@ -52,7 +53,7 @@ class AsyncBank:
         return found
 
     async def update(self, **changes: Unpack[BankUpdate]) -> BankInfo:
-        """Change settings; 0 or an empty text clears one."""
+        """Change settings; None, 0 or an empty text clears one."""
         info: BankInfo = await self._transport.call("banks.update", {"bank": self.id, **changes})
         return info
 
@@ -107,18 +108,27 @@ class AsyncBank:
     async def messages(self, key: str, limit: int = 100) -> list[Message]:
         """The messages of a conversation bank, the oldest first."""
         loaded = await self.load(key, order="newest_first", limit=limit)
-        return [*reversed(loaded.messages or [])]
+        if loaded.messages is None:
+            raise Invalid("A general bank has no messages: `load` gives its entries.")
+        return [*reversed(loaded.messages)]
 
     async def entries(
-        self, *, key: str | None = None, filter: Mapping[str, Any] | None = None
+        self,
+        *,
+        key: str | None = None,
+        filter: Mapping[str, Any] | None = None,
+        include_compacted: bool = False,
+        summary: str | None = None,
     ) -> AsyncIterator[BankEntry]:
-        """All entries, in the order they were written."""
-        data = {"bank": self.id, **given(key=key, filter=filter)}
+        """All entries, by key and of each key in the order they were written; with `include_compacted` those behind summaries,
+        too, and with a `summary` (an id) exactly what that was made of."""
+        data: dict[str, Any] = {"bank": self.id, "include_compacted": include_compacted}
+        data |= given(key=key, filter=filter, summary=summary)
         async for entry in pages(self._transport, "banks.entries", "entries", data):
             yield entry
 
     async def entry(self, entry_id: str) -> BankEntry:
-        """One entry, also one that is behind a summary."""
+        """One entry, also one that is behind a summary. Of a summary, `entries(summary=…)` lists what it was made of."""
         found: BankEntry = await self._transport.call("banks.entry", {"bank": self.id, "id": entry_id})
         return found
 
@@ -141,7 +151,7 @@ class AsyncBank:
         return gone
 
     async def stats(self, **conditions: Unpack[Days]) -> BankStats:
-        """What is in the bank: of the last `days`, or from `start_date` to `end_date`."""
+        """What is in the bank: of the last `days` (before `end_date`, if there is one), or from `start_date` on."""
         found: BankStats = await self._transport.call("banks.stats", {"bank": self.id, **conditions})
         return found
 

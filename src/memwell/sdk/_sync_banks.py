@@ -11,6 +11,7 @@ from ..dialects.bank_entries import Added, BankEntry, Loaded, Matches
 from ..dialects.bank_items import DeletedEntries
 from ..dialects.bank_stats import BankStats, Counted
 from ..dialects.banks import BankInfo, BankList
+from ..errors import Invalid
 from ._sync_jobs import erase, pages
 from .settings import BankPage, BankSettings, BankUpdate, Days, Loading, Sampled
 from .transport import Transport
@@ -52,7 +53,7 @@ class Bank:
         return found
 
     def update(self, **changes: Unpack[BankUpdate]) -> BankInfo:
-        """Change settings; 0 or an empty text clears one."""
+        """Change settings; None, 0 or an empty text clears one."""
         info: BankInfo = self._transport.call("banks.update", {"bank": self.id, **changes})
         return info
 
@@ -107,16 +108,27 @@ class Bank:
     def messages(self, key: str, limit: int = 100) -> list[Message]:
         """The messages of a conversation bank, the oldest first."""
         loaded = self.load(key, order="newest_first", limit=limit)
-        return [*reversed(loaded.messages or [])]
+        if loaded.messages is None:
+            raise Invalid("A general bank has no messages: `load` gives its entries.")
+        return [*reversed(loaded.messages)]
 
-    def entries(self, *, key: str | None = None, filter: Mapping[str, Any] | None = None) -> Iterator[BankEntry]:
-        """All entries, in the order they were written."""
-        data = {"bank": self.id, **given(key=key, filter=filter)}
+    def entries(
+        self,
+        *,
+        key: str | None = None,
+        filter: Mapping[str, Any] | None = None,
+        include_compacted: bool = False,
+        summary: str | None = None,
+    ) -> Iterator[BankEntry]:
+        """All entries, by key and of each key in the order they were written; with `include_compacted` those behind summaries,
+        too, and with a `summary` (an id) exactly what that was made of."""
+        data: dict[str, Any] = {"bank": self.id, "include_compacted": include_compacted}
+        data |= given(key=key, filter=filter, summary=summary)
         for entry in pages(self._transport, "banks.entries", "entries", data):
             yield entry
 
     def entry(self, entry_id: str) -> BankEntry:
-        """One entry, also one that is behind a summary."""
+        """One entry, also one that is behind a summary. Of a summary, `entries(summary=…)` lists what it was made of."""
         found: BankEntry = self._transport.call("banks.entry", {"bank": self.id, "id": entry_id})
         return found
 
@@ -139,7 +151,7 @@ class Bank:
         return gone
 
     def stats(self, **conditions: Unpack[Days]) -> BankStats:
-        """What is in the bank: of the last `days`, or from `start_date` to `end_date`."""
+        """What is in the bank: of the last `days` (before `end_date`, if there is one), or from `start_date` on."""
         found: BankStats = self._transport.call("banks.stats", {"bank": self.id, **conditions})
         return found
 

@@ -73,6 +73,8 @@ class Sampled(TypedDict, total=False):
 
     key: str
     sample_entries: Sequence[Mapping[str, Any]]
+    generate_direction: str
+    entry_count: int
     compaction_prompt: str
 
 

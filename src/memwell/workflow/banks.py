@@ -9,7 +9,7 @@ import msgspec
 
 from .. import documents
 from ..dialects.bank_reading import key_address
-from ..dialects.banks import CreateBank, create
+from ..dialects.banks import CreateBank, created, settled
 from ..dispatch import Call
 from ..errors import Invalid, MemwellError
 from ..model.bank import KIND
@@ -18,35 +18,22 @@ from .document import Document, Node
 from .substitute import Values, rendered
 
 _PLACES = ("memory_bank_id", "key", "flow", "user")
-_NAMED = ("add_memory", "search_memory", "load_memory", "retrieval")
 
 
 def provide(call: Call, document: Document) -> dict[str, str]:
     """The ids of the banks that a document names. Every one that there is not is named in the error."""
-    wanted = {value: node.path for node in document.walk() if (value := _bank(node)) is not None}
-    found, missing = {}, []
-    for name, path in wanted.items():
-        bank_id = call.read(lambda space: _find(space, name))  # noqa: B023 -- run at once
-        if bank_id is None and name in document.banks:
-            bank_id = _made(call, name, document.banks[name])
-        if bank_id is None:
-            missing.append(f"{path}.memory_bank_id: there is no memory bank {name!r}")
-        else:
-            found[name] = bank_id
+    wanted = {value: node.path for node in document.walk() if (value := node.bank) is not None}
+    found = call.read(lambda space: {name: _find(space, name) for name in wanted})
+    unknown = [name for name, bank_id in found.items() if bank_id is None]
+    missing = [
+        f"{wanted[name]}.memory_bank_id: there is no memory bank {name!r}"
+        for name in unknown
+        if name not in document.banks
+    ]
     if missing:
         raise Invalid(f"The workflow names banks that there are not: {'; '.join(missing)}.", unresolved=missing)
-    return found
-
-
-def named(document: Document) -> set[str]:
-    """The banks that a document names, by their ids or names."""
-    return {value for node in document.walk() if (value := _bank(node)) is not None}
-
-
-def unresolved(space: Space, document: Document) -> list[tuple[str, str]]:
-    """The banks that a document names and that there are not, each with where it does."""
-    wanted = {value: node.path for node in document.walk() if (value := _bank(node)) is not None}
-    return [(name, path) for name, path in wanted.items() if name not in document.banks and _find(space, name) is None]
+    made = {name: _made(call, name, document.banks[name]) for name in unknown}
+    return {name: bank_id for name, bank_id in found.items() if bank_id is not None} | made
 
 
 def touched_by(space: Space, node: Node, values: Values, banks: Mapping[str, str]) -> list[int]:
@@ -67,12 +54,6 @@ def touched_by(space: Space, node: Node, values: Values, banks: Mapping[str, str
     return [row[0] for row in space.tx.rows("addresses_of_name", dialect=KIND, name=bank_id)]
 
 
-def _bank(node: Node) -> str | None:
-    """The bank that a step names, if it does so before it runs."""
-    value = node.fields.get("memory_bank_id") if node.kind in _NAMED else None
-    return value if isinstance(value, str) and "{{" not in value else None
-
-
 def _find(space: Space, name: str) -> str | None:
     if documents.find(space.tx, KIND, name) is not None:
         return name
@@ -83,9 +64,10 @@ def _find(space: Space, name: str) -> str | None:
 
 
 def _made(call: Call, name: str, settings: Mapping[str, Any]) -> str:
+    """A new bank, unless another run has just made it: whoever writes is alone, so that there is one of each name."""
     try:
-        request = msgspec.convert({"name": name, **settings}, CreateBank)
+        request = msgspec.convert({**settings, "name": name}, CreateBank)
     except msgspec.ValidationError as error:
         raise Invalid(f"`memory_banks.{name}` does not fit: {error}.") from None
-    bank_id: str = create.run(call, request).id
-    return bank_id
+    bank = settled(call, request)
+    return call.write(lambda space: _find(space, name) or created(space, request, bank).id)

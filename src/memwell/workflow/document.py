@@ -1,37 +1,33 @@
-"""A workflow's document: a tree of steps. Everything that is wrong with it is said at once, each with its path."""
+"""A workflow's document: a tree of steps. Everything that is wrong with it is said at once, each with where it stands."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 import msgspec
 
-from ..clock import to_datetime
-from ..context import template as templates
-from ..context.moments import times
-from ..errors import Invalid
-from .fields import ALIASES, KINDS, LEAVES, Common
-from .yaml_text import Parsed, read
+from ..dialects.banks import CreateBank
+from ..model.yaml import Path, spelled
+from .expressions import Expressions
+from .fields import ALIASES, KINDS, LEAVES
+from .literals import judged, literal
+from .problems import Problems, refuse
+from .source import read
 
 MAX_STEPS = 200
 MAX_LEVELS = 30
+MAX_BANKS = 200
 MAX_NAME = 255
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TOP = ("name", "description", "steps", "memory_banks", "version")
-_NAMESPACES = {"agent": ("input", "name", "id"), "organization": ("name",), "metadata": None, "step": None}
-_BARE = ("input",)
+_TREE = ("step_type", "steps", "child_steps")
 _FIXED = ("id", "name", "purpose", "timeout_s", "retries", "cache_minutes")
 """Fields that say how a step runs, and are known before it does."""
-
-
-class Problem(NamedTuple):
-    """What is wrong, and where."""
-
-    path: str
-    reason: str
-    line: int | None = None
+_UNKNOWN = ""
+"""The kind of a step that has none that there is."""
 
 
 class Node(NamedTuple):
@@ -42,11 +38,17 @@ class Node(NamedTuple):
     path: str
     fields: dict[str, Any]
     children: tuple[Node, ...]
+    at: Path = ()
 
     def walk(self) -> Iterator[Node]:
         yield self
         for child in self.children:
             yield from child.walk()
+
+    @property
+    def bank(self) -> str | None:
+        """The bank that it names, by id or name, if it does so before it runs."""
+        return literal(self.fields.get("memory_bank_id"))
 
 
 class Document(NamedTuple):
@@ -68,198 +70,215 @@ class Document(NamedTuple):
         return any(node.kind == "prompt_call" for node in self.walk())
 
 
-def parse(source: str | dict[str, Any]) -> Document:
-    """A document from YAML, JSON or a value. Raises with every problem that it has."""
-    parsed = read(source) if isinstance(source, str) else Parsed(source, {})
-    reading = _Reading(parsed.lines)
-    document = reading.document(parsed.value)
-    if reading.problems:
-        shown = "; ".join(f"{one.path or 'the document'}: {one.reason}" for one in reading.problems[:20])
-        listed = [{"path": one.path, "reason": one.reason, "line": one.line} for one in reading.problems]
-        raise Invalid(f"The workflow has {len(reading.problems)} problem(s): {shown}", problems=listed)
-    return document
+class Look(NamedTuple):
+    """A document with what is wrong with it, and as it is stored."""
+
+    document: Document
+    problems: Problems
+    body: str
+
+
+def look(given: str | dict[str, Any]) -> Look:
+    """A document from YAML, JSON or a value, whatever is wrong with it. Raises only if it cannot be read at all."""
+    source = read(given)
+    problems = Problems(source.place)
+    return Look(_Reading(problems).document(source.value), problems, source.body)
+
+
+def parse(given: str | dict[str, Any]) -> Document:
+    """A document that can run. Raises with every problem that it has."""
+    found = look(given)
+    refuse(found.problems.found)
+    return found.document
 
 
 class _Reading:
     """A document being read, with what is wrong so far."""
 
-    def __init__(self, lines: dict[str, int]) -> None:
-        self.problems: list[Problem] = []
-        self._lines = lines
-        self._ids: dict[str, str] = {}
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
+        self._expressions = Expressions(problems)
+        self._banks: dict[str, dict[str, Any]] = {}
+        self._ids: dict[str, Path] = {}
         self._count = 0
 
     def document(self, value: Any) -> Document:
         if not isinstance(value, dict):
-            self._wrong("", "it must be a mapping with `name` and `steps`.")
+            self._wrong((), "it is empty." if value is None else "it must be a mapping with `name` and `steps`.")
             return Document("", None, (), {})
-        for key in value:
-            if key not in _TOP:
-                self._wrong(key, f"there is no such field. The fields are {', '.join(_TOP)}.")
-        name = value.get("name", "workflow")
+        self._unknown(value, _TOP, ())
+        name, description = value.get("name", "workflow"), value.get("description")
         if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
-            self._wrong("name", f"it must be a text of 1 to {MAX_NAME} characters.")
+            self._wrong(("name",), f"it must be a text of 1 to {MAX_NAME} characters.")
             name = ""
-        steps = self._steps(value.get("steps"), "steps", "", 1)
-        if not steps and not self.problems:
-            self._wrong("steps", "there must be at least one step.")
-        self._references(steps)
-        description = value.get("description")
-        return Document(name, description if isinstance(description, str) else None, steps, self._banks(value))
+        if not isinstance(description, str | None):
+            self._wrong(("description",), "it must be a text.")
+            description = None
+        self._read_banks(value.get("memory_banks"))
+        steps = self._top(value.get("steps"))
+        self._expressions.check_steps(self._ids)
+        return Document(name, description, steps, self._banks)
 
-    def _banks(self, value: dict[str, Any]) -> dict[str, dict[str, Any]]:
-        found = value.get("memory_banks") or {}
-        if not isinstance(found, dict) or not all(isinstance(one, dict | None) for one in found.values()):
-            self._wrong("memory_banks", "it must give settings by the names of banks.")
-            return {}
-        return {name: settings or {} for name, settings in found.items()}
+    # -- banks ---------------------------------------------------------------------------------------------------------
 
-    def _steps(self, value: Any, path: str, parent: str, level: int) -> tuple[Node, ...]:
+    def _read_banks(self, value: Any) -> None:
+        if not isinstance(value, dict | None):
+            self._wrong(("memory_banks",), "it must give settings by the names of banks.")
+            return
+        if len(value or {}) > MAX_BANKS:
+            self._wrong(("memory_banks",), f"there are more than {MAX_BANKS} banks.")
+            return
+        for name, settings in (value or {}).items():
+            path = ("memory_banks", name)
+            if isinstance(settings, dict | None):
+                self._banks[name] = settings or {}
+                self._settings(name, settings or {}, path)
+            else:
+                self._wrong(path, "it must be settings of a bank.")
+
+    def _settings(self, name: str, settings: dict[str, Any], path: Path) -> None:
+        """The settings are those of `banks.create`; the name is the one that they stand under."""
+        known = {field: kind for field, kind in _types(CreateBank).items() if field != "name"}
+        self._unknown(settings, tuple(known), path)
+        self._fit(name, _types(CreateBank)["name"], path)
+        for field, kind in known.items():
+            if field in settings:
+                self._fit(settings[field], kind, (*path, field))
+
+    # -- steps ---------------------------------------------------------------------------------------------------------
+
+    def _top(self, value: Any) -> tuple[Node, ...]:
+        if value is None or value == []:
+            self._wrong(("steps",), "there must be at least one step.")
+            return ()
+        return self._steps(value, ("steps",), None, 1)
+
+    def _steps(self, value: Any, path: Path, parent: str | None, level: int) -> tuple[Node, ...]:
         if not isinstance(value, list):
             self._wrong(path, "it must be a list of steps.")
             return ()
-        if level > MAX_LEVELS:
+        if value and level > MAX_LEVELS:
             self._wrong(path, f"steps are nested deeper than {MAX_LEVELS} levels.")
             return ()
-        found = [self._step(one, f"{path}[{number}]", parent, level) for number, one in enumerate(value)]
+        found = []
+        for number, one in enumerate(value):
+            self._count += 1
+            if self._count > MAX_STEPS:
+                if self._count == MAX_STEPS + 1:
+                    self._wrong((*path, number), f"there are more than {MAX_STEPS} steps.")
+                break
+            found.append(self._step(one, (*path, number), parent, level))
         return tuple(one for one in found if one is not None)
 
-    def _step(self, value: Any, path: str, parent: str, level: int) -> Node | None:
-        self._count += 1
-        if self._count > MAX_STEPS:
-            if self._count == MAX_STEPS + 1:
-                self._wrong(path, f"there are more than {MAX_STEPS} steps.")
-            return None
+    def _step(self, value: Any, path: Path, parent: str | None, level: int) -> Node | None:
         if not isinstance(value, dict):
             self._wrong(path, "a step must be a mapping.")
             return None
-        given = value.get("step_type")
+        kind = self._kind(value.get("step_type"), path)
+        fields = {name: one for name, one in value.items() if name not in _TREE}
+        step_id = self._id(fields.get("id"), path)
+        if kind != _UNKNOWN:
+            self._fields(kind, fields, path)
+        children = self._children(value, kind, path, level)
+        self._place(kind, parent, path, bool(children))
+        return None if kind == _UNKNOWN else Node(kind, step_id, spelled(path), fields, children, path)
+
+    def _kind(self, given: Any, path: Path) -> str:
         kind = ALIASES.get(given, given) if isinstance(given, str) else None
-        if kind not in KINDS:
-            known = ", ".join([*KINDS, *ALIASES])
-            self._wrong(f"{path}.step_type", f"there is no step type {given!r}. There are {known}.")
-            return None
+        if kind in KINDS:
+            return kind
+        known = ", ".join([*KINDS, *ALIASES])
+        said = "it is missing." if given is None else f"there is no step type {str(given)[:50]!r}."
+        self._wrong((*path, "step_type"), f"{said} There are {known}.")
+        return _UNKNOWN
+
+    def _children(self, value: dict[str, Any], kind: str, path: Path, level: int) -> tuple[Node, ...]:
         if "steps" in value and "child_steps" in value:
             self._wrong(path, "give either `steps` or `child_steps`.")
         below = "child_steps" if "child_steps" in value else "steps"
-        children = self._steps(value.get(below) or [], f"{path}.{below}", kind, level + 1)
-        self._place(kind, parent, path, bool(children))
-        fields = {name: one for name, one in value.items() if name not in ("step_type", "steps", "child_steps")}
-        step_id = self._id(fields.get("id"), path)
-        self._fields(kind, fields, path)
-        return Node(kind, step_id, path, fields, children)
+        given = value.get(below)
+        return () if given is None else self._steps(given, (*path, below), kind, level + 1)
 
-    def _place(self, kind: str, parent: str, path: str, has_children: bool) -> None:
+    def _place(self, kind: str, parent: str | None, path: Path, has_children: bool) -> None:
         if kind in LEAVES and has_children:
             self._wrong(path, f"a {kind} has no steps of its own.")
-        if kind == "streaming_result" and parent != "prompt_call":
+        if kind == "streaming_result" and parent not in ("prompt_call", _UNKNOWN):
             self._wrong(path, "a streaming_result must stand directly under a prompt_call.")
 
-    def _id(self, given: Any, path: str) -> str:
+    def _id(self, given: Any, path: Path) -> str:
         step_id = given if given not in (None, "") else _numbered(path)
         if not isinstance(step_id, str) or not _ID.fullmatch(step_id):
-            self._wrong(f"{path}.id", "an id has 1 to 64 letters, digits, `_` or `-`.")
-            return path
+            if "{{" not in str(given):
+                self._wrong((*path, "id"), "an id has 1 to 64 letters, digits, `_` or `-`.")
+            return spelled(path)
         if step_id in self._ids:
-            self._wrong(f"{path}.id", f"the id {step_id!r} is that of {self._ids[step_id]}, too.")
+            self._wrong((*path, "id"), f"the id {step_id!r} is that of {spelled(self._ids[step_id])}, too.")
         self._ids[step_id] = path
         return step_id
 
-    def _fields(self, kind: str, fields: dict[str, Any], path: str) -> None:
-        """Each field for itself: a template is checked as a template, everything else as what it must be."""
-        for name in _FIXED:
-            if isinstance(fields.get(name), str) and "{{" in fields[name]:
-                self._wrong(f"{path}.{name}", "it cannot be a template.")
-        plain = {name: value for name, value in fields.items() if self._templates(value, f"{path}.{name}")}
-        for name, reason in _misfits(KINDS[kind], fields, plain):
-            self._wrong(f"{path}.{name}" if name else path, reason)
+    # -- fields --------------------------------------------------------------------------------------------------------
 
-    def _templates(self, value: Any, path: str) -> bool:
-        """Check the templates in a value; True if it holds none."""
+    def _fields(self, kind: str, fields: dict[str, Any], path: Path) -> None:
+        """Each field for itself: a template is checked as a template, everything else as what it must be."""
+        known = _types(KINDS[kind])
+        self._unknown(fields, tuple(known), path)
+        for name in known:
+            if name in fields and self._is_plain(name, fields[name], (*path, name)):
+                self._fit(fields[name], known[name], (*path, name))
+        for name in _required(KINDS[kind]):
+            if name not in fields:
+                self._wrong((*path, name), "it is missing.")
+        for name, reason in judged(kind, fields, self._banks):
+            self._wrong((*path, name) if name else path, reason)
+
+    def _is_plain(self, name: str, value: Any, path: Path) -> bool:
+        """Check the templates in a field; True if it has none."""
+        if name not in _FIXED:
+            return self._templates(value, path)
+        if isinstance(value, str) and "{{" in value:
+            self._wrong(path, "it cannot be a template.")
+            return False
+        return True
+
+    def _templates(self, value: Any, path: Path) -> bool:
         match value:
             case str() if "{{" in value:
-                self._template(value, path)
+                self._expressions.check(value, path)
                 return False
             case dict():
-                found = [self._templates(one, f"{path}.{name}") for name, one in value.items()]
+                found = [self._templates(one, (*path, name)) for name, one in value.items()]
                 return all(found)
             case list():
-                found = [self._templates(one, f"{path}[{number}]") for number, one in enumerate(value)]
+                found = [self._templates(one, (*path, number)) for number, one in enumerate(value)]
                 return all(found)
         return True
 
-    def _template(self, text: str, path: str) -> None:
+    def _fit(self, value: Any, kind: Any, path: Path) -> None:
         try:
-            expressions = templates.names(templates.parse(text))
-        except Invalid as error:
-            self._wrong(path, str(error))
-            return
-        known = times(to_datetime(0))
-        for one in expressions:
-            if known(one.source) is None or (not one.namespace and one.source in _BARE):
-                self._name(one, path)
-
-    def _name(self, one: templates.Expression, path: str) -> None:
-        inside = f"`{{{{{one.source}}}}}`"
-        if not one.path:
-            self._wrong(path, f"{inside} is neither a name nor a time.")
-        elif not one.namespace:
-            if one.path[0] not in _BARE:
-                self._wrong(
-                    path, f"{inside} is not known. Known are `input`, {_known()}, and times such as `1 week ago`."
-                )
-        elif one.namespace not in _NAMESPACES:
-            self._wrong(path, f"{inside}: there is no `{one.namespace}`. Known are {_known()}.")
-        else:
-            allowed = _NAMESPACES[one.namespace]
-            if allowed is not None and one.path[0] not in allowed:
-                self._wrong(path, f"{inside} is not known: `{one.namespace}` has {', '.join(allowed)}.")
-
-    def _references(self, steps: tuple[Node, ...]) -> None:
-        """`{{step.<id>.output}}` must name a step that there is."""
-        for top in steps:
-            for node in top.walk():
-                for text in _texts(node.fields):
-                    for wanted in re.findall(r"\{\{\s*step\.([A-Za-z0-9_-]+)", text):
-                        if wanted not in self._ids:
-                            self._wrong(node.path, f"there is no step `{wanted}`.")
-
-    def _wrong(self, path: str, reason: str) -> None:
-        self.problems.append(Problem(path, reason, self._lines.get(path)))
-
-
-def _numbered(path: str) -> str:
-    """An id for a step that was given none: where it stands."""
-    return "step-" + "-".join(str(int(number) + 1) for number in re.findall(r"[0-9]+", path))
-
-
-def _known() -> str:
-    return ", ".join(f"`{name}.…`" for name in _NAMESPACES)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    match value:
-        case str():
-            yield value
-        case dict():
-            for one in value.values():
-                yield from _texts(one)
-        case list():
-            for one in value:
-                yield from _texts(one)
-
-
-def _misfits(kind: type[Common], fields: dict[str, Any], plain: dict[str, Any]) -> list[tuple[str, str]]:
-    """The fields that do not fit. Those that are templates are taken to be there, whatever they will be."""
-    found: list[tuple[str, str]] = []
-    known = {field.name: field for field in msgspec.structs.fields(kind)}
-    for name, value in plain.items():
-        if name not in known:
-            continue
-        try:
-            msgspec.convert(value, known[name].type)
+            msgspec.convert(value, kind)
         except msgspec.ValidationError as error:
-            found.append((name, f"{str(error)[:1].lower()}{str(error)[1:]}."))
-    unknown = f"there is no such field. The fields are {', '.join(known)}."
-    found += [(name, unknown) for name in fields if name not in known]
-    return found + [(name, "it is missing.") for name, field in known.items() if field.required and name not in fields]
+            reason = str(error)
+            self._wrong(path, f"{reason[:1].lower()}{reason[1:]}.")
+
+    def _unknown(self, given: dict[str, Any], known: tuple[str, ...], path: Path) -> None:
+        for name in given:
+            if name not in known and not self._problems.full:
+                self._wrong((*path, name), f"there is no such field. The fields are {', '.join(known)}.")
+
+    def _wrong(self, path: Path, reason: str) -> None:
+        self._problems.add(path, reason)
+
+
+def _numbered(path: Path) -> str:
+    """An id for a step that was given none: where it stands."""
+    return "step-" + "-".join(str(number + 1) for number in path if isinstance(number, int))
+
+
+@cache
+def _types(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    return {field.name: field.type for field in msgspec.structs.fields(kind)}
+
+
+@cache
+def _required(kind: type[msgspec.Struct]) -> tuple[str, ...]:
+    return tuple(field.name for field in msgspec.structs.fields(kind) if field.required)

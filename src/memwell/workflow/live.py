@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Condition
 from typing import Literal
 
@@ -27,6 +28,11 @@ class RunEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: str | None = None
     seconds: float | None = None
 
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing comes after it: it says how the run has ended."""
+        return self.kind == "run" and self.state != "running"
+
 
 class Live:
     """What has happened in a run so far."""
@@ -37,18 +43,37 @@ class Live:
         self._events: list[RunEvent] = []
         self._changed = Condition()
         self._over = False
+        self._wakes: list[Callable[[], None]] = []
 
     def tell(self, event: RunEvent) -> None:
         with self._changed:
+            if self._over:
+                return
             if len(self._events) < MAX_EVENTS or event.kind != "text":
                 self._events.append(msgspec.structs.replace(event, number=len(self._events) + 1))
-            self._changed.notify_all()
+            self._over = event.is_last
+            self._wake()
 
     def end(self) -> None:
         with self._changed:
             self._over = True
-            self._changed.notify_all()
+            self._wake()
         self._on_end(self.run_id)
+
+    @property
+    def over(self) -> bool:
+        return self._over
+
+    @contextmanager
+    def watched(self, wake: Callable[[], None]) -> Iterator[None]:
+        """Have something called, from the run's own threads, whenever something happens. It must not wait, nor fail."""
+        with self._changed:
+            self._wakes.append(wake)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._wakes.remove(wake)
 
     def after(self, number: int, timeout_s: float) -> tuple[list[RunEvent], bool]:
         """What has happened after an event, as soon as something has; and whether that is all there will be."""
@@ -56,4 +81,13 @@ class Live:
         with self._changed:
             while len(self._events) <= number and not self._over and time.monotonic() < until:
                 self._changed.wait(until - time.monotonic())
-            return self._events[number:], self._over
+            return self._events[number:] or self._last(), self._over
+
+    def _last(self) -> list[RunEvent]:
+        """For whoever has seen everything: how it ended, if it has. Read from the database, a run says the same."""
+        return [event for event in self._events[-1:] if event.is_last]
+
+    def _wake(self) -> None:
+        self._changed.notify_all()
+        for wake in self._wakes:
+            wake()

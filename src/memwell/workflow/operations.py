@@ -10,14 +10,17 @@ from msgspec import Meta
 
 from .. import documents
 from ..clock import to_datetime
-from ..dialects.banks import OfBank, find_bank
+from ..dialects.banks import CreateBank, OfBank, find_bank, settled
+from ..dispatch import Call
 from ..documents import Document as Stored
 from ..errors import Invalid, NotFound, Stale
 from ..ids import new_id
+from ..model.bank import KIND as BANK
+from ..model.yaml import Path
 from ..operation import Example, Request, Response, operation
 from ..space import Space
-from .banks import named, unresolved
-from .document import Document, parse
+from .document import Document, Look, look
+from .problems import refuse
 
 KIND = "workflow"
 VERSION = "workflow_version"
@@ -63,7 +66,7 @@ class Workflows(Response, frozen=True, kw_only=True):
 
 
 class Checked(Response, frozen=True, kw_only=True):
-    """Whether a document can run: everything that is wrong with it, each with its path, and the banks that are missing."""
+    """Whether a document can run: everything that is wrong with it, each with `path`, `line`, `column` and `reason`."""
 
     valid: bool
     problems: list[dict[str, Any]]
@@ -79,23 +82,59 @@ class CheckWorkflow(Request, frozen=True, kw_only=True):
     document: Source
 
 
-@operation("workflows.validate", "POST /v1/workflows/validate", example=Example({"document": HELLO}))
-def validate(space: Space, request: CheckWorkflow) -> Checked:
+@operation("workflows.validate", "POST /v1/workflows/validate", outside=True, example=Example({"document": HELLO}))
+def validate(call: Call, request: CheckWorkflow) -> Checked:
     """Check a workflow without storing or running it."""
     try:
-        document = parse(request.document)
+        found = look(request.document)
     except Invalid as error:
-        found = error.details.get("problems") or [{"path": "", "reason": str(error)}]
-        return Checked(valid=False, problems=found)
-    missing = unresolved(space, document)
+        return Checked(valid=False, problems=error.details["problems"])
+    _check_settings(call, found)
+    unresolved = call.read(lambda space: _check_banks(space, found))
     return Checked(
-        valid=not missing,
-        problems=[{"path": path, "reason": f"there is no memory bank {name!r}."} for name, path in missing],
-        name=document.name,
-        steps=sum(1 for _ in document.walk()),
-        needs_model=document.asks,
-        unresolved_banks=[name for name, _ in missing],
+        valid=not found.problems.found,
+        problems=found.problems.told(),
+        name=found.document.name or None,
+        steps=sum(1 for _ in found.document.walk()),
+        needs_model=found.document.asks,
+        unresolved_banks=unresolved,
     )
+
+
+def _check_settings(call: Call, found: Look) -> None:
+    """Note banks that could not be made: what only the settings together, and this store, can say."""
+    for name, settings in found.document.banks.items():
+        try:
+            settled(call, msgspec.convert({**settings, "name": name}, CreateBank))
+        except msgspec.ValidationError:
+            continue  # each field was judged for itself
+        except Invalid as error:
+            field = error.details.get("field")
+            path: Path = ("memory_banks", name) if field in (None, "name") else ("memory_banks", name, field)
+            found.problems.add(path, error.message)
+
+
+def _check_banks(space: Space, found: Look) -> list[str]:
+    """Note banks that there are not, or several of one name. Returns what they are called."""
+    wrong: dict[str, str] = {}
+    for node in found.document.walk():
+        name = node.bank
+        if name is None:
+            continue
+        if name not in wrong:
+            wrong[name] = _wrong_bank(space, name, name in found.document.banks)
+        if wrong[name]:
+            found.problems.add((*node.at, "memory_bank_id"), wrong[name])
+    return [name for name, reason in wrong.items() if reason]
+
+
+def _wrong_bank(space: Space, name: str, can_be_made: bool) -> str:
+    if documents.find(space.tx, BANK, name) is not None:
+        return ""
+    several = len(documents.named(space.tx, BANK, name))
+    if several > 1:
+        return f"there are {several} memory banks called {name[:100]!r}: give an id."
+    return "" if several or can_be_made else f"there is no memory bank {name[:100]!r}."
 
 
 class CreateWorkflow(Request, frozen=True, kw_only=True):
@@ -111,7 +150,7 @@ def create(space: Space, request: CreateWorkflow) -> Workflow:
     stored = Stored(new_id(), document.name, 1, body, space.now, space.now)
     documents.add(space.tx, KIND, stored)
     _keep_version(space, stored)
-    return _shown(stored, document)
+    return _shown(stored, whole=True)
 
 
 class UpdateWorkflow(Request, frozen=True, kw_only=True):
@@ -138,7 +177,7 @@ def update(space: Space, request: UpdateWorkflow) -> Workflow:
     document, body = read(request.document)
     stored = documents.change(space.tx, KIND, old, document.name, body, space.now)
     _keep_version(space, stored)
-    return _shown(stored, document)
+    return _shown(stored, whole=True)
 
 
 class NoFields(Request, frozen=True, kw_only=True):
@@ -163,7 +202,7 @@ class OfWorkflow(Request, frozen=True, kw_only=True):
 def get(space: Space, request: OfWorkflow) -> Workflow:
     """A workflow with its document, the newest version or an earlier one."""
     stored = find(space, request.workflow, request.version)
-    return _shown(stored, parse(decoded(stored.body)))
+    return _shown(stored, whole=True)
 
 
 class DeleteWorkflow(Request, frozen=True, kw_only=True):
@@ -203,8 +242,13 @@ class AgentOfBank(Response, frozen=True, kw_only=True):
 def agents(space: Space, request: OfBank) -> list[AgentOfBank]:
     """The stored workflows that name a bank, by its id or its name."""
     bank, _ = find_bank(space, request.bank)
-    found = [one for one in documents.every(space.tx, KIND) if {bank.id, bank.name} & named(parse(decoded(one.body)))]
+    found = [one for one in documents.every(space.tx, KIND) if {bank.id, bank.name} & _named(one)]
     return [AgentOfBank(agent_id=one.id, agent_name=one.name) for one in found]
+
+
+def _named(stored: Stored) -> set[str | None]:
+    """The banks that a workflow names, also if it would not be stored any more as it is."""
+    return {node.bank for node in look(decoded(stored.body)).document.walk()}
 
 
 OPERATIONS = (validate, create, list_workflows, get, update, delete, agents)
@@ -215,10 +259,9 @@ OPERATIONS = (validate, create, list_workflows, get, update, delete, agents)
 
 def read(source: str | dict[str, Any]) -> tuple[Document, str]:
     """A document that was given, and as it is stored."""
-    from .yaml_text import read as read_text
-
-    value = read_text(source).value if isinstance(source, str) else source
-    return parse(source), msgspec.json.encode(value).decode()
+    found = look(source)
+    refuse(found.problems.found)
+    return found.document, found.body
 
 
 def find(space: Space, workflow_id: str, version: int | None) -> Stored:
@@ -252,7 +295,7 @@ def _version_id(workflow_id: str, version: int) -> str:
     return f"{workflow_id}@{version}"
 
 
-def _shown(stored: Stored, document: Document | None = None) -> Workflow:
+def _shown(stored: Stored, *, whole: bool = False) -> Workflow:
     body = decoded(stored.body)
     return Workflow(
         id=stored.id,
@@ -261,5 +304,5 @@ def _shown(stored: Stored, document: Document | None = None) -> Workflow:
         created_at=to_datetime(stored.created_at),
         updated_at=to_datetime(stored.updated_at),
         description=body.get("description"),
-        document=body if document is not None else None,
+        document=body if whole else None,
     )

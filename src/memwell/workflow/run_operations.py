@@ -11,6 +11,7 @@ from msgspec import Meta
 from ..clock import optional_datetime, to_datetime
 from ..dispatch import Call
 from ..errors import Conflict, NotFound
+from ..model import check
 from ..model.fields import Limit, Metadata, Timeout
 from ..operation import Example, Request, Response, operation
 from ..space import Space
@@ -221,7 +222,7 @@ def repeat(call: Call, request: OfRun) -> Run:
     if state_of(row, call.engine.clock.now()) == "running":
         raise Conflict("This run is still under way.")
     asked = decode_asked(row.asked)
-    if row.asked == "{}":
+    if asked.erased:
         raise Conflict("What this run was given was erased.")
     if row.workflow_id is not None:
         workflow_id, version = row.workflow_id, row.workflow_version
@@ -242,8 +243,9 @@ class DeletedRun(Response, frozen=True, kw_only=True):
 
 @operation("runs.delete", "DELETE /v1/runs/{run}", effect="erase", example=Example({"run": "$1.id"}, _RAN))
 def delete_run(space: Space, request: OfRun) -> DeletedRun:
-    """Delete a run and what is kept of its steps."""
-    _existing(space, request.run)
+    """Delete a run that is over, and what is kept of its steps."""
+    if state_of(_existing(space, request.run), space.now) == "running":
+        raise Conflict("This run is still under way: delete it when it has ended.")
     space.tx.send("delete_run_steps", run_id=request.run)
     space.tx.send("delete_run_touches", run_id=request.run)
     space.tx.send("delete_run", id=request.run)
@@ -263,8 +265,9 @@ def _waited(call: Call, row: RunRow, timeout_s: float) -> RunRow:
 
 
 def _asked(request: Given, document: dict[str, Any] | None = None) -> Asked:
+    check.to_json(request.metadata)
     return Asked(
-        input=request.input,
+        input=check.content(request.input, may_be_empty=True, field="input"),
         metadata=request.metadata or {},
         owner=request.owner,
         thread=request.thread,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Event, Lock, Thread
 from typing import NamedTuple
 
@@ -33,6 +34,10 @@ GRACE_S = 0.5
 """A model is told how long it may take, and says itself when that is over."""
 AGAIN = (ModelFailed, Unavailable, StorageError)
 """What may go better when it is tried again."""
+FOR_GOOD = ("unauthorised", "bad_request", "not_found", "not_installed", "refused", "budget")
+"""Why a model fails now and would the next time."""
+READING = ("search_memory", "load_memory", "retrieval")
+"""Steps that know of keys what they have read there."""
 
 
 class Failed(Exception):
@@ -143,7 +148,7 @@ class _Running:
                 break
             except MemwellError as problem:
                 error = problem
-                if not isinstance(problem, AGAIN) or time.monotonic() > self._until:
+                if not _may_go_better(problem) or time.monotonic() > self._until:
                     break
         body = StepBody(
             id=node.id,
@@ -169,15 +174,30 @@ class _Running:
     def _attempt(self, node: Node, given: Output) -> tuple[Output, str]:
         if time.monotonic() > self._until:
             raise Unavailable(f"The run has taken longer than {MOST_SECONDS:.0f} seconds.")
-        fields = filled(node.fields, self._values(given.text))
+        fields = filled(node.fields, self._values(given.text, to_the_minute=bool(node.fields.get("cache_minutes"))))
         minutes = float(fields.get("cache_minutes") or 0)
-        key = cache_key(self._call.principal.tenant, node.kind, fields, given.text) if minutes else None
+        key = self._cache_key(node, fields, given) if minutes else None
         if key is not None and (known := self._cache.get(key)) is not None:
             return Output(*known), "cached"
+        self._touch(node, given)
         output = _within(_seconds(fields), lambda: do(node.kind, fields, self._doing(node, given, fields)))
         if key is not None and node.kind != "add_memory":
             self._cache.put(key, (output.text, output.content_type, output.loaded), minutes * 60)
         return output, "done"
+
+    def _cache_key(self, node: Node, fields: Mapping[str, object], given: Output) -> bytes:
+        """By what a step is known that gives the same: also by what has been erased so far, by whatever process."""
+        from ..storage.block import search_state  # here, since what it stands beside takes a while to load
+
+        erased = self._call.read(lambda space: search_state(space.tx)[1])
+        return cache_key(self._call.principal.tenant, node.kind, {**fields, "erased": erased}, given.text)
+
+    def _touch(self, node: Node, given: Output) -> None:
+        """Note which keys a step is about to read."""
+        if node.kind not in READING:
+            return
+        values = self._values(given.text)
+        self._note(lambda space: stored.touch(space, self._run_id, touched_by(space, node, values, self._banks)))
 
     def _doing(self, node: Node, given: Output, fields: Mapping[str, object]) -> Doing:
         streams = any(child.kind == "streaming_result" for child in node.children)
@@ -187,24 +207,27 @@ class _Running:
             self._call.engine,
             Reach(self._call.engine.store, self._call.principal.tenant),
             min(seconds, left) if seconds else left,
-            self._say if streams else None,
+            partial(self._say, node.id) if streams else None,
         )
         now = to_datetime(self._call.engine.clock.now())
         return Doing(
             self._call, asking, given.text, node.id, self._run_id, self._agent_id, now, self._banks, given.loaded
         )
 
-    def _values(self, given: str) -> Values:
+    def _values(self, given: str, *, to_the_minute: bool = False) -> Values:
+        """What templates may name. Whose run it is, metadata cannot say otherwise. `to_the_minute`: times are cut to it, so
+        that what is asked for twice is the same."""
         asked = self._begun.asked
         own = {"owner": asked.owner, "thread": asked.thread}
         extra = {name: value for name, value in own.items() if value is not None}
+        now = to_datetime(self._call.engine.clock.now())
         return Values(
             input=given,
             agent={"input": asked.input, "name": self._document.name, "id": self._agent_id},
-            metadata={**extra, **asked.metadata},
+            metadata={**asked.metadata, **extra},
             steps=self._done,
             organization={"name": self._call.principal.tenant},
-            now=to_datetime(self._call.engine.clock.now()),
+            now=now.replace(second=0, microsecond=0) if to_the_minute else now,
         )
 
     def _keep(self, node: Node, body: StepBody) -> None:
@@ -228,14 +251,19 @@ class _Running:
                 self._results[self._numbers[node.id]] = output.text
             self._live.tell(RunEvent(kind="result", run=self._run_id, step=node.id, text=output.text))
 
-    def _say(self, piece: str) -> None:
-        self._live.tell(RunEvent(kind="text", run=self._run_id, text=piece))
+    def _say(self, step: str, piece: str) -> None:
+        self._live.tell(RunEvent(kind="text", run=self._run_id, step=step, text=piece))
 
     def _tell(
         self, node: Node, level: int, *, state: str, error: str | None = None, seconds: float | None = None
     ) -> None:
         told = {"state": state, "error": error, "seconds": seconds, "parent": self._parents.get(node.id)}
         self._live.tell(RunEvent(kind="step", run=self._run_id, step=node.id, step_type=node.kind, level=level, **told))  # type: ignore[arg-type]
+
+
+def _may_go_better(problem: MemwellError) -> bool:
+    """Whether there is any use in trying again."""
+    return isinstance(problem, AGAIN) and problem.details.get("reason") not in FOR_GOOD
 
 
 def _seconds(fields: Mapping[str, object]) -> float | None:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from functools import partial
 from threading import Event, Lock, Thread
 from weakref import WeakKeyDictionary
 
 from ..dispatch import Call
 from ..engine import Engine
-from ..errors import Unavailable
+from ..errors import MemwellError, Unavailable
+from ..space import Space
+from . import stored
 from .cache import Cache
 from .document import Document
-from .live import Live
+from .live import Live, RunEvent
 from .runner import Outcome, run
 from .stored import Begun
 
 MOST = 200
 KEEP_S = 60.0
+INTERRUPTED = "Its process ended while it ran."
 
 
 class Runs:
@@ -27,6 +33,9 @@ class Runs:
         self.cache = Cache()
         self._live: dict[str, Live] = {}
         self._ended: dict[str, float] = {}
+        self._calls: dict[str, Call] = {}
+        self._under_way = 0
+        self._closed = False
         self._lock = Lock()
 
     def live(self, run_id: str) -> Live | None:
@@ -40,34 +49,75 @@ class Runs:
                 self._drop(run_id)
 
     def run(self, call: Call, document: Document, begun: Begun) -> Outcome:
-        """Run to the end, and wait for it."""
-        return run(call, document, begun, self.cache, self._begin)
+        """Run to the end, and wait for it; where waiting is left to others, begin it and note it for them."""
+        noted = _left_to.get()
+        if noted is None:
+            return self._go(call, document, begun, Beginning(partial(self._begin, call)))
+        noted.append(self._started(call, document, begun))
+        return Outcome(noted[-1].run_id, "running", None, None)
 
     def start(self, call: Call, document: Document, begun: Begun) -> str:
         """Run in the background; returns as soon as the run is known, or the error that kept it from beginning."""
+        return self._started(call, document, begun).run_id
+
+    def interrupt(self) -> None:
+        """The process is about to end: say so of what is under way, which would show only when the lease is over."""
         with self._lock:
-            if len(self._live) - len(self._ended) >= MOST:
-                raise Unavailable(f"There are {MOST} runs under way: wait for one to end.")
-        begin = _Beginning(self._begin)
+            self._closed = True
+            under_way = dict(self._calls)
+        for run_id, call in under_way.items():
+            with suppress(MemwellError):  # then it shows when the lease is over
+                call.engine.write(call.principal, partial(_interrupt, run_id=run_id))
+            live = self.live(run_id)
+            if live is not None:
+                live.tell(RunEvent(kind="run", run=run_id, state="interrupted", error=INTERRUPTED))
+                live.end()
+
+    def _started(self, call: Call, document: Document, begun: Begun) -> Beginning:
+        begin = Beginning(partial(self._begin, call))
         Thread(target=self._in_background, args=(call, document, begun, begin), name="memwell-run", daemon=True).start()
-        return begin.wait()
+        begin.wait()
+        return begin
 
-    def _in_background(self, call: Call, document: Document, begun: Begun, begin: _Beginning) -> None:
+    def _in_background(self, call: Call, document: Document, begun: Begun, begin: Beginning) -> None:
+        with suppress(Exception):  # it is told to whoever has begun the run
+            self._go(call, document, begun, begin)
+
+    def _go(self, call: Call, document: Document, begun: Begun, begin: Beginning) -> Outcome:
         try:
-            run(call, document, begun, self.cache, begin)
-        except Exception as error:  # noqa: BLE001 -- it is told to whoever has begun the run
+            with self._place():
+                return run(call, document, begun, self.cache, begin)
+        except Exception as error:
             begin.fail(error)
+            raise
 
-    def _begin(self, run_id: str) -> Live:
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        """One of the places for runs under way, waited for or not."""
+        with self._lock:
+            if self._closed:
+                raise Unavailable("This process is being stopped, and begins no run any more: try again in a moment.")
+            if self._under_way >= MOST:
+                raise Unavailable(f"There are {MOST} runs under way: try again when one has ended.")
+            self._under_way += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._under_way -= 1
+
+    def _begin(self, call: Call, run_id: str) -> Live:
         live = Live(run_id, self._over)
         with self._lock:
             self._sweep()
             self._live[run_id] = live
+            self._calls[run_id] = call
             self._ended.pop(run_id, None)
         return live
 
     def _over(self, run_id: str) -> None:
         with self._lock:
+            self._calls.pop(run_id, None)
             self._ended[run_id] = time.monotonic()
 
     def _sweep(self) -> None:
@@ -80,29 +130,54 @@ class Runs:
         self._live.pop(run_id, None)
 
 
-class _Beginning:
-    """What a thread says about the run that it is to begin."""
+class Beginning:
+    """What a thread says about the run that it is to begin, and about what has broken it off."""
 
     def __init__(self, begin: Callable[[str], Live]) -> None:
         self._begin, self._known = begin, Event()
-        self._run_id = ""
-        self._error: Exception | None = None
+        self.live: Live | None = None
+        self.error: Exception | None = None
+
+    @property
+    def run_id(self) -> str:
+        return self.live.run_id if self.live is not None else ""
 
     def __call__(self, run_id: str) -> Live:
-        live = self._begin(run_id)
-        self._run_id = run_id
+        live = self.live = self._begin(run_id)
         self._known.set()
         return live
 
     def fail(self, error: Exception) -> None:
-        self._error = error
+        self.error = error
         self._known.set()
+        if self.live is not None:
+            self.live.end()
 
-    def wait(self) -> str:
+    def wait(self) -> None:
+        """Until the run is known; raises what kept it from beginning."""
         self._known.wait()
-        if not self._run_id and self._error is not None:
-            raise self._error
-        return self._run_id
+        if self.live is None and self.error is not None:
+            raise self.error
+
+
+_left_to: ContextVar[list[Beginning] | None] = ContextVar("_left_to", default=None)
+
+
+@contextmanager
+def left_to_others() -> Iterator[list[Beginning]]:
+    """Inside, runs are begun but not waited for: whoever asked waits elsewhere, where it costs no thread, for those given."""
+    noted: list[Beginning] = []
+    token = _left_to.set(noted)
+    try:
+        yield noted
+    finally:
+        _left_to.reset(token)
+
+
+def _interrupt(space: Space, run_id: str) -> None:
+    row = stored.find(space.tx, run_id)
+    if row is not None and row.state == "running":
+        stored.end(space, run_id, "interrupted", None, INTERRUPTED)
 
 
 _of: WeakKeyDictionary[Engine, Runs] = WeakKeyDictionary()
@@ -115,4 +190,5 @@ def runs_of(engine: Engine) -> Runs:
         if found is None:
             found = _of[engine] = Runs()
             engine.forgets.append(found.forget)
+            engine.ends.append(found.interrupt)
         return found

@@ -20,8 +20,10 @@ from ..dispatch import Call
 from ..errors import Invalid
 from ..ids import derived_id
 from ..model.bank import Bank, place
+from ..model.entry import Entry
 from ..space import Space
 from . import fields as kinds
+from . import stored
 from .asking import Asking
 from .substitute import instant
 
@@ -87,10 +89,14 @@ def _write(space: Space, bank_id: str, new: NewEntry, doing: Doing) -> tuple[Ban
     """Write an entry once, however often the run is repeated (C45); where there is nothing to write, nothing is."""
     _, bank = find_bank(space, bank_id)
     there = space.rows("any_entry", place(bank_id), id=new.id or "")
-    if there or not new.content.strip():
-        address = key_address(space, bank_id, new.key)
+    if there:
+        return bank, Entry(*there[0][: len(Entry.__struct_fields__)]).seq
+    address = key_address(space, bank_id, new.key)
+    if not new.content.strip():
         return bank, 0 if address is None else address.last_seq
     entry = bank_entries.write(space, bank_id, bank, new)
+    address = address or key_address(space, bank_id, new.key)
+    stored.touch(space, doing.run_id, [] if address is None else [address.id])
     if new.summary:
         bank_entries.hide(space, bank_id, new.key, entry, doing.loaded)
     return bank, entry.seq
@@ -98,10 +104,13 @@ def _write(space: Space, bank_id: str, new: NewEntry, doing: Doing) -> tuple[Ban
 
 def _search(step: kinds.SearchMemory, doing: Doing) -> Output:
     query = doing.input if step.query is None else step.query
+    bank_id = doing.bank(step.memory_bank_id)
     if not query.strip():
-        return Output(outputs.as_json({"matches": []}), JSON)
+        bank_entries.may_search(doing.call, bank_id, step.key)
+        nothing = outputs.as_json({"matches": []}) if step.content_type == JSON else ""
+        return Output(nothing, step.content_type)
     request = SearchBank(
-        bank=doing.bank(step.memory_bank_id),
+        bank=bank_id,
         query=query,
         key=step.key,
         top_n=step.top_n,

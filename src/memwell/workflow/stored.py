@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from ..clock import SECOND
+from ..errors import Conflict
 from ..ids import new_id
 from ..space import Space
 from ..storage.port import Tx
 
 State = Literal["running", "done", "failed", "interrupted"]
-StepState = Literal["done", "failed", "skipped", "cached"]
+StepState = Literal["done", "failed", "cached"]
 
 LEASE = 30 * SECOND
 MAX_SHOWN = 64 * 1024
 """How much of an input or output is kept with a step."""
+ERASED = "What it said was erased."
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -28,6 +30,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     owner: str | None = None
     thread: str | None = None
     document: dict[str, Any] | None = None
+    erased: bool = False
+    """Whether all this was taken away, since it knew of something that was erased."""
 
 
 class StepBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -79,7 +83,13 @@ class Begun(NamedTuple):
 
 
 def begin(space: Space, begun: Begun) -> str:
-    run_id = begun.run_id or new_id()
+    """Begin a run, or begin one again that is over: what its steps did then is forgotten."""
+    if begun.run_id:
+        if not space.tx.run("begin_again", id=begun.run_id, now=space.now, lease_until=space.now + LEASE):
+            raise Conflict("This run is under way, or what it was given was erased.")
+        space.tx.send("delete_run_steps", run_id=begun.run_id)
+        return begun.run_id
+    run_id = new_id()
     space.tx.send(
         "add_run",
         id=run_id,
@@ -93,13 +103,28 @@ def begin(space: Space, begun: Begun) -> str:
     return run_id
 
 
-def keep_step(space: Space, run_id: str, number: int, body: StepBody, touched: Sequence[int]) -> None:
-    space.tx.send("keep_run_step", run_id=run_id, number=number, body=msgspec.json.encode(_short(body)).decode())
+def touch(space: Space, run_id: str, touched: Iterable[int]) -> None:
+    """Note which keys a run knows something of, before it reads them: if one is erased, the run must be emptied with it."""
     for address_id in touched:
         space.tx.send("touch_run", address_id=address_id, run_id=run_id)
 
 
+def keep_step(space: Space, run_id: str, number: int, body: StepBody, touched: Iterable[int]) -> None:
+    """Write down what a step did. Of a run that was emptied meanwhile, only what tells nothing."""
+    row = find(space.tx, run_id)
+    if row is None:
+        return
+    if decode_asked(row.asked).erased:
+        body = msgspec.structs.replace(body, input="", output="", error=body.error and ERASED)
+    space.tx.send("keep_run_step", run_id=run_id, number=number, body=msgspec.json.encode(_short(body)).decode())
+    touch(space, run_id, touched)
+
+
 def end(space: Space, run_id: str, state: State, output: str | None, error: str | None) -> None:
+    """Write down what came of a run that is there, and was not emptied."""
+    row = find(space.tx, run_id)
+    if row is not None and decode_asked(row.asked).erased:
+        output, error = None, error and ERASED
     space.tx.send("end_run", id=run_id, state=state, output=output, error=error, now=space.now)
 
 

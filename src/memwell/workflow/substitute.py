@@ -10,6 +10,7 @@ from ..context import template as templates
 from ..context.moments import moment, times
 from ..context.template import BARE
 from ..errors import Invalid
+from ..model.bank import checked_key
 
 KEYS = ("key",)
 
@@ -72,8 +73,7 @@ def _check_key(template: str, key: str, values: Values) -> None:
     empty = [one.source for one in templates.names(templates.parse(template)) if not _value(one.source, values).strip()]
     if empty:
         raise Invalid(f"The key {template!r} is incomplete: `{{{{{empty[0]}}}}}` is empty.", field="key")
-    if not key.strip():
-        raise Invalid("The key is empty.", field="key")
+    checked_key(key)
 
 
 def _value(source: str, values: Values) -> str:

@@ -1,6 +1,7 @@
 """What can be said or left out by itself, and how much it matters in the whole.
 
 All sentences are weighed by their words; only the heaviest are looked at closely, so that a long story takes little time.
+Secrets and what looks planted are left out there, and the next heaviest take their place.
 """
 
 from __future__ import annotations
@@ -9,14 +10,15 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
-from itertools import chain
+from itertools import chain, islice
 from typing import NamedTuple
 
 from ...context.tokens import estimate
 from ..extraction.languages import is_question
 from .salience import demerits, glance, merits, needs_question
-from .signs import corrects, denials
+from .signs import asks, corrects, denials, is_grave
 from .told import NOTE, Told, cut
+from .trusted import is_trusted
 from .words import Words, content, marks
 
 LIST = 1000
@@ -65,9 +67,22 @@ class Passage(NamedTuple):
     marks: Words
     denies: bool
     corrects: bool
+    asks: bool
+    """Whether there is a question in it, or a guess: it mentions things rather than states them."""
+    grave: bool
+    """Whether it is about harm, or a wish."""
     score: float
     part: float
     """Which part of the summary it would fill."""
+
+    @property
+    def label(self) -> str:
+        """Who says it; of a question with its answer, who answers."""
+        return self.told[-1].label
+
+    @property
+    def text(self) -> str:
+        return self.told[-1].text
 
 
 def passages(sentences: Sequence[Told], max_tokens: int) -> list[Passage]:
@@ -78,7 +93,7 @@ def passages(sentences: Sequence[Told], max_tokens: int) -> list[Passage]:
     named = any(one.label for one in sentences)
     found = [
         _passage(draft, named, max_tokens) or _passage(draft._replace(told=draft.told[-1:]), named, max_tokens)
-        for draft in _shortlist(drafts)
+        for draft in islice(_shortlist(drafts, sentences), LIST)
     ]
     return nlargest(POOL, (one for one in found if one), key=lambda one: one.score)
 
@@ -142,18 +157,24 @@ def _draft(group: tuple[Told, ...], words: Sequence[Words], shares: defaultdict[
     return Draft(group, own, central + before - DEPTH * min(last.nth, DEEPEST))
 
 
-def _shortlist(drafts: Iterable[Draft]) -> Iterator[Draft]:
-    """The most promising, each text once and few that are alike."""
+def _shortlist(drafts: Iterable[Draft], sentences: Sequence[Told]) -> Iterator[Draft]:
+    """The most promising of those that can be trusted, each text once and few that are alike."""
     texts: set[str] = set()
     forms: Counter[Words] = Counter()
     for draft in sorted(drafts, key=_promise):
         text, form = draft.text.casefold(), _form(draft.words)
-        if text not in texts and forms[form] < ALIKE:
-            yield draft
-            texts.add(text)
+        if text in texts or forms[form] == ALIKE:
+            continue
+        texts.add(text)
+        if all(is_trusted(one, _before(one, sentences)) for one in draft.told):
             forms[form] += 1
-        if len(texts) == LIST:
-            return
+            yield draft
+
+
+def _before(one: Told, sentences: Sequence[Told]) -> str:
+    """What stands right before a sentence in its line, if that leads to it: `The code is:`, or the head of a private key."""
+    before = sentences[one.at - 1]
+    return before.text if one.nth and (one.data or before.text.endswith((":", "：", "="))) else ""
 
 
 def _promise(draft: Draft) -> tuple[float, int]:
@@ -174,6 +195,8 @@ def _passage(draft: Draft, named: bool, max_tokens: int) -> Passage | None:
         marks=frozenset[str]().union(*(marks(one.text, one.language) for one in written)),
         denies=denials(text) > 0,
         corrects=corrects(text),
+        asks=any(asks(one.text) for one in written),
+        grave=is_grave(text),
         score=draft.central + _merits(draft.told) + missing,
         part=min(1.0, estimate(text) / max_tokens),
     )

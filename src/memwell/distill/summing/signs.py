@@ -1,5 +1,5 @@
 """Words by which sentences are told apart that matter: of harm, decisions, wishes, duties, faults, reasons and dates; and how
-sentences deny and correct.
+sentences deny, correct and ask.
 
 A language that has none here is judged by its numbers and by how it is written.
 """
@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import re
 
+from ..extraction.languages import is_question
 from ..word_sets import word_set
 
 UNSPACED = 0.4
 """What a sign is worth in a script without spaces."""
+_HARM = word_set(
+    """allergic allergy allergies intolerant intolerance diabetic diabetes diagnosed medication pregnant epilepsy epileptic
+    seizures asthma asthmatic celiac coeliac insulin anaphylaxis anaphylactic epipen pacemaker allergisch allergie allergien
+    unverträglichkeit diabetiker diabetikerin schwanger medikament medikamente alérgico alérgica alergia embarazada diabético
+    medicamento allergique enceinte diabétique médicament allergico allergica incinta diabetico grávida zwanger аллергия
+    беременна диабет"""
+)
 _SIGNS = (
-    (0.65, word_set(  # what harms
-        """allergic allergy allergies intolerant diabetic diabetes diagnosed medication pregnant epilepsy asthma celiac coeliac
-        allergisch allergie unverträglichkeit diabetiker schwanger medikament medikamente alérgico alérgica alergia embarazada
-        diabético medicamento allergique enceinte diabétique médicament allergico allergica incinta diabetico grávida zwanger
-        аллергия беременна диабет"""
-    )),
+    (0.65, _HARM),
     (0.4, word_set(  # what somebody likes
         """prefer prefers preferred favourite favorite love loves hate hates dislike dislikes rather vegan vegetarian
         bevorzuge lieber liebe hasse mag möchte vegetarisch prefiero odio encanta gusta préfère déteste adore aime preferisco
@@ -78,6 +81,32 @@ _CORRECTS = re.compile(
     "|其实|其實|改到|推迟|改成|改为|改為|更正|而不是|不再|実は|訂正|사실은|في الواقع",
     re.IGNORECASE,
 )
+_UNSPACED_HARM = re.compile("过敏|過敏|怀孕|懷孕|糖尿病|アレルギー|妊娠|알레르기|임신|당뇨")
+_WISHES = re.compile(
+    r"\A\W*(?:never|always|don['’]t|do not|make sure|remember|nie(?:mals)?|immer|nunca|siempre|ne|jamais|toujours|mai|sempre)\b"
+    r"|\b(?:please|bitte|por favor|s['’]il (?:vous|te) pla[iî]t|per favore|als(?:je|tu)blieft|пожалуйста|من فضلك)\b"
+    r"|\bi (?:don['’]t|do not|never) want\b|请|請|ください|주세요",
+    re.IGNORECASE,
+)
+_OPENERS = (
+    r"\W*+(?:(?:actually|so|well|but|and|wait|hm+|oh|ok(?:ay)?|sorry|no|correction|in fact|(?:it )?turn(?:s|ed) out(?: that)?"
+    r"|scratch that|eigentlich|korrektur|nein|en realidad|corrección|en fait|in realtà|correzione|na verdade|eigenlijk)\b\W*+)*+"
+)
+_OPENER = re.compile(_OPENERS, re.IGNORECASE)
+_ASKS = re.compile(
+    rf"\A{_OPENERS}(?:"
+    r"(?:is|are|was|were|did|does|do|has|have|had|can|could|would|will|shall|should)(?:n['’]t)? "
+    r"(?:i|you|we|they|he|she|it|the|this|that|there|my|your|our|his|her|their)\b(?<!do it)(?<!do this)(?<!do that)"
+    r"|(?:if|whether|suppose|imagine|maybe|perhaps|possibly|what if|falls|wenn|vielleicht|ob|quizás?|tal vez|si|peut-être"
+    r"|forse|se|talvez|misschien|als|если|может)\b)"
+    r"|\b(?:might|wonder(?:ed|ing)?|not sure|unsure|no idea|don['’]t know (?:if|whether))\b|可能|也许|也許|かもしれ",
+    re.IGNORECASE,
+)
+_ARTICLES = word_set(
+    """my our your his her their the a an this that mein meine meinem unser unsere der die das ein eine mi mis su el la los las
+    un una mon ma mes notre le les une il lo i mio mia minha meu o os as mijn onze de het een"""
+)
+_NAME_WORD = re.compile(r"[^\W\d_]+")
 
 
 def sign(words: list[str]) -> float:
@@ -101,3 +130,22 @@ def denials(text: str) -> int:
 def corrects(text: str) -> bool:
     """Whether it says that something else was wrong or has changed."""
     return _CORRECTS.search(text) is not None
+
+
+def asks(text: str) -> bool:
+    """Whether it asks or supposes something rather than states it."""
+    return is_question(text) or _ASKS.search(text) is not None
+
+
+def is_grave(text: str) -> bool:
+    """Whether it speaks of harm, or says what somebody wants to be done or left: what must not be lost by mistake."""
+    if not _HARM.isdisjoint(_NAME_WORD.findall(text.lower())) or _WISHES.search(text):
+        return True
+    return not text.isascii() and _UNSPACED_HARM.search(text) is not None
+
+
+def opening(text: str) -> str:
+    """Who or what a sentence begins with, after words that only announce a correction: `my sister`, `i`."""
+    match = _OPENER.match(text)
+    words = _NAME_WORD.findall(text[match.end() if match else 0 :][:200].lower())
+    return " ".join(words[: 2 if words[:1] and words[0] in _ARTICLES and words[0] != "i" else 1])

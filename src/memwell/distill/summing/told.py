@@ -22,7 +22,10 @@ from .words import is_data, language_of
 
 NOTE = "Note"
 """Who speaks where nobody does, beside others who do."""
-ROLES = frozenset(("User", "Assistant", "System", "Tool", NOTE))
+ASSISTANT = "Assistant"
+ROLES = frozenset(("User", ASSISTANT, "System", "Tool", NOTE))
+NOTHING = "(Nothing worth telling.)"
+"""What stands for a summary that would be empty. It is no sentence of anything."""
 MAX_LABEL = 40
 MAX_LINE, MAX_SENTENCES, FEWEST = 100_000, 60_000, 4
 """How many characters of a line are looked at, and how many sentences of all lines; but some of each."""
@@ -86,7 +89,8 @@ def told(lines: Sequence[Line]) -> list[Told]:
     for number, (line, text, guess) in enumerate(zip(lines, texts, guesses, strict=True)):
         language = guess or (usual[0][0] if usual else "en")
         spoken = _of_summary(text, language, named) if line.summary else _of_speaker(text, language, line.speaker)
-        for nth, (label, sentence, data) in enumerate(islice(_one_piece_of_data(spoken), most)):
+        something = (one for one in spoken if one.text != NOTHING)
+        for nth, (label, sentence, data) in enumerate(islice(_one_piece_of_data(something), most)):
             found.append(Told(len(found), number, nth, label, sentence, language, line.summary, data))
     return found
 
@@ -127,9 +131,15 @@ def cut(text: str, max_tokens: int) -> str:
 
 def _clean(text: str) -> str:
     """Without what cannot be written, with one kind of line end, and not longer than it is read."""
+    read = text if len(text) <= MAX_LINE else _beginning(text)
+    return _UNWRITTEN.sub("", _LINE_END.sub("\n", read))
+
+
+def _beginning(text: str) -> str:
+    """As much as is read, to the end of a sentence: half of one may hide what the whole would give away."""
     read = text[:MAX_LINE]
-    text = f"{read}…" if len(read) < len(text) and not read.isspace() else read
-    return _UNWRITTEN.sub("", _LINE_END.sub("\n", text))
+    end = max(read.rfind(mark, -MAX_LENGTH) for mark in (". ", "! ", "? ", "\n", "。"))
+    return read[: end + 1] if end >= 0 or read.isspace() else f"{read}…"
 
 
 def _of_speaker(text: str, language: str, speaker: str | None) -> Iterator[Spoken]:

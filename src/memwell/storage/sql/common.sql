@@ -130,10 +130,25 @@ WHERE tenant = :tenant AND address_id = :address_id AND seq > :after AND kind = 
 ORDER BY seq
 LIMIT :limit;
 
--- name: next_of_all
--- The entries of an address after a sequence number, the oldest first, those behind summaries too.
+-- name: next_shown
+-- The entries of an address after a sequence number, the oldest first; how many each is a summary of, and behind which it is.
 SELECT id, version, seq, kind, role, name, content, metadata, tool, origin, importance, confidence, occurred_at, recorded_at,
-  COALESCE(created_at, recorded_at)
+  COALESCE(created_at, recorded_at),
+  (SELECT s.entries FROM summary s WHERE s.tenant = :tenant AND s.docid = entry.docid),
+  CAST(NULL AS TEXT)
+FROM entry
+WHERE tenant = :tenant AND address_id = :address_id AND seq > :after
+  AND retired_at IS NULL AND (expires_at IS NULL OR expires_at > :now)
+  /*filter*/
+ORDER BY seq
+LIMIT :limit;
+
+-- name: next_of_all
+-- The same, with the entries that are behind summaries.
+SELECT id, version, seq, kind, role, name, content, metadata, tool, origin, importance, confidence, occurred_at, recorded_at,
+  COALESCE(created_at, recorded_at),
+  (SELECT s.entries FROM summary s WHERE s.tenant = :tenant AND s.docid = entry.docid),
+  (SELECT f.summary_id FROM folded f WHERE f.tenant = :tenant AND f.docid = entry.docid)
 FROM entry
 WHERE tenant = :tenant AND address_id = :address_id AND seq > :after
   AND (retired_at IS NULL OR docid IN (SELECT f.docid FROM folded f WHERE f.tenant = :tenant AND f.address_id = :address_id))
@@ -840,9 +855,11 @@ ORDER BY seq
 LIMIT :limit;
 
 -- name: every_entry_down
--- The entries of an address and those that are behind its summaries, the newest first, without summaries.
+-- The entries of an address and those that are behind its summaries, the newest first, without summaries; each with the
+-- summary that it is behind.
 SELECT e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,
-  e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at)
+  e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at),
+  (SELECT f.summary_id FROM folded f WHERE f.tenant = :tenant AND f.docid = e.docid)
 FROM entry e
 WHERE e.tenant = :tenant AND e.address_id = :address_id AND e.kind <> 'summary'
   AND (e.retired_at IS NULL OR EXISTS (SELECT 1 FROM folded f WHERE f.tenant = :tenant AND f.docid = e.docid))
@@ -853,7 +870,8 @@ LIMIT :limit;
 -- name: every_entry_up
 -- The same, the oldest first.
 SELECT e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,
-  e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at)
+  e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at),
+  (SELECT f.summary_id FROM folded f WHERE f.tenant = :tenant AND f.docid = e.docid)
 FROM entry e
 WHERE e.tenant = :tenant AND e.address_id = :address_id AND e.kind <> 'summary'
   AND (e.retired_at IS NULL OR EXISTS (SELECT 1 FROM folded f WHERE f.tenant = :tenant AND f.docid = e.docid))
@@ -884,9 +902,10 @@ ORDER BY s.position, s.docid
 LIMIT :limit;
 
 -- name: summaries_down
--- All summaries of an address, the latest first, with their places and how many entries they are of.
+-- All summaries of an address, the latest first, with their places, how many entries they are of, and which they are behind.
 SELECT s.position, s.entries, e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,
-  e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at)
+  e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at),
+  (SELECT f.summary_id FROM folded f WHERE f.tenant = :tenant AND f.docid = e.docid)
 FROM summary s
 JOIN entry e ON e.tenant = s.tenant AND e.docid = s.docid
 WHERE s.tenant = :tenant AND e.tenant = :tenant AND s.address_id = :address_id
@@ -897,7 +916,8 @@ LIMIT :limit;
 -- name: summaries_up
 -- The same, the earliest first.
 SELECT s.position, s.entries, e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,
-  e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at)
+  e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at),
+  (SELECT f.summary_id FROM folded f WHERE f.tenant = :tenant AND f.docid = e.docid)
 FROM summary s
 JOIN entry e ON e.tenant = s.tenant AND e.docid = s.docid
 WHERE s.tenant = :tenant AND e.tenant = :tenant AND s.address_id = :address_id
@@ -959,12 +979,15 @@ ORDER BY a.path
 LIMIT 10000;
 
 -- name: bank_folded
--- How many entries of a named collection are behind summaries.
+-- How many entries of a named collection were written within a time and are behind summaries; summaries themselves do not count.
 SELECT COUNT(*) FROM collection c
 JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id
 JOIN folded f ON f.tenant = a.tenant AND f.address_id = a.id
-WHERE c.tenant = :tenant AND a.tenant = :tenant AND f.tenant = :tenant
-  AND c.dialect = :dialect AND c.name = :name AND c.kind = :kind AND a.created_at <= :now;
+JOIN entry e ON e.tenant = f.tenant AND e.docid = f.docid
+WHERE c.tenant = :tenant AND a.tenant = :tenant AND f.tenant = :tenant AND e.tenant = :tenant
+  AND c.dialect = :dialect AND c.name = :name AND c.kind = :kind
+  AND e.kind <> 'summary' AND e.recorded_at >= :since AND e.recorded_at < :until
+  AND (e.expires_at IS NULL OR e.expires_at > :now);
 
 -- name: summary_place
 -- Where a summary stands, and how many entries it is of.
@@ -982,11 +1005,57 @@ SELECT f.summary_id FROM folded f
 JOIN entry e ON e.tenant = f.tenant AND e.docid = f.docid
 WHERE f.tenant = :tenant AND e.tenant = :tenant AND e.id = :id;
 
+-- name: first_kept
+-- The number of the first entry of an address that is kept, shown or not.
+SELECT seq FROM entry
+WHERE tenant = :tenant AND address_id = :address_id AND seq > 0 AND (expires_at IS NULL OR expires_at > :now)
+ORDER BY seq
+LIMIT 1;
+
+-- name: kept_behind
+-- How many entries of an address up to one are kept behind summaries.
+SELECT COUNT(*) FROM entry e
+WHERE e.tenant = :tenant AND e.address_id = :address_id AND e.seq <= :upto AND e.kind <> 'summary'
+  AND e.retired_at IS NOT NULL AND (e.expires_at IS NULL OR e.expires_at > :now)
+  AND e.docid IN (SELECT f.docid FROM folded f WHERE f.tenant = :tenant AND f.address_id = :address_id);
+
+-- name: entries_behind
+-- These entries, the newest first.
+SELECT e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,
+  e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at)
+FROM entry e
+WHERE e.tenant = :tenant AND e.address_id = :address_id AND e.seq <= :upto AND e.kind <> 'summary'
+  AND e.retired_at IS NOT NULL AND (e.expires_at IS NULL OR e.expires_at > :now)
+  AND e.docid IN (SELECT f.docid FROM folded f WHERE f.tenant = :tenant AND f.address_id = :address_id)
+ORDER BY e.seq DESC
+LIMIT :limit;
+
 -- name: unfold
 -- Bring back what is behind a summary.
 UPDATE entry SET retired_at = NULL
 WHERE tenant = :tenant AND docid IN (SELECT f.docid FROM folded f WHERE f.tenant = :tenant AND f.summary_id = :id)
 RETURNING docid;
+
+-- name: sources_of_summary
+-- What is directly behind a summary after a sequence number, the oldest first, in the columns of `next_of_all`.
+SELECT e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,
+  e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at),
+  (SELECT s.entries FROM summary s WHERE s.tenant = :tenant AND s.docid = e.docid),
+  f.summary_id
+FROM folded f
+JOIN entry e ON e.tenant = f.tenant AND e.docid = f.docid
+WHERE f.tenant = :tenant AND e.tenant = :tenant AND f.summary_id = :id AND e.seq > :after
+  AND (e.expires_at IS NULL OR e.expires_at > :now)
+ORDER BY e.seq
+LIMIT :limit;
+
+-- name: anything_left
+-- Whether an address holds an entry that can be read, shown or behind a summary.
+SELECT 1 FROM entry e
+WHERE e.tenant = :tenant AND e.address_id = :address_id
+  AND (e.retired_at IS NULL OR EXISTS (SELECT 1 FROM folded f WHERE f.tenant = :tenant AND f.docid = e.docid))
+  AND (e.expires_at IS NULL OR e.expires_at > :now)
+LIMIT 1;
 
 -- name: forget_folds
 -- Forget what a summary was made of.
@@ -1024,11 +1093,14 @@ UPDATE address SET expires_at = last_seen_at + CAST(:lifetime AS BIGINT)
 WHERE tenant = :tenant AND collection_id = :collection_id AND (expires_at IS NULL OR expires_at > :now);
 
 -- name: add_run
--- Begin a run, or begin it again.
+-- Begin a run.
 INSERT INTO run (tenant, id, workflow_id, workflow_version, name, state, asked, started_at, lease_until)
-VALUES (:tenant, :id, :workflow_id, :workflow_version, :name, 'running', :asked, :now, :lease_until)
-ON CONFLICT (tenant, id) DO UPDATE SET state = 'running', output = NULL, error = NULL, ended_at = NULL,
-  lease_until = excluded.lease_until;
+VALUES (:tenant, :id, :workflow_id, :workflow_version, :name, 'running', :asked, :now, :lease_until);
+
+-- name: begin_again
+-- Begin a run again that is not under way.
+UPDATE run SET state = 'running', output = NULL, error = NULL, ended_at = NULL, lease_until = :lease_until
+WHERE tenant = :tenant AND id = :id AND asked <> '{"erased": true}' AND (state <> 'running' OR lease_until < :now);
 
 -- name: find_run
 -- A run by its id.
@@ -1078,7 +1150,7 @@ SELECT run_id FROM run_touch WHERE tenant = :tenant AND address_id = :address_id
 
 -- name: empty_run
 -- Take away what a run was given and gave.
-UPDATE run SET asked = '{}', output = NULL, error = NULL WHERE tenant = :tenant AND id = :id;
+UPDATE run SET asked = '{"erased": true}', output = NULL, error = NULL WHERE tenant = :tenant AND id = :id;
 
 -- name: delete_run_steps
 -- Take away what the steps of a run did.

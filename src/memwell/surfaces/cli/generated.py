@@ -7,7 +7,6 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -17,7 +16,7 @@ from ...errors import Invalid
 from ...operation import Operation, advice
 from ...registry import OPERATIONS
 from .known import readable
-from .output import Json, Yes, confirm, show, told
+from .output import Json, Yes, confirm, show, text_of, told
 from .target import Target
 from .times import moment
 
@@ -137,7 +136,7 @@ def _may_be_text(hint: Any) -> bool:
 
 def _document(_name: str, value: str) -> str:
     """A document as it stands, or from a file: `@FILE`."""
-    return Path(value[1:]).read_text(encoding="utf-8") if value.startswith("@") else value
+    return text_of(value[1:]) if value.startswith("@") else value
 
 
 def _from_json(name: str, value: str) -> Any:

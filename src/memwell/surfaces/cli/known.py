@@ -1,4 +1,5 @@
-"""What is known, as people read it: plans as a table; memories, steps and evidence as lines with what is to be said of each."""
+"""What is known, as people read it: plans as a table; memories, steps and evidence as lines with what is to be said of each;
+runs and what is wrong with workflows."""
 
 from __future__ import annotations
 
@@ -6,13 +7,17 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 from rich.text import Text
 
 from ...dialects.contexts import Context
 from ...dialects.memories import Memories, Memory
 from ...dialects.plans import Consolidated, Plan, Plans, PlanStep
 from ...dialects.provenance import Evidence, MemoryHistory, Version
-from .output import console, print_more, print_table, shown, utc
+from ...workflow.operations import Checked
+from ...workflow.run_operations import Run, RunList
+from .output import console, print_more, print_problems, print_table, print_value, shown, utc
+from .runs import print_run, print_runs
 
 INDENT = "    "
 HELD = {"secret": "it looks like a secret", "instruction": "it looks like an instruction to the agent"}
@@ -133,6 +138,12 @@ def _print_context(found: Context) -> None:
         _print_line(Text(f"{INDENT}{one.what} {one.id}: {one.reason.replace('_', ' ')}", style="dim"))
 
 
+def _print_checked(found: Checked) -> None:
+    about = msgspec.to_builtins(found)
+    print_value({name: value for name, value in about.items() if name != "problems"})
+    print_problems(found.problems)
+
+
 _PRINTERS: Mapping[type, Callable[[Any], None]] = {
     Memories: _print_memories,
     Memory: _print_memory,
@@ -141,6 +152,9 @@ _PRINTERS: Mapping[type, Callable[[Any], None]] = {
     Consolidated: _print_consolidated,
     MemoryHistory: _print_history,
     Context: _print_context,
+    Checked: _print_checked,
+    Run: print_run,
+    RunList: print_runs,
 }
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -15,9 +17,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ...errors import MemwellError
+from ...errors import Invalid, MemwellError
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What would move the cursor, colour or retitle the terminal, turn the direction of a text, or cannot be printed."""
+_UNLIMITED = 10_000
+"""The width of what is no terminal: no line is broken there."""
+_read: ContextVar[str] = ContextVar("read", default="document")
+"""What a command has read its document from."""
 
 FEW = 5
 """With more columns than these, the cells of a table are cut short; `--json` shows all of them."""
@@ -34,11 +41,39 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmat
 
 def shown(text: str) -> str:
     """Stored text as it may be printed: what would control the terminal is spelled out."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _CONTROL.sub(_spelled_out, text)
+
+
+def _spelled_out(found: re.Match[str]) -> str:
+    number = ord(found[0])
+    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
 
 
 def console() -> Console:
     return Console(highlight=False, soft_wrap=True)
+
+
+def folding(*, stderr: bool = False) -> Console:
+    """A console that breaks lines at the edge of the terminal and not elsewhere: for trees, and for what is indented."""
+    terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    return Console(highlight=False, stderr=stderr, width=None if terminal else _UNLIMITED)
+
+
+def text_of(file: str) -> str:
+    """The text of a file with a document. Problems that are found in it are told with the file's name."""
+    _read.set(file)
+    try:
+        return Path(file).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise Invalid(f"{file} is not a text in UTF-8.") from None
+
+
+def print_problems(problems: Iterable[Mapping[str, Any]], *, stderr: bool = False) -> None:
+    """One problem per line, as compilers say it: `file:line:column: path: reason`."""
+    for one in problems:
+        where = ":".join(map(str, (_read.get(), one["line"], one["column"]))) if one.get("line") else ""
+        line = ": ".join(part for part in (where, one.get("path"), one.get("reason")) if part)
+        typer.echo(shown(line), err=stderr)
 
 
 def utc(moment: datetime | None) -> str:
@@ -72,7 +107,7 @@ def print_value(value: Any) -> None:
     elif isinstance(plain, dict):
         _print_object(plain)
     else:
-        console().print(Text(str(plain)))
+        console().print(Text(shown(str(plain))))
 
 
 def print_turn(turn: dict[str, Any]) -> None:
@@ -105,7 +140,7 @@ def _print_items(items: list[Any], empty: str) -> None:
         return
     columns = list(dict.fromkeys(name for item in items if isinstance(item, dict) for name in item))
     if items and not columns:
-        console().print(Text("\n".join(map(str, items))))
+        console().print(Text(shown("\n".join(map(str, items)))))
         return
     columns = [name for name in columns if _tells(name, items)]
     limit = BRIEF if len(columns) > FEW else None
@@ -144,17 +179,30 @@ def show(value: Any, as_json: bool, readable: Callable[[], None] | None = None) 
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Errors as one sentence and an exit code."""
+    """Errors as one sentence, or one line per problem, and an exit code."""
+    _read.set("document")
     try:
         yield
     except MemwellError as error:
-        sys.stderr.write(f"Error: {error.message}\n")
-        if trace := error.details.get("trace"):
-            sys.stderr.write(f"\n{trace}")
+        _tell(error)
         raise typer.Exit(error.exit_code) from error
+    except UnicodeDecodeError as error:
+        typer.echo("Error: What was given is not a text in UTF-8.", err=True)
+        raise typer.Exit(Invalid.exit_code) from error
     except OSError as error:
-        sys.stderr.write(f"Error: {error.filename or 'A file'} cannot be used: {error.strerror}.\n")
+        typer.echo(shown(f"Error: {error.filename or 'A file'} cannot be used: {error.strerror}."), err=True)
         raise typer.Exit(74) from error
+
+
+def _tell(error: MemwellError) -> None:
+    problems = error.details.get("problems")
+    if problems:
+        typer.echo(f"Error: {shown(error.message.partition(': ')[0])}.", err=True)
+        print_problems(problems, stderr=True)
+    else:
+        typer.echo(f"Error: {shown(error.message)}", err=True)
+    if trace := error.details.get("trace"):
+        typer.echo(f"\n{shown(trace)}", err=True, nl=False)
 
 
 def confirm(question: str, yes: bool) -> None:

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import typer
-from rich.console import Group
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
-from rich.markup import escape
+from rich.segment import Segment
 from rich.text import Text
 from rich.tree import Tree
 
 from ...errors import Invalid
+from ...sdk._sync import Memory
 from ...sdk.settings import Running
 from ...workflow.live import RunEvent
-from .output import Json, console, told
+from .output import Json, folding, shown, text_of, told
+from .runs import step_line
 from .target import Target
 
 FAILED = 1
-_MARKS = {
-    "running": ("●", "yellow"),
-    "retrying": ("●", "yellow"),
-    "done": ("✓", "green"),
-    "cached": ("✓", "cyan"),
-    "failed": ("✗", "red"),
-    "skipped": ("–", "dim"),
-}
+T = TypeVar("T")
 
 
 def run(
@@ -52,14 +49,14 @@ def run(
             how["owner"] = owner
         if thread:
             how["thread"] = thread
-        text = typer.get_text_stream("stdin").read() if given == "-" else given
-        document = _document(file)
-        if as_json:
-            done = memory.workflows.run(document, text, **how)
-            typer.echo(msgspec.json.encode(done).decode())
-            state = done.status
-        else:
-            state = _shown(memory.workflows.stream(document, text, **how))
+        text, document = _given(given), _document(file)
+        with _lines_told(memory, document):
+            if as_json:
+                done = memory.workflows.run(document, text, **how)
+                typer.echo(msgspec.json.encode(done).decode())
+                state = done.status
+            else:
+                state = _shown(memory.workflows.stream(document, text, **how))
     if state != "done":
         raise typer.Exit(FAILED)
 
@@ -70,8 +67,27 @@ def _document(file: str) -> str:
         if path.suffix in (".yaml", ".yml", ".json"):
             raise Invalid(f"There is no file {file!r}.")
         return file
-    text = path.read_text(encoding="utf-8")
+    text = text_of(file)
     return text if "\n" in text else text + "\n"
+
+
+@contextmanager
+def _lines_told(memory: Memory, document: str) -> Iterator[None]:
+    """A run is refused for banks that there are not; where they are named, the check of the document says."""
+    try:
+        yield
+    except Invalid as error:
+        if "unresolved" in error.details and "\n" in document:
+            error.details["problems"] = memory.workflows.validate(document).problems
+        raise
+
+
+def _given(given: str) -> str:
+    """The input; from a pipe without the newline that ends its last line."""
+    if given != "-":
+        return given
+    text: str = typer.get_text_stream("stdin").read()
+    return text.removesuffix("\n").removesuffix("\r")
 
 
 def _pairs(given: Iterable[str]) -> dict[str, Any]:
@@ -84,66 +100,121 @@ def _pairs(given: Iterable[str]) -> dict[str, Any]:
     return found
 
 
-class _Screen:
-    """What is shown of a run so far."""
+class _Answer:
+    """A model's answer as it comes. If several steps speak at once, the first is listened to until it is done."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self._step: str | None = None
+        self._over = True
+
+    def take(self, event: RunEvent) -> str:
+        """The next piece of it, if the event has one."""
+        if event.kind == "step" and event.step == self._step:
+            self._over = event.state != "running"
+        if event.kind != "text" or not (self._over or event.step == self._step):
+            return ""
+        if self._over:
+            self.text, self._step, self._over = "", event.step, False
+        self.text += event.text or ""
+        return event.text or ""
+
+
+class _Steps:
+    """The steps of a run so far, and how it ended."""
 
     def __init__(self) -> None:
         self.title = "workflow"
         self.steps: dict[str, RunEvent] = {}
-        self.answer = ""
-        self.result: str | None = None
         self.last: RunEvent | None = None
 
     def take(self, event: RunEvent) -> None:
-        match event.kind:
-            case "run":
-                self.last = event
-                self.title = event.text or self.title if event.state == "running" else self.title
-            case "step":
-                self.answer = "" if event.state == "retrying" else self.answer
-                self.steps[event.step or ""] = event
-            case "text":
-                self.answer += event.text or ""
-            case "result":
-                self.result = event.text
+        if event.kind == "step":
+            self.steps[event.step or ""] = event
+        elif event.kind == "run":
+            self.last = event
+            self.title = event.text or self.title if event.state == "running" else self.title
 
     def tree(self) -> Tree:
-        tree = Tree(Text(self.title, style="bold"))
+        tree = Tree(Text(shown(self.title), style="bold"))
         branches: dict[str | None, Tree] = {None: tree}
-        for name, event in self.steps.items():
-            branches[name] = branches.get(event.parent, tree).add(_line(event))
+        for name, event in list(self.steps.items()):  # while it is drawn, there may be more
+            line = step_line(name, event.step_type or "", event.state or "", event.seconds, event.error)
+            branches[name] = branches.get(event.parent, tree).add(line)
         return tree
 
-    def __rich__(self) -> Group:
-        return Group(self.tree(), Text(""), Text(self.answer)) if self.answer else Group(self.tree())
+    @property
+    def state(self) -> str:
+        return self.last.state or "" if self.last is not None else ""
+
+    @property
+    def error(self) -> str | None:
+        return self.last.error if self.last is not None else None
+
+    @property
+    def output(self) -> str:
+        return self.last.text or "" if self.last is not None and self.state == "done" else ""
 
 
-def _line(event: RunEvent) -> Text:
-    mark, colour = _MARKS.get(event.state or "", ("?", "red"))
-    line = Text.assemble((f"{mark} ", colour), event.step or "", (f"  {event.step_type}", "dim"))
-    if event.seconds is not None:
-        line.append(f"  {event.seconds * 1000:.0f} ms", style="dim")
-    if event.state == "cached":
-        line.append("  from memory", style="cyan")
-    if event.error:
-        line.append(f"\n{event.error}", style="red")
-    return line
+class _Screen:
+    """What fits on the screen: the steps, and the last lines of the answer."""
+
+    def __init__(self, steps: _Steps, answer: _Answer) -> None:
+        self._steps, self._answer = steps, answer
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        rows = max(4, console.size.height - 1)
+        tree = console.render_lines(self._steps.tree(), options, pad=False)
+        end = self._answer.text[-rows * options.max_width :]
+        said = console.render_lines(Text(shown(end)), options, pad=False) if end else []
+        for line in fitting(tree, said, rows):
+            yield from line
+            yield Segment.line()
+
+
+def fitting(tree: list[list[T]], said: list[list[T]], rows: int) -> list[list[T]]:
+    """The last lines of both, with a blank one between; a tree that is too tall leaves half of the rows to the answer."""
+    if not said:
+        return tree[-rows:]
+    above = tree[-max(rows - 1 - len(said), rows // 2 - 1) :]
+    return [*above, [], *said[-(rows - 1 - len(above)) :]]
 
 
 def _shown(events: Iterable[RunEvent]) -> str:
-    """Show a run as it happens; at its end, the tree and the result. Returns how it ended."""
-    screen = _Screen()
-    out = console()
-    with Live(screen, console=out, refresh_per_second=12, transient=True) as live:
+    """Show a run as it happens. Returns how it ended."""
+    steps = _on_screen(events) if sys.stdout.isatty() else _piped(events)
+    return steps.state
+
+
+def _on_screen(events: Iterable[RunEvent]) -> _Steps:
+    """The tree and the end of the answer as they grow; at the end, the tree and the result."""
+    steps, answer, out = _Steps(), _Answer(), folding()
+    with Live(_Screen(steps, answer), console=out, refresh_per_second=12, transient=True):
         for event in events:
-            screen.take(event)
-            live.update(screen)
-    out.print(screen.tree())
-    last = screen.last
-    if last is not None and last.error:
-        out.print(f"\n[red]{escape(last.error)}[/red]")
-    output = last.text if last is not None and last.state == "done" else None
-    if output:
-        out.print()
-        typer.echo(output)
-    return last.state or "" if last is not None else ""
+            steps.take(event)
+            answer.take(event)
+    out.print(steps.tree())
+    if steps.error:
+        out.print(Text(f"\n{shown(steps.error)}", style="red"))
+    if steps.output:
+        typer.echo(f"\n{shown(steps.output)}")
+    return steps
+
+
+def _piped(events: Iterable[RunEvent]) -> _Steps:
+    """The answer alone, as it comes, for whoever reads it; what the steps did goes to the standard error."""
+    steps, answer, wrote = _Steps(), _Answer(), False
+    for event in events:
+        steps.take(event)
+        if piece := answer.take(event):
+            begins = wrote and answer.text == piece  # another answer, or the same from its beginning
+            typer.echo(("\n" if begins else "") + shown(piece), nl=False)
+            wrote = True
+    if wrote:
+        typer.echo(nl=not answer.text.endswith("\n"))
+    if steps.output and steps.output.strip() != answer.text.strip():
+        typer.echo(shown(steps.output))
+    folding(stderr=True).print(steps.tree())
+    if steps.error:
+        typer.echo(shown(steps.error), err=True)
+    return steps

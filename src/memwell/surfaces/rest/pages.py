@@ -137,7 +137,7 @@ def _wanted(event: Event, only: dict[str, str]) -> bool:
 def _after(text: str | None) -> int | None:
     if not text:
         return None
-    if not text.isdigit() or len(text) > 18:
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
         raise Invalid("`Last-Event-ID` is the number of an event.")
     return int(text)
 

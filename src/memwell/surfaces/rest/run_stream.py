@@ -5,26 +5,23 @@ Whoever looks on may leave and come back: the run goes on, and `Last-Event-ID` r
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
-from ...dispatch import dispatch
 from ...errors import Forbidden, Invalid, MemwellError, Unavailable
-from ...model.principal import Principal
-from ...registry import find
 from ...workflow.run_operations import Happened
+from .onlooker import Onlooker
 
 if TYPE_CHECKING:
     from .server import Server
 
 MAX_STREAMS = 64
 WAIT_S = 5.0
-ELSEWHERE_S = 0.5
 _HEADERS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
 
 
@@ -36,18 +33,31 @@ class RunStream:
         self._open = 0
 
     async def page(self, request: Request) -> Response:
-        principal = await self._server.principal(dict(request.scope["headers"]))
+        headers: dict[bytes, bytes] = dict(request.scope["headers"])
+        principal = await self._server.principal(headers)
         if not principal.may("reader"):
             raise Forbidden
-        if self._open >= MAX_STREAMS:
-            raise Unavailable("Too many streams are open.")
-        run_id, after = request.path_params["run"], _after(request.headers.get("last-event-id"))
-        first = await self._next(principal, run_id, after, 0.0)
-        stream = self._events(principal, run_id, after, first)
-        return StreamingResponse(stream, media_type="text/event-stream", headers=_HEADERS)
+        after = _after(request.headers.get("last-event-id"))
+        onlooker = Onlooker(self._server, principal, request.path_params["run"])
+        self._enter()
+        try:
+            first = await onlooker.first(after)
+        except BaseException:
+            self._leave()
+            raise
+        return _Stream(self._frames(onlooker, headers, after, first), self._leave)
 
-    async def _events(self, principal: Principal, run_id: str, after: int, found: Happened) -> AsyncIterator[bytes]:
+    def _enter(self) -> None:
+        if self._open >= MAX_STREAMS:
+            raise Unavailable(f"There are {MAX_STREAMS} streams of runs open: try again when one has ended.")
         self._open += 1
+
+    def _leave(self) -> None:
+        self._open -= 1
+
+    async def _frames(
+        self, onlooker: Onlooker, headers: dict[bytes, bytes], after: int, found: Happened
+    ) -> AsyncIterator[bytes]:
         try:
             while True:
                 for event in found.events:
@@ -57,17 +67,24 @@ class RunStream:
                     return
                 if not found.events:
                     yield b": \n\n"
-                    await asyncio.sleep(ELSEWHERE_S)
-                found = await self._next(principal, run_id, after, WAIT_S)
+                await self._server.principal(headers, counted=False)
+                found = await onlooker.next(after, WAIT_S)
         except MemwellError:
-            return  # the run was deleted meanwhile
-        finally:
-            self._open -= 1
+            return  # the key was revoked meanwhile
 
-    async def _next(self, principal: Principal, run_id: str, after: int, wait_s: float) -> Happened:
-        data = {"run": run_id, "after": after, "timeout_s": wait_s}
-        found: Happened = await asyncio.to_thread(dispatch, self._server.engine, principal, find("runs.events"), data)
-        return found
+
+class _Stream(StreamingResponse):
+    """Server-sent events whose place is free again at their end, even if nobody has read the first of them."""
+
+    def __init__(self, frames: AsyncIterator[bytes], leave: Callable[[], None]) -> None:
+        super().__init__(frames, media_type="text/event-stream", headers=_HEADERS)
+        self._leave = leave
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._leave()
 
 
 def _frame(number: int, kind: str, data: bytes) -> bytes:
@@ -77,6 +94,6 @@ def _frame(number: int, kind: str, data: bytes) -> bytes:
 def _after(text: str | None) -> int:
     if not text:
         return 0
-    if not text.isdigit() or len(text) > 18:
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
         raise Invalid("`Last-Event-ID` is the number of an event.")
     return int(text)

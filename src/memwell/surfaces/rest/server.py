@@ -1,7 +1,8 @@
 """The ASGI application: operations at their routes, and the fixed pages beside them.
 
 A request is read on the event loop, up to a counted limit, and carried out in a thread. Operations that may wait for long
-have threads of their own, so that they cannot hold up the others.
+have threads of their own, so that they cannot hold up the others, and so has the door: whoever knocks never waits behind
+somebody's work. Whoever waits for a run holds no thread at all.
 """
 
 from __future__ import annotations
@@ -24,27 +25,28 @@ from ...errors import Forbidden, Invalid, MemwellError, NotAllowed, TooLarge, Un
 from ...model.principal import Principal
 from ...operation import Operation
 from ...registry import OPERATIONS
+from ...workflow.running import runs_of
 from . import replies
 from .metrics import Metrics
 from .pages import pages
 from .pump import Pump
 from .router import Router
+from .run_requests import RunRequests
 from .threads import Threads
+from .time_limit import TimeLimit
 
 log = logging.getLogger("memwell.rest")
 
 T = TypeVar("T")
 
 THREADS = 32
+DOOR_THREADS = 8
 MAX_WAITING = 512
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
+_STOPPED = "The server is being stopped. The request may still be carried out: look before you repeat it."
 
 
-_TIME_IS_UP = "time is up"
-_TOO_LONG = "The request took too long. It may still be carried out: repeat it with the same Idempotency-Key."
-
-
-class _Sent(NamedTuple):
+class Sent(NamedTuple):
     """A request as it came in."""
 
     principal: Principal
@@ -81,6 +83,8 @@ class Server:
         self._pages = pages(self)
         self._quick: Threads[Any] = Threads(THREADS, "memwell-request")
         self._patient: Threads[Any] = Threads(THREADS, "memwell-wait")
+        self._door: Threads[Principal] = Threads(DOOR_THREADS, "memwell-door")
+        self._run_requests = RunRequests(self)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -111,59 +115,70 @@ class Server:
         known = self.doorman.admit_known(secret, counted=counted)
         if known is not None:
             return known
-        return await asyncio.to_thread(self.doorman.admit, secret, counted=counted)
+        return await self._door.run(lambda: self.doorman.admit(secret, counted=counted))
 
     async def _reply(self, operation: Operation, values: list[str], scope: Scope, receive: Receive) -> replies.Reply:
-        task = asyncio.current_task()
-        timer = asyncio.get_running_loop().call_later(self.config.request_timeout_s, _give_up, task)
+        limit = TimeLimit(self.config.request_timeout_s, operation)
         try:
             headers: dict[bytes, bytes] = dict(scope["headers"])
             principal = await self.principal(headers)
             body = await read_body(receive, headers, self.config.max_body)
-            sent = _Sent(principal, operation, values, scope["query_string"], headers, body)
-            return await self.in_thread(lambda: self._carry_out(sent), patient=operation.patient)
+            sent = Sent(principal, operation, values, scope["query_string"], headers, body)
+            way = self._run_requests.way(operation)
+            if way is not None:
+                return await way(sent, limit)
+            return await self.in_thread(lambda: self.carry_out(sent), patient=operation.patient)
         except asyncio.CancelledError as error:
-            if task is None or _TIME_IS_UP not in error.args:
-                raise
-            task.uncancel()
-            return replies.failure(Unavailable(_TOO_LONG))
-        except MemwellError as error:
-            return replies.failure(error)
+            if limit.has_caused(error):
+                return replies.failure(limit.answer)
+            if self.stopping.is_set():  # whoever stops it waits no longer
+                return replies.failure(Unavailable(_STOPPED))
+            raise
+        except Exception as error:  # noqa: BLE001 -- it is logged
+            return _failed(operation, error)
         finally:
-            timer.cancel()
+            limit.lift()
 
     def in_thread(self, work: Callable[[], T], *, patient: bool) -> asyncio.Future[T]:
-        """The future result of work that must not raise; `patient` work may wait for seconds."""
+        """The future result of work; `patient` work may wait for seconds."""
         threads = self._patient if patient else self._quick
         if threads.under_way >= MAX_WAITING:
             raise Unavailable("Too many requests are under way: try again in a moment.")
         return threads.run(work)
 
-    def _carry_out(self, sent: _Sent) -> replies.Reply:
+    def carry_out(self, sent: Sent) -> replies.Reply:
         operation = sent.operation
+        strict = operation.method not in ("GET", "DELETE")
+        return self.answered(
+            operation,
+            lambda: dispatch(self.engine, sent.principal, operation, sent.data(), key=sent.key(), strict=strict),
+        )
+
+    def answered(self, operation: Operation, work: Callable[[], Any]) -> replies.Reply:
+        """What work gives, as an answer; or its error, which is logged even if nobody waits for the answer any more."""
         try:
-            strict = operation.method not in ("GET", "DELETE")
-            result = dispatch(self.engine, sent.principal, operation, sent.data(), key=sent.key(), strict=strict)
-            return replies.success(operation, result)
-        except MemwellError as error:
-            if error.status >= 500:
-                log.warning("request.failed", extra={"operation": operation.name, "code": error.code})
-            return replies.failure(error)
-        except Exception as error:
-            log.exception("request.crashed", extra={"operation": operation.name, "error": type(error).__name__})
-            return replies.failure(MemwellError())
+            return replies.success(operation, work())
+        except Exception as error:  # noqa: BLE001 -- it is logged
+            return _failed(operation, error)
 
     def close(self) -> None:
+        """End everything. What runs is interrupted first: the rest may take longer than there is time for."""
         for pump in self.pumps:
             pump.join()
-        self._quick.close()
-        self._patient.close()
+        runs_of(self.engine).interrupt()
+        for threads in (self._door, self._quick, self._patient):
+            threads.close()
         self.engine.close()
 
 
-def _give_up(task: asyncio.Task[Any] | None) -> None:
-    if task is not None:
-        task.cancel(_TIME_IS_UP)
+def _failed(operation: Operation, error: Exception) -> replies.Reply:
+    if not isinstance(error, MemwellError):
+        extra = {"operation": operation.name, "error": type(error).__name__}
+        log.error("request.crashed", exc_info=error, extra=extra)
+        return replies.failure(MemwellError())
+    if error.status >= 500:
+        log.warning("request.failed", extra={"operation": operation.name, "code": error.code})
+    return replies.failure(error)
 
 
 async def read_body(receive: Receive, headers: dict[bytes, bytes], limit: int) -> bytes:

@@ -14,7 +14,7 @@ _Job = tuple[Callable[[], T], "asyncio.Future[T]"]
 
 
 class Threads(Generic[T]):
-    """A bounded number of threads, started when they are needed. Work must not raise."""
+    """A bounded number of threads, started when they are needed."""
 
     def __init__(self, limit: int, name: str) -> None:
         self._limit = limit
@@ -24,7 +24,7 @@ class Threads(Generic[T]):
         self.under_way = 0
 
     def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """The future result of work. If nobody waits for it any more, the work is finished all the same."""
+        """The future result of work, or its error. If nobody waits for it any more, it is finished all the same."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         self.under_way += 1
@@ -48,15 +48,20 @@ class Threads(Generic[T]):
     def _work(self, loop: asyncio.AbstractEventLoop) -> None:
         while (job := self._jobs.get()) is not None:
             work, future = job
-            self._tell(loop, future, work())
+            try:
+                self._tell(loop, future.set_result, future, work())
+            except Exception as error:  # noqa: BLE001 -- it is told to whoever waits
+                self._tell(loop, future.set_exception, future, error)
 
-    def _tell(self, loop: asyncio.AbstractEventLoop, future: asyncio.Future[T], result: T) -> None:
+    def _tell(
+        self, loop: asyncio.AbstractEventLoop, settle: Callable[[Any], None], future: asyncio.Future[T], outcome: Any
+    ) -> None:
         try:
-            loop.call_soon_threadsafe(self._settle, future, result)
+            loop.call_soon_threadsafe(self._settle, settle, future, outcome)
         except RuntimeError:  # the loop has ended, and with it whoever waited
             return
 
-    def _settle(self, future: asyncio.Future[Any], result: T) -> None:
+    def _settle(self, settle: Callable[[Any], None], future: asyncio.Future[T], outcome: Any) -> None:
         self.under_way -= 1
         if not future.done():
-            future.set_result(result)
+            settle(outcome)
