@@ -21,6 +21,7 @@ RINGS = [
     ["storage", "models"],
     ["recall", "lifecycle"],
     ["access", "documents", "space"],
+    ["records"],
     ["distill", "context"],
     ["engine"],
     ["operation"],

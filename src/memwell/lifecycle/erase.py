@@ -71,6 +71,7 @@ def erase_expired_address(tx: Tx, address_id: int) -> None:
     """An address whose entries have all expired goes with everything that speaks of it."""
     _forget_answers(tx, address_id)
     forget_runs(tx, address_id)
+    forget_record(tx, address_id)
     tx.send("delete_jobs_of", address_id=address_id)
     tx.send("delete_address", id=address_id)
 
@@ -86,6 +87,8 @@ def _erase_some(
         layers["facts" if kind == "facts" else "entries"] += count
         deleted += count
         if not count:
+            if kind == "record":
+                layers["records"] += forget_record(tx, address_id)
             tx.send("delete_address", id=address_id)
             at += 1
     run.note(tx, {"layers": layers})
@@ -99,6 +102,12 @@ def _delete_batch(tx: Tx, address_id: int) -> int:
     last = row[0] + BATCH - 1
     upkeep.remove(tx, tx.rows("docids_to", address_id=address_id, seq=last), noted=False)
     return tx.run("delete_entries_to", address_id=address_id, seq=last)
+
+
+def forget_record(tx: Tx, address_id: int) -> int:
+    """Delete the value at an address, with all that it ever was. Returns how many there were."""
+    tx.send("delete_record_versions", address_id=address_id)
+    return tx.run("delete_record", address_id=address_id)
 
 
 def forget_runs(tx: Tx, address_id: int) -> dict[str, int]:
@@ -160,8 +169,9 @@ def _needles(tx: Tx, *, addresses: Sequence[tuple[int, str]]) -> list[bytes]:
     """The ends of some of the longer texts, and some of their longer words, to look for them afterwards."""
     found: list[bytes] = []
     words: list[bytes] = []
-    for address_id, _ in addresses:
-        rows = tx.rows("sample_contents", address_id=address_id, limit=SAMPLES - len(found))
+    for address_id, kind in addresses:
+        query = "sample_values" if kind == "record" else "sample_contents"
+        rows = tx.rows(query, address_id=address_id, limit=SAMPLES - len(found))
         found += [row[0].encode()[-SHINGLE:] for row in rows]
         words += [word.encode() for row in rows for word in _WORD.findall(row[0])[:2]]
         if len(found) >= SAMPLES:
@@ -185,7 +195,7 @@ def _lives(tx: Tx, *, needle: bytes) -> bool:
     text = needle.decode(errors="ignore")
     for special in "!%_":
         text = text.replace(special, "!" + special)
-    return tx.row("content_lives", pattern=f"%{text}%") is not None
+    return any(tx.row(query, pattern=f"%{text}%") is not None for query in ("content_lives", "value_lives"))
 
 
 def _grave(tx: Tx, now: int) -> int:

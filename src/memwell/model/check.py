@@ -43,9 +43,9 @@ def key(value: str) -> str:
     return value
 
 
-def plain(value: Any, field: str) -> None:
-    """Refuse what would change on its way through JSON."""
-    _check_tree(value, field, MAX_DEPTH + 8)
+def plain(value: Any, field: str, depth: int = MAX_DEPTH + 8) -> None:
+    """Refuse what would change on its way through JSON, and what is nested deeper than so many levels."""
+    _check_tree(value, field, depth)
 
 
 def number(value: float | None, field: str) -> float | None:

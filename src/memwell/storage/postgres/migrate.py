@@ -34,6 +34,8 @@ TENANT_TABLES = (
     "event",
     "job",
     "spending",
+    "record_version",
+    "record",
     "run_touch",
     "run_step",
     "run",

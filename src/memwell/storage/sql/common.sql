@@ -253,6 +253,17 @@ WHERE tenant = :tenant AND address_id = :address_id AND LENGTH(content) >= 24
 ORDER BY seq DESC
 LIMIT :limit;
 
+-- name: sample_values
+-- Some of what was written to a record, for the same purpose.
+SELECT data FROM record_version
+WHERE tenant = :tenant AND address_id = :address_id AND LENGTH(data) >= 24
+ORDER BY version DESC
+LIMIT :limit;
+
+-- name: value_lives
+-- Whether a piece of text stands in any record of the tenant.
+SELECT 1 FROM record_version WHERE tenant = :tenant AND data LIKE :pattern ESCAPE '!' LIMIT 1;
+
 -- name: content_lives
 -- Whether a piece of text stands in any entry of the tenant.
 SELECT 1 FROM entry WHERE tenant = :tenant AND content LIKE :pattern ESCAPE '!' LIMIT 1;
@@ -441,7 +452,9 @@ SELECT
   + (SELECT COUNT(*) FROM plan WHERE tenant = :tenant AND address_id = :address_id)
   + (SELECT COUNT(*) FROM folded WHERE tenant = :tenant AND address_id = :address_id)
   + (SELECT COUNT(*) FROM summary WHERE tenant = :tenant AND address_id = :address_id)
-  + (SELECT COUNT(*) FROM run_touch WHERE tenant = :tenant AND address_id = :address_id);
+  + (SELECT COUNT(*) FROM run_touch WHERE tenant = :tenant AND address_id = :address_id)
+  + (SELECT COUNT(*) FROM record WHERE tenant = :tenant AND address_id = :address_id)
+  + (SELECT COUNT(*) FROM record_version WHERE tenant = :tenant AND address_id = :address_id);
 
 -- name: next_idempotency_expiry
 -- When the next stored answer may go.
@@ -1172,3 +1185,77 @@ SELECT id FROM run WHERE tenant = :tenant AND started_at < :before ORDER BY star
 -- Runs whose process has died.
 UPDATE run SET state = 'interrupted', error = 'Its process ended while it ran.', ended_at = :now
 WHERE tenant = :tenant AND started_at <= :now AND state = 'running' AND lease_until < :now;
+
+-- name: find_record
+-- The value of a record by the names of its collection and its path, while it lives.
+SELECT a.id, a.collection_id, a.path, r.version, r.value, r.created_at, r.updated_at, r.expires_at
+FROM collection c
+JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id AND a.path = :path
+JOIN record r ON r.tenant = a.tenant AND r.address_id = a.id
+WHERE c.tenant = :tenant AND a.tenant = :tenant AND r.tenant = :tenant
+  AND c.dialect = :dialect AND c.name = :name AND c.kind = 'record' AND (r.expires_at IS NULL OR r.expires_at > :now);
+
+-- name: list_records
+-- The records of a collection behind a path, in the order of their paths.
+SELECT a.id, a.collection_id, a.path, r.version, r.value, r.created_at, r.updated_at, r.expires_at
+FROM collection c
+JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id AND a.path > :after
+JOIN record r ON r.tenant = a.tenant AND r.address_id = a.id
+WHERE c.tenant = :tenant AND a.tenant = :tenant AND r.tenant = :tenant
+  AND c.dialect = :dialect AND c.name = :name AND c.kind = 'record' AND (r.expires_at IS NULL OR r.expires_at > :now)
+ORDER BY a.path
+LIMIT :limit;
+
+-- name: place_record
+-- Take the next number of a record's address, making it if it is new, and let it expire when its value does.
+INSERT INTO address (tenant, id, collection_id, path, last_seq, created_at, last_seen_at, ended_seq, expires_at, metadata)
+VALUES (:tenant, :id, :collection_id, :path, 1, :now, :now, 0, :expires_at, NULL)
+ON CONFLICT (tenant, collection_id, path) DO UPDATE SET
+  last_seq = address.last_seq + 1, last_seen_at = excluded.last_seen_at, expires_at = excluded.expires_at
+RETURNING id, last_seq;
+
+-- name: put_value
+-- The value of a record, and since when it is so.
+INSERT INTO record (tenant, address_id, version, value, created_at, updated_at, expires_at)
+VALUES (:tenant, :address_id, :version, :value, :created_at, :now, :expires_at)
+ON CONFLICT (tenant, address_id) DO UPDATE SET version = excluded.version, value = excluded.value,
+  created_at = excluded.created_at, updated_at = excluded.updated_at, expires_at = excluded.expires_at;
+
+-- name: add_record_version
+-- What was written to a record.
+INSERT INTO record_version (tenant, address_id, version, mode, data, actor, written_at, expires_at)
+VALUES (:tenant, :address_id, :version, :mode, :data, :actor, :now, :expires_at);
+
+-- name: record_versions
+-- What was written to a record, the newest first.
+SELECT version, mode, data, actor, written_at, expires_at FROM record_version
+WHERE tenant = :tenant AND address_id = :address_id AND version < :before
+ORDER BY version DESC
+LIMIT :limit;
+
+-- name: record_version_at
+-- What was the last to be written to a record before a moment was over.
+SELECT version, expires_at FROM record_version
+WHERE tenant = :tenant AND address_id = :address_id AND written_at <= :moment
+ORDER BY version DESC
+LIMIT 1;
+
+-- name: record_changes
+-- What was written to a record from the last whole value on that a version is built on.
+SELECT v.version, v.mode, v.data FROM record_version v
+WHERE v.tenant = :tenant AND v.address_id = :address_id AND v.version <= :version AND v.version >= (
+  SELECT MAX(w.version) FROM record_version w
+  WHERE w.tenant = :tenant AND w.address_id = :address_id AND w.version <= :version AND w.mode = 'replace')
+ORDER BY v.version;
+
+-- name: delete_record_versions_below
+-- Forget what was written to a record before a version.
+DELETE FROM record_version WHERE tenant = :tenant AND address_id = :address_id AND version < :version;
+
+-- name: delete_record
+-- Remove the value of a record.
+DELETE FROM record WHERE tenant = :tenant AND address_id = :address_id;
+
+-- name: delete_record_versions
+-- Forget what was written to a record.
+DELETE FROM record_version WHERE tenant = :tenant AND address_id = :address_id;

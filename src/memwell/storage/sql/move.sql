@@ -329,3 +329,35 @@ SELECT address_id, run_id FROM run_touch WHERE tenant = :tenant ORDER BY address
 -- One row of `run_touch`, as it was elsewhere.
 INSERT INTO run_touch (tenant, address_id, run_id)
 VALUES (:tenant, :address_id, :run_id);
+
+-- name: page_record
+-- The next rows of `record`.
+SELECT address_id, version, value, created_at, updated_at, expires_at
+FROM record WHERE tenant = :tenant AND address_id > :after
+ORDER BY address_id
+LIMIT :limit;
+
+-- name: end_of_record
+-- The key of the last row of `record`.
+SELECT address_id FROM record WHERE tenant = :tenant ORDER BY address_id DESC LIMIT 1;
+
+-- name: put_record
+-- One row of `record`, as it was elsewhere.
+INSERT INTO record (tenant, address_id, version, value, created_at, updated_at, expires_at)
+VALUES (:tenant, :address_id, :version, :value, :created_at, :updated_at, :expires_at);
+
+-- name: page_record_version
+-- The next rows of `record_version`.
+SELECT address_id, version, mode, data, actor, written_at, expires_at
+FROM record_version WHERE tenant = :tenant AND (address_id, version) > (:after, :after_too)
+ORDER BY address_id, version
+LIMIT :limit;
+
+-- name: end_of_record_version
+-- The key of the last row of `record_version`.
+SELECT address_id, version FROM record_version WHERE tenant = :tenant ORDER BY address_id DESC, version DESC LIMIT 1;
+
+-- name: put_record_version
+-- One row of `record_version`, as it was elsewhere.
+INSERT INTO record_version (tenant, address_id, version, mode, data, actor, written_at, expires_at)
+VALUES (:tenant, :address_id, :version, :mode, :data, :actor, :written_at, :expires_at);

@@ -208,6 +208,8 @@ FROM (
   FROM run WHERE tenant = :tenant
   UNION ALL SELECT CONVERT_TO(CONCAT_WS(' ', run_id, body), 'UTF8') FROM run_step WHERE tenant = :tenant
   UNION ALL SELECT CONVERT_TO(run_id, 'UTF8') FROM run_touch WHERE tenant = :tenant
+  UNION ALL SELECT CONVERT_TO(value, 'UTF8') FROM record WHERE tenant = :tenant
+  UNION ALL SELECT CONVERT_TO(CONCAT_WS(' ', mode, data, actor), 'UTF8') FROM record_version WHERE tenant = :tenant
   UNION ALL SELECT CONVERT_TO(ARRAY_TO_STRING(TSVECTOR_TO_ARRAY(tokens), ' '), 'UTF8') FROM word WHERE tenant = :tenant
 ) AS kept (text)
 JOIN UNNEST(CAST(:needles AS BYTEA[])) AS sought (piece) ON POSITION(sought.piece IN kept.text) > 0;

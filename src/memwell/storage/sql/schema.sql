@@ -328,6 +328,29 @@ CREATE TABLE run_touch (
 
 CREATE INDEX run_touch_run ON run_touch (tenant, run_id);
 
+CREATE TABLE record (
+  tenant TEXT NOT NULL,
+  address_id INTEGER NOT NULL,
+  version INTEGER NOT NULL,
+  value TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  expires_at INTEGER,
+  PRIMARY KEY (tenant, address_id)
+) WITHOUT ROWID;
+
+CREATE TABLE record_version (
+  tenant TEXT NOT NULL,
+  address_id INTEGER NOT NULL,
+  version INTEGER NOT NULL,
+  mode TEXT NOT NULL,
+  data TEXT NOT NULL,
+  actor TEXT NOT NULL,
+  written_at INTEGER NOT NULL,
+  expires_at INTEGER,
+  PRIMARY KEY (tenant, address_id, version)
+) WITHOUT ROWID;
+
 -- control.db
 
 CREATE TABLE tenant (

@@ -360,6 +360,39 @@ CREATE POLICY its_own ON rate AS PERMISSIVE FOR ALL TO public
   USING ((current_setting('memwell.system'::text, true) = 'on'::text))
   WITH CHECK ((current_setting('memwell.system'::text, true) = 'on'::text));
 
+CREATE TABLE record (
+  tenant text COLLATE "C" NOT NULL,
+  address_id bigint NOT NULL,
+  version bigint NOT NULL,
+  value text COLLATE "C" NOT NULL,
+  created_at bigint NOT NULL,
+  updated_at bigint NOT NULL,
+  expires_at bigint,
+  CONSTRAINT record_pkey PRIMARY KEY (tenant, address_id)
+);
+
+ALTER TABLE record ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON record AS PERMISSIVE FOR ALL TO public
+  USING ((tenant = current_setting('memwell.tenant'::text, true)))
+  WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
+
+CREATE TABLE record_version (
+  tenant text COLLATE "C" NOT NULL,
+  address_id bigint NOT NULL,
+  version bigint NOT NULL,
+  mode text COLLATE "C" NOT NULL,
+  data text COLLATE "C" NOT NULL,
+  actor text COLLATE "C" NOT NULL,
+  written_at bigint NOT NULL,
+  expires_at bigint,
+  CONSTRAINT record_version_pkey PRIMARY KEY (tenant, address_id, version)
+);
+
+ALTER TABLE record_version ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON record_version AS PERMISSIVE FOR ALL TO public
+  USING ((tenant = current_setting('memwell.tenant'::text, true)))
+  WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
+
 CREATE TABLE removal (
   tenant text COLLATE "C" NOT NULL,
   seq bigint NOT NULL,
@@ -562,6 +595,8 @@ GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE migration TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE model TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE plan TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE rate TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE record TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE record_version TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE removal TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE run TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE run_step TO memwell_app;

@@ -1,0 +1,215 @@
+"""JSON Schemas of records: what a value must be, and what it is where nothing was said.
+
+Draft 2020-12. A schema comes from outside: it is bounded in size and depth, refers to nothing but itself, and its patterns
+are matched in time linear in the text. What a value holds is in no message about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from ..errors import Invalid, TooLarge
+from .check import plain
+
+if TYPE_CHECKING:
+    from jsonschema_rs import Draft202012Validator, ValidationError
+
+MAX_SCHEMA = 64 * 1024
+MAX_DEPTH = 64
+"""Levels of JSON; an object in an object takes two."""
+MAX_PATTERN = 512
+MAX_PROBLEMS = 20
+PATTERN_BYTES = 256 * 1024
+"""How large a pattern may become when it is compiled."""
+
+_ONE = ("additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then", "unevaluatedItems")
+_LIST = ("allOf", "anyOf", "oneOf", "prefixItems")
+_NAMED = ("$defs", "definitions", "dependentSchemas", "patternProperties", "properties")
+_SAYS_ITSELF = ("additionalProperties", "unevaluatedProperties", "patternProperties")
+_PARTS = ("$defs", "allOf", "anyOf", "definitions", "dependentSchemas", "else", "if", "not", "oneOf", "then")
+"""Where schemas stand that are parts of another one, or are referred to."""
+_COMPOSED = ("$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas")
+_ELSEWHERE = ("$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$vocabulary")
+Change = Callable[[dict[str, Any], bool], dict[str, Any]]
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+
+class Problem(NamedTuple):
+    """Where a value does not fit, and why."""
+
+    path: str
+    """Dotted, with indexes: `orders[0].id`; empty for the whole."""
+    reason: str
+
+
+class Schema:
+    """A schema that was checked. `strict`: properties that it does not name are refused, unless it says itself that there may
+    be others (S3.9)."""
+
+    def __init__(self, source: Mapping[str, Any], *, strict: bool) -> None:
+        self.source: dict[str, Any] = dict(source)
+        _check(self.source)
+        self._fits = _compiled(_closed(self.source) if strict else self.source)
+        self._looks_right: Draft202012Validator | None = None
+
+    def problems(self, value: Any) -> list[Problem]:
+        """Why a value does not fit; nothing if it does."""
+        return [_problem(one) for one in islice(self._fits.iter_errors(value), MAX_PROBLEMS)]
+
+    def warnings(self, value: Any) -> list[Problem]:
+        """What is let through although it does not look right: texts that do not have the format that is named (C34)."""
+        if self._looks_right is None:
+            self._looks_right = _compiled(self.source, formats=True)
+        odd = (one for one in self._looks_right.iter_errors(value) if one.kind.name == "format")
+        return [_problem(one) for one in islice(odd, MAX_PROBLEMS)]
+
+    def with_defaults(self, value: Any) -> Any:
+        """A value with what the schema says about properties that are missing (C23)."""
+        return _filled(self.source, value)
+
+    def relaxed(self) -> dict[str, Any]:
+        """The schema for a value that is merged into another: nothing is required (C31)."""
+        found: dict[str, Any] = _mapped(self.source, lambda one, _: {k: v for k, v in one.items() if k != "required"})
+        return found
+
+
+def _check(source: dict[str, Any]) -> None:
+    plain(source, "schema", MAX_DEPTH)
+    if len(msgspec.json.encode(source)) > MAX_SCHEMA:
+        raise TooLarge(f"`schema` is larger than {MAX_SCHEMA // 1024} KiB.", field="schema")
+    if str(source.get("$schema", _DRAFT)).rstrip("#") != _DRAFT:
+        raise Invalid(
+            "`schema` is read as JSON Schema Draft 2020-12: leave `$schema` away, or name that.", field="schema"
+        )
+    for path, one in _subschemas(source):
+        _check_one(path, one)
+
+
+def _check_one(path: str, one: dict[str, Any]) -> None:
+    where = f"`schema{path}`"
+    for name in _ELSEWHERE:
+        if name in one:
+            raise Invalid(f"{where} has `{name}`, which cannot be used here.", field="schema")
+    reference = one.get("$ref", "#")
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        raise Invalid(
+            f"{where} refers to {str(reference)[:100]!r}: only `#/$defs/…` can be referred to.", field="schema"
+        )
+    patterns = [one["pattern"]] if isinstance(one.get("pattern"), str) else []
+    for pattern in [*patterns, *_named(one, "patternProperties")]:
+        if len(pattern) > MAX_PATTERN:
+            raise Invalid(f"{where} has a pattern of more than {MAX_PATTERN} characters.", field="schema")
+
+
+def _named(one: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = one.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _subschemas(source: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """A schema and all that are inside of it, each with its path."""
+    waiting = [(path, source)]
+    while waiting:
+        path, one = waiting.pop()
+        yield path, one
+        waiting += [(f"{path}.{name}", one[name]) for name in _ONE if isinstance(one.get(name), dict)]
+        for name in _LIST:
+            listed = one.get(name)
+            if isinstance(listed, list):
+                waiting += [(f"{path}.{name}[{n}]", each) for n, each in enumerate(listed) if isinstance(each, dict)]
+        for name in _NAMED:
+            waiting += [
+                (f"{path}.{name}.{key}", each) for key, each in _named(one, name).items() if isinstance(each, dict)
+            ]
+
+
+def _mapped(one: Any, change: Change, fresh: bool = True) -> Any:
+    """A schema with every one inside of it changed, and then itself. `fresh`: it says all that is said of its value; it is no
+    part of another schema of the same value."""
+    if not isinstance(one, dict):
+        return one
+    found = dict(one)
+    for name in found.keys() & _ONE:
+        found[name] = _mapped(found[name], change, name not in _PARTS)
+    for name in found.keys() & _LIST:
+        if isinstance(found[name], list):
+            found[name] = [_mapped(each, change, name not in _PARTS) for each in found[name]]
+    for name in found.keys() & _NAMED:
+        if isinstance(found[name], dict):
+            found[name] = {key: _mapped(each, change, name not in _PARTS) for key, each in found[name].items()}
+    return change(found, fresh)
+
+
+def _closed(source: dict[str, Any]) -> dict[str, Any]:
+    """A schema that admits no properties but those that it names. Where it is composed, what its parts name counts."""
+
+    def close(one: dict[str, Any], fresh: bool) -> dict[str, Any]:
+        if not fresh or any(name in one for name in _SAYS_ITSELF) or not _names_some(one, source, set()):
+            return one
+        composed = any(name in one for name in _COMPOSED)
+        return {**one, ("unevaluatedProperties" if composed else "additionalProperties"): False}
+
+    found: dict[str, Any] = _mapped(source, close)
+    return found
+
+
+def _names_some(one: Any, root: dict[str, Any], seen: set[str]) -> bool:
+    """Whether a schema or a part of it names properties."""
+    if not isinstance(one, dict):
+        return False
+    if "properties" in one:
+        return True
+    parts = [one[name] for name in ("then", "else") if name in one]
+    parts += [each for name in ("allOf", "anyOf", "oneOf") for each in (one.get(name) or [])]
+    reference = one.get("$ref")
+    if isinstance(reference, str) and reference not in seen:
+        seen.add(reference)
+        parts.append(_referred(root, reference))
+    return any(_names_some(each, root, seen) for each in parts)
+
+
+def _referred(root: Any, reference: str) -> Any:
+    """What a reference inside a schema leads to; nothing if it leads nowhere."""
+    for part in reference.removeprefix("#").split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        root = root.get(name) if isinstance(root, dict) else None
+    return root
+
+
+def _compiled(source: Mapping[str, Any], *, formats: bool = False) -> Draft202012Validator:
+    import jsonschema_rs  # here, since it takes a while to load
+
+    try:
+        return jsonschema_rs.Draft202012Validator(
+            dict(source),
+            validate_formats=formats,
+            pattern_options=jsonschema_rs.RegexOptions(size_limit=PATTERN_BYTES),
+            mask="the value",
+            offline=True,
+        )
+    except jsonschema_rs.ValidationError as error:
+        path, reason = _problem(error)
+        raise Invalid(f"`{path or 'schema'}` of the schema cannot be used: {reason}.", field="schema") from None
+    except (jsonschema_rs.ReferencingError, ValueError) as error:
+        raise Invalid(f"The schema cannot be used: {str(error)[:200]}.", field="schema") from None
+
+
+def _problem(error: ValidationError) -> Problem:
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.instance_path)
+    return Problem(path.removeprefix("."), error.message.splitlines()[0])
+
+
+def _filled(schema: Any, value: Any) -> Any:
+    if not isinstance(schema, dict) or not isinstance(value, dict):
+        return value
+    properties = _named(schema, "properties")
+    missing = {name: each["default"] for name, each in properties.items() if name not in value and _has_default(each)}
+    return {name: _filled(properties.get(name), each) for name, each in (value | missing).items()}
+
+
+def _has_default(schema: Any) -> bool:
+    return isinstance(schema, dict) and "default" in schema

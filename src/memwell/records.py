@@ -1,0 +1,176 @@
+"""Records: what is set. One JSON value at an address, with a version, a lifetime and a history, in one tenant's transaction.
+
+A value is replaced or merged into, and what comes of it is checked before it is kept. History holds what was given each time,
+and a whole value now and then, so that many small changes of a large value take little room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from .errors import Invalid, Stale, TooLarge
+from .ids import inner_id
+from .lifecycle import jobs
+from .lifecycle.erase import bury
+from .lifecycle.retention import AT_LEAST_EVERY
+from .model.check import plain
+from .model.collection import Place
+from .model.value import merged
+from .space import Space
+
+Mode = Literal["merge", "replace"]
+Check = Callable[[Any], None]
+"""Raises what is wrong with a value."""
+
+MAX_VALUE = 1024 * 1024
+MAX_DEPTH = 64
+WHOLE_EVERY = 64
+"""After how many changes the whole value is kept."""
+KEPT = 1024
+"""How many versions of a record are kept at least; twice as many are never."""
+KIND = "record"
+
+
+class Record(NamedTuple):
+    """A record as it stands."""
+
+    address_id: int
+    collection_id: int
+    path: str
+    version: int
+    value: Any
+    created_at: int
+    updated_at: int
+    expires_at: int | None
+
+    @property
+    def etag(self) -> str:
+        """What tells this version from every other, also from those of a record that was deleted before."""
+        return f'"{self.address_id:x}-{self.version}"'
+
+
+class Change(NamedTuple):
+    """What was written to a record at some time. Columns in the order of `record_versions`."""
+
+    version: int
+    mode: str
+    data: str
+    actor: str
+    written_at: int
+    expires_at: int | None
+
+
+class Write(NamedTuple):
+    """What to write, and how."""
+
+    data: Any
+    mode: Mode = "merge"
+    lifetime_us: int | None = None
+    """How long it lives from now on; None: for good. Reading does not renew it (C15)."""
+    if_match: str | None = None
+    """The version that it is to change; `*`: any, but there must be one."""
+
+
+def read(space: Space, place: Place, path: str) -> Record | None:
+    """A record, while it lives."""
+    row = space.tx.row("find_record", dialect=place.dialect, name=place.name, path=path, now=space.now)
+    return None if row is None else _record(row)
+
+
+def every(space: Space, place: Place, after: str = "", limit: int = 1000) -> list[Record]:
+    """The records of a collection behind a path, in the order of their paths."""
+    asked = {"dialect": place.dialect, "name": place.name, "after": after, "now": space.now, "limit": limit}
+    return [_record(row) for row in space.tx.rows("list_records", **asked)]
+
+
+def write(space: Space, place: Place, path: str, new: Write, check: Check = lambda value: None) -> Record:
+    """Replace a value or merge into it. If what comes of it does not pass the check, nothing has changed (C3)."""
+    old = read(space, place, path)
+    _match(old, new.if_match)
+    plain(new.data, "value", MAX_DEPTH)
+    base = old.value if old is not None and new.mode == "merge" else None
+    value = merged(base, new.data)
+    check(value)
+    return _kept(space, place, path, old, new, value)
+
+
+def delete(space: Space, place: Place, path: str, if_match: str | None = None) -> str | None:
+    """Erase a record with its history; None if there is none, otherwise the job that leaves no trace of it."""
+    old = read(space, place, path)
+    _match(old, if_match)
+    if old is None:
+        return None
+    space.touch(old.collection_id, old.address_id)
+    return bury(space.tx, [(old.address_id, old.collection_id, KIND)], space.now)
+
+
+def history(space: Space, record: Record, before: int, limit: int) -> list[Change]:
+    """What was written to a record, the newest first."""
+    asked = {"address_id": record.address_id, "before": before, "limit": limit}
+    return [Change(*row) for row in space.tx.rows("record_versions", **asked)]
+
+
+def value_at(space: Space, record: Record, version: int) -> Any:
+    """What a record was after a change; None if that is not known any more."""
+    rows = space.tx.rows("record_changes", address_id=record.address_id, version=version)
+    if not rows or rows[-1][0] != version:
+        return None
+    value: Any = None
+    for _, mode, data in rows:
+        given = msgspec.json.decode(data)
+        value = given if mode == "replace" else merged(value, given)
+    return value
+
+
+def as_of(space: Space, record: Record, moment: int) -> Any:
+    """What a record was at a moment; None if it was not there, or had expired."""
+    row = space.tx.row("record_version_at", address_id=record.address_id, moment=moment)
+    if row is None or (row[1] is not None and row[1] <= moment):
+        return None
+    return value_at(space, record, row[0])
+
+
+def _record(row: tuple[Any, ...]) -> Record:
+    found = Record(*row)
+    return found._replace(value=msgspec.json.decode(found.value))
+
+
+def _match(old: Record | None, wanted: str | None) -> None:
+    if wanted is None or (old is not None and wanted in ("*", old.etag)):
+        return
+    current = None if old is None else old.etag
+    raise Stale("The record is not the one that was read: read it again and repeat the change.", version=current)
+
+
+def _kept(space: Space, place: Place, path: str, old: Record | None, new: Write, value: Any) -> Record:
+    encoded = _encoded(value)
+    collection_id, _ = space.collection(place)
+    expires_at = None if new.lifetime_us is None else space.now + new.lifetime_us
+    placed = {"id": inner_id(), "collection_id": collection_id, "path": path}
+    row = space.tx.row("place_record", **placed, now=space.now, expires_at=expires_at)
+    assert row is not None  # noqa: S101 -- an upsert always returns its row
+    address_id, version = row
+    created_at = space.now if old is None else old.created_at
+    kept = {"address_id": address_id, "version": version, "now": space.now, "expires_at": expires_at}
+    space.tx.send("put_value", **kept, value=encoded, created_at=created_at)
+    whole = old is None or new.mode == "replace" or version % WHOLE_EVERY == 0
+    data, mode = (encoded, "replace") if whole else (_encoded(new.data), "merge")
+    space.tx.send("add_record_version", **kept, mode=mode, data=data, actor=space.principal.actor)
+    if whole and version % KEPT == 0:
+        space.tx.send("delete_record_versions_below", address_id=address_id, version=version - KEPT)
+    space.touch(collection_id, address_id)
+    if expires_at is not None and expires_at <= space.now + AT_LEAST_EVERY:
+        jobs.ensure_slot(space.tx, "expire", expires_at, space.now)
+    return Record(address_id, collection_id, path, version, value, created_at, space.now, expires_at)
+
+
+def _encoded(value: Any) -> str:
+    if not isinstance(value, dict):
+        raise Invalid("A record is a JSON object.", field="value")
+    text = msgspec.json.encode(value).decode()
+    if len(text) > MAX_VALUE and len(text.encode()) > MAX_VALUE:
+        raise TooLarge(f"The record would be larger than {MAX_VALUE // 1024} KiB.", field="value")
+    return text
