@@ -111,3 +111,25 @@ def test_a_summary_is_trusted_as_little_as_what_it_is_made_of(memory: Memory) ->
     assert row is not None
     shown = store.read("default", lambda tx: tx.rows("shown_summaries_up", address_id=row[1], now=0, limit=2))
     assert [Entry(*one[2:]).origin for one in shown] == ["assistant"]
+
+
+def test_what_is_behind_a_summary_by_hand_is_not_told_by_another(memory: Memory, clock: FrozenClock) -> None:
+    """When it is deleted, no summary holds its words."""
+    bank = memory.banks.create("notes", type="general", retention_days=30, max_turns=10)
+    ids = []
+    for number in range(1, 21):
+        ids.append(bank.add(f"We decided on plan P{number}Q for the house.", key="k").id)
+        clock.advance(days=1)
+    by_hand = bank.add("Two plans.", key="k", compacts=[ids[9], ids[19]]).id
+    work(memory)
+    clock.advance(days=14.5)
+    ids += [bank.add(f"We decided on plan P{number}Q for the house.", key="k").id for number in range(21, 28)]
+    bank.add("Three plans.", key="k", compacts=[by_hand, ids[-1]])
+    work(memory)
+    shown = list(bank.entries())
+    assert "P10Q" not in repr([one.content for one in shown])
+    alive = sum(not one.summary_of for one in bank.entries(include_compacted=True))
+    assert sum(one.summary_of or 1 for one in shown) == alive
+    bank.delete_entry(ids[9])
+    work(memory)
+    assert "P10Q" not in repr(list(bank.entries(include_compacted=True)))

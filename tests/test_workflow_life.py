@@ -18,7 +18,9 @@ from memwell import Conflict, Invalid, Memory
 from memwell.errors import TooLarge
 from memwell.scripted.server import ChatRequest
 from memwell.testing import Fault, FrozenClock, ScriptedServer
+from memwell.workflow.cache import Cache
 from memwell.workflow.run_operations import Run
+from memwell.workflow.running import Runs
 
 from .engines import located, remains
 from .test_workflow_runs import CHATBOT, WHO, document, served, text
@@ -128,11 +130,10 @@ def test_an_erasure_during_a_run_empties_it(
         with under_way(memory, model, CHATBOT, SECRET, metadata=WHO) as run_id:
             assert only_bank(memory, "chats").wipe().residual == 0
         run = memory.workflows.show(run_id)
-        assert run.status == "done"
+        assert run.status == "failed"
         assert SECRET not in told(run)
         with pytest.raises(Conflict, match="erased"):
             memory.workflows.repeat(run_id)
-        only_bank(memory, "chats").wipe()  # what the run has written after the first
     assert [name for name, data in remains(tmp_path).items() if SECRET.encode() in data] == []
 
 
@@ -146,16 +147,110 @@ def test_a_step_that_has_read_what_is_erased_meanwhile_keeps_nothing_of_it(
     bank.add(SECRET, key="k")
     real = steps._DOES["load_memory"]
 
+    read = []
+
     def erased_then(step: Any, doing: Any) -> Any:
-        output = real(step, doing)
-        assert SECRET in output.text
-        bank.wipe()
-        return output
+        read.append(real(step, doing))
+        bank.wipe() if len(read) == 1 else None
+        return read[-1]
 
     monkeypatch.setitem(steps._DOES, "load_memory", erased_then)
     run = memory.workflows.run(document(load()))
-    assert run.status == "done"
+    assert [SECRET in one.text for one in read] == [True, False], "it reads again"
+    assert (run.status, run.output) == ("done", "")
     assert SECRET not in told(memory.workflows.show(run.id))
+
+
+def test_a_cached_answer_is_not_kept_if_it_is_erased_meanwhile(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The erasure falls between the look into the cache and the writing down."""
+    bank = memory.banks.create("notes", type="general")
+    bank.add(SECRET, key="k")
+    source = document(load(cache_minutes=60), {"step_type": "display_result"})
+    assert memory.workflows.run(source).output == SECRET
+    real = Cache.get
+
+    def erased_then(cache: Cache, key: bytes) -> Any:
+        found = real(cache, key)
+        if found is not None:
+            bank.wipe()
+        return found
+
+    monkeypatch.setattr(Cache, "get", erased_then)
+    run = memory.workflows.run(source)
+    assert (run.status, run.output) == ("done", "")
+    assert all(SECRET not in told(memory.workflows.show(one.id)) for one in memory.workflows.runs())
+
+
+def test_a_key_that_is_made_and_erased_while_all_are_searched_leaves_nothing(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from memwell.workflow import steps
+
+    bank = memory.banks.create("notes", type="general")
+    bank.add("A note.", key="k")
+    real = steps._DOES["search_memory"]
+    found: list[Any] = []
+
+    def made_and_erased(step: Any, doing: Any) -> Any:
+        if found:
+            return real(step, doing)
+        entry_id = bank.add(SECRET, key="new").id
+        found.append(real(step, doing))
+        bank.delete_entry(entry_id)
+        return found[0]
+
+    monkeypatch.setitem(steps._DOES, "search_memory", made_and_erased)
+    search = {"step_type": "search_memory", "memory_bank_id": "notes", "query": SECRET}
+    run = memory.workflows.run(document(search))
+    assert SECRET in found[0].text
+    assert SECRET not in told(run)
+
+
+def test_nothing_that_was_erased_is_told_or_written_by_a_run_that_knew_it(
+    served: Callable[..., ScriptedServer], tmp_path: Path
+) -> None:
+    """Neither by its events, which are in memory, nor by what it still had to write."""
+    model = Waiting()
+    served(model)
+    with Memory(tmp_path / "home") as memory:
+        with under_way(memory, model, CHATBOT, SECRET, metadata=WHO) as run_id:
+            only_bank(memory, "chats").wipe()
+        assert SECRET not in repr(list(memory.workflows.follow(run_id)))
+        assert list(only_bank(memory, "chats").entries()) == []
+        run = memory.workflows.show(run_id)
+        assert (run.status, run.error) == ("failed", "What it said was erased.")
+
+
+def test_events_of_a_run_that_another_process_has_emptied_tell_nothing(tmp_path: Path) -> None:
+    with Memory(tmp_path / "home", worker=False) as memory, Memory(tmp_path / "home") as other:
+        bank = memory.banks.create("notes", type="general")
+        bank.add(SECRET, key="k")
+        run = memory.workflows.run(document(load(), {"step_type": "display_result"}))
+        assert SECRET in repr(list(memory.workflows.follow(run.id)))
+        other.banks.open(bank.id).wipe()
+        assert SECRET not in repr(list(memory.workflows.follow(run.id)))
+
+
+def test_a_memory_that_is_deleted_is_in_no_run_that_retrieved_it(memory: Memory) -> None:
+    added = memory.user("alice").add(f"I like {SECRET} a lot.")
+    memory.user("alice").consolidate(added.session)
+    (fact,) = memory.user("alice").memories()
+    run = memory.workflows.run(document({"step_type": "retrieval", "user": "alice", "query": SECRET}))
+    assert SECRET in told(run)
+    memory.user("alice").delete_memory(fact.id)
+    assert SECRET not in told(memory.workflows.show(run.id))
+
+
+def test_the_end_of_a_run_does_not_end_the_one_that_repeats_it(memory: Memory) -> None:
+    runs = Runs()
+    first = runs._begin(None, "r")  # type: ignore[arg-type]
+    second = runs._begin(None, "r")  # type: ignore[arg-type]
+    first.end()
+    runs.forget()
+    assert runs.live("r") is second
+    second.end()
+    runs.forget()
+    assert runs.live("r") is None
 
 
 def test_a_run_under_way_is_not_deleted(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from msgspec import Meta, structs
 
 from ..dispatch import Call
 from ..distill.fold import Item, retold, to_fold, visible
-from ..errors import Invalid
+from ..errors import Invalid, NotFound
 from ..lifecycle import jobs
 from ..model.bank import Bank, checked_key, place
 from ..model.entry import Entry
@@ -236,9 +236,9 @@ def _of_longest_key(call: Call, bank: Bank, bank_id: str) -> Trial:
 
 def _looked_up(space: Space, bank: Bank, bank_id: str, key: str) -> _Tried:
     """Fold as the bank would."""
-    address = key_address(space, bank_id, key)
+    address = key_address(space, bank_id, checked_key(key))
     if address is None:
-        return _Tried([], [], [])
+        raise NotFound("The bank has no such key.")
     shown = visible(space.tx, address.id, space.now)
     folded = to_fold(shown, bank, space.now)
     told = retold(space.tx, address.id, folded, space.now).items if folded else []
@@ -286,7 +286,7 @@ def _evaluated(folded: Sequence[Item], summary: str) -> Evaluation:
     reasoning = f"{before} tokens become {after}; {kept:.0%} of the names and numbers are kept."
     if fault := _fault(folded, summary, shorter=after < before):
         return Evaluation(verdict="fail", score=1, reasoning=f"{fault} {reasoning}")
-    score = 2 + (after <= 0.7 * before) + (kept >= 0.3) + (kept >= 0.6)
+    score = 1 + (after <= 0.7 * before) + (kept >= 0.1) + (kept >= 0.3) + (kept >= 0.6)
     return Evaluation(verdict="pass" if score >= 3 else "fail", score=score, reasoning=reasoning)
 
 

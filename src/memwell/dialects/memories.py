@@ -13,7 +13,7 @@ from ..clock import optional_datetime, to_datetime
 from ..distill.facts import forget_in_plans, note_fact, note_revised
 from ..distill.stored import Stored
 from ..errors import Invalid, NotFound
-from ..lifecycle.erase import erase_fact, scrub_later
+from ..lifecycle.erase import erase_fact, forget_runs, scrub_later
 from ..model import check
 from ..model.collection import Address, Place
 from ..model.entry import Draft, Entry
@@ -284,6 +284,7 @@ def erase_memory(space: Space, place: Place, memory_id: str) -> Deleted:
         _let_go(space, place, memory_id)
     versions, answers = erase_fact(space.tx, memory_id)
     space.touch(space.collection(place)[0], address_id)
+    forget_runs(space.tx, address_id)
     return Deleted(id=memory_id, job=scrub_later(space.tx, space.now, {"facts": versions, "answers": answers}))
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ..clock import DAY
 from ..errors import Stale
 from ..lifecycle.erase import erase_fact
-from ..model.bank import Bank
+from ..model.bank import SUMMARY, Bank
 from ..model.entry import Entry
 from ..recall import upkeep
 from ..space import Space
@@ -202,21 +202,31 @@ class Retold(NamedTuple):
 
 
 def retold(tx: Tx, address_id: int, items: Sequence[Item], now: int) -> Retold:
-    """What items to be folded are told by: summaries among them by their own words, while all that they were made of is kept;
-    otherwise by what is left of that, so that no words are handed on from summary to summary long after their time."""
+    """What items to be folded are told by: summaries among them by their own words, while nothing of the key has gone;
+    otherwise by what is left behind them, so that no words are handed on from summary to summary long after their time."""
     summaries = [item for item in items if item.entries]
-    count = sum(item.entries or 1 for item in items)
     first = tx.row("first_kept", address_id=address_id, now=now)
     if not summaries or first == (1,):
-        return Retold(list(items), count)
-    behind = {"address_id": address_id, "upto": max(item.position for item in summaries), "now": now}
-    row = tx.row("kept_behind", **behind)
-    kept = int(row[0]) if row else 0
-    if kept >= sum(item.entries for item in summaries):
-        return Retold(list(items), count)
-    rest = [Item(row[2], Entry(*row), 0) for row in reversed(tx.rows("entries_behind", **behind, limit=RETOLD))]
+        return Retold(list(items), sum(item.entries or 1 for item in items))
     turns = [item for item in items if not item.entries]
-    return Retold(sorted([*rest, *turns], key=lambda one: one.position), kept + len(turns))
+    behind = _behind(tx, [item.entry.id for item in summaries], now)
+    newest = sorted(behind)[-RETOLD:]
+    rows = tx.rows("entries_behind", address_id=address_id, first=newest[0], now=now) if newest else []
+    rest = [Item(row[2], Entry(*row), 0) for row in rows if row[2] in behind]
+    return Retold(sorted([*rest, *turns], key=lambda one: one.position), len(behind) + len(turns))
+
+
+def _behind(tx: Tx, summaries: Sequence[str], now: int) -> set[int]:
+    """The numbers of the entries that are kept behind some summaries, and behind those that these were made of."""
+    found: set[int] = set()
+    waiting = list(summaries)
+    while waiting:
+        for seq, entry_id, kind in tx.rows("folds_of", id=waiting.pop(), now=now):
+            if kind == SUMMARY:
+                waiting.append(entry_id)
+            else:
+                found.add(seq)
+    return found
 
 
 def fold(space: Space, address_id: int, summary: Entry, sources: Sequence[Entry], entries: int | None = None) -> None:

@@ -32,6 +32,7 @@ _WORDS = dict.fromkeys((*_NOTHING, "Null", "NULL")) | {
 _WHOLE = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _DECIMAL = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _NO_NUMBER = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+_LINE_END = re.compile(r"\r\n|\r|\n")
 _BASES = {"0o": 8, "0x": 16}
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
@@ -120,7 +121,7 @@ def _loader(yaml: Any) -> Any:
 
 def _joined(text: str) -> str:
     r"""In JSON, `\ud83d\ude00` is one character, which YAML does not know."""
-    if not text.lstrip().startswith("{"):
+    if not text.lstrip("\ufeff \t\r\n").startswith("{"):
         return text
     return _PAIR.sub(lambda found: found[1] + _character(found[2], found[3]), text)
 
@@ -198,6 +199,8 @@ class _Reader:
 
     def _name(self, event: Any) -> str:
         self._check(event)
+        if _kind(event) == "MappingStartEvent":
+            self._refuse(event, 'a key must be text: a template that begins a value is put in quotes, `"{{input}}"`')
         if _kind(event) != "ScalarEvent" or (not event.style and event.value in _NOTHING):
             self._refuse(event, "a key must be text")
         name: str = event.value
@@ -216,7 +219,8 @@ def _marked(mark: Any) -> Place:
 
 
 def _where(text: str, at: int) -> Place:
-    return Place(text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
+    lines = _LINE_END.split(text[:at])
+    return Place(len(lines), len(lines[-1]) + 1)
 
 
 def _refuse(field: str, place: Place, what: str, path: Path = ()) -> NoReturn:

@@ -41,7 +41,7 @@ def literal(value: Any) -> str | None:
 
 def _entry(fields: Mapping[str, Any], banks: Mapping[str, Mapping[str, Any]]) -> Iterator[Wrong]:
     bank = banks.get(literal(fields.get("memory_bank_id")) or "")
-    if bank is not None and bank.get("type", "conversation") == "conversation":
+    if bank is not None and bank.get("type") == "conversation":
         speaker = fields.get("speaker")
         if speaker is None:
             yield "speaker", "it is missing: a conversation bank needs one, `user` or `assistant`."

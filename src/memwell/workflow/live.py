@@ -37,28 +37,36 @@ class RunEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Live:
     """What has happened in a run so far."""
 
-    def __init__(self, run_id: str, on_end: Callable[[str], None] = lambda run_id: None) -> None:
+    def __init__(self, run_id: str, on_end: Callable[[Live], None] = lambda run_id: None) -> None:
         self.run_id = run_id
         self._on_end = on_end
         self._events: list[RunEvent] = []
         self._changed = Condition()
         self._over = False
         self._wakes: list[Callable[[], None]] = []
+        self._hushed = False
 
     def tell(self, event: RunEvent) -> None:
         with self._changed:
             if self._over:
                 return
+            event = _silent(event) if self._hushed else event
             if len(self._events) < MAX_EVENTS or event.kind != "text":
                 self._events.append(msgspec.structs.replace(event, number=len(self._events) + 1))
             self._over = event.is_last
             self._wake()
 
+    def hush(self) -> None:
+        """Forget everything that was said, and tell nothing more of it."""
+        with self._changed:
+            self._hushed = True
+            self._events = [_silent(event) for event in self._events]
+
     def end(self) -> None:
         with self._changed:
             self._over = True
             self._wake()
-        self._on_end(self.run_id)
+        self._on_end(self)
 
     @property
     def over(self) -> bool:
@@ -91,3 +99,9 @@ class Live:
         self._changed.notify_all()
         for wake in self._wakes:
             wake()
+
+
+def _silent(event: RunEvent) -> RunEvent:
+    """An event without what was said."""
+    name = event.text if event.kind == "run" and event.state == "running" else None
+    return msgspec.structs.replace(event, text=name, error=None)

@@ -197,6 +197,8 @@ def events(call: Call, request: EventsOfRun) -> Happened:
     row = call.read(lambda space: _existing(space, request.run))
     live = runs_of(call.engine).live(request.run)
     if live is not None:
+        if decode_asked(row.asked).erased:
+            live.hush()
         found, over = live.after(request.after, request.timeout_s)
         return Happened(events=found, over=over)
     row = _waited(call, row, request.timeout_s)

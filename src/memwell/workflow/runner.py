@@ -36,6 +36,8 @@ AGAIN = (ModelFailed, Unavailable, StorageError)
 """What may go better when it is tried again."""
 FOR_GOOD = ("unauthorised", "bad_request", "not_found", "not_installed", "refused", "budget")
 """Why a model fails now and would the next time."""
+LOOKS = 5
+"""How often a step reads again because something was erased meanwhile."""
 READING = ("search_memory", "load_memory", "retrieval")
 """Steps that know of keys what they have read there."""
 
@@ -105,6 +107,7 @@ class _Running:
             error = str(failure)
         finally:
             self._note(lambda space: stored.end(space, self._run_id, state, output, error))
+            self._hush_if_emptied()
             self._live.tell(RunEvent(kind="run", run=self._run_id, state=state, text=output, error=error))
             self._live.end()
         return Outcome(self._run_id, state, output, error)
@@ -176,28 +179,38 @@ class _Running:
             raise Unavailable(f"The run has taken longer than {MOST_SECONDS:.0f} seconds.")
         fields = filled(node.fields, self._values(given.text, to_the_minute=bool(node.fields.get("cache_minutes"))))
         minutes = float(fields.get("cache_minutes") or 0)
-        key = self._cache_key(node, fields, given) if minutes else None
-        if key is not None and (known := self._cache.get(key)) is not None:
-            return Output(*known), "cached"
-        self._touch(node, given)
-        output = _within(_seconds(fields), lambda: do(node.kind, fields, self._doing(node, given, fields)))
-        if key is not None and node.kind != "add_memory":
+        for _ in range(LOOKS):
+            erased = self._call.read(lambda space: _erased(space))
+            key = self._cache_key(node, {**fields, "erased": erased}, given) if minutes else None
+            known = self._cache.get(key) if key is not None else None
+            output = Output(*known) if known is not None else self._done_by(node, fields, given)
+            if node.kind not in READING or self._is_noted(node, given, erased):
+                break
+        else:
+            raise Unavailable("What the step reads was being erased while it read: try again.")
+        if key is not None and known is None and node.kind != "add_memory":
             self._cache.put(key, (output.text, output.content_type, output.loaded), minutes * 60)
-        return output, "done"
+        return output, "done" if known is None else "cached"
 
-    def _cache_key(self, node: Node, fields: Mapping[str, object], given: Output) -> bytes:
+    def _done_by(self, node: Node, fields: Mapping[str, object], given: Output) -> Output:
+        return _within(_seconds(fields), lambda: do(node.kind, fields, self._doing(node, given, fields)))
+
+    def _cache_key(self, node: Node, made_of: Mapping[str, object], given: Output) -> bytes:
         """By what a step is known that gives the same: also by what has been erased so far, by whatever process."""
-        from ..storage.block import search_state  # here, since what it stands beside takes a while to load
+        return cache_key(self._call.principal.tenant, node.kind, made_of, given.text)
 
-        erased = self._call.read(lambda space: search_state(space.tx)[1])
-        return cache_key(self._call.principal.tenant, node.kind, {**fields, "erased": erased}, given.text)
-
-    def _touch(self, node: Node, given: Output) -> None:
-        """Note which keys a step is about to read."""
-        if node.kind not in READING:
-            return
+    def _is_noted(self, node: Node, given: Output, erased: int) -> bool:
+        """Note which keys a step has read, so that the run is emptied when one is erased; False if that may have happened
+        while it read, for then nobody knew of it yet."""
         values = self._values(given.text)
-        self._note(lambda space: stored.touch(space, self._run_id, touched_by(space, node, values, self._banks)))
+
+        def note(space: Space) -> bool:
+            if _erased(space) != erased:
+                return False
+            stored.touch(space, self._run_id, touched_by(space, node, values, self._banks))
+            return True
+
+        return self._call.engine.write(self._call.principal, note)
 
     def _doing(self, node: Node, given: Output, fields: Mapping[str, object]) -> Doing:
         streams = any(child.kind == "streaming_result" for child in node.children)
@@ -240,6 +253,12 @@ class _Running:
         with self._lock:
             self._done[node.id] = {"input": body.input, "output": body.output}
         self._note(write)
+        self._hush_if_emptied()
+
+    def _hush_if_emptied(self) -> None:
+        """Nothing of a run that was emptied is told any more, to whoever looks on."""
+        if self._call.read(lambda space: stored.is_emptied(space.tx, self._run_id)):
+            self._live.hush()
 
     def _note(self, work: Callable[[Space], None]) -> None:
         """Write something down about the run itself, which is no event of its own."""
@@ -259,6 +278,13 @@ class _Running:
     ) -> None:
         told = {"state": state, "error": error, "seconds": seconds, "parent": self._parents.get(node.id)}
         self._live.tell(RunEvent(kind="step", run=self._run_id, step=node.id, step_type=node.kind, level=level, **told))  # type: ignore[arg-type]
+
+
+def _erased(space: Space) -> int:
+    """A number that grows whenever something is taken away in this tenant, by whatever process."""
+    from ..storage.block import search_state  # here, since what it stands beside takes a while to load
+
+    return search_state(space.tx)[1]
 
 
 def _may_go_better(problem: MemwellError) -> bool:

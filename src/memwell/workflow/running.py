@@ -39,7 +39,10 @@ class Runs:
         self._lock = Lock()
 
     def live(self, run_id: str) -> Live | None:
-        return self._live.get(run_id)
+        """What happens in a run of this process, or has happened just now."""
+        with self._lock:
+            self._sweep()
+            return self._live.get(run_id)
 
     def forget(self) -> None:
         """Something was erased: nothing of what is over stays in memory."""
@@ -115,10 +118,11 @@ class Runs:
             self._ended.pop(run_id, None)
         return live
 
-    def _over(self, run_id: str) -> None:
+    def _over(self, live: Live) -> None:
         with self._lock:
-            self._calls.pop(run_id, None)
-            self._ended[run_id] = time.monotonic()
+            if self._live.get(live.run_id) is live:  # it may have begun again
+                self._calls.pop(live.run_id, None)
+                self._ended[live.run_id] = time.monotonic()
 
     def _sweep(self) -> None:
         old = time.monotonic() - KEEP_S

@@ -17,7 +17,7 @@ from ..dialects.banks import find_bank
 from ..dialects.search import Search as SearchRequest
 from ..dialects.search import SearchFlow, SearchUser, search_flow, search_user
 from ..dispatch import Call
-from ..errors import Invalid
+from ..errors import Conflict, Invalid
 from ..ids import derived_id
 from ..model.bank import Bank, place
 from ..model.entry import Entry
@@ -86,7 +86,10 @@ def _add(step: kinds.AddMemory, doing: Doing) -> Output:
 
 
 def _write(space: Space, bank_id: str, new: NewEntry, doing: Doing) -> tuple[Bank, int]:
-    """Write an entry once, however often the run is repeated (C45); where there is nothing to write, nothing is."""
+    """Write an entry once, however often the run is repeated (C45); where there is nothing to write, nothing is. A run that
+    knows something that was erased meanwhile writes nothing any more."""
+    if stored.is_emptied(space.tx, doing.run_id):
+        raise Conflict("What the run knew of was erased while it ran: nothing is written any more.")
     _, bank = find_bank(space, bank_id)
     there = space.rows("any_entry", place(bank_id), id=new.id or "")
     if there:

@@ -20,6 +20,8 @@ LEASE = 30 * SECOND
 MAX_SHOWN = 64 * 1024
 """How much of an input or output is kept with a step."""
 ERASED = "What it said was erased."
+EMPTIED = '{"erased": true}'
+"""What `empty_run` leaves of what a run was given."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -114,16 +116,22 @@ def keep_step(space: Space, run_id: str, number: int, body: StepBody, touched: I
     row = find(space.tx, run_id)
     if row is None:
         return
-    if decode_asked(row.asked).erased:
+    if row.asked == EMPTIED:
         body = msgspec.structs.replace(body, input="", output="", error=body.error and ERASED)
     space.tx.send("keep_run_step", run_id=run_id, number=number, body=msgspec.json.encode(_short(body)).decode())
     touch(space, run_id, touched)
 
 
+def is_emptied(tx: Tx, run_id: str) -> bool:
+    """Whether what a run was given and gave was taken away."""
+    row = find(tx, run_id)
+    return row is None or row.asked == EMPTIED
+
+
 def end(space: Space, run_id: str, state: State, output: str | None, error: str | None) -> None:
     """Write down what came of a run that is there, and was not emptied."""
     row = find(space.tx, run_id)
-    if row is not None and decode_asked(row.asked).erased:
+    if row is not None and row.asked == EMPTIED:
         output, error = None, error and ERASED
     space.tx.send("end_run", id=run_id, state=state, output=output, error=error, now=space.now)
 

@@ -1025,23 +1025,20 @@ WHERE tenant = :tenant AND address_id = :address_id AND seq > 0 AND (expires_at 
 ORDER BY seq
 LIMIT 1;
 
--- name: kept_behind
--- How many entries of an address up to one are kept behind summaries.
-SELECT COUNT(*) FROM entry e
-WHERE e.tenant = :tenant AND e.address_id = :address_id AND e.seq <= :upto AND e.kind <> 'summary'
-  AND e.retired_at IS NOT NULL AND (e.expires_at IS NULL OR e.expires_at > :now)
-  AND e.docid IN (SELECT f.docid FROM folded f WHERE f.tenant = :tenant AND f.address_id = :address_id);
+-- name: folds_of
+-- What is kept directly behind a summary: its numbers and kinds.
+SELECT e.seq, e.id, e.kind FROM folded f
+JOIN entry e ON e.tenant = f.tenant AND e.docid = f.docid
+WHERE f.tenant = :tenant AND e.tenant = :tenant AND f.summary_id = :id AND (e.expires_at IS NULL OR e.expires_at > :now);
 
 -- name: entries_behind
--- These entries, the newest first.
+-- The entries of an address from one on that are behind summaries.
 SELECT e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,
   e.occurred_at, e.recorded_at, COALESCE(e.created_at, e.recorded_at)
 FROM entry e
-WHERE e.tenant = :tenant AND e.address_id = :address_id AND e.seq <= :upto AND e.kind <> 'summary'
+WHERE e.tenant = :tenant AND e.address_id = :address_id AND e.seq >= :first AND e.kind <> 'summary'
   AND e.retired_at IS NOT NULL AND (e.expires_at IS NULL OR e.expires_at > :now)
-  AND e.docid IN (SELECT f.docid FROM folded f WHERE f.tenant = :tenant AND f.address_id = :address_id)
-ORDER BY e.seq DESC
-LIMIT :limit;
+ORDER BY e.seq;
 
 -- name: unfold
 -- Bring back what is behind a summary.
