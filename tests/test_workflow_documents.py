@@ -290,8 +290,18 @@ SEARCH = {"step_type": "search_memory", "memory_bank_id": "notes"}
     ids=range(13),
 )
 def test_literal_values_are_judged_before_a_run(step: dict[str, Any], path: str) -> None:
-    source = {"memory_banks": {"chats": {}, "notes": {"type": "general"}}, "steps": [step]}
+    source = {"memory_banks": {"chats": {"type": "conversation"}, "notes": {"type": "general"}}, "steps": [step]}
     assert set(problems(source)) == {f"steps[0].{path}".rstrip(".")}
+
+
+def test_a_bank_that_may_be_there_already_is_not_judged(tmp_path: Path) -> None:
+    """What it is called says nothing about its type."""
+    step = {**ADD, "memory_bank_id": "notes"}
+    source = {"name": "x", "memory_banks": {"notes": {"description": "Notes."}}, "steps": [step]}
+    with Memory(tmp_path / "home", worker=False) as memory:
+        memory.banks.create("notes", type="general")
+        assert memory.workflows.validate(source).valid
+        assert memory.workflows.run(source, "A note.").status == "done"
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,7 @@ BY_NUMBER = {
     "unfold": "entries that were found among the tenant's own",
     "bank_folded": "entries that were found among the tenant's own",
     "sources_of_summary": "entries that were found among the tenant's own",
+    "folds_of": "entries that were found among the tenant's own",
 }
 _BY_NUMBER = re.compile(r"SEARCH e(ntry)? USING INTEGER PRIMARY KEY|SCAN entry$")
 
