@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -158,6 +159,20 @@ def test_a_step_that_has_read_what_is_erased_meanwhile_keeps_nothing_of_it(
     run = memory.workflows.run(document(load()))
     assert [SECRET in one.text for one in read] == [True, False], "it reads again"
     assert (run.status, run.output) == ("done", "")
+    assert SECRET not in told(memory.workflows.show(run.id))
+
+
+def test_a_step_reads_also_where_something_is_erased_all_the_time(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not fail for that, and what it has read is emptied when it is erased."""
+    bank = memory.banks.create("notes", type="general")
+    bank.add(SECRET, key="k")
+    numbers = count()
+    monkeypatch.setattr("memwell.workflow.runner._erased", lambda space: next(numbers))
+    run = memory.workflows.run(document(load(cache_minutes=60)))
+    assert (run.status, run.output) == ("done", SECRET)
+    bank.wipe()
     assert SECRET not in told(memory.workflows.show(run.id))
 
 

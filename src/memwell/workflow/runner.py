@@ -186,8 +186,10 @@ class _Running:
             output = Output(*known) if known is not None else self._done_by(node, fields, given)
             if node.kind not in READING or self._is_noted(node, given, erased):
                 break
-        else:
-            raise Unavailable("What the step reads was being erased while it read: try again.")
+        else:  # something is always taken away here: what is noted before it is read is emptied, too
+            known, key = None, None
+            self._note(partial(self._touch, node, given))
+            output = self._done_by(node, fields, given)
         if key is not None and known is None and node.kind != "add_memory":
             self._cache.put(key, (output.text, output.content_type, output.loaded), minutes * 60)
         return output, "done" if known is None else "cached"
@@ -202,15 +204,17 @@ class _Running:
     def _is_noted(self, node: Node, given: Output, erased: int) -> bool:
         """Note which keys a step has read, so that the run is emptied when one is erased; False if that may have happened
         while it read, for then nobody knew of it yet."""
-        values = self._values(given.text)
 
         def note(space: Space) -> bool:
             if _erased(space) != erased:
                 return False
-            stored.touch(space, self._run_id, touched_by(space, node, values, self._banks))
+            self._touch(node, given, space)
             return True
 
         return self._call.engine.write(self._call.principal, note)
+
+    def _touch(self, node: Node, given: Output, space: Space) -> None:
+        stored.touch(space, self._run_id, touched_by(space, node, self._values(given.text), self._banks))
 
     def _doing(self, node: Node, given: Output, fields: Mapping[str, object]) -> Doing:
         streams = any(child.kind == "streaming_result" for child in node.children)
