@@ -20,7 +20,6 @@ _MARKS = {
     "done": ("✓", "green"),
     "cached": ("✓", "cyan"),
     "failed": ("✗", "red"),
-    "skipped": ("–", "dim"),
     "interrupted": ("✗", "red"),
 }
 
