@@ -15,7 +15,7 @@ SOURCE = Path(memwell.__file__).parent
 
 RINGS = [
     ["errors", "version"],
-    ["clock", "ids"],
+    ["clock", "functions", "ids"],
     ["config"],
     ["model"],
     ["storage", "models"],

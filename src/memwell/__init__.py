@@ -39,6 +39,7 @@ from .errors import (
     Unavailable,
     Unsupported,
 )
+from .functions import function
 from .sdk._async import AsyncMemory
 from .sdk._sync import Memory
 from .sdk.values import Receipt
@@ -80,6 +81,7 @@ __all__ = [
     "Unsupported",
     "WhyNot",
     "__version__",
+    "function",
 ]
 
 _logging.getLogger("memwell").addHandler(_logging.NullHandler())  # a library prints nothing by itself

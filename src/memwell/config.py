@@ -61,6 +61,13 @@ SETTINGS = (
     ),
     Setting("index_memory", int, 1024**3, "How many bytes of memory search may keep entries' vectors in."),
     Setting(
+        "functions",
+        str,
+        "",
+        "Python modules that register functions for apps and workflows, separated by commas; they are imported when one is "
+        "first called.",
+    ),
+    Setting(
         "profile", str, "~/.config/memwell/login.json", "Where `memwell login` keeps the server's address and key."
     ),
 )
@@ -89,6 +96,7 @@ class Config:
     openai_api_key: str = field(repr=False)
     llm: str
     index_memory: int
+    functions: str
     profile: str
     anthropic_api_key: str = field(default="", repr=False)
 

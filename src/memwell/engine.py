@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from . import functions
 from .clock import DAY, SECOND, Clock, SystemClock
 from .config import Config
 from .config import load as load_config
@@ -90,6 +91,10 @@ class Engine:
     def why_not(self, principal: Principal, query: Query, entry_id: str) -> Gate:
         """Why an entry is not among the hits of a query."""
         return self.recall.why_not(Reach(self.store, principal.tenant), query, entry_id)
+
+    def function(self, name: str) -> Callable[..., Any]:
+        """A Python function that this process has registered."""
+        return functions.find(name, self._config.functions)
 
     def ensure_tenant(self, tenant: str) -> bool:
         """Make a tenant if there is none of that name; True if it was made."""

@@ -55,6 +55,9 @@ class Operation:
     json_fields: frozenset[str]
     """The fields that hold objects: in a query string they are JSON."""
 
+    by_version: bool
+    """Whether it changes only the version that was read, if one is named: `if_match`."""
+
     @property
     def group(self) -> str:
         return self.name.split(".", 1)[0]
@@ -117,6 +120,7 @@ def operation(
             tells=tells,
             path_fields=tuple(re.findall(r"{(\w+)}", path)),
             json_fields=_json_fields(request),
+            by_version="if_match" in request.__struct_fields__ and "if_match" not in _json_fields(request),
         )
 
     return declare
@@ -153,7 +157,7 @@ def to_request(operation: Operation, data: dict[str, Any], *, strict: bool = Tru
     return request
 
 
-_NAMED = ("flow", "user", "session", "id", "tenant")
+_NAMED = ("flow", "user", "session", "session_id", "user_id", "owner", "id", "tenant")
 _names_of: dict[type, tuple[str, ...]] = {}
 
 

@@ -6,7 +6,7 @@ and a whole value now and then, so that many small changes of a large value take
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -20,6 +20,7 @@ from .model.check import plain
 from .model.collection import Place
 from .model.value import merged
 from .space import Space
+from .storage.port import Row
 
 Mode = Literal["merge", "replace"]
 Check = Callable[[Any], None]
@@ -32,6 +33,7 @@ WHOLE_EVERY = 64
 KEPT = 1024
 """How many versions of a record are kept at least; twice as many are never."""
 KIND = "record"
+PAGE = 1000
 
 
 class Record(NamedTuple):
@@ -72,6 +74,10 @@ class Write(NamedTuple):
     """How long it lives from now on; None: for good. Reading does not renew it (C15)."""
     if_match: str | None = None
     """The version that it is to change; `*`: any, but there must be one."""
+    ties: tuple[str, ...] = ()
+    """What it goes with: it is deleted with what it is held to, with whom it is about, with its session or run."""
+    tied_anew: bool = False
+    """Whether it goes with these from now on, and with nothing else."""
 
 
 def read(space: Space, place: Place, path: str) -> Record | None:
@@ -86,6 +92,12 @@ def every(space: Space, place: Place, after: str = "", limit: int = 1000) -> lis
     return [_record(row) for row in space.tx.rows("list_records", **asked)]
 
 
+def named(space: Space, place: Place, after: str, limit: int) -> list[Record]:
+    """The records of a collection that have nothing but a name, behind a name."""
+    asked = {"dialect": place.dialect, "name": place.name, "after": after, "now": space.now, "limit": limit}
+    return [_record(row) for row in space.tx.rows("list_named_records", **asked)]
+
+
 def write(space: Space, place: Place, path: str, new: Write, check: Check = lambda value: None) -> Record:
     """Replace a value or merge into it. If what comes of it does not pass the check, nothing has changed (C3)."""
     old = read(space, place, path)
@@ -97,14 +109,51 @@ def write(space: Space, place: Place, path: str, new: Write, check: Check = lamb
     return _kept(space, place, path, old, new, value)
 
 
-def delete(space: Space, place: Place, path: str, if_match: str | None = None) -> str | None:
-    """Erase a record with its history; None if there is none, otherwise the job that leaves no trace of it."""
+def delete(
+    space: Space, place: Place, path: str, if_match: str | None = None, *, spared: str | None = None
+) -> str | None:
+    """Erase a record with its history; None if there is none, otherwise the job that leaves no trace of it. `spared`: the run
+    that deletes it, which keeps what it knows."""
     old = read(space, place, path)
     _match(old, if_match)
     if old is None:
         return None
     space.touch(old.collection_id, old.address_id)
-    return bury(space.tx, [(old.address_id, old.collection_id, KIND)], space.now)
+    return bury(space.tx, [(old.address_id, old.collection_id, KIND)], space.now, spared=spared)
+
+
+def tied(space: Space, tie: str, after: int = 0) -> Iterator[tuple[Record, str]]:
+    """The records that go with something, behind an address, each with the name of its collection."""
+    while rows := space.tx.rows("tied_records", tie=tie, after=after, now=space.now, limit=PAGE):
+        after = rows[-1][0]
+        for *row, name in rows:
+            yield _record(tuple(row)), name
+
+
+def addresses_tied(space: Space, tie: str) -> list[Row]:
+    """The addresses (id, collection, kind) of what goes with something, whether it lives or not."""
+    found: list[Row] = []
+    while rows := space.tx.rows("tied_addresses", tie=tie, after=found[-1][0] if found else 0, limit=PAGE):
+        found += rows
+    return found
+
+
+def delete_tied(space: Space, tie: str, *, spared: str | None = None) -> tuple[str | None, int]:
+    """Erase the records that go with something. Returns the job that leaves no trace of them, and how many they are."""
+    found = addresses_tied(space, tie)
+    if not found:
+        return None, 0
+    for address_id, collection_id, _ in found:
+        space.touch(collection_id, address_id)
+    return bury(space.tx, found, space.now, spared=spared), len(found)
+
+
+def anchor(space: Space, place: Place) -> int:
+    """The number of an address without a value, which goes when everything at its collection does."""
+    collection_id, _ = space.collection(place)
+    row = space.tx.row("anchor_record", id=inner_id(), collection_id=collection_id, now=space.now)
+    assert row is not None  # noqa: S101 -- an upsert always returns its row
+    return int(row[0])
 
 
 def history(space: Space, record: Record, before: int, limit: int) -> list[Change]:
@@ -156,6 +205,9 @@ def _kept(space: Space, place: Place, path: str, old: Record | None, new: Write,
     created_at = space.now if old is None else old.created_at
     kept = {"address_id": address_id, "version": version, "now": space.now, "expires_at": expires_at}
     space.tx.send("put_value", **kept, value=encoded, created_at=created_at)
+    if old is None and version > 1:  # what was there has expired, and is not part of what comes now
+        space.tx.send("delete_record_versions_below", address_id=address_id, version=version)
+    _tie(space, address_id, new)
     whole = old is None or new.mode == "replace" or version % WHOLE_EVERY == 0
     data, mode = (encoded, "replace") if whole else (_encoded(new.data), "merge")
     space.tx.send("add_record_version", **kept, mode=mode, data=data, actor=space.principal.actor)
@@ -165,6 +217,13 @@ def _kept(space: Space, place: Place, path: str, old: Record | None, new: Write,
     if expires_at is not None and expires_at <= space.now + AT_LEAST_EVERY:
         jobs.ensure_slot(space.tx, "expire", expires_at, space.now)
     return Record(address_id, collection_id, path, version, value, created_at, space.now, expires_at)
+
+
+def _tie(space: Space, address_id: int, new: Write) -> None:
+    if new.tied_anew:
+        space.tx.send("delete_ties", address_id=address_id)
+    for tie in new.ties:
+        space.tx.send("add_tie", tie=tie, address_id=address_id)
 
 
 def _encoded(value: Any) -> str:

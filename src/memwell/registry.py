@@ -5,19 +5,27 @@ from __future__ import annotations
 from .dialects import (
     admin,
     agent_log,
+    app_sessions,
+    apps,
     bank_compaction,
     bank_entries,
     bank_items,
     bank_stats,
     banks,
+    definition_memory,
+    definitions,
     flows,
     hook_resolving,
     hooks,
     jobs,
+    recalling,
+    store_content,
+    stores,
     users,
 )
 from .errors import NotFound
 from .operation import Operation
+from .workflow import executing
 from .workflow import operations as workflows
 from .workflow import run_operations as runs
 
@@ -32,8 +40,16 @@ DIALECTS = (
     bank_items,
     bank_stats,
     bank_compaction,
+    apps,
+    app_sessions,
+    stores,
+    store_content,
+    recalling,
+    definitions,
+    definition_memory,
     workflows,
     runs,
+    executing,
     jobs,
     admin,
 )

@@ -50,6 +50,7 @@ WHOLE_TABLE = {
     "add_model": "there are one or two",
     "delete_vectors": "the models, of which there are one or two",
     "content_lives": "looks for words anywhere, once per trace that an erasure found",
+    "document_lives": "looks for words anywhere, once per trace that an erasure found",
     "value_lives": "looks for words anywhere, once per trace that an erasure found",
 }
 

@@ -29,6 +29,7 @@ QUERIES = queries.load("common", "postgres", "move")
 WHOLE = {
     "list_collections": "counts the sessions of every name",
     "content_lives": "looks for words anywhere, once per trace that an erasure found",
+    "document_lives": "looks for words anywhere, once per trace that an erasure found",
     "value_lives": "looks for words anywhere, once per trace that an erasure found",
     "residue": "looks for words anywhere, after an erasure",
     "next_expiry": "the first row of the index",
@@ -49,7 +50,7 @@ WHOLE = {
     **{f"end_of_{table}": "the last row" for table in (
         "collection", "address", "entry", "idempotency", "idempotency_touch", "job", "event", "removal", "model", "fact",
         "evidence", "plan", "spending", "document", "summary", "folded", "run", "run_step", "run_touch",
-        "record", "record_version",
+        "record", "record_version", "record_tie",
     )},
 }  # fmt: skip
 
@@ -97,6 +98,7 @@ INSERT INTO run_step SELECT tenant, 'r' || n, 1, '{}' FROM of;
 INSERT INTO run_touch SELECT tenant, 1 + n % 200, 'r' || n FROM of;
 INSERT INTO record SELECT tenant, n, 1, '{}', n, n, CASE WHEN n % 9 = 0 THEN n END FROM of WHERE n <= 200;
 INSERT INTO record_version SELECT tenant, 1 + n % 200, n, 'merge', '{}', 'somebody', n, NULL FROM of;
+INSERT INTO record_tie SELECT tenant, 't' || n % 50, 1 + n % 200 FROM of ON CONFLICT DO NOTHING;
 INSERT INTO word SELECT tenant, n, 0, ARRAY_TO_TSVECTOR(ARRAY['a' || t || 'x' || n % 200, 'c' || t || 'x' || n % 20,
   'w' || n % 97, 'v' || n % 7]) FROM of;
 INSERT INTO vector SELECT tenant, 1, n, 0, 1 + n % 20, 4, FALSE, '[1,2,3,4]' FROM of;

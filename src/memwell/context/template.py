@@ -17,14 +17,14 @@ What it means (C18, B4.7):
 
 from __future__ import annotations
 
-import json
 import re
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 from ..errors import Invalid, TooLarge
+from .lines import compact, one_line
 
 MAX_TEMPLATE = 1024 * 1024
 MAX_EXPRESSIONS = 10_000
@@ -89,15 +89,23 @@ def names(template: Template) -> tuple[Expression, ...]:
     return tuple(piece for piece in template.pieces if isinstance(piece, Expression))
 
 
-def render(template: Template, values: Lookup, *, missing: Missing, times: Times | None = None) -> Rendered:
-    """The text with the values in it. A bare name that the surface knows wins over a time of that name."""
+def render(
+    template: Template,
+    values: Lookup,
+    *,
+    missing: Missing,
+    times: Times | None = None,
+    on_one_line: Container[str] = (),
+) -> Rendered:
+    """The text with the values in it. A bare name that the surface knows wins over a time of that name. What namespaces hold
+    whose values stay `on_one_line` is somebody's data in a prompt: what spans lines is quoted (C20)."""
     result = _Result()
     absent: list[Expression] = []
     for piece in template.pieces:
         if isinstance(piece, str):
             result.add(piece)
         elif (value := _value(piece, values, times)) is not None:
-            result.add(_written(piece, value))
+            result.add(_written(piece, value, plain=piece.namespace not in on_one_line))
         elif missing == "error":
             _refuse(piece, f"{_shown(piece.source)} has no value.")
         else:
@@ -246,12 +254,12 @@ def _called(namespace: str) -> str:
     return "bare names" if namespace == BARE else f"`{namespace}`"
 
 
-def _written(expression: Expression, value: Any) -> str:
+def _written(expression: Expression, value: Any, *, plain: bool) -> str:
     """A value as it is inserted."""
     if isinstance(value, str):
-        return value
+        return value if plain else one_line(value)
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return compact(value)
     except (TypeError, ValueError, RecursionError):
         _refuse(expression, f"{_shown(expression.source)} has a value that cannot be written as JSON.")
 

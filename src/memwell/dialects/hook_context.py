@@ -32,7 +32,7 @@ LISTS = {
     "domain_tags": "schema_domain_tags_csv",
 }
 """The lists that a context may carry, and the variables in which they stand with commas between."""
-KNOWN = (*PLAIN, *LISTS.values(), "header_<name>", MEMORY)
+KNOWN = (*PLAIN, *LISTS.values(), "header_<name>", MEMORY, "memory.<store or definition>.<path>")
 """What a template may name, as it is told to people."""
 
 _CARRIED = (*PLAIN, *LISTS, *LISTS.values(), "headers", "header_<name>")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ..context import template
+from ..context.recalled import NAMESPACE, Recalled
 from ..context.template import BARE, Expression, Template
 from ..errors import Invalid, TooLarge
 from ..model import check
@@ -32,22 +33,23 @@ def checked(text: str) -> Template:
     parsed = template.parse(check.content(text, field="markdown_template"))
     for expression in template.names(parsed):
         _check_known(expression)
-    _rendered(parsed, {})
+    _rendered(parsed, {}, Recalled(lambda name: None))
     return parsed
 
 
-def prompt(parsed: Template, asked: Asked, memory: Callable[[], str]) -> Prompt:
-    """The prompt for a request. The memory is read only if the template shows it."""
+def prompt(parsed: Template, asked: Asked, memory: Callable[[], str], recalled: Recalled) -> Prompt:
+    """The prompt for a request. The log of a session, and what is recalled, are read only if the template shows them."""
     variables = asked.variables()
     if MEMORY in _used(parsed):
         variables[MEMORY] = memory()
-    return Prompt(_rendered(parsed, variables), variables)
+    return Prompt(_rendered(parsed, variables, recalled), variables)
 
 
-def _rendered(parsed: Template, variables: Mapping[str, str]) -> str:
-    """What no request has said is empty."""
+def _rendered(parsed: Template, variables: Mapping[str, str], recalled: Recalled) -> str:
+    """What no request has said is empty, and so is what nothing is remembered of."""
     values = {name: variables.get(name, "") for name in _used(parsed)}
-    return template.render(parsed, {BARE: values}, missing="error").text
+    lookup = {BARE: values, NAMESPACE: recalled}
+    return template.render(parsed, lookup, missing="empty", on_one_line=(NAMESPACE,)).text
 
 
 def _used(parsed: Template) -> set[str]:
@@ -55,6 +57,8 @@ def _used(parsed: Template) -> set[str]:
 
 
 def _check_known(expression: Expression) -> None:
+    if expression.namespace == NAMESPACE:
+        return
     if expression.namespace == BARE and expression.path == (expression.source,) and known(expression.source):
         return
     line, column = expression.line, expression.column

@@ -7,17 +7,20 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from .. import documents
+from ..context.recalled import Recalled
 from ..errors import Ambiguous, NotFound
 from ..model import check
 from ..model.fields import SessionId
 from ..model.hook import KIND, Rules
 from ..operation import Example, Request, Response, operation
 from ..space import Space
+from .apps import AppName
 from .hook_context import Asked, asked
 from .hook_matching import Candidate, fits, matching, winner
 from .hook_memory import Budget, memory_context
 from .hook_rendering import checked, prompt
 from .hooks import GIVEN, OF_HOOK, HookId, MarkdownTemplate, RulesField, RulesYaml, SelectorKey, candidate, rules_of
+from .recalling import Scope, recalled
 
 TOLD = 20
 """How many of the hooks that matched an event names."""
@@ -40,6 +43,10 @@ MaxChars = Annotated[
         le=1_000_000,
         description="How many characters of the log are shown at most: the newest, 100 to 1,000,000.",
     ),
+]
+
+AppField = Annotated[
+    AppName, Meta(description="The app whose stores {{memory.…}} shows, of the context's user and session.")
 ]
 
 _LOGGED = ("log.append", {"session": "abc-123", "entry_type": "observation", "content": "The report looked right."})
@@ -73,6 +80,7 @@ class _Asking(Request, frozen=True, kw_only=True):
     context: ContextField | None = None
     max_entries: MaxEntries = 1000
     max_chars: MaxChars = 100_000
+    app: AppField | None = None
 
 
 class PreviewHook(_Asking, frozen=True, kw_only=True):
@@ -94,7 +102,7 @@ def preview(space: Space, request: PreviewHook) -> Preview:
     rules, _ = rules_of(request) or (Rules(), None)
     parsed = checked(request.markdown_template)
     about = asked(request.context, request.session_id)
-    made = prompt(parsed, about, lambda: _memory(space, request, about))
+    made = prompt(parsed, about, lambda: _memory(space, request, about), _recalled(space, request, about))
     return Preview(
         matches_context=fits(rules, about),
         rendered_prompt=made.text,
@@ -188,7 +196,7 @@ def _resolution(
     space: Space, request: _Asking, about: Asked, chosen: Candidate, reason: Reason, matched: list[str] | None = None
 ) -> Resolution:
     parsed = checked(chosen.hook.markdown_template)
-    made = prompt(parsed, about, lambda: _memory(space, request, about))
+    made = prompt(parsed, about, lambda: _memory(space, request, about), _recalled(space, request, about))
     return Resolution(
         selected_hook_id=chosen.id,
         selected_hook_name=chosen.name,
@@ -208,6 +216,11 @@ def _nothing(about: Asked) -> Resolution:
         matched_hook_ids=[],
         variables=about.variables(),
     )
+
+
+def _recalled(space: Space, request: _Asking, about: Asked) -> Recalled:
+    """What {{memory.…}} stands for: of the user and the session that the context names."""
+    return recalled(space, Scope(request.app, about.plain.get("user_id") or None, about.session_id))
 
 
 def _memory(space: Space, request: _Asking, about: Asked) -> str:

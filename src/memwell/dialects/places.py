@@ -19,6 +19,16 @@ def user_facts(user: str) -> Place:
     return Place("user", user, "facts")
 
 
+def user_records(user: str) -> Place:
+    """All that is set of a person, whatever has set it: who forgets the person forgets it."""
+    return Place("user", user, "record")
+
+
+def app_records(app: str) -> Place:
+    """What is set for an app as a whole, and for its sessions."""
+    return Place("app", app, "record")
+
+
 def flow_timeline(flow: str) -> Place:
     return Place("flow", flow, "timeline", Policy(retention_us=TURN_RETENTION))
 

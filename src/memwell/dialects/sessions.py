@@ -15,6 +15,7 @@ from ..model.collection import Place
 from ..model.page import cut, from_cursor, to_cursor
 from ..model.principal import Bound
 from ..operation import Response
+from ..records import addresses_tied
 from ..space import Space
 from ..storage.port import Row
 from .jobs import wait_for_job
@@ -102,9 +103,11 @@ def _with_receipt(call: Call, erasure: Erasure) -> Erasure:
 
 def _erase_name(space: Space, kind: Bound, name: str, keys: int) -> Erasure:
     collections = space.tx.rows("collections_of_name", dialect=kind, name=name)
-    if not collections and not keys:
+    addresses = list(space.tx.rows("addresses_of_name", dialect=kind, name=name))
+    addresses += addresses_tied(space, f"{kind}/{name}")
+    if not collections and not addresses and not keys:
         raise NotFound(f"Nothing is remembered of that {kind}.")
-    erasure = erase_addresses(space, space.tx.rows("addresses_of_name", dialect=kind, name=name))
+    erasure = erase_addresses(space, list({one[0]: one for one in addresses}.values()))
     for (collection_id,) in collections:
         space.tx.send("delete_collection", id=collection_id)
     return erasure

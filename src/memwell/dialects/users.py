@@ -30,6 +30,7 @@ from .sessions import NEWEST, Erasure, Sessions, erase_everything, list_names, l
 from .settings import USER_OPERATIONS as SETTINGS_OPERATIONS
 from .turns import Messages, NewTurn, OccurredAt, Turn, Turns, TurnText, to_draft, to_turn, to_turns
 from .user_memories import OPERATIONS as MEMORY_OPERATIONS
+from .user_records import OPERATIONS as RECORD_OPERATIONS
 
 AUTO = "auto:"
 
@@ -185,6 +186,7 @@ OPERATIONS = (
     *AUDIT_OPERATIONS,
     *CONTEXT_OPERATIONS,
     *SETTINGS_OPERATIONS,
+    *RECORD_OPERATIONS,
 )
 
 

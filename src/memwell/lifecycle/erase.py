@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
+
+import msgspec
 
 from ..errors import Unavailable
 from ..ids import inner_id
@@ -25,11 +27,18 @@ BATCH = 2000
 SAMPLES = 32
 SHINGLE = 24
 
+_ALIVE = ("content_lives", "value_lives", "document_lives")
 _WORD = re.compile(r"[a-z]{12,}")
 
 
-def bury(tx: Tx, addresses: Sequence[Row], now: int, counts: dict[str, int] | None = None) -> str:
-    """Take addresses (id, collection, kind) out of sight and put their erasure in line. Returns the job's id."""
+EVERY_RUN = "*"
+
+
+def bury(
+    tx: Tx, addresses: Sequence[Row], now: int, counts: dict[str, int] | None = None, *, spared: str | None = None
+) -> str:
+    """Take addresses (id, collection, kind) out of sight and put their erasure in line. Returns the job's id. `spared`: the run
+    that may keep what it knows of them, since it deletes them itself; or every one, where they have come to their end."""
     grave = _grave(tx, now)
     layers = Counter(counts or {})
     for address_id, _, kind in addresses:
@@ -38,7 +47,8 @@ def bury(tx: Tx, addresses: Sequence[Row], now: int, counts: dict[str, int] | No
         layers.update(_forget_facts(tx, address_id))
         tx.send("delete_folds_of_address", address_id=address_id)
         tx.send("delete_summaries_of_address", address_id=address_id)
-        layers.update(forget_runs(tx, address_id))
+        layers.update(forget_runs(tx, address_id, spared))
+        tx.send("delete_ties", address_id=address_id)
         upkeep.remove_address(tx, address_id)
         tx.send("bury_address", id=address_id, grave=grave)
         layers["sessions"] += kind == "timeline"
@@ -106,17 +116,21 @@ def _delete_batch(tx: Tx, address_id: int) -> int:
 
 def forget_record(tx: Tx, address_id: int) -> int:
     """Delete the value at an address, with all that it ever was. Returns how many there were."""
+    tx.send("delete_ties", address_id=address_id)
     tx.send("delete_record_versions", address_id=address_id)
     return tx.run("delete_record", address_id=address_id)
 
 
-def forget_runs(tx: Tx, address_id: int) -> dict[str, int]:
+def forget_runs(tx: Tx, address_id: int, spared: str | None = None) -> dict[str, int]:
     """Take away what runs of workflows were given and have given, if they knew something of an address."""
-    runs = [row[0] for row in tx.rows("runs_of_address", address_id=address_id)]
+    known = [row[0] for row in tx.rows("runs_of_address", address_id=address_id)]
+    runs = [run_id for run_id in known if spared not in (run_id, EVERY_RUN)]
     for run_id in runs:
         tx.send("empty_run", id=run_id)
         tx.send("delete_run_steps", run_id=run_id)
         tx.send("delete_run_touches", run_id=run_id)
+    if len(runs) < len(known):
+        tx.send("delete_touches_of_address", address_id=address_id)
     return {"runs": len(runs)} if runs else {}
 
 
@@ -172,11 +186,25 @@ def _needles(tx: Tx, *, addresses: Sequence[tuple[int, str]]) -> list[bytes]:
     for address_id, kind in addresses:
         query = "sample_values" if kind == "record" else "sample_contents"
         rows = tx.rows(query, address_id=address_id, limit=SAMPLES - len(found))
-        found += [row[0].encode()[-SHINGLE:] for row in rows]
-        words += [word.encode() for row in rows for word in _WORD.findall(row[0])[:2]]
+        texts = [text for row in rows for text in (_leaves(row[0]) if kind == "record" else [row[0]])]
+        found += [text.encode()[-SHINGLE:] for text in texts if len(text) >= SHINGLE]
+        words += [word.encode() for text in texts for word in _WORD.findall(text)[:2]]
         if len(found) >= SAMPLES:
             break
-    return found + words[:SAMPLES]
+    return found[:SAMPLES] + words[:SAMPLES]
+
+
+def _leaves(data: str) -> Iterator[str]:
+    """The texts in a value, as they are written in JSON. The names of its fields stand in schemas as well."""
+    waiting = [msgspec.json.decode(data)]
+    while waiting:
+        match waiting.pop():
+            case str() as text:
+                yield msgspec.json.encode(text).decode()[1:-1]
+            case dict() as inner:
+                waiting += inner.values()
+            case list() as items:
+                waiting += items
 
 
 def _residual(run: JobRun, addresses: Sequence[tuple[int, str]], needles: list[bytes]) -> int:
@@ -195,7 +223,7 @@ def _lives(tx: Tx, *, needle: bytes) -> bool:
     text = needle.decode(errors="ignore")
     for special in "!%_":
         text = text.replace(special, "!" + special)
-    return any(tx.row(query, pattern=f"%{text}%") is not None for query in ("content_lives", "value_lives"))
+    return any(tx.row(query, pattern=f"%{text}%") is not None for query in _ALIVE)
 
 
 def _grave(tx: Tx, now: int) -> int:

@@ -28,8 +28,8 @@ PLACES = "\ue000\ue001"
 
 TABLES = (
     "collection", "address", "model", "entry", "fact", "evidence", "plan", "document", "summary", "folded", "run",
-    "run_step", "run_touch", "record", "record_version", "spending", "idempotency", "idempotency_touch", "job", "event",
-    "removal",
+    "run_step", "run_touch", "record", "record_version", "record_tie", "spending", "idempotency", "idempotency_touch", "job",
+    "event", "removal",
 )  # fmt: skip
 """Those that others refer to come first."""
 KEY_COLUMNS = (
@@ -45,6 +45,7 @@ _LOWEST: dict[str, tuple[Any, ...]] = {
     "run_step": ("", -1),
     "run_touch": (-1, ""),
     "record_version": (-1, -1),
+    "record_tie": ("", -1),
 }
 
 

@@ -16,7 +16,7 @@ MAX_EXPRESSIONS = 20_000
 """In all templates of a document."""
 _NAMES = {"agent": ("input", "name", "id"), "organization": ("name",), "step": ("input", "output")}
 """What is known under each name: texts, inside of which there is nothing. Metadata may hold anything."""
-_KNOWN = "`input`, `agent.…`, `organization.…`, `metadata.…`, `step.…`, and times such as `1 week ago`"
+_KNOWN = "`input`, `agent.…`, `organization.…`, `metadata.…`, `memory.…`, `step.…`, and times such as `1 week ago`"
 _TIMES = times(to_datetime(0))
 
 
@@ -75,7 +75,7 @@ def _wrong(one: Expression) -> str | None:
 
 
 def _wrong_path(one: Expression) -> str | None:
-    if one.namespace == "metadata":
+    if one.namespace in ("metadata", "memory"):
         return None
     if one.namespace not in _NAMES:
         return f"is not known: there is no `{one.namespace}`. Known are {_KNOWN}."

@@ -109,6 +109,13 @@ class Text(Common, frozen=True, kw_only=True):
     template: str
 
 
+class Function(Common, frozen=True, kw_only=True):
+    """Call a Python function that is registered in this process, with the memory of the run (S2.16)."""
+
+    function: str
+    arguments: dict[str, Any] | None = None
+
+
 class StreamingResult(Common, frozen=True, kw_only=True):
     """Hand the answer of the prompt above to whoever waits, as it comes."""
 
@@ -125,6 +132,7 @@ KINDS: dict[str, type[Common]] = {
     "insight": Insight,
     "retrieval": Retrieval,
     "text": Text,
+    "function": Function,
     "streaming_result": StreamingResult,
     "display_result": DisplayResult,
 }

@@ -18,6 +18,7 @@ from ..ids import new_id
 from ..model.bank import KIND as BANK
 from ..model.yaml import Path
 from ..operation import Example, Request, Response, operation
+from ..records import delete_tied
 from ..space import Space
 from .document import Document, Look, look
 from .problems import refuse
@@ -219,10 +220,12 @@ class Deleted(Response, frozen=True, kw_only=True):
 
 @operation("workflows.delete", "DELETE /v1/workflows/{workflow}", effect="erase", example=Example(_OF, _GIVEN))
 def delete(space: Space, request: DeleteWorkflow) -> Deleted:
-    """Delete a workflow with all its versions. Its runs stay readable until they are a month old."""
+    """Delete a workflow with all its versions, and what is remembered for it alone. Its runs stay readable until they are a
+    month old."""
     old = _existing(space, request.workflow)
     for version in range(1, old.version + 1):
         documents.remove(space.tx, VERSION, _version_id(old.id, version))
+    delete_tied(space, f"workflow/{old.id}")
     documents.remove(space.tx, KIND, old.id)
     return Deleted(id=old.id)
 

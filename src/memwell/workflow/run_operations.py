@@ -14,6 +14,7 @@ from ..errors import Conflict, NotFound
 from ..model import check
 from ..model.fields import Limit, Metadata, Timeout
 from ..operation import Example, Request, Response, operation
+from ..records import delete_tied
 from ..space import Space
 from . import stored
 from .document import Document, parse
@@ -73,6 +74,7 @@ class Run(Response, frozen=True, kw_only=True):
     workflow_version: int | None = None
     owner: str | None = None
     thread: str | None = None
+    app: str | None = None
 
 
 class Given(Request, frozen=True, kw_only=True):
@@ -250,6 +252,7 @@ def delete_run(space: Space, request: OfRun) -> DeletedRun:
         raise Conflict("This run is still under way: delete it when it has ended.")
     space.tx.send("delete_run_steps", run_id=request.run)
     space.tx.send("delete_run_touches", run_id=request.run)
+    delete_tied(space, stored.run_tie(request.run))
     space.tx.send("delete_run", id=request.run)
     return DeletedRun(id=request.run)
 
@@ -307,6 +310,7 @@ def _shown(space: Space, row: RunRow, *, steps: bool = True) -> Run:
         workflow_version=row.workflow_version,
         owner=asked.owner,
         thread=asked.thread,
+        app=asked.app,
     )
 
 

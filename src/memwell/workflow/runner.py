@@ -13,6 +13,8 @@ from threading import Event, Lock, Thread
 from typing import NamedTuple
 
 from ..clock import SECOND, to_datetime
+from ..context.recalled import Recalled
+from ..dialects.recalling import Scope
 from ..dispatch import Call
 from ..errors import Invalid, MemwellError, ModelFailed, StorageError, Unavailable
 from ..space import Space
@@ -24,6 +26,7 @@ from .cache import Cache, cache_key
 from .document import Document, Node
 from .live import Live, RunEvent
 from .looking_back import RESULTS
+from .run_memory import Reach as RunReach
 from .steps import Doing, Output, do
 from .stored import LEASE, Begun, StepBody
 from .substitute import Values, filled
@@ -94,6 +97,10 @@ class _Running:
         self._lock = Lock()
         self._until = time.monotonic() + MOST_SECONDS
         self._agent_id = begun.workflow_id or document.name
+        asked = begun.asked
+        scope = Scope(asked.app, asked.owner, asked.thread, begun.workflow_id, run_id)
+        self._memory = RunReach(call, run_id, scope)
+        self._recalled: dict[str, Recalled] = {}
 
     def go(self) -> Outcome:
         self._live.tell(RunEvent(kind="run", run=self._run_id, state="running", text=self._document.name))
@@ -177,7 +184,12 @@ class _Running:
     def _attempt(self, node: Node, given: Output) -> tuple[Output, str]:
         if time.monotonic() > self._until:
             raise Unavailable(f"The run has taken longer than {MOST_SECONDS:.0f} seconds.")
-        fields = filled(node.fields, self._values(given.text, to_the_minute=bool(node.fields.get("cache_minutes"))))
+        recalled = self._recalled[node.id] = self._memory.recalled()
+        try:
+            to_the_minute = bool(node.fields.get("cache_minutes"))
+            fields = filled(node.fields, self._values(node, given.text, to_the_minute=to_the_minute))
+        finally:
+            recalled.close()
         minutes = float(fields.get("cache_minutes") or 0)
         for _ in range(LOOKS):
             erased = self._call.read(lambda space: _erased(space))
@@ -214,7 +226,7 @@ class _Running:
         return self._call.engine.write(self._call.principal, note)
 
     def _touch(self, node: Node, given: Output, space: Space) -> None:
-        stored.touch(space, self._run_id, touched_by(space, node, self._values(given.text), self._banks))
+        stored.touch(space, self._run_id, touched_by(space, node, self._values(node, given.text), self._banks))
 
     def _doing(self, node: Node, given: Output, fields: Mapping[str, object]) -> Doing:
         streams = any(child.kind == "streaming_result" for child in node.children)
@@ -228,10 +240,19 @@ class _Running:
         )
         now = to_datetime(self._call.engine.clock.now())
         return Doing(
-            self._call, asking, given.text, node.id, self._run_id, self._agent_id, now, self._banks, given.loaded
+            self._call,
+            asking,
+            given.text,
+            node.id,
+            self._run_id,
+            self._agent_id,
+            now,
+            self._banks,
+            given.loaded,
+            self._memory,
         )
 
-    def _values(self, given: str, *, to_the_minute: bool = False) -> Values:
+    def _values(self, node: Node, given: str, *, to_the_minute: bool = False) -> Values:
         """What templates may name. Whose run it is, metadata cannot say otherwise. `to_the_minute`: times are cut to it, so
         that what is asked for twice is the same."""
         asked = self._begun.asked
@@ -245,13 +266,14 @@ class _Running:
             steps=self._done,
             organization={"name": self._call.principal.tenant},
             now=now.replace(second=0, microsecond=0) if to_the_minute else now,
+            memory=self._recalled.get(node.id) or {},
         )
 
     def _keep(self, node: Node, body: StepBody) -> None:
         """Write down what a step did, and which keys it knows something of."""
 
         def write(space: Space) -> None:
-            touched = touched_by(space, node, self._values(body.input), self._banks)
+            touched = touched_by(space, node, self._values(node, body.input), self._banks)
             stored.keep_step(space, self._run_id, self._numbers[node.id], body, touched)
 
         with self._lock:

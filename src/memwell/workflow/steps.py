@@ -25,6 +25,8 @@ from ..space import Space
 from . import fields as kinds
 from . import stored
 from .asking import Asking
+from .calling import call_function
+from .run_memory import Reach
 from .substitute import instant
 
 
@@ -51,6 +53,8 @@ class Doing(NamedTuple):
     """The ids of banks by their names."""
     loaded: tuple[str, ...]
     """The entries that its input is made of."""
+    reach: Reach
+    """The memory of the run."""
 
     def bank(self, given: str) -> str:
         return self.banks.get(given, given)
@@ -200,6 +204,11 @@ def _text(step: kinds.Text, doing: Doing) -> Output:
     return Output(step.template, loaded=doing.loaded)
 
 
+def _call(step: kinds.Function, doing: Doing) -> Output:
+    function = doing.call.engine.function(step.function)
+    return Output(*call_function(function, step.function, doing.input, step.arguments or {}, doing.reach))
+
+
 def _result(step: kinds.Common, doing: Doing) -> Output:
     return Output(doing.input)
 
@@ -212,6 +221,7 @@ _DOES: dict[str, Callable[[Any, Doing], Output]] = {
     "insight": _insight,
     "retrieval": _retrieve,
     "text": _text,
+    "function": _call,
     "streaming_result": _result,
     "display_result": _result,
 }

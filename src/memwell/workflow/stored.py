@@ -8,8 +8,11 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from ..clock import SECOND
+from ..dialects.places import user_records
 from ..errors import Conflict
 from ..ids import new_id
+from ..lifecycle.erase import EVERY_RUN
+from ..records import anchor, delete_tied
 from ..space import Space
 from ..storage.port import Tx
 
@@ -31,6 +34,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     metadata: dict[str, Any] = {}
     owner: str | None = None
     thread: str | None = None
+    app: str | None = None
     document: dict[str, Any] | None = None
     erased: bool = False
     """Whether all this was taken away, since it knew of something that was erased."""
@@ -82,6 +86,13 @@ class Begun(NamedTuple):
     workflow_id: str | None = None
     workflow_version: int | None = None
     run_id: str = ""
+    """The run that is begun again."""
+    new_id: str = ""
+    """Under which id a new one is known already."""
+
+
+def new_run_id() -> str:
+    return new_id()
 
 
 def begin(space: Space, begun: Begun) -> str:
@@ -91,7 +102,7 @@ def begin(space: Space, begun: Begun) -> str:
             raise Conflict("This run is under way, or what it was given was erased.")
         space.tx.send("delete_run_steps", run_id=begun.run_id)
         return begun.run_id
-    run_id = new_id()
+    run_id = begun.new_id or new_id()
     space.tx.send(
         "add_run",
         id=run_id,
@@ -102,6 +113,8 @@ def begin(space: Space, begun: Begun) -> str:
         now=space.now,
         lease_until=space.now + LEASE,
     )
+    if begun.asked.owner is not None:  # whoever is forgotten is forgotten here, too
+        touch(space, run_id, [anchor(space, user_records(begun.asked.owner))])
     return run_id
 
 
@@ -134,6 +147,13 @@ def end(space: Space, run_id: str, state: State, output: str | None, error: str 
     if row is not None and row.asked == EMPTIED:
         output, error = None, error and ERASED
     space.tx.send("end_run", id=run_id, state=state, output=output, error=error, now=space.now)
+    if state != "interrupted":
+        delete_tied(space, run_tie(run_id), spared=EVERY_RUN)
+
+
+def run_tie(run_id: str) -> str:
+    """What is kept for a run goes with it (S3.15)."""
+    return f"run/{run_id}"
 
 
 def find(tx: Tx, run_id: str) -> RunRow | None:

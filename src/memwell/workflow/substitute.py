@@ -8,11 +8,14 @@ from typing import Any, NamedTuple
 
 from ..context import template as templates
 from ..context.moments import moment, times
+from ..context.recalled import NAMESPACE
 from ..context.template import BARE
 from ..errors import Invalid
 from ..model.bank import checked_key
 
 KEYS = ("key",)
+PROMPTS = ("prompt_template", "system_template")
+"""What a model reads: stored values stand there on one line (C20)."""
 
 
 class Values(NamedTuple):
@@ -24,25 +27,34 @@ class Values(NamedTuple):
     steps: Mapping[str, Mapping[str, str]]
     organization: Mapping[str, str]
     now: datetime
+    memory: Mapping[str, Any] = {}
 
     def lookup(self) -> dict[str, Mapping[str, Any]]:
-        named = {"agent": self.agent, "metadata": self.metadata, "step": self.steps, "organization": self.organization}
-        return {BARE: {"input": self.input}, **named}
+        return {
+            BARE: {"input": self.input},
+            "agent": self.agent,
+            "metadata": self.metadata,
+            "step": self.steps,
+            "organization": self.organization,
+            NAMESPACE: self.memory,
+        }
 
 
 def filled(fields: Mapping[str, Any], values: Values) -> dict[str, Any]:
     """The fields of a step with their templates rendered. A key must not lose any part of itself."""
-    found = {name: _filled(value, values) for name, value in fields.items()}
+    found = {name: _filled(value, values, name in PROMPTS) for name, value in fields.items()}
     for name in KEYS:
         if isinstance(fields.get(name), str):
             _check_key(fields[name], found[name], values)
     return found
 
 
-def rendered(text: str, values: Values) -> str:
+def rendered(text: str, values: Values, *, prompt: bool = False) -> str:
     if "{{" not in text:
         return text
-    return templates.render(templates.parse(text), values.lookup(), missing="empty", times=times(values.now)).text
+    on_one_line = (NAMESPACE,) if prompt else ()
+    parsed, lookup = templates.parse(text), values.lookup()
+    return templates.render(parsed, lookup, missing="empty", times=times(values.now), on_one_line=on_one_line).text
 
 
 def instant(text: str | None, field: str, now: datetime) -> datetime | None:
@@ -57,10 +69,10 @@ def instant(text: str | None, field: str, now: datetime) -> datetime | None:
     return found
 
 
-def _filled(value: Any, values: Values) -> Any:
+def _filled(value: Any, values: Values, prompt: bool = False) -> Any:
     match value:
         case str():
-            return rendered(value, values)
+            return rendered(value, values, prompt=prompt)
         case dict():
             return {name: _filled(one, values) for name, one in value.items()}
         case list():

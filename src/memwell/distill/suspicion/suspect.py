@@ -64,7 +64,7 @@ def suspect(text: str, origin: Origin = "user") -> Suspicion | None:
     An assistant's advice is full of commands to the user, so that only what is certain counts there. What the application
     itself says may instruct the agent.
     """
-    if (kind := _secret(text)) is not None:
+    if (kind := secret_in(text)) is not None:
         return Suspicion("secret", kind)
     if origin == "system":
         return None
@@ -81,7 +81,7 @@ def _planted_anyhow(shown: str, advice: bool) -> str | None:
     return next((kind for said in disguised(shown) if (kind := _planted(said, advice=True))), None)
 
 
-def _secret(text: str) -> str | None:
+def secret_in(text: str) -> str | None:
     text = _DATA.sub(" ", text) if ";base64," in text else text
     if any(len(word) >= _SHORTEST_TOKEN for word in text.split()):
         for shape in SHAPES:

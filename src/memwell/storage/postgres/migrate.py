@@ -34,6 +34,7 @@ TENANT_TABLES = (
     "event",
     "job",
     "spending",
+    "record_tie",
     "record_version",
     "record",
     "run_touch",

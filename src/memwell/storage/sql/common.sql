@@ -264,6 +264,10 @@ LIMIT :limit;
 -- Whether a piece of text stands in any record of the tenant.
 SELECT 1 FROM record_version WHERE tenant = :tenant AND data LIKE :pattern ESCAPE '!' LIMIT 1;
 
+-- name: document_lives
+-- Whether a piece of text stands in what somebody has defined.
+SELECT 1 FROM document WHERE tenant = :tenant AND body LIKE :pattern ESCAPE '!' LIMIT 1;
+
 -- name: content_lives
 -- Whether a piece of text stands in any entry of the tenant.
 SELECT 1 FROM entry WHERE tenant = :tenant AND content LIKE :pattern ESCAPE '!' LIMIT 1;
@@ -454,7 +458,8 @@ SELECT
   + (SELECT COUNT(*) FROM summary WHERE tenant = :tenant AND address_id = :address_id)
   + (SELECT COUNT(*) FROM run_touch WHERE tenant = :tenant AND address_id = :address_id)
   + (SELECT COUNT(*) FROM record WHERE tenant = :tenant AND address_id = :address_id)
-  + (SELECT COUNT(*) FROM record_version WHERE tenant = :tenant AND address_id = :address_id);
+  + (SELECT COUNT(*) FROM record_version WHERE tenant = :tenant AND address_id = :address_id)
+  + (SELECT COUNT(*) FROM record_tie WHERE tenant = :tenant AND address_id = :address_id);
 
 -- name: next_idempotency_expiry
 -- When the next stored answer may go.
@@ -1183,6 +1188,10 @@ SELECT id FROM run WHERE tenant = :tenant AND started_at < :before ORDER BY star
 UPDATE run SET state = 'interrupted', error = 'Its process ended while it ran.', ended_at = :now
 WHERE tenant = :tenant AND started_at <= :now AND state = 'running' AND lease_until < :now;
 
+-- name: delete_touches_of_address
+-- Forget which runs know something of an address.
+DELETE FROM run_touch WHERE tenant = :tenant AND address_id = :address_id;
+
 -- name: find_record
 -- The value of a record by the names of its collection and its path, while it lives.
 SELECT a.id, a.collection_id, a.path, r.version, r.value, r.created_at, r.updated_at, r.expires_at
@@ -1200,6 +1209,18 @@ JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id AND a.path > :a
 JOIN record r ON r.tenant = a.tenant AND r.address_id = a.id
 WHERE c.tenant = :tenant AND a.tenant = :tenant AND r.tenant = :tenant
   AND c.dialect = :dialect AND c.name = :name AND c.kind = 'record' AND (r.expires_at IS NULL OR r.expires_at > :now)
+ORDER BY a.path
+LIMIT :limit;
+
+-- name: list_named_records
+-- The records of a collection that have nothing but a name, behind a name.
+SELECT a.id, a.collection_id, a.path, r.version, r.value, r.created_at, r.updated_at, r.expires_at
+FROM collection c
+JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id AND a.path > :after
+JOIN record r ON r.tenant = a.tenant AND r.address_id = a.id
+WHERE c.tenant = :tenant AND a.tenant = :tenant AND r.tenant = :tenant
+  AND c.dialect = :dialect AND c.name = :name AND c.kind = 'record' AND (r.expires_at IS NULL OR r.expires_at > :now)
+  AND a.path NOT LIKE '%@%'
 ORDER BY a.path
 LIMIT :limit;
 
@@ -1256,3 +1277,39 @@ DELETE FROM record WHERE tenant = :tenant AND address_id = :address_id;
 -- name: delete_record_versions
 -- Forget what was written to a record.
 DELETE FROM record_version WHERE tenant = :tenant AND address_id = :address_id;
+
+-- name: add_tie
+-- Tie a record to something that it goes with.
+INSERT INTO record_tie (tenant, tie, address_id) VALUES (:tenant, :tie, :address_id)
+ON CONFLICT (tenant, tie, address_id) DO NOTHING;
+
+-- name: tied_addresses
+-- The addresses of the records that are tied to something, behind an address.
+SELECT a.id, a.collection_id, 'record' FROM record_tie t
+JOIN address a ON a.tenant = t.tenant AND a.id = t.address_id
+WHERE t.tenant = :tenant AND a.tenant = :tenant AND t.tie = :tie AND t.address_id > :after
+ORDER BY t.address_id
+LIMIT :limit;
+
+-- name: tied_records
+-- The records that are tied to something and live, behind an address, with the names of their collections.
+SELECT a.id, a.collection_id, a.path, r.version, r.value, r.created_at, r.updated_at, r.expires_at, c.name
+FROM record_tie t
+JOIN address a ON a.tenant = t.tenant AND a.id = t.address_id
+JOIN collection c ON c.tenant = a.tenant AND c.id = a.collection_id
+JOIN record r ON r.tenant = a.tenant AND r.address_id = a.id
+WHERE t.tenant = :tenant AND a.tenant = :tenant AND c.tenant = :tenant AND r.tenant = :tenant
+  AND t.tie = :tie AND t.address_id > :after AND (r.expires_at IS NULL OR r.expires_at > :now)
+ORDER BY t.address_id
+LIMIT :limit;
+
+-- name: delete_ties
+-- Untie a record from everything.
+DELETE FROM record_tie WHERE tenant = :tenant AND address_id = :address_id;
+
+-- name: anchor_record
+-- An address without a value, which stands for everything at its collection.
+INSERT INTO address (tenant, id, collection_id, path, last_seq, created_at, last_seen_at, ended_seq, expires_at, metadata)
+VALUES (:tenant, :id, :collection_id, '', 0, :now, :now, 0, NULL, NULL)
+ON CONFLICT (tenant, collection_id, path) DO UPDATE SET last_seen_at = excluded.last_seen_at
+RETURNING id;

@@ -361,3 +361,19 @@ SELECT address_id, version FROM record_version WHERE tenant = :tenant ORDER BY a
 -- One row of `record_version`, as it was elsewhere.
 INSERT INTO record_version (tenant, address_id, version, mode, data, actor, written_at, expires_at)
 VALUES (:tenant, :address_id, :version, :mode, :data, :actor, :written_at, :expires_at);
+
+-- name: page_record_tie
+-- The next rows of `record_tie`.
+SELECT tie, address_id
+FROM record_tie WHERE tenant = :tenant AND (tie, address_id) > (:after, :after_too)
+ORDER BY tie, address_id
+LIMIT :limit;
+
+-- name: end_of_record_tie
+-- The key of the last row of `record_tie`.
+SELECT tie, address_id FROM record_tie WHERE tenant = :tenant ORDER BY tie DESC, address_id DESC LIMIT 1;
+
+-- name: put_record_tie
+-- One row of `record_tie`, as it was elsewhere.
+INSERT INTO record_tie (tenant, tie, address_id)
+VALUES (:tenant, :tie, :address_id);

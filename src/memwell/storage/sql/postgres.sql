@@ -210,6 +210,7 @@ FROM (
   UNION ALL SELECT CONVERT_TO(run_id, 'UTF8') FROM run_touch WHERE tenant = :tenant
   UNION ALL SELECT CONVERT_TO(value, 'UTF8') FROM record WHERE tenant = :tenant
   UNION ALL SELECT CONVERT_TO(CONCAT_WS(' ', mode, data, actor), 'UTF8') FROM record_version WHERE tenant = :tenant
+  UNION ALL SELECT CONVERT_TO(tie, 'UTF8') FROM record_tie WHERE tenant = :tenant
   UNION ALL SELECT CONVERT_TO(ARRAY_TO_STRING(TSVECTOR_TO_ARRAY(tokens), ' '), 'UTF8') FROM word WHERE tenant = :tenant
 ) AS kept (text)
 JOIN UNNEST(CAST(:needles AS BYTEA[])) AS sought (piece) ON POSITION(sought.piece IN kept.text) > 0;

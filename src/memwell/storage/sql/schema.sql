@@ -351,6 +351,15 @@ CREATE TABLE record_version (
   PRIMARY KEY (tenant, address_id, version)
 ) WITHOUT ROWID;
 
+CREATE TABLE record_tie (
+  tenant TEXT NOT NULL,
+  tie TEXT NOT NULL,
+  address_id INTEGER NOT NULL,
+  PRIMARY KEY (tenant, tie, address_id)
+) WITHOUT ROWID;
+
+CREATE INDEX record_tie_by_address ON record_tie (tenant, address_id);
+
 -- control.db
 
 CREATE TABLE tenant (

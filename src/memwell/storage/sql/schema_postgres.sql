@@ -376,6 +376,20 @@ CREATE POLICY its_own ON record AS PERMISSIVE FOR ALL TO public
   USING ((tenant = current_setting('memwell.tenant'::text, true)))
   WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
 
+CREATE TABLE record_tie (
+  tenant text COLLATE "C" NOT NULL,
+  tie text COLLATE "C" NOT NULL,
+  address_id bigint NOT NULL,
+  CONSTRAINT record_tie_pkey PRIMARY KEY (tenant, tie, address_id)
+);
+
+CREATE INDEX record_tie_by_address ON record_tie USING btree (tenant, address_id);
+
+ALTER TABLE record_tie ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON record_tie AS PERMISSIVE FOR ALL TO public
+  USING ((tenant = current_setting('memwell.tenant'::text, true)))
+  WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
+
 CREATE TABLE record_version (
   tenant text COLLATE "C" NOT NULL,
   address_id bigint NOT NULL,
@@ -596,6 +610,7 @@ GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE model TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE plan TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE rate TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE record TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE record_tie TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE record_version TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE removal TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE run TO memwell_app;

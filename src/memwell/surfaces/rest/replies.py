@@ -20,7 +20,9 @@ _encode = msgspec.json.Encoder().encode
 
 
 def success(operation: Operation, result: Any) -> Reply:
-    return operation.status, _encode({"data": result} if operation.envelope else result), []
+    etag = getattr(result, "etag", None)
+    headers = [] if etag is None else [(b"etag", str(etag).encode())]
+    return operation.status, _encode({"data": result} if operation.envelope else result), headers
 
 
 def failure(error: MemwellError) -> Reply:

@@ -61,6 +61,8 @@ class Sent(NamedTuple):
         in_query = self.operation.method in ("GET", "DELETE")
         data = _from_query(self.query, self.operation) if in_query else _from_body(self.body)
         data.update(zip(self.operation.path_fields, self.values, strict=True))
+        if b"if-match" in self.headers and self.operation.by_version:
+            data["if_match"] = self.headers[b"if-match"].decode("latin-1")
         return data
 
     def key(self) -> str | None:

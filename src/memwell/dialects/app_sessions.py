@@ -1,0 +1,287 @@
+"""Sessions of apps: what was passed along with them, who they belong to, and their end (S2.2–S2.5, S2.28–S2.30)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple
+
+from msgspec import Meta
+
+from ..clock import to_datetime
+from ..errors import Conflict, Forbidden, Invalid
+from ..ids import new_id
+from ..lifecycle.erase import EVERY_RUN
+from ..model import check
+from ..model.contract import SESSION_META
+from ..model.fields import ID_PATTERN, MAX_ID, Cursor, Limit, Metadata, SessionId
+from ..model.page import cut, from_cursor, to_cursor
+from ..model.value import merged
+from ..operation import Example, Request, Response, operation
+from ..records import Mode, Record, Write, addresses_tied, delete_tied, every, read, tied, write
+from ..space import Space
+from .apps import AppName
+from .places import app_records
+
+PREFIX = f"{SESSION_META}@session/"
+
+UserId = Annotated[
+    str, Meta(min_length=1, max_length=MAX_ID, pattern=ID_PATTERN, description="The user that the session belongs to.")
+]
+Reference = Annotated[
+    str,
+    Meta(
+        min_length=1, max_length=MAX_ID, pattern=ID_PATTERN, description="A name of the caller's own, to find it again."
+    ),
+]
+ModeField = Annotated[Mode, Meta(description="`merge` keeps the metadata that is not given; `replace` does not.")]
+
+_NEW = {"app": "shop", "session_id": "sess_123", "metadata": {"userId": "user_456", "channel": "mobile_app"}}
+_GIVEN = (("apps.sessions.update", _NEW),)
+_OF = {"app": "shop", "session_id": "sess_123"}
+
+
+class SessionMeta(Response, frozen=True, kw_only=True):
+    """What code and prompts see of a session as `sessionMeta`."""
+
+    session_id: str
+    metadata: dict[str, Any]
+    session_info: dict[str, Any]
+    artifacts: list[dict[str, Any]]
+
+
+class SessionList(Response, frozen=True, kw_only=True):
+    """Sessions that have not ended, by id."""
+
+    sessions: list[SessionMeta]
+    next_cursor: str | None = None
+
+
+class UpdateSession(Request, frozen=True, kw_only=True):
+    """What to pass along with a session."""
+
+    app: AppName
+    session_id: SessionId
+    metadata: Metadata | None = None
+    mode: ModeField = "merge"
+    user_id: UserId | None = None
+    user_reference: Reference | None = None
+    session_reference: Reference | None = None
+
+
+@operation("apps.sessions.update", "PATCH /v1/apps/{app}/sessions/{session_id}", effect="write", example=Example(_NEW))
+def update(space: Space, request: UpdateSession) -> SessionMeta:
+    """Set the metadata of a session, or begin it. Nothing but this and `apps.execute` can."""
+    opening = Opening(
+        request.session_id,
+        request.session_reference,
+        request.user_id,
+        request.user_reference,
+        request.metadata,
+        request.mode,
+    )
+    opened = open_session(space, request.app, opening)
+    return _shown(opened.session_id, opened.meta)
+
+
+class OfSession(Request, frozen=True, kw_only=True):
+    """Which session."""
+
+    app: AppName
+    session_id: SessionId
+
+
+@operation("apps.sessions.get", "GET /v1/apps/{app}/sessions/{session_id}", example=Example(_OF, _GIVEN))
+def get(space: Space, request: OfSession) -> SessionMeta:
+    """What was passed along with a session; one that nothing is known of has no metadata."""
+    return _shown(request.session_id, meta_of(space, request.app, request.session_id))
+
+
+class ListSessions(Request, frozen=True, kw_only=True):
+    """Which sessions."""
+
+    app: AppName
+    user_id: UserId | None = None
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+@operation("apps.sessions.list", "GET /v1/apps/{app}/sessions", example=Example({"app": "shop"}, _GIVEN))
+def list_sessions(space: Space, request: ListSessions) -> SessionList:
+    """The sessions of an app that have not ended, of one user or of all."""
+    (after,) = from_cursor("app_sessions", request.cursor, PREFIX)
+    if request.user_id is not None:
+        known = [one for one, name in tied(space, user_tie(request.user_id)) if name == request.app]
+        found = sorted((one for one in known if one.path.startswith(PREFIX) and one.path > after), key=_path)
+    else:
+        found = [one for one in every(space, app_records(request.app), after, request.limit + 1) if _is_session(one)]
+    page, further = cut(found, request.limit, lambda one: to_cursor("app_sessions", one.path))
+    shown = [_shown(one.path.removeprefix(PREFIX), _meta(one.value)) for one in page]
+    return SessionList(sessions=shown, next_cursor=further)
+
+
+class EndedSession(Response, frozen=True, kw_only=True):
+    """A session that is over: how many records have gone with it, and the job that erases their bytes."""
+
+    session_id: str
+    records: int
+    job: str | None = None
+
+
+@operation(
+    "apps.sessions.end",
+    "POST /v1/apps/{app}/sessions/{session_id}/end",
+    effect="erase",
+    example=Example(_OF, _GIVEN),
+)
+def end(space: Space, request: OfSession) -> EndedSession:
+    """End a session. Its metadata and everything that was to last as long as it are gone; a second time changes nothing."""
+    job, count = delete_tied(space, session_tie(request.app, request.session_id), spared=EVERY_RUN)
+    return EndedSession(session_id=request.session_id, records=count, job=job)
+
+
+OPERATIONS = (update, get, list_sessions, end)
+
+
+# -- what others use -----------------------------------------------------------------------------------------------------
+
+
+class Opening(NamedTuple):
+    """What is said about a session when something is done in it."""
+
+    session_id: str | None = None
+    session_reference: str | None = None
+    user_id: str | None = None
+    user_reference: str | None = None
+    metadata: Mapping[str, Any] | None = None
+    mode: Mode = "merge"
+    run_id: str | None = None
+
+
+class Opened(NamedTuple):
+    """A session that something is done in."""
+
+    session_id: str
+    user_id: str | None
+    meta: dict[str, Any]
+
+
+def open_session(space: Space, app: str, opening: Opening) -> Opened:
+    """Begin a session or go on with it: by its id, else by its reference; with neither it is a new one (B2.11)."""
+    check.to_json(opening.metadata)
+    session_id = opening.session_id or _referred(space, app, opening.session_reference) or new_id()
+    check.identifier(session_id, "session_id")
+    old = find(space, app, session_id)
+    info = {} if old is None else dict(old.value["sessionInfo"])
+    user_id = _user(opening, info.get("userId"))
+    held_to_user(space, user_id)
+    said = {"sessionReference": opening.session_reference, "userReference": opening.user_reference, "userId": user_id}
+    said["runId"] = opening.run_id
+    info |= {name: value for name, value in said.items() if value is not None}
+    info |= {"sessionId": session_id, "appId": app, "timestamp": _now(space)}
+    metadata = {} if old is None or opening.mode == "replace" else old.value["metadata"]
+    value = {"metadata": _merged(metadata, opening.metadata), "sessionInfo": info}
+    ties = [session_tie(app, session_id)]
+    ties += [] if user_id is None else [user_tie(user_id)]
+    ties += [] if info.get("sessionReference") is None else [_reference_tie(app, info["sessionReference"])]
+    write(space, app_records(app), PREFIX + session_id, Write(value, "replace", ties=tuple(ties)))
+    if user_id is not None and (old is None or old.value["sessionInfo"].get("userId") is None):
+        _give(space, app, session_id, user_id)
+    return Opened(session_id, user_id, _meta(value))
+
+
+def find(space: Space, app: str, session_id: str) -> Record | None:
+    return read(space, app_records(app), PREFIX + session_id)
+
+
+def user_of(space: Space, app: str, session_id: str | None) -> str | None:
+    """The user that a session belongs to, if that is known."""
+    found = None if session_id is None else find(space, app, session_id)
+    return None if found is None else found.value["sessionInfo"].get("userId")
+
+
+def meta_of(space: Space, app: str, session_id: str) -> dict[str, Any]:
+    """The session meta, with everything in it that there may be."""
+    found = find(space, app, session_id)
+    if found is None:
+        return _meta({"metadata": {}, "sessionInfo": {"sessionId": session_id, "appId": app}})
+    held_to_user(space, found.value["sessionInfo"].get("userId"))
+    return _meta(found.value)
+
+
+def held_to_user(space: Space, user_id: str | None) -> None:
+    """A key that is held to a user reaches the sessions of that user only."""
+    tie = space.principal.tie
+    if tie is not None and (tie.kind != "user" or tie.name != user_id):
+        raise Forbidden(f"This key is held to one {tie.kind} and cannot be used for anything else.")
+
+
+def session_tie(app: str, session_id: str) -> str:
+    return f"session/{app}/{session_id}"
+
+
+def user_tie(user_id: str) -> str:
+    return f"user/{user_id}"
+
+
+_INFO = ("sessionId", "appId", "sessionReference", "userReference", "userId", "runId", "timestamp")
+
+
+def _meta(value: Mapping[str, Any]) -> dict[str, Any]:
+    info = {name: value["sessionInfo"].get(name) for name in _INFO}
+    return {"metadata": value["metadata"], "sessionInfo": info, "artifacts": value.get("artifacts", [])}
+
+
+def _user(opening: Opening, known: str | None) -> str | None:
+    """Whose session it is: said outright, else by the metadata or the reference. It does not change hands."""
+    given = opening.user_id or (opening.user_reference if known is None else None)
+    in_metadata = (opening.metadata or {}).get("userId")
+    if given is None and known is None and isinstance(in_metadata, str) and in_metadata:
+        if len(in_metadata) > MAX_ID:
+            raise Invalid(f"`metadata.userId` has more than {MAX_ID} characters.", field="metadata")
+        given = in_metadata
+    if known is not None and given is not None and given != known:
+        raise Conflict("This session belongs to another user: begin one of your own.")
+    return known or given
+
+
+def _give(space: Space, app: str, session_id: str, user_id: str) -> None:
+    """What was kept for a session goes with its user, too, once that is known."""
+    for address_id, _, _ in addresses_tied(space, session_tie(app, session_id)):
+        space.tx.send("add_tie", tie=user_tie(user_id), address_id=address_id)
+
+
+def _merged(old: Mapping[str, Any], new: Mapping[str, Any] | None) -> dict[str, Any]:
+    found: dict[str, Any] = merged(dict(old), dict(new or {}))
+    return found
+
+
+def _referred(space: Space, app: str, reference: str | None) -> str | None:
+    if reference is None:
+        return None
+    found = next(tied(space, _reference_tie(app, reference)), None)
+    return None if found is None else found[0].path.removeprefix(PREFIX)
+
+
+def _reference_tie(app: str, reference: str) -> str:
+    return f"reference/{app}/{reference}"
+
+
+def _is_session(record: Record) -> bool:
+    return record.path.startswith(PREFIX)
+
+
+def _path(record: Record) -> str:
+    return record.path
+
+
+def _now(space: Space) -> str:
+    return to_datetime(space.now).isoformat().replace("+00:00", "Z")
+
+
+def _shown(session_id: str, meta: Mapping[str, Any]) -> SessionMeta:
+    return SessionMeta(
+        session_id=session_id,
+        metadata=meta["metadata"],
+        session_info=meta["sessionInfo"],
+        artifacts=meta["artifacts"],
+    )

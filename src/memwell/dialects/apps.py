@@ -1,0 +1,167 @@
+"""Apps: what memory stores and sessions belong to, and what answers a message (system S2)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, structs
+
+from .. import documents
+from ..clock import to_datetime
+from ..documents import Document
+from ..errors import Invalid, NotFound
+from ..model.contract import APP_PATTERN, MAX_STORES
+from ..model.fields import ID_PATTERN
+from ..operation import Example, Request, Response, operation
+from ..space import Space
+
+KIND = "app"
+MAX_APP_STORES = 200
+
+AppName = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=100,
+        pattern=APP_PATTERN,
+        description="The app: 1 to 100 letters, digits or '_.-', beginning with a letter or digit.",
+    ),
+]
+Description = Annotated[str, Meta(max_length=1000, description="What it is for: at most 1,000 characters.")]
+WorkflowField = Annotated[
+    str, Meta(max_length=64, pattern=ID_PATTERN, description="The id of the stored workflow that answers a message.")
+]
+FunctionField = Annotated[
+    str,
+    Meta(
+        max_length=200,
+        pattern=ID_PATTERN,
+        description="The name of the registered Python function that answers a message.",
+    ),
+]
+MaxStores = Annotated[int, Meta(ge=1, le=MAX_APP_STORES, description="How many stores it may have at most.")]
+
+_LEFT_AWAY: Any = UNSET
+NEW_APP = {"app": "shop", "description": "An online shop"}
+
+
+class App(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An app, as it is stored."""
+
+    description: str | None = None
+    workflow: str | None = None
+    function: str | None = None
+    max_stores: int = MAX_STORES
+
+
+class AppInfo(Response, frozen=True, kw_only=True):
+    """An app, and what answers a message to it: a workflow or a function."""
+
+    app: str
+    stores: int
+    max_stores: int
+    created_at: datetime
+    updated_at: datetime
+    description: str | None = None
+    workflow: str | None = None
+    function: str | None = None
+
+
+class Apps(Response, frozen=True, kw_only=True):
+    """Apps by name."""
+
+    apps: list[AppInfo]
+
+
+class ConfigureApp(Request, frozen=True, kw_only=True):
+    """What an app is to be. What is left away stays; null clears it."""
+
+    app: AppName
+    description: Description | None = _LEFT_AWAY
+    workflow: WorkflowField | None = _LEFT_AWAY
+    function: FunctionField | None = _LEFT_AWAY
+    max_stores: MaxStores | None = None
+
+
+@operation("apps.configure", "PUT /v1/apps/{app}", effect="write", role="admin", example=Example(NEW_APP))
+def configure(space: Space, request: ConfigureApp) -> AppInfo:
+    """Make an app or change it: what answers a message, and how many stores it may have."""
+    document, app = settled(space, request.app)
+    given = {name: getattr(request, name) for name in ("description", "workflow", "function")}
+    changes = {name: value for name, value in given.items() if value is not UNSET}
+    if request.max_stores is not None:
+        changes["max_stores"] = request.max_stores
+    changed = structs.replace(app, **changes)
+    if changed.workflow is not None and changed.function is not None:
+        raise Invalid("Give either `workflow` or `function`: one of them answers.", field="function")
+    if changed.workflow is not None and documents.find(space.tx, "workflow", changed.workflow) is None:
+        raise Invalid(f"There is no workflow {changed.workflow!r}: store it first.", field="workflow")
+    return _info(space, _saved(space, document, changed), changed)
+
+
+class NoFields(Request, frozen=True, kw_only=True):
+    """Nothing."""
+
+
+@operation("apps.list", "GET /v1/apps", example=Example({}, (("apps.configure", NEW_APP),)))
+def list_apps(space: Space, request: NoFields) -> Apps:
+    """The apps, by name."""
+    return Apps(apps=[_info(space, one, decode(one.body)) for one in documents.every(space.tx, KIND)])
+
+
+class OfApp(Request, frozen=True, kw_only=True):
+    """Which app."""
+
+    app: AppName
+
+
+@operation("apps.get", "GET /v1/apps/{app}", example=Example({"app": "shop"}, (("apps.configure", NEW_APP),)))
+def get(space: Space, request: OfApp) -> AppInfo:
+    """An app."""
+    return _info(space, *existing(space, request.app))
+
+
+OPERATIONS = (configure, list_apps, get)
+
+
+# -- what others use -----------------------------------------------------------------------------------------------------
+
+decode = msgspec.json.Decoder(App).decode
+
+
+def existing(space: Space, name: str) -> tuple[Document, App]:
+    found = documents.find(space.tx, KIND, name)
+    if found is None:
+        raise NotFound(f"There is no app {name!r}.")
+    return found, decode(found.body)
+
+
+def settled(space: Space, name: str) -> tuple[Document, App]:
+    """An app, made if it is not there."""
+    found = documents.find(space.tx, KIND, name)
+    if found is not None:
+        return found, decode(found.body)
+    app = App()
+    document = Document(name, name, 1, msgspec.json.encode(app).decode(), space.now, space.now)
+    documents.add(space.tx, KIND, document)
+    return document, app
+
+
+def _saved(space: Space, document: Document, app: App) -> Document:
+    return documents.change(space.tx, KIND, document, document.name, msgspec.json.encode(app).decode(), space.now)
+
+
+def _info(space: Space, document: Document, app: App) -> AppInfo:
+    count = space.tx.row("count_documents", kind=f"store:{document.id}")
+    return AppInfo(
+        app=document.id,
+        stores=0 if count is None else count[0],
+        max_stores=app.max_stores,
+        created_at=to_datetime(document.created_at),
+        updated_at=to_datetime(document.updated_at),
+        description=app.description,
+        workflow=app.workflow,
+        function=app.function,
+    )

@@ -1,0 +1,62 @@
+"""Which stored records a changed schema would break, told before it is saved (S3.45, C24)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, structs
+
+from ..errors import Conflict
+from ..operation import Response
+from ..records import tied
+from ..space import Space
+from .held import Held, misfits
+
+MAX_EXAMPLES = 20
+"""How many of the records that would break are named."""
+
+Accept = Annotated[
+    bool, Meta(description="Save a schema that stored records do not fit; they are withheld from then on.")
+]
+
+
+class BrokenRecord(Response, frozen=True, kw_only=True):
+    """A record that does not fit: whose, where, and why."""
+
+    owner: str
+    scope: str
+    problems: list[dict[str, str]]
+
+
+class Breaking(Response, frozen=True, kw_only=True):
+    """How many records there are, how many would not fit any more, and some of these."""
+
+    records: int
+    breaking: int
+    examples: list[BrokenRecord]
+
+
+def broken_by(space: Space, tie: str, held: Held) -> Breaking:
+    """What would not fit of the records that go with something."""
+    count = broken = 0
+    examples: list[BrokenRecord] = []
+    for record, owner in tied(space, tie):
+        count += 1
+        problems = misfits(record.value, held)
+        if problems:
+            broken += 1
+        if problems and len(examples) < MAX_EXAMPLES:
+            told = [{"path": one.path, "reason": one.reason} for one in problems]
+            examples.append(BrokenRecord(owner=owner, scope=record.path.partition("@")[2] or "global", problems=told))
+    return Breaking(records=count, breaking=broken, examples=examples)
+
+
+def refuse_breaking(found: Breaking) -> None:
+    if not found.breaking:
+        return
+    raise Conflict(
+        f"{found.breaking} of {found.records} stored records would not fit this schema. Change them first, or save it with "
+        "`accept_breaking`.",
+        breaking=found.breaking,
+        examples=[structs.asdict(one) for one in found.examples],
+    )

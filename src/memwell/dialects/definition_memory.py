@@ -1,0 +1,391 @@
+"""The records of memory definitions: loaded for a model, and updated all or none (S3.11–S3.17, S3.23–S3.37, S3.41)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from ..clock import optional_datetime, to_datetime
+from ..context.working_memory import TOOL, Section, prompt, tool_description, tool_schema
+from ..documents import Document
+from ..errors import Invalid, NotFound
+from ..model.contract import SLUG_ADVICE, SLUG_PATTERN, Definition, Scope, UpdateMode
+from ..model.fields import ID_PATTERN, Cursor, Limit
+from ..model.page import cut, from_cursor, to_cursor
+from ..operation import Example, Request, Response, operation
+from ..records import Record, delete_tied, read, tied
+from ..records import delete as delete_record
+from ..space import Space
+from .definitions import GIVEN, OF, DefinitionId, by_slug, every, existing, find, held_to, tie_of
+from .held import Change, Held, Warned, compiled, filled, misfits, refused, write
+from .places import user_records
+from .tied import speaks_for
+
+MAX_BOUND = 50
+MAX_SHOWN_ID = 100
+
+Who = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=256,
+        pattern=ID_PATTERN,
+        description="Whose memory: a subscriber, a user, an initiator.",
+    ),
+]
+ScopeId = Annotated[str, Meta(min_length=1, max_length=256, pattern=ID_PATTERN)]
+Names = Annotated[
+    list[DefinitionId],
+    Meta(max_length=MAX_BOUND, description="Which definitions, by id or slug; left away: all global ones."),
+]
+Values = Annotated[
+    dict[str, Any],
+    Meta(
+        description='New values by slug, such as {"customer_profile": {"preferred_name": "Ada"}}; one may stand alone.'
+    ),
+]
+Mode = Annotated[UpdateMode, Meta(description="`replace` or `merge`; left away: as each definition says.")]
+Strict = Annotated[
+    bool, Meta(description="Fail if a stored value does not fit its schema any more, and not only warn.")
+]
+
+_ADA = {"owner": "u1", "memory": {"customer_profile": {"preferred_name": "Ada"}}}
+_WRITTEN = (*GIVEN, ("definitions.update_memory", _ADA))
+_PATH = re.compile(r"(?P<slug>[^@]+)(?:@(?P<scope>workflow|thread|run)/(?P<id>.*))?", re.DOTALL)
+
+
+class Whose(Request, frozen=True, kw_only=True):
+    """Whose memory, and which workflow, thread and run it is asked for."""
+
+    owner: Who
+    workflow: Annotated[ScopeId, Meta(description="The workflow, for definitions of that scope.")] | None = None
+    thread: Annotated[ScopeId, Meta(description="The conversation, for definitions of that scope.")] | None = None
+    run: Annotated[ScopeId, Meta(description="The run, for definitions of that scope.")] | None = None
+
+
+class Tool(Response, frozen=True, kw_only=True):
+    """A tool for a model: `parameters` is the JSON Schema of what it takes."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class Withheld(Response, frozen=True, kw_only=True):
+    """A memory that is not shown, and why."""
+
+    slug: str
+    reason: str
+
+
+class Bound(Response, frozen=True, kw_only=True):
+    """Memory for a model: values by slug, the same as text for its system prompt, and the tool that changes them. Empty `prompt`:
+    there is nothing to show. `tool` is null if nothing is bound."""
+
+    values: dict[str, Any]
+    prompt: str
+    tool: Tool | None
+    versions: dict[str, str]
+    warnings: list[Withheld]
+
+
+class Bind(Whose, frozen=True, kw_only=True):
+    """Which definitions, and for whom."""
+
+    definitions: Names | None = None
+    strict: Strict = False
+
+
+@operation(
+    "definitions.bind",
+    "POST /v1/memory_definitions/bind",
+    any_tie=True,
+    example=Example({"definitions": ["customer_profile"], "owner": "u1"}, _WRITTEN),
+)
+def bind(space: Space, request: Bind) -> Bound:
+    """Load working memory for a model: what is known of an owner under some definitions, as values and as text, and the tool to
+    update them. Nothing is written by this."""
+    speaks_for(space.principal, request.owner)
+    sections: list[Section] = []
+    versions: dict[str, str] = {}
+    warnings: list[Withheld] = []
+    for document, definition in bound_to(space, request.definitions):
+        record, warning = loaded(space, document, definition, request, strict=request.strict)
+        held = held_to(document.id, definition)
+        value = None if record is None else filled(record.value, held)
+        sections.append(
+            Section(definition.slug, document.name, definition.schema, value, definition.update_mode == "merge")
+        )
+        warnings += [] if warning is None else [Withheld(slug=definition.slug, reason=warning)]
+        if record is not None:
+            versions[definition.slug] = record.etag
+    return Bound(
+        values={one.slug: one.value for one in sections if one.value is not None},
+        prompt=prompt(sections),
+        tool=_tool(sections),
+        versions=versions,
+        warnings=warnings,
+    )
+
+
+class UpdateMemory(Whose, frozen=True, kw_only=True):
+    """New values for some of an owner's memories. `definitions` limits which they may be."""
+
+    memory: Values
+    definitions: Names | None = None
+    mode: Mode | None = None
+    if_match: (
+        Annotated[dict[str, str], Meta(description="The versions that were read, by slug: refused if one has changed.")]
+        | None
+    ) = None
+
+
+class Updated(Response, frozen=True, kw_only=True):
+    """The values as they are now, by slug."""
+
+    memory: dict[str, Any]
+    versions: dict[str, str]
+    warnings: dict[str, list[Warned]] | None = None
+
+
+@operation(
+    "definitions.update_memory",
+    "POST /v1/memory_definitions/memory",
+    effect="write",
+    any_tie=True,
+    example=Example(_ADA, GIVEN),
+)
+def update_memory(space: Space, request: UpdateMemory) -> Updated:
+    """Write working memory: all values or none. First the names must be slugs, then they must be known, then each value must fit
+    its schema."""
+    speaks_for(space.principal, request.owner)
+    return updated(space, request, request.memory)
+
+
+class OfRecord(Whose, frozen=True, kw_only=True):
+    """Which memory of whom."""
+
+    definition: DefinitionId
+
+
+class Forgotten(Response, frozen=True, kw_only=True):
+    """How many records are gone, and the job that erases their bytes."""
+
+    records: int
+    job: str | None = None
+
+
+@operation(
+    "definitions.delete_memory",
+    "DELETE /v1/memory_definitions/{definition}/memory",
+    effect="erase",
+    any_tie=True,
+    example=Example({**OF, "owner": "u1"}, _WRITTEN),
+)
+def delete_memory(space: Space, request: OfRecord) -> Forgotten:
+    """Delete what is kept of an owner under a definition, with its history."""
+    speaks_for(space.principal, request.owner)
+    _, definition = existing(space, request.definition)
+    job = delete_record(space, user_records(request.owner), needed_path(definition, request))
+    return Forgotten(records=int(job is not None), job=job)
+
+
+class EndScope(Request, frozen=True, kw_only=True):
+    """A run that is over, or a thread."""
+
+    run: ScopeId | None = None
+    thread: ScopeId | None = None
+
+
+@operation(
+    "definitions.end",
+    "POST /v1/memory_definitions/end",
+    effect="erase",
+    example=Example({"run": "run-7"}, GIVEN),
+)
+def end(space: Space, request: EndScope) -> Forgotten:
+    """Delete what was kept for a run or a thread that is over. Runs of workflows do that themselves."""
+    if (request.run is None) == (request.thread is None):
+        raise Invalid("Give either `run` or `thread`.", field="run")
+    tie = f"run/{request.run}" if request.run is not None else f"thread/{request.thread}"
+    job, count = delete_tied(space, tie)
+    return Forgotten(records=count, job=job)
+
+
+class MemoryRecord(Response, frozen=True, kw_only=True):
+    """A record: whose it is, what it belongs to, and its value."""
+
+    owner: str
+    value: dict[str, Any]
+    version: int
+    etag: str
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None = None
+    workflow: str | None = None
+    thread: str | None = None
+    run: str | None = None
+
+
+class MemoryRecords(Response, frozen=True, kw_only=True):
+    """Records of a definition."""
+
+    records: list[MemoryRecord]
+    next_cursor: str | None = None
+
+
+class ListRecords(Request, frozen=True, kw_only=True):
+    """Of which definition, and how many."""
+
+    definition: DefinitionId
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+@operation(
+    "definitions.records",
+    "GET /v1/memory_definitions/{definition}/records",
+    role="admin",
+    example=Example(OF, _WRITTEN),
+)
+def list_records(space: Space, request: ListRecords) -> MemoryRecords:
+    """The records of a definition, of all owners."""
+    document, _ = existing(space, request.definition)
+    (after,) = from_cursor("definition", request.cursor, 0)
+    found: list[tuple[Record, str]] = []
+    for pair in tied(space, tie_of(document.id), after):
+        found.append(pair)
+        if len(found) > request.limit:
+            break
+    page, further = cut(found, request.limit, lambda pair: to_cursor("definition", pair[0].address_id))
+    return MemoryRecords(records=[_shown(*pair) for pair in page], next_cursor=further)
+
+
+OPERATIONS = (bind, update_memory, delete_memory, end, list_records)
+
+
+# -- what others use -----------------------------------------------------------------------------------------------------
+
+
+def bound_to(space: Space, names: Sequence[str] | None) -> list[tuple[Document, Definition]]:
+    """Definitions by id or slug, in the order in which they are named; all global ones if none are (S3.39)."""
+    if names is None:
+        found = [pair for pair in every(space) if pair[1].scope == "global"]
+        return sorted(found, key=lambda pair: pair[0].name)
+    chosen = {name: find(space, name) for name in dict.fromkeys(names)}
+    missing = [name for name, pair in chosen.items() if pair is None]
+    if missing:
+        raise NotFound(f"Unable to find memory definition(s): {', '.join(missing)}.", definitions=missing)
+    return list({pair[0].id: pair for pair in chosen.values() if pair is not None}.values())
+
+
+def loaded(
+    space: Space, document: Document, definition: Definition, whose: Whose, *, strict: bool = False
+) -> tuple[Record | None, str | None]:
+    """The active record for an owner and a scope, and why it is not shown if it is withheld (C24)."""
+    path = path_of(definition, whose)
+    if path is None:
+        return None, f"no {definition.scope} was given, to which this memory belongs"
+    record = read(space, user_records(whose.owner), path)
+    problems = [] if record is None else misfits(record.value, held_to(document.id, definition))
+    if not problems:
+        return record, None
+    error = refused(problems, f"The stored value of {definition.slug!r}")
+    if strict:
+        raise error
+    return None, error.message
+
+
+def updated(space: Space, request: UpdateMemory, memory: Mapping[str, Any]) -> Updated:
+    """Write values that are checked in the order of S3.41, all or none (C4)."""
+    slugs = list(memory)
+    for slug in slugs:
+        if not re.fullmatch(SLUG_PATTERN, slug):
+            raise Invalid(f"{SLUG_ADVICE}: {slug[:MAX_SHOWN_ID]!r}.", field="memory")
+    known = _known(space, slugs, request.definitions)
+    values: dict[str, Any] = {}
+    versions: dict[str, str] = {}
+    warnings: dict[str, list[Warned]] = {}
+    for slug in slugs:
+        document, definition = known[slug]
+        record, warned = _written(space, document, definition, request, memory[slug])
+        values[slug], versions[slug] = record.value, record.etag
+        if warned:
+            warnings[slug] = warned
+    return Updated(memory=values, versions=versions, warnings=warnings or None)
+
+
+def path_of(definition: Definition, whose: Whose) -> str | None:
+    """Where a record is among those of its owner; None if what its scope needs was not given."""
+    if definition.scope == "global":
+        return definition.slug
+    given = getattr(whose, definition.scope)
+    return None if given is None else f"{definition.slug}@{definition.scope}/{given}"
+
+
+def needed_path(definition: Definition, whose: Whose) -> str:
+    path = path_of(definition, whose)
+    if path is None:
+        scope = definition.scope
+        raise Invalid(f"{scope.capitalize()} id is required to update {scope}-scoped memory.", field=scope)
+    return path
+
+
+def kept_as(document: Document, definition: Definition, whose: Whose) -> Held:
+    """What a record is held to, and goes with."""
+    scope: Scope = definition.scope
+    ties = [] if scope == "global" else [f"{scope}/{getattr(whose, scope)}"]
+    return held_to(document.id, definition, *ties)
+
+
+def _known(space: Space, slugs: Iterable[str], names: Sequence[str] | None) -> dict[str, tuple[Document, Definition]]:
+    if names is None:
+        pairs = [pair for slug in slugs if (pair := by_slug(space, slug)) and pair[1].scope == "global"]
+    else:
+        pairs = bound_to(space, names)
+    known = {definition.slug: (document, definition) for document, definition in pairs}
+    for slug in slugs:
+        if slug not in known:
+            raise Invalid(f'Unknown memory definition "{slug}".', field=f"memory.{slug}", slug=slug)
+    return known
+
+
+def _written(
+    space: Space, document: Document, definition: Definition, request: UpdateMemory, data: Any
+) -> tuple[Record, list[Warned]]:
+    if not isinstance(data, dict):
+        raise Invalid(f"`memory.{definition.slug}` must be an object.", field=f"memory.{definition.slug}")
+    place, path = user_records(request.owner), needed_path(definition, request)
+    change = Change(data, request.mode or definition.update_mode, (request.if_match or {}).get(definition.slug))
+    try:
+        return write(space, place, path, change, kept_as(document, definition, request))
+    except Invalid as error:
+        raise type(error)(
+            f"`memory.{definition.slug}`: {error.message}", slug=definition.slug, **error.details
+        ) from None
+
+
+def _shown(record: Record, owner: str) -> MemoryRecord:
+    found = _PATH.fullmatch(record.path)
+    ids = {} if found is None or found["scope"] is None else {found["scope"]: found["id"]}
+    return MemoryRecord(
+        owner=owner,
+        value=record.value,
+        version=record.version,
+        etag=record.etag,
+        created_at=to_datetime(record.created_at),
+        updated_at=to_datetime(record.updated_at),
+        expires_at=optional_datetime(record.expires_at),
+        **ids,
+    )
+
+
+def _tool(sections: Sequence[Section]) -> Tool | None:
+    if not sections:
+        return None
+    schemas = {one.slug: compiled(Held(one.schema, True)).relaxed() if one.merges else one.schema for one in sections}
+    return Tool(name=TOOL, description=tool_description(sections), parameters=tool_schema(sections, schemas))

@@ -1,0 +1,131 @@
+"""Records that are held to something: checked before they are kept, filled with defaults when they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import msgspec
+
+from .. import records
+from ..errors import Invalid
+from ..model.collection import Place
+from ..model.contract import Secrets
+from ..model.schema import Problem, Schema
+from ..operation import Response
+from ..records import Mode, Record, Write
+from ..space import Space
+
+MAX_TOLD = 5
+"""How many problems are named in a sentence; all of them are in the details."""
+
+
+class Warned(Response, frozen=True, kw_only=True):
+    """What was let through although it does not look right: where in a value, and why."""
+
+    path: str
+    reason: str
+
+
+class Held(NamedTuple):
+    """What a record is held to."""
+
+    schema: Mapping[str, Any] | None = None
+    strict: bool = False
+    lifetime_us: int | None = None
+    ties: tuple[str, ...] = ()
+    tied_anew: bool = False
+    secrets: Secrets | None = None
+
+
+FREE = Held()
+
+
+class Change(NamedTuple):
+    """What to write to a record, and how."""
+
+    data: Mapping[str, Any]
+    mode: Mode = "merge"
+    if_match: str | None = None
+
+
+def write(space: Space, place: Place, path: str, change: Change, held: Held) -> tuple[Record, list[Warned]]:
+    """Write a record. What is wrong with it is refused, or told if it is let through."""
+    warnings = [Warned(path=one.path, reason=one.reason) for one in _secrets(change.data, held)]
+
+    def check(value: Any) -> None:
+        warnings.extend(_judged(value, held))
+
+    new = Write(dict(change.data), change.mode, held.lifetime_us, change.if_match, held.ties, held.tied_anew)
+    return records.write(space, place, path, new, check), warnings
+
+
+def filled(value: Any, held: Held) -> Any:
+    """A value with the defaults of what it is held to (C23)."""
+    return compiled(held).with_defaults(value) if held.schema else value
+
+
+def misfits(value: Any, held: Held) -> list[Problem]:
+    """Why a value does not fit any more."""
+    return compiled(held).problems(value) if held.schema else []
+
+
+def compiled(held: Held) -> Schema:
+    return _schema(msgspec.json.encode(held.schema or {}), held.strict)
+
+
+def refused(problems: Sequence[Problem], what: str = "The value") -> Invalid:
+    """The error for a value that does not fit."""
+    told = "; ".join(_told(one) for one in problems[:MAX_TOLD])
+    more = f" (and {len(problems) - MAX_TOLD} more)" if len(problems) > MAX_TOLD else ""
+    listed = [{"path": one.path, "reason": one.reason} for one in problems]
+    return Invalid(f"{what} does not fit its schema: {told}{more}.", problems=listed)
+
+
+def _told(problem: Problem) -> str:
+    return f"`{problem.path}`: {problem.reason}" if problem.path else problem.reason
+
+
+def _judged(value: Any, held: Held) -> Iterator[Warned]:
+    if not held.schema:
+        return
+    schema = compiled(held)
+    problems = schema.problems(value)
+    if problems and held.strict:
+        raise refused(problems)
+    for one in [*problems, *schema.warnings(value)]:
+        yield Warned(path=one.path, reason=one.reason)
+
+
+def _secrets(data: Mapping[str, Any], held: Held) -> list[Problem]:
+    """What looks like a secret in what is to be written, if anybody minds (S3.44)."""
+    if held.secrets is None:
+        return []
+    from ..distill.suspicion.suspect import secret_in  # here, since what it knows takes a while to load
+
+    found = [(path, secret_in(said)) for path, said in _texts(data, "", "")]
+    problems = [Problem(path, f"it looks like a secret ({kind})") for path, kind in found if kind is not None]
+    if problems and held.secrets == "reject":
+        told = ", ".join(f"`{one.path}`" for one in problems[:MAX_TOLD])
+        listed = [{"path": one.path, "reason": one.reason} for one in problems]
+        raise Invalid(f"Secrets do not belong in memory: {told} looks like one. Nothing was saved.", problems=listed)
+    return problems
+
+
+def _texts(value: Any, path: str, name: str) -> Iterator[tuple[str, str]]:
+    """What a value says, field by field, each with its name before it, as somebody would say it."""
+    match value:
+        case dict():
+            for key, item in value.items():
+                yield from _texts(item, f"{path}.{key}" if path else str(key), str(key).replace("_", " "))
+        case list():
+            for number, item in enumerate(value):
+                yield from _texts(item, f"{path}[{number}]", name)
+        case str() | int() if not isinstance(value, bool):
+            yield path, f"{name}: {value}"
+
+
+@lru_cache(maxsize=512)
+def _schema(source: bytes, strict: bool) -> Schema:
+    return Schema(msgspec.json.decode(source), strict=strict)

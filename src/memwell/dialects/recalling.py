@@ -1,0 +1,148 @@
+"""What `{{memory.<name>…}}` stands for: a store of the app, `sessionMeta`, or a memory definition (S2.18, S3.23)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple
+
+from msgspec import Meta
+
+from .. import documents, records
+from ..context import template as templates
+from ..context.recalled import NAMESPACE, Recalled
+from ..errors import Invalid
+from ..model.contract import SESSION_META, decode_store
+from ..operation import Example, Request, Response, operation
+from ..space import Space
+from .app_sessions import UserId, meta_of, user_of
+from .apps import AppName
+from .definition_memory import Whose, loaded
+from .definitions import by_slug, held_to
+from .held import filled
+from .places import app_records
+from .store_content import GetContent, located
+from .stores import GIVEN, store_kind
+from .tied import speaks_for
+
+MAX_TEMPLATE = 256 * 1024
+
+TemplateField = Annotated[
+    str,
+    Meta(
+        max_length=MAX_TEMPLATE, description="Text with `{{memory.<store>.<path>}}` in it, at most 256 Ki characters."
+    ),
+]
+
+
+class Scope(NamedTuple):
+    """For whom and for what something is recalled."""
+
+    app: str | None = None
+    user: str | None = None
+    session: str | None = None
+    workflow: str | None = None
+    run: str | None = None
+
+
+class Found(NamedTuple):
+    """A value, and the address that it was read from; nothing of both if there is none."""
+
+    value: Any = None
+    address_id: int | None = None
+
+
+def recall(space: Space, name: str, scope: Scope) -> Found:
+    """What is known under a name. One that there is not is an error; one without a record is nothing (C18)."""
+    if scope.app is not None:
+        if name == SESSION_META:
+            return _session_meta(space, scope.app, scope.session)
+        document = documents.find(space.tx, store_kind(scope.app), name)
+        if document is not None:
+            return _content(space, name, scope, decode_store(document.body).access)
+    known = by_slug(space, name)
+    if known is None:
+        what = f"memory store of the app {scope.app!r}, nor a memory definition" if scope.app else "memory definition"
+        raise Invalid(f"`{{{{{NAMESPACE}.{name[:100]}…}}}}`: {name[:100]!r} is no {what}.")
+    if scope.user is None:
+        return Found()
+    speaks_for(space.principal, scope.user)
+    whose = Whose(owner=scope.user, workflow=scope.workflow, thread=scope.session, run=scope.run)
+    record, _ = loaded(space, *known, whose)
+    if record is None:
+        return Found()
+    return Found(filled(record.value, held_to(known[0].id, known[1])), record.address_id)
+
+
+def recalled(space: Space, scope: Scope) -> Recalled:
+    return Recalled(lambda name: recall(space, name, scope).value)
+
+
+class RenderTemplate(Request, frozen=True, kw_only=True):
+    """A template, and for whom."""
+
+    app: AppName
+    template: TemplateField
+    user_id: UserId | None = None
+    session_id: Annotated[str, Meta(max_length=256, description="The session.")] | None = None
+
+
+class RenderedText(Response, frozen=True, kw_only=True):
+    """A template with the values in it, and the names that had none."""
+
+    text: str
+    missing: list[str]
+
+
+@operation(
+    "apps.render",
+    "POST /v1/apps/{app}/render",
+    any_tie=True,
+    example=Example(
+        {"app": "shop", "template": "You speak {{memory.userPrefs.preferences.language}}.", "user_id": "u1"},
+        (
+            *GIVEN,
+            (
+                "stores.set_content",
+                {
+                    "app": "shop",
+                    "store": "userPrefs",
+                    "user_id": "u1",
+                    "data": {"preferences": {"language": "Portuguese"}},
+                },
+            ),
+        ),
+    ),
+)
+def render(space: Space, request: RenderTemplate) -> RenderedText:
+    """A prompt with what is remembered in it. Stored values are data: braces in them stay as they are, and what spans lines is
+    quoted."""
+    scope = Scope(request.app, request.user_id or user_of(space, request.app, request.session_id), request.session_id)
+    made = templates.render(
+        templates.parse(request.template),
+        {NAMESPACE: recalled(space, scope)},
+        missing="empty",
+        on_one_line=(NAMESPACE,),
+    )
+    return RenderedText(text=made.text, missing=[one.source for one in made.missing])
+
+
+OPERATIONS = (render,)
+
+
+def _session_meta(space: Space, app: str, session_id: str | None) -> Found:
+    if session_id is None:
+        return Found()
+    meta = meta_of(space, app, session_id)
+    record = records.read(space, app_records(app), f"{SESSION_META}@session/{session_id}")
+    return Found(meta, None if record is None else record.address_id)
+
+
+def _content(space: Space, name: str, scope: Scope, access: str) -> Found:
+    """The content of a store. Whoever is not known has none."""
+    if access == "session" and scope.session is None:
+        return Found()
+    if access == "user" and scope.user is None and user_of(space, scope.app or "", scope.session) is None:
+        return Found()
+    whose = GetContent(app=scope.app or "", store=name, user_id=scope.user, session_id=scope.session)
+    where = located(space, name, whose)
+    record = records.read(space, where.place, where.path)
+    return Found() if record is None else Found(filled(record.value, where.held), record.address_id)

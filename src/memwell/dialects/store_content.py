@@ -1,0 +1,281 @@
+"""The content of memory stores: read with projections, merged into, deleted; by user, session or app (S2.15–S2.27)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, NamedTuple
+
+from msgspec import Meta
+
+from .. import records
+from ..clock import optional_datetime, to_datetime
+from ..errors import Conflict, Forbidden, Invalid, NotFound
+from ..model.collection import Place
+from ..model.contract import SESSION, SESSION_META, Store
+from ..model.fields import Cursor, SessionId
+from ..model.value import projected
+from ..operation import Example, Request, Response, operation
+from ..records import Mode, Record
+from ..space import Space
+from .app_sessions import Opening, UserId, held_to_user, meta_of, open_session, session_tie, user_of, user_tie
+from .apps import AppName
+from .held import Change, Held, Warned, filled, write
+from .places import app_records, user_records
+from .stores import GIVEN, OF, TechnicalName, existing, held_to, tie_of_store
+from .then import AsOf
+from .turns import instant
+from .user_records import IfMatch, Projections, RecordHistory, Value, history_of
+
+MAX_TOGETHER = 50
+
+ModeField = Annotated[
+    Mode, Meta(description="`merge` keeps the fields that are not given, at every depth; `replace` does not.")
+]
+
+_WHOSE = {"user_id": "u1"}
+_DATA = {"preferences": {"language": "en", "notifications": True}}
+_SET = {**OF, **_WHOSE, "data": _DATA}
+_WRITTEN = (*GIVEN, ("stores.set_content", _SET))
+
+
+class Content(Response, frozen=True, kw_only=True):
+    """The content of a store for a user, a session or the app; null if there is none."""
+
+    content: dict[str, Any] | None
+    version: int | None = None
+    etag: str | None = None
+    updated_at: datetime | None = None
+    expires_at: datetime | None = None
+    warnings: list[Warned] | None = None
+
+
+class _Whose(Request, frozen=True, kw_only=True):
+    """Whose content: what the store's access type asks for."""
+
+    app: AppName
+    user_id: UserId | None = None
+    session_id: SessionId | None = None
+
+
+class GetContent(_Whose, frozen=True, kw_only=True):
+    """Which content, and which of its fields."""
+
+    store: TechnicalName
+    projections: Projections | None = None
+    as_of: AsOf | None = None
+
+
+@operation(
+    "stores.get_content",
+    "GET /v1/apps/{app}/stores/{store}/content",
+    any_tie=True,
+    example=Example({**OF, **_WHOSE, "projections": {"preferences.language": 1}}, _WRITTEN),
+)
+def get_content(space: Space, request: GetContent) -> Content:
+    """The content of a store, whole or some of its fields, with the schema's defaults; `sessionMeta` is that of the session."""
+    if request.store == SESSION_META:
+        meta = meta_of(space, request.app, _session(request))
+        return Content(content=_chosen(meta, request))
+    where = located(space, request.store, request)
+    found = records.read(space, where.place, where.path)
+    if found is None:
+        return Content(content=None)
+    value = found.value
+    if request.as_of is not None:
+        value = records.as_of(space, found, instant(request.as_of, "as_of") or 0)
+    return _content(found, None if value is None else _chosen(filled(value, where.held), request))
+
+
+class SetContent(_Whose, frozen=True, kw_only=True):
+    """What to write to a store."""
+
+    store: TechnicalName
+    data: Value
+    mode: ModeField = "merge"
+    if_match: IfMatch | None = None
+
+
+@operation(
+    "stores.set_content",
+    "PATCH /v1/apps/{app}/stores/{store}/content",
+    effect="write",
+    any_tie=True,
+    example=Example(_SET, GIVEN),
+)
+def set_content(space: Space, request: SetContent) -> Content:
+    """Write to a store: makes the record if there is none, and keeps the fields that are not given."""
+    return _set(space, request.store, request, Change(request.data, request.mode, request.if_match))
+
+
+class SetContents(_Whose, frozen=True, kw_only=True):
+    """What to write to several stores."""
+
+    contents: Annotated[
+        dict[str, Value], Meta(min_length=1, max_length=MAX_TOGETHER, description="What to write, by technical names.")
+    ]
+    mode: ModeField = "merge"
+
+
+class Contents(Response, frozen=True, kw_only=True):
+    """Contents by the technical names of their stores."""
+
+    contents: dict[str, Content]
+
+
+@operation(
+    "stores.set_contents",
+    "PATCH /v1/apps/{app}/content",
+    effect="write",
+    any_tie=True,
+    example=Example({"app": "shop", **_WHOSE, "contents": {"userPrefs": _DATA}}, GIVEN),
+)
+def set_contents(space: Space, request: SetContents) -> Contents:
+    """Write to several stores, all or none."""
+    made = {name: _set(space, name, request, Change(data, request.mode)) for name, data in request.contents.items()}
+    return Contents(contents=made)
+
+
+class DeleteContent(_Whose, frozen=True, kw_only=True):
+    """Which content."""
+
+    store: TechnicalName
+    if_match: IfMatch | None = None
+
+
+class DeletedContent(Response, frozen=True, kw_only=True):
+    """Whether there was something to delete, and the job that erases its bytes."""
+
+    deleted: bool
+    job: str | None = None
+
+
+@operation(
+    "stores.delete_content",
+    "DELETE /v1/apps/{app}/stores/{store}/content",
+    effect="erase",
+    any_tie=True,
+    example=Example({**OF, **_WHOSE}, _WRITTEN),
+)
+def delete_content(space: Space, request: DeleteContent) -> DeletedContent:
+    """Delete the record of this user, session or app, with its history. Those of others stay."""
+    return deleted(space, request)
+
+
+class ContentHistory(_Whose, frozen=True, kw_only=True):
+    """Of which content."""
+
+    store: TechnicalName
+    limit: Annotated[int, Meta(ge=1, le=100, description="How many to return, from 1 to 100.")] = 20
+    cursor: Cursor | None = None
+
+
+@operation(
+    "stores.content_history",
+    "GET /v1/apps/{app}/stores/{store}/content/history",
+    any_tie=True,
+    example=Example({**OF, **_WHOSE}, _WRITTEN),
+)
+def content_history(space: Space, request: ContentHistory) -> RecordHistory:
+    """What was written to a store for this user, session or app, the newest first."""
+    where = located(space, request.store, request)
+    found = records.read(space, where.place, where.path)
+    if found is None:
+        raise NotFound("There is no such record.")
+    return history_of(space, found, request.limit, request.cursor)
+
+
+OPERATIONS = (get_content, set_content, set_contents, delete_content, content_history)
+
+
+# -- what others use -----------------------------------------------------------------------------------------------------
+
+
+class Where(NamedTuple):
+    """Where the content of a store is for somebody, and what it is held to."""
+
+    place: Place
+    path: str
+    held: Held
+
+
+def located(space: Space, name: str, whose: _Whose) -> Where:
+    """The record of a store by its access type (S2.24)."""
+    if name == SESSION_META:
+        raise Forbidden(f"`{SESSION_META}` can be read only; its metadata is set by `apps.sessions.update`.")
+    _, store = existing(space, whose.app, name)
+    tie = tie_of_store(whose.app, name)
+    match store.access:
+        case "user":
+            user = whose.user_id or user_of(space, whose.app, whose.session_id)
+            held_to_user(space, user)
+            if user is None:
+                raise Invalid(f"`user_id` is missing: {name!r} is kept for each user.", field="user_id")
+            return Where(user_records(user), f"{name}@app/{whose.app}", _held(store, whose, tie))
+        case "session":
+            return _of_session(space, name, store, whose, tie)
+    held_to_user(space, None)
+    return Where(app_records(whose.app), name, _held(store, whose, tie))
+
+
+def deleted(space: Space, request: DeleteContent, spared: str | None = None) -> DeletedContent:
+    """Delete a content; `spared` is the run that does so."""
+    where = located(space, request.store, request)
+    job = records.delete(space, where.place, where.path, request.if_match, spared=spared)
+    return DeletedContent(deleted=job is not None, job=job)
+
+
+def _of_session(space: Space, name: str, store: Store, whose: _Whose, tie: str) -> Where:
+    session_id = _session(whose)
+    owner = user_of(space, whose.app, session_id)
+    if owner is not None and whose.user_id not in (None, owner):
+        raise Conflict("This session belongs to another user.")
+    held_to_user(space, owner)
+    ties = [tie] if owner is None else [tie, user_tie(owner)]
+    return Where(app_records(whose.app), f"{name}@session/{session_id}", _held(store, whose, *ties))
+
+
+def _held(store: Store, whose: _Whose, *ties: str) -> Held:
+    """What content is held to. What lasts as long as a session goes with the one in which it was written last (B2.2)."""
+    if store.retention != SESSION:
+        return held_to(store, *ties)
+    if whose.session_id is None:
+        return held_to(store, *ties)._replace(ties=())
+    return held_to(store, *ties, session_tie(whose.app, whose.session_id), tied_anew=store.access != SESSION)
+
+
+def _session(whose: _Whose) -> str:
+    if whose.session_id is None:
+        raise Invalid("`session_id` is missing: this is kept for each session.", field="session_id")
+    return whose.session_id
+
+
+def _set(space: Space, name: str, whose: _Whose, change: Change) -> Content:
+    where = located(space, name, whose)
+    if not where.held.ties:
+        raise Invalid("`session_id` is missing: what is written here lasts as long as the session.", field="session_id")
+    record, warnings = write(space, where.place, where.path, change, where.held)
+    _begin(space, whose, record)
+    return _content(record, record.value, warnings)
+
+
+def _begin(space: Space, whose: _Whose, record: Record) -> None:
+    """The first that is written for a session of a known user makes it the session of that user."""
+    if whose.user_id is None or whose.session_id is None or record.version > 1 or "@session/" not in record.path:
+        return
+    if user_of(space, whose.app, whose.session_id) is None:
+        open_session(space, whose.app, Opening(session_id=whose.session_id, user_id=whose.user_id))
+
+
+def _chosen(value: Any, request: GetContent) -> Any:
+    return value if request.projections is None else projected(value, request.projections)
+
+
+def _content(record: Record, value: Any, warnings: list[Warned] | None = None) -> Content:
+    return Content(
+        content=value,
+        version=record.version,
+        etag=record.etag,
+        updated_at=to_datetime(record.updated_at),
+        expires_at=optional_datetime(record.expires_at),
+        warnings=warnings or None,
+    )

@@ -1,0 +1,310 @@
+"""What is set about one person: records by name, each held to the definition of that name, if there is one."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from .. import records
+from ..clock import SECOND, optional_datetime, to_datetime
+from ..errors import Invalid, NotFound
+from ..model.contract import MAX_NAME, NAME_PATTERN
+from ..model.fields import Cursor, Limit, User
+from ..model.page import cut, from_cursor, to_cursor
+from ..model.value import projected
+from ..operation import Example, Request, Response, operation
+from ..records import Mode, Record
+from ..space import Space
+from .definitions import MAX_TTL, by_slug, held_to
+from .held import FREE, Change, Held, Warned, filled, write
+from .places import user_records
+from .then import AsOf
+from .turns import instant
+
+NEWEST = 2**62
+MAX_TOGETHER = 50
+
+RecordName = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_NAME,
+        pattern=NAME_PATTERN,
+        description="The record's name: letters, digits and underscores, beginning with a letter.",
+    ),
+]
+Value = Annotated[dict[str, Any], Meta(description="A JSON object of at most 1 MiB and 64 levels.")]
+Projections = Annotated[
+    dict[str, Any],
+    Meta(description='The fields to return, as {"preferences.language": 1}; left away: all of them.'),
+]
+IfMatch = Annotated[
+    str,
+    Meta(
+        max_length=100, description="The `etag` that was read: refused if it has changed. `*`: there must be a record."
+    ),
+]
+ModeField = Annotated[
+    Mode, Meta(description="`replace` sets the value; `merge` keeps the fields that are not given, at every depth.")
+]
+TtlField = Annotated[
+    int,
+    Meta(ge=1, le=MAX_TTL, description="How many seconds it lives, counted from this write; left away: for good."),
+]
+
+_SET = {"user": "alice", "record": "profile", "value": {"language": "pt", "seat": {"row": 12}}}
+_GIVEN = (("users.set_record", _SET),)
+_OF = {"user": "alice", "record": "profile"}
+
+
+class UserRecord(Response, frozen=True, kw_only=True):
+    """A record: its value, and the version by which changes are told apart."""
+
+    name: str
+    value: dict[str, Any]
+    version: int
+    etag: str
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None = None
+    warnings: list[Warned] | None = None
+
+
+class UserRecords(Response, frozen=True, kw_only=True):
+    """Records by name."""
+
+    records: list[UserRecord]
+    next_cursor: str | None = None
+
+
+class ListRecords(Request, frozen=True, kw_only=True):
+    """Whose records."""
+
+    user: User
+    limit: Limit = 100
+    cursor: Cursor | None = None
+
+
+@operation("users.records", "GET /v1/users/{user}/records", bound="user", example=Example({"user": "alice"}, _GIVEN))
+def list_records(space: Space, request: ListRecords) -> UserRecords:
+    """What is set about a user, by name."""
+    (after,) = from_cursor("records", request.cursor, "")
+    found = records.named(space, user_records(request.user), after, request.limit + 1)
+    page, further = cut(found, request.limit, lambda record: to_cursor("records", record.path))
+    return UserRecords(records=[shown(record, held_by(space, record.path)) for record in page], next_cursor=further)
+
+
+class GetRecord(Request, frozen=True, kw_only=True):
+    """Which record, and which of its fields."""
+
+    user: User
+    record: RecordName
+    projections: Projections | None = None
+    as_of: AsOf | None = None
+
+
+@operation("users.record", "GET /v1/users/{user}/records/{record}", bound="user", example=Example(_OF, _GIVEN))
+def get_record(space: Space, request: GetRecord) -> UserRecord:
+    """A record about a user, now or as it was at some time."""
+    found = _existing(space, request.user, request.record)
+    if request.as_of is not None:
+        value = records.as_of(space, found, instant(request.as_of, "as_of") or 0)
+        if value is None:
+            raise NotFound("There was no such record at that time.")
+        found = found._replace(value=value)
+    return shown(found, held_by(space, request.record), request.projections)
+
+
+class SetRecord(Request, frozen=True, kw_only=True):
+    """What a record is to be."""
+
+    user: User
+    record: RecordName
+    value: Value
+    mode: ModeField = "replace"
+    ttl_s: TtlField | None = None
+    if_match: IfMatch | None = None
+
+
+@operation(
+    "users.set_record",
+    "PUT /v1/users/{user}/records/{record}",
+    effect="write",
+    bound="user",
+    example=Example(_SET),
+)
+def set_record(space: Space, request: SetRecord) -> UserRecord:
+    """Set a record about a user, or merge into it. What does not fit its schema is refused, and the old value stays."""
+    change = Change(request.value, request.mode, request.if_match)
+    return _set(space, request.user, request.record, change, request.ttl_s)
+
+
+class SetRecords(Request, frozen=True, kw_only=True):
+    """What several records are to be."""
+
+    user: User
+    records: Annotated[
+        dict[str, Value], Meta(min_length=1, max_length=MAX_TOGETHER, description="Values by their names.")
+    ]
+    mode: ModeField = "replace"
+    ttl_s: TtlField | None = None
+
+
+@operation(
+    "users.set_records",
+    "PUT /v1/users/{user}/records",
+    effect="write",
+    bound="user",
+    example=Example({"user": "alice", "records": {"profile": {"language": "pt"}, "diet": {"vegan": True}}}),
+)
+def set_records(space: Space, request: SetRecords) -> UserRecords:
+    """Set several records about a user, all or none."""
+    for name in request.records:
+        checked_name(name)
+    made = [
+        _set(space, request.user, name, Change(value, request.mode), request.ttl_s)
+        for name, value in request.records.items()
+    ]
+    return UserRecords(records=made)
+
+
+class DeleteRecord(Request, frozen=True, kw_only=True):
+    """Which record."""
+
+    user: User
+    record: RecordName
+    if_match: IfMatch | None = None
+
+
+class DeletedRecord(Response, frozen=True, kw_only=True):
+    """A record that is gone; the job erases its bytes and those of its history."""
+
+    name: str
+    job: str
+
+
+@operation(
+    "users.delete_record",
+    "DELETE /v1/users/{user}/records/{record}",
+    effect="erase",
+    bound="user",
+    example=Example(_OF, _GIVEN),
+)
+def delete_record(space: Space, request: DeleteRecord) -> DeletedRecord:
+    """Delete a record about a user with its history."""
+    job = records.delete(space, user_records(request.user), request.record, request.if_match)
+    if job is None:
+        raise NotFound("There is no such record.")
+    return DeletedRecord(name=request.record, job=job)
+
+
+class RecordChange(Response, frozen=True, kw_only=True):
+    """A version of a record: what was written, how, when and by whom, and the value that came of it."""
+
+    version: int
+    mode: str
+    data: dict[str, Any]
+    value: dict[str, Any] | None
+    actor: str
+    written_at: datetime
+    expires_at: datetime | None = None
+
+
+class RecordHistory(Response, frozen=True, kw_only=True):
+    """Versions of a record, the newest first."""
+
+    versions: list[RecordChange]
+    next_cursor: str | None = None
+
+
+class HistoryOf(Request, frozen=True, kw_only=True):
+    """Of which record."""
+
+    user: User
+    record: RecordName
+    limit: Annotated[int, Meta(ge=1, le=100, description="How many to return, from 1 to 100.")] = 20
+    cursor: Cursor | None = None
+
+
+@operation(
+    "users.record_history",
+    "GET /v1/users/{user}/records/{record}/history",
+    bound="user",
+    example=Example(_OF, _GIVEN),
+)
+def record_history(space: Space, request: HistoryOf) -> RecordHistory:
+    """What was written to a record, the newest first."""
+    return history_of(space, _existing(space, request.user, request.record), request.limit, request.cursor)
+
+
+OPERATIONS = (list_records, get_record, set_record, set_records, delete_record, record_history)
+
+
+# -- what others use -----------------------------------------------------------------------------------------------------
+
+
+def checked_name(name: str) -> str:
+    if len(name) > MAX_NAME or not re.fullmatch(NAME_PATTERN, name):
+        raise Invalid(
+            f"{name[:100]!r} cannot name a record: use letters, digits and underscores, beginning with a letter.",
+            field="record",
+        )
+    return name
+
+
+def held_by(space: Space, name: str) -> Held:
+    """What a record of a name is held to: the global definition with that slug, if there is one."""
+    found = by_slug(space, name)
+    return held_to(found[0].id, found[1]) if found is not None and found[1].scope == "global" else FREE
+
+
+def shown(record: Record, held: Held, projections: Any = None, warnings: list[Warned] | None = None) -> UserRecord:
+    value = filled(record.value, held)
+    return UserRecord(
+        name=record.path,
+        value=value if projections is None else projected(value, projections),
+        version=record.version,
+        etag=record.etag,
+        created_at=to_datetime(record.created_at),
+        updated_at=to_datetime(record.updated_at),
+        expires_at=optional_datetime(record.expires_at),
+        warnings=warnings or None,
+    )
+
+
+def history_of(space: Space, record: Record, limit: int, cursor: str | None) -> RecordHistory:
+    (before,) = from_cursor("versions", cursor, NEWEST)
+    rows = records.history(space, record, before, limit + 1)
+    page, further = cut(rows, limit, lambda row: to_cursor("versions", row.version))
+    return RecordHistory(versions=[_change(space, record, row) for row in page], next_cursor=further)
+
+
+def _set(space: Space, user: str, name: str, change: Change, ttl_s: int | None) -> UserRecord:
+    held = held_by(space, name)
+    if ttl_s is not None:
+        held = held._replace(lifetime_us=ttl_s * SECOND)
+    record, warnings = write(space, user_records(user), name, change, held)
+    return shown(record, FREE, None, warnings)
+
+
+def _existing(space: Space, user: str, name: str) -> Record:
+    found = records.read(space, user_records(user), name)
+    if found is None:
+        raise NotFound("There is no such record.")
+    return found
+
+
+def _change(space: Space, record: Record, row: records.Change) -> RecordChange:
+    return RecordChange(
+        version=row.version,
+        mode=row.mode,
+        data=msgspec.json.decode(row.data),
+        value=records.value_at(space, record, row.version),
+        actor=row.actor,
+        written_at=to_datetime(row.written_at),
+        expires_at=optional_datetime(row.expires_at),
+    )

@@ -1,0 +1,116 @@
+"""The memory of a run: what its functions and templates read and write, bound to its app, its user and its session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from ..context.recalled import Recalled
+from ..dialects import store_content
+from ..dialects.recalling import Found, Scope, recall
+from ..dialects.store_content import DeleteContent, SetContent
+from ..dispatch import Call
+from ..errors import Conflict, Forbidden, Invalid
+from ..model.contract import SESSION_META
+from ..model.value import projected
+from ..operation import Operation
+from ..space import Space
+from . import stored
+
+T = TypeVar("T")
+
+
+class Reach(NamedTuple):
+    """What a run may reach: as whom, and for whom."""
+
+    call: Call
+    run_id: str
+    scope: Scope
+
+    def fetch(self, name: str) -> Any:
+        """What a name stands for. That the run knows it is noted in the same breath: if it is erased, so is the run."""
+        return self.call.engine.write(self.call.principal, lambda space: self._noted(space, name).value)
+
+    def recalled(self) -> Recalled:
+        return Recalled(self.fetch)
+
+    def act(self, operation: Operation, work: Callable[[Space], T]) -> T:
+        """Carry out an operation, with its event. A run that knows something that was erased does nothing any more."""
+
+        def checked(space: Space) -> T:
+            if stored.is_emptied(space.tx, self.run_id):
+                raise Conflict("What the run knew of was erased while it ran: nothing is written any more.")
+            return work(space)
+
+        return Call(self.call.engine, self.call.principal, operation).write(checked)
+
+    def _noted(self, space: Space, name: str) -> Found:
+        found = recall(space, name, self.scope)
+        if found.address_id is not None:
+            stored.touch(space, self.run_id, [found.address_id])
+        return found
+
+
+class RunMemory:
+    """Memory stores as a function sees them. Methods give values directly (S2.19)."""
+
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+
+    def get_content(self, store_name: str, projections: Mapping[str, Any] | None = None) -> Any:
+        """The record of a store, or some of its fields; None if there is none."""
+        self._app()
+        value = self._reach.fetch(store_name)
+        return value if value is None or projections is None else projected(value, dict(projections))
+
+    def set_content(self, store_name: str, data_object: Mapping[str, Any]) -> Any:
+        """Write to a store; fields that are not given stay as they are. Returns the record."""
+        request = SetContent(store=_writable(store_name), data=dict(data_object), **self._whose())
+
+        def work(space: Space) -> Any:
+            made = store_content.set_content.run(space, request)
+            stored.touch(space, self._reach.run_id, space.touched)
+            return made.content
+
+        return self._reach.act(store_content.set_content, work)
+
+    def delete_content(self, store_name: str) -> bool:
+        """Delete the record of a store; False if there was none."""
+        request = DeleteContent(store=_writable(store_name), **self._whose())
+        return self._reach.act(
+            store_content.delete_content,
+            lambda space: store_content.deleted(space, request, self._reach.run_id).deleted,
+        )
+
+    def _app(self) -> str:
+        app = self._reach.scope.app
+        if app is None:
+            raise Invalid("This run belongs to no app, and has no memory stores: run it by `apps.execute`.")
+        return app
+
+    def _whose(self) -> dict[str, Any]:
+        scope = self._reach.scope
+        return {"app": self._app(), "user_id": scope.user, "session_id": scope.session}
+
+
+class AsyncRunMemory:
+    """The same, awaited."""
+
+    def __init__(self, reach: Reach) -> None:
+        self._memory = RunMemory(reach)
+
+    async def get_content(self, store_name: str, projections: Mapping[str, Any] | None = None) -> Any:
+        return await asyncio.to_thread(self._memory.get_content, store_name, projections)
+
+    async def set_content(self, store_name: str, data_object: Mapping[str, Any]) -> Any:
+        return await asyncio.to_thread(self._memory.set_content, store_name, data_object)
+
+    async def delete_content(self, store_name: str) -> bool:
+        return await asyncio.to_thread(self._memory.delete_content, store_name)
+
+
+def _writable(store_name: str) -> str:
+    if store_name == SESSION_META:
+        raise Forbidden(f"`{SESSION_META}` cannot be changed by code: its metadata is set by whoever calls the app.")
+    return store_name
