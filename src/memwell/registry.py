@@ -25,7 +25,7 @@ from .dialects import (
 )
 from .errors import NotFound
 from .operation import Operation
-from .workflow import executing
+from .workflow import app_transfer, executing
 from .workflow import operations as workflows
 from .workflow import run_operations as runs
 
@@ -50,6 +50,7 @@ DIALECTS = (
     workflows,
     runs,
     executing,
+    app_transfer,
     jobs,
     admin,
 )

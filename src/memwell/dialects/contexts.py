@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Annotated, Any
 
 from msgspec import Meta
 
 from ..clock import to_datetime
+from ..context.lines import compact
 from ..dispatch import Call
 from ..model.collection import Place
 from ..model.entry import TRUST, Entry
 from ..model.fields import Flow, SessionId, User
 from ..model.query import Query, Where
 from ..operation import Example, Request, Response, operation
+from ..records import as_of, named
 from ..space import Space
+from .held import filled, secrets_in
 from .memories import FLOW_PATH
-from .places import flow_facts, flow_timeline, user_facts, user_timeline
+from .places import flow_facts, flow_timeline, user_facts, user_records, user_timeline
 from .recent import newest_first
 from .search import FACTS, NOTES, MinTrust, query_text
 from .sessions import NEWEST
 from .then import AsOf, Moments, entries_then, facts_then
 from .turns import instant, passed_on
+from .user_records import held_by
 
 RELEVANT = 40
 """How many facts are looked at; the budget decides how many are used."""
 IMPORTANT, LATEST = 10, 200
 """How many facts are there whatever is asked, if something is, and among how many of the newest."""
+RECORDS = 100
+"""How many records are looked at."""
 LOOKED_AT = 5000
 """How many turns are looked at for those that were there at an earlier time."""
 
@@ -101,10 +108,10 @@ class Context(Response, frozen=True, kw_only=True):
     ),
 )
 def context_of_user(call: Call, request: UserContext) -> Context:
-    """What a prompt about a user needs: the newest turns and the facts that fit, within a budget of tokens."""
+    """What a prompt about a user needs: what is set, the newest turns and the facts that fit, within a budget of tokens."""
     facts = [Where(user_facts(request.user), None, FACTS), Where(user_timeline(request.user), None, NOTES)]
-    turns = call.read(lambda space: _of_user(space, request))
-    return _context(call, request, f"user/{request.user}", facts, turns)
+    turns, records = call.read(lambda space: (_of_user(space, request), _set_of(space, request)))
+    return _context(call, request, f"user/{request.user}", facts, turns, records)
 
 
 @operation(
@@ -138,6 +145,14 @@ def _of_user(space: Space, request: UserContext) -> list[Entry]:
     return [entry for _, entry, _ in reversed(found)]
 
 
+def _set_of(space: Space, request: UserContext) -> dict[str, Any]:
+    """What is set about a user, by name, as it is or as it was."""
+    found = named(space, user_records(request.user), "", RECORDS)
+    until = instant(request.as_of, "as_of")
+    values = {one.path: one.value if until is None else as_of(space, one, until) for one in found}
+    return {name: filled(value, held_by(space, name)) for name, value in values.items() if value is not None}
+
+
 def _of_session(space: Space, place: Place, session: str | None, request: Asked) -> list[Entry]:
     address = None if session is None else space.address(place, session)
     if address is None or not request.turns:
@@ -147,12 +162,20 @@ def _of_session(space: Space, place: Place, session: str | None, request: Asked)
     return [entry for entry in found if until is None or entry.recorded_at <= until][-request.turns :]
 
 
-def _context(call: Call, request: Asked, where: str, facts: Sequence[Where], turns: Sequence[Entry]) -> Context:
+def _context(
+    call: Call,
+    request: Asked,
+    where: str,
+    facts: Sequence[Where],
+    turns: Sequence[Entry],
+    records: Mapping[str, Any] = MappingProxyType({}),
+) -> Context:
     from ..context.assemble import assemble
     from ..context.fence import token_for
 
     said = {entry.id for entry in turns}
     secret = [entry for entry in turns if _is_secret(entry)]
+    secrets = [name for name, value in records.items() if secrets_in(value)]
     found = call.read(lambda space: _important(space, facts, request)) | _relevant(call, facts, request)
     hits = [(entry, score) for entry, score in found.values() if entry.id not in said]
     token = token_for(call.engine.store.control.secret, f"{call.principal.tenant}/{where}")
@@ -160,12 +183,13 @@ def _context(call: Call, request: Asked, where: str, facts: Sequence[Where], tur
         request.query or "",
         [_turn(entry) for entry in turns if entry not in secret],
         [_fact(entry, score) for entry, score in hits],
-        [],
+        [_record(name, value) for name, value in records.items() if name not in secrets],
         request.budget,
         token=token,
     )
     left_out = [LeftOut(what=one.what, id=one.id, reason=one.reason) for one in made.left_out]
     left_out += [LeftOut(what="turn", id=entry.id, reason="secret") for entry in secret]
+    left_out += [LeftOut(what="record", id=name, reason="secret") for name in secrets]
     return Context(messages=made.messages, text=made.text, tokens=made.tokens, facts=made.facts, left_out=left_out)
 
 
@@ -217,6 +241,12 @@ def _turn(entry: Entry) -> Any:
 
     role = passed_on(entry) or entry.role or "user"
     return RecentTurn(role, entry.name, entry.content, to_datetime(entry.recorded_at), entry.id)
+
+
+def _record(name: str, value: Any) -> Any:
+    from ..context.values import RecordText
+
+    return RecordText(name, compact(value))
 
 
 def _fact(entry: Entry, score: float) -> Any:

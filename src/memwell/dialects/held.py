@@ -98,14 +98,17 @@ def _judged(value: Any, held: Held) -> Iterator[Warned]:
         yield Warned(path=one.path, reason=one.reason)
 
 
-def _secrets(data: Mapping[str, Any], held: Held) -> list[Problem]:
-    """What looks like a secret in what is to be written, if anybody minds (S3.44)."""
-    if held.secrets is None:
-        return []
+def secrets_in(data: Any) -> list[Problem]:
+    """What looks like a secret in a value, and where; never what it says."""
     from ..distill.suspicion.suspect import secret_in  # here, since what it knows takes a while to load
 
     found = [(path, secret_in(said)) for path, said in _texts(data, "", "")]
-    problems = [Problem(path, f"it looks like a secret ({kind})") for path, kind in found if kind is not None]
+    return [Problem(path, f"it looks like a secret ({kind})") for path, kind in found if kind is not None]
+
+
+def _secrets(data: Mapping[str, Any], held: Held) -> list[Problem]:
+    """What looks like a secret in what is to be written, if anybody minds (S3.44)."""
+    problems = [] if held.secrets is None else secrets_in(data)
     if problems and held.secrets == "reject":
         told = ", ".join(f"`{one.path}`" for one in problems[:MAX_TOLD])
         listed = [{"path": one.path, "reason": one.reason} for one in problems]

@@ -20,11 +20,14 @@ from ..dialects.transfer import Line
 from ..dialects.turns import Turn, Turns
 from ..dialects.users import Added, UserInfo
 from ..watch import Event
+from ._async_apps import AsyncApp
 from ._async_banks import AsyncBanks
+from ._async_definitions import AsyncDefinitions
 from ._async_hooks import AsyncHooks
 from ._async_jobs import AsyncJobs, erase, pages
 from ._async_known import AsyncKnown, AsyncSearch
 from ._async_workflows import AsyncWorkflows
+from .mapping import AsyncRecords
 from .transport import AsyncTransport, open_async_transport
 from .values import Message, Receipt, given, said
 
@@ -52,6 +55,7 @@ class AsyncMemory:
     ) -> None:
         self._transport: AsyncTransport = open_async_transport(target, tenant, api_key, worker, clock)
         self.banks = AsyncBanks(self._transport)
+        self.definitions = AsyncDefinitions(self._transport)
         self.hooks = AsyncHooks(self._transport)
         self.jobs = AsyncJobs(self._transport)
         self.keys = AsyncKeys(self._transport)
@@ -69,6 +73,10 @@ class AsyncMemory:
     def log(self, session: str) -> AsyncLog:
         """The sealed log of one agent session."""
         return AsyncLog(self._transport, session)
+
+    def app(self, app: str) -> AsyncApp:
+        """An app: its memory stores, its sessions, and what answers a message."""
+        return AsyncApp(self._transport, app)
 
     async def users(self) -> list[UserInfo]:
         """The users of whom something is remembered."""
@@ -120,6 +128,7 @@ class AsyncUser(AsyncKnown):
     def __init__(self, transport: AsyncTransport, user: str) -> None:
         super().__init__(transport, "users", {"user": user})
         self.id = user
+        self.records = AsyncRecords(transport, user)
 
     async def add(
         self,

@@ -20,11 +20,14 @@ from ..dialects.transfer import Line
 from ..dialects.turns import Turn, Turns
 from ..dialects.users import Added, UserInfo
 from ..watch import Event
+from ._sync_apps import App
 from ._sync_banks import Banks
+from ._sync_definitions import Definitions
 from ._sync_hooks import Hooks
 from ._sync_jobs import Jobs, erase, pages
 from ._sync_known import Known, Search
 from ._sync_workflows import Workflows
+from .mapping import Records
 from .transport import Transport, open_transport
 from .values import Message, Receipt, given, said
 
@@ -52,6 +55,7 @@ class Memory:
     ) -> None:
         self._transport: Transport = open_transport(target, tenant, api_key, worker, clock)
         self.banks = Banks(self._transport)
+        self.definitions = Definitions(self._transport)
         self.hooks = Hooks(self._transport)
         self.jobs = Jobs(self._transport)
         self.keys = Keys(self._transport)
@@ -69,6 +73,10 @@ class Memory:
     def log(self, session: str) -> Log:
         """The sealed log of one agent session."""
         return Log(self._transport, session)
+
+    def app(self, app: str) -> App:
+        """An app: its memory stores, its sessions, and what answers a message."""
+        return App(self._transport, app)
 
     def users(self) -> list[UserInfo]:
         """The users of whom something is remembered."""
@@ -120,6 +128,7 @@ class User(Known):
     def __init__(self, transport: Transport, user: str) -> None:
         super().__init__(transport, "users", {"user": user})
         self.id = user
+        self.records = Records(transport, user)
 
     def add(
         self,

@@ -104,3 +104,101 @@ class Running(TypedDict, total=False):
     owner: str
     thread: str
     version: int
+
+
+class AppSettings(TypedDict, total=False):
+    """What an app is: what answers a message, and how many stores it may have."""
+
+    description: str | None
+    workflow: str | None
+    function: str | None
+    max_stores: int
+
+
+class Executing(TypedDict, total=False):
+    """Whose message it is, beside its session."""
+
+    user_id: str
+    user_reference: str
+    session_reference: str
+    wait: bool
+
+
+class SessionChanges(TypedDict, total=False):
+    """Whose session it is, and how metadata is set."""
+
+    user_id: str
+    user_reference: str
+    session_reference: str
+    mode: Literal["merge", "replace"]
+
+
+class StoreSettings(TypedDict, total=False):
+    """Settings of a store beside its technical name."""
+
+    name: str
+    description: str | None
+    schema: Mapping[str, Any]
+    access: Literal["user", "application", "session"]
+    retention: str
+    strict: bool
+
+
+class StoreChanges(TypedDict, total=False):
+    """What to change of a store; `version` is the one that was read, to be told of changes since."""
+
+    name: str
+    description: str | None
+    schema: Mapping[str, Any]
+    retention: str
+    strict: bool
+    accept_breaking: bool
+    version: int
+
+
+class DefinitionSettings(TypedDict, total=False):
+    """Settings of a definition beside its name."""
+
+    schema: Mapping[str, Any]
+    slug: str
+    scope: Literal["global", "workflow", "thread", "run"]
+    ttl_seconds: int | None
+    update_mode: Literal["merge", "replace"]
+    secrets: Literal["warn", "reject"]
+    description: str | None
+
+
+class DefinitionChanges(TypedDict, total=False):
+    """What to change of a definition; `version` is the one that was read, to be told of changes since."""
+
+    name: str
+    schema: Mapping[str, Any]
+    ttl_seconds: int | None
+    update_mode: Literal["merge", "replace"]
+    secrets: Literal["warn", "reject"]
+    description: str | None
+    accept_breaking: bool
+    version: int
+
+
+class DefinitionPage(TypedDict, total=False):
+    """Which definitions are listed, and in which order."""
+
+    search: str
+    name: str
+    slug: str
+    scope: Literal["global", "workflow", "thread", "run"]
+    ttl_seconds: int
+    sort: Literal["created_at", "updated_at", "name"]
+    order: Literal["asc", "desc"]
+    page: int
+    limit: int
+
+
+class Binding(TypedDict, total=False):
+    """What working memory belongs to beside its owner."""
+
+    workflow: str
+    thread: str
+    run: str
+    strict: bool

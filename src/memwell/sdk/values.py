@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
+from ..dialects.definition_memory import Tool
 from ..dialects.jobs import Job
 from ..dialects.sessions import Erasure
 from ..errors import Invalid, MemwellError, Unavailable
@@ -68,6 +69,19 @@ def searched(at: Mapping[str, str], query: str, limit: int, conditions: Conditio
     if "include" in data:
         data["include"] = list(data["include"])
     return given(**data)
+
+
+def tool_for(tool: Tool | None, style: str) -> dict[str, Any] | None:
+    """A tool as a model's maker wants it."""
+    if tool is None:
+        return None
+    described = {"name": tool.name, "description": tool.description}
+    match style:
+        case "openai":
+            return {"type": "function", "function": {**described, "parameters": tool.parameters}}
+        case "anthropic":
+            return {**described, "input_schema": tool.parameters}
+    raise Invalid(f"A tool is made for `openai` or `anthropic`, not {style!r}.")
 
 
 def given(**fields: Any) -> dict[str, Any]:

@@ -266,7 +266,7 @@ class _Running:
             steps=self._done,
             organization={"name": self._call.principal.tenant},
             now=now.replace(second=0, microsecond=0) if to_the_minute else now,
-            memory=self._recalled.get(node.id) or {},
+            memory=self._recalled.get(node.id, {}),
         )
 
     def _keep(self, node: Node, body: StepBody) -> None:

@@ -1,0 +1,203 @@
+"""The Python API, awaited: apps, their memory stores and their sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Unpack
+
+from ..dialects.app_sessions import EndedSession, SessionMeta
+from ..dialects.apps import AppInfo
+from ..dialects.store_content import Content
+from ..dialects.stores import DeletedApp, DeletedStore, StoreInfo
+from ..dialects.user_records import RecordChange
+from ..workflow.app_transfer import AppDocument, Imported
+from ..workflow.executing import Executed
+from ._async_jobs import pages
+from .settings import AppSettings, Executing, SessionChanges, StoreChanges, StoreSettings
+from .transport import AsyncTransport
+from .values import given
+
+_Stores = list[StoreInfo]
+_Sessions = list[SessionMeta]
+
+
+class AsyncApp:
+    """One app: its stores, its sessions, and what answers a message."""
+
+    def __init__(self, transport: AsyncTransport, app: str) -> None:
+        self._transport = transport
+        self.id = app
+        self.stores = AsyncStores(transport, app)
+        self.sessions = AsyncAppSessions(transport, app)
+
+    def scope(self, *, user_id: str | None = None, session_id: str | None = None) -> AsyncScope:
+        """The memory of the app for a user and a session."""
+        return AsyncScope(self._transport, self.id, user_id, session_id)
+
+    async def info(self) -> AppInfo:
+        """The app."""
+        found: AppInfo = await self._transport.call("apps.get", {"app": self.id})
+        return found
+
+    async def configure(self, **settings: Unpack[AppSettings]) -> AppInfo:
+        """Say what answers a message: a stored `workflow`, or a registered `function`."""
+        made: AppInfo = await self._transport.call("apps.configure", {"app": self.id, **settings})
+        return made
+
+    async def execute(
+        self,
+        message: str,
+        session_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        **more: Unpack[Executing],
+    ) -> Executed:
+        """Send a message to the app, with metadata for the session."""
+        data = given(session_id=session_id, metadata=metadata) | {"app": self.id, "message": message, **more}
+        done: Executed = await self._transport.call("apps.execute", data)
+        return done
+
+    async def export(self) -> dict[str, Any]:
+        """The app as a document: its stores, workflow, banks and definitions, without any data."""
+        found: AppDocument = await self._transport.call("apps.export", {"app": self.id})
+        return found.document
+
+    async def import_document(self, document: str | Mapping[str, Any], *, dry_run: bool = False) -> Imported:
+        """Make the app from a document. With `dry_run`, only say what would be made, and what stands in the way."""
+        source = document if isinstance(document, str) else dict(document)
+        made: Imported = await self._transport.call(
+            "apps.import", {"app": self.id, "document": source, "dry_run": dry_run}
+        )
+        return made
+
+    async def delete(self) -> DeletedApp:
+        """Delete the app with its stores, its sessions and all their records."""
+        gone: DeletedApp = await self._transport.call("apps.delete", {"app": self.id})
+        return gone
+
+
+class AsyncStores:
+    """Memory stores of an app."""
+
+    def __init__(self, transport: AsyncTransport, app: str) -> None:
+        self._transport = transport
+        self._app = app
+
+    async def create(self, technical_name: str, **settings: Unpack[StoreSettings]) -> StoreInfo:
+        """Make a store: `schema`, `access` (user, application, session), `retention`, `strict`, `name`, `description`."""
+        data = {"app": self._app, "technical_name": technical_name, **settings}
+        made: StoreInfo = await self._transport.call("stores.create", data)
+        return made
+
+    async def define(self, stores: str | Mapping[str, Any]) -> _Stores:
+        """Make stores from YAML, or from settings by technical name; all or none."""
+        source = stores if isinstance(stores, str) else dict(stores)
+        made: _Stores = (await self._transport.call("stores.define", {"app": self._app, "stores": source})).stores
+        return made
+
+    async def list(self) -> _Stores:
+        """The stores, by technical name."""
+        found: _Stores = (await self._transport.call("stores.list", {"app": self._app})).stores
+        return found
+
+    async def get(self, technical_name: str) -> StoreInfo:
+        """A store."""
+        found: StoreInfo = await self._transport.call("stores.get", {"app": self._app, "store": technical_name})
+        return found
+
+    async def update(self, technical_name: str, **changes: Unpack[StoreChanges]) -> StoreInfo:
+        """Change a store. Its technical name and its access stay."""
+        data = {"app": self._app, "store": technical_name, **changes}
+        changed: StoreInfo = await self._transport.call("stores.update", data)
+        return changed
+
+    async def delete(self, technical_name: str) -> DeletedStore:
+        """Delete a store with all its content."""
+        gone: DeletedStore = await self._transport.call("stores.delete", {"app": self._app, "store": technical_name})
+        return gone
+
+
+class AsyncAppSessions:
+    """Sessions of an app."""
+
+    def __init__(self, transport: AsyncTransport, app: str) -> None:
+        self._transport = transport
+        self._app = app
+
+    async def update(
+        self, session_id: str, metadata: Mapping[str, Any] | None = None, **more: Unpack[SessionChanges]
+    ) -> SessionMeta:
+        """Set metadata of a session, or begin it."""
+        data = given(app=self._app, session_id=session_id, metadata=metadata) | {**more}
+        made: SessionMeta = await self._transport.call("apps.sessions.update", data)
+        return made
+
+    async def get(self, session_id: str) -> SessionMeta:
+        """What was passed along with a session."""
+        data = {"app": self._app, "session_id": session_id}
+        found: SessionMeta = await self._transport.call("apps.sessions.get", data)
+        return found
+
+    async def list(self, user_id: str | None = None) -> _Sessions:
+        """The sessions that have not ended, of one user or of all."""
+        data = given(app=self._app, user_id=user_id)
+        return [one async for one in pages(self._transport, "apps.sessions.list", "sessions", data)]
+
+    async def end(self, session_id: str) -> EndedSession:
+        """End a session: what was to last as long as it is gone."""
+        data = {"app": self._app, "session_id": session_id}
+        ended: EndedSession = await self._transport.call("apps.sessions.end", data)
+        return ended
+
+
+class AsyncScope:
+    """The memory of an app for one user and one session: what code tools are given."""
+
+    def __init__(self, transport: AsyncTransport, app: str, user_id: str | None, session_id: str | None) -> None:
+        self._transport = transport
+        self._at = {"app": app} | given(user_id=user_id, session_id=session_id)
+
+    async def get_content(self, store_name: str, projections: Mapping[str, int] | None = None) -> Any:
+        """The record of a store, or some of its fields such as {"preferences.language": 1}; None if there is none."""
+        return (await self.read(store_name, projections)).content
+
+    async def read(self, store_name: str, projections: Mapping[str, int] | None = None, **more: Any) -> Content:
+        """The same with its version and its times; `as_of` reads it as it was."""
+        data = {**self._at, "store": store_name, **given(projections=projections), **more}
+        found: Content = await self._transport.call("stores.get_content", data)
+        return found
+
+    async def set_content(
+        self, store_name: str, data_object: Mapping[str, Any], *, mode: str = "merge", if_match: str | None = None
+    ) -> Any:
+        """Write to a store; fields that are not given stay as they are. Returns the record."""
+        return (await self.write(store_name, data_object, mode=mode, if_match=if_match)).content
+
+    async def write(
+        self, store_name: str, data_object: Mapping[str, Any], *, mode: str = "merge", if_match: str | None = None
+    ) -> Content:
+        """The same, with the version that it has now, and warnings."""
+        data = {**self._at, "store": store_name, "data": dict(data_object), "mode": mode, **given(if_match=if_match)}
+        made: Content = await self._transport.call("stores.set_content", data)
+        return made
+
+    async def set_contents(self, contents: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """Write to several stores, all or none."""
+        data = {**self._at, "contents": {name: dict(one) for name, one in contents.items()}}
+        made = (await self._transport.call("stores.set_contents", data)).contents
+        return {name: one.content for name, one in made.items()}
+
+    async def delete_content(self, store_name: str) -> bool:
+        """Delete the record of a store with its history; False if there was none."""
+        gone: bool = (await self._transport.call("stores.delete_content", {**self._at, "store": store_name})).deleted
+        return gone
+
+    async def history(self, store_name: str, limit: int = 20) -> list[RecordChange]:
+        """What was written to a store, the newest first."""
+        data = {**self._at, "store": store_name, "limit": limit}
+        found: list[RecordChange] = (await self._transport.call("stores.content_history", data)).versions
+        return found
+
+    async def render(self, template: str) -> str:
+        """A prompt with `{{memory.<store>.<path>}}` filled in."""
+        text: str = (await self._transport.call("apps.render", {**self._at, "template": template})).text
+        return text

@@ -1,0 +1,122 @@
+"""The Python API, awaited: memory definitions and working memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
+
+from ..context.working_memory import appended
+from ..dialects.breaking import Breaking
+from ..dialects.definition_memory import Bound, Forgotten, MemoryRecord, Updated
+from ..dialects.definitions import DefinitionInfo, DefinitionList, DeletedDefinition
+from ._async_jobs import pages
+from .settings import Binding, DefinitionChanges, DefinitionPage, DefinitionSettings
+from .transport import AsyncTransport
+from .values import given, tool_for
+
+_WHOSE = ("owner", "workflow", "thread", "run")
+
+
+class AsyncDefinitions:
+    """Memory definitions: what is remembered of an owner, held to a schema."""
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    async def create(self, name: str, **settings: Unpack[DefinitionSettings]) -> DefinitionInfo:
+        """Make a definition: `schema`, `scope` (global, workflow, thread, run), `ttl_seconds`, `slug`, `update_mode`."""
+        made: DefinitionInfo = await self._transport.call("definitions.create", {"name": name, **settings})
+        return made
+
+    async def list(self, **conditions: Unpack[DefinitionPage]) -> DefinitionList:
+        """A page of definitions; `search` finds them by name, slug or description."""
+        found: DefinitionList = await self._transport.call("definitions.list", {**conditions})
+        return found
+
+    async def get(self, definition: str) -> DefinitionInfo:
+        """A definition by its id or its slug."""
+        found: DefinitionInfo = await self._transport.call("definitions.get", {"definition": definition})
+        return found
+
+    async def update(self, definition: str, **changes: Unpack[DefinitionChanges]) -> DefinitionInfo:
+        """Change a definition. A schema that stored records do not fit is refused, unless `accept_breaking`."""
+        changed: DefinitionInfo = await self._transport.call(
+            "definitions.update", {"definition": definition, **changes}
+        )
+        return changed
+
+    async def check(self, definition: str, schema: Mapping[str, Any]) -> Breaking:
+        """Which stored records a schema would break."""
+        data = {"definition": definition, "schema": dict(schema)}
+        found: Breaking = await self._transport.call("definitions.check", data)
+        return found
+
+    async def delete(self, definition: str) -> DeletedDefinition:
+        """Delete a definition with all its records."""
+        gone: DeletedDefinition = await self._transport.call("definitions.delete", {"definition": definition})
+        return gone
+
+    async def records(self, definition: str) -> Sequence[MemoryRecord]:
+        """The records of a definition, of all owners."""
+        found = pages(self._transport, "definitions.records", "records", {"definition": definition})
+        return [one async for one in found]
+
+    async def bind(
+        self, definitions: Sequence[str] | None = None, *, owner: str, **where: Unpack[Binding]
+    ) -> AsyncWorkingMemory:
+        """Load working memory of an owner: under these definitions, by id or slug, or under all global ones."""
+        at = {"owner": owner, **where} | given(definitions=None if definitions is None else list(definitions))
+        bound: Bound = await self._transport.call("definitions.bind", at)
+        return AsyncWorkingMemory(self._transport, at, bound)
+
+    async def end(self, *, run: str | None = None, thread: str | None = None) -> Forgotten:
+        """Delete what was kept for a run or a thread that is over."""
+        gone: Forgotten = await self._transport.call("definitions.end", given(run=run, thread=thread))
+        return gone
+
+
+class AsyncWorkingMemory:
+    """What is known of an owner, ready for a model: `values`, `prompt()`, `tool()`, and `update()` for what the model calls."""
+
+    def __init__(self, transport: AsyncTransport, at: Mapping[str, Any], bound: Bound) -> None:
+        self._transport = transport
+        self._at = dict(at)
+        self.bound = bound
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Values by slug; a slug without a record is missing."""
+        return self.bound.values
+
+    def prompt(self, system: str | None = None) -> str:
+        """The values as text, behind the system instructions if these are given."""
+        return appended(system, self.bound.prompt)
+
+    def tool(self, style: str = "openai") -> dict[str, Any] | None:
+        """The `update_memory` tool, as `openai` or `anthropic` want it."""
+        return tool_for(self.bound.tool, style)
+
+    async def update(self, memory: Mapping[str, Any], *, mode: str | None = None) -> Updated:
+        """Write values by slug, all or none; what the tool was called with can be given as it is."""
+        values = memory["memory"] if set(memory) == {"memory"} and "memory" not in self._slugs() else memory
+        at = {name: value for name, value in self._at.items() if name != "strict"}
+        data = {**at, "memory": dict(values), **given(mode=mode)}
+        made: Updated = await self._transport.call("definitions.update_memory", data)
+        await self.refresh()
+        return made
+
+    async def refresh(self) -> None:
+        """Load it again."""
+        self.bound = await self._transport.call("definitions.bind", self._at)
+
+    async def delete(self, definition: str) -> Forgotten:
+        """Delete what is kept of the owner under one definition."""
+        whose: dict[str, Any] = {name: self._at[name] for name in _WHOSE if name in self._at}
+        gone: Forgotten = await self._transport.call("definitions.delete_memory", {**whose, "definition": definition})
+        await self.refresh()
+        return gone
+
+    def _slugs(self) -> Mapping[str, Any]:
+        tool = self.bound.tool
+        slugs: Mapping[str, Any] = {} if tool is None else tool.parameters["properties"]["memory"]["properties"]
+        return slugs

@@ -1,0 +1,82 @@
+"""The Python API, awaited: what is set about a person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from ..dialects.user_records import DeletedRecord, RecordChange, UserRecord
+from ..errors import NotFound
+from ._async_jobs import pages
+from .transport import AsyncTransport
+from .values import given
+
+
+class AsyncRecordCalls:
+    """Records of one person by name: JSON objects, each held to the definition of that name, if there is one."""
+
+    def __init__(self, transport: AsyncTransport, user: str) -> None:
+        self._transport = transport
+        self._user = user
+
+    async def get(
+        self, name: str, projections: Mapping[str, int] | None = None, *, as_of: datetime | None = None
+    ) -> dict[str, Any] | None:
+        """The value of a record, or some of its fields such as {"home.city": 1}; None if there is none."""
+        try:
+            found = await self.read(name, projections, as_of=as_of)
+        except NotFound:
+            return None
+        return found.value
+
+    async def read(
+        self, name: str, projections: Mapping[str, int] | None = None, *, as_of: datetime | None = None
+    ) -> UserRecord:
+        """A record with its version and its times; `NotFound` if there is none."""
+        data = given(user=self._user, record=name, projections=projections, as_of=as_of)
+        found: UserRecord = await self._transport.call("users.record", data)
+        return found
+
+    async def set(
+        self, name: str, value: Mapping[str, Any], *, ttl_s: int | None = None, if_match: str | None = None
+    ) -> UserRecord:
+        """Set a record. With `if_match`, only if it is still the version that was read."""
+        return await self._write(name, value, "replace", ttl_s, if_match)
+
+    async def update(
+        self, name: str, changes: Mapping[str, Any], *, ttl_s: int | None = None, if_match: str | None = None
+    ) -> UserRecord:
+        """Merge changes into a record, at every depth; fields that are not given stay."""
+        return await self._write(name, changes, "merge", ttl_s, if_match)
+
+    async def set_all(self, records: Mapping[str, Mapping[str, Any]], *, merge: bool = False) -> list[UserRecord]:
+        """Set several records, all or none."""
+        values = {name: dict(value) for name, value in records.items()}
+        data = {"user": self._user, "records": values, "mode": "merge" if merge else "replace"}
+        made: list[UserRecord] = (await self._transport.call("users.set_records", data)).records
+        return made
+
+    async def delete(self, name: str, *, if_match: str | None = None) -> DeletedRecord:
+        """Delete a record with its history."""
+        data = given(user=self._user, record=name, if_match=if_match)
+        gone: DeletedRecord = await self._transport.call("users.delete_record", data)
+        return gone
+
+    async def all(self) -> dict[str, Any]:
+        """Every value, by name."""
+        found = pages(self._transport, "users.records", "records", {"user": self._user})
+        return {record.name: record.value async for record in found}
+
+    async def history(self, name: str, limit: int = 20) -> list[RecordChange]:
+        """What was written to a record, the newest first."""
+        data = {"user": self._user, "record": name, "limit": limit}
+        found: list[RecordChange] = (await self._transport.call("users.record_history", data)).versions
+        return found
+
+    async def _write(
+        self, name: str, value: Mapping[str, Any], mode: str, ttl_s: int | None, if_match: str | None
+    ) -> UserRecord:
+        data = given(user=self._user, record=name, ttl_s=ttl_s, if_match=if_match)
+        made: UserRecord = await self._transport.call("users.set_record", {**data, "value": dict(value), "mode": mode})
+        return made

@@ -1,0 +1,118 @@
+"""The Python API. Generated from `_async…`: change that one and run `make format`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
+
+from ..context.working_memory import appended
+from ..dialects.breaking import Breaking
+from ..dialects.definition_memory import Bound, Forgotten, MemoryRecord, Updated
+from ..dialects.definitions import DefinitionInfo, DefinitionList, DeletedDefinition
+from ._sync_jobs import pages
+from .settings import Binding, DefinitionChanges, DefinitionPage, DefinitionSettings
+from .transport import Transport
+from .values import given, tool_for
+
+_WHOSE = ("owner", "workflow", "thread", "run")
+
+
+class Definitions:
+    """Memory definitions: what is remembered of an owner, held to a schema."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def create(self, name: str, **settings: Unpack[DefinitionSettings]) -> DefinitionInfo:
+        """Make a definition: `schema`, `scope` (global, workflow, thread, run), `ttl_seconds`, `slug`, `update_mode`."""
+        made: DefinitionInfo = self._transport.call("definitions.create", {"name": name, **settings})
+        return made
+
+    def list(self, **conditions: Unpack[DefinitionPage]) -> DefinitionList:
+        """A page of definitions; `search` finds them by name, slug or description."""
+        found: DefinitionList = self._transport.call("definitions.list", {**conditions})
+        return found
+
+    def get(self, definition: str) -> DefinitionInfo:
+        """A definition by its id or its slug."""
+        found: DefinitionInfo = self._transport.call("definitions.get", {"definition": definition})
+        return found
+
+    def update(self, definition: str, **changes: Unpack[DefinitionChanges]) -> DefinitionInfo:
+        """Change a definition. A schema that stored records do not fit is refused, unless `accept_breaking`."""
+        changed: DefinitionInfo = self._transport.call("definitions.update", {"definition": definition, **changes})
+        return changed
+
+    def check(self, definition: str, schema: Mapping[str, Any]) -> Breaking:
+        """Which stored records a schema would break."""
+        data = {"definition": definition, "schema": dict(schema)}
+        found: Breaking = self._transport.call("definitions.check", data)
+        return found
+
+    def delete(self, definition: str) -> DeletedDefinition:
+        """Delete a definition with all its records."""
+        gone: DeletedDefinition = self._transport.call("definitions.delete", {"definition": definition})
+        return gone
+
+    def records(self, definition: str) -> Sequence[MemoryRecord]:
+        """The records of a definition, of all owners."""
+        found = pages(self._transport, "definitions.records", "records", {"definition": definition})
+        return [one for one in found]
+
+    def bind(self, definitions: Sequence[str] | None = None, *, owner: str, **where: Unpack[Binding]) -> WorkingMemory:
+        """Load working memory of an owner: under these definitions, by id or slug, or under all global ones."""
+        at = {"owner": owner, **where} | given(definitions=None if definitions is None else list(definitions))
+        bound: Bound = self._transport.call("definitions.bind", at)
+        return WorkingMemory(self._transport, at, bound)
+
+    def end(self, *, run: str | None = None, thread: str | None = None) -> Forgotten:
+        """Delete what was kept for a run or a thread that is over."""
+        gone: Forgotten = self._transport.call("definitions.end", given(run=run, thread=thread))
+        return gone
+
+
+class WorkingMemory:
+    """What is known of an owner, ready for a model: `values`, `prompt()`, `tool()`, and `update()` for what the model calls."""
+
+    def __init__(self, transport: Transport, at: Mapping[str, Any], bound: Bound) -> None:
+        self._transport = transport
+        self._at = dict(at)
+        self.bound = bound
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Values by slug; a slug without a record is missing."""
+        return self.bound.values
+
+    def prompt(self, system: str | None = None) -> str:
+        """The values as text, behind the system instructions if these are given."""
+        return appended(system, self.bound.prompt)
+
+    def tool(self, style: str = "openai") -> dict[str, Any] | None:
+        """The `update_memory` tool, as `openai` or `anthropic` want it."""
+        return tool_for(self.bound.tool, style)
+
+    def update(self, memory: Mapping[str, Any], *, mode: str | None = None) -> Updated:
+        """Write values by slug, all or none; what the tool was called with can be given as it is."""
+        values = memory["memory"] if set(memory) == {"memory"} and "memory" not in self._slugs() else memory
+        at = {name: value for name, value in self._at.items() if name != "strict"}
+        data = {**at, "memory": dict(values), **given(mode=mode)}
+        made: Updated = self._transport.call("definitions.update_memory", data)
+        self.refresh()
+        return made
+
+    def refresh(self) -> None:
+        """Load it again."""
+        self.bound = self._transport.call("definitions.bind", self._at)
+
+    def delete(self, definition: str) -> Forgotten:
+        """Delete what is kept of the owner under one definition."""
+        whose: dict[str, Any] = {name: self._at[name] for name in _WHOSE if name in self._at}
+        gone: Forgotten = self._transport.call("definitions.delete_memory", {**whose, "definition": definition})
+        self.refresh()
+        return gone
+
+    def _slugs(self) -> Mapping[str, Any]:
+        tool = self.bound.tool
+        slugs: Mapping[str, Any] = {} if tool is None else tool.parameters["properties"]["memory"]["properties"]
+        return slugs

@@ -1,0 +1,42 @@
+"""Records as a mapping: what the synchronous API adds, since no operator of Python's can be awaited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..errors import NotFound
+from ._async_records import AsyncRecordCalls
+from ._sync_records import RecordCalls
+
+
+class AsyncRecords(AsyncRecordCalls):
+    """Records of one person, awaited."""
+
+
+class Records(RecordCalls):
+    """Records of one person, also as `records["profile"]`."""
+
+    def __getitem__(self, name: str) -> dict[str, Any]:
+        try:
+            return self.read(name).value
+        except NotFound:
+            raise KeyError(name) from None
+
+    def __setitem__(self, name: str, value: Mapping[str, Any]) -> None:
+        self.set(name, value)
+
+    def __delitem__(self, name: str) -> None:
+        try:
+            self.delete(name)
+        except NotFound:
+            raise KeyError(name) from None
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.get(name) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.all())
+
+    def __len__(self) -> int:
+        return len(self.all())
