@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 
 import apsw
 
-from . import appends, banks, distill, faults, footprint, http, postgres, reads, search
+from . import appends, banks, distill, faults, footprint, http, postgres, reads, records, search
 from .sizes import FULL, QUICK, Sizes
 from .table import Row, render
 
@@ -35,6 +35,7 @@ PARTS: dict[str, Part] = {
     "disk": lambda folder, sizes: [footprint.disk(folder, sizes)],
     "search": search.rows,
     "banks": banks.rows,
+    "records": records.rows,
     "consolidation": distill.rows,
     "failing models": faults.rows,
     "PostgreSQL": postgres.rows,

@@ -67,6 +67,11 @@ class Operation:
         return self.name.split(".", 1)[1]
 
     @property
+    def command(self) -> str:
+        """The verb as a command spells it."""
+        return self.verb.replace("_", "-").replace(".", "-")
+
+    @property
     def writes(self) -> bool:
         return self.effect != "read"
 

@@ -33,6 +33,7 @@ WHOLE_EVERY = 64
 KEPT = 1024
 """How many versions of a record are kept at least; twice as many are never."""
 KIND = "record"
+_decode = msgspec.json.Decoder().decode
 PAGE = 1000
 
 
@@ -84,6 +85,12 @@ def read(space: Space, place: Place, path: str) -> Record | None:
     """A record, while it lives."""
     row = space.tx.row("find_record", dialect=place.dialect, name=place.name, path=path, now=space.now)
     return None if row is None else _record(row)
+
+
+def read_held(space: Space, place: Place, path: str) -> tuple[Record, str | None, str | None] | None:
+    """A record, and the id and the body of the definition that has its path as its slug."""
+    row = space.tx.row("find_held_record", dialect=place.dialect, name=place.name, path=path, now=space.now)
+    return None if row is None else (_record(row[:-2]), row[-2], row[-1])
 
 
 def every(space: Space, place: Place, after: str = "", limit: int = 1000) -> list[Record]:
@@ -183,8 +190,8 @@ def as_of(space: Space, record: Record, moment: int) -> Any:
 
 
 def _record(row: tuple[Any, ...]) -> Record:
-    found = Record(*row)
-    return found._replace(value=msgspec.json.decode(found.value))
+    address_id, collection_id, path, version, value, *times = row
+    return Record(address_id, collection_id, path, version, _decode(value), *times)
 
 
 def _match(old: Record | None, wanted: str | None) -> None:

@@ -51,6 +51,7 @@ WHOLE_TABLE = {
     "delete_vectors": "the models, of which there are one or two",
     "content_lives": "looks for words anywhere, once per trace that an erasure found",
     "document_lives": "looks for words anywhere, once per trace that an erasure found",
+    "run_lives": "looks for words anywhere, once per trace that an erasure found",
     "value_lives": "looks for words anywhere, once per trace that an erasure found",
 }
 

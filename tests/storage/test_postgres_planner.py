@@ -30,6 +30,7 @@ WHOLE = {
     "list_collections": "counts the sessions of every name",
     "content_lives": "looks for words anywhere, once per trace that an erasure found",
     "document_lives": "looks for words anywhere, once per trace that an erasure found",
+    "run_lives": "looks for words anywhere, once per trace that an erasure found",
     "value_lives": "looks for words anywhere, once per trace that an erasure found",
     "residue": "looks for words anywhere, after an erasure",
     "next_expiry": "the first row of the index",

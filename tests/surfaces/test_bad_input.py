@@ -191,7 +191,7 @@ def test_command_line(case: Case, tmp_path: Path) -> None:
             arguments += [f"--{name.replace('_', '-')}={text}"]
     arguments += ["--yes"] if operation.effect == "erase" else []
     group = NOUNS.get(operation.group, operation.group)
-    result = CliRunner().invoke(app, ["--home", str(tmp_path), group, operation.verb.replace("_", "-"), *arguments])
+    result = CliRunner().invoke(app, ["--home", str(tmp_path), group, operation.command, *arguments])
     expected = {"invalid": 2, "too_large": 2, "not_found": 4}[case.code]
     assert result.exit_code == expected, result.output
     assert case.word in " ".join(result.stderr.split())

@@ -47,6 +47,10 @@ def rest(home: Path, operation: Operation) -> Any:
         return run_example(operation, _rest_call(client, document))
 
 
+def _in_query(value: Any) -> Any:
+    return msgspec.json.encode(value).decode() if isinstance(value, dict | list) else value
+
+
 def _rest_call(client: httpx.Client, document: dict[str, Any]) -> Call:
     """A client that knows nothing but the OpenAPI document."""
     routes = {
@@ -58,7 +62,7 @@ def _rest_call(client: httpx.Client, document: dict[str, Any]) -> Call:
     def call(name: str, data: dict[str, Any]) -> Any:
         method, path, described = routes[name]
         places = {parameter["name"]: parameter["in"] for parameter in described["parameters"]}
-        query = {field: value for field, value in data.items() if places.get(field) == "query"}
+        query = {field: _in_query(value) for field, value in data.items() if places.get(field) == "query"}
         body = {field: value for field, value in data.items() if field not in places}
         for field, value in data.items():
             if places.get(field) == "path":
@@ -87,7 +91,7 @@ def command_line(home: Path, operation: Operation) -> Any:
         if known.effect == "erase":
             arguments.append("--yes")
         group = NOUNS.get(known.group, known.group)
-        command = ["--home", str(home), group, known.verb.replace("_", "-"), *arguments, "--json"]
+        command = ["--home", str(home), group, known.command, *arguments, "--json"]
         result = runner.invoke(app, command)
         assert result.exit_code == 0, result.output
         return msgspec.json.decode(result.stdout)

@@ -21,6 +21,7 @@ import re
 import reprlib
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 from ..errors import Invalid, TooLarge
@@ -29,6 +30,8 @@ from .lines import compact, one_line
 MAX_TEMPLATE = 1024 * 1024
 MAX_EXPRESSIONS = 10_000
 MAX_EXPRESSION = 500
+MAX_REMEMBERED = 16 * 1024
+"""Characters of a template that is kept in memory once it was read."""
 MAX_RESULT = 4 * 1024 * 1024
 """A template and a result are measured in bytes of UTF-8, an expression in characters."""
 
@@ -78,7 +81,16 @@ class Rendered(NamedTuple):
 
 
 def parse(text: str) -> Template:
-    """A template from outside, or an error that says what to change, and where."""
+    """A template from outside, or an error that says what to change, and where. Short ones are read once."""
+    return _parsed_once(text) if len(text) <= MAX_REMEMBERED else _parsed(text)
+
+
+@lru_cache(maxsize=256)
+def _parsed_once(text: str) -> Template:
+    return _parsed(text)
+
+
+def _parsed(text: str) -> Template:
     if _size(text) > MAX_TEMPLATE:
         raise TooLarge(f"A template has at most {_mebibytes(MAX_TEMPLATE)}: make it shorter.")
     return Template(tuple(_Reader(text).pieces()))
@@ -226,6 +238,8 @@ def _found(expression: Expression, values: Lookup) -> tuple[bool, Any]:
 
 
 def _inner(value: Any, step: str | int) -> Any:
+    if type(value) is dict and type(step) is str:  # as most are, and it is quicker than asking what it may be
+        return value[step]
     match value, step:
         case Mapping(), str():
             return value[step]

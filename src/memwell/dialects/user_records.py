@@ -12,7 +12,7 @@ from msgspec import Meta
 from .. import records
 from ..clock import SECOND, optional_datetime, to_datetime
 from ..errors import Invalid, NotFound
-from ..model.contract import MAX_NAME, NAME_PATTERN
+from ..model.contract import MAX_NAME, NAME_PATTERN, decode_definition
 from ..model.fields import Cursor, Limit, User
 from ..model.page import cut, from_cursor, to_cursor
 from ..model.value import projected
@@ -110,13 +110,16 @@ class GetRecord(Request, frozen=True, kw_only=True):
 @operation("users.record", "GET /v1/users/{user}/records/{record}", bound="user", example=Example(_OF, _GIVEN))
 def get_record(space: Space, request: GetRecord) -> UserRecord:
     """A record about a user, now or as it was at some time."""
-    found = _existing(space, request.user, request.record)
+    known = records.read_held(space, user_records(request.user), request.record)
+    if known is None:
+        raise NotFound("There is no such record.")
+    found, definition_id, body = known
     if request.as_of is not None:
         value = records.as_of(space, found, instant(request.as_of, "as_of") or 0)
         if value is None:
             raise NotFound("There was no such record at that time.")
         found = found._replace(value=value)
-    return shown(found, held_by(space, request.record), request.projections)
+    return shown(found, held_as(definition_id, body), request.projections)
 
 
 class SetRecord(Request, frozen=True, kw_only=True):
@@ -260,6 +263,14 @@ def held_by(space: Space, name: str) -> Held:
     """What a record of a name is held to: the global definition with that slug, if there is one."""
     found = by_slug(space, name)
     return held_to(found[0].id, found[1]) if found is not None and found[1].scope == "global" else FREE
+
+
+def held_as(definition_id: str | None, body: str | None) -> Held:
+    """What a record is held to by a definition, if that is a global one."""
+    if definition_id is None or body is None:
+        return FREE
+    definition = decode_definition(body)
+    return held_to(definition_id, definition) if definition.scope == "global" else FREE
 
 
 def shown(record: Record, held: Held, projections: Any = None, warnings: list[Warned] | None = None) -> UserRecord:

@@ -27,7 +27,7 @@ BATCH = 2000
 SAMPLES = 32
 SHINGLE = 24
 
-_ALIVE = ("content_lives", "value_lives", "document_lives")
+_ALIVE = ("content_lives", "value_lives", "document_lives", "run_lives")
 _WORD = re.compile(r"[a-z]{12,}")
 
 

@@ -55,6 +55,7 @@ class Schema:
         _check(self.source)
         self._fits = _compiled(_closed(self.source) if strict else self.source)
         self._looks_right: Draft202012Validator | None = None
+        self._has_defaults = _has_defaults(self.source)
 
     def problems(self, value: Any) -> list[Problem]:
         """Why a value does not fit; nothing if it does."""
@@ -69,7 +70,7 @@ class Schema:
 
     def with_defaults(self, value: Any) -> Any:
         """A value with what the schema says about properties that are missing (C23)."""
-        return _filled(self.source, value)
+        return _filled(self.source, value) if self._has_defaults else value
 
     def relaxed(self) -> dict[str, Any]:
         """The schema for a value that is merged into another: nothing is required (C31)."""
@@ -209,6 +210,12 @@ def _filled(schema: Any, value: Any) -> Any:
     properties = _named(schema, "properties")
     missing = {name: each["default"] for name, each in properties.items() if name not in value and _has_default(each)}
     return {name: _filled(properties.get(name), each) for name, each in (value | missing).items()}
+
+
+def _has_defaults(schema: Any) -> bool:
+    """Whether anything in a schema stands for what is missing."""
+    properties = _named(schema, "properties") if isinstance(schema, dict) else {}
+    return any(_has_default(one) or _has_defaults(one) for one in properties.values())
 
 
 def _has_default(schema: Any) -> bool:

@@ -268,6 +268,10 @@ SELECT 1 FROM record_version WHERE tenant = :tenant AND data LIKE :pattern ESCAP
 -- Whether a piece of text stands in what somebody has defined.
 SELECT 1 FROM document WHERE tenant = :tenant AND body LIKE :pattern ESCAPE '!' LIMIT 1;
 
+-- name: run_lives
+-- Whether a piece of text is the id of a run.
+SELECT 1 FROM run WHERE tenant = :tenant AND id LIKE :pattern ESCAPE '!' LIMIT 1;
+
 -- name: content_lives
 -- Whether a piece of text stands in any entry of the tenant.
 SELECT 1 FROM entry WHERE tenant = :tenant AND content LIKE :pattern ESCAPE '!' LIMIT 1;
@@ -1198,6 +1202,17 @@ SELECT a.id, a.collection_id, a.path, r.version, r.value, r.created_at, r.update
 FROM collection c
 JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id AND a.path = :path
 JOIN record r ON r.tenant = a.tenant AND r.address_id = a.id
+WHERE c.tenant = :tenant AND a.tenant = :tenant AND r.tenant = :tenant
+  AND c.dialect = :dialect AND c.name = :name AND c.kind = 'record' AND (r.expires_at IS NULL OR r.expires_at > :now);
+
+-- name: find_held_record
+-- The same, with the definition that has its path as its slug, if there is one.
+SELECT a.id, a.collection_id, a.path, r.version, r.value, r.created_at, r.updated_at, r.expires_at, d.id, d.body
+FROM collection c
+JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id AND a.path = :path
+JOIN record r ON r.tenant = a.tenant AND r.address_id = a.id
+LEFT JOIN document s ON s.tenant = c.tenant AND s.tenant = :tenant AND s.kind = 'definition_slug' AND s.id = a.path
+LEFT JOIN document d ON d.tenant = s.tenant AND d.tenant = :tenant AND d.kind = 'definition' AND d.id = s.body
 WHERE c.tenant = :tenant AND a.tenant = :tenant AND r.tenant = :tenant
   AND c.dialect = :dialect AND c.name = :name AND c.kind = 'record' AND (r.expires_at IS NULL OR r.expires_at > :now);
 

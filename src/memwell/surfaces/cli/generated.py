@@ -47,9 +47,7 @@ def add_commands(app: typer.Typer, also: Mapping[str, Callable[..., None]]) -> N
         if noun not in groups:
             groups[noun] = typer.Typer(no_args_is_help=True, help=f"Operations on {operation.group}.")
             app.add_typer(groups[noun], name=noun)
-        groups[noun].command(operation.verb.replace("_", "-").replace(".", "-"), help=operation.summary)(
-            _command(operation)
-        )
+        groups[noun].command(operation.command, help=operation.summary)(_command(operation))
     for name, command in also.items():
         noun, _, verb = name.partition(" ")
         groups[noun].command(verb)(command)

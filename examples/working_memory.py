@@ -1,0 +1,88 @@
+"""Working memory: what an assistant may keep about a customer, how long, for whom, and how it changes it."""
+
+import tempfile
+import time
+
+from memwell import Invalid, Memory
+
+PROFILE = {
+    "type": "object",
+    "properties": {
+        "preferred_name": {"type": "string", "description": "What the customer likes to be called."},
+        "language": {"type": "string", "description": "The language to answer in."},
+        "interests": {"type": "array", "items": {"type": "string"}, "description": "Products that matter to them."},
+    },
+}
+STEP = {"type": "object", "properties": {"step": {"type": "integer"}}}
+
+with tempfile.TemporaryDirectory() as folder, Memory(folder) as memory:
+    # A definition says what may be kept. Its slug comes from its name.
+    profile = memory.definitions.create("Customer Profile", schema=PROFILE)
+    print(f"definition: {profile.name} is {profile.slug}, scope {profile.scope}, kept for good")
+
+    # The view of one customer: values, a text for the system prompt, and a tool for the model.
+    ada = memory.definitions.bind(["customer_profile"], owner="ada")
+    print("known at first:", ada.values)
+    called = {  # what a model sends when it calls the tool
+        "memory": {
+            "customer_profile": {"preferred_name": "Ada", "language": "en", "interests": ["billing", "enterprise plan"]}
+        }
+    }
+    ada.update(called)
+    print(ada.prompt("You are a helpful clerk."))
+
+    # The tool, as a model's maker wants it, takes the bound memories and no others.
+    tool = ada.tool("anthropic") or {}
+    print("tool:", tool["name"], "for", list(tool["input_schema"]["properties"]["memory"]["properties"]))
+    for mistake in ({"customer_profile": {"shoe_size": 39}}, {"orders": {"last": 7}}):
+        try:
+            ada.update(mistake)
+        except Invalid as error:
+            print("refused:", error.message)
+
+    # An update is the new value; `merge` keeps what is not mentioned.
+    ada.update({"customer_profile": {"language": "pt"}}, mode="merge")
+    print("merged:", ada.values["customer_profile"])
+    ada.update({"customer_profile": {"preferred_name": "Countess"}})
+    print("replaced:", ada.values["customer_profile"])
+
+    # Global is per customer, wherever they turn up. The other scopes divide it further.
+    print("somebody else:", memory.definitions.bind(["customer_profile"], owner="bob").values)
+    memory.definitions.create("Funnel", schema=STEP, scope="workflow")
+    memory.definitions.create("Complaint", schema=STEP, scope="thread")
+    memory.definitions.create("Scratch", schema=STEP, scope="run")
+    slugs = ["funnel", "complaint", "scratch"]
+    monday = memory.definitions.bind(slugs, owner="ada", workflow="support", thread="monday", run="1")
+    monday.update({slug: {"step": 3} for slug in slugs})
+    tuesday = memory.definitions.bind(slugs, owner="ada", workflow="support", thread="tuesday", run="2")
+    print("the same workflow in another thread and run:", tuesday.values)
+    selling = memory.definitions.bind(slugs, owner="ada", workflow="sales", thread="monday", run="3")
+    print("the same thread in another workflow and run:", selling.values)
+    memory.definitions.end(run="1")
+    monday.refresh()
+    print("after the run:", monday.values)
+
+    # A lifetime is counted from the last write.
+    memory.definitions.create("Code Word", ttl_seconds=1)
+    short = memory.definitions.bind(["code_word"], owner="ada")
+    short.update({"code_word": {"word": "marmalade"}})
+    print("for a second:", short.values)
+    time.sleep(1.1)
+    short.refresh()
+    print("then:", short.values)
+
+    # Workflows read it in their templates; what nobody knows is empty.
+    greeting = {
+        "name": "greet",
+        "steps": [{"step_type": "text", "template": "Hello {{memory.customer_profile.preferred_name}}!"}],
+    }
+    for customer in ("ada", "bob"):
+        print(f"greeting {customer}:", memory.workflows.run(greeting, owner=customer).output)
+
+    # A schema that stored records do not fit is not saved by accident.
+    tighter = {**PROFILE, "required": ["language"]}
+    print("would break:", memory.definitions.check("customer_profile", tighter).breaking, "record")
+
+    # The same record, as one of the person's own; and the end of it.
+    print("of the person:", memory.user("ada").records["customer_profile"])
+    print("traces left:", memory.user("ada").forget().residual)
