@@ -45,7 +45,7 @@ class BareRecords:
     def get(self, path: str) -> Any:
         """A value by its name."""
         row = self._reader.execute(_SQL["find_record"], {**_WHERE, "path": path, "now": _now()}).fetchall()[0]
-        return msgspec.json.decode(row[4])
+        return msgspec.json.decode(str(row[4]))
 
     def merge(self, path: str, data: dict[str, Any]) -> None:
         """Merge into a value: read, put together, written with its version and its event."""
@@ -93,7 +93,7 @@ def bare_records(path: Path) -> Iterator[BareRecords]:
 def _merge(db: apsw.Connection, path: str, data: dict[str, Any]) -> None:
     now = _now()
     found = db.execute(_SQL["find_record"], {**_WHERE, "path": path, "now": now}).fetchall()
-    value = {**(msgspec.json.decode(found[0][4]) if found else {}), **data}
+    value = {**(msgspec.json.decode(str(found[0][4])) if found else {}), **data}
     placed = {**_OF, "id": next(_ids), "path": path, "now": now, "expires_at": None}
     address_id, version = db.execute(_SQL["place_record"], placed).fetchall()[0]
     kept = {"tenant": TENANT, "address_id": address_id, "version": version, "now": now, "expires_at": None}

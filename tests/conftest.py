@@ -33,6 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
     killed leaves its files as they are, and a loss of power is played by `storage/disks.py`.
     """
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(base(durable=False)))
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # tests start hundreds of processes: each would compile everything
     hypothesis.settings.register_profile("steady", derandomize=True)
     hypothesis.settings.load_profile("steady" if config.getoption("--rounds") < CHAOS else "default")
     config.addinivalue_line("markers", "sqlite(why): about SQLite's own files, so it runs on no other engine")
@@ -40,7 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marked = metafunc.definition.get_closest_marker("sqlite") is not None
-    engines = engines_of(metafunc.module.__name__.rpartition(".")[2], marked)
+    directory = not {"tmp_path", "tmp_path_factory"}.isdisjoint(metafunc.fixturenames)
+    engines = engines_of(metafunc.module.__name__.rpartition(".")[2], marked, directory)
     if engines:
         metafunc.parametrize("engine_name", engines, indirect=True, scope="session")
 
@@ -74,9 +76,12 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 @pytest.fixture(autouse=True)
-def _databases(engine_name: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[None]:
+def _databases(engine_name: str, request: pytest.FixtureRequest) -> Iterator[None]:
     """Drop the databases of a test once everything in it is closed, and its directory too if there is nothing to see."""
+    tmp_path: Path | None = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else None
     yield
+    if tmp_path is None:
+        return
     if engine_name != "sqlite":
         DATABASES.drop(tmp_path)
     if not request.node.stash.get(FAILED, False):

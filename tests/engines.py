@@ -2,7 +2,8 @@
 
 A test is written for a directory. On PostgreSQL, opening one opens a database of its own, made from a template that holds
 the tables; `located` says which, for the tests that hand it to another process. What is about SQLite's own files is
-marked `sqlite`, and modules that keep nothing are listed below; everything else runs on both.
+marked `sqlite`, modules that keep nothing are listed below, and a test without a directory keeps nothing; everything
+else runs on both.
 
 With MEMWELL_TEST_CITUS_DSN it runs on Citus as well: the address of a single node with the extension preloaded, in which
 every directory becomes a database with distributed tables.
@@ -147,13 +148,15 @@ DATABASES = Databases()
 located = DATABASES.located
 
 
-def engines_of(module: str, marked: bool) -> tuple[str, ...]:
-    """On which engines a test runs; none: it keeps nothing."""
+def engines_of(module: str, marked: bool, directory: bool) -> tuple[str, ...]:
+    """On which engines a test runs; none: it keeps nothing, as it has no directory to keep it in."""
     if module in KEEPS_NOTHING:
         return ()
     if module in POSTGRES_ITSELF:
         return ENGINES[1:2]
-    return ENGINES[:1] if marked or module in SQLITE_ITSELF else ENGINES
+    if marked or module in SQLITE_ITSELF:
+        return ENGINES[:1]
+    return ENGINES if directory else ()
 
 
 def _distributed(server: Server | Given) -> str:

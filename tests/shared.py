@@ -1,15 +1,22 @@
 """What takes long to make and never changes is made once in a process instead of once in a test.
 
 Only how often it is made differs: the vocabulary of the default model takes 80 ms to read, which every memory does that
-embeds something, and the commands take 100 ms to put together, which typer's runner does for each that it runs.
+embeds something, the commands take 100 ms to put together, which typer's runner does for each that it runs, and the
+authorities that a client of HTTP trusts take 40 ms to read, although none here speaks to anybody but 127.0.0.1.
 """
 
 from __future__ import annotations
 
 import copy
+import os
+import ssl
+from collections.abc import Callable
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import Any
 
+import httpx._transports.default
+import httpx2._transports.default
 import pytest
 import typer.main
 import typer.testing
@@ -21,6 +28,8 @@ from memwell.models.pieces import REMEMBERED, Pieces
 def share(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(wordllama, "Pieces", _pieces)
     patch.setattr(typer.testing, "_get_command", cache(typer.main.get_command))
+    for transports in (httpx._transports.default, httpx2._transports.default):
+        patch.setattr(transports, "create_ssl_context", _once(transports.create_ssl_context))
 
 
 def _pieces(path: Path) -> Pieces:
@@ -33,3 +42,18 @@ def _pieces(path: Path) -> Pieces:
 
 
 _read = cache(Pieces)
+
+
+def _once(create: Callable[..., ssl.SSLContext]) -> Callable[..., ssl.SSLContext]:
+    """One context for all clients that ask for nothing of their own."""
+
+    @cache
+    def usual(trust_env: bool, *_: str | None) -> ssl.SSLContext:
+        return create(trust_env=trust_env)
+
+    def context(verify: Any = True, cert: Any = None, trust_env: bool = True) -> ssl.SSLContext:
+        if verify is not True or cert is not None:
+            return create(verify=verify, cert=cert, trust_env=trust_env)
+        return usual(trust_env, os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+
+    return context

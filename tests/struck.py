@@ -6,13 +6,11 @@ They are forked from one process that has loaded everything, so that a round of 
 from __future__ import annotations
 
 import logging
-import multiprocessing
 import os
 import signal
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from functools import cache
 from multiprocessing.connection import Connection
 from threading import RLock, Thread, current_thread, main_thread
 from typing import Any, NamedTuple
@@ -22,19 +20,12 @@ from memwell.config import load
 from memwell.engine import Engine
 from memwell.lifecycle.worker import Worker
 
+from .servers import forks
+
 KINDS = ("consolidate", "compact")
 LEASE = SECOND // 2
 PATIENCE_S = 60.0
 READY, STRUCK = "ready", "struck"
-PRELOADED = (
-    __name__,
-    "numpy",
-    "psycopg",
-    "memwell.distill.compact",
-    "memwell.distill.job",
-    "memwell.distill.extraction.extract",
-    "memwell.models.wordllama",
-)
 
 
 class Point(NamedTuple):
@@ -130,8 +121,8 @@ class Struck:
     """A worker process, as the test sees it; without a point, one that nothing happens to."""
 
     def __init__(self, home: str, point: Point | None = None, how: int = signal.SIGKILL) -> None:
-        self._told, child = _context().Pipe()
-        self._process = _context().Process(target=work, args=(home, point, int(how), child), daemon=True)
+        self._told, child = forks().Pipe()
+        self._process = forks().Process(target=work, args=(home, point, int(how), child), daemon=True)
         self._process.start()
         child.close()
         self.wait_for(READY)
@@ -158,10 +149,3 @@ class Struck:
         self._process.kill()
         self._process.join()
         self._told.close()
-
-
-@cache
-def _context() -> Any:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(list(PRELOADED))
-    return context

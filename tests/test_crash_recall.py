@@ -6,6 +6,7 @@ import itertools
 import os
 import sys
 import time
+import warnings
 from pathlib import Path
 from random import Random
 
@@ -17,8 +18,9 @@ from memwell.engine import Engine
 from memwell.lifecycle import jobs
 from memwell.model.job import LEASE
 from memwell.sdk.transport import LocalTransport
-from tests.engines import DATABASES, located, query
-from tests.servers import READY_S, Process
+
+from .engines import DATABASES, located, query
+from .servers import READY_S, Process
 
 pytestmark = pytest.mark.long
 
@@ -27,7 +29,6 @@ FLOW = "crash"
 SEED_TURNS = 1200
 LOOK_EVERY = 5
 FIRST, SECOND_MODEL, THIRD_MODEL = "wordllama", "scripted:second", "scripted:third"
-ROOT = Path(__file__).parents[1]
 
 ANIMALS = ("parrot", "kitten", "horse", "salmon", "beetle", "otter", "falcon", "lizard")
 THINGS = ("mango", "invoice", "bridge", "violin", "ladder", "harbour", "candle", "engine", "letter", "garden")
@@ -52,12 +53,11 @@ class Child(Process):
         super().__init__(home)
         self.out, self.err = home.with_name(f"{name}.out"), home.with_name(f"{name}.err")
         self.out.touch()
-        self._name = name
-        self._settings = {"MEMWELL_EMBEDDER": embedder, "PYTHONPATH": os.pathsep.join((str(site), str(ROOT)))}
+        self._name, self._site = name, site
+        self._settings = {"MEMWELL_EMBEDDER": embedder}
 
     def start(self, first: int, **more: str) -> None:
-        command = [sys.executable, "-W", "error", "-m", __name__, self._name, located(self.home), str(first)]
-        self.run(*command, **(self._settings | more))
+        self.fork(_go_on, str(self._site), self._name, located(self.home), str(first), **(self._settings | more))
 
     def wait_for_lines(self, count: int) -> None:
         """Wait until it has printed so many lines more."""
@@ -120,6 +120,12 @@ def _embed_until_killed(home: str, first: int) -> None:
         engine.worker.run_due("default")
         _tell("done", number, "-")
         time.sleep(0.01)
+
+
+def _go_on(site: str, name: str, home: str, first: str) -> None:
+    warnings.simplefilter("error")
+    sys.path.insert(0, site)
+    {"writer": _write_until_killed, "embedder": _embed_until_killed}[name](home, int(first))
 
 
 def _tell(step: str, number: int, entry_id: str) -> None:
@@ -250,7 +256,3 @@ def test_writers_and_embedders_that_are_killed_leave_the_index_as_if_made_from_s
         assert all(f"\n{step} " in steps for step in ("append", "write", "update", "delete"))
         assert "done" in embedder.out.read_text()
         look_into(home, acknowledged(writer.out), tmp_path / "copy")
-
-
-if __name__ == "__main__":
-    {"writer": _write_until_killed, "embedder": _embed_until_killed}[sys.argv[1]](sys.argv[2], int(sys.argv[3]))

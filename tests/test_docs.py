@@ -38,7 +38,7 @@ def shell(script: str, folder: Path, **environment: str) -> str:
 
 def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
     programs = [code for rest, code in blocks("README.md", "python") if not rest]
-    assert len(programs) == 4
+    assert len(programs) == 5
     printed = [
         subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
         for code in programs
@@ -51,6 +51,7 @@ def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
     assert printed[2] == "['tool_call', 'decision']\n"
     assert "{'role': 'user', 'content': 'What should I see?'}]\ndone " in printed[3]
     assert "aisle seat" in printed[3]
+    assert printed[4] == 'In the cart: ["A-17"]\n# Working Memory\n## Customer Profile\n- Preferred name: Ada\n'
 
 
 @pytest.mark.parametrize(
@@ -61,6 +62,9 @@ def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
         ("docs/models-llm.md", "In Porto."),
         ("docs/facts.md", "moved to Porto."),
         ("docs/hooks.md", "observation: 12 orders are late.\npriority_match\n"),
+        ("docs/records.md", "{'seat': {'row': 14}}\nNone\n"),
+        ("docs/stores.md", "done John (en) wants: two tickets\n{'items': ['two tickets']}\n2 records are gone\n"),
+        ("docs/definitions.md", '- Preferred name: Ada\n- Interests: ["billing","enterprise plan"]\n'),
         ("docs/banks.md", "1 would go\n1 left, of ['alice']\n0 traces left\n"),
         ("docs/workflows.md", "Good morning, Alice!\nHello Alice!\n[('done', 1), ('done', 2)]\n1 run  running\n"),
     ],
@@ -107,6 +111,7 @@ FIRST = "python -c 'import json, sys; print(next(iter(json.load(sys.stdin).value
     [
         ("docs/banks.md", ["prefers aisle seats", "Nothing is beyond the thresholds", "scheduled", "dry_run  true"]),
         ("docs/workflows.md", ["Hello again", "Hello world", "needs_model  true"]),
+        ("docs/definitions.md", ["customer_profile", "- Language: pt"]),
     ],
 )
 def test_the_commands_of_the_guides_run(tmp_path: Path, file: str, printed: list[str]) -> None:
@@ -122,6 +127,8 @@ def test_the_commands_of_the_guides_run(tmp_path: Path, file: str, printed: list
     [
         ("docs/banks.md", ['"matches":[{"content_title":"prefers aisle seats"', '"dry_run":true']),
         ("docs/workflows.md", ["event: step\n", '"status":"done"', '"output":"Hello world"']),
+        ("docs/records.md", ["etag: ", '"code":"stale"']),
+        ("docs/stores.md", ['"content":{"preferences":{"language":"en"}}', '"deleted":true']),
     ],
 )
 def test_the_curl_of_the_guides_runs(tmp_path: Path, file: str, printed: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import select
 import socket
@@ -10,6 +11,8 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -34,6 +37,7 @@ SESSIONS = 24
 FLOW = "once"
 PATIENCE_S = 30.0
 MIB = 1 << 20
+TENANTS = itertools.count(1)
 
 
 class Answer(NamedTuple):
@@ -149,12 +153,35 @@ def append_to(server: Server, session: str, key: str | None, **fields: Any) -> b
     return to_raw(server, "POST", f"/v1/flows/{FLOW}/sessions/{session}/turns", key, body)
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    with Server(tmp_path / "home").start() as server:
+@contextmanager
+def running(home: Path) -> Iterator[Server]:
+    with Server(home).start() as server:
         yield server
         assert server.alive
         assert "crashed" not in server.err.read_text()
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[Server]:
+    """A server that nobody else asks anything, and that may be killed."""
+    with running(tmp_path / "home") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def shared_server(engine_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running(tmp_path_factory.mktemp("shared") / "home") as server:
+        yield server
+
+
+@pytest.fixture
+def server(shared_server: Server) -> Server:
+    """The shared server as a tenant sees it that has only just been made."""
+    tenant, server = f"t{next(TENANTS)}", copy(shared_server)
+    with shared_server.memory() as operator:
+        operator.tenants.create(tenant)
+        server.key = operator.keys.create("first key", "admin", tenant=tenant).secret
+    return server
 
 
 @pytest.fixture
@@ -214,8 +241,9 @@ def carry_out(server: Server, asks: list[Ask], sends: list[Send]) -> list[list[A
     return answers
 
 
-def test_every_request_has_one_effect_and_one_answer(server: Server, memory: Memory, requests: int) -> None:
+def test_every_request_has_one_effect_and_one_answer(own_server: Server, requests: int) -> None:
     """G4: 10,000 requests sent 1 to 5 times, 30 % of the connections cut. T4: each answer belongs to its request."""
+    server = own_server
     asks, sends = plan(server, requests, Random(SEED))
     cut = sum(send.cut_at is not None for send in sends)
     assert 0.28 < cut / len(sends) < 0.32
@@ -229,7 +257,8 @@ def test_every_request_has_one_effect_and_one_answer(server: Server, memory: Mem
         assert len(set(found)) == 1, f"the answers to {ask.nonce} differ"
         assert found[0].status == 201
         assert (found[0].value["content"], found[0].value["session"]) == (ask.nonce, ask.session)
-    require_effects(memory, {ask.nonce: found[0].value for ask, found in zip(asks, answers, strict=True)})
+    with server.memory() as memory:
+        require_effects(memory, {ask.nonce: found[0].value for ask, found in zip(asks, answers, strict=True)})
 
 
 def require_effects(memory: Memory, told: dict[str, dict[str, Any]]) -> None:
@@ -256,30 +285,26 @@ def count_events(memory: Memory, operation: str) -> int:
     return count
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        pytest.param({"content": "plain"}, id="plain"),
-        pytest.param({"content": "Grüße, 你好 \u2028 \U0001f9e0", "name": "Zoë"}, id="unicode"),
-        pytest.param({"content": "when", "occurred_at": "2026-04-19T12:00:00.5+02:00"}, id="zone"),
-        pytest.param(
-            {"content": "odd", "metadata": {"z": 1e22, "a": 0.1, "n": None, "deep": [{"b": 2**53 + 1, "a": -0.0}]}},
-            id="metadata",
-        ),
-        pytest.param(
-            {"role": "assistant", "tool_calls": [{"id": "1", "arguments": '{"city": "Porto"}', "n": 1.0}]}, id="tools"
-        ),
-    ],
-)
-def test_a_replay_is_byte_equal_also_after_a_crash(server: Server, wire: Wire, fields: dict[str, Any]) -> None:
+SAID: dict[str, dict[str, Any]] = {
+    "plain": {"content": "plain"},
+    "unicode": {"content": "Grüße, 你好 \u2028 \U0001f9e0", "name": "Zoë"},
+    "zone": {"content": "when", "occurred_at": "2026-04-19T12:00:00.5+02:00"},
+    "metadata": {"content": "odd", "metadata": {"z": 1e22, "a": 0.1, "n": None, "deep": [{"b": 2**53 + 1, "a": -0.0}]}},
+    "tools": {"role": "assistant", "tool_calls": [{"id": "1", "arguments": '{"city": "Porto"}', "n": 1.0}]},
+}
+
+
+def test_a_replay_is_byte_equal_also_after_a_crash(own_server: Server) -> None:
     """G4: whatever was said, the answer that was stored is the answer that was given."""
-    raw = append_to(server, "again", "again", **fields)
-    first = wire.ask(raw)
-    assert first.status == 201
-    assert wire.ask(raw) == first
+    server, wire = own_server, Wire(own_server.port)
+    raws = {name: append_to(server, f"again-{name}", f"again-{name}", **fields) for name, fields in SAID.items()}
+    firsts = {name: wire.ask(raw) for name, raw in raws.items()}
+    assert {name: first.status for name, first in firsts.items()} == dict.fromkeys(SAID, 201)
+    assert {name: wire.ask(raw) for name, raw in raws.items()} == firsts
     server.kill()
     server.start()
-    assert wire.ask(raw) == first
+    assert {name: wire.ask(raw) for name, raw in raws.items()} == firsts
+    wire.close()
 
 
 def test_a_key_that_is_used_for_another_request_is_refused(server: Server, wire: Wire, memory: Memory) -> None:
@@ -341,20 +366,20 @@ def test_the_receipt_of_an_erasure_that_had_a_key_finds_nothing_left(memory: Mem
     assert (receipt.layers["entries"], receipt.residual) == (1, 0)
 
 
-@pytest.mark.parametrize("chunk", [MIB, 4096], ids=["large chunks", "small chunks"])
-@pytest.mark.parametrize("stubborn", [False, True], ids=["stops", "goes on"])
-def test_an_endless_body_is_refused_without_being_kept(server: Server, chunk: int, stubborn: bool) -> None:
+def test_an_endless_body_is_refused_without_being_kept(own_server: Server) -> None:
     """T20: 64 MB without a Content-Length: 413, and little memory, even if the client does not listen."""
+    server, wire = own_server, Wire(own_server.port)
     before = server.rss()
     head = append_to(server, "big", None).partition(b"content-length")[0] + b"transfer-encoding: chunked\r\n\r\n"
-    with connect(server.port) as connection:
-        sent = _stream(connection, head, chunk, stubborn=stubborn)
-        answer = read_answer(connection)
-    assert (answer.status, answer.code) == (413, "too_large")
-    assert sent > 16 * MIB, "it was refused before it was too large"
-    assert server.rss("VmHWM") - before <= 48 * MIB
-    wire = Wire(server.port)
-    assert wire.ask(append_to(server, "small", None, content="still here")).status == 201
+    for chunk, stubborn in itertools.product((MIB, 4096), (False, True)):
+        case = f"chunks of {chunk} bytes, {'goes on' if stubborn else 'stops'}"
+        with connect(server.port) as connection:
+            sent = _stream(connection, head, chunk, stubborn=stubborn)
+            answer = read_answer(connection)
+        assert (answer.status, answer.code) == (413, "too_large"), case
+        assert sent > 16 * MIB, f"it was refused before it was too large: {case}"
+        assert server.rss("VmHWM") - before <= 48 * MIB, case
+        assert wire.ask(append_to(server, "small", None, content="still here")).status == 201, case
     wire.close()
 
 

@@ -47,6 +47,7 @@ T = TypeVar("T")
 
 pytestmark = pytest.mark.long
 
+MEMWELL = str(Path(sys.executable).with_name("memwell"))
 SEED = 20261115
 CHILDREN = 3
 PATIENCE_S = 120.0
@@ -69,8 +70,11 @@ class Server(servers.Server):
         self.key = key
         self._options = options
 
-    def run(self, *command: str, **environment: str) -> None:
-        super().run(*command, *self._options, **environment)
+    def serve(self, **environment: str) -> None:
+        if self._options:  # its children are started from the command, and it is what a terminal would start
+            self.run(MEMWELL, "serve", *self._options, **environment)
+        else:
+            super().serve(**environment)
 
     @property
     def code(self) -> int | None:
@@ -770,7 +774,7 @@ class Worker(servers.Process):
         self.out, self.err = (home.with_name(f"{home.name}-{name}.{end}") for end in ("out", "err"))
 
     def start(self) -> Self:
-        self.run(str(Path(sys.executable).with_name("memwell")), "worker", MEMWELL_HOME=located(self.home))
+        self.fork(servers.memwell, "worker", MEMWELL_HOME=located(self.home))
         return self
 
 

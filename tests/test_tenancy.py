@@ -55,6 +55,16 @@ def engine(seeded: Path, tmp_path: Path) -> Iterator[Engine]:
     engine.close()
 
 
+@pytest.fixture(scope="module")
+def untouched(seeded: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """One copy for all tests in which everything is refused; each sees to it that nothing has changed."""
+    home = tmp_path_factory.mktemp("untouched") / "home"
+    DATABASES.copy(seeded, home)
+    engine = open_engine(home)
+    yield engine
+    engine.close()
+
+
 def open_engine(home: Path) -> Engine:
     return Engine.open(config.load(home=str(home)), FrozenClock())
 
@@ -222,8 +232,9 @@ def test_a_foreign_id_answers_byte_for_byte_like_an_unknown_one(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
-def test_roles_and_ties_are_enforced_for_every_operation(operation: Operation, engine: Engine) -> None:
+def test_roles_and_ties_are_enforced_for_every_operation(operation: Operation, untouched: Engine) -> None:
     """G14, embedded: a role below the needed one, and a key held to something else, are refused before anything is done."""
+    engine = untouched
     roles = ["reader", "agent", "admin", "operator"]
     request = filled(
         {key: "x" if str(value).startswith("$") else value for key, value in operation.example.request.items()}, []

@@ -515,6 +515,18 @@ def test_what_json_or_a_database_cannot_hold_is_refused(me: User, value: dict[st
     assert me.records.all() == {}
 
 
+@pytest.mark.parametrize("value", [datetime(2026, 4, 19, tzinfo=UTC), (1, 2)])
+def test_what_only_python_has_is_refused_or_told_as_it_is_kept(memory: Memory, me: User, value: Any) -> None:
+    """With a definition or without one."""
+    memory.definitions.create("Held")
+    for name in ("free", "held"):
+        try:
+            told = me.records.set(name, {"a": value}).value
+        except Invalid:
+            continue
+        assert told == me.records[name]
+
+
 @pytest.mark.parametrize(
     "body", ['{"value": {"a": NaN}}', '{"value": {"a": "\\u0000"}}', '{"value": {"a": "\\ud800"}}', "[]"]
 )

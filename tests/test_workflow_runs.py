@@ -197,7 +197,7 @@ def test_a_model_that_fails_ends_the_run_in_a_named_state(
     served: Callable[..., ScriptedServer], tmp_path: Path, fault: Fault | StreamFault
 ) -> None:
     """Nothing that was written is lost, siblings run to their ends, and the next run works."""
-    server = served(["Hi!"], timeout_s=2, drip_s=0.3)
+    server = served(["Hi!"], timeout_s=1, drip_s=0.15)
     server.fault = fault
     with Memory(tmp_path / "home", worker=False) as memory:
         run = memory.workflows.run(CHATBOT, "Hello", metadata=WHO)

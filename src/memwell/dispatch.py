@@ -82,6 +82,17 @@ def dispatch(
     strict: bool = True,
 ) -> Any:
     """Carry out an operation for a principal. With a key, the same request is carried out once only."""
+    try:
+        return _dispatched(engine, principal, operation, data, key, strict)
+    except RecursionError:
+        raise Invalid("The request is nested too deeply.") from None
+    except UnicodeEncodeError:
+        raise Invalid("The request is not valid Unicode: it holds half of a surrogate pair.") from None
+
+
+def _dispatched(
+    engine: Engine, principal: Principal, operation: Operation, data: dict[str, Any], key: str | None, strict: bool
+) -> Any:
     request = to_request(operation, data, strict=strict)
     authorise(principal, operation, request)
     call = Call(engine, principal, operation, None if key is None else _mark(operation, request, key))
@@ -141,7 +152,7 @@ def _answer_again(
 
 def _remember(space: Space, mark: tuple[bytes, bytes], result: Any, *, speaks_of_entries: bool) -> None:
     """Keep the answer for retries, and note what it speaks of, so that it can be erased together with that."""
-    expires_at = space.now + KEEP_ANSWERS
+    expires_at = min(space.now + KEEP_ANSWERS, space.answers_until or space.now + KEEP_ANSWERS)
     space.tx.send(
         "add_idempotency",
         key_hash=mark[0],

@@ -51,12 +51,23 @@ def unregister(name: str) -> None:
         _registered.pop(name, None)
 
 
+def load(modules: str) -> None:
+    """Import modules that register functions, with commas between their names, each once."""
+    for module in filter(None, map(str.strip, modules.split(","))):
+        if module in _loaded:
+            continue
+        try:
+            importlib.import_module(module)
+        except Exception as error:
+            raise Invalid(
+                f"The module {module!r} of MEMWELL_FUNCTIONS cannot be imported: {type(error).__name__}: {error}."
+            ) from error
+        _loaded.add(module)
+
+
 def find(name: str, modules: str = "") -> Callable[..., Any]:
     """A registered function. The modules, with commas between, are imported first: what they register counts as well."""
-    for module in filter(None, map(str.strip, modules.split(","))):
-        if module not in _loaded:
-            importlib.import_module(module)
-            _loaded.add(module)
+    load(modules)
     found = _registered.get(name)
     if found is None:
         known = ", ".join(sorted(_registered)[:20]) or "none"

@@ -6,7 +6,7 @@ and a whole value now and then, so that many small changes of a large value take
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -35,6 +35,11 @@ KEPT = 1024
 KIND = "record"
 _decode = msgspec.json.Decoder().decode
 PAGE = 1000
+"""Addresses that are read at once."""
+VALUES = 50
+"""Values that are read at once: each may be large."""
+MAX_BYTES = 8 * 1024 * 1024
+"""Of values in one answer."""
 
 
 class Record(NamedTuple):
@@ -79,6 +84,8 @@ class Write(NamedTuple):
     """What it goes with: it is deleted with what it is held to, with whom it is about, with its session or run."""
     tied_anew: bool = False
     """Whether it goes with these from now on, and with nothing else."""
+    history: bool = True
+    """Whether what it was before is kept."""
 
 
 def read(space: Space, place: Place, path: str) -> Record | None:
@@ -100,20 +107,29 @@ def every(space: Space, place: Place, after: str = "", limit: int = 1000) -> lis
 
 
 def named(space: Space, place: Place, after: str, limit: int) -> list[Record]:
-    """The records of a collection that have nothing but a name, behind a name."""
-    asked = {"dialect": place.dialect, "name": place.name, "after": after, "now": space.now, "limit": limit}
-    return [_record(row) for row in space.tx.rows("list_named_records", **asked)]
+    """The records of a collection that have nothing but a name, behind a name: so many, or what fits into an answer."""
+    found: list[Record] = []
+    size = 0
+    while len(found) < limit and size < MAX_BYTES:
+        asked = {"dialect": place.dialect, "name": place.name, "after": after, "now": space.now}
+        rows = space.tx.rows("list_named_records", **asked, limit=min(VALUES, limit - len(found)))
+        if not rows:
+            break
+        found += map(_record, rows)
+        size += sum(len(row[4]) for row in rows)
+        after = found[-1].path
+    return found
 
 
 def write(space: Space, place: Place, path: str, new: Write, check: Check = lambda value: None) -> Record:
     """Replace a value or merge into it. If what comes of it does not pass the check, nothing has changed (C3)."""
     old = read(space, place, path)
     _match(old, new.if_match)
-    plain(new.data, "value", MAX_DEPTH)
+    given = _given(new.data)
     base = old.value if old is not None and new.mode == "merge" else None
-    value = merged(base, new.data)
+    value = merged(base, _decode(given))
     check(value)
-    return _kept(space, place, path, old, new, value)
+    return _kept(space, place, path, old, new, given, value)
 
 
 def delete(
@@ -131,10 +147,16 @@ def delete(
 
 def tied(space: Space, tie: str, after: int = 0) -> Iterator[tuple[Record, str]]:
     """The records that go with something, behind an address, each with the name of its collection."""
-    while rows := space.tx.rows("tied_records", tie=tie, after=after, now=space.now, limit=PAGE):
+    while rows := space.tx.rows("tied_records", tie=tie, after=after, now=space.now, limit=VALUES):
         after = rows[-1][0]
         for *row, name in rows:
             yield _record(tuple(row)), name
+
+
+def tied_at(space: Space, tie: str, place: Place, between: tuple[str, str], limit: int) -> list[Record]:
+    """The records of a collection that go with something, by their paths, between two of these."""
+    asked = {"dialect": place.dialect, "name": place.name, "after": between[0], "until": between[1], "now": space.now}
+    return [_record(row) for row in space.tx.rows("tied_records_at", tie=tie, **asked, limit=limit)]
 
 
 def addresses_tied(space: Space, tie: str) -> list[Row]:
@@ -181,12 +203,31 @@ def value_at(space: Space, record: Record, version: int) -> Any:
     return value
 
 
+def values_of(space: Space, record: Record, changes: Sequence[Change]) -> dict[int, Any]:
+    """What a record was after each of some changes that follow one another, the newest first."""
+    found: dict[int, Any] = {}
+    value = value_at(space, record, changes[-1].version) if changes else None
+    for change in reversed(changes):
+        if found:
+            given = _decode(change.data)
+            value = given if change.mode == "replace" else merged(value, given)
+        found[change.version] = value
+    return found
+
+
 def as_of(space: Space, record: Record, moment: int) -> Any:
     """What a record was at a moment; None if it was not there, or had expired."""
+    found = version_at(space, record, moment)
+    return None if found is None else found.value
+
+
+def version_at(space: Space, record: Record, moment: int) -> Record | None:
+    """A record as it was at a moment, if it was there."""
     row = space.tx.row("record_version_at", address_id=record.address_id, moment=moment)
     if row is None or (row[1] is not None and row[1] <= moment):
         return None
-    return value_at(space, record, row[0])
+    value = value_at(space, record, row[0])
+    return None if value is None else record._replace(version=row[0], value=value, updated_at=row[2], expires_at=row[1])
 
 
 def _record(row: tuple[Any, ...]) -> Record:
@@ -201,7 +242,7 @@ def _match(old: Record | None, wanted: str | None) -> None:
     raise Stale("The record is not the one that was read: read it again and repeat the change.", version=current)
 
 
-def _kept(space: Space, place: Place, path: str, old: Record | None, new: Write, value: Any) -> Record:
+def _kept(space: Space, place: Place, path: str, old: Record | None, new: Write, given: str, value: Any) -> Record:
     encoded = _encoded(value)
     collection_id, _ = space.collection(place)
     expires_at = None if new.lifetime_us is None else space.now + new.lifetime_us
@@ -215,11 +256,15 @@ def _kept(space: Space, place: Place, path: str, old: Record | None, new: Write,
     if old is None and version > 1:  # what was there has expired, and is not part of what comes now
         space.tx.send("delete_record_versions_below", address_id=address_id, version=version)
     _tie(space, address_id, new)
-    whole = old is None or new.mode == "replace" or version % WHOLE_EVERY == 0
-    data, mode = (encoded, "replace") if whole else (_encoded(new.data), "merge")
+    whole = old is None or new.mode == "replace" or version % WHOLE_EVERY == 0 or not new.history
+    data, mode = (encoded, "replace") if whole else (given, "merge")
     space.tx.send("add_record_version", **kept, mode=mode, data=data, actor=space.principal.actor)
-    if whole and version % KEPT == 0:
+    if not new.history:
+        space.tx.send("delete_record_versions_below", address_id=address_id, version=version)
+    elif whole and version % KEPT == 0:
         space.tx.send("delete_record_versions_below", address_id=address_id, version=version - KEPT)
+    if expires_at is not None:
+        space.answer_until(expires_at)
     space.touch(collection_id, address_id)
     if expires_at is not None and expires_at <= space.now + AT_LEAST_EVERY:
         jobs.ensure_slot(space.tx, "expire", expires_at, space.now)
@@ -233,10 +278,16 @@ def _tie(space: Space, address_id: int, new: Write) -> None:
         space.tx.send("add_tie", tie=tie, address_id=address_id)
 
 
-def _encoded(value: Any) -> str:
-    if not isinstance(value, dict):
+def _given(data: Any) -> str:
+    """What was given, as JSON: times, tuples and the like are what they become there."""
+    plain(data, "value", MAX_DEPTH)
+    if not isinstance(data, dict):
         raise Invalid("A record is a JSON object.", field="value")
-    text = msgspec.json.encode(value).decode()
-    if len(text) > MAX_VALUE and len(text.encode()) > MAX_VALUE:
+    return _encoded(data)
+
+
+def _encoded(value: Any) -> str:
+    encoded = msgspec.json.encode(value)
+    if len(encoded) > MAX_VALUE:
         raise TooLarge(f"The record would be larger than {MAX_VALUE // 1024} KiB.", field="value")
-    return text
+    return encoded.decode()

@@ -52,7 +52,7 @@ class Located(NamedTuple):
 class Space:
     """The verbs. Made by the engine for one call of one principal; it lives as long as the transaction."""
 
-    __slots__ = ("_collections", "_embeds", "clock", "now", "principal", "touched", "tx")
+    __slots__ = ("_collections", "_embeds", "answers_until", "clock", "now", "principal", "touched", "tx")
 
     def __init__(self, tx: Tx, principal: Principal, clock: Clock, *, embeds: bool = False) -> None:
         self.tx = tx
@@ -62,6 +62,7 @@ class Space:
         self.clock = clock
         self.now = clock.now()
         self.touched: dict[int, Touched] = {}
+        self.answers_until: int | None = None
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -121,6 +122,10 @@ class Space:
         if before is not None and before.entries:
             entries, entry_id = before.entries + entries, ""
         self.touched[address_id] = Touched(collection_id, address_id, entries, entry_id)
+
+    def answer_until(self, moment: int) -> None:
+        """What is answered holds something that expires: the answer is not kept for longer."""
+        self.answers_until = moment if self.answers_until is None else min(moment, self.answers_until)
 
     def collection(self, place: Place) -> tuple[int, Policy]:
         """The collection's id and policy; it is made when it is first needed, and looked up once."""

@@ -50,6 +50,7 @@ WITH_DEFAULTS = {
         },
     },
 }
+TEXTS = {"type": ["string", "array"]}
 CONFIGURED = """
 userPrefs:
   access: user
@@ -392,10 +393,14 @@ def test_what_is_written_must_be_an_object(memory: Memory, prefs: Scope) -> None
 
 
 @pytest.mark.parametrize("store", ["free", "held"])
-@pytest.mark.parametrize("value", [datetime(2026, 4, 19, tzinfo=UTC), date(2026, 4, 19), ("A-1", "B-2"), {1: 2}, {"x"}])
+@pytest.mark.parametrize(
+    "value",
+    [datetime(2026, 4, 19, tzinfo=UTC), date(2026, 4, 19), ("A-1", "B-2"), {1: 2}, {"x"}],
+    ids=["datetime", "date", "tuple", "numbered", "set"],
+)
 def test_what_is_not_json_is_refused_or_becomes_it(shop: App, store: str, value: Any) -> None:
     """S2.22, S2.23: what a write returns is what is read afterwards, whatever Python calls it."""
-    shop.stores.define({"free": {}, "held": {"schema": {"type": "object", "properties": {"seen": {}}}}})
+    shop.stores.define({"free": {}, "held": {"schema": {"type": "object", "properties": {"seen": TEXTS}}}})
     here = shop.scope(user_id="alice")
     try:
         written = here.set_content(store, {"seen": value})

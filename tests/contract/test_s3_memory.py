@@ -384,11 +384,14 @@ def test_where_nothing_is_known_there_is_no_text(memory: Memory) -> None:
 
 def test_all_global_definitions_are_bound_if_none_is_named(memory: Memory) -> None:
     """S3.39 without a workflow: in the order of their names; those of other scopes must be named."""
-    for name, scope in (("Zoo", "global"), ("Ant", "global"), ("Cart", "thread")):
-        define(memory, name, COUNT, scope=scope)
+    names = ["Zoo", "Ant", "Fox", "Elk", "Cat", "Bee"]
+    for name in names:
+        define(memory, name, COUNT)
+    define(memory, "Cart", COUNT, scope="thread")
     view = memory.definitions.bind(owner="u1", thread="t")
-    view.update({"zoo": {"n": 1}, "ant": {"n": 2}})
-    assert view.prompt() == "# Working Memory\n## Ant\n- N: 2\n\n## Zoo\n- N: 1"
+    view.update({name.lower(): {"n": 1} for name in names})
+    sections = "\n\n".join(f"## {name}\n- N: 1" for name in sorted(names))
+    assert view.prompt() == f"# Working Memory\n{sections}"
     assert not takes(view, {"cart": {"n": 1}})
     with pytest.raises(Invalid, match='Unknown memory definition "cart"'):
         view.update({"cart": {"n": 1}})
@@ -604,7 +607,7 @@ def test_references_inside_a_schema_hold_inside_the_tool(memory: Memory, mode: s
 # -- updates -------------------------------------------------------------------------------------------------------------
 
 
-def test_seeing_memory_writes_nothing(memory: Memory, served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
+def test_seeing_memory_writes_nothing(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
     """S3.33, S3.42: neither loading it, nor a model that reads it, nor what is said in a conversation."""
     served(["Ada, I will remember that you speak Portuguese."])
     with Memory(tmp_path / "asked", worker=False) as asked:
@@ -613,7 +616,8 @@ def test_seeing_memory_writes_nothing(memory: Memory, served: Callable[..., Scri
         before = [(one.value, one.version, one.updated_at) for one in asked.definitions.records("profile")]
         for _ in range(3):
             view.refresh()
-            view.prompt(), view.tool()
+            assert view.prompt()
+            assert view.tool()
         asked.user("u1").add([{"role": "user", "content": "I speak Portuguese."}])
         step = {"step_type": "prompt_call", "prompt_template": "{{memory.profile.preferred_name}}: {{agent.input}}"}
         assert "Portuguese" in (asked.workflows.run(document(step), "I speak Portuguese.", owner="u1").output or "")

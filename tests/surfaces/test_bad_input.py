@@ -131,14 +131,20 @@ def server(engine_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield server
 
 
+@pytest.fixture(scope="module")
+def home(engine_name: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory in which nothing is ever written, so that all may share it."""
+    return tmp_path_factory.mktemp("home")
+
+
 def cases(surface: str) -> pytest.MarkDecorator:
     found = [case for case in CASES if surface in case.only]
     return pytest.mark.parametrize("case", found, ids=lambda case: case.name)
 
 
 @cases("sdk")
-def test_embedded(case: Case, tmp_path: Path) -> None:
-    with Memory(tmp_path, worker=False) as memory:
+def test_embedded(case: Case, home: Path) -> None:
+    with Memory(home, worker=False) as memory:
         with pytest.raises(MemwellError) as raised:
             memory.call(case.operation, case.data)
         assert raised.value.code == case.code
@@ -176,7 +182,7 @@ def test_rest(case: Case, server: Live) -> None:
 
 
 @cases("cli")
-def test_command_line(case: Case, tmp_path: Path) -> None:
+def test_command_line(case: Case, home: Path) -> None:
     operation = OPERATIONS[case.operation]
     arguments = [str(case.data[name]) for name in positional(operation) if name in case.data]
     for name, value in case.data.items():
@@ -191,7 +197,7 @@ def test_command_line(case: Case, tmp_path: Path) -> None:
             arguments += [f"--{name.replace('_', '-')}={text}"]
     arguments += ["--yes"] if operation.effect == "erase" else []
     group = NOUNS.get(operation.group, operation.group)
-    result = CliRunner().invoke(app, ["--home", str(tmp_path), group, operation.command, *arguments])
+    result = CliRunner().invoke(app, ["--home", str(home), group, operation.command, *arguments])
     expected = {"invalid": 2, "too_large": 2, "not_found": 4}[case.code]
     assert result.exit_code == expected, result.output
     assert case.word in " ".join(result.stderr.split())

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import httpx
@@ -28,36 +29,84 @@ from memwell.surfaces.mcp.tools import toolbox
 
 from ..engines import located
 from ..examples import Call, masked, plain, run_example
-from ..live import live
+from ..live import Live, live
 
 
-def embedded(home: Path, operation: Operation) -> Any:
-    with Memory(home, worker=False) as memory:
+class Place(NamedTuple):
+    """Where an example is carried out: in a tenant with nothing in it, in a store for each of the surfaces."""
+
+    folder: Path
+    tenant: str
+    http: Live
+    rest: Live
+
+    def turned(self, server: Live) -> Live:
+        """A server that asks for no key speaks for the tenant that it was started for: from now on, for this one."""
+        server.engine.ensure_tenant(self.tenant)
+        server.server.config = replace(server.server.config, tenant=self.tenant)
+        return server
+
+
+@contextmanager
+def place_in(folder: Path) -> Iterator[Place]:
+    with (
+        live(folder / "http", auth=False, worker=False) as http,
+        live(folder / "rest", auth=False, worker=False) as rest,
+    ):
+        yield Place(folder, "default", http, rest)
+
+
+@pytest.fixture(scope="module")
+def shared(engine_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    with place_in(tmp_path_factory.mktemp("shared")) as place:
+        yield place
+
+
+@pytest.fixture
+def place(name: str, shared: Place, tmp_path: Path) -> Iterator[Place]:
+    """A tenant of its own is enough for whatever does not look at tenants themselves."""
+    if OPERATIONS[name].role == "operator":
+        with place_in(tmp_path) as place:
+            yield place
+    else:
+        yield shared._replace(tenant=name.replace(".", "-").replace("_", "-"))
+
+
+def embedded(home: Path, operation: Operation, tenant: str = "default") -> Any:
+    with Memory(home, tenant=tenant, worker=False) as memory:
         return run_example(operation, lambda name, data: plain(memory.call(name, data)))
 
 
-def over_http(home: Path, operation: Operation) -> Any:
-    with live(home, auth=False, worker=False) as server, server.memory() as memory:
+def over_http(place: Place, operation: Operation) -> Any:
+    with place.turned(place.http).memory() as memory:
         return run_example(operation, lambda name, data: plain(memory.call(name, data)))
 
 
-def rest(home: Path, operation: Operation) -> Any:
-    with live(home, auth=False, worker=False) as server, httpx.Client(base_url=server.url) as client:
-        document = client.get("/openapi.json").json()
-        return run_example(operation, _rest_call(client, document))
+Routes = dict[str, tuple[str, str, dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def routes(shared: Place) -> Routes:
+    """What the OpenAPI document tells, which is the same for everybody."""
+    document = httpx.get(f"{shared.rest.url}/openapi.json").json()
+    return {
+        described["operationId"]: (method, path, described)
+        for path, methods in document["paths"].items()
+        for method, described in methods.items()
+    }
+
+
+def rest(place: Place, operation: Operation, routes: Routes) -> Any:
+    with httpx.Client(base_url=place.turned(place.rest).url) as client:
+        return run_example(operation, _rest_call(client, routes))
 
 
 def _in_query(value: Any) -> Any:
     return msgspec.json.encode(value).decode() if isinstance(value, dict | list) else value
 
 
-def _rest_call(client: httpx.Client, document: dict[str, Any]) -> Call:
+def _rest_call(client: httpx.Client, routes: Routes) -> Call:
     """A client that knows nothing but the OpenAPI document."""
-    routes = {
-        described["operationId"]: (method, path, described)
-        for path, methods in document["paths"].items()
-        for method, described in methods.items()
-    }
 
     def call(name: str, data: dict[str, Any]) -> Any:
         method, path, described = routes[name]
@@ -76,7 +125,7 @@ def _rest_call(client: httpx.Client, document: dict[str, Any]) -> Call:
     return call
 
 
-def command_line(home: Path, operation: Operation) -> Any:
+def command_line(place: Place, operation: Operation) -> Any:
     runner = CliRunner(env={"MEMWELL_WORKER": "no"})  # as everywhere here: jobs wait
 
     def call(name: str, data: dict[str, Any]) -> Any:
@@ -91,7 +140,8 @@ def command_line(home: Path, operation: Operation) -> Any:
         if known.effect == "erase":
             arguments.append("--yes")
         group = NOUNS.get(known.group, known.group)
-        command = ["--home", str(home), group, known.command, *arguments, "--json"]
+        where = ["--home", str(place.folder / "cli"), "--tenant", place.tenant]
+        command = [*where, group, known.command, *arguments, "--json"]
         result = runner.invoke(app, command)
         assert result.exit_code == 0, result.output
         return msgspec.json.decode(result.stdout)
@@ -99,26 +149,41 @@ def command_line(home: Path, operation: Operation) -> Any:
     return run_example(operation, call)
 
 
-def mcp(home: Path, operation: Operation) -> Any:
+class Tools:
+    """A client of MCP for the memory that is open. It has read what all tools are like, so that it is made once."""
+
+    memory: Memory
+    call: Call
+
+
+@pytest.fixture(scope="module")
+def tools() -> Iterator[Tools]:
     async def move(work: Callable[[], Answer], _: bool) -> Answer:
         return await asyncio.to_thread(work)
 
-    with Memory(home, worker=False) as memory:
-        caller = Caller(None, lambda known, data: memory.call(known.name, data), move)
-        with _tools(protocol_server(toolbox("all"), caller)) as call:
-            return run_example(operation, call)
+    tools = Tools()
+    caller = Caller(None, lambda known, data: tools.memory.call(known.name, data), move)
+    with _tools(protocol_server(toolbox("all"), caller)) as tools.call:
+        yield tools
 
 
-def mcp_over_http(home: Path, operation: Operation) -> Any:
+def mcp(place: Place, operation: Operation, tools: Tools) -> Any:
+    with Memory(place.folder / "mcp", tenant=place.tenant, worker=False) as tools.memory:
+        return run_example(operation, tools.call)
+
+
+@contextmanager
+def mcp_over_http(home: Path) -> Iterator[Call]:
     with live(home, auth=False, worker=False) as server, _tools(f"{server.url}/mcp?tools=all") as call:
-        return run_example(operation, call)
+        yield call
 
 
-def mcp_over_stdio(home: Path, operation: Operation) -> Any:
+@contextmanager
+def mcp_over_stdio(home: Path) -> Iterator[Call]:
     memwell = str(Path(sys.executable).with_name("memwell"))
     arguments = ["--home", located(home), "mcp", "--tools", "all"]
     with _tools(StdioServerParameters(command=memwell, args=arguments)) as call:
-        return run_example(operation, call)
+        yield call
 
 
 @contextmanager
@@ -136,21 +201,23 @@ def _tools(server: Any) -> Iterator[Call]:
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_every_surface_gives_the_same_answer(name: str, tmp_path: Path) -> None:
+def test_every_surface_gives_the_same_answer(name: str, place: Place, routes: Routes, tools: Tools) -> None:
     operation = OPERATIONS[name]
-    expected = masked(embedded(tmp_path / "embedded", operation))
-    assert masked(over_http(tmp_path / "http", operation)) == expected
-    assert masked(rest(tmp_path / "rest", operation)) == expected
-    assert masked(command_line(tmp_path / "cli", operation)) == expected
-    assert masked(mcp(tmp_path / "mcp", operation)) == expected
+    expected = masked(embedded(place.folder / "embedded", operation, place.tenant))
+    assert masked(over_http(place, operation)) == expected
+    assert masked(rest(place, operation, routes)) == expected
+    assert masked(command_line(place, operation)) == expected
+    assert masked(mcp(place, operation, tools)) == expected
 
 
-@pytest.mark.parametrize("name", ["users.add", "flows.memories", "flows.end", "log.entries", "keys.create"])
-def test_mcp_gives_the_same_answer_over_its_transports(name: str, tmp_path: Path) -> None:
-    operation = OPERATIONS[name]
-    expected = masked(embedded(tmp_path / "embedded", operation))
-    assert masked(mcp_over_http(tmp_path / "http", operation)) == expected
-    assert masked(mcp_over_stdio(tmp_path / "stdio", operation)) == expected
+@pytest.mark.parametrize("transport", [mcp_over_http, mcp_over_stdio])
+def test_mcp_gives_the_same_answer_over_its_transports(
+    transport: Callable[[Path], AbstractContextManager[Call]], tmp_path: Path
+) -> None:
+    with transport(tmp_path / "home") as call:
+        for name in ("users.add", "flows.memories", "flows.end", "log.entries", "keys.create"):
+            expected = masked(embedded(tmp_path / name, OPERATIONS[name]))
+            assert masked(run_example(OPERATIONS[name], call)) == expected, name
 
 
 def test_masks_hide_only_what_must_differ() -> None:

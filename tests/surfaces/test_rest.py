@@ -111,7 +111,7 @@ def test_a_request_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
         memory.flow("f").session("s").history.append(role="user", content="x")
         (job,) = memory.jobs.list(kind="embed")  # nobody runs it
         with server.client() as client:
-            answer = client.get(f"/v1/jobs/{job.id}/wait", params={"timeout_s": 5})
+            answer = client.get(f"/v1/jobs/{job.id}/wait", params={"timeout_s": 1.5})
         assert answer.status_code == 503
         assert answer.headers["retry-after"]
 

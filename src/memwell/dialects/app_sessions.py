@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
@@ -17,12 +18,27 @@ from ..model.fields import ID_PATTERN, MAX_ID, Cursor, Limit, Metadata, SessionI
 from ..model.page import cut, from_cursor, to_cursor
 from ..model.value import merged
 from ..operation import Example, Request, Response, operation
-from ..records import Mode, Record, Write, addresses_tied, delete_tied, every, read, tied, write
+from ..records import (
+    Mode,
+    Record,
+    Write,
+    addresses_tied,
+    anchor,
+    delete_tied,
+    every,
+    read,
+    tied,
+    tied_at,
+    write,
+)
 from ..space import Space
-from .apps import AppName
-from .places import app_records
+from .apps import NEW_APP, AppName, existing
+from .places import app_records, user_records
 
 PREFIX = f"{SESSION_META}@session/"
+_END = f"{SESSION_META}@session0"
+"""Behind every session."""
+TAKEN = "This session belongs to another user: begin one of your own."
 
 UserId = Annotated[
     str, Meta(min_length=1, max_length=MAX_ID, pattern=ID_PATTERN, description="The user that the session belongs to.")
@@ -36,7 +52,8 @@ Reference = Annotated[
 ModeField = Annotated[Mode, Meta(description="`merge` keeps the metadata that is not given; `replace` does not.")]
 
 _NEW = {"app": "shop", "session_id": "sess_123", "metadata": {"userId": "user_456", "channel": "mobile_app"}}
-_GIVEN = (("apps.sessions.update", _NEW),)
+_APP = (("apps.configure", NEW_APP),)
+_GIVEN = (*_APP, ("apps.sessions.update", _NEW))
 _OF = {"app": "shop", "session_id": "sess_123"}
 
 
@@ -68,7 +85,9 @@ class UpdateSession(Request, frozen=True, kw_only=True):
     session_reference: Reference | None = None
 
 
-@operation("apps.sessions.update", "PATCH /v1/apps/{app}/sessions/{session_id}", effect="write", example=Example(_NEW))
+@operation(
+    "apps.sessions.update", "PATCH /v1/apps/{app}/sessions/{session_id}", effect="write", example=Example(_NEW, _APP)
+)
 def update(space: Space, request: UpdateSession) -> SessionMeta:
     """Set the metadata of a session, or begin it. Nothing but this and `apps.execute` can."""
     opening = Opening(
@@ -79,6 +98,7 @@ def update(space: Space, request: UpdateSession) -> SessionMeta:
         request.metadata,
         request.mode,
     )
+    existing(space, request.app)
     opened = open_session(space, request.app, opening)
     return _shown(opened.session_id, opened.meta)
 
@@ -93,6 +113,7 @@ class OfSession(Request, frozen=True, kw_only=True):
 @operation("apps.sessions.get", "GET /v1/apps/{app}/sessions/{session_id}", example=Example(_OF, _GIVEN))
 def get(space: Space, request: OfSession) -> SessionMeta:
     """What was passed along with a session; one that nothing is known of has no metadata."""
+    existing(space, request.app)
     return _shown(request.session_id, meta_of(space, request.app, request.session_id))
 
 
@@ -108,10 +129,10 @@ class ListSessions(Request, frozen=True, kw_only=True):
 @operation("apps.sessions.list", "GET /v1/apps/{app}/sessions", example=Example({"app": "shop"}, _GIVEN))
 def list_sessions(space: Space, request: ListSessions) -> SessionList:
     """The sessions of an app that have not ended, of one user or of all."""
+    existing(space, request.app)
     (after,) = from_cursor("app_sessions", request.cursor, PREFIX)
     if request.user_id is not None:
-        known = [one for one, name in tied(space, user_tie(request.user_id)) if name == request.app]
-        found = sorted((one for one in known if one.path.startswith(PREFIX) and one.path > after), key=_path)
+        found = tied_at(space, user_tie(request.user_id), app_records(request.app), (after, _END), request.limit + 1)
     else:
         found = [one for one in every(space, app_records(request.app), after, request.limit + 1) if _is_session(one)]
     page, further = cut(found, request.limit, lambda one: to_cursor("app_sessions", one.path))
@@ -135,6 +156,7 @@ class EndedSession(Response, frozen=True, kw_only=True):
 )
 def end(space: Space, request: OfSession) -> EndedSession:
     """End a session. Its metadata and everything that was to last as long as it are gone; a second time changes nothing."""
+    existing(space, request.app)
     job, count = delete_tied(space, session_tie(request.app, request.session_id), spared=EVERY_RUN)
     return EndedSession(session_id=request.session_id, records=count, job=job)
 
@@ -163,6 +185,7 @@ class Opened(NamedTuple):
     session_id: str
     user_id: str | None
     meta: dict[str, Any]
+    address_id: int
 
 
 def open_session(space: Space, app: str, opening: Opening) -> Opened:
@@ -172,9 +195,12 @@ def open_session(space: Space, app: str, opening: Opening) -> Opened:
     check.identifier(session_id, "session_id")
     old = find(space, app, session_id)
     info = {} if old is None else dict(old.value["sessionInfo"])
-    user_id = _user(opening, info.get("userId"))
+    _check_reference(space, app, session_id, opening.session_reference)
+    owner = info.get("userId") or owner_of_rest(space, app, session_id)
+    reference = opening.user_reference or (opening.session_reference if _is_alone(opening) and owner is None else None)
+    user_id = _user(opening._replace(user_reference=reference), owner, info.get("userReference"))
     held_to_user(space, user_id)
-    said = {"sessionReference": opening.session_reference, "userReference": opening.user_reference, "userId": user_id}
+    said = {"sessionReference": opening.session_reference, "userReference": reference, "userId": user_id}
     said["runId"] = opening.run_id
     info |= {name: value for name, value in said.items() if value is not None}
     info |= {"sessionId": session_id, "appId": app, "timestamp": _now(space)}
@@ -183,10 +209,11 @@ def open_session(space: Space, app: str, opening: Opening) -> Opened:
     ties = [session_tie(app, session_id)]
     ties += [] if user_id is None else [user_tie(user_id)]
     ties += [] if info.get("sessionReference") is None else [_reference_tie(app, info["sessionReference"])]
-    write(space, app_records(app), PREFIX + session_id, Write(value, "replace", ties=tuple(ties)))
+    new = Write(value, "replace", ties=tuple(ties), tied_anew=True, history=False)
+    record = write(space, app_records(app), PREFIX + session_id, new)
     if user_id is not None and (old is None or old.value["sessionInfo"].get("userId") is None):
         _give(space, app, session_id, user_id)
-    return Opened(session_id, user_id, _meta(value))
+    return Opened(session_id, user_id, _meta(value), record.address_id)
 
 
 def find(space: Space, app: str, session_id: str) -> Record | None:
@@ -219,6 +246,11 @@ def session_tie(app: str, session_id: str) -> str:
     return f"session/{app}/{session_id}"
 
 
+def in_session_tie(app: str, session_id: str) -> str:
+    """Of what was written in a session, however long it lasts."""
+    return f"in/{app}/{session_id}"
+
+
 def user_tie(user_id: str) -> str:
     return f"user/{user_id}"
 
@@ -231,23 +263,57 @@ def _meta(value: Mapping[str, Any]) -> dict[str, Any]:
     return {"metadata": value["metadata"], "sessionInfo": info, "artifacts": value.get("artifacts", [])}
 
 
-def _user(opening: Opening, known: str | None) -> str | None:
+def _user(opening: Opening, owner: str | None, reference: str | None) -> str | None:
     """Whose session it is: said outright, else by the metadata or the reference. It does not change hands."""
-    given = opening.user_id or (opening.user_reference if known is None else None)
-    in_metadata = (opening.metadata or {}).get("userId")
-    if given is None and known is None and isinstance(in_metadata, str) and in_metadata:
-        if len(in_metadata) > MAX_ID:
-            raise Invalid(f"`metadata.userId` has more than {MAX_ID} characters.", field="metadata")
-        given = in_metadata
-    if known is not None and given is not None and given != known:
-        raise Conflict("This session belongs to another user: begin one of your own.")
-    return known or given
+    claims = [opening.user_id, _in_metadata(opening.metadata)]
+    if any(claim is not None and owner not in (None, claim) for claim in claims):
+        raise Conflict(TAKEN)
+    if owner is not None and opening.user_reference not in (None, owner, reference):
+        raise Conflict(TAKEN)
+    user_id = owner or next((claim for claim in [*claims, opening.user_reference] if claim is not None), None)
+    return None if user_id is None else check.identifier(user_id, "user_id")
+
+
+def _in_metadata(metadata: Mapping[str, Any] | None) -> str | None:
+    """The user that metadata names, if it names one."""
+    given = (metadata or {}).get("userId")
+    if given is None or isinstance(given, bool) or given == "":
+        return None
+    if isinstance(given, int):
+        return str(given)
+    if not isinstance(given, str) or len(given) > MAX_ID or not re.fullmatch(ID_PATTERN, given):
+        raise Invalid("`metadata.userId` cannot name a user: it must be an id.", field="metadata")
+    return given
+
+
+def _is_alone(opening: Opening) -> bool:
+    """Whether nothing but its reference says whose a session is: then that does (B2.11)."""
+    said = (opening.session_id, opening.user_id, opening.user_reference, _in_metadata(opening.metadata))
+    return all(one is None for one in said)
+
+
+def _check_reference(space: Space, app: str, session_id: str, reference: str | None) -> None:
+    other = _referred(space, app, reference)
+    if other not in (None, session_id):
+        raise Conflict(f"The reference {reference!r} is that of another session.", field="session_reference")
+
+
+def owner_of_rest(space: Space, app: str, session_id: str) -> str | None:
+    """Whose what is left of a session is that has ended: nobody else may go on with it."""
+    for address_id, _, _ in addresses_tied(space, in_session_tie(app, session_id)):
+        for (tie,) in space.tx.rows("user_ties", address_id=address_id):
+            return str(tie).removeprefix(user_tie(""))
+    return None
 
 
 def _give(space: Space, app: str, session_id: str, user_id: str) -> None:
     """What was kept for a session goes with its user, too, once that is known."""
-    for address_id, _, _ in addresses_tied(space, session_tie(app, session_id)):
-        space.tx.send("add_tie", tie=user_tie(user_id), address_id=address_id)
+    heir = anchor(space, user_records(user_id))
+    for tie in (session_tie(app, session_id), in_session_tie(app, session_id)):
+        for address_id, _, _ in addresses_tied(space, tie):
+            space.tx.send("add_tie", tie=user_tie(user_id), address_id=address_id)
+            for (run_id,) in space.tx.rows("runs_of_address", address_id=address_id):
+                space.tx.send("touch_run", address_id=heir, run_id=run_id)
 
 
 def _merged(old: Mapping[str, Any], new: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -268,10 +334,6 @@ def _reference_tie(app: str, reference: str) -> str:
 
 def _is_session(record: Record) -> bool:
     return record.path.startswith(PREFIX)
-
-
-def _path(record: Record) -> str:
-    return record.path
 
 
 def _now(space: Space) -> str:

@@ -16,7 +16,10 @@ MAX_EXAMPLES = 20
 """How many of the records that would break are named."""
 
 Accept = Annotated[
-    bool, Meta(description="Save a schema that stored records do not fit; they are withheld from then on.")
+    bool,
+    Meta(
+        description="Save a schema that stored records do not fit: until they are written anew, no model is shown them."
+    ),
 ]
 
 

@@ -20,7 +20,7 @@ from ..model.query import Query, Where
 from ..operation import Example, Request, Response, operation
 from ..records import as_of, named
 from ..space import Space
-from .held import filled, secrets_in
+from .held import filled, misfits, secrets_in
 from .memories import FLOW_PATH
 from .places import flow_facts, flow_timeline, user_facts, user_records, user_timeline
 from .recent import newest_first
@@ -150,7 +150,8 @@ def _set_of(space: Space, request: UserContext) -> dict[str, Any]:
     found = named(space, user_records(request.user), "", RECORDS)
     until = instant(request.as_of, "as_of")
     values = {one.path: one.value if until is None else as_of(space, one, until) for one in found}
-    return {name: filled(value, held_by(space, name)) for name, value in values.items() if value is not None}
+    known = {name: (value, held_by(space, name)) for name, value in values.items() if value is not None}
+    return {name: filled(value, held) for name, (value, held) in known.items() if not misfits(value, held)}
 
 
 def _of_session(space: Space, place: Place, session: str | None, request: Asked) -> list[Entry]:
@@ -175,7 +176,8 @@ def _context(
 
     said = {entry.id for entry in turns}
     secret = [entry for entry in turns if _is_secret(entry)]
-    secrets = [name for name, value in records.items() if secrets_in(value)]
+    texts = {name: compact(value)[: request.budget * 8] for name, value in records.items()}
+    secrets = [name for name, text in texts.items() if len(text) < request.budget * 8 and secrets_in(records[name])]
     found = call.read(lambda space: _important(space, facts, request)) | _relevant(call, facts, request)
     hits = [(entry, score) for entry, score in found.values() if entry.id not in said]
     token = token_for(call.engine.store.control.secret, f"{call.principal.tenant}/{where}")
@@ -183,7 +185,7 @@ def _context(
         request.query or "",
         [_turn(entry) for entry in turns if entry not in secret],
         [_fact(entry, score) for entry, score in hits],
-        [_record(name, value) for name, value in records.items() if name not in secrets],
+        [_record(name, text) for name, text in texts.items() if name not in secrets],
         request.budget,
         token=token,
     )
@@ -243,10 +245,10 @@ def _turn(entry: Entry) -> Any:
     return RecentTurn(role, entry.name, entry.content, to_datetime(entry.recorded_at), entry.id)
 
 
-def _record(name: str, value: Any) -> Any:
+def _record(name: str, text: str) -> Any:
     from ..context.values import RecordText
 
-    return RecordText(name, compact(value))
+    return RecordText(name, text)
 
 
 def _fact(entry: Entry, score: float) -> Any:

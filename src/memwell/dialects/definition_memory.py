@@ -12,7 +12,7 @@ from msgspec import Meta
 from ..clock import optional_datetime, to_datetime
 from ..context.working_memory import TOOL, Section, prompt, tool_description, tool_schema
 from ..documents import Document
-from ..errors import Invalid, NotFound
+from ..errors import Invalid, NotFound, Stale
 from ..model.contract import SLUG_ADVICE, SLUG_PATTERN, Definition, Scope, UpdateMode
 from ..model.fields import ID_PATTERN, Cursor, Limit
 from ..model.page import cut, from_cursor, to_cursor
@@ -307,6 +307,9 @@ def updated(space: Space, request: UpdateMemory, memory: Mapping[str, Any]) -> U
         if not re.fullmatch(SLUG_PATTERN, slug):
             raise Invalid(f"{SLUG_ADVICE}: {slug[:MAX_SHOWN_ID]!r}.", field="memory")
     known = _known(space, slugs, request.definitions)
+    for slug in request.if_match or {}:
+        if slug not in memory:
+            raise Invalid(f"`if_match` names {slug[:MAX_SHOWN_ID]!r}, which is not written.", field="if_match")
     values: dict[str, Any] = {}
     versions: dict[str, str] = {}
     warnings: dict[str, list[Warned]] = {}
@@ -363,7 +366,7 @@ def _written(
     change = Change(data, request.mode or definition.update_mode, (request.if_match or {}).get(definition.slug))
     try:
         return write(space, place, path, change, kept_as(document, definition, request))
-    except Invalid as error:
+    except (Invalid, Stale) as error:
         raise type(error)(
             f"`memory.{definition.slug}`: {error.message}", slug=definition.slug, **error.details
         ) from None
@@ -384,8 +387,14 @@ def _shown(record: Record, owner: str) -> MemoryRecord:
     )
 
 
+def _taken(one: Section) -> dict[str, Any]:
+    """What the tool takes for a definition: nothing that would be refused, and in merge mode parts of it (C31)."""
+    schema = compiled(Held(one.schema, True))
+    return schema.relaxed() if one.merges else schema.closed
+
+
 def _tool(sections: Sequence[Section]) -> Tool | None:
     if not sections:
         return None
-    schemas = {one.slug: compiled(Held(one.schema, True)).relaxed() if one.merges else one.schema for one in sections}
+    schemas = {one.slug: _taken(one) for one in sections}
     return Tool(name=TOOL, description=tool_description(sections), parameters=tool_schema(sections, schemas))

@@ -142,7 +142,11 @@ class CreateDefinition(Request, frozen=True, kw_only=True):
 )
 def create(space: Space, request: CreateDefinition) -> DefinitionInfo:
     """Make a memory definition. Its slug is made from its name and does not change."""
-    return info(*made(space, request))
+    document, definition = made(space, request)
+    found = broken_by(space, tie_of(document.id), held_to(document.id, definition))
+    there = f"{found.breaking} of {found.records} records that were there already do not fit, and are withheld."
+    warnings = [*(vague(definition.slug, "slug") or []), *([there] if found.breaking else [])]
+    return structs.replace(info(document, definition), warnings=warnings or None)
 
 
 def made(space: Space, request: CreateDefinition) -> tuple[Document, Definition]:
@@ -157,6 +161,9 @@ def made(space: Space, request: CreateDefinition) -> tuple[Document, Definition]
     _claim(space, BY_SLUG, slug, document.id, "slug")
     _claim(space, BY_NAME, name, document.id, "name")
     documents.add(space.tx, KIND, document)
+    if definition.scope == "global":  # what people have set under that name is held to it from now on
+        for (address_id,) in space.tx.rows("records_at_path", dialect="user", path=slug):
+            space.tx.send("add_tie", tie=tie_of(document.id), address_id=address_id)
     return document, definition
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from .. import records
 from ..errors import Invalid
+from ..model.check import plain
 from ..model.collection import Place
 from ..model.contract import Secrets
 from ..model.schema import Problem, Schema
@@ -17,6 +18,8 @@ from ..operation import Response
 from ..records import Mode, Record, Write
 from ..space import Space
 
+MAX_LOOKED_AT = 64 * 1024
+"""Characters in which secrets are looked for: a working memory is small."""
 MAX_TOLD = 5
 """How many problems are named in a sentence; all of them are in the details."""
 
@@ -37,6 +40,7 @@ class Held(NamedTuple):
     ties: tuple[str, ...] = ()
     tied_anew: bool = False
     secrets: Secrets | None = None
+    history: bool = True
 
 
 FREE = Held()
@@ -52,6 +56,7 @@ class Change(NamedTuple):
 
 def write(space: Space, place: Place, path: str, change: Change, held: Held) -> tuple[Record, list[Warned]]:
     """Write a record. What is wrong with it is refused, or told if it is let through."""
+    plain(change.data, "value", records.MAX_DEPTH)
     warnings = [Warned(path=one.path, reason=one.reason) for one in _secrets(change.data, held)]
 
     def check(value: Any) -> None:
@@ -72,7 +77,11 @@ def misfits(value: Any, held: Held) -> list[Problem]:
 
 
 def compiled(held: Held) -> Schema:
-    return _schema(msgspec.json.encode(held.schema or {}), held.strict)
+    try:
+        source = msgspec.json.encode(held.schema or {})
+    except RecursionError:
+        raise Invalid("`schema` is nested too deeply.", field="schema") from None
+    return _schema(source, held.strict)
 
 
 def refused(problems: Sequence[Problem], what: str = "The value") -> Invalid:
@@ -102,7 +111,7 @@ def secrets_in(data: Any) -> list[Problem]:
     """What looks like a secret in a value, and where; never what it says."""
     from ..distill.suspicion.suspect import secret_in  # here, since what it knows takes a while to load
 
-    found = [(path, secret_in(said)) for path, said in _texts(data, "", "")]
+    found = [(path, secret_in(said)) for path, said in _first(_texts(data, "", ""))]
     return [Problem(path, f"it looks like a secret ({kind})") for path, kind in found if kind is not None]
 
 
@@ -114,6 +123,16 @@ def _secrets(data: Mapping[str, Any], held: Held) -> list[Problem]:
         listed = [{"path": one.path, "reason": one.reason} for one in problems]
         raise Invalid(f"Secrets do not belong in memory: {told} looks like one. Nothing was saved.", problems=listed)
     return problems
+
+
+def _first(texts: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """As many texts as can be looked at in a moment."""
+    left = MAX_LOOKED_AT
+    for path, said in texts:
+        yield path, said[: max(left, 0)]
+        left -= len(said) + 20
+        if left <= 0:
+            return
 
 
 def _texts(value: Any, path: str, name: str) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,7 @@ from .app_sessions import UserId, meta_of, user_of
 from .apps import AppName
 from .definition_memory import Whose, loaded
 from .definitions import by_slug, held_to
-from .held import filled
+from .held import filled, misfits
 from .places import app_records
 from .store_content import GetContent, located
 from .stores import GIVEN, store_kind
@@ -54,10 +54,10 @@ def recall(space: Space, name: str, scope: Scope) -> Found:
     """What is known under a name. One that there is not is an error; one without a record is nothing (C18)."""
     if scope.app is not None:
         if name == SESSION_META:
-            return _session_meta(space, scope.app, scope.session)
+            return session_meta(space, scope.app, scope.session)
         document = documents.find(space.tx, store_kind(scope.app), name)
         if document is not None:
-            return _content(space, name, scope, decode_store(document.body).access)
+            return content_of(space, name, scope, decode_store(document.body).access)
     known = by_slug(space, name)
     if known is None:
         what = f"memory store of the app {scope.app!r}, nor a memory definition" if scope.app else "memory definition"
@@ -128,7 +128,7 @@ def render(space: Space, request: RenderTemplate) -> RenderedText:
 OPERATIONS = (render,)
 
 
-def _session_meta(space: Space, app: str, session_id: str | None) -> Found:
+def session_meta(space: Space, app: str, session_id: str | None) -> Found:
     if session_id is None:
         return Found()
     meta = meta_of(space, app, session_id)
@@ -136,7 +136,7 @@ def _session_meta(space: Space, app: str, session_id: str | None) -> Found:
     return Found(meta, None if record is None else record.address_id)
 
 
-def _content(space: Space, name: str, scope: Scope, access: str) -> Found:
+def content_of(space: Space, name: str, scope: Scope, access: str) -> Found:
     """The content of a store. Whoever is not known has none."""
     if access == "session" and scope.session is None:
         return Found()
@@ -145,4 +145,6 @@ def _content(space: Space, name: str, scope: Scope, access: str) -> Found:
     whose = GetContent(app=scope.app or "", store=name, user_id=scope.user, session_id=scope.session)
     where = located(space, name, whose)
     record = records.read(space, where.place, where.path)
-    return Found() if record is None else Found(filled(record.value, where.held), record.address_id)
+    if record is None or (where.held.strict and misfits(record.value, where.held)):
+        return Found()
+    return Found(filled(record.value, where.held), record.address_id)

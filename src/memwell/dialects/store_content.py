@@ -17,7 +17,20 @@ from ..model.value import projected
 from ..operation import Example, Request, Response, operation
 from ..records import Mode, Record
 from ..space import Space
-from .app_sessions import Opening, UserId, held_to_user, meta_of, open_session, session_tie, user_of, user_tie
+from .app_sessions import (
+    TAKEN,
+    Opening,
+    UserId,
+    held_to_user,
+    in_session_tie,
+    meta_of,
+    open_session,
+    owner_of_rest,
+    session_tie,
+    user_of,
+    user_tie,
+)
+from .app_sessions import find as find_session
 from .apps import AppName
 from .held import Change, Held, Warned, filled, write
 from .places import app_records, user_records
@@ -80,10 +93,11 @@ def get_content(space: Space, request: GetContent) -> Content:
     found = records.read(space, where.place, where.path)
     if found is None:
         return Content(content=None)
-    value = found.value
     if request.as_of is not None:
-        value = records.as_of(space, found, instant(request.as_of, "as_of") or 0)
-    return _content(found, None if value is None else _chosen(filled(value, where.held), request))
+        found = records.version_at(space, found, instant(request.as_of, "as_of") or 0)
+        if found is None:
+            return Content(content=None)
+    return _content(found, _chosen(filled(found.value, where.held), request))
 
 
 class SetContent(_Whose, frozen=True, kw_only=True):
@@ -226,21 +240,28 @@ def deleted(space: Space, request: DeleteContent, spared: str | None = None) -> 
 
 def _of_session(space: Space, name: str, store: Store, whose: _Whose, tie: str) -> Where:
     session_id = _session(whose)
-    owner = user_of(space, whose.app, session_id)
-    if owner is not None and whose.user_id not in (None, owner):
-        raise Conflict("This session belongs to another user.")
+    owner = user_of(space, whose.app, session_id) or owner_of_rest(space, whose.app, session_id)
+    user = whose.user_id or _tied_user(space)
+    if owner is not None and user not in (None, owner):
+        raise Conflict(TAKEN)
+    owner = owner or user
     held_to_user(space, owner)
-    ties = [tie] if owner is None else [tie, user_tie(owner)]
+    ties = [tie, in_session_tie(whose.app, session_id), *([] if owner is None else [user_tie(owner)])]
     return Where(app_records(whose.app), f"{name}@session/{session_id}", _held(store, whose, *ties))
+
+
+def _tied_user(space: Space) -> str | None:
+    tie = space.principal.tie
+    return tie.name if tie is not None and tie.kind == "user" else None
 
 
 def _held(store: Store, whose: _Whose, *ties: str) -> Held:
     """What content is held to. What lasts as long as a session goes with the one in which it was written last (B2.2)."""
     if store.retention != SESSION:
-        return held_to(store, *ties)
+        return held_to(store, *ties, tied_anew=True)
     if whose.session_id is None:
         return held_to(store, *ties)._replace(ties=())
-    return held_to(store, *ties, session_tie(whose.app, whose.session_id), tied_anew=store.access != SESSION)
+    return held_to(store, *ties, session_tie(whose.app, whose.session_id), tied_anew=True)
 
 
 def _session(whose: _Whose) -> str:
@@ -254,16 +275,19 @@ def _set(space: Space, name: str, whose: _Whose, change: Change) -> Content:
     if not where.held.ties:
         raise Invalid("`session_id` is missing: what is written here lasts as long as the session.", field="session_id")
     record, warnings = write(space, where.place, where.path, change, where.held)
-    _begin(space, whose, record)
+    _begin(space, whose, where)
     return _content(record, record.value, warnings)
 
 
-def _begin(space: Space, whose: _Whose, record: Record) -> None:
-    """The first that is written for a session of a known user makes it the session of that user."""
-    if whose.user_id is None or whose.session_id is None or record.version > 1 or "@session/" not in record.path:
+def _begin(space: Space, whose: _Whose, where: Where) -> None:
+    """What is written for a session begins it, if it has not begun or has ended; and it is the user's, if one is known."""
+    session_id = whose.session_id
+    if session_id is None or not any(tie.startswith(("in/", "session/")) for tie in where.held.ties):
         return
-    if user_of(space, whose.app, whose.session_id) is None:
-        open_session(space, whose.app, Opening(session_id=whose.session_id, user_id=whose.user_id))
+    user = whose.user_id or _tied_user(space)
+    found = find_session(space, whose.app, session_id)
+    if found is None or (user is not None and found.value["sessionInfo"].get("userId") is None):
+        open_session(space, whose.app, Opening(session_id=session_id, user_id=user))
 
 
 def _chosen(value: Any, request: GetContent) -> Any:

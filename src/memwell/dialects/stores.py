@@ -171,6 +171,7 @@ def define(call: Call, request: DefineStores) -> Stores:
 @operation("stores.list", "GET /v1/apps/{app}/stores", example=Example({"app": "shop"}, GIVEN))
 def list_stores(space: Space, request: OfApp) -> Stores:
     """The memory stores of an app, by technical name."""
+    existing_app(space, request.app)
     return Stores(stores=[info(request.app, *pair) for pair in every(space, request.app)])
 
 
@@ -393,12 +394,20 @@ def _defined(space: Space, app: str, wanted: Mapping[str, NewStore]) -> Stores:
     for name, new in wanted.items():
         there = documents.find(space.tx, store_kind(app), name)
         if there is None:
-            made(space, app, name, new)
+            _made_of_many(space, app, name, new)
         elif (reason := difference(there, name, new)) is not None:
             raise Conflict(
                 f"There is a store {name!r} already with another {reason}: change that with `stores.update`."
             )
     return Stores(stores=[info(app, *existing(space, app, name)) for name in wanted])
+
+
+def _made_of_many(space: Space, app: str, name: str, new: NewStore) -> None:
+    try:
+        made(space, app, name, new)
+    except Invalid as error:
+        details = {**error.details, "field": f"stores.{name}"}
+        raise type(error)(f"The store {name!r} cannot be made: {error.message}", **details) from None
 
 
 def _read_store(name: str, given: Any) -> NewStore:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -53,7 +54,11 @@ ModeField = Annotated[
 ]
 TtlField = Annotated[
     int,
-    Meta(ge=1, le=MAX_TTL, description="How many seconds it lives, counted from this write; left away: for good."),
+    Meta(
+        ge=0,
+        le=MAX_TTL,
+        description="How many seconds it lives, counted from this write; left away: as long as before; 0: for good.",
+    ),
 ]
 
 _SET = {"user": "alice", "record": "profile", "value": {"language": "pt", "seat": {"row": 12}}}
@@ -115,10 +120,10 @@ def get_record(space: Space, request: GetRecord) -> UserRecord:
         raise NotFound("There is no such record.")
     found, definition_id, body = known
     if request.as_of is not None:
-        value = records.as_of(space, found, instant(request.as_of, "as_of") or 0)
-        if value is None:
+        then = records.version_at(space, found, instant(request.as_of, "as_of") or 0)
+        if then is None:
             raise NotFound("There was no such record at that time.")
-        found = found._replace(value=value)
+        found = then
     return shown(found, held_as(definition_id, body), request.projections)
 
 
@@ -290,16 +295,32 @@ def shown(record: Record, held: Held, projections: Any = None, warnings: list[Wa
 def history_of(space: Space, record: Record, limit: int, cursor: str | None) -> RecordHistory:
     (before,) = from_cursor("versions", cursor, NEWEST)
     rows = records.history(space, record, before, limit + 1)
-    page, further = cut(rows, limit, lambda row: to_cursor("versions", row.version))
-    return RecordHistory(versions=[_change(space, record, row) for row in page], next_cursor=further)
+    most = max(1, min(limit, records.MAX_BYTES // max(1, _longest(rows), len(msgspec.json.encode(record.value)))))
+    page, further = cut(rows, most, lambda row: to_cursor("versions", row.version))
+    values = records.values_of(space, record, page)
+    return RecordHistory(versions=[_change(row, values.get(row.version)) for row in page], next_cursor=further)
+
+
+def _longest(rows: Sequence[records.Change]) -> int:
+    return max((len(row.data) for row in rows), default=0)
 
 
 def _set(space: Space, user: str, name: str, change: Change, ttl_s: int | None) -> UserRecord:
-    held = held_by(space, name)
-    if ttl_s is not None:
-        held = held._replace(lifetime_us=ttl_s * SECOND)
+    held = _lasting(space, user, name, held_by(space, name), ttl_s)
     record, warnings = write(space, user_records(user), name, change, held)
     return shown(record, FREE, None, warnings)
+
+
+def _lasting(space: Space, user: str, name: str, held: Held, ttl_s: int | None) -> Held:
+    """How long a record is to live: as it is said, but no longer than its definition lets it; else as long as before."""
+    if ttl_s is None:
+        old = None if held.lifetime_us is not None else records.read(space, user_records(user), name)
+        if old is None or old.expires_at is None:
+            return held
+        return held._replace(lifetime_us=old.expires_at - old.updated_at)
+    wanted = ttl_s * SECOND or None
+    lifetimes = [one for one in (wanted, held.lifetime_us) if one is not None]
+    return held._replace(lifetime_us=min(lifetimes, default=None))
 
 
 def _existing(space: Space, user: str, name: str) -> Record:
@@ -309,12 +330,12 @@ def _existing(space: Space, user: str, name: str) -> Record:
     return found
 
 
-def _change(space: Space, record: Record, row: records.Change) -> RecordChange:
+def _change(row: records.Change, value: Any) -> RecordChange:
     return RecordChange(
         version=row.version,
         mode=row.mode,
         data=msgspec.json.decode(row.data),
-        value=records.value_at(space, record, row.version),
+        value=value,
         actor=row.actor,
         written_at=to_datetime(row.written_at),
         expires_at=optional_datetime(row.expires_at),

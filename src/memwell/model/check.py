@@ -15,6 +15,10 @@ MAX_BITS = 14_000
 """Of a whole number: Python writes no longer ones."""
 
 
+class _TooDeep(Exception):
+    """A value has more levels than it may."""
+
+
 def content(text: str, *, may_be_empty: bool = False, field: str = "content") -> str:
     if not text and not may_be_empty:
         raise Invalid(f"`{field}` is empty: give at least one character.", field=field)
@@ -45,7 +49,10 @@ def key(value: str) -> str:
 
 def plain(value: Any, field: str, depth: int = MAX_DEPTH + 8) -> None:
     """Refuse what would change on its way through JSON, and what is nested deeper than so many levels."""
-    _check_tree(value, field, depth)
+    try:
+        _check_tree(value, field, depth)
+    except _TooDeep:
+        raise Invalid(f"`{field}` is nested deeper than {depth} levels.", field=field) from None
 
 
 def number(value: float | None, field: str) -> float | None:
@@ -58,7 +65,7 @@ def to_json(value: Any, field: str = "metadata", limit: int = MAX_METADATA) -> s
     """JSON text of a value from outside, within the limits of size and depth; None and {} are nothing."""
     if not value:
         return None
-    _check_tree(value, field, MAX_DEPTH)
+    plain(value, field, MAX_DEPTH)
     if not isinstance(value, dict | list):
         raise Invalid(f"`{field}` must be a JSON object or list.", field=field)
     text = msgspec.json.encode(value).decode()
@@ -69,7 +76,7 @@ def to_json(value: Any, field: str = "metadata", limit: int = MAX_METADATA) -> s
 
 def _check_tree(value: Any, field: str, depth: int) -> None:
     if depth < 0:
-        raise Invalid(f"`{field}` is nested deeper than {MAX_DEPTH} levels.", field=field)
+        raise _TooDeep
     match value:
         case dict():
             for key, item in value.items():

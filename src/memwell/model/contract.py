@@ -20,9 +20,9 @@ SESSION = "session"
 """The retention of what is gone when its session ends."""
 MAX_STORES = 15
 MAX_NAME = 255
-NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_]*$"
-SLUG_PATTERN = r"^[a-z0-9_]+$"
-APP_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
+NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_]*$(?!\n)"
+SLUG_PATTERN = r"^[a-z0-9_]+$(?!\n)"
+APP_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$(?!\n)"
 NAME_ADVICE = "A technical name has letters, digits and underscores, and begins with a letter."
 SLUG_ADVICE = "slug must contain only lowercase letters, numbers, and underscores"
 RUN_LIFETIME = 30 * DAY

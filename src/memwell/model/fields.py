@@ -17,7 +17,8 @@ MAX_DEPTH = 16
 MAX_BATCH = 1000
 MAX_KEY = 256
 
-ID_PATTERN = r"^[^\x00-\x1f\x7f-\x9f]*$"
+ID_PATTERN = r"^[^\x00-\x1f\x7f-\x9f]*$(?!\n)"
+"""`$` alone lets a line break pass at the very end."""
 ID_ADVICE = f"An id has 1 to {MAX_ID} characters, no control characters, and is not '.' or '..'."
 
 Flow = Annotated[str, Meta(min_length=1, max_length=MAX_ID, pattern=ID_PATTERN, description=f"The flow. {ID_ADVICE}")]
@@ -29,7 +30,7 @@ AnyId = Annotated[str, Meta(min_length=1, max_length=MAX_ID, pattern=ID_PATTERN,
 TenantId = Annotated[
     str,
     Meta(
-        pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$",
+        pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$(?!\n)",
         description="A tenant's name has 1 to 63 lower-case letters, digits, '-' or '_', and begins with a letter or digit.",
     ),
 ]
@@ -45,7 +46,7 @@ Kind = Annotated[
     Meta(
         min_length=1,
         max_length=64,
-        pattern=r"^[A-Za-z][A-Za-z0-9_.:-]*$",
+        pattern=r"^[A-Za-z][A-Za-z0-9_.:-]*$(?!\n)",
         description="What kind of entry: 1 to 64 letters, digits or '_.:-', such as 'observation', 'tool_call', 'decision'.",
     ),
 ]

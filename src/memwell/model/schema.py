@@ -7,6 +7,7 @@ are matched in time linear in the text. What a value holds is in no message abou
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +15,7 @@ import msgspec
 
 from ..errors import Invalid, TooLarge
 from .check import plain
+from .schema_cost import cost, referred
 
 if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator, ValidationError
@@ -23,6 +25,10 @@ MAX_DEPTH = 64
 """Levels of JSON; an object in an object takes two."""
 MAX_PATTERN = 512
 MAX_PROBLEMS = 20
+MAX_WORK = 5_000_000
+"""Subschemas times the parts of a value."""
+MANY = 20_000
+"""Up to how much of that all problems are named, and not only the first."""
 PATTERN_BYTES = 256 * 1024
 """How large a pattern may become when it is compiled."""
 
@@ -32,6 +38,7 @@ _NAMED = ("$defs", "definitions", "dependentSchemas", "patternProperties", "prop
 _SAYS_ITSELF = ("additionalProperties", "unevaluatedProperties", "patternProperties")
 _PARTS = ("$defs", "allOf", "anyOf", "definitions", "dependentSchemas", "else", "if", "not", "oneOf", "then")
 """Where schemas stand that are parts of another one, or are referred to."""
+_NEEDED = ("required", "dependentRequired", "minProperties")
 _COMPOSED = ("$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas")
 _ELSEWHERE = ("$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$vocabulary")
 Change = Callable[[dict[str, Any], bool], dict[str, Any]]
@@ -53,20 +60,38 @@ class Schema:
     def __init__(self, source: Mapping[str, Any], *, strict: bool) -> None:
         self.source: dict[str, Any] = dict(source)
         _check(self.source)
-        self._fits = _compiled(_closed(self.source) if strict else self.source)
+        self.cost = cost(self.source)
+        self._fits = _compiled(self.source)
+        self.closed = _closed(self.source) if strict else self.source
+        """The schema that counts: of a strict one, the one that admits nothing else."""
+        if strict:
+            self._fits = _compiled(self.closed)
+        self._has_formats = any("format" in one for _, one in _subschemas(self.source))
         self._looks_right: Draft202012Validator | None = None
         self._has_defaults = _has_defaults(self.source)
 
     def problems(self, value: Any) -> list[Problem]:
         """Why a value does not fit; nothing if it does."""
-        return [_problem(one) for one in islice(self._fits.iter_errors(value), MAX_PROBLEMS)]
+        work = self._work(value)
+        return [] if self._fits.is_valid(value) else _told(self._fits, value, work)
 
     def warnings(self, value: Any) -> list[Problem]:
         """What is let through although it does not look right: texts that do not have the format that is named (C34)."""
+        if not self._has_formats:
+            return []
         if self._looks_right is None:
             self._looks_right = _compiled(self.source, formats=True)
-        odd = (one for one in self._looks_right.iter_errors(value) if one.kind.name == "format")
-        return [_problem(one) for one in islice(odd, MAX_PROBLEMS)]
+        work = self._work(value)
+        return [] if self._looks_right.is_valid(value) else _told(self._looks_right, value, work, "format")
+
+    def _work(self, value: Any) -> int:
+        """How much there is to do at most; an error if it is too much to wait for."""
+        work = self.cost * _parts_of(value)
+        if work > MAX_WORK:
+            raise TooLarge(
+                "The value has too many parts to be checked against so large a schema: make one of them smaller."
+            )
+        return work
 
     def with_defaults(self, value: Any) -> Any:
         """A value with what the schema says about properties that are missing (C23)."""
@@ -74,7 +99,7 @@ class Schema:
 
     def relaxed(self) -> dict[str, Any]:
         """The schema for a value that is merged into another: nothing is required (C31)."""
-        found: dict[str, Any] = _mapped(self.source, lambda one, _: {k: v for k, v in one.items() if k != "required"})
+        found: dict[str, Any] = _relaxed(self.closed)
         return found
 
 
@@ -149,7 +174,7 @@ def _closed(source: dict[str, Any]) -> dict[str, Any]:
     """A schema that admits no properties but those that it names. Where it is composed, what its parts name counts."""
 
     def close(one: dict[str, Any], fresh: bool) -> dict[str, Any]:
-        if not fresh or any(name in one for name in _SAYS_ITSELF) or not _names_some(one, source, set()):
+        if not fresh or any(name in one for name in _SAYS_ITSELF) or not _names_some(one, source):
             return one
         composed = any(name in one for name in _COMPOSED)
         return {**one, ("unevaluatedProperties" if composed else "additionalProperties"): False}
@@ -158,27 +183,35 @@ def _closed(source: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _names_some(one: Any, root: dict[str, Any], seen: set[str]) -> bool:
-    """Whether a schema or a part of it names properties."""
+def _relaxed(one: Any) -> Any:
+    """A schema of what may be left away: of the objects that are merged, not of those in lists, which are replaced, nor where
+    it is asked what a value is."""
     if not isinstance(one, dict):
-        return False
-    if "properties" in one:
-        return True
-    parts = [one[name] for name in ("then", "else") if name in one]
-    parts += [each for name in ("allOf", "anyOf", "oneOf") for each in (one.get(name) or [])]
-    reference = one.get("$ref")
-    if isinstance(reference, str) and reference not in seen:
-        seen.add(reference)
-        parts.append(_referred(root, reference))
-    return any(_names_some(each, root, seen) for each in parts)
+        return one
+    found = {name: each for name, each in one.items() if name not in _NEEDED}
+    if isinstance(found.get("properties"), dict):
+        found["properties"] = {name: _relaxed(each) for name, each in found["properties"].items()}
+    if isinstance(found.get("allOf"), list):
+        found["allOf"] = [_relaxed(each) for each in found["allOf"]]
+    return found
 
 
-def _referred(root: Any, reference: str) -> Any:
-    """What a reference inside a schema leads to; nothing if it leads nowhere."""
-    for part in reference.removeprefix("#").split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        root = root.get(name) if isinstance(root, dict) else None
-    return root
+def _names_some(one: Any, root: dict[str, Any]) -> bool:
+    """Whether a schema or a part of it names properties."""
+    waiting, seen = [one], set()
+    while waiting:
+        part = waiting.pop()
+        if not isinstance(part, dict) or id(part) in seen:
+            continue
+        if "properties" in part:
+            return True
+        seen.add(id(part))
+        waiting += [part.get("then"), part.get("else")]
+        waiting += [each for name in ("allOf", "anyOf", "oneOf") for each in part.get(name) or []]
+        reference = part.get("$ref")
+        if isinstance(reference, str):
+            waiting.append(referred(root, reference))
+    return False
 
 
 def _compiled(source: Mapping[str, Any], *, formats: bool = False) -> Draft202012Validator:
@@ -199,6 +232,33 @@ def _compiled(source: Mapping[str, Any], *, formats: bool = False) -> Draft20201
         raise Invalid(f"The schema cannot be used: {str(error)[:200]}.", field="schema") from None
 
 
+def _told(validator: Draft202012Validator, value: Any, work: int, kind: str | None = None) -> list[Problem]:
+    """What is wrong with a value. All errors are made at once, so of a large value only the first one is."""
+    import jsonschema_rs
+
+    if work <= MANY:
+        odd = (one for one in validator.iter_errors(value) if kind in (None, one.kind.name))
+        return [_problem(one) for one in islice(odd, MAX_PROBLEMS)]
+    try:
+        validator.validate(value)
+    except jsonschema_rs.ValidationError as error:
+        return [_problem(error)] if kind in (None, error.kind.name) else []
+    return []
+
+
+def _parts_of(value: Any) -> int:
+    """How many values there are in one, itself included."""
+    count, waiting = 0, [value]
+    while waiting:
+        one = waiting.pop()
+        count += 1
+        if isinstance(one, dict):
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+    return count
+
+
 def _problem(error: ValidationError) -> Problem:
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.instance_path)
     return Problem(path.removeprefix("."), error.message.splitlines()[0])
@@ -208,7 +268,8 @@ def _filled(schema: Any, value: Any) -> Any:
     if not isinstance(schema, dict) or not isinstance(value, dict):
         return value
     properties = _named(schema, "properties")
-    missing = {name: each["default"] for name, each in properties.items() if name not in value and _has_default(each)}
+    wanted = (name for name, each in properties.items() if name not in value and _has_default(each))
+    missing = {name: deepcopy(properties[name]["default"]) for name in wanted}
     return {name: _filled(properties.get(name), each) for name, each in (value | missing).items()}
 
 

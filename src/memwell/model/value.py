@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..errors import Invalid
+
+Tree: TypeAlias = dict[str, "Tree | None"]
+"""Names, and what is wanted inside of them; None: all of it."""
+_NOTHING: Any = object()
 
 MAX_PROJECTIONS = 100
 
@@ -18,25 +22,41 @@ def merged(old: Any, new: Any) -> Any:
     return {**old, **{name: merged(old[name], value) if name in old else value for name, value in new.items()}}
 
 
-def projected(value: Any, wanted: Mapping[str, Any]) -> Any:
-    """The parts of a value at some dotted paths, where they stood (S2.21, S2.22). What is not there is left out."""
-    if len(wanted) > MAX_PROJECTIONS:
-        raise Invalid(f"At most {MAX_PROJECTIONS} fields can be asked for.", field="projections")
-    found: Any = {}
-    for path, mark in wanted.items():
-        if mark is not True and mark != 1:
+def projected(value: Any, projections: Mapping[str, Any]) -> Any:
+    """The fields that are named with 1, at their paths; all of them if none is. What is not there is left away."""
+    if not projections:
+        return value
+    if len(projections) > MAX_PROJECTIONS:
+        raise Invalid(f"`projections` names more than {MAX_PROJECTIONS} fields.", field="projections")
+    wanted: Tree = {}
+    for path, mark in projections.items():
+        if mark not in (1, True):
             raise Invalid(f"`projections` names fields with 1: {path[:50]!r} has something else.", field="projections")
-        found = merged(found, _at(value, path.split(".")))
-    return found
+        _grow(wanted, path.split("."))
+    found = _pruned(value, wanted)
+    return {} if found is _NOTHING else found
 
 
-def _at(value: Any, path: list[str]) -> Any:
-    """A value with nothing but what is at a path. A list is gone through."""
-    if not path:
+def _grow(tree: Tree, path: list[str]) -> None:
+    """Add a path. One that was wanted as a whole stays whole."""
+    for place, name in enumerate(path):
+        last = place == len(path) - 1
+        if tree.get(name, {}) is None:
+            return
+        if last:
+            tree[name] = None
+            return
+        tree = tree.setdefault(name, {})  # type: ignore[assignment]
+
+
+def _pruned(value: Any, wanted: Tree | None) -> Any:
+    """A value with nothing but what is wanted of it. A list is gone through."""
+    if wanted is None:
         return value
     if isinstance(value, list):
-        return [part for part in (_at(one, path) for one in value) if part != {}]
-    if not isinstance(value, dict) or path[0] not in value:
-        return {}
-    inner = _at(value[path[0]], path[1:])
-    return {} if inner == {} and len(path) > 1 else {path[0]: inner}
+        return [part for part in (_pruned(one, wanted) for one in value) if part is not _NOTHING]
+    if not isinstance(value, dict):
+        return _NOTHING
+    parts = {name: _pruned(value[name], inner) for name, inner in wanted.items() if name in value}
+    found = {name: part for name, part in parts.items() if part is not _NOTHING}
+    return found or _NOTHING

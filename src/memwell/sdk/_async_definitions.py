@@ -12,7 +12,7 @@ from ..dialects.definitions import DefinitionInfo, DefinitionList, DeletedDefini
 from ._async_jobs import pages
 from .settings import Binding, DefinitionChanges, DefinitionPage, DefinitionSettings
 from .transport import AsyncTransport
-from .values import given, tool_for
+from .values import given, mapping, tool_for
 
 _WHOSE = ("owner", "workflow", "thread", "run")
 
@@ -47,7 +47,7 @@ class AsyncDefinitions:
 
     async def check(self, definition: str, schema: Mapping[str, Any]) -> Breaking:
         """Which stored records a schema would break."""
-        data = {"definition": definition, "schema": dict(schema)}
+        data = {"definition": definition, "schema": mapping(schema, "schema")}
         found: Breaking = await self._transport.call("definitions.check", data)
         return found
 
@@ -65,7 +65,8 @@ class AsyncDefinitions:
         self, definitions: Sequence[str] | None = None, *, owner: str, **where: Unpack[Binding]
     ) -> AsyncWorkingMemory:
         """Load working memory of an owner: under these definitions, by id or slug, or under all global ones."""
-        at = {"owner": owner, **where} | given(definitions=None if definitions is None else list(definitions))
+        names = [definitions] if isinstance(definitions, str) else definitions
+        at = {"owner": owner, **where} | given(definitions=None if names is None else list(names))
         bound: Bound = await self._transport.call("definitions.bind", at)
         return AsyncWorkingMemory(self._transport, at, bound)
 
@@ -96,11 +97,13 @@ class AsyncWorkingMemory:
         """The `update_memory` tool, as `openai` or `anthropic` want it."""
         return tool_for(self.bound.tool, style)
 
-    async def update(self, memory: Mapping[str, Any], *, mode: str | None = None) -> Updated:
+    async def update(
+        self, memory: Mapping[str, Any], *, mode: str | None = None, if_match: Mapping[str, str] | None = None
+    ) -> Updated:
         """Write values by slug, all or none; what the tool was called with can be given as it is."""
-        values = memory["memory"] if set(memory) == {"memory"} and "memory" not in self._slugs() else memory
+        values = self._values(mapping(memory, "memory"))
         at = {name: value for name, value in self._at.items() if name != "strict"}
-        data = {**at, "memory": dict(values), **given(mode=mode)}
+        data = {**at, "memory": values, **given(mode=mode, if_match=if_match)}
         made: Updated = await self._transport.call("definitions.update_memory", data)
         await self.refresh()
         return made
@@ -115,6 +118,16 @@ class AsyncWorkingMemory:
         gone: Forgotten = await self._transport.call("definitions.delete_memory", {**whose, "definition": definition})
         await self.refresh()
         return gone
+
+    def _values(self, memory: dict[str, Any]) -> dict[str, Any]:
+        """Values by slug. What a tool was called with has them inside of `memory`, which may also be a slug."""
+        inner = memory.get("memory")
+        if set(memory) != {"memory"}:
+            return memory
+        slugs = self._slugs()
+        if "memory" in slugs and not (isinstance(inner, Mapping) and set(inner) <= set(slugs)):
+            return memory
+        return mapping(inner, "memory")
 
     def _slugs(self) -> Mapping[str, Any]:
         tool = self.bound.tool

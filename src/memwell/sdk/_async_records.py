@@ -10,7 +10,7 @@ from ..dialects.user_records import DeletedRecord, RecordChange, UserRecord
 from ..errors import NotFound
 from ._async_jobs import pages
 from .transport import AsyncTransport
-from .values import given
+from .values import given, mapping
 
 
 class AsyncRecordCalls:
@@ -52,7 +52,7 @@ class AsyncRecordCalls:
 
     async def set_all(self, records: Mapping[str, Mapping[str, Any]], *, merge: bool = False) -> list[UserRecord]:
         """Set several records, all or none."""
-        values = {name: dict(value) for name, value in records.items()}
+        values = {name: mapping(value, name) for name, value in mapping(records, "records").items()}
         data = {"user": self._user, "records": values, "mode": "merge" if merge else "replace"}
         made: list[UserRecord] = (await self._transport.call("users.set_records", data)).records
         return made
@@ -78,5 +78,7 @@ class AsyncRecordCalls:
         self, name: str, value: Mapping[str, Any], mode: str, ttl_s: int | None, if_match: str | None
     ) -> UserRecord:
         data = given(user=self._user, record=name, ttl_s=ttl_s, if_match=if_match)
-        made: UserRecord = await self._transport.call("users.set_record", {**data, "value": dict(value), "mode": mode})
+        made: UserRecord = await self._transport.call(
+            "users.set_record", {**data, "value": mapping(value, "value"), "mode": mode}
+        )
         return made

@@ -15,7 +15,7 @@ from ..workflow.executing import Executed
 from ._sync_jobs import pages
 from .settings import AppSettings, Executing, SessionChanges, StoreChanges, StoreSettings
 from .transport import Transport
-from .values import given
+from .values import given, mapping
 
 _Stores = list[StoreInfo]
 _Sessions = list[SessionMeta]
@@ -174,13 +174,22 @@ class Scope:
         self, store_name: str, data_object: Mapping[str, Any], *, mode: str = "merge", if_match: str | None = None
     ) -> Content:
         """The same, with the version that it has now, and warnings."""
-        data = {**self._at, "store": store_name, "data": dict(data_object), "mode": mode, **given(if_match=if_match)}
+        data = {
+            **self._at,
+            "store": store_name,
+            "data": mapping(data_object, "data"),
+            "mode": mode,
+            **given(if_match=if_match),
+        }
         made: Content = self._transport.call("stores.set_content", data)
         return made
 
     def set_contents(self, contents: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         """Write to several stores, all or none."""
-        data = {**self._at, "contents": {name: dict(one) for name, one in contents.items()}}
+        data = {
+            **self._at,
+            "contents": {name: mapping(one, name) for name, one in mapping(contents, "contents").items()},
+        }
         made = (self._transport.call("stores.set_contents", data)).contents
         return {name: one.content for name, one in made.items()}
 

@@ -12,7 +12,7 @@ from ..dialects.definitions import DefinitionInfo, DefinitionList, DeletedDefini
 from ._sync_jobs import pages
 from .settings import Binding, DefinitionChanges, DefinitionPage, DefinitionSettings
 from .transport import Transport
-from .values import given, tool_for
+from .values import given, mapping, tool_for
 
 _WHOSE = ("owner", "workflow", "thread", "run")
 
@@ -45,7 +45,7 @@ class Definitions:
 
     def check(self, definition: str, schema: Mapping[str, Any]) -> Breaking:
         """Which stored records a schema would break."""
-        data = {"definition": definition, "schema": dict(schema)}
+        data = {"definition": definition, "schema": mapping(schema, "schema")}
         found: Breaking = self._transport.call("definitions.check", data)
         return found
 
@@ -61,7 +61,8 @@ class Definitions:
 
     def bind(self, definitions: Sequence[str] | None = None, *, owner: str, **where: Unpack[Binding]) -> WorkingMemory:
         """Load working memory of an owner: under these definitions, by id or slug, or under all global ones."""
-        at = {"owner": owner, **where} | given(definitions=None if definitions is None else list(definitions))
+        names = [definitions] if isinstance(definitions, str) else definitions
+        at = {"owner": owner, **where} | given(definitions=None if names is None else list(names))
         bound: Bound = self._transport.call("definitions.bind", at)
         return WorkingMemory(self._transport, at, bound)
 
@@ -92,11 +93,13 @@ class WorkingMemory:
         """The `update_memory` tool, as `openai` or `anthropic` want it."""
         return tool_for(self.bound.tool, style)
 
-    def update(self, memory: Mapping[str, Any], *, mode: str | None = None) -> Updated:
+    def update(
+        self, memory: Mapping[str, Any], *, mode: str | None = None, if_match: Mapping[str, str] | None = None
+    ) -> Updated:
         """Write values by slug, all or none; what the tool was called with can be given as it is."""
-        values = memory["memory"] if set(memory) == {"memory"} and "memory" not in self._slugs() else memory
+        values = self._values(mapping(memory, "memory"))
         at = {name: value for name, value in self._at.items() if name != "strict"}
-        data = {**at, "memory": dict(values), **given(mode=mode)}
+        data = {**at, "memory": values, **given(mode=mode, if_match=if_match)}
         made: Updated = self._transport.call("definitions.update_memory", data)
         self.refresh()
         return made
@@ -111,6 +114,16 @@ class WorkingMemory:
         gone: Forgotten = self._transport.call("definitions.delete_memory", {**whose, "definition": definition})
         self.refresh()
         return gone
+
+    def _values(self, memory: dict[str, Any]) -> dict[str, Any]:
+        """Values by slug. What a tool was called with has them inside of `memory`, which may also be a slug."""
+        inner = memory.get("memory")
+        if set(memory) != {"memory"}:
+            return memory
+        slugs = self._slugs()
+        if "memory" in slugs and not (isinstance(inner, Mapping) and set(inner) <= set(slugs)):
+            return memory
+        return mapping(inner, "memory")
 
     def _slugs(self) -> Mapping[str, Any]:
         tool = self.bound.tool

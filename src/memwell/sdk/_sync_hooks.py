@@ -56,10 +56,11 @@ class Hooks:
         matching_rules_yaml: str | None = None,
         max_entries: int | None = None,
         max_chars: int | None = None,
+        app: str | None = None,
     ) -> Preview:
         """What a template and rules would give, without saving them."""
         data = given(matching_rules=matching_rules, matching_rules_yaml=matching_rules_yaml)
-        data |= given(session_id=session_id, context=context, max_entries=max_entries, max_chars=max_chars)
+        data |= given(session_id=session_id, context=context, max_entries=max_entries, max_chars=max_chars, app=app)
         data |= {"markdown_template": markdown_template}
         shown: Preview = self._transport.call("hooks.preview", data)
         return shown
@@ -73,9 +74,10 @@ class Hooks:
         context: Mapping[str, Any] | None = None,
         max_entries: int | None = None,
         max_chars: int | None = None,
+        app: str | None = None,
     ) -> Resolution:
         """The prompt for a request: of this hook, of the one with that selector key, or of the one whose rules fit best."""
-        data = given(session_id=session_id, context=context, max_entries=max_entries, max_chars=max_chars)
+        data = given(session_id=session_id, context=context, max_entries=max_entries, max_chars=max_chars, app=app)
         name = "hooks.resolve_any" if hook_id is None else "hooks.resolve"
         data |= given(selector_key=selector_key) if hook_id is None else {"id": hook_id}
         made: Resolution = self._transport.call(name, data)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from typing import Any
 
-from ..errors import NotFound
+from ..errors import Invalid, NotFound
 from ._async_records import AsyncRecordCalls
 from ._sync_records import RecordCalls
 
@@ -33,10 +33,22 @@ class Records(RecordCalls):
             raise KeyError(name) from None
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self.get(name) is not None
+        try:
+            return isinstance(name, str) and self.get(name) is not None
+        except Invalid:  # no record can have such a name
+            return False
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.all())
+
+    def keys(self) -> KeysView[str]:
+        return self.all().keys()
+
+    def values(self) -> ValuesView[Any]:
+        return self.all().values()
+
+    def items(self) -> ItemsView[str, Any]:
+        return self.all().items()
 
     def __len__(self) -> int:
         return len(self.all())

@@ -84,6 +84,13 @@ def tool_for(tool: Tool | None, style: str) -> dict[str, Any] | None:
     raise Invalid(f"A tool is made for `openai` or `anthropic`, not {style!r}.")
 
 
+def mapping(value: Any, field: str) -> dict[str, Any]:
+    """An object that a caller has given, or what a model has made of one."""
+    if not isinstance(value, Mapping):
+        raise Invalid(f"`{field}` must be an object, not {type(value).__name__}.", field=field)
+    return dict(value)
+
+
 def given(**fields: Any) -> dict[str, Any]:
     """The fields that were given; the others keep their defaults."""
     return {name: value for name, value in fields.items() if value is not None}

@@ -128,12 +128,23 @@ def import_app(call: Call, request: ImportApp) -> Imported:
     """Make an app from a document, all or nothing. What is there just so is used again; what is there in another way is named,
     and nothing is changed."""
     importing = _Importing(call, request.app, _file(request.document))
-    if request.dry_run:
-        return call.read(lambda space: importing.looked_at(space))
-    return call.write(lambda space: importing.done(space))
+    if not request.dry_run:
+        return call.write(lambda space: importing.done(space))
+    try:
+        return call.engine.write(call.principal, importing.tried)
+    except _Undone as undone:
+        return undone.found
 
 
 OPERATIONS = (export, import_app)
+
+
+class _Undone(Exception):
+    """An import that was only tried: whatever it wrote is taken back."""
+
+    def __init__(self, found: Imported) -> None:
+        super().__init__()
+        self.found = found
 
 
 class _Importing:
@@ -162,7 +173,17 @@ class _Importing:
         for key, bank in self._banks.items():
             self._judge_bank(space, key, bank)
         self._judge_app(space)
-        return Imported(app=self._app, dry_run=True, parts=self._parts, ids=self._ids)
+        return Imported(app=self._app, dry_run=True, parts=self._parts, ids=dict(self._ids))
+
+    def tried(self, space: Space) -> Imported:
+        """Do it, and take it back: what only shows then is told as well."""
+        found = self.looked_at(space)
+        if not any(part.action == "conflict" for part in found.parts):
+            try:
+                self._make(space)
+            except (Invalid, Conflict) as error:
+                self._note("app", self._app, True, error.message)
+        raise _Undone(Imported(app=self._app, dry_run=True, parts=self._parts, ids=found.ids))
 
     def done(self, space: Space) -> Imported:
         wrong = [part for part in self.looked_at(space).parts if part.action == "conflict"]
@@ -196,7 +217,7 @@ class _Importing:
         has = documents.find(space.tx, "app", self._app)
         fewest = 0 if has is None else decode_app(has.body).max_stores
         given = {"description": file.description, "function": file.function}
-        settings = {name: value for name, value in given.items() if value is not None}
+        settings = {} if has is not None else {name: value for name, value in given.items() if value is not None}
         configure.run(space, ConfigureApp(app=self._app, max_stores=max(fewest, file.max_stores), **settings))
 
     def _judge_store(self, space: Space, name: str, new: NewStore) -> None:
@@ -247,7 +268,12 @@ class _Importing:
 
 
 def _file(source: str | dict[str, Any]) -> AppFile:
-    value = read_source(source).value
+    try:
+        value = read_source(source).value
+    except Invalid as error:
+        raise type(error)(
+            f"The document cannot be read: {_reasons(error)}", field="document", **error.details
+        ) from None
     try:
         file = msgspec.convert(value, AppFile)
     except msgspec.ValidationError as error:
@@ -255,6 +281,10 @@ def _file(source: str | dict[str, Any]) -> AppFile:
     if file.memwell != 1:
         raise Invalid(f"The document is of version {file.memwell}, and this program reads version 1.", field="document")
     return file
+
+
+def _reasons(error: Invalid) -> str:
+    return "; ".join(str(one.get("reason")) for one in error.details.get("problems", [])) or error.message
 
 
 def _converted(given: Mapping[str, Any], kind: Any, field: str) -> Any:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
 
 from ..context.outputs import JSON
 from ..errors import MemwellError, NodeFailed
+from ..model import check
 from .run_memory import AsyncRunMemory, Reach, RunMemory
 
 MAX_TOLD = 500
@@ -22,17 +24,36 @@ def call_function(
     function: Callable[..., Any], name: str, message: str, arguments: Mapping[str, Any], reach: Reach
 ) -> tuple[str, str]:
     """What a function gives, as text and what kind of text that is. What it raises is told with the function's name."""
-    is_async = inspect.iscoroutinefunction(function)
-    memory = AsyncRunMemory(reach) if is_async else RunMemory(reach)
-    given, named = _arguments(function, message, {**arguments, "memory": memory})
+    memory = AsyncRunMemory(reach) if _is_async(function) else RunMemory(reach)
     try:
-        result = asyncio.run(function(*given, **named)) if is_async else function(*given, **named)
-        return _text(result)
-    except MemwellError:
+        given, named = _arguments(function, message, {**arguments, "memory": memory})
+        result = function(*given, **named)
+        return _text(_awaited(result) if inspect.isawaitable(result) else result)
+    except (MemwellError, KeyboardInterrupt):
         raise
-    except Exception as error:
-        said = str(error)[:MAX_TOLD]
+    except BaseException as error:  # whatever it does, it fails as a step, and ends nothing else
+        said = str(error)[:MAX_TOLD].encode(errors="replace").decode()
         raise NodeFailed(f"The function `{name}` raised {type(error).__name__}: {said}", function=name) from error
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    """Whether it is to be awaited: also behind a decorator, or as an object that is called."""
+    inner = inspect.unwrap(function)
+    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(getattr(inner, "__call__", None))  # noqa: B004
+
+
+def _awaited(waiting: Awaitable[Any]) -> Any:
+    """What comes of something that is awaited, in a loop of its own; where one is running, in a thread of its own."""
+
+    async def wait() -> Any:
+        return await waiting
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(wait())
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, wait()).result()
 
 
 def _arguments(function: Callable[..., Any], message: str, offered: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
@@ -47,5 +68,5 @@ def _arguments(function: Callable[..., Any], message: str, offered: dict[str, An
 
 def _text(result: Any) -> tuple[str, str]:
     if result is None or isinstance(result, str):
-        return result or "", "text/plain"
+        return check.content(result or "", may_be_empty=True, field="output"), "text/plain"
     return msgspec.json.encode(result).decode(), JSON

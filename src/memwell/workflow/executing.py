@@ -87,7 +87,7 @@ def execute(call: Call, request: Execute) -> Executed:
         app=request.app,
         document=None if workflow_id else _by_function(request.app, app),
     )
-    begun = Begun(document.name, asked, workflow_id, version, new_id=run_id)
+    begun = Begun(document.name, asked, workflow_id, version, new_id=run_id, knows=(opened.address_id,))
     runs = runs_of(call.engine)
     if request.wait:
         runs.run(call, document, begun)

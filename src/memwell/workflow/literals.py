@@ -30,6 +30,9 @@ def judged(kind: str, fields: Mapping[str, Any], banks: Mapping[str, Mapping[str
             yield from _search(fields)
         case "prompt_call":
             yield from _prompt(fields)
+        case "function":
+            if fields.get("cache_minutes"):
+                yield "cache_minutes", "what a function does depends on more than its input: it is not cached."
     if kind == "retrieval":
         yield from _places(fields)
 

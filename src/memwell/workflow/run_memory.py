@@ -8,8 +8,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..context.recalled import Recalled
 from ..dialects import store_content
-from ..dialects.recalling import Found, Scope, recall
+from ..dialects.recalling import Found, Scope, content_of, recall, session_meta
 from ..dialects.store_content import DeleteContent, SetContent
+from ..dialects.stores import existing
 from ..dispatch import Call
 from ..errors import Conflict, Forbidden, Invalid
 from ..model.contract import SESSION_META
@@ -32,6 +33,19 @@ class Reach(NamedTuple):
         """What a name stands for. That the run knows it is noted in the same breath: if it is erased, so is the run."""
         return self.call.engine.write(self.call.principal, lambda space: self._noted(space, name).value)
 
+    def content(self, app: str, name: str) -> Any:
+        """The content of a store, or the session meta, noted in the same way."""
+
+        def read(space: Space) -> Any:
+            if name == SESSION_META:
+                found = session_meta(space, app, self.scope.session)
+            else:
+                _, store = existing(space, app, name)
+                found = content_of(space, name, self.scope, store.access)
+            return self._touched(space, found).value
+
+        return self.call.engine.write(self.call.principal, read)
+
     def recalled(self) -> Recalled:
         return Recalled(self.fetch)
 
@@ -46,7 +60,9 @@ class Reach(NamedTuple):
         return Call(self.call.engine, self.call.principal, operation).write(checked)
 
     def _noted(self, space: Space, name: str) -> Found:
-        found = recall(space, name, self.scope)
+        return self._touched(space, recall(space, name, self.scope))
+
+    def _touched(self, space: Space, found: Found) -> Found:
         if found.address_id is not None:
             stored.touch(space, self.run_id, [found.address_id])
         return found
@@ -60,12 +76,13 @@ class RunMemory:
 
     def get_content(self, store_name: str, projections: Mapping[str, Any] | None = None) -> Any:
         """The record of a store, or some of its fields; None if there is none."""
-        self._app()
-        value = self._reach.fetch(store_name)
+        value = self._reach.content(self._app(), store_name)
         return value if value is None or projections is None else projected(value, dict(projections))
 
     def set_content(self, store_name: str, data_object: Mapping[str, Any]) -> Any:
         """Write to a store; fields that are not given stay as they are. Returns the record."""
+        if not isinstance(data_object, Mapping):
+            raise Invalid("What is written to a store is an object: give a dict.", field="data")
         request = SetContent(store=_writable(store_name), data=dict(data_object), **self._whose())
 
         def work(space: Space) -> Any:

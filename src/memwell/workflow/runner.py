@@ -190,7 +190,7 @@ class _Running:
             fields = filled(node.fields, self._values(node, given.text, to_the_minute=to_the_minute))
         finally:
             recalled.close()
-        minutes = float(fields.get("cache_minutes") or 0)
+        minutes = 0.0 if node.kind == "function" else float(fields.get("cache_minutes") or 0)
         for _ in range(LOOKS):
             erased = self._call.read(lambda space: _erased(space))
             key = self._cache_key(node, {**fields, "erased": erased}, given) if minutes else None

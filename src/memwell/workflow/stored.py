@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from ..clock import SECOND
-from ..dialects.places import user_records
+from ..dialects.places import app_records, user_records
 from ..errors import Conflict
 from ..ids import new_id
 from ..lifecycle.erase import EVERY_RUN
@@ -89,6 +89,8 @@ class Begun(NamedTuple):
     """The run that is begun again."""
     new_id: str = ""
     """Under which id a new one is known already."""
+    knows: tuple[int, ...] = ()
+    """The addresses that what it was given comes from."""
 
 
 def new_run_id() -> str:
@@ -113,8 +115,11 @@ def begin(space: Space, begun: Begun) -> str:
         now=space.now,
         lease_until=space.now + LEASE,
     )
-    if begun.asked.owner is not None:  # whoever is forgotten is forgotten here, too
-        touch(space, run_id, [anchor(space, user_records(begun.asked.owner))])
+    asked = begun.asked
+    if asked.owner is not None:  # whoever is forgotten is forgotten here, too
+        touch(space, run_id, [anchor(space, user_records(asked.owner))])
+    if asked.app is not None:
+        touch(space, run_id, [anchor(space, app_records(asked.app)), *begun.knows])
     return run_id
 
 

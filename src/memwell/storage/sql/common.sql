@@ -1268,7 +1268,7 @@ LIMIT :limit;
 
 -- name: record_version_at
 -- What was the last to be written to a record before a moment was over.
-SELECT version, expires_at FROM record_version
+SELECT version, expires_at, written_at FROM record_version
 WHERE tenant = :tenant AND address_id = :address_id AND written_at <= :moment
 ORDER BY version DESC
 LIMIT 1;
@@ -1328,3 +1328,26 @@ INSERT INTO address (tenant, id, collection_id, path, last_seq, created_at, last
 VALUES (:tenant, :id, :collection_id, '', 0, :now, :now, 0, NULL, NULL)
 ON CONFLICT (tenant, collection_id, path) DO UPDATE SET last_seen_at = excluded.last_seen_at
 RETURNING id;
+
+-- name: tied_records_at
+-- The records of one collection that are tied to something and live, behind a path.
+SELECT a.id, a.collection_id, a.path, r.version, r.value, r.created_at, r.updated_at, r.expires_at
+FROM record_tie t
+JOIN address a ON a.tenant = t.tenant AND a.id = t.address_id
+JOIN collection c ON c.tenant = a.tenant AND c.id = a.collection_id
+JOIN record r ON r.tenant = a.tenant AND r.address_id = a.id
+WHERE t.tenant = :tenant AND a.tenant = :tenant AND c.tenant = :tenant AND r.tenant = :tenant
+  AND t.tie = :tie AND c.dialect = :dialect AND c.name = :name AND a.path > :after AND a.path < :until
+  AND (r.expires_at IS NULL OR r.expires_at > :now)
+ORDER BY a.path
+LIMIT :limit;
+
+-- name: user_ties
+-- Whose a record is, if that was said.
+SELECT tie FROM record_tie WHERE tenant = :tenant AND address_id = :address_id AND tie >= 'user/' AND tie < 'user0';
+
+-- name: records_at_path
+-- Where a dialect has records of this path, whatever the names of their collections.
+SELECT a.id FROM collection c
+JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id AND a.path = :path
+WHERE c.tenant = :tenant AND a.tenant = :tenant AND c.dialect = :dialect AND c.kind = 'record';

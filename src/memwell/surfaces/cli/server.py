@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from ... import functions
 from ...engine import Engine
 from ...watch import Event
 from .output import Json, console, print_json, show, told
@@ -34,6 +35,7 @@ def serve(
         config = target.config(host=host, port=port)
         rest.require_auth(config, not no_auth)
         rest.configure_logs(config.log_level)
+        functions.load(config.functions)
         listener = rest.bind(config)
         engine = Engine.open(config)
         engine.ensure_tenant(config.tenant)

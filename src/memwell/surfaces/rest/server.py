@@ -61,9 +61,18 @@ class Sent(NamedTuple):
         in_query = self.operation.method in ("GET", "DELETE")
         data = _from_query(self.query, self.operation) if in_query else _from_body(self.body)
         data.update(zip(self.operation.path_fields, self.values, strict=True))
-        if b"if-match" in self.headers and self.operation.by_version:
-            data["if_match"] = self.headers[b"if-match"].decode("latin-1")
+        if self.operation.writes and (b"if-match" in self.headers or b"if-none-match" in self.headers):
+            data["if_match"] = self._version()
         return data
+
+    def _version(self) -> str:
+        """The version that is to be changed. Where it would not count, nobody may think that it does."""
+        given = self.headers.get(b"if-match")
+        if given is None or not self.operation.by_version:
+            raise Invalid(
+                "`If-Match` and `If-None-Match` do not count here: leave them away, and see the fields of the request."
+            )
+        return given.decode("latin-1")
 
     def key(self) -> str | None:
         key = self.headers.get(b"idempotency-key") if self.operation.writes else None

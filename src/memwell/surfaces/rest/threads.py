@@ -8,6 +8,8 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Generic, TypeVar
 
+from ...errors import MemwellError
+
 T = TypeVar("T")
 
 _Job = tuple[Callable[[], T], "asyncio.Future[T]"]
@@ -50,8 +52,9 @@ class Threads(Generic[T]):
             work, future = job
             try:
                 self._tell(loop, future.set_result, future, work())
-            except Exception as error:  # noqa: BLE001 -- it is told to whoever waits
-                self._tell(loop, future.set_exception, future, error)
+            except BaseException as error:  # noqa: BLE001 -- it is told to whoever waits, and the thread goes on
+                told = error if isinstance(error, Exception) else MemwellError(f"It ended with {type(error).__name__}.")
+                self._tell(loop, future.set_exception, future, told)
 
     def _tell(
         self, loop: asyncio.AbstractEventLoop, settle: Callable[[Any], None], future: asyncio.Future[T], outcome: Any
