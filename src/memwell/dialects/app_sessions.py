@@ -32,7 +32,7 @@ from ..records import (
     write,
 )
 from ..space import Space
-from .apps import NEW_APP, AppName, existing
+from .apps import AppName, settled
 from .places import app_records, user_records
 
 PREFIX = f"{SESSION_META}@session/"
@@ -52,8 +52,7 @@ Reference = Annotated[
 ModeField = Annotated[Mode, Meta(description="`merge` keeps the metadata that is not given; `replace` does not.")]
 
 _NEW = {"app": "shop", "session_id": "sess_123", "metadata": {"userId": "user_456", "channel": "mobile_app"}}
-_APP = (("apps.configure", NEW_APP),)
-_GIVEN = (*_APP, ("apps.sessions.update", _NEW))
+_GIVEN = (("apps.sessions.update", _NEW),)
 _OF = {"app": "shop", "session_id": "sess_123"}
 
 
@@ -85,9 +84,7 @@ class UpdateSession(Request, frozen=True, kw_only=True):
     session_reference: Reference | None = None
 
 
-@operation(
-    "apps.sessions.update", "PATCH /v1/apps/{app}/sessions/{session_id}", effect="write", example=Example(_NEW, _APP)
-)
+@operation("apps.sessions.update", "PATCH /v1/apps/{app}/sessions/{session_id}", effect="write", example=Example(_NEW))
 def update(space: Space, request: UpdateSession) -> SessionMeta:
     """Set the metadata of a session, or begin it. Nothing but this and `apps.execute` can."""
     opening = Opening(
@@ -98,7 +95,7 @@ def update(space: Space, request: UpdateSession) -> SessionMeta:
         request.metadata,
         request.mode,
     )
-    existing(space, request.app)
+    settled(space, request.app)
     opened = open_session(space, request.app, opening)
     return _shown(opened.session_id, opened.meta)
 
@@ -113,7 +110,6 @@ class OfSession(Request, frozen=True, kw_only=True):
 @operation("apps.sessions.get", "GET /v1/apps/{app}/sessions/{session_id}", example=Example(_OF, _GIVEN))
 def get(space: Space, request: OfSession) -> SessionMeta:
     """What was passed along with a session; one that nothing is known of has no metadata."""
-    existing(space, request.app)
     return _shown(request.session_id, meta_of(space, request.app, request.session_id))
 
 
@@ -129,7 +125,6 @@ class ListSessions(Request, frozen=True, kw_only=True):
 @operation("apps.sessions.list", "GET /v1/apps/{app}/sessions", example=Example({"app": "shop"}, _GIVEN))
 def list_sessions(space: Space, request: ListSessions) -> SessionList:
     """The sessions of an app that have not ended, of one user or of all."""
-    existing(space, request.app)
     (after,) = from_cursor("app_sessions", request.cursor, PREFIX)
     if request.user_id is not None:
         found = tied_at(space, user_tie(request.user_id), app_records(request.app), (after, _END), request.limit + 1)
@@ -156,7 +151,6 @@ class EndedSession(Response, frozen=True, kw_only=True):
 )
 def end(space: Space, request: OfSession) -> EndedSession:
     """End a session. Its metadata and everything that was to last as long as it are gone; a second time changes nothing."""
-    existing(space, request.app)
     job, count = delete_tied(space, session_tie(request.app, request.session_id), spared=EVERY_RUN)
     return EndedSession(session_id=request.session_id, records=count, job=job)
 
@@ -195,7 +189,8 @@ def open_session(space: Space, app: str, opening: Opening) -> Opened:
     check.identifier(session_id, "session_id")
     old = find(space, app, session_id)
     info = {} if old is None else dict(old.value["sessionInfo"])
-    _check_reference(space, app, session_id, opening.session_reference)
+    if _referred(space, app, opening.session_reference) not in (None, session_id):
+        opening = opening._replace(session_reference=None)  # the id counts, and the reference is that of another
     owner = info.get("userId") or owner_of_rest(space, app, session_id)
     reference = opening.user_reference or (opening.session_reference if _is_alone(opening) and owner is None else None)
     user_id = _user(opening._replace(user_reference=reference), owner, info.get("userReference"))
@@ -290,12 +285,6 @@ def _is_alone(opening: Opening) -> bool:
     """Whether nothing but its reference says whose a session is: then that does (B2.11)."""
     said = (opening.session_id, opening.user_id, opening.user_reference, _in_metadata(opening.metadata))
     return all(one is None for one in said)
-
-
-def _check_reference(space: Space, app: str, session_id: str, reference: str | None) -> None:
-    other = _referred(space, app, reference)
-    if other not in (None, session_id):
-        raise Conflict(f"The reference {reference!r} is that of another session.", field="session_reference")
 
 
 def owner_of_rest(space: Space, app: str, session_id: str) -> str | None:

@@ -242,6 +242,8 @@ def _of_session(space: Space, name: str, store: Store, whose: _Whose, tie: str) 
     session_id = _session(whose)
     owner = user_of(space, whose.app, session_id) or owner_of_rest(space, whose.app, session_id)
     user = whose.user_id or _tied_user(space)
+    if owner is not None:
+        held_to_user(space, owner)
     if owner is not None and user not in (None, owner):
         raise Conflict(TAKEN)
     owner = owner or user

@@ -171,7 +171,6 @@ def define(call: Call, request: DefineStores) -> Stores:
 @operation("stores.list", "GET /v1/apps/{app}/stores", example=Example({"app": "shop"}, GIVEN))
 def list_stores(space: Space, request: OfApp) -> Stores:
     """The memory stores of an app, by technical name."""
-    existing_app(space, request.app)
     return Stores(stores=[info(request.app, *pair) for pair in every(space, request.app)])
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
-from itertools import islice
+from itertools import count, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -99,8 +99,7 @@ class Schema:
 
     def relaxed(self) -> dict[str, Any]:
         """The schema for a value that is merged into another: nothing is required (C31)."""
-        found: dict[str, Any] = _relaxed(self.closed)
-        return found
+        return _Relaxing(self.closed).whole()
 
 
 def _check(source: dict[str, Any]) -> None:
@@ -183,17 +182,38 @@ def _closed(source: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _relaxed(one: Any) -> Any:
-    """A schema of what may be left away: of the objects that are merged, not of those in lists, which are replaced, nor where
-    it is asked what a value is."""
-    if not isinstance(one, dict):
-        return one
-    found = {name: each for name, each in one.items() if name not in _NEEDED}
-    if isinstance(found.get("properties"), dict):
-        found["properties"] = {name: _relaxed(each) for name, each in found["properties"].items()}
-    if isinstance(found.get("allOf"), list):
-        found["allOf"] = [_relaxed(each) for each in found["allOf"]]
-    return found
+class _Relaxing:
+    """A schema on its way to one in which nothing is needed: of the objects that are merged, not of those in lists, which are
+    replaced, nor where it is asked what a value is. What is referred to gets a second form, since others may need the first."""
+
+    def __init__(self, root: dict[str, Any]) -> None:
+        self._root = root
+        self._names: dict[str, str] = {}
+        self._added: dict[str, Any] = {}
+
+    def whole(self) -> dict[str, Any]:
+        found: dict[str, Any] = self._part(self._root)
+        return {**found, "$defs": {**_named(self._root, "$defs"), **self._added}} if self._added else found
+
+    def _part(self, one: Any) -> Any:
+        if not isinstance(one, dict):
+            return one
+        found = {name: each for name, each in one.items() if name not in _NEEDED}
+        if isinstance(found.get("properties"), dict):
+            found["properties"] = {name: self._part(each) for name, each in found["properties"].items()}
+        if isinstance(found.get("allOf"), list):
+            found["allOf"] = [self._part(each) for each in found["allOf"]]
+        if isinstance(found.get("$ref"), str):
+            found["$ref"] = f"#/$defs/{self._referred(found['$ref'])}"
+        return found
+
+    def _referred(self, reference: str) -> str:
+        if reference not in self._names:
+            free = (f"part_{n}" for n in count(1) if f"part_{n}" not in _named(self._root, "$defs"))
+            name = next(one for one in free if one not in self._added)
+            self._names[reference], self._added[name] = name, {}
+            self._added[name] = self._part(referred(self._root, reference))
+        return self._names[reference]
 
 
 def _names_some(one: Any, root: dict[str, Any]) -> bool:

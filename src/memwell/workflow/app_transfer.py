@@ -181,7 +181,7 @@ class _Importing:
         if not any(part.action == "conflict" for part in found.parts):
             try:
                 self._make(space)
-            except (Invalid, Conflict) as error:
+            except Conflict as error:
                 self._note("app", self._app, True, error.message)
         raise _Undone(Imported(app=self._app, dry_run=True, parts=self._parts, ids=found.ids))
 
