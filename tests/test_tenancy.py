@@ -28,6 +28,8 @@ from .live import live
 T = TypeVar("T")
 
 CANARY = {"alpha": "quoxalphine", "beta": "vexbetrine"}
+ANY_MAY_ASK = {"flows.find", "jobs.show", "jobs.wait", "status.show"}
+"""What every tied key may ask, and is answered of its own only."""
 TENANT_OPERATIONS = [operation for operation in OPERATIONS.values() if operation.role != "operator"]
 
 
@@ -250,18 +252,30 @@ def test_roles_and_ties_are_enforced_for_every_operation(operation: Operation, u
 
 
 def test_what_any_tied_key_may_ask_shows_nothing_of_others(engine: Engine) -> None:
-    """The few operations that see to their ties themselves: a session of another flow, the tenant's backlog."""
-    assert {name for name, operation in OPERATIONS.items() if operation.any_tie} == {
-        "flows.find",
-        "jobs.show",
-        "jobs.wait",
-        "status.show",
-    }
+    """The few operations that any tied key may ask: a session of another flow, the tenant's backlog."""
+    assert {name for name, operation in OPERATIONS.items() if operation.any_tie} >= ANY_MAY_ASK
     tied = Principal("alpha", "reader", "k", Tie("flow", "billing"))
     assert dispatch(engine, tied, OPERATIONS["flows.find"], {"session": "alice-42"}).flows == []
     assert dispatch(engine, tied, OPERATIONS["status.show"], {}).backlog == []
     own = Principal("alpha", "reader", "k", Tie("flow", "support"))
     assert dispatch(engine, own, OPERATIONS["flows.find"], {"session": "alice-42"}).flows == ["support"]
+
+
+def test_operations_that_see_to_their_ties_themselves_refuse_every_other(engine: Engine) -> None:
+    """G14: what is asked for an owner, a user or an app: whoever is held to somebody else or to a flow is refused."""
+    found = {name for name, operation in OPERATIONS.items() if operation.any_tie} - ANY_MAY_ASK
+    assert found
+    for number, name in enumerate(sorted(found)):
+        tenant = f"tied-{number}"
+        results: list[Any] = []
+        engine.ensure_tenant(tenant)
+        for earlier, data in OPERATIONS[name].example.given:
+            results.append(plain(_do(engine, tenant, earlier, filled(data, results))))
+        before, request = dump(engine, tenant), filled(OPERATIONS[name].example.request, results)
+        for tie in (Tie("user", "another"), Tie("flow", "another")):
+            with pytest.raises(Forbidden):
+                dispatch(engine, Principal(tenant, "operator", "k", tie), OPERATIONS[name], request)
+        assert dump(engine, tenant) == before, name
 
 
 def test_tied_keys_can_erase_what_is_theirs_and_get_the_receipt(tmp_path: Path) -> None:
