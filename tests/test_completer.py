@@ -91,7 +91,7 @@ def test_an_answer_comes_with_what_it_took() -> None:
     assert request.path == "/v1/chat/completions"
     assert request.headers["authorization"] == f"Bearer {KEY}"
     assert request.body["model"] == "m"
-    assert request.body["messages"] == [message._asdict() for message in ASKED]
+    assert request.body["messages"] == [{"role": message.role, "content": message.content} for message in ASKED]
     assert request.body["max_tokens"] == 100
     assert request.body["response_format"]["json_schema"]["schema"] == SCHEMA
 

@@ -17,7 +17,7 @@ import msgspec
 from .address import ANTHROPIC, host_of
 from .answers import counted, decoded, whole
 from .anthropic_layout import laid_out
-from .completer import Completion, Message, Reason, failed
+from .completer import Completion, Message, Reason, Tool, ToolCall, failed
 from .events import events
 from .guarded import MAX_ANSWER, Guarded, Vendor
 from .ways import Way, Ways, ways
@@ -44,6 +44,8 @@ ERRORS: dict[str, Reason] = {
 
 class _Block(msgspec.Struct):
     type: str = ""
+    id: str = ""
+    name: str = ""
     text: str | None = None
     input: msgspec.Raw = msgspec.Raw()
 
@@ -126,6 +128,24 @@ class AnthropicChat:
         with closing(self._ways.ask(ways(("text",), self._wish(temperature)), ask)) as parts:
             yield from _pieces(events(parts, self._server.max_answer), messages)
 
+    def call(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[Tool],
+        max_tokens: int,
+        timeout_s: float,
+        temperature: float | None = None,
+    ) -> Completion:
+        """As a `Caller`."""
+        until = time.monotonic() + timeout_s
+
+        def ask(way: Way) -> bytes:
+            request = self._request(messages, max_tokens, temperature, way)
+            return self._server.ask(request | {"tools": [_offered(tool) for tool in tools]}, until)
+
+        return _called(self._ways.ask(ways(("text",), self._wish(temperature)), ask), messages)
+
     def close(self) -> None:
         self._server.close()
 
@@ -159,6 +179,19 @@ def _completion(body: bytes, messages: Sequence[Message]) -> Completion:
     called = [block for block in answer.content if block.type == "tool_use"]
     text = _input(called[0]) if called else "".join(block.text or "" for block in answer.content)
     return _whole(counted(text, messages, _counts(answer.usage)), answer.stop_reason)
+
+
+def _called(body: bytes, messages: Sequence[Message]) -> Completion:
+    """What was said, and the tools that are to be called."""
+    answer = decoded(body, _Answer)
+    text = "".join(block.text or "" for block in answer.content if block.type == "text")
+    calls = [ToolCall(block.id, block.name, _input(block)) for block in answer.content if block.type == "tool_use"]
+    said = counted(text, messages, _counts(answer.usage))._replace(calls=tuple(calls))
+    return _whole(said, answer.stop_reason)
+
+
+def _offered(tool: Tool) -> dict[str, Any]:
+    return {"name": tool.name, "description": tool.description, "input_schema": dict(tool.parameters)}
 
 
 def _input(block: _Block) -> str:

@@ -8,9 +8,11 @@ it is found even if those after it change. Four marks are allowed, and three are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
+
+import msgspec
 
 from .completer import Message
 
@@ -29,15 +31,35 @@ def laid_out(messages: Sequence[Message]) -> Layout:
 
     Messages without any letter are left out, since the protocol refuses them. If nobody talks, the instructions do.
     """
-    said = [message for message in messages if message.content.strip()]
+    said = [message for message in messages if message.content.strip() or message.calls or message.role == "tool"]
     if all(message.role == "system" for message in said):
         said = [Message("user", message.content) for message in said]
-    blocks = [(message.role, {"type": "text", "text": message.content}) for message in said]
+    blocks = [block for message in said for block in _blocks(message)]
     system: list[dict[str, Any]] = [block for role, block in blocks if role == "system"]
     rest: list[tuple[str, dict[str, Any]]] = [(role, block) for role, block in blocks if role != "system"]
     for block in (*system[:1], *system[-1:], *[block for _, block in rest][-2:-1]):
         block["cache_control"] = MARK
     return Layout(system, [_turn(role, group) for role, group in groupby(rest, key=lambda each: each[0])])
+
+
+def _blocks(message: Message) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The blocks of a message, each with who says it: what a tool gave, the user hands on."""
+    if message.role == "tool":
+        yield "user", {"type": "tool_result", "tool_use_id": message.call_id, "content": message.content}
+        return
+    if message.content.strip():
+        yield message.role, {"type": "text", "text": message.content}
+    for call in message.calls:
+        yield message.role, {"type": "tool_use", "id": call.id, "name": call.name, "input": _object(call.arguments)}
+
+
+def _object(arguments: str) -> Any:
+    """The protocol takes objects only; what a model wrote may be anything."""
+    try:
+        given = msgspec.json.decode(arguments)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return {}
+    return given if isinstance(given, dict) else {}
 
 
 def _turn(role: str, group: Any) -> dict[str, Any]:

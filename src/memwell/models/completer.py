@@ -44,23 +44,42 @@ SENTENCES: dict[Reason, str] = {
 }
 
 
-class Message(NamedTuple):
-    """One message of what a model is asked."""
+class Tool(NamedTuple):
+    """Something that a model may have done: `parameters` is the JSON Schema of what it takes."""
 
-    role: Literal["system", "user", "assistant"]
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+class ToolCall(NamedTuple):
+    """A tool that a model wants called. The arguments are what it wrote: JSON, if it has done well."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class Message(NamedTuple):
+    """One message of what a model is asked. An assistant's may hold calls of tools; a tool's says which call it answers."""
+
+    role: Literal["system", "user", "assistant", "tool"]
     content: str
+    calls: tuple[ToolCall, ...] = ()
+    call_id: str = ""
 
 
 class Completion(NamedTuple):
     """What it answered, and how many tokens that took: as its server counted, or else estimated.
 
-    Of the tokens that went in, `tokens_cached` were found in the server's cache.
+    Of the tokens that went in, `tokens_cached` were found in the server's cache. `calls`: the tools that it wants called first.
     """
 
     text: str
     tokens_in: int
     tokens_out: int
     tokens_cached: int = 0
+    calls: tuple[ToolCall, ...] = ()
 
 
 class Completer(Protocol):
@@ -87,6 +106,21 @@ class Streamer(Protocol):
     def stream(
         self, messages: Sequence[Message], *, max_tokens: int, timeout_s: float, temperature: float | None = None
     ) -> Iterator[str | Completion]: ...
+
+
+@runtime_checkable
+class Caller(Protocol):
+    """Continues messages, and may ask for tools to be called before it answers. The promises are those of `complete`."""
+
+    def call(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[Tool],
+        max_tokens: int,
+        timeout_s: float,
+        temperature: float | None = None,
+    ) -> Completion: ...
 
 
 def stream_of(

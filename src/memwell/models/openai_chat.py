@@ -15,7 +15,7 @@ import msgspec
 
 from .address import host_of
 from .answers import counted, decoded, whole
-from .completer import Completion, Message, failed
+from .completer import Completion, Message, Tool, ToolCall, failed
 from .events import events
 from .guarded import MAX_ANSWER, Guarded, Vendor
 from .ways import Way, Ways, ways
@@ -26,9 +26,20 @@ OPENAI = "api.openai.com"
 DONE = b"[DONE]"
 
 
+class _Function(msgspec.Struct):
+    name: str = ""
+    arguments: str | None = None
+
+
+class _Call(msgspec.Struct):
+    id: str | None = None
+    function: _Function | None = None
+
+
 class _Message(msgspec.Struct):
     content: str | None = None
     refusal: str | None = None
+    tool_calls: list[_Call] | None = None
 
 
 class _Choice(msgspec.Struct):
@@ -105,6 +116,24 @@ class OpenAIChat:
         with closing(self._ways.ask(ways(("text",), temperature, (True, False)), ask)) as parts:
             yield from _pieces(events(parts, self._server.max_answer), messages)
 
+    def call(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[Tool],
+        max_tokens: int,
+        timeout_s: float,
+        temperature: float | None = None,
+    ) -> Completion:
+        """As a `Caller`."""
+        until = time.monotonic() + timeout_s
+
+        def ask(way: Way) -> bytes:
+            request = self._request(messages, max_tokens, temperature, way)
+            return self._server.ask(request | {"tools": [_offered(tool) for tool in tools]}, until)
+
+        return _completion(self._ways.ask(ways(("text",), temperature), ask), messages)
+
     def close(self) -> None:
         self._server.close()
 
@@ -112,12 +141,31 @@ class OpenAIChat:
         self, messages: Sequence[Message], max_tokens: int, temperature: float | None, way: Way
     ) -> dict[str, Any]:
         """What to ask. OpenAI's newer models refuse the older words that all other servers understand."""
-        request: dict[str, Any] = {"model": self._model, "messages": [message._asdict() for message in messages]}
+        request: dict[str, Any] = {"model": self._model, "messages": [_said(message) for message in messages]}
         if host_of(self._server.url) == OPENAI:
             request |= {"max_completion_tokens": max_tokens}
         else:
             request |= {"max_tokens": max_tokens, "temperature": 0}
         return request | ({"temperature": temperature} if way.temperature else {})
+
+
+def _said(message: Message) -> dict[str, Any]:
+    """A message in the words of the protocol."""
+    if message.role == "tool":
+        return {"role": "tool", "tool_call_id": message.call_id, "content": message.content}
+    said: dict[str, Any] = {"role": message.role, "content": message.content}
+    if not message.calls:
+        return said
+    calls = [
+        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        for call in message.calls
+    ]
+    return said | {"content": message.content or None, "tool_calls": calls}
+
+
+def _offered(tool: Tool) -> dict[str, Any]:
+    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+    return {"type": "function", "function": function}
 
 
 def _shaped(way: Way, schema: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -136,7 +184,18 @@ def _completion(body: bytes, messages: Sequence[Message]) -> Completion:
         raise failed("invalid_answer")
     choice = answer.choices[0]
     said = counted(choice.message.content or "", messages, _counts(answer.usage))
+    said = said._replace(calls=_calls(choice.message.tool_calls))
     return _whole(said, choice.finish_reason, bool(choice.message.refusal))
+
+
+def _calls(given: Sequence[_Call] | None) -> tuple[ToolCall, ...]:
+    """The calls of tools; one without an id gets one, since its answer must name it."""
+    found = [(one.id, one.function) for one in given or ()]
+    return tuple(
+        ToolCall(call_id or f"call_{number}", function.name, function.arguments or "{}")
+        for number, (call_id, function) in enumerate(found, 1)
+        if function is not None
+    )
 
 
 def _pieces(found: Iterable[bytes], messages: Sequence[Message]) -> Generator[str | Completion, None, None]:
