@@ -169,7 +169,7 @@ def test_a_step_reads_also_where_something_is_erased_all_the_time(
     bank = memory.banks.create("notes", type="general")
     bank.add(SECRET, key="k")
     numbers = count()
-    monkeypatch.setattr("memwell.workflow.runner._erased", lambda space: next(numbers))
+    monkeypatch.setattr("memwell.workflow.tree._erased", lambda space: next(numbers))
     run = memory.workflows.run(document(load(cache_minutes=60)))
     assert (run.status, run.output) == ("done", SECRET)
     bank.wipe()

@@ -18,8 +18,9 @@ from . import stored
 from .cache import Cache
 from .document import Document
 from .live import Live, RunEvent
-from .runner import Outcome, run
+from .runner import run
 from .stored import Begun
+from .under_way import Outcome
 
 MOST = 200
 KEEP_S = 60.0
