@@ -19,7 +19,21 @@ from tempfile import TemporaryDirectory
 
 import apsw
 
-from . import appends, banks, distill, faults, footprint, http, postgres, reads, records, search
+from . import (
+    appends,
+    backup,
+    banks,
+    distill,
+    expressions,
+    faults,
+    files,
+    footprint,
+    http,
+    postgres,
+    reads,
+    records,
+    search,
+)
 from .sizes import FULL, QUICK, Sizes
 from .table import Row, render
 
@@ -36,6 +50,9 @@ PARTS: dict[str, Part] = {
     "search": search.rows,
     "banks": banks.rows,
     "records": records.rows,
+    "backup": backup.rows,
+    "expressions": expressions.rows,
+    "files": files.rows,
     "consolidation": distill.rows,
     "failing models": faults.rows,
     "PostgreSQL": postgres.rows,

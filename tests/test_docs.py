@@ -54,16 +54,30 @@ def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
     assert printed[4] == 'In the cart: ["A-17"]\n# Working Memory\n## Customer Profile\n- Preferred name: Ada\n'
 
 
+STORES = """\
+done John (en) wants: two tickets
+{'items': ['two tickets']}
+2 records are gone
+warranty.txt text/plain extracted
+warranty.txt says: The warranty of the blender ends in March.
+0 hits; False
+"""
+
+
 @pytest.mark.parametrize(
     ("file", "printed"),
     [
+        ("docs/flows.md", "2 turns\n['Ships to the EU only']\n['The user is allergic to nuts.']\n2 turns are still there\n"),
+        ("docs/agent-log.md", 'tool_call {"tool": "query", "rows": 12}\ndecision Tell the customers.\n[]\n'),
+        ("docs/tasks.md", "Hello Ada!\nHello Ada!\nHello there!\n{'customer_profile': {'preferred_name': 'Ada'"),
+        ("docs/backup.md", "1 entries, erased again\n['bob']\n"),
         ("docs/search.md", "Orders are delivered within three days"),
         ("docs/mcp.md", "moved to Porto."),
         ("docs/models-llm.md", "In Porto."),
         ("docs/facts.md", "moved to Porto."),
         ("docs/hooks.md", "observation: 12 orders are late.\npriority_match\n"),
         ("docs/records.md", "{'seat': {'row': 14}}\nNone\n"),
-        ("docs/stores.md", "done John (en) wants: two tickets\n{'items': ['two tickets']}\n2 records are gone\n"),
+        ("docs/stores.md", STORES),
         ("docs/definitions.md", '- Preferred name: Ada\n- Interests: ["billing","enterprise plan"]\n'),
         ("docs/banks.md", "1 would go\n1 left, of ['alice']\n0 traces left\n"),
         ("docs/workflows.md", "Good morning, Alice!\nHello Alice!\n[('done', 1), ('done', 2)]\n1 run  running\n"),
@@ -72,7 +86,7 @@ def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
 def test_the_python_of_the_guides_runs(tmp_path: Path, file: str, printed: str) -> None:
     environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
     output = ""
-    for _, code in blocks(file, "python"):
+    for code in (code for rest, code in blocks(file, "python") if not rest):
         command = [sys.executable, "-W", "error", "-c", code]
         output += subprocess.run(
             command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
@@ -112,10 +126,15 @@ FIRST = "python -c 'import json, sys; print(next(iter(json.load(sys.stdin).value
         ("docs/banks.md", ["prefers aisle seats", "Nothing is beyond the thresholds", "scheduled", "dry_run  true"]),
         ("docs/workflows.md", ["Hello again", "Hello world", "needs_model  true"]),
         ("docs/definitions.md", ["customer_profile", "- Language: pt"]),
+        ("docs/backup.md", ["is whole", "default: 2 entries are there.", "I moved to Porto.", "default: 2 entries are back."]),
+        ("docs/flows.md", ["1 turn(s), 0 memorie(s)", "Session alice-43"]),
     ],
 )
 def test_the_commands_of_the_guides_run(tmp_path: Path, file: str, printed: list[str]) -> None:
     script = next(code for _, code in blocks(file, "sh") if code.startswith("memwell"))
+    for rest, code in blocks(file, "python"):
+        if rest.startswith("file="):
+            (tmp_path / rest.removeprefix("file=")).write_text(code)
     for name, command in (("BANK", "bank"), ("WORKFLOW", "workflow"), ("RUN", "runs")):
         script = script.replace(f"{name}=…", f"{name}=$(memwell {command} list --json | {FIRST})")
     output = shell(script.replace("examples/", f"{ROOT}/examples/"), tmp_path, MEMWELL_HOME=str(tmp_path / "home"))
@@ -128,7 +147,20 @@ def test_the_commands_of_the_guides_run(tmp_path: Path, file: str, printed: list
         ("docs/banks.md", ['"matches":[{"content_title":"prefers aisle seats"', '"dry_run":true']),
         ("docs/workflows.md", ["event: step\n", '"status":"done"', '"output":"Hello world"']),
         ("docs/records.md", ["etag: ", '"code":"stale"']),
-        ("docs/stores.md", ['"content":{"preferences":{"language":"en"}}', '"deleted":true']),
+        ("docs/flows.md", ['"content":"Where is my order?"', '"seq":1']),
+        (
+            "docs/agent-log.md",
+            ['{"data":[{"entry_type":"observation","content":"12 orders are late."', '"last_seen_at"'],
+        ),
+        (
+            "docs/stores.md",
+            [
+                '"content":{"preferences":{"language":"en"}}',
+                '"deleted":true',
+                '"content":"The warranty of the blender ends in March."',
+                '"downloadUrl":"http://127.0.0.1:',
+            ],
+        ),
     ],
 )
 def test_the_curl_of_the_guides_runs(tmp_path: Path, file: str, printed: list[str]) -> None:

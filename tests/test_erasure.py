@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -11,6 +12,7 @@ import pytest
 from memwell import Erased, Memory, NotFound, Receipt
 from memwell.lifecycle import erase
 from memwell.sdk.transport import LocalTransport
+from memwell.storage.blobs import FolderBlobs, TableBlobs
 from memwell.storage.port import Tx
 
 from .engines import remains
@@ -199,3 +201,65 @@ def test_many_sessions_are_erased_in_few_steps(memory: Memory, monkeypatch: pyte
     monkeypatch.setattr(store, "write", counted)
     assert memory.flow("big").delete().layers["entries"] == 300
     assert len(writes) < 10
+
+
+# -- files -----------------------------------------------------------------------------------------------------------------
+
+
+def _end_session(memory: Memory) -> list[str | None]:
+    return [memory.app("shop").session(SESSION).end().job]
+
+
+def _forget_user(memory: Memory) -> list[str | None]:
+    return [memory.user("alice").forget().job]
+
+
+def _delete_app(memory: Memory) -> list[str | None]:
+    return [memory.app("shop").delete().job]
+
+
+def _delete_files(memory: Memory) -> list[str | None]:
+    """The second is not active: it has no text any more, only a name and bytes."""
+    files = memory.app("shop").session(SESSION).files
+    first, second = files.list()
+    return [files.deactivate(second.file_id).job, *(files.delete(one.file_id).job for one in (first, second))]
+
+
+@pytest.mark.parametrize("erase_them", [_end_session, _forget_user, _delete_app, _delete_files])
+def test_files_leave_nothing_in_any_file(
+    memory: Memory, home: Path, erase_them: Callable[[Memory], list[str | None]]
+) -> None:
+    """G9, C26: names, texts, vectors, bytes and the answers of uploads, whatever they go with."""
+    said = f"the word is {CANARY} and it goes on for a while".encode()
+    upload = {"app": "shop", "session_id": SESSION, "filename": f"{CANARY}.txt", "content": said, "user_id": "alice"}
+    memory.call("apps.files.upload", upload, key="k1")
+    memory.app("shop").session(SESSION).files.upload(said + b"!", f"{CANARY}-2.txt")
+    bystander = memory.app("spa").session("other").files
+    kept = bystander.upload(b"This one stays where it is.", "kept.txt")
+    assert len(memory.app("shop").session(SESSION).search(CANARY)) == 2
+    assert traces(home, CANARY)
+    layers: Counter[str] = Counter()
+    for job_id in erase_them(memory):
+        job = memory.jobs.wait(job_id or "")
+        assert (job.state, (job.result or {})["residual"]) == ("done", 0)
+        layers.update((job.result or {})["layers"])
+    assert (layers["files"], layers["entries"]) == (2, 2)
+    assert traces(home, CANARY) == []
+    assert len(memory.app("shop").session(SESSION).search(CANARY)) == 0
+    assert memory.app("shop").session(SESSION).files.list() == []
+    with pytest.raises(Erased):
+        memory.call("apps.files.upload", upload, key="k1")
+    memory.close()
+    assert traces(home, CANARY, *([] if erase_them is _delete_files else [SESSION])) == []
+    with Memory(home, worker=False) as again:
+        files = again.app("spa").session("other")
+        assert files.files.read(kept.file_id) == b"This one stays where it is."
+        assert len(files.search("where does it stay")) == 1
+
+
+def test_the_second_look_finds_bytes_of_a_file_that_were_left(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory.app("shop").session(SESSION).files.upload(b"bytes that stay", "a.bin")
+    for kind in (FolderBlobs, TableBlobs):
+        monkeypatch.setattr(kind, "delete", lambda self, digest: None)
+    job = memory.jobs.wait(memory.app("shop").session(SESSION).end().job or "")
+    assert (job.result or {})["residual"] == 1

@@ -62,6 +62,7 @@ def fill(home: str, entries: int = 200) -> None:
         memory.flow("f").update(changed, content="two parrots")
         memory.flow("f").delete_memory(memory.flow("f").write("nothing"))
         memory.user("alice").add("I am vegetarian and moved to Porto.")
+        memory.app("shop").session("s1").files.upload("Parrots eat 中文 seeds.".encode() + b"\x0d\x0a", "seeds.txt")
         memory.user("bob").add("gone soon")
         memory.user("bob").forget()
         assert memory.flow("f").search("parrot", include=["turns"]).method == "words+meaning"
@@ -72,7 +73,10 @@ def answers(home: str) -> Any:
         found = [
             memory.flow("f").search(query, limit=20, include=["turns"]) for query in ("parrots", "number 12", "中文")
         ]
+        session = memory.app("shop").session("s1")
+        found.append(session.search("seeds"))
         return (
+            [(file.filename, session.files.read(file.file_id)) for file in session.files.list()],
             [[(hit.id, hit.score) for hit in hits] for hits in found],
             [turn.content for turn in memory.flow("f").session("talk").history.all()],
             [fact.content for fact in memory.flow("f").memories()],

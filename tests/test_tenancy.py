@@ -333,13 +333,14 @@ def test_every_route_refuses_bad_credentials(tmp_path: Path) -> None:
 
 def test_routes_without_a_key_are_the_listed_ones(tmp_path: Path) -> None:
     """T6: a page that needs no key is on the list; anything else is refused."""
-    from memwell.surfaces.rest.pages import PUBLIC
+    from memwell.surfaces.rest.pages import PUBLIC, SIGNED
 
     with live(tmp_path, worker=False) as server, server.client(key="none") as client:
         paths = {route.path for route in server.server._pages.routes}  # type: ignore[attr-defined]
-        assert paths - set(PUBLIC) == {"/v1/events", "/v1/runs/{run}/stream", "/mcp"}
+        assert paths - {*PUBLIC, *SIGNED} == {"/v1/events", "/v1/runs/{run}/stream", "/mcp"}
         assert client.get("/v1/events").status_code == 401
         assert client.get("/v1/runs/any/stream").status_code == 401
+        assert [client.get(path).status_code for path in SIGNED] == [404]
         for path in PUBLIC:
             assert client.get(path, follow_redirects=True).status_code == 200
 

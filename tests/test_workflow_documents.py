@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from memwell import Memory
 from memwell.errors import Invalid
 from memwell.testing import ScriptedServer
-from memwell.workflow.document import parse
+from memwell.workflow.document import Document, parse
 from memwell.workflow.source import read
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "workflows"
@@ -26,6 +26,12 @@ def problems(source: str | dict[str, Any]) -> dict[str, str]:
     with pytest.raises(Invalid) as caught:
         parse(source)
     return {one["path"]: one["reason"] for one in caught.value.details["problems"]}
+
+
+def tree(source: str | dict[str, Any]) -> Document:
+    found = parse(source)
+    assert isinstance(found, Document)
+    return found
 
 
 def one(**fields: Any) -> dict[str, Any]:
@@ -120,7 +126,7 @@ def test_scalars_are_those_of_yaml_1_2(scalar: str, value: Any) -> None:
 
 
 def test_json_is_yaml_too_with_characters_in_two_halves() -> None:
-    assert parse(json.dumps(one(template="😀 \\ud83d"))).steps[0].fields["template"] == "😀 \\ud83d"
+    assert tree(json.dumps(one(template="😀 \\ud83d"))).steps[0].fields["template"] == "😀 \\ud83d"
 
 
 def nested(levels: int) -> dict[str, Any]:
@@ -408,7 +414,7 @@ def test_templates_inside_of_fields_are_checked_whatever_they_are_called() -> No
 
 def test_templates_that_are_fine() -> None:
     fine = "{{input}} {{ agent.input }} {{metadata.a.b[0]}} {{step.me.output}} {{1 week ago}} {{yesterday}} {{now}}"
-    assert parse(one(template=fine, id="me")).steps[0].id == "me"
+    assert tree(one(template=fine, id="me")).steps[0].id == "me"
 
 
 def test_ids_are_unique_and_made_where_there_is_none() -> None:
@@ -443,7 +449,7 @@ def test_aliases_of_steps() -> None:
         {"step_type": "add_chat_turn", "memory_bank_id": "b", "key": "k", "speaker": "user"},
         {"step_type": "load_chat_history", "memory_bank_id": "b", "key": "k"},
     ]
-    assert [node.kind for node in parse({"name": "x", "steps": steps}).steps] == ["add_memory", "load_memory"]
+    assert [node.kind for node in tree({"name": "x", "steps": steps}).steps] == ["add_memory", "load_memory"]
 
 
 _VALUES = st.recursive(
@@ -498,5 +504,5 @@ def test_an_insight_keeps_the_numbers_of_what_was_said(tmp_path: Path, monkeypat
 
 
 def test_the_summary_of_the_examples_is_of_all_that_can_be_loaded() -> None:
-    load, *_ = parse((EXAMPLES / "progressive_summary.yaml").read_text()).steps
+    load, *_ = tree((EXAMPLES / "progressive_summary.yaml").read_text()).steps
     assert (load.fields["limit"], load.fields["order"]) == (1000, "oldest_first")

@@ -20,6 +20,7 @@ from .model import check
 from .model.principal import Principal
 from .operation import Operation, to_request
 from .space import Space
+from .storage.blobs import Blobs
 from .watch import announce, announce_read
 
 T = TypeVar("T")
@@ -47,6 +48,15 @@ class Call:
         announce(self.engine, self.principal)
         return result
 
+    def answered(self) -> Any:
+        """What was answered to this very request before; None if it is new. For what must be known before a transaction."""
+        return self.read(self._found)
+
+    @property
+    def blobs(self) -> Blobs:
+        """The files of the principal's tenant."""
+        return self.engine.store.blobs(self.principal.tenant)
+
     def record(self) -> None:
         """The event alone, for what was done above the tenants and cannot be answered from memory."""
         self.engine.write(self.principal, self._tell)
@@ -54,16 +64,22 @@ class Call:
 
     def _perform(self, space: Space, work: Callable[[Space], T]) -> T:
         mark = self._mark
-        if mark is not None:
-            found = space.tx.row("find_idempotency", key_hash=mark[0], now=space.now)
-            if found is not None:
-                return cast(T, _answer_again(self._operation, mark, *found))
+        again = self._found(space)
+        if again is not None:
+            return cast(T, again)
         result = work(space)
         if mark is not None and (space.touched or self._operation.bound is None):
             # an answer that names an address without touching it could not be erased with it, and need not be kept
             _remember(space, mark, result, speaks_of_entries=self._operation.effect != "erase")
         self._tell(space)
         return result
+
+    def _found(self, space: Space) -> Any:
+        mark = self._mark
+        if mark is None:
+            return None
+        found = space.tx.row("find_idempotency", key_hash=mark[0], now=space.now)
+        return None if found is None else _answer_again(self._operation, mark, *found)
 
     def _tell(self, space: Space) -> None:
         for event in _events(space):
@@ -95,6 +111,11 @@ def _dispatched(
 ) -> Any:
     request = to_request(operation, data, strict=strict)
     authorise(principal, operation, request)
+    run = operation.run
+    if key is None and operation.plain:
+        result = engine.read(principal, lambda space: run(space, request))
+        announce_read(engine, principal, operation, request, result)
+        return result
     call = Call(engine, principal, operation, None if key is None else _mark(operation, request, key))
     if operation.outside:
         result = operation.run(call, request)
@@ -102,8 +123,8 @@ def _dispatched(
             announce_read(engine, principal, operation, request, result)
         return result
     if operation.writes:
-        return call.write(lambda space: operation.run(space, request))
-    result = call.read(lambda space: operation.run(space, request))
+        return call.write(lambda space: run(space, request))
+    result = call.read(lambda space: run(space, request))
     announce_read(engine, principal, operation, request, result)
     return result
 

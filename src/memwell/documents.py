@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .errors import Conflict, NotFound, Stale
+from .lifecycle import ledger
 from .storage.port import Tx
 
 PAGE = 500
@@ -71,6 +72,15 @@ def change(tx: Tx, kind: str, old: Document, name: str, body: str, now: int) -> 
     if not tx.run("set_document", kind=kind, id=old.id, **changed):
         raise Stale("Somebody else has just changed it: read it again and repeat the change.")
     return old._replace(name=name, version=old.version + 1, body=body, updated_at=now)
+
+
+def erase(tx: Tx, kind: str, document_id: str, now: int) -> bool:
+    """Delete a document because somebody wants it to be gone, also from what is restored from a backup."""
+    found = find(tx, kind, document_id)
+    if found is None:
+        return False
+    ledger.note(tx, "document", ledger.document_mark(kind, document_id, found.created_at), now)
+    return remove(tx, kind, document_id)
 
 
 def remove(tx: Tx, kind: str, document_id: str) -> bool:

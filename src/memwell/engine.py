@@ -10,7 +10,9 @@ from . import functions
 from .clock import DAY, SECOND, Clock, SystemClock
 from .config import Config
 from .config import load as load_config
-from .lifecycle import erase, jobs, retention
+from .errors import Invalid
+from .files.links import Links
+from .lifecycle import erase, jobs, retention, unnamed
 from .lifecycle.run import Handler, JobRun, Repeat
 from .lifecycle.worker import Worker
 from .model.principal import Principal
@@ -34,7 +36,9 @@ T = TypeVar("T")
 PATIENT = ("embed", "index", "graph")
 GRAPH_AFTER = 60 * SECOND
 """How long collections are left to grow before somebody looks how large they are."""
-HANDLERS: dict[str, Handler] = {"expire": retention.expire, "erase": erase.erase}
+MOST_MODELS = 32
+"""How many language models workflows may name besides the one that is set."""
+HANDLERS: dict[str, Handler] = {"expire": retention.expire, "erase": erase.erase, "sweep": unnamed.sweep}
 
 
 class Engine:
@@ -45,7 +49,9 @@ class Engine:
         self._embeds = config.embedder != "none"
         self._recall: Recall | None = None
         self._completer: tuple[tuple[Completer, Wanted] | None] | None = None
+        self._models: dict[str, Completer] = {}
         self._lock = Lock()
+        self.links = Links(store)
         self.forgets: list[Callable[[], None]] = []
         """What else holds something in memory, to be told once something was erased."""
         self.ends: list[Callable[[], None]] = []
@@ -63,12 +69,13 @@ class Engine:
 
     def read(self, principal: Principal, work: Callable[[Space], T]) -> T:
         """Run work on a snapshot of the principal's tenant."""
-        return self.store.read(principal.tenant, lambda tx: work(Space(tx, principal, self.clock)))
+        return self.store.read(principal.tenant, lambda tx: work(Space(tx, principal, self.clock, link=self.links)))
 
     def write(self, principal: Principal, work: Callable[[Space], T]) -> T:
         """Run work in one transaction of the principal's tenant; durable when this returns."""
         return self.store.write(
-            principal.tenant, lambda tx: work(Space(tx, principal, self.clock, embeds=self._embeds))
+            principal.tenant,
+            lambda tx: work(Space(tx, principal, self.clock, embeds=self._embeds, link=self.links)),
         )
 
     @property
@@ -115,8 +122,9 @@ class Engine:
         self.worker.stop()
         if self._recall is not None:
             self._recall.meaning.close()
-        if self._completer is not None and self._completer[0] is not None:
-            hang_up: Callable[[], None] = getattr(self._completer[0][0], "close", lambda: None)
+        own = [] if self._completer is None or self._completer[0] is None else [self._completer[0][0]]
+        for completer in [*own, *self._models.values()]:
+            hang_up: Callable[[], None] = getattr(completer, "close", lambda: None)
             hang_up()
         self.store.close()
 
@@ -132,7 +140,7 @@ class Engine:
             return receipt
 
         mine = {"embed": self._embed, "index": self._index, "graph": self._graph, "consolidate": self._consolidate}
-        return {**HANDLERS, "erase": erase_here_too, **mine, "compact": self._compact}
+        return {**HANDLERS, "erase": erase_here_too, **mine, "compact": self._compact, "extract": self._read_file}
 
     def _embed(self, run: JobRun) -> dict[str, Any]:
         from .recall.jobs import embed
@@ -185,8 +193,38 @@ class Engine:
                 self._completer = (None if wanted is None else (open_completer(wanted, key), wanted),)
             return self._completer[0]
 
+    def model(self, provider: str | None, model_id: str | None) -> tuple[Completer, Wanted] | None:
+        """The language model that a workflow names, on the server that is set: it cannot name another server. A plugin is a model
+        of its own, whatever it is called."""
+        from .models.llm import BUILT_IN, open_completer
+
+        found = self.completer
+        if found is None or found[1].kind not in BUILT_IN:
+            return found
+        wanted = found[1]
+        if provider not in (None, wanted.kind):
+            raise Invalid(
+                f"The model is of the provider {provider!r}, and this store asks `{wanted.kind}:{wanted.model}`: name that "
+                "provider, leave it away, or set MEMWELL_LLM to another."
+            )
+        if model_id in (None, wanted.model):
+            return found
+        with self._lock:
+            other = self._models.get(model_id or "")
+            if other is None:
+                if len(self._models) >= MOST_MODELS:
+                    raise Invalid(f"More than {MOST_MODELS} different models are asked by this process.")
+                named = wanted._replace(model=model_id or "")
+                other = self._models[named.model] = open_completer(named, self._config.llm_key(named.kind))
+        return other, wanted
+
     def _graph(self, run: JobRun) -> dict[str, Any]:
         return dict(self.store.tend(run.reach.key))
+
+    def _read_file(self, run: JobRun) -> dict[str, Any]:
+        from .files.reading import read_file
+
+        return read_file(run, embeds=self._embeds)
 
     def _index(self, run: JobRun) -> dict[str, Any]:
         from .recall.jobs import index

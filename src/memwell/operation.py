@@ -51,12 +51,16 @@ class Operation:
     repeatable: bool
     patient: bool
     tells: Callable[[Any], dict[str, Any]] | None
+    carries: str | None
     path_fields: tuple[str, ...]
     json_fields: frozenset[str]
     """The fields that hold objects: in a query string they are JSON."""
 
     by_version: bool
     """Whether it changes only the version that was read, if one is named: `if_match`."""
+
+    plain: bool
+    """Whether it only reads, in one transaction."""
 
     @property
     def group(self) -> str:
@@ -91,13 +95,14 @@ def operation(
     repeatable: bool = True,
     patient: bool = False,
     tells: Callable[[Any], dict[str, Any]] | None = None,
+    carries: str | None = None,
 ) -> Callable[[Callable[..., Any]], Operation]:
     """Declare the function below as an operation; its annotations say what it takes and gives.
 
     It receives a `Space` inside a transaction, or with `outside=True` a `Call` that opens its own. `bound` names the field
     that a tied key is held to; with `any_tie=True` the operation itself sees to it. One that is not `repeatable` cannot
     carry an idempotency key; one that is `patient` may wait for seconds. `tells` picks what the event of a read may say of
-    its answer: names and reasons, never what was said.
+    its answer: names and reasons, never what was said. `carries` names the field whose bytes a request may have as its body.
     """
     method, path = route.split(" ")
 
@@ -123,8 +128,10 @@ def operation(
             repeatable=repeatable,
             patient=patient,
             tells=tells,
+            carries=carries,
             path_fields=tuple(re.findall(r"{(\w+)}", path)),
             json_fields=_json_fields(request),
+            plain=effect == "read" and not outside,
             by_version="if_match" in request.__struct_fields__ and "if_match" not in _json_fields(request),
         )
 

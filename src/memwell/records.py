@@ -168,13 +168,13 @@ def addresses_tied(space: Space, tie: str) -> list[Row]:
 
 
 def delete_tied(space: Space, tie: str, *, spared: str | None = None) -> tuple[str | None, int]:
-    """Erase the records that go with something. Returns the job that leaves no trace of them, and how many they are."""
+    """Erase what goes with something. Returns the job that leaves no trace of it, and how many records that were."""
     found = addresses_tied(space, tie)
     if not found:
         return None, 0
     for address_id, collection_id, _ in found:
         space.touch(collection_id, address_id)
-    return bury(space.tx, found, space.now, spared=spared), len(found)
+    return bury(space.tx, found, space.now, spared=spared), sum(kind == KIND for _, _, kind in found)
 
 
 def anchor(space: Space, place: Place) -> int:

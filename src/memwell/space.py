@@ -6,7 +6,7 @@ tenant in any signature here: the transaction knows it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -27,6 +27,9 @@ from .storage.port import Row, Tx
 
 EMBED_AFTER = 10 * SECOND
 """How long new entries wait for the background to embed them, so that many are done at once."""
+
+Link = Callable[[Principal, str, str, int], str]
+"""Makes the address at which a principal can read a file, by its id and its digest, from a moment on."""
 
 _NEWEST = 2**62
 _decode_policy = lru_cache(256)(msgspec.json.Decoder(Policy).decode)
@@ -52,11 +55,14 @@ class Located(NamedTuple):
 class Space:
     """The verbs. Made by the engine for one call of one principal; it lives as long as the transaction."""
 
-    __slots__ = ("_collections", "_embeds", "answers_until", "clock", "now", "principal", "touched", "tx")
+    __slots__ = ("_collections", "_embeds", "_link", "answers_until", "clock", "now", "principal", "touched", "tx")
 
-    def __init__(self, tx: Tx, principal: Principal, clock: Clock, *, embeds: bool = False) -> None:
+    def __init__(
+        self, tx: Tx, principal: Principal, clock: Clock, *, embeds: bool = False, link: Link | None = None
+    ) -> None:
         self.tx = tx
         self._embeds = embeds
+        self._link = link
         self._collections: dict[Place, tuple[int, Policy]] = {}
         self.principal = principal
         self.clock = clock
@@ -194,6 +200,10 @@ class Space:
     def rows(self, query: str, place: Place, **parameters: Any) -> list[Row]:
         """A named query over a collection."""
         return self.tx.rows(query, dialect=place.dialect, name=place.name, kind=place.kind, now=self.now, **parameters)
+
+    def link(self, file_id: str, digest: str) -> str | None:
+        """Where whoever calls can read a file; nowhere, if nobody does."""
+        return None if self._link is None else self._link(self.principal, file_id, digest, self.now)
 
     # -- inside ------------------------------------------------------------------------------------------------------
 

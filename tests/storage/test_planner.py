@@ -46,6 +46,7 @@ WHOLE_TABLE = {
     "search_state": "the last row of the key",
     "delete_removals_below": "the last row of the key",
     "add_removal": "the last row of the key",
+    "add_erasure": "the last row of the key",
     "list_models": "there are one or two",
     "add_model": "there are one or two",
     "delete_vectors": "the models, of which there are one or two",
@@ -53,6 +54,7 @@ WHOLE_TABLE = {
     "document_lives": "looks for words anywhere, once per trace that an erasure found",
     "run_lives": "looks for words anywhere, once per trace that an erasure found",
     "value_lives": "looks for words anywhere, once per trace that an erasure found",
+    "file_lives": "looks for words anywhere, once per trace that an erasure found",
 }
 
 # Queries that reach entries by their number, which is one tenant's because a file is; they name the tenant all the same.

@@ -32,6 +32,8 @@ WHOLE = {
     "document_lives": "looks for words anywhere, once per trace that an erasure found",
     "run_lives": "looks for words anywhere, once per trace that an erasure found",
     "value_lives": "looks for words anywhere, once per trace that an erasure found",
+    "file_lives": "looks for words anywhere, once per trace that an erasure found",
+    "hold_tenant_row": "a tenant's only one",
     "residue": "looks for words anywhere, after an erasure",
     "next_expiry": "the first row of the index",
     "next_idempotency_expiry": "the first row of the index",
@@ -42,16 +44,18 @@ WHOLE = {
     "first_event_after": "the first rows of the key: events stand in the order of their time",
     "delete_removals_below": "the last row",
     "add_removal": "the last row",
+    "add_erasure": "the last row",
     "search_state": "the last row, and a tenant's only one",
     "list_models": "there are one or two",
     "add_model": "there are one or two",
     "delete_vectors": "the models, of which there are one or two",
     "graph_sizes": "counts every vector, in a job",
     "count_all": "counts everything, when a tenant is moved",
+    "count_all_entries": "counts everything, for a backup",
     **{f"end_of_{table}": "the last row" for table in (
         "collection", "address", "entry", "idempotency", "idempotency_touch", "job", "event", "removal", "model", "fact",
         "evidence", "plan", "spending", "document", "summary", "folded", "run", "run_step", "run_touch",
-        "record", "record_version", "record_tie",
+        "record", "record_version", "record_tie", "file", "erasure",
     )},
 }  # fmt: skip
 
@@ -100,6 +104,9 @@ INSERT INTO run_touch SELECT tenant, 1 + n % 200, 'r' || n FROM of;
 INSERT INTO record SELECT tenant, n, 1, '{}', n, n, CASE WHEN n % 9 = 0 THEN n END FROM of WHERE n <= 200;
 INSERT INTO record_version SELECT tenant, 1 + n % 200, n, 'merge', '{}', 'somebody', n, NULL FROM of;
 INSERT INTO record_tie SELECT tenant, 't' || n % 50, 1 + n % 200 FROM of ON CONFLICT DO NOTHING;
+INSERT INTO file SELECT tenant, 'f' || n, 1 + n % 200, n, n, 'd' || n, 'name', 'text/plain', 1, 1, 'kept', NULL, 0, n FROM of;
+INSERT INTO erasure SELECT tenant, n, 'address', n::text, n FROM of;
+INSERT INTO blob SELECT tenant, 'd' || n, 'b', n FROM of;
 INSERT INTO word SELECT tenant, n, 0, ARRAY_TO_TSVECTOR(ARRAY['a' || t || 'x' || n % 200, 'c' || t || 'x' || n % 20,
   'w' || n % 97, 'v' || n % 7]) FROM of;
 INSERT INTO vector SELECT tenant, 1, n, 0, 1 + n % 20, 4, FALSE, '[1,2,3,4]' FROM of;

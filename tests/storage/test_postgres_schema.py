@@ -51,6 +51,7 @@ ONLY_HERE = {
     "secret": "beside files it is a file",
     "migration": "a file has a number in its header",
     "graph": "in a file, all vectors fit into memory",
+    "blob": "beside files they are files",
 }
 
 # One process that forks for each statement of each step: the child dies in front of it. The parent prints what is left.

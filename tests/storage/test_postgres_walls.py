@@ -196,8 +196,10 @@ def test_every_piece_of_text_is_looked_through_for_what_was_erased(db: Db) -> No
 
 
 def _texts(db: Db) -> list[tuple[str, str]]:
-    """The columns that may hold what somebody said: text, except for words of our own and what was hashed."""
+    """The columns that may hold what somebody said: text, except for words of our own and what was hashed. Files are looked
+    for by their digest."""
     ours = {("graph", "state"), *((table, f"{of}_hash") for table in INSIDE for of in ("key", "request"))}
+    ours |= {("blob", "content"), ("blob", "digest")}
     return [
         (table, name)
         for table in sorted(INSIDE)

@@ -25,7 +25,7 @@ from .rules import faults, literals, unnamed
 HERE = [(query, "postgres") for query in queries.load("common", "postgres", "move").values()]
 IN_FILES = [(query, "sqlite") for query in queries.load("common", "sqlite", "move").values()]
 # What is inside a tenant in a file; the index of words knows no tenant there, and `test_planner` looks after it.
-FILE_TABLES = INSIDE - {"word", "writer", "graph"}
+FILE_TABLES = INSIDE - {"word", "writer", "graph", "blob"}
 # Pieces of SQL in Python that ask across tenants.
 ACROSS = {
     "SELECT 1 FROM graph WHERE dimensions = %s LIMIT 1": "whether any tenant needs a graph, asked from above",
@@ -185,6 +185,7 @@ def test_every_engine_has_every_query() -> None:
     assert there <= here
     assert here - there == {
         "residue", "graph_sizes", "add_graph", "finish_graph", "delete_graph", "mark_vectors", "nearest", "nearest_of",
+        "put_blob", "find_blob", "has_blob", "delete_blob", "list_blobs", "hold_tenant_row",
     }  # fmt: skip
     parameters = {query.name: query.parameters for query, _ in HERE}
     assert {

@@ -132,8 +132,8 @@ def command_line(place: Place, operation: Operation) -> Any:
         known = OPERATIONS[name]
         arguments = [str(data[field]) for field in positional(known) if field in data]
         for field, value in data.items():
-            if value is True:
-                arguments.append(f"--{field.replace('_', '-')}")
+            if isinstance(value, bool):
+                arguments.append(f"--{'' if value else 'no-'}{field.replace('_', '-')}")
             elif field not in positional(known):
                 text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
                 arguments += [f"--{field.replace('_', '-')}", text]

@@ -33,6 +33,7 @@ from ..records import (
 )
 from ..space import Space
 from .apps import AppName, settled
+from .artifacts import artifacts
 from .places import app_records, user_records
 
 PREFIX = f"{SESSION_META}@session/"
@@ -131,7 +132,7 @@ def list_sessions(space: Space, request: ListSessions) -> SessionList:
     else:
         found = [one for one in every(space, app_records(request.app), after, request.limit + 1) if _is_session(one)]
     page, further = cut(found, request.limit, lambda one: to_cursor("app_sessions", one.path))
-    shown = [_shown(one.path.removeprefix(PREFIX), _meta(one.value)) for one in page]
+    shown = [_shown(one.path.removeprefix(PREFIX), _meta(space, one.value, one.address_id)) for one in page]
     return SessionList(sessions=shown, next_cursor=further)
 
 
@@ -208,7 +209,7 @@ def open_session(space: Space, app: str, opening: Opening) -> Opened:
     record = write(space, app_records(app), PREFIX + session_id, new)
     if user_id is not None and (old is None or old.value["sessionInfo"].get("userId") is None):
         _give(space, app, session_id, user_id)
-    return Opened(session_id, user_id, _meta(value), record.address_id)
+    return Opened(session_id, user_id, _meta(space, value, record.address_id), record.address_id)
 
 
 def find(space: Space, app: str, session_id: str) -> Record | None:
@@ -225,9 +226,9 @@ def meta_of(space: Space, app: str, session_id: str) -> dict[str, Any]:
     """The session meta, with everything in it that there may be."""
     found = find(space, app, session_id)
     if found is None:
-        return _meta({"metadata": {}, "sessionInfo": {"sessionId": session_id, "appId": app}})
+        return _meta(space, {"metadata": {}, "sessionInfo": {"sessionId": session_id, "appId": app}})
     held_to_user(space, found.value["sessionInfo"].get("userId"))
-    return _meta(found.value)
+    return _meta(space, found.value, found.address_id)
 
 
 def held_to_user(space: Space, user_id: str | None) -> None:
@@ -235,6 +236,12 @@ def held_to_user(space: Space, user_id: str | None) -> None:
     tie = space.principal.tie
     if tie is not None and (tie.kind != "user" or tie.name != user_id):
         raise Forbidden(f"This key is held to one {tie.kind} and cannot be used for anything else.")
+
+
+def tied_user(space: Space) -> str | None:
+    """The user that the key is held to, if it is."""
+    tie = space.principal.tie
+    return tie.name if tie is not None and tie.kind == "user" else None
 
 
 def session_tie(app: str, session_id: str) -> str:
@@ -253,9 +260,10 @@ def user_tie(user_id: str) -> str:
 _INFO = ("sessionId", "appId", "sessionReference", "userReference", "userId", "runId", "timestamp")
 
 
-def _meta(value: Mapping[str, Any]) -> dict[str, Any]:
+def _meta(space: Space, value: Mapping[str, Any], address_id: int | None = None) -> dict[str, Any]:
     info = {name: value["sessionInfo"].get(name) for name in _INFO}
-    return {"metadata": value["metadata"], "sessionInfo": info, "artifacts": value.get("artifacts", [])}
+    files = [] if address_id is None else artifacts(space, address_id)
+    return {"metadata": value["metadata"], "sessionInfo": info, "artifacts": files}
 
 
 def _user(opening: Opening, owner: str | None, reference: str | None) -> str | None:

@@ -14,6 +14,7 @@ from ..documents import Document
 from ..errors import Invalid, NotFound
 from ..model.contract import APP_PATTERN, MAX_STORES
 from ..model.fields import ID_PATTERN
+from ..model.file import MAX_FILES, MOST_FILES
 from ..operation import Example, Request, Response, operation
 from ..space import Space
 
@@ -42,6 +43,7 @@ FunctionField = Annotated[
     ),
 ]
 MaxStores = Annotated[int, Meta(ge=1, le=MAX_APP_STORES, description="How many stores it may have at most.")]
+MaxFiles = Annotated[int, Meta(ge=1, le=MOST_FILES, description="How many files a session of it may have at most.")]
 
 _LEFT_AWAY: Any = UNSET
 NEW_APP = {"app": "shop", "description": "An online shop"}
@@ -54,6 +56,7 @@ class App(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     workflow: str | None = None
     function: str | None = None
     max_stores: int = MAX_STORES
+    max_files: int = MAX_FILES
 
 
 class AppInfo(Response, frozen=True, kw_only=True):
@@ -62,6 +65,7 @@ class AppInfo(Response, frozen=True, kw_only=True):
     app: str
     stores: int
     max_stores: int
+    max_files: int
     created_at: datetime
     updated_at: datetime
     description: str | None = None
@@ -83,16 +87,17 @@ class ConfigureApp(Request, frozen=True, kw_only=True):
     workflow: WorkflowField | None = _LEFT_AWAY
     function: FunctionField | None = _LEFT_AWAY
     max_stores: MaxStores | None = None
+    max_files: MaxFiles | None = None
 
 
 @operation("apps.configure", "PUT /v1/apps/{app}", effect="write", role="admin", example=Example(NEW_APP))
 def configure(space: Space, request: ConfigureApp) -> AppInfo:
-    """Make an app or change it: what answers a message, and how many stores it may have."""
+    """Make an app or change it: what answers a message, how many stores it may have, and how many files a session."""
     document, app = settled(space, request.app)
     given = {name: getattr(request, name) for name in ("description", "workflow", "function")}
     changes = {name: value for name, value in given.items() if value is not UNSET}
-    if request.max_stores is not None:
-        changes["max_stores"] = request.max_stores
+    limits = {name: getattr(request, name) for name in ("max_stores", "max_files")}
+    changes |= {name: value for name, value in limits.items() if value is not None}
     changed = structs.replace(app, **changes)
     if changed.workflow is not None and changed.function is not None:
         raise Invalid("Give either `workflow` or `function`: one of them answers.", field="function")
@@ -138,6 +143,12 @@ def existing(space: Space, name: str) -> tuple[Document, App]:
     return found, decode(found.body)
 
 
+def settings_of(space: Space, name: str) -> App:
+    """What an app is; one that is not there yet is as it would be made."""
+    found = documents.find(space.tx, KIND, name)
+    return App() if found is None else decode(found.body)
+
+
 def settled(space: Space, name: str) -> tuple[Document, App]:
     """An app, made if it is not there."""
     found = documents.find(space.tx, KIND, name)
@@ -159,6 +170,7 @@ def _info(space: Space, document: Document, app: App) -> AppInfo:
         app=document.id,
         stores=0 if count is None else count[0],
         max_stores=app.max_stores,
+        max_files=app.max_files,
         created_at=to_datetime(document.created_at),
         updated_at=to_datetime(document.updated_at),
         description=app.description,

@@ -231,7 +231,7 @@ def _erase(space: Space, bank_id: str, located: Mapping[str, int]) -> DeletedEnt
     for entry_id in located:
         if space.tx.row("entry_addresses", id=entry_id) is not None:  # it may have gone with another one
             dissolve(space, entry_id)
-            erase_fact(space.tx, entry_id)
+            erase_fact(space.tx, entry_id, space.now)
     keys = sorted(set(located.values()))
     for address_id in keys:
         forget_runs(space.tx, address_id)

@@ -15,6 +15,7 @@ from ..dispatch import Call
 from ..documents import Document
 from ..errors import Conflict, Invalid, NotFound
 from ..lifecycle import jobs
+from ..lifecycle.erase import erase_collection
 from ..model import bank as banks
 from ..model import check
 from ..model.bank import KIND, MAX_NAME, NAME_ADVICE, Bank, BankType, Mode, checked_name, decoded, encoded
@@ -230,7 +231,7 @@ def _changes(request: UpdateBank) -> dict[str, Any]:
 def delete(space: Space, request: OfBank) -> Erasure:
     """Erase a bank with all its entries, for good."""
     find_bank(space, request.bank)
-    documents.remove(space.tx, KIND, request.bank)
+    documents.erase(space.tx, KIND, request.bank, space.now)
     return _erase_entries(space, request.bank)
 
 
@@ -357,5 +358,5 @@ def _erase_entries(space: Space, bank_id: str) -> Erasure:
     collections = space.tx.rows("collections_of_name", dialect=KIND, name=bank_id)
     erasure = erase_addresses(space, space.tx.rows("addresses_of_name", dialect=KIND, name=bank_id))
     for (collection_id,) in collections:
-        space.tx.send("delete_collection", id=collection_id)
+        erase_collection(space.tx, collection_id, space.now)
     return erasure

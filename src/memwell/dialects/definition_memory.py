@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta
 
@@ -110,25 +110,14 @@ def bind(space: Space, request: Bind) -> Bound:
     """Load working memory for a model: what is known of an owner under some definitions, as values and as text, and the tool to
     update them. Nothing is written by this."""
     speaks_for(space.principal, request.owner)
-    sections: list[Section] = []
-    versions: dict[str, str] = {}
-    warnings: list[Withheld] = []
-    for document, definition in bound_to(space, request.definitions):
-        record, warning = loaded(space, document, definition, request, strict=request.strict)
-        held = held_to(document.id, definition)
-        value = None if record is None else filled(record.value, held)
-        sections.append(
-            Section(definition.slug, document.name, definition.schema, value, definition.update_mode == "merge")
-        )
-        warnings += [] if warning is None else [Withheld(slug=definition.slug, reason=warning)]
-        if record is not None:
-            versions[definition.slug] = record.etag
+    found = gathered(space, bound_to(space, request.definitions), request, strict=request.strict)
+    sections = [one.section for one in found]
     return Bound(
         values={one.slug: one.value for one in sections if one.value is not None},
         prompt=prompt(sections),
-        tool=_tool(sections),
-        versions=versions,
-        warnings=warnings,
+        tool=tool_of(sections),
+        versions={one.section.slug: one.record.etag for one in found if one.record is not None},
+        warnings=[Withheld(slug=one.section.slug, reason=one.warning) for one in found if one.warning is not None],
     )
 
 
@@ -283,6 +272,28 @@ def bound_to(space: Space, names: Sequence[str] | None) -> list[tuple[Document, 
     return list({pair[0].id: pair for pair in chosen.values() if pair is not None}.values())
 
 
+class Gathered(NamedTuple):
+    """What is known under one definition: as it is shown, the record that it comes from, and why that is withheld if so."""
+
+    section: Section
+    record: Record | None
+    warning: str | None
+
+
+def gathered(
+    space: Space, pairs: Iterable[tuple[Document, Definition]], whose: Whose, *, strict: bool = False
+) -> list[Gathered]:
+    """What is known of an owner under some definitions, in their order."""
+    found = []
+    for document, definition in pairs:
+        record, warning = loaded(space, document, definition, whose, strict=strict)
+        value = None if record is None else filled(record.value, held_to(document.id, definition))
+        merges = definition.update_mode == "merge"
+        section = Section(definition.slug, document.name, definition.schema, value, merges)
+        found.append(Gathered(section, record, warning))
+    return found
+
+
 def loaded(
     space: Space, document: Document, definition: Definition, whose: Whose, *, strict: bool = False
 ) -> tuple[Record | None, str | None]:
@@ -320,6 +331,14 @@ def updated(space: Space, request: UpdateMemory, memory: Mapping[str, Any]) -> U
         if warned:
             warnings[slug] = warned
     return Updated(memory=values, versions=versions, warnings=warnings or None)
+
+
+def tool_of(sections: Sequence[Section]) -> Tool | None:
+    """The tool by which a model updates these definitions, and no others."""
+    if not sections:
+        return None
+    schemas = {one.slug: _taken(one) for one in sections}
+    return Tool(name=TOOL, description=tool_description(sections), parameters=tool_schema(sections, schemas))
 
 
 def path_of(definition: Definition, whose: Whose) -> str | None:
@@ -391,10 +410,3 @@ def _taken(one: Section) -> dict[str, Any]:
     """What the tool takes for a definition: nothing that would be refused, and in merge mode parts of it (C31)."""
     schema = compiled(Held(one.schema, True))
     return schema.relaxed() if one.merges else schema.closed
-
-
-def _tool(sections: Sequence[Section]) -> Tool | None:
-    if not sections:
-        return None
-    schemas = {one.slug: _taken(one) for one in sections}
-    return Tool(name=TOOL, description=tool_description(sections), parameters=tool_schema(sections, schemas))

@@ -289,9 +289,8 @@ def delete(space: Space, request: OfDefinition) -> DeletedDefinition:
     """Delete a memory definition with all its records."""
     document, definition = existing(space, request.definition)
     job, count = delete_tied(space, tie_of(document.id))
-    documents.remove(space.tx, BY_SLUG, definition.slug)
-    documents.remove(space.tx, BY_NAME, document.name)
-    documents.remove(space.tx, KIND, document.id)
+    for kind, key in ((BY_SLUG, definition.slug), (BY_NAME, document.name), (KIND, document.id)):
+        documents.erase(space.tx, kind, key, space.now)
     return DeletedDefinition(id=document.id, slug=definition.slug, records=count, job=job)
 
 

@@ -44,6 +44,9 @@ class Held(NamedTuple):
 
 
 FREE = Held()
+MOST_COMPILED = 512
+_compiled: dict[tuple[int, bool], tuple[Mapping[str, Any] | None, Schema]] = {}
+"""By the identity of a schema, which is kept with it, so that no other can have the same."""
 
 
 class Change(NamedTuple):
@@ -77,6 +80,18 @@ def misfits(value: Any, held: Held) -> list[Problem]:
 
 
 def compiled(held: Held) -> Schema:
+    """The schema that counts. One that was just read again is known by what it is read from."""
+    known = _compiled.get((id(held.schema), held.strict))
+    if known is not None and known[0] is held.schema:
+        return known[1]
+    made = _made(held)
+    if len(_compiled) >= MOST_COMPILED:
+        _compiled.clear()
+    _compiled[id(held.schema), held.strict] = (held.schema, made)
+    return made
+
+
+def _made(held: Held) -> Schema:
     try:
         source = msgspec.json.encode(held.schema or {})
     except RecursionError:

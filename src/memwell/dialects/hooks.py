@@ -190,7 +190,7 @@ def update(space: Space, request: UpdateHook) -> HookInfo:
 def delete(space: Space, request: OfHook) -> DeletedHook:
     """Delete a prompt hook."""
     gone = documents.existing(space.tx, KIND, request.id)
-    documents.remove(space.tx, KIND, gone.id)
+    documents.erase(space.tx, KIND, gone.id, space.now)
     return DeletedHook(id=gone.id, name=gone.name)
 
 

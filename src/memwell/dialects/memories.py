@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..clock import optional_datetime, to_datetime
-from ..distill.facts import forget_in_plans, note_fact, note_revised
+from ..distill.facts import note_fact, note_revised
 from ..distill.stored import Stored
 from ..errors import Invalid, NotFound
 from ..lifecycle.erase import erase_fact, forget_runs, scrub_later
@@ -281,8 +281,10 @@ def erase_memory(space: Space, place: Place, memory_id: str) -> Deleted:
     located = space.entry(place, memory_id)
     address_id = _withdrawn(space, place, memory_id) if located is None else located.address_id
     if located is None or located.path == FLOW_PATH:
-        _let_go(space, place, memory_id)
-    versions, answers = erase_fact(space.tx, memory_id)
+        from ..distill.revoke import let_go
+
+        let_go(space, place, memory_id)
+    versions, answers = erase_fact(space.tx, memory_id, space.now)
     space.touch(space.collection(place)[0], address_id)
     forget_runs(space.tx, address_id)
     return Deleted(id=memory_id, job=scrub_later(space.tx, space.now, {"facts": versions, "answers": answers}))
@@ -297,15 +299,6 @@ def _withdrawn(space: Space, place: Place, memory_id: str) -> int:
     if row is None or row[3] != space.found(place):
         raise NotFound(f"There is no such memory in this {place.dialect}.")
     return known[-1].address_id
-
-
-def _let_go(space: Space, place: Place, memory_id: str) -> None:
-    """What a fact had ended is true again, and no plan speaks of it any more."""
-    from ..distill.stored import versions
-    from ..distill.unsay import Unsaying
-
-    Unsaying(space, place).release(memory_id, versions(space.tx, memory_id)[-1])
-    forget_in_plans(space.tx, space.collection(place)[0], memory_id)
 
 
 def existing(space: Space, place: Place, memory_id: str) -> Located:

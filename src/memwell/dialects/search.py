@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -22,6 +22,9 @@ from .memories import FLOW_PATH
 from .places import flow_facts, flow_timeline, user_facts, user_timeline
 from .then import AtATime, fact_kinds, moments
 from .turns import instant, to_metadata
+
+if TYPE_CHECKING:
+    from ..recall.search import Found
 
 MAX_QUERY = 64 * 1024
 NOTES = ("note",)
@@ -218,7 +221,11 @@ def _fact_kinds(request: Search) -> tuple[str, ...]:
 
 
 def _search(call: Call, request: Search, where: Sequence[Where]) -> Hits:
-    found = call.engine.search(call.principal, _query(request, where))
+    return to_hits(call.engine.search(call.principal, _query(request, where)), explain=request.explain)
+
+
+def to_hits(found: Found, *, explain: bool, session: str | None = None) -> Hits:
+    """What a search gave, as it is answered; `session` is where all of it is, if its own place does not say so."""
     hits = [
         Hit(
             id=hit.entry.id,
@@ -227,13 +234,13 @@ def _search(call: Call, request: Search, where: Sequence[Where]) -> Hits:
             kind=hit.entry.kind,
             created_at=to_datetime(hit.entry.created_at),
             occurred_at=to_datetime(hit.entry.occurred_at),
-            session=hit.path or None,
+            session=session or hit.path or None,
             role=hit.entry.role,
             name=hit.entry.name,
             importance=hit.entry.importance,
             confidence=hit.entry.confidence,
             metadata=to_metadata(hit.entry.metadata),
-            arms=hit.arms if request.explain else None,
+            arms=hit.arms if explain else None,
         )
         for hit in found.hits
     ]

@@ -10,7 +10,7 @@ import msgspec
 from ..clock import optional_datetime, to_datetime
 from ..dispatch import Call
 from ..errors import NotFound
-from ..lifecycle.erase import bury
+from ..lifecycle.erase import bury, erase_collection
 from ..model.collection import Place
 from ..model.page import cut, from_cursor, to_cursor
 from ..model.principal import Bound
@@ -109,5 +109,5 @@ def _erase_name(space: Space, kind: Bound, name: str, keys: int) -> Erasure:
         raise NotFound(f"Nothing is remembered of that {kind}.")
     erasure = erase_addresses(space, list({one[0]: one for one in addresses}.values()))
     for (collection_id,) in collections:
-        space.tx.send("delete_collection", id=collection_id)
+        erase_collection(space.tx, collection_id, space.now)
     return erasure

@@ -27,6 +27,7 @@ from .app_sessions import (
     open_session,
     owner_of_rest,
     session_tie,
+    tied_user,
     user_of,
     user_tie,
 )
@@ -241,7 +242,7 @@ def deleted(space: Space, request: DeleteContent, spared: str | None = None) -> 
 def _of_session(space: Space, name: str, store: Store, whose: _Whose, tie: str) -> Where:
     session_id = _session(whose)
     owner = user_of(space, whose.app, session_id) or owner_of_rest(space, whose.app, session_id)
-    user = whose.user_id or _tied_user(space)
+    user = whose.user_id or tied_user(space)
     if owner is not None:
         held_to_user(space, owner)
     if owner is not None and user not in (None, owner):
@@ -250,11 +251,6 @@ def _of_session(space: Space, name: str, store: Store, whose: _Whose, tie: str) 
     held_to_user(space, owner)
     ties = [tie, in_session_tie(whose.app, session_id), *([] if owner is None else [user_tie(owner)])]
     return Where(app_records(whose.app), f"{name}@session/{session_id}", _held(store, whose, *ties))
-
-
-def _tied_user(space: Space) -> str | None:
-    tie = space.principal.tie
-    return tie.name if tie is not None and tie.kind == "user" else None
 
 
 def _held(store: Store, whose: _Whose, *ties: str) -> Held:
@@ -286,7 +282,7 @@ def _begin(space: Space, whose: _Whose, where: Where) -> None:
     session_id = whose.session_id
     if session_id is None or not any(tie.startswith(("in/", "session/")) for tie in where.held.ties):
         return
-    user = whose.user_id or _tied_user(space)
+    user = whose.user_id or tied_user(space)
     found = find_session(space, whose.app, session_id)
     if found is None or (user is not None and found.value["sessionInfo"].get("userId") is None):
         open_session(space, whose.app, Opening(session_id=session_id, user_id=user))

@@ -15,6 +15,7 @@ from ..clock import to_datetime
 from ..dispatch import Call
 from ..documents import Document
 from ..errors import Conflict, Invalid, NotFound, Stale
+from ..lifecycle.erase import erase_collection
 from ..model import check
 from ..model.contract import (
     MAX_NAME,
@@ -247,7 +248,7 @@ def delete(space: Space, request: OfStore) -> DeletedStore:
     """Delete a memory store with all its content, of all users and sessions."""
     existing(space, request.app, request.store)
     job, count = delete_tied(space, tie_of_store(request.app, request.store))
-    documents.remove(space.tx, store_kind(request.app), request.store)
+    documents.erase(space.tx, store_kind(request.app), request.store, space.now)
     return DeletedStore(technical_name=request.store, records=count, job=job)
 
 
@@ -277,11 +278,12 @@ def delete_app(space: Space, request: OfApp) -> DeletedApp:
     unique = list({one[0]: one for one in addresses}.values())
     erased = erase_addresses(space, unique)
     for (collection_id,) in space.tx.rows("collections_of_name", dialect=place.dialect, name=place.name):
-        space.tx.send("delete_collection", id=collection_id)
+        erase_collection(space.tx, collection_id, space.now)
     for store, _ in stores:
-        documents.remove(space.tx, store_kind(request.app), store.id)
-    documents.remove(space.tx, APP, request.app)
-    return DeletedApp(app=request.app, stores=len(stores), records=len(unique), job=erased.job)
+        documents.erase(space.tx, store_kind(request.app), store.id, space.now)
+    documents.erase(space.tx, APP, request.app, space.now)
+    records = sum(kind == "record" for _, _, kind in unique)
+    return DeletedApp(app=request.app, stores=len(stores), records=records, job=erased.job)
 
 
 OPERATIONS = (create, define, list_stores, get, update, delete, delete_app)

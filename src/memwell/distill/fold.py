@@ -250,7 +250,7 @@ def dissolve(space: Space, entry_id: str) -> None:
         chain.append(behind[0])
     for summary_id in reversed(chain[1:]):
         _unfold(space, summary_id)
-        erase_fact(space.tx, summary_id)
+        erase_fact(space.tx, summary_id, space.now)
     _unfold(space, entry_id)
 
 

@@ -9,6 +9,7 @@ from ..lifecycle.erase import erase_fact, erase_versions
 from ..model.collection import Place
 from ..recall import upkeep
 from ..space import Space
+from .facts import forget_in_plans
 from .plan import decoded
 from .stored import versions
 from .unsay import Unsaying
@@ -57,9 +58,15 @@ def _erase_imported(space: Space, unsaying: Unsaying, imported: set[str]) -> Non
     """No plan remembers whose words an imported fact was told in, so that they cannot be found again when those are erased:
     they go at once."""
     for fact_id in imported.intersection(unsaying.withdrawn):
-        erase_fact(space.tx, fact_id)
+        erase_fact(space.tx, fact_id, space.now)
     for fact_id in imported.intersection(unsaying.reworded):
         erase_versions(space.tx, fact_id, [row.version for row in versions(space.tx, fact_id)[:-1]])
+
+
+def let_go(space: Space, place: Place, fact_id: str) -> None:
+    """Before a fact is erased: what it had ended is true again, and no plan speaks of it any more."""
+    Unsaying(space, place).release(fact_id, versions(space.tx, fact_id)[-1])
+    forget_in_plans(space.tx, space.collection(place)[0], fact_id)
 
 
 def forget(space: Space, place: Place, address_id: int) -> int:
@@ -77,5 +84,5 @@ def forget(space: Space, place: Place, address_id: int) -> int:
         elif worded:
             erase_versions(space.tx, fact_id, worded)
     for fact_id in sorted(gone):
-        erase_fact(space.tx, fact_id)
+        erase_fact(space.tx, fact_id, space.now)
     return len(gone)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,17 +19,19 @@ from ..errors import Unavailable
 from ..ids import inner_id
 from ..recall import upkeep
 from ..storage.port import Rewrite, Row, Tx
-from . import jobs
+from . import jobs, ledger
 from .run import JobRun
+from .unnamed import digests_at, forget_files, left
 
 GRAVE = "#erased"
 BATCH = 2000
 SAMPLES = 32
 SHINGLE = 24
 
-_ALIVE = ("content_lives", "value_lives", "document_lives", "run_lives")
+_ALIVE = ("content_lives", "value_lives", "document_lives", "run_lives", "file_lives")
 _WORD = re.compile(r"[a-z]{12,}")
-
+FILED = ("record", "text")
+"""What kinds of addresses files are at: that of their session, and their own while they are deleted."""
 
 EVERY_RUN = "*"
 
@@ -41,19 +43,43 @@ def bury(
     that may keep what it knows of them, since it deletes them itself; or every one, where they have come to their end."""
     grave = _grave(tx, now)
     layers = Counter(counts or {})
+    buried = {row[0] for row in addresses}
     for address_id, _, kind in addresses:
         layers["answers"] += _forget_answers(tx, address_id)
         layers["jobs"] += tx.run("delete_jobs_of", address_id=address_id)
-        layers.update(_forget_facts(tx, address_id))
+        layers.update(_forget_facts(tx, address_id, now, buried))
         tx.send("delete_folds_of_address", address_id=address_id)
         tx.send("delete_summaries_of_address", address_id=address_id)
         layers.update(forget_runs(tx, address_id, spared))
         tx.send("delete_ties", address_id=address_id)
         upkeep.remove_address(tx, address_id)
         tx.send("bury_address", id=address_id, grave=grave)
+        ledger.note(tx, "ended" if spared == EVERY_RUN else "address", str(address_id), now)
         layers["sessions"] += kind == "timeline"
     payload = {"addresses": [[row[0], row[2]] for row in addresses], "layers": dict(layers)}
     return jobs.enqueue(tx, "erase", payload, now)
+
+
+def erase_collection(tx: Tx, collection_id: int, now: int) -> None:
+    """Delete a collection with its name, once all of its addresses are buried."""
+    tx.send("delete_collection", id=collection_id)
+    ledger.note(tx, "collection", str(collection_id), now)
+
+
+def bury_file(tx: Tx, file_id: str, now: int) -> str | None:
+    """Take a file out of sight with its text and put their erasure in line. Returns the job's id; None if there is none."""
+    row = tx.row("find_file", id=file_id)
+    if row is None:
+        return None
+    session_id, text_id = row[1:3]
+    if text_id is None:
+        new = {"id": inner_id(), "collection_id": _grave(tx, now), "path": f"file/{file_id}", "count": 0}
+        placed = tx.row("touch_address", **new, now=now, expires_at=None)
+        text_id = None if placed is None else placed[0]
+    tx.send("give_file", id=file_id, address_id=text_id)
+    tx.send("erase_idempotency_of_entry", address_id=session_id, entry_id=file_id)
+    ledger.note(tx, "file", file_id, now)
+    return bury(tx, [(text_id, 0, "text")], now)
 
 
 def scrub_later(tx: Tx, now: int, layers: dict[str, int]) -> str:
@@ -65,15 +91,15 @@ def erase(run: JobRun) -> dict[str, Any]:
     """The `erase` job. After a crash it goes on where it was: each step notes on the job what it has deleted."""
     addresses: list[tuple[int, str]] = run.payload["addresses"]
     layers: Counter[str] = Counter((run.progress or run.payload)["layers"])
-    needles = run.read(partial(_needles, addresses=addresses))
+    needles, digests = run.read(lambda tx: (_needles(tx, addresses), _digests(tx, addresses)))
     at = 0
     while at < len(addresses):
         at, layers = run.write(partial(_erase_some, run=run, addresses=addresses, at=at, layers=layers))
     _scrub(run, "small")
-    residual = _residual(run, addresses, needles)
+    residual = _residual(run, addresses, needles, digests)
     if residual:
         _scrub(run, "always")
-        residual = _residual(run, addresses, needles)
+        residual = _residual(run, addresses, needles, digests)
     return {"layers": dict(layers), "residual": residual}
 
 
@@ -97,6 +123,8 @@ def _erase_some(
         layers["facts" if kind == "facts" else "entries"] += count
         deleted += count
         if not count:
+            if kind in FILED and (files := forget_files(tx, run.blobs, address_id)):
+                layers["files"] += files
             if kind == "record":
                 layers["records"] += forget_record(tx, address_id)
             tx.send("delete_address", id=address_id)
@@ -139,7 +167,7 @@ def _scrub(run: JobRun, rewrite: Rewrite) -> None:
         raise Unavailable("A reader kept the write-ahead log from being emptied.")
 
 
-def _forget_facts(tx: Tx, address_id: int) -> dict[str, int]:
+def _forget_facts(tx: Tx, address_id: int, now: int, buried: Collection[int]) -> dict[str, int]:
     """Take what was said at an address away from the facts that it is evidence for; those that have no other go with it,
     and so do the plans that made them (C43). Returns how many facts went."""
     ids = [row[0] for row in tx.rows("facts_from_address", address_id=address_id)]
@@ -147,29 +175,33 @@ def _forget_facts(tx: Tx, address_id: int) -> dict[str, int]:
     tx.send("delete_plans_of", address_id=address_id)
     gone = [fact_id for fact_id in ids if tx.row("count_evidence", fact_id=fact_id) == (0,)]
     for fact_id in gone:
-        erase_fact(tx, fact_id)
+        erase_fact(tx, fact_id, now, buried=buried)
     return {"facts": len(gone)} if gone else {}
 
 
-def erase_fact(tx: Tx, fact_id: str) -> tuple[int, int]:
-    """Delete every version of a fact, with all that was kept for it. Returns how many versions, and how many answers."""
-    answers = _forget_answers_about(tx, fact_id)
+def erase_fact(tx: Tx, fact_id: str, now: int, *, buried: Collection[int] = ()) -> tuple[int, int]:
+    """Delete every version of a fact, with all that was kept for it. Returns how many versions, and how many answers. `buried`:
+    the addresses that are being erased as a whole, which says enough of what is there."""
+    places = [row[0] for row in tx.rows("entry_addresses", id=fact_id)]
+    answers = _forget_answers_about(tx, fact_id, places)
+    for address_id in places:
+        if address_id not in buried:
+            ledger.note(tx, "entry", ledger.entry_mark(address_id, fact_id), now)
     upkeep.remove(tx, tx.rows("docids_of_entry", id=fact_id))
     tx.send("delete_evidence_of_fact", fact_id=fact_id)
     return tx.run("delete_entry", id=fact_id), answers
 
 
 def erase_versions(tx: Tx, fact_id: str, versions: Sequence[int]) -> None:
-    """Delete some versions of a fact, and the answers that may hold their words."""
-    _forget_answers_about(tx, fact_id)
+    """Delete some versions of a fact, and the answers that may hold their words. What they go with is noted, not they."""
+    _forget_answers_about(tx, fact_id, [row[0] for row in tx.rows("entry_addresses", id=fact_id)])
     for version in versions:
         upkeep.remove(tx, tx.rows("docids_of_version", id=fact_id, version=version))
         tx.send("delete_version", id=fact_id, version=version)
 
 
-def _forget_answers_about(tx: Tx, fact_id: str) -> int:
-    rows = tx.rows("entry_addresses", id=fact_id)
-    named = [{"address_id": address_id, "entry_id": fact_id} for (address_id,) in rows]
+def _forget_answers_about(tx: Tx, fact_id: str, places: Sequence[int]) -> int:
+    named = [{"address_id": address_id, "entry_id": fact_id} for address_id in places]
     return sum(tx.run("erase_idempotency_of_entry", **one) for one in named)
 
 
@@ -179,7 +211,12 @@ def _forget_answers(tx: Tx, address_id: int) -> int:
     return count
 
 
-def _needles(tx: Tx, *, addresses: Sequence[tuple[int, str]]) -> list[bytes]:
+def _digests(tx: Tx, addresses: Sequence[tuple[int, str]]) -> list[str]:
+    """Which bytes of files go with these addresses. They are looked for by what they are called."""
+    return [digest for address_id, kind in addresses if kind in FILED for digest in digests_at(tx, address_id)]
+
+
+def _needles(tx: Tx, addresses: Sequence[tuple[int, str]]) -> list[bytes]:
     """The ends of some of the longer texts, and some of their longer words, to look for them afterwards."""
     found: list[bytes] = []
     words: list[bytes] = []
@@ -187,6 +224,8 @@ def _needles(tx: Tx, *, addresses: Sequence[tuple[int, str]]) -> list[bytes]:
         query = "sample_values" if kind == "record" else "sample_contents"
         rows = tx.rows(query, address_id=address_id, limit=SAMPLES - len(found))
         texts = [text for row in rows for text in (_leaves(row[0]) if kind == "record" else [row[0]])]
+        if kind in FILED:
+            texts += [row[5] for row in tx.rows("files_of", address_id=address_id)]
         found += [text.encode()[-SHINGLE:] for text in texts if len(text) >= SHINGLE]
         words += [word.encode() for text in texts for word in _WORD.findall(text)[:2]]
         if len(found) >= SAMPLES:
@@ -207,15 +246,15 @@ def _leaves(data: str) -> Iterator[str]:
                 waiting += items
 
 
-def _residual(run: JobRun, addresses: Sequence[tuple[int, str]], needles: list[bytes]) -> int:
-    """How many traces a second look finds: rows of the erased addresses, and their words in the files."""
+def _residual(run: JobRun, addresses: Sequence[tuple[int, str]], needles: list[bytes], digests: Sequence[str]) -> int:
+    """How many traces a second look finds: rows of the erased addresses, their words in the files, and files of theirs."""
 
     def rows_left(tx: Tx) -> int:
         counts = [tx.row("count_rows_of_address", address_id=address_id) for address_id, _ in addresses]
         return sum(row[0] for row in counts if row)
 
     words = [needle for needle in run.residue(needles) if not run.read(partial(_lives, needle=needle))]
-    return run.read(rows_left) + len(words)
+    return run.read(rows_left) + len(words) + left(run, digests)
 
 
 def _lives(tx: Tx, *, needle: bytes) -> bool:

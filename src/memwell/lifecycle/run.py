@@ -10,6 +10,7 @@ import msgspec
 from ..clock import Clock
 from ..errors import LeaseLost
 from ..model.job import StoredJob
+from ..storage.blobs import Blobs
 from ..storage.port import Reach, Rewrite, Store, Tx
 
 T = TypeVar("T")
@@ -34,6 +35,10 @@ class JobRun:
     def reach(self) -> Reach:
         """The tenant's transactions, not held to the lease: for what any worker may do at any time."""
         return Reach(self._store, self._tenant)
+
+    @property
+    def blobs(self) -> Blobs:
+        return self._store.blobs(self._tenant)
 
     @property
     def payload(self) -> dict[str, Any]:

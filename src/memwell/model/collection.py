@@ -8,7 +8,7 @@ import msgspec
 
 from ..clock import DAY
 
-CollectionKind = Literal["timeline", "facts", "record"]
+CollectionKind = Literal["timeline", "facts", "record", "text"]
 
 
 class Policy(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
@@ -67,8 +68,20 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return min(lifetime or RUN_LIFETIME, RUN_LIFETIME) if self.scope == "run" else lifetime
 
 
-decode_store = msgspec.json.Decoder(Store).decode
-decode_definition = msgspec.json.Decoder(Definition).decode
+_decode_store = msgspec.json.Decoder(Store).decode
+_decode_definition = msgspec.json.Decoder(Definition).decode
+
+
+@lru_cache(maxsize=256)
+def decode_store(body: str) -> Store:
+    """A store as it is stored. The same text gives the same value: nobody changes what is in it."""
+    return _decode_store(body)
+
+
+@lru_cache(maxsize=256)
+def decode_definition(body: str) -> Definition:
+    """A definition, likewise."""
+    return _decode_definition(body)
 
 
 def encoded(contract: Store | Definition) -> str:
@@ -83,6 +96,7 @@ def retention(given: str) -> str:
     return given.removesuffix("s")
 
 
+@lru_cache(maxsize=64)
 def days_of(given: str) -> int:
     found = _RETENTION.fullmatch(given)
     days = int(found[1]) * _UNITS[found[2]] if found else 0

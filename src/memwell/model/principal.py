@@ -20,12 +20,14 @@ class Tie(msgspec.Struct, frozen=True):
 
 
 class Principal(msgspec.Struct, frozen=True):
-    """A tenant's caller. `actor` names the key (or the process) in events, never a secret."""
+    """A tenant's caller. `actor` names the key (or the process) in events, never a secret. `base` is where the caller reaches the
+    server, such as `https://memory.example`; empty if there is none between."""
 
     tenant: str
     role: Role
     actor: str = "local"
     tie: Tie | None = None
+    base: str = ""
 
     def may(self, role: Role) -> bool:
         return ROLES.index(self.role) >= ROLES.index(role)

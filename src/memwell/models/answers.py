@@ -25,7 +25,8 @@ def decoded(body: bytes, shape: type[T]) -> T:
 def counted(text: str, messages: Sequence[Message], counts: Sequence[int]) -> Completion:
     """A completion with the counts of its server (in, out, cached), or with estimates if those cannot be."""
     if counts and all(0 <= count < MANY for count in counts):
-        return Completion(text, *counts)
+        came, went, *cached = counts
+        return Completion(text, came, went, sum(cached))
     return Completion(text, sum(estimated_tokens(message.content) for message in messages), estimated_tokens(text))
 
 

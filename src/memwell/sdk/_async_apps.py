@@ -12,6 +12,7 @@ from ..dialects.stores import DeletedApp, DeletedStore, StoreInfo
 from ..dialects.user_records import RecordChange
 from ..workflow.app_transfer import AppDocument, Imported
 from ..workflow.executing import Executed
+from ._async_files import AsyncAppSession
 from ._async_jobs import pages
 from .settings import AppSettings, Executing, SessionChanges, StoreChanges, StoreSettings
 from .transport import AsyncTransport
@@ -33,6 +34,10 @@ class AsyncApp:
     def scope(self, *, user_id: str | None = None, session_id: str | None = None) -> AsyncScope:
         """The memory of the app for a user and a session."""
         return AsyncScope(self._transport, self.id, user_id, session_id)
+
+    def session(self, session_id: str) -> AsyncAppSession:
+        """One session of the app, with its files."""
+        return AsyncAppSession(self._transport, self.id, session_id)
 
     async def info(self) -> AppInfo:
         """The app."""

@@ -6,6 +6,8 @@ import builtins
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Unpack
 
+import msgspec
+
 from ..workflow.live import RunEvent
 from ..workflow.operations import Checked, Workflow
 from ..workflow.run_operations import Happened, Run
@@ -16,10 +18,12 @@ from .values import given
 POLL_S = 5.0
 
 Source = str | Mapping[str, Any]
+Input = str | Mapping[str, Any]
+"""A text, or the object that `$input` is to be."""
 
 
 class AsyncWorkflows:
-    """Workflows: trees of steps that write, search and load memory, and ask models."""
+    """Workflows: trees of steps that write, search and load memory, and tasks that ask models with a working memory."""
 
     def __init__(self, transport: AsyncTransport) -> None:
         self._transport = transport
@@ -54,9 +58,9 @@ class AsyncWorkflows:
         """Delete a workflow with all its versions."""
         await self._transport.call("workflows.delete", {"workflow": workflow})
 
-    async def run(self, document: Source, input: str = "", **how: Unpack[Running]) -> Run:
+    async def run(self, document: Source, input: Input = "", **how: Unpack[Running]) -> Run:
         """Run a stored workflow by its id, or a document, and wait for its end: `metadata`, `owner`, `thread`, `version`."""
-        begun: Run = await self._transport.call(*_call(document, {"input": input, **how, "wait": False}))
+        begun: Run = await self._transport.call(*_call(document, {"input": _text(input), **how, "wait": False}))
         async for _ in self.follow(begun.id):
             pass  # a server would not answer a request for as long as a run may take
         return await self.show(begun.id)
@@ -64,11 +68,11 @@ class AsyncWorkflows:
     async def stream(
         self,
         document: Source,
-        input: str = "",
+        input: Input = "",
         **how: Unpack[Running],
     ) -> AsyncIterator[RunEvent]:
         """Run, and see what happens as it happens: steps, pieces of the answer, results."""
-        run: Run = await self._transport.call(*_call(document, {"input": input, **how, "wait": False}))
+        run: Run = await self._transport.call(*_call(document, {"input": _text(input), **how, "wait": False}))
         async for event in self.follow(run.id):
             yield event
 
@@ -98,6 +102,10 @@ class AsyncWorkflows:
         """Run again what was interrupted or has failed. What was written is not written twice."""
         run: Run = await self._transport.call("runs.repeat", {"run": run_id})
         return run
+
+
+def _text(given: Input) -> str:
+    return given if isinstance(given, str) else msgspec.json.encode(given).decode()
 
 
 def _source(document: Source) -> str | dict[str, Any]:

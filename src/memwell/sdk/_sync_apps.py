@@ -12,6 +12,7 @@ from ..dialects.stores import DeletedApp, DeletedStore, StoreInfo
 from ..dialects.user_records import RecordChange
 from ..workflow.app_transfer import AppDocument, Imported
 from ..workflow.executing import Executed
+from ._sync_files import AppSession
 from ._sync_jobs import pages
 from .settings import AppSettings, Executing, SessionChanges, StoreChanges, StoreSettings
 from .transport import Transport
@@ -33,6 +34,10 @@ class App:
     def scope(self, *, user_id: str | None = None, session_id: str | None = None) -> Scope:
         """The memory of the app for a user and a session."""
         return Scope(self._transport, self.id, user_id, session_id)
+
+    def session(self, session_id: str) -> AppSession:
+        """One session of the app, with its files."""
+        return AppSession(self._transport, self.id, session_id)
 
     def info(self) -> AppInfo:
         """The app."""

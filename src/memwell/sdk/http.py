@@ -92,7 +92,7 @@ class _Request:
     """An operation as an HTTP request: path fields in the path, the rest in the query or the body."""
 
     def __init__(self, operation: Operation, data: dict[str, Any], key: str | None) -> None:
-        check.plain(data, "request")
+        check.plain({name: value for name, value in data.items() if name != operation.carries}, "request")
         to_request(operation, data)  # what is wrong is said here, before a name could change the address
         rest = dict(data)
         path = operation.path

@@ -107,12 +107,30 @@ class Running(TypedDict, total=False):
 
 
 class AppSettings(TypedDict, total=False):
-    """What an app is: what answers a message, and how many stores it may have."""
+    """What an app is: what answers a message, how many stores it may have, and how many files a session."""
 
     description: str | None
     workflow: str | None
     function: str | None
     max_stores: int
+    max_files: int
+
+
+class FileSettings(TypedDict, total=False):
+    """What a file is, and what to pass along with the session if it begins with it."""
+
+    mimetype: str
+    user_id: str
+    metadata: Mapping[str, Any]
+
+
+class FileConditions(TypedDict, total=False):
+    """What a search in files may be given beside its query."""
+
+    filter: Mapping[str, Any]
+    min_score: float
+    explain: bool
+    recipe: str
 
 
 class Executing(TypedDict, total=False):

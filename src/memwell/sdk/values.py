@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any, TypedDict
 
 import msgspec
@@ -11,7 +12,8 @@ import msgspec
 from ..dialects.definition_memory import Tool
 from ..dialects.jobs import Job
 from ..dialects.sessions import Erasure
-from ..errors import Invalid, MemwellError, Unavailable
+from ..errors import Invalid, MemwellError, TooLarge, Unavailable
+from ..model.file import MAX_FILE
 
 Message = Mapping[str, Any]
 
@@ -89,6 +91,21 @@ def mapping(value: Any, field: str) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise Invalid(f"`{field}` must be an object, not {type(value).__name__}.", field=field)
     return dict(value)
+
+
+def file_given(file: str | Path | bytes, filename: str | None) -> tuple[bytes, str]:
+    """The bytes of a file and what it is called. What is too large is not even read."""
+    if isinstance(file, bytes | bytearray | memoryview):
+        if filename is None:
+            raise Invalid("`filename` is missing: bytes have no name of their own.", field="filename")
+        return bytes(file), filename
+    path = Path(file)
+    try:
+        if path.stat().st_size > MAX_FILE:
+            raise TooLarge(f"{path.name} is larger than {MAX_FILE // 1024**2} MiB: split it.", limit=MAX_FILE)
+        return path.read_bytes(), filename or path.name
+    except OSError as error:
+        raise Invalid(f"{path} cannot be read: {error.strerror}.", field="file") from None
 
 
 def given(**fields: Any) -> dict[str, Any]:

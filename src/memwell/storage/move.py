@@ -17,6 +17,7 @@ import msgspec
 
 from ..errors import StorageError
 from . import queries
+from .blobs import Blobs
 from .block import search_state
 from .port import Row, Store, Tx
 
@@ -28,8 +29,8 @@ PLACES = "\ue000\ue001"
 
 TABLES = (
     "collection", "address", "model", "entry", "fact", "evidence", "plan", "document", "summary", "folded", "run",
-    "run_step", "run_touch", "record", "record_version", "record_tie", "spending", "idempotency", "idempotency_touch", "job",
-    "event", "removal",
+    "run_step", "run_touch", "record", "record_version", "record_tie", "file", "spending", "idempotency", "idempotency_touch",
+    "job", "event", "removal", "erasure",
 )  # fmt: skip
 """Those that others refer to come first."""
 KEY_COLUMNS = (
@@ -46,11 +47,15 @@ _LOWEST: dict[str, tuple[Any, ...]] = {
     "run_touch": (-1, ""),
     "record_version": (-1, -1),
     "record_tie": ("", -1),
+    "file": ("",),
 }
 
 
 class Receiver(Protocol):
     """A tenant in the making: nobody else can see it."""
+
+    @property
+    def blobs(self) -> Blobs: ...
 
     def write(self, work: Callable[[Tx], T]) -> T: ...
 
@@ -66,7 +71,9 @@ class Receiver(Protocol):
 class Receiving(Store, Protocol):
     """A store that a tenant can be moved to."""
 
-    def receive(self, tenant: str) -> Receiver: ...
+    def receive(self, tenant: str, created_at: int | None = None) -> Receiver:
+        """Make room for a tenant that was made at that moment; left away: now."""
+        ...
 
 
 class Moved(NamedTuple):
@@ -81,8 +88,15 @@ Progress = Callable[[str, int], None]
 
 def move_tenant(source: Store, target: Receiving, tenant: str, progress: Progress = lambda table, rows: None) -> Moved:
     """Move one tenant, and compare both sides. `progress` is told of every page: its table, and how many rows arrived."""
-    receiver = target.receive(tenant)
-    return source.write(tenant, lambda tx: _move(tx, receiver, progress))
+    receiver = target.receive(tenant, created_at(source, tenant))
+    blobs = source.blobs(tenant)
+    return source.write(tenant, lambda tx: fill(tx, blobs.within(tx), receiver, progress))
+
+
+def created_at(store: Store, tenant: str) -> int | None:
+    """When a tenant was made, if there is one."""
+    rows = store.control.rows("find_tenant", id=tenant)
+    return int(rows[0][1]) if rows else None
 
 
 def move_keys(source: Store, target: Store, tenant: str) -> int | None:
@@ -97,10 +111,12 @@ def move_keys(source: Store, target: Store, tenant: str) -> int | None:
     return len(keys)
 
 
-def _move(source: Tx, receiver: Receiver, progress: Progress) -> Moved:
+def fill(source: Tx, blobs: Blobs | None, receiver: Receiver, progress: Progress = lambda table, rows: None) -> Moved:
+    """Send everything that a tenant has, compare both sides, and let it exist at the other one. Without blobs, somebody else
+    brings these."""
     for attempt in range(2):
         for table in TABLES:
-            _copy(source, receiver, table, progress)
+            _copy(source, blobs, receiver, table, progress)
         moved = summary(source)
         if receiver.write(summary) == moved:
             receiver.finish(search_state(source)[0])
@@ -112,12 +128,20 @@ def _move(source: Tx, receiver: Receiver, progress: Progress) -> Moved:
     )
 
 
-def _copy(source: Tx, receiver: Receiver, table: str, progress: Progress) -> None:
+def _copy(source: Tx, blobs: Blobs | None, receiver: Receiver, table: str, progress: Progress) -> None:
     """Send what is behind the last row that is there already."""
     for rows in _pages(source, table, receiver.write(lambda tx: _last(tx, table))):
         extra = _searched(source, rows) if table == "entry" else []
+        if table == "file" and blobs is not None:  # what a row names is there before the row
+            _carry(blobs, receiver.blobs, {row[_columns(table).index("digest")] for row in rows})
         receiver.write(lambda tx, rows=rows, extra=extra: _put(tx, table, rows, extra))  # type: ignore[misc]
         progress(table, len(rows))
+
+
+def _carry(source: Blobs, target: Blobs, digests: set[str]) -> None:
+    for digest in sorted(digests):
+        if not target.has(digest):
+            target.put(source.get(digest))
 
 
 class _Searched(NamedTuple):

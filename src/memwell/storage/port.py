@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from ..errors import Conflict
+from ..ids import derived_id
 from ..model.filter import Filter
+
+if TYPE_CHECKING:
+    from .blobs import Blobs
 
 Row = tuple[Any, ...]
 Rewrite = Literal["never", "small", "always"]
@@ -59,6 +63,10 @@ class Reach:
 
     def write(self, work: Callable[[Tx], T]) -> T:
         return self._store.write(self.key, work)
+
+    @property
+    def blobs(self) -> Blobs:
+        return self._store.blobs(self.key)
 
 
 class Control(Protocol):
@@ -116,6 +124,10 @@ class Store(Protocol):
 
     def write(self, tenant: str, work: Callable[[Tx], T]) -> T: ...
 
+    def blobs(self, tenant: str) -> Blobs:
+        """The files of a tenant, by their digests."""
+        ...
+
     def create(self, tenant: str) -> bool:
         """Make a tenant; False if it was there already."""
         ...
@@ -154,3 +166,8 @@ def require_absent(found: bool, tenant: str) -> None:
     """A tenant can only be moved to where there is none of its name."""
     if found:
         raise Conflict(f"There is a tenant {tenant} at the target already: delete it there, or move it elsewhere.")
+
+
+def tenant_mark(tenant: str, created_at: int) -> str:
+    """What stands for a tenant that was deleted; another of its name was made at another moment."""
+    return derived_id("tenant", tenant, str(created_at))

@@ -16,6 +16,7 @@ from ..dialects.apps import (
     ConfigureApp,
     Description,
     FunctionField,
+    MaxFiles,
     MaxStores,
     OfApp,
     configure,
@@ -32,12 +33,13 @@ from ..model.bank import KIND as BANK
 from ..model.bank import Bank
 from ..model.bank import decoded as decode_bank
 from ..model.contract import MAX_STORES
+from ..model.file import MAX_FILES
 from ..operation import Example, Request, Response, operation
 from ..space import Space
 from .document import look
 from .operations import KIND as WORKFLOW
-from .operations import CreateWorkflow, decoded, read
-from .operations import create as create_workflow
+from .operations import created as created_workflow
+from .operations import decoded, read
 from .source import read as read_source
 
 _MEMORY = re.compile(r"\bmemory\.(\w+)")
@@ -62,6 +64,7 @@ class AppFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     description: Description | None = None
     function: FunctionField | None = None
     max_stores: MaxStores = MAX_STORES
+    max_files: MaxFiles = MAX_FILES
     stores: dict[str, Any] = {}
     definitions: Annotated[dict[str, dict[str, Any]], Meta(max_length=MAX_PARTS)] = {}
     memory_banks: Annotated[dict[str, dict[str, Any]], Meta(max_length=MAX_PARTS)] = {}
@@ -81,6 +84,7 @@ def export(space: Space, request: OfApp) -> AppDocument:
     workflow = None if app.workflow is None else documents.find(space.tx, WORKFLOW, app.workflow)
     body = None if workflow is None else decoded(workflow.body)
     found: dict[str, Any] = {"memwell": 1, "app": request.app, "max_stores": app.max_stores}
+    found |= {} if app.max_files == MAX_FILES else {"max_files": app.max_files}
     found |= {name: value for name in ("description", "function") if (value := getattr(app, name)) is not None}
     found["stores"] = {one.id: {"name": one.name, **_plain(store)} for one, store in every(space, request.app)}
     found["definitions"] = _definitions(space, body)
@@ -208,17 +212,19 @@ class _Importing:
                 self._ids[key] = created(space, request, self._banks[key]).id
         if any(part.what == "workflow" and part.action == "create" for part in self._parts):
             document = _with_ids(self._file.workflow, self._ids)
-            stored = create_workflow.run(space, CreateWorkflow(document=document))
+            stored = created_workflow(space, look(document))
             configure.run(space, ConfigureApp(app=self._app, workflow=stored.id))
 
     def _make_app(self, space: Space) -> None:
         """How many stores there may be counts before they are made."""
         file = self._file
         has = documents.find(space.tx, "app", self._app)
-        fewest = 0 if has is None else decode_app(has.body).max_stores
+        old = None if has is None else decode_app(has.body)
+        fewest = (0, 0) if old is None else (old.max_stores, old.max_files)
         given = {"description": file.description, "function": file.function}
         settings = {} if has is not None else {name: value for name, value in given.items() if value is not None}
-        configure.run(space, ConfigureApp(app=self._app, max_stores=max(fewest, file.max_stores), **settings))
+        stores, files = max(fewest[0], file.max_stores), max(fewest[1], file.max_files)
+        configure.run(space, ConfigureApp(app=self._app, max_stores=stores, max_files=files, **settings))
 
     def _judge_store(self, space: Space, name: str, new: NewStore) -> None:
         there = documents.find(space.tx, store_kind(self._app), name)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import msgspec
 
@@ -11,7 +11,8 @@ from ..distill.proposals.budget import charged
 from ..distill.proposals.ledger import NO_BUDGET, Ledger
 from ..engine import Engine
 from ..errors import Invalid, ModelFailed
-from ..models.completer import Completion, Message, estimated_tokens, reason_of, stream_of
+from ..models.completer import Caller, Completer, Completion, Message, Tool, estimated_tokens, reason_of, stream_of
+from ..models.llm import Wanted
 from ..storage.port import Reach
 from .fields import PromptCall
 
@@ -34,10 +35,16 @@ class Asking:
     """The model of an engine, as one step of a run uses it."""
 
     def __init__(
-        self, engine: Engine, reach: Reach, timeout_s: float | None, on_text: Callable[[str], None] | None
+        self,
+        engine: Engine,
+        reach: Reach,
+        timeout_s: float | None,
+        on_text: Callable[[str], None] | None,
+        model: tuple[Completer, Wanted] | None = None,
     ) -> None:
         self._engine, self._on_text, self._reach = engine, on_text, reach
         self._timeout_s = timeout_s
+        self._model = model
 
     @property
     def can(self) -> bool:
@@ -57,8 +64,44 @@ class Asking:
         return self.ask(messages, step.max_tokens, step.temperature)
 
     def ask(self, messages: Sequence[Message], max_tokens: int, temperature: float | None = None) -> str:
+        """Ask for a text, which is heard as it comes."""
+
+        def listen(completer: Completer, timeout_s: float) -> Completion:
+            return self._listen(
+                stream_of(completer, messages, max_tokens=max_tokens, timeout_s=timeout_s, temperature=temperature)
+            )
+
+        return self._paid(messages, max_tokens, listen).text
+
+    def call(
+        self, messages: Sequence[Message], tools: Sequence[Tool], max_tokens: int, temperature: float | None = None
+    ) -> Completion:
+        """Ask for a text, or for tools that are to be called first."""
+
+        def answer(completer: Completer, timeout_s: float) -> Completion:
+            if not isinstance(completer, Caller):
+                raise ModelFailed("The model that is set cannot call tools (tools).", reason="tools")
+            return completer.call(
+                messages, tools=tools, max_tokens=max_tokens, timeout_s=timeout_s, temperature=temperature
+            )
+
+        return self._paid(messages, max_tokens, answer)
+
+    def shaped(self, messages: Sequence[Message], schema: Mapping[str, Any], max_tokens: int) -> str:
+        """Ask for JSON of some shape. Whoever asks checks it."""
+        return self._paid(
+            messages,
+            max_tokens,
+            lambda completer, timeout_s: completer.complete(
+                messages, schema=schema, max_tokens=max_tokens, timeout_s=timeout_s
+            ),
+        ).text
+
+    def _paid(
+        self, messages: Sequence[Message], max_tokens: int, work: Callable[[Completer, float], Completion]
+    ) -> Completion:
         """Ask within the tenant's budget; whatever it cost is written down."""
-        found = self._engine.completer
+        found = self._model or self._engine.completer
         if found is None:
             raise Invalid(NO_MODEL)
         completer, wanted = found
@@ -70,16 +113,14 @@ class Asking:
             raise ModelFailed(NO_BUDGET, reason="budget")
         spent = (asked, max_tokens)
         try:
-            timeout_s = min(wanted.timeout_s, self._timeout_s or wanted.timeout_s)
-            pieces = stream_of(completer, messages, max_tokens=max_tokens, timeout_s=timeout_s, temperature=temperature)
-            done = self._listen(pieces)
+            done = work(completer, min(wanted.timeout_s, self._timeout_s or wanted.timeout_s))
             spent = (done.tokens_in, done.tokens_out)
         except ModelFailed as error:
             spent = _charged(error, asked, max_tokens)
             raise
         finally:
             ledger.settle(aside, *spent, 1)
-        return done.text
+        return done
 
     def _listen(self, pieces: object) -> Completion:
         whole: Completion | None = None

@@ -14,13 +14,13 @@ from ..dispatch import Call
 from ..errors import Invalid, MemwellError
 from ..model.bank import KIND
 from ..space import Space
-from .document import Document, Node
+from .document import Node, Runnable
 from .substitute import Values, rendered
 
 _PLACES = ("memory_bank_id", "key", "flow", "user")
 
 
-def provide(call: Call, document: Document) -> dict[str, str]:
+def provide(call: Call, document: Runnable) -> dict[str, str]:
     """The ids of the banks that a document names. Every one that there is not is named in the error."""
     wanted = {value: node.path for node in document.walk() if (value := node.bank) is not None}
     found = call.read(lambda space: {name: _find(space, name) for name in wanted})

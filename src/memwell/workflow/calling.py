@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from ..context.outputs import JSON
-from ..errors import MemwellError, NodeFailed
+from ..errors import Invalid, MemwellError, NodeFailed
 from ..model import check
 from .run_memory import AsyncRunMemory, Reach, RunMemory
 
@@ -26,6 +26,7 @@ def call_function(
     """What a function gives, as text and what kind of text that is. What it raises is told with the function's name."""
     memory = AsyncRunMemory(reach) if _is_async(function) else RunMemory(reach)
     try:
+        _require_taken(function, name, arguments)
         given, named = _arguments(function, message, {**arguments, "memory": memory})
         result = function(*given, **named)
         return _text(_awaited(result) if inspect.isawaitable(result) else result)
@@ -54,6 +55,17 @@ def _awaited(waiting: Awaitable[Any]) -> Any:
         return asyncio.run(wait())
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, wait()).result()
+
+
+def _require_taken(function: Callable[..., Any], name: str, arguments: Mapping[str, Any]) -> None:
+    """Refuse arguments that a function would never see."""
+    parameters = inspect.signature(function).parameters
+    if any(one.kind is _ANY for one in parameters.values()):
+        return
+    unknown = [one for one in arguments if one not in parameters]
+    if unknown:
+        takes = ", ".join(f"`{one}`" for one in parameters if one != "memory") or "nothing"
+        raise Invalid(f"The function `{name}` takes no `{unknown[0][:100]}`. It takes {takes}.", function=name)
 
 
 def _arguments(function: Callable[..., Any], message: str, offered: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:

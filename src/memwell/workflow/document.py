@@ -1,26 +1,23 @@
-"""A workflow's document: a tree of steps. Everything that is wrong with it is said at once, each with where it stands."""
+"""A workflow's document: a tree of steps, or tasks. All that is wrong with it is said at once, each with where it stands."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
 from typing import Any, NamedTuple
 
-import msgspec
-
-from ..dialects.banks import CreateBank
-from ..model.yaml import Path, spelled
+from ..model.yaml import Path, Place, spelled
 from .expressions import Expressions
 from .fields import ALIASES, KINDS, LEAVES
 from .literals import judged, literal
 from .problems import Problems, refuse
+from .reading import Reading, required, types
 from .source import read
+from .tasks.document import TaskDocument
+from .tasks.read import is_tasks, read_tasks
 
 MAX_STEPS = 200
 MAX_LEVELS = 30
-MAX_BANKS = 200
-MAX_NAME = 255
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TOP = ("name", "description", "steps", "memory_banks", "version")
 _TREE = ("step_type", "steps", "child_steps")
@@ -70,33 +67,40 @@ class Document(NamedTuple):
         return any(node.kind == "prompt_call" for node in self.walk())
 
 
+Runnable = Document | TaskDocument
+"""Whatever can run: a tree of steps, or tasks."""
+
+
 class Look(NamedTuple):
     """A document with what is wrong with it, and as it is stored."""
 
-    document: Document
+    document: Runnable
     problems: Problems
     body: str
+    place: Place | None = None
 
 
 def look(given: str | dict[str, Any]) -> Look:
     """A document from YAML, JSON or a value, whatever is wrong with it. Raises only if it cannot be read at all."""
     source = read(given)
     problems = Problems(source.place)
-    return Look(_Reading(problems).document(source.value), problems, source.body)
+    if is_tasks(source.value):
+        return Look(read_tasks(source.value, problems), problems, source.body, source.place)
+    return Look(_Reading(problems).document(source.value), problems, source.body, source.place)
 
 
-def parse(given: str | dict[str, Any]) -> Document:
+def parse(given: str | dict[str, Any]) -> Runnable:
     """A document that can run. Raises with every problem that it has."""
     found = look(given)
     refuse(found.problems.found)
     return found.document
 
 
-class _Reading:
-    """A document being read, with what is wrong so far."""
+class _Reading(Reading):
+    """A tree of steps being read, with what is wrong so far."""
 
     def __init__(self, problems: Problems) -> None:
-        self._problems = problems
+        super().__init__(problems)
         self._expressions = Expressions(problems)
         self._banks: dict[str, dict[str, Any]] = {}
         self._ids: dict[str, Path] = {}
@@ -104,46 +108,19 @@ class _Reading:
 
     def document(self, value: Any) -> Document:
         if not isinstance(value, dict):
-            self._wrong((), "it is empty." if value is None else "it must be a mapping with `name` and `steps`.")
+            self._wrong(
+                (),
+                "it is empty."
+                if value is None
+                else "it must be a mapping with `name` and `steps`, or with `defs` and `flow`.",
+            )
             return Document("", None, (), {})
         self._unknown(value, _TOP, ())
-        name, description = value.get("name", "workflow"), value.get("description")
-        if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
-            self._wrong(("name",), f"it must be a text of 1 to {MAX_NAME} characters.")
-            name = ""
-        if not isinstance(description, str | None):
-            self._wrong(("description",), "it must be a text.")
-            description = None
-        self._read_banks(value.get("memory_banks"))
+        name, description = self._heading(value)
+        self._banks = self._read_banks(value.get("memory_banks"))
         steps = self._top(value.get("steps"))
         self._expressions.check_steps(self._ids)
         return Document(name, description, steps, self._banks)
-
-    # -- banks ---------------------------------------------------------------------------------------------------------
-
-    def _read_banks(self, value: Any) -> None:
-        if not isinstance(value, dict | None):
-            self._wrong(("memory_banks",), "it must give settings by the names of banks.")
-            return
-        if len(value or {}) > MAX_BANKS:
-            self._wrong(("memory_banks",), f"there are more than {MAX_BANKS} banks.")
-            return
-        for name, settings in (value or {}).items():
-            path = ("memory_banks", name)
-            if isinstance(settings, dict | None):
-                self._banks[name] = settings or {}
-                self._settings(name, settings or {}, path)
-            else:
-                self._wrong(path, "it must be settings of a bank.")
-
-    def _settings(self, name: str, settings: dict[str, Any], path: Path) -> None:
-        """The settings are those of `banks.create`; the name is the one that they stand under."""
-        known = {field: kind for field, kind in _types(CreateBank).items() if field != "name"}
-        self._unknown(settings, tuple(known), path)
-        self._fit(name, _types(CreateBank)["name"], path)
-        for field, kind in known.items():
-            if field in settings:
-                self._fit(settings[field], kind, (*path, field))
 
     # -- steps ---------------------------------------------------------------------------------------------------------
 
@@ -220,12 +197,12 @@ class _Reading:
 
     def _fields(self, kind: str, fields: dict[str, Any], path: Path) -> None:
         """Each field for itself: a template is checked as a template, everything else as what it must be."""
-        known = _types(KINDS[kind])
+        known = types(KINDS[kind])
         self._unknown(fields, tuple(known), path)
         for name in known:
             if name in fields and self._is_plain(name, fields[name], (*path, name)):
-                self._fit(fields[name], known[name], (*path, name))
-        for name in _required(KINDS[kind]):
+                self._fits(fields[name], known[name], (*path, name))
+        for name in required(KINDS[kind]):
             if name not in fields:
                 self._wrong((*path, name), "it is missing.")
         for name, reason in judged(kind, fields, self._banks):
@@ -253,32 +230,7 @@ class _Reading:
                 return all(found)
         return True
 
-    def _fit(self, value: Any, kind: Any, path: Path) -> None:
-        try:
-            msgspec.convert(value, kind)
-        except msgspec.ValidationError as error:
-            reason = str(error)
-            self._wrong(path, f"{reason[:1].lower()}{reason[1:]}.")
-
-    def _unknown(self, given: dict[str, Any], known: tuple[str, ...], path: Path) -> None:
-        for name in given:
-            if name not in known and not self._problems.full:
-                self._wrong((*path, name), f"there is no such field. The fields are {', '.join(known)}.")
-
-    def _wrong(self, path: Path, reason: str) -> None:
-        self._problems.add(path, reason)
-
 
 def _numbered(path: Path) -> str:
     """An id for a step that was given none: where it stands."""
     return "step-" + "-".join(str(number + 1) for number in path if isinstance(number, int))
-
-
-@cache
-def _types(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    return {field.name: field.type for field in msgspec.structs.fields(kind)}
-
-
-@cache
-def _required(kind: type[msgspec.Struct]) -> tuple[str, ...]:
-    return tuple(field.name for field in msgspec.structs.fields(kind) if field.required)

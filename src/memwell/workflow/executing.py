@@ -15,7 +15,7 @@ from ..model.fields import Metadata, SessionId
 from ..operation import Example, Request, Response, operation
 from ..space import Space
 from . import stored
-from .document import Document, parse
+from .document import Runnable, parse
 from .operations import decoded, find
 from .run_operations import MAX_INPUT, Wait
 from .running import runs_of
@@ -99,7 +99,7 @@ def execute(call: Call, request: Execute) -> Executed:
 OPERATIONS = (execute,)
 
 
-def _answers(space: Space, name: str, app: App) -> tuple[Document, str | None, int | None]:
+def _answers(space: Space, name: str, app: App) -> tuple[Runnable, str | None, int | None]:
     if app.workflow is not None:
         found = find(space, app.workflow, None)
         return parse(decoded(found.body)), found.id, found.version

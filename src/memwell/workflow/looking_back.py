@@ -10,7 +10,7 @@ from ..clock import SECOND
 from .live import RunEvent
 from .stored import RunRow, StepBody
 
-RESULTS = ("streaming_result", "display_result")
+RESULTS = ("streaming_result", "display_result", "send_text_message")
 
 
 def told(row: RunRow, state: str, steps: Sequence[StepBody]) -> list[RunEvent]:

@@ -20,8 +20,10 @@ from ..model.yaml import Path
 from ..operation import Example, Request, Response, operation
 from ..records import delete_tied
 from ..space import Space
-from .document import Document, Look, look
-from .problems import refuse
+from .document import Look, Runnable, look
+from .problems import Problems, refuse
+from .tasks.checks import missing_definitions
+from .tasks.document import TaskDocument
 
 KIND = "workflow"
 VERSION = "workflow_version"
@@ -92,6 +94,7 @@ def validate(call: Call, request: CheckWorkflow) -> Checked:
         return Checked(valid=False, problems=error.details["problems"])
     _check_settings(call, found)
     unresolved = call.read(lambda space: _check_banks(space, found))
+    call.read(lambda space: _check_definitions(space, found))
     return Checked(
         valid=not found.problems.found,
         problems=found.problems.told(),
@@ -129,6 +132,13 @@ def _check_banks(space: Space, found: Look) -> list[str]:
     return [name for name, reason in wrong.items() if reason]
 
 
+def _check_definitions(space: Space, found: Look) -> None:
+    """Note memory definitions that there are not."""
+    if isinstance(found.document, TaskDocument):
+        for path, reason in missing_definitions(space, found.document):
+            found.problems.add(path, reason)
+
+
 def _wrong_bank(space: Space, name: str, can_be_made: bool) -> str:
     if documents.find(space.tx, BANK, name) is not None:
         return ""
@@ -144,14 +154,18 @@ class CreateWorkflow(Request, frozen=True, kw_only=True):
     document: Source
 
 
-@operation("workflows.create", "POST /v1/workflows", effect="write", status=201, example=Example({"document": HELLO}))
-def create(space: Space, request: CreateWorkflow) -> Workflow:
-    """Store a workflow. It is checked first; every problem is named with its path."""
-    document, body = read(request.document)
-    stored = Stored(new_id(), document.name, 1, body, space.now, space.now)
-    documents.add(space.tx, KIND, stored)
-    _keep_version(space, stored)
-    return _shown(stored, whole=True)
+@operation(
+    "workflows.create",
+    "POST /v1/workflows",
+    effect="write",
+    outside=True,
+    status=201,
+    example=Example({"document": HELLO}),
+)
+def create(call: Call, request: CreateWorkflow) -> Workflow:
+    """Store a workflow. It is checked first; every problem is named with its path, line and column."""
+    found = look(request.document)
+    return call.write(lambda space: created(space, found))
 
 
 class UpdateWorkflow(Request, frozen=True, kw_only=True):
@@ -168,15 +182,21 @@ class UpdateWorkflow(Request, frozen=True, kw_only=True):
     "workflows.update",
     "PUT /v1/workflows/{workflow}",
     effect="write",
+    outside=True,
     example=Example({**_OF, "document": HELLO, "expected_version": 1}, _GIVEN),
 )
-def update(space: Space, request: UpdateWorkflow) -> Workflow:
+def update(call: Call, request: UpdateWorkflow) -> Workflow:
     """Store the next version of a workflow. Earlier ones stay, and runs say which one they ran."""
+    found = look(request.document)
+    return call.write(lambda space: _changed(space, request, found))
+
+
+def _changed(space: Space, request: UpdateWorkflow, found: Look) -> Workflow:
     old = _existing(space, request.workflow)
     if request.expected_version not in (None, old.version):
         raise Stale(f"The current version is {old.version}: read it again and repeat the change.", version=old.version)
-    document, body = read(request.document)
-    stored = documents.change(space.tx, KIND, old, document.name, body, space.now)
+    _require(space, found)
+    stored = documents.change(space.tx, KIND, old, found.document.name, found.body, space.now)
     _keep_version(space, stored)
     return _shown(stored, whole=True)
 
@@ -224,9 +244,9 @@ def delete(space: Space, request: DeleteWorkflow) -> Deleted:
     month old."""
     old = _existing(space, request.workflow)
     for version in range(1, old.version + 1):
-        documents.remove(space.tx, VERSION, _version_id(old.id, version))
+        documents.erase(space.tx, VERSION, _version_id(old.id, version), space.now)
     delete_tied(space, f"workflow/{old.id}")
-    documents.remove(space.tx, KIND, old.id)
+    documents.erase(space.tx, KIND, old.id, space.now)
     return Deleted(id=old.id)
 
 
@@ -260,7 +280,25 @@ OPERATIONS = (validate, create, list_workflows, get, update, delete, agents)
 # -- what others use -----------------------------------------------------------------------------------------------------
 
 
-def read(source: str | dict[str, Any]) -> tuple[Document, str]:
+def created(space: Space, found: Look) -> Workflow:
+    """Store what was read, if nothing is wrong with it."""
+    _require(space, found)
+    stored = Stored(new_id(), found.document.name, 1, found.body, space.now, space.now)
+    documents.add(space.tx, KIND, stored)
+    _keep_version(space, stored)
+    return _shown(stored, whole=True)
+
+
+def _require(space: Space, found: Look) -> None:
+    refuse(found.problems.found)
+    if isinstance(found.document, TaskDocument):
+        again = Problems(found.place)
+        for path, reason in missing_definitions(space, found.document):
+            again.add(path, reason)
+        refuse(again.found)
+
+
+def read(source: str | dict[str, Any]) -> tuple[Runnable, str]:
     """A document that was given, and as it is stored."""
     found = look(source)
     refuse(found.problems.found)

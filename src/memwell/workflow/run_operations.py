@@ -11,13 +11,14 @@ from msgspec import Meta
 from ..clock import optional_datetime, to_datetime
 from ..dispatch import Call
 from ..errors import Conflict, NotFound
+from ..lifecycle import ledger
 from ..model import check
 from ..model.fields import Limit, Metadata, Timeout
 from ..operation import Example, Request, Response, operation
 from ..records import delete_tied
 from ..space import Space
 from . import stored
-from .document import Document, parse
+from .document import Runnable, parse
 from .live import RunEvent
 from .looking_back import told
 from .operations import HELLO, Source, VersionField, WorkflowId, decoded, find, read
@@ -254,6 +255,7 @@ def delete_run(space: Space, request: OfRun) -> DeletedRun:
     space.tx.send("delete_run_touches", run_id=request.run)
     delete_tied(space, stored.run_tie(request.run))
     space.tx.send("delete_run", id=request.run)
+    ledger.note(space.tx, "run", request.run, space.now)
     return DeletedRun(id=request.run)
 
 
@@ -280,7 +282,7 @@ def _asked(request: Given, document: dict[str, Any] | None = None) -> Asked:
     )
 
 
-def _run(call: Call, document: Document, begun: Begun, *, wait: bool) -> Run:
+def _run(call: Call, document: Runnable, begun: Begun, *, wait: bool) -> Run:
     runs = runs_of(call.engine)
     run_id = runs.run(call, document, begun).run_id if wait else runs.start(call, document, begun)
     return call.read(lambda space: _shown(space, _existing(space, run_id)))

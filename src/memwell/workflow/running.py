@@ -16,7 +16,7 @@ from ..errors import MemwellError, Unavailable
 from ..space import Space
 from . import stored
 from .cache import Cache
-from .document import Document
+from .document import Runnable
 from .live import Live, RunEvent
 from .runner import run
 from .stored import Begun
@@ -52,7 +52,7 @@ class Runs:
             for run_id in list(self._ended):
                 self._drop(run_id)
 
-    def run(self, call: Call, document: Document, begun: Begun) -> Outcome:
+    def run(self, call: Call, document: Runnable, begun: Begun) -> Outcome:
         """Run to the end, and wait for it; where waiting is left to others, begin it and note it for them."""
         noted = _left_to.get()
         if noted is None:
@@ -60,7 +60,7 @@ class Runs:
         noted.append(self._started(call, document, begun))
         return Outcome(noted[-1].run_id, "running", None, None)
 
-    def start(self, call: Call, document: Document, begun: Begun) -> str:
+    def start(self, call: Call, document: Runnable, begun: Begun) -> str:
         """Run in the background; returns as soon as the run is known, or the error that kept it from beginning."""
         return self._started(call, document, begun).run_id
 
@@ -77,17 +77,17 @@ class Runs:
                 live.tell(RunEvent(kind="run", run=run_id, state="interrupted", error=INTERRUPTED))
                 live.end()
 
-    def _started(self, call: Call, document: Document, begun: Begun) -> Beginning:
+    def _started(self, call: Call, document: Runnable, begun: Begun) -> Beginning:
         begin = Beginning(partial(self._begin, call))
         Thread(target=self._in_background, args=(call, document, begun, begin), name="memwell-run", daemon=True).start()
         begin.wait()
         return begin
 
-    def _in_background(self, call: Call, document: Document, begun: Begun, begin: Beginning) -> None:
+    def _in_background(self, call: Call, document: Runnable, begun: Begun, begin: Beginning) -> None:
         with suppress(Exception):  # it is told to whoever has begun the run
             self._go(call, document, begun, begin)
 
-    def _go(self, call: Call, document: Document, begun: Begun, begin: Beginning) -> Outcome:
+    def _go(self, call: Call, document: Runnable, begun: Begun, begin: Beginning) -> Outcome:
         try:
             with self._place():
                 return run(call, document, begun, self.cache, begin)

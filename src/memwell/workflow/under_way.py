@@ -182,6 +182,12 @@ class UnderWay(ABC):
                 return attempts, None, output, state
         return attempts, error, Output(""), "done"
 
+    def _write_down(self, step: Step, body: StepBody, seconds: float) -> None:
+        """Write down and tell what happened inside of a step."""
+        self._note(lambda space: stored.keep_step(space, self._run_id, step.number, body, ()))
+        self._hush_if_emptied()
+        self._tell(step, state=body.state, error=body.error, seconds=seconds)
+
     def _hush_if_emptied(self) -> None:
         """Nothing of a run that was emptied is told any more, to whoever looks on."""
         if self._call.read(lambda space: stored.is_emptied(space.tx, self._run_id)):

@@ -29,11 +29,14 @@ TENANT_TABLES = (
     "model",
     "word",
     "removal",
+    "erasure",
     "idempotency_touch",
     "idempotency",
     "event",
     "job",
     "spending",
+    "blob",
+    "file",
     "record_tie",
     "record_version",
     "record",
@@ -51,7 +54,7 @@ TENANT_TABLES = (
     "collection",
 )
 """What is inside a tenant, those that refer to others before these. `writer` is, too, and comes before all."""
-SYSTEM_TABLES = ("tenant", "api_key", "hint", "rate", "secret", "migration")
+SYSTEM_TABLES = ("tenant", "api_key", "hint", "rate", "secret", "migration", "dropped")
 UNFORCED = "word"
 SHARED = "graph"
 """Whether any tenant needs a graph can be seen from above all of them."""

@@ -7,14 +7,15 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Lock
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 
 from ...errors import NotFound, StorageError
 from .. import queries
+from ..blobs import TableBlobs
 from ..group import GroupCommit
-from ..port import Rewrite, Tx, require_absent
+from ..port import Rewrite, Tx, require_absent, tenant_mark
 from . import connect, migrate
 from .connect import Mode, Pool
 from .control import ControlTables
@@ -24,6 +25,9 @@ from .hub import NotifyHub
 from .statements import Connection
 from .tx import PostgresSession, PostgresTx
 from .wire import Wire
+
+if TYPE_CHECKING:
+    from .carrier import PostgresCarrier
 
 T = TypeVar("T")
 
@@ -74,30 +78,54 @@ class PostgresStore:
             self.on_due(tenant, due_at)
         return result
 
+    def blobs(self, tenant: str) -> TableBlobs:
+        return TableBlobs(lambda work: self.read(tenant, work), lambda work: self._beside(tenant, work), self._clock)
+
     def create(self, tenant: str) -> bool:
-        return not self.control.rows("find_tenant", id=tenant) and self.introduce(tenant, 0)
+        return not self.control.rows("find_tenant", id=tenant) and self._above(self._create(tenant), True)
 
-    def introduce(self, tenant: str, number: int) -> bool:
-        """Let a tenant exist whose entries have numbers up to one; False if it was there already."""
-
+    def _create(self, tenant: str) -> Callable[[Connection], bool]:
         def create(db: Connection) -> bool:
             if not self.control.run(db, "add_tenant", {"id": tenant, "now": self._clock()}):
                 return False
-            if not number:  # what a move left behind when it was given up
-                self.empty(db, tenant)
-            db.execute(f"SET LOCAL memwell.tenant = {connect.literal(tenant)}")
-            db.execute("INSERT INTO writer (tenant, docid) VALUES (%s, %s)", (tenant, number))
+            self.empty(db, tenant)  # what a move left behind when it was given up
+            self._add_writer(db, tenant, 0)
             return True
 
-        return self._above(create, True)
+        return create
 
-    def receive(self, tenant: str) -> PostgresReceiver:
+    def introduce(self, tenant: str, number: int, created_at: int) -> bool:
+        """Let a tenant exist whose entries have numbers up to one; False if it was there already."""
+        return self._above(lambda db: self.let_in(db, tenant, number, created_at), True)
+
+    def let_in(self, db: Connection, tenant: str, number: int, created_at: int) -> bool:
+        """The same, in a transaction that is above all tenants."""
+        made = bool(self.control.run(db, "add_tenant", {"id": tenant, "now": created_at}))
+        if made:
+            self._add_writer(db, tenant, number)
+        return made
+
+    def _add_writer(self, db: Connection, tenant: str, number: int) -> None:
+        db.execute(f"SET LOCAL memwell.tenant = {connect.literal(tenant)}")
+        db.execute("INSERT INTO writer (tenant, docid) VALUES (%s, %s)", (tenant, number))
+
+    def receive(self, tenant: str, created_at: int | None = None) -> PostgresReceiver:
         """A tenant in the making: its rows are there, and nobody can see them."""
         require_absent(bool(self.control.rows("find_tenant", id=tenant)), tenant)
-        return PostgresReceiver(self, tenant)
+        return PostgresReceiver(self, tenant, self._clock() if created_at is None else created_at)
+
+    @property
+    def carrier(self) -> PostgresCarrier:
+        from .carrier import PostgresCarrier
+
+        return PostgresCarrier(self)
 
     def drop(self, tenant: str) -> bool:
+        known = self.control.rows("find_tenant", id=tenant)
+
         def drop(db: Connection) -> bool:
+            for row in known:
+                self.control.run(db, "add_dropped", {"id": tenant_mark(*row), "at": self._clock()})
             self.empty(db, tenant)
             self.control.run(db, "delete_keys_of", {"tenant": tenant})
             self.control.run(db, "forget_hint", {"tenant": tenant})
@@ -196,6 +224,18 @@ class PostgresStore:
 
         return self._again(lambda: self._transact(run, writes=True))
 
+    def _beside(self, tenant: str, work: Callable[[Tx], T]) -> T:
+        """A transaction within a tenant that holds up no writer: large things are sent in it. At its end it makes sure that the
+        tenant is still there."""
+
+        def run(tx: Tx) -> T:
+            result = work(tx)
+            if tx.row("hold_tenant_row") is None:
+                raise NotFound("There is no such tenant.")
+            return result
+
+        return self.unseen(tenant, run)
+
     def _transact(self, work: Callable[[Connection], T], writes: bool = False) -> T:
         """Run something in a transaction. What was only read can be read again, whatever becomes of the end."""
         connection = self._pool.take()
@@ -241,8 +281,9 @@ class PostgresStore:
 class PostgresReceiver:
     """The rows of a tenant that is being moved here."""
 
-    def __init__(self, store: PostgresStore, tenant: str) -> None:
-        self._store, self._tenant = store, tenant
+    def __init__(self, store: PostgresStore, tenant: str, created_at: int) -> None:
+        self._store, self._tenant, self._created_at = store, tenant, created_at
+        self.blobs = TableBlobs(self.write, self.write, store._clock)
 
     def write(self, work: Callable[[Tx], T]) -> T:
         return self._store.unseen(self._tenant, work)
@@ -251,4 +292,4 @@ class PostgresReceiver:
         self._store._above(lambda db: self._store.empty(db, self._tenant), True)
 
     def finish(self, number: int) -> None:
-        self._store.introduce(self._tenant, number)
+        self._store.introduce(self._tenant, number, self._created_at)

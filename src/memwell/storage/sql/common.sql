@@ -463,7 +463,8 @@ SELECT
   + (SELECT COUNT(*) FROM run_touch WHERE tenant = :tenant AND address_id = :address_id)
   + (SELECT COUNT(*) FROM record WHERE tenant = :tenant AND address_id = :address_id)
   + (SELECT COUNT(*) FROM record_version WHERE tenant = :tenant AND address_id = :address_id)
-  + (SELECT COUNT(*) FROM record_tie WHERE tenant = :tenant AND address_id = :address_id);
+  + (SELECT COUNT(*) FROM record_tie WHERE tenant = :tenant AND address_id = :address_id)
+  + (SELECT COUNT(*) FROM file WHERE tenant = :tenant AND address_id = :address_id);
 
 -- name: next_idempotency_expiry
 -- When the next stored answer may go.
@@ -1299,10 +1300,11 @@ INSERT INTO record_tie (tenant, tie, address_id) VALUES (:tenant, :tie, :address
 ON CONFLICT (tenant, tie, address_id) DO NOTHING;
 
 -- name: tied_addresses
--- The addresses of the records that are tied to something, behind an address.
-SELECT a.id, a.collection_id, 'record' FROM record_tie t
+-- The addresses of the records and of the texts of files that are tied to something, behind an address.
+SELECT a.id, a.collection_id, c.kind FROM record_tie t
 JOIN address a ON a.tenant = t.tenant AND a.id = t.address_id
-WHERE t.tenant = :tenant AND a.tenant = :tenant AND t.tie = :tie AND t.address_id > :after
+JOIN collection c ON c.tenant = a.tenant AND c.id = a.collection_id
+WHERE t.tenant = :tenant AND a.tenant = :tenant AND c.tenant = :tenant AND t.tie = :tie AND t.address_id > :after
 ORDER BY t.address_id
 LIMIT :limit;
 
@@ -1351,3 +1353,59 @@ SELECT tie FROM record_tie WHERE tenant = :tenant AND address_id = :address_id A
 SELECT a.id FROM collection c
 JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id AND a.path = :path
 WHERE c.tenant = :tenant AND a.tenant = :tenant AND c.dialect = :dialect AND c.kind = 'record';
+
+-- name: add_file
+-- A file of a session.
+INSERT INTO file (tenant, id, address_id, text_id, seq, digest, filename, mimetype, size, active, state, reason, tokens,
+  created_at)
+VALUES (:tenant, :id, :address_id, :text_id, :seq, :digest, :filename, :mimetype, :size, :active, :state, NULL, 0, :now);
+
+-- name: files_of
+-- The files of a session, in the order in which they came.
+SELECT id, address_id, text_id, seq, digest, filename, mimetype, size, active, state, reason, tokens, created_at
+FROM file WHERE tenant = :tenant AND address_id = :address_id
+ORDER BY seq;
+
+-- name: find_file
+-- A file, whatever session it is of.
+SELECT id, address_id, text_id, seq, digest, filename, mimetype, size, active, state, reason, tokens, created_at
+FROM file WHERE tenant = :tenant AND id = :id;
+
+-- name: live_file
+-- A file, whatever session it is of, unless it is being erased.
+SELECT f.id, f.address_id, f.text_id, f.seq, f.digest, f.filename, f.mimetype, f.size, f.active, f.state, f.reason, f.tokens,
+  f.created_at
+FROM file f
+JOIN address a ON a.tenant = f.tenant AND a.id = f.address_id
+JOIN collection c ON c.tenant = a.tenant AND c.id = a.collection_id
+WHERE f.tenant = :tenant AND a.tenant = :tenant AND c.tenant = :tenant AND f.id = :id AND c.dialect = 'app';
+
+-- name: give_file
+-- Let a file go with another address.
+UPDATE file SET address_id = :address_id WHERE tenant = :tenant AND id = :id;
+
+-- name: set_file
+-- Whether a file is used, where its text is, and what became of it.
+UPDATE file SET active = :active, text_id = :text_id, state = :state, reason = :reason, tokens = :tokens
+WHERE tenant = :tenant AND id = :id;
+
+-- name: delete_files_of
+-- Remove the files of a session; their bytes are looked after elsewhere.
+DELETE FROM file WHERE tenant = :tenant AND address_id = :address_id;
+
+-- name: file_tokens
+-- How much text the other files of a session have together.
+SELECT CAST(COALESCE(SUM(tokens), 0) AS BIGINT) FROM file WHERE tenant = :tenant AND address_id = :address_id AND id <> :id;
+
+-- name: digest_named
+-- Whether any file has these bytes.
+SELECT 1 FROM file WHERE tenant = :tenant AND digest = :digest LIMIT 1;
+
+-- name: file_lives
+-- Whether a piece of text stands in what any file is called.
+SELECT 1 FROM file WHERE tenant = :tenant AND (filename LIKE :pattern ESCAPE '!' OR mimetype LIKE :pattern ESCAPE '!') LIMIT 1;
+
+-- name: add_erasure
+-- Note what was erased, by a mark that tells nothing.
+INSERT INTO erasure (tenant, seq, kind, id, at)
+SELECT :tenant, COALESCE(MAX(seq), 0) + 1, :kind, :id, CAST(:at AS BIGINT) FROM erasure WHERE tenant = :tenant;

@@ -377,3 +377,78 @@ SELECT tie, address_id FROM record_tie WHERE tenant = :tenant ORDER BY tie DESC,
 -- One row of `record_tie`, as it was elsewhere.
 INSERT INTO record_tie (tenant, tie, address_id)
 VALUES (:tenant, :tie, :address_id);
+
+-- name: page_file
+-- The next rows of `file`.
+SELECT id, address_id, text_id, seq, digest, filename, mimetype, size, active, state, reason, tokens, created_at
+FROM file WHERE tenant = :tenant AND id > :after
+ORDER BY id
+LIMIT :limit;
+
+-- name: end_of_file
+-- The key of the last row of `file`.
+SELECT id FROM file WHERE tenant = :tenant ORDER BY id DESC LIMIT 1;
+
+-- name: put_file
+-- One row of `file`, as it was elsewhere.
+INSERT INTO file (tenant, id, address_id, text_id, seq, digest, filename, mimetype, size, active, state, reason, tokens,
+  created_at)
+VALUES (:tenant, :id, :address_id, :text_id, :seq, :digest, :filename, :mimetype, :size, :active, :state, :reason, :tokens,
+  :created_at);
+
+-- name: page_erasure
+-- The next rows of `erasure`.
+SELECT seq, kind, id, at
+FROM erasure WHERE tenant = :tenant AND seq > :after
+ORDER BY seq
+LIMIT :limit;
+
+-- name: end_of_erasure
+-- The key of the last row of `erasure`.
+SELECT seq FROM erasure WHERE tenant = :tenant ORDER BY seq DESC LIMIT 1;
+
+-- name: put_erasure
+-- One row of `erasure`, as it was elsewhere.
+INSERT INTO erasure (tenant, seq, kind, id, at)
+VALUES (:tenant, :seq, :kind, :id, :at);
+
+-- name: delete_erasures_after
+-- Forget what was noted behind a number: it only followed from what is noted instead.
+DELETE FROM erasure WHERE tenant = :tenant AND seq > :after;
+
+-- name: page_names
+-- The next entries: where they are, and what is known of them by name.
+SELECT docid, address_id, id FROM entry WHERE tenant = :tenant AND docid > :after
+ORDER BY docid
+LIMIT :limit;
+
+-- name: located_address
+-- Where an address is, and what is kept there.
+SELECT a.id, a.collection_id, c.kind, c.dialect, c.name, a.path FROM address a
+JOIN collection c ON c.tenant = a.tenant AND c.id = a.collection_id
+WHERE a.tenant = :tenant AND c.tenant = :tenant AND a.id = :id;
+
+-- name: addresses_in
+-- The addresses of a collection.
+SELECT a.id, a.collection_id, c.kind, c.dialect, c.name, a.path FROM address a
+JOIN collection c ON c.tenant = a.tenant AND c.id = a.collection_id
+WHERE a.tenant = :tenant AND c.tenant = :tenant AND a.collection_id = :id;
+
+-- name: collection_exists
+-- Whether there is such a collection.
+SELECT 1 FROM collection WHERE tenant = :tenant AND id = :id;
+
+-- name: page_digests
+-- The next files, and which bytes are theirs.
+SELECT id, digest FROM file WHERE tenant = :tenant AND id > :after
+ORDER BY id
+LIMIT :limit;
+
+-- name: count_all_entries
+-- How many entries there are.
+SELECT COUNT(*) FROM entry WHERE tenant = :tenant;
+
+-- name: take_over_erasures
+-- Have every erasure that is not done be done now, whoever was at it and however often it has failed.
+UPDATE job SET state = 'ready', run_at = :now, lease_until = NULL, attempts = 0
+WHERE tenant = :tenant AND kind = 'erase' AND state IN ('ready', 'running', 'dead');

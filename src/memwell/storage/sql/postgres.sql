@@ -211,6 +211,9 @@ FROM (
   UNION ALL SELECT CONVERT_TO(value, 'UTF8') FROM record WHERE tenant = :tenant
   UNION ALL SELECT CONVERT_TO(CONCAT_WS(' ', mode, data, actor), 'UTF8') FROM record_version WHERE tenant = :tenant
   UNION ALL SELECT CONVERT_TO(tie, 'UTF8') FROM record_tie WHERE tenant = :tenant
+  UNION ALL SELECT CONVERT_TO(CONCAT_WS(' ', id, digest, filename, mimetype, state, reason), 'UTF8')
+  FROM file WHERE tenant = :tenant
+  UNION ALL SELECT CONVERT_TO(CONCAT_WS(' ', kind, id), 'UTF8') FROM erasure WHERE tenant = :tenant
   UNION ALL SELECT CONVERT_TO(ARRAY_TO_STRING(TSVECTOR_TO_ARRAY(tokens), ' '), 'UTF8') FROM word WHERE tenant = :tenant
 ) AS kept (text)
 JOIN UNNEST(CAST(:needles AS BYTEA[])) AS sought (piece) ON POSITION(sought.piece IN kept.text) > 0;
@@ -324,3 +327,28 @@ SELECT e.docid, e.recorded_at, e.retired_at, COALESCE(f.valid_from, e.occurred_a
 FROM entry e
 LEFT JOIN fact f ON f.tenant = :tenant AND f.docid = e.docid
 WHERE e.tenant = :tenant AND e.docid = ANY(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[]));
+
+-- name: put_blob
+-- The bytes of a file; if they are there already, they were stored just now.
+INSERT INTO blob (tenant, digest, content, stored_at) VALUES (:tenant, :digest, :content, :stored_at)
+ON CONFLICT (tenant, digest) DO UPDATE SET content = excluded.content, stored_at = excluded.stored_at;
+
+-- name: find_blob
+-- The bytes of a file.
+SELECT content FROM blob WHERE tenant = :tenant AND digest = :digest;
+
+-- name: has_blob
+-- Whether there are the bytes of a file.
+SELECT 1 FROM blob WHERE tenant = :tenant AND digest = :digest;
+
+-- name: delete_blob
+-- Remove the bytes of a file.
+DELETE FROM blob WHERE tenant = :tenant AND digest = :digest;
+
+-- name: list_blobs
+-- Which bytes of files there are, and when they were stored, behind a digest.
+SELECT digest, stored_at FROM blob WHERE tenant = :tenant AND digest > :after ORDER BY digest LIMIT :limit;
+
+-- name: hold_tenant_row
+-- Keep a tenant from being removed until the end of the transaction; nothing, if that has happened.
+SELECT docid FROM writer WHERE tenant = :tenant FOR KEY SHARE;

@@ -360,6 +360,37 @@ CREATE TABLE record_tie (
 
 CREATE INDEX record_tie_by_address ON record_tie (tenant, address_id);
 
+CREATE TABLE file (
+  tenant TEXT NOT NULL,
+  id TEXT NOT NULL,
+  address_id INTEGER NOT NULL,
+  text_id INTEGER,
+  seq INTEGER NOT NULL,
+  digest TEXT NOT NULL,
+  filename TEXT NOT NULL,
+  mimetype TEXT NOT NULL,
+  size INTEGER NOT NULL,
+  active INTEGER NOT NULL,
+  state TEXT NOT NULL,
+  reason TEXT,
+  tokens INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  PRIMARY KEY (tenant, id)
+) WITHOUT ROWID;
+
+CREATE UNIQUE INDEX file_session ON file (tenant, address_id, seq);
+
+CREATE INDEX file_digest ON file (tenant, digest);
+
+CREATE TABLE erasure (
+  tenant TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  id TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  PRIMARY KEY (tenant, seq)
+) WITHOUT ROWID;
+
 -- control.db
 
 CREATE TABLE tenant (
@@ -395,4 +426,9 @@ CREATE TABLE rate (
   second INTEGER NOT NULL,
   used INTEGER NOT NULL,
   PRIMARY KEY (id, second)
+) WITHOUT ROWID;
+
+CREATE TABLE dropped (
+  id TEXT NOT NULL PRIMARY KEY,
+  at INTEGER NOT NULL
 ) WITHOUT ROWID;

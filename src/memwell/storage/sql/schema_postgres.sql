@@ -49,6 +49,21 @@ CREATE POLICY its_own ON api_key AS PERMISSIVE FOR ALL TO public
   USING ((current_setting('memwell.system'::text, true) = 'on'::text))
   WITH CHECK ((current_setting('memwell.system'::text, true) = 'on'::text));
 
+CREATE TABLE blob (
+  tenant text COLLATE "C" NOT NULL,
+  digest text COLLATE "C" NOT NULL,
+  content bytea NOT NULL,
+  stored_at bigint NOT NULL,
+  CONSTRAINT blob_pkey PRIMARY KEY (tenant, digest)
+);
+
+ALTER TABLE blob ALTER COLUMN content SET STORAGE EXTERNAL;
+
+ALTER TABLE blob ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON blob AS PERMISSIVE FOR ALL TO public
+  USING ((tenant = current_setting('memwell.tenant'::text, true)))
+  WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
+
 CREATE TABLE collection (
   tenant text COLLATE "C" NOT NULL,
   id bigint NOT NULL,
@@ -87,6 +102,17 @@ CREATE POLICY its_own ON document AS PERMISSIVE FOR ALL TO public
   USING ((tenant = current_setting('memwell.tenant'::text, true)))
   WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
 
+CREATE TABLE dropped (
+  id text COLLATE "C" NOT NULL,
+  at bigint NOT NULL,
+  CONSTRAINT dropped_pkey PRIMARY KEY (id)
+);
+
+ALTER TABLE dropped ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON dropped AS PERMISSIVE FOR ALL TO public
+  USING ((current_setting('memwell.system'::text, true) = 'on'::text))
+  WITH CHECK ((current_setting('memwell.system'::text, true) = 'on'::text));
+
 CREATE TABLE entry (
   tenant text COLLATE "C" NOT NULL,
   docid bigint NOT NULL,
@@ -120,6 +146,20 @@ CREATE UNIQUE INDEX entry_version ON entry USING btree (tenant, id, version);
 
 ALTER TABLE entry ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY its_own ON entry AS PERMISSIVE FOR ALL TO public
+  USING ((tenant = current_setting('memwell.tenant'::text, true)))
+  WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
+
+CREATE TABLE erasure (
+  tenant text COLLATE "C" NOT NULL,
+  seq bigint NOT NULL,
+  kind text COLLATE "C" NOT NULL,
+  id text COLLATE "C" NOT NULL,
+  at bigint NOT NULL,
+  CONSTRAINT erasure_pkey PRIMARY KEY (tenant, seq)
+);
+
+ALTER TABLE erasure ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON erasure AS PERMISSIVE FOR ALL TO public
   USING ((tenant = current_setting('memwell.tenant'::text, true)))
   WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
 
@@ -185,6 +225,32 @@ CREATE INDEX fact_topic ON fact USING btree (tenant, collection_id, topic) WHERE
 
 ALTER TABLE fact ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY its_own ON fact AS PERMISSIVE FOR ALL TO public
+  USING ((tenant = current_setting('memwell.tenant'::text, true)))
+  WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
+
+CREATE TABLE file (
+  tenant text COLLATE "C" NOT NULL,
+  id text COLLATE "C" NOT NULL,
+  address_id bigint NOT NULL,
+  text_id bigint,
+  seq bigint NOT NULL,
+  digest text COLLATE "C" NOT NULL,
+  filename text COLLATE "C" NOT NULL,
+  mimetype text COLLATE "C" NOT NULL,
+  size bigint NOT NULL,
+  active bigint NOT NULL,
+  state text COLLATE "C" NOT NULL,
+  reason text COLLATE "C",
+  tokens bigint NOT NULL,
+  created_at bigint NOT NULL,
+  CONSTRAINT file_pkey PRIMARY KEY (tenant, id)
+);
+
+CREATE INDEX file_digest ON file USING btree (tenant, digest);
+CREATE UNIQUE INDEX file_session ON file USING btree (tenant, address_id, seq);
+
+ALTER TABLE file ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY its_own ON file AS PERMISSIVE FOR ALL TO public
   USING ((tenant = current_setting('memwell.tenant'::text, true)))
   WITH CHECK ((tenant = current_setting('memwell.tenant'::text, true)));
 
@@ -593,12 +659,16 @@ GRANT EXECUTE ON FUNCTION postings(text,tsquery,bigint) TO memwell_app;
 GRANT USAGE ON SCHEMA memwell TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE address TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE api_key TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE blob TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE collection TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE document TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE dropped TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE entry TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE erasure TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE event TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE evidence TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE fact TO memwell_app;
+GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE file TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE folded TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE graph TO memwell_app;
 GRANT DELETE, INSERT, SELECT, UPDATE ON TABLE hint TO memwell_app;

@@ -108,3 +108,11 @@ WHERE tenant = :tenant ORDER BY id;
 INSERT INTO api_key (id, tenant, name, hash, role, tie_kind, tie_name, rate, created_at, expires_at, revoked_at)
 VALUES (:id, :tenant, :name, :hash, :role, :tie_kind, :tie_name, :rate, :created_at, :expires_at, :revoked_at)
 ON CONFLICT (id) DO NOTHING;
+
+-- name: add_dropped
+-- Note that a tenant was deleted, by a mark that tells nothing.
+INSERT INTO dropped (id, at) VALUES (:id, :at) ON CONFLICT (id) DO NOTHING;
+
+-- name: list_dropped
+-- The marks of deleted tenants, behind one.
+SELECT id, at FROM dropped WHERE id > :after ORDER BY id LIMIT :limit;

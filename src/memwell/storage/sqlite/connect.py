@@ -58,6 +58,11 @@ def _open_immutable(path: Path, vfs: str | None) -> apsw.Connection:
         raise StorageFull(
             f"{path.name} was not closed cleanly and lies on a read-only disk: open it once where it is writable."
         )
+    return open_still(path, vfs)
+
+
+def open_still(path: Path, vfs: str | None = None) -> apsw.Connection:
+    """A read-only connection to a file that nobody writes. No other file is made beside it."""
     db = apsw.Connection(
         f"file:{quote(str(path))}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI, vfs=vfs
     )

@@ -118,6 +118,7 @@ class SqliteFile:
         max_readers: int = IDLE_READERS,
     ) -> None:
         self.path = path
+        self._name = str(path)
         self._folder = folder
         self._durability: connect.Durability = durability
         self._vfs = vfs
@@ -241,7 +242,7 @@ class SqliteFile:
     def _require_same_file(self) -> None:
         """Nothing may be read from, or acknowledged into, a file that has lost its name."""
         try:
-            same = not self._closed and os.stat(self.path).st_ino == self._inode
+            same = not self._closed and os.stat(self._name).st_ino == self._inode
         except FileNotFoundError:
             same = False
         if not same:

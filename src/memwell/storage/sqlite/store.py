@@ -1,27 +1,34 @@
-"""The store in a directory: `control.db`, `tenants/<tenant>.db`, `live/` for sockets."""
+"""The store in a directory: `control.db`, `tenants/<tenant>.db`, `blobs/<tenant>/` for files, `live/` for sockets."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import apsw
 
 from ...errors import Corrupted, NotFound, StorageError, StorageFull
 from .. import queries
-from ..port import Rewrite, Tx, require_absent
+from ..blobs import FolderBlobs
+from ..claim import sweep
+from ..port import Rewrite, Tx, require_absent, tenant_mark
 from . import connect
 from .control import ControlFile
 from .file import SqliteFile, SqliteTx, upgrade
 from .files import OpenFiles
 from .hub import SocketHub
 
+if TYPE_CHECKING:
+    from .carrier import SqliteCarrier
+
 T = TypeVar("T")
 
 OPEN_TENANTS = 64
+ARRIVING = "arriving"
 PIECE = 1 << 20
 
 
@@ -68,6 +75,9 @@ class SqliteStore:
             self.on_due(tenant, due_at)
         return result
 
+    def blobs(self, tenant: str) -> FolderBlobs:
+        return self._blobs(tenant, lambda: bool(self.control.rows("find_tenant", id=tenant)))
+
     def create(self, tenant: str) -> bool:
         if self.control.rows("find_tenant", id=tenant):
             return False
@@ -76,25 +86,35 @@ class SqliteStore:
             if db.execute(_system("find_tenant"), {"id": tenant}).fetchall():
                 return False
             _remove(self._path(tenant))  # what a creation or a removal left behind when it was killed
+            self.blobs(tenant).drop()
             upgrade(self._path(tenant), "sqlite", self._durability, self._vfs)
             db.execute(_system("add_tenant"), {"id": tenant, "now": self._clock()})
             return True
 
         return self.control.exclusively(create)
 
-    def receive(self, tenant: str) -> SqliteReceiver:
+    def receive(self, tenant: str, created_at: int | None = None) -> SqliteReceiver:
         """A tenant in the making: its file is there, and nobody knows of it."""
         require_absent(bool(self.control.rows("find_tenant", id=tenant)), tenant)
-        return SqliteReceiver(self, tenant)
+        return SqliteReceiver(self, tenant, self._clock() if created_at is None else created_at)
+
+    @property
+    def carrier(self) -> SqliteCarrier:
+        from .carrier import SqliteCarrier
+
+        return SqliteCarrier(self)
 
     def drop(self, tenant: str) -> bool:
+        known = self.control.rows("find_tenant", id=tenant)
         removed = self.control.write(
+            *(("add_dropped", {"id": tenant_mark(*row), "at": self._clock()}) for row in known),
             ("delete_keys_of", {"tenant": tenant}),
             ("forget_hint", {"tenant": tenant}),
             ("delete_tenant", {"id": tenant}),
         )
         self._files.close(tenant)
         _remove(self._path(tenant))
+        self.blobs(tenant).drop()
         self.control.scrub()
         return bool(removed)
 
@@ -123,6 +143,10 @@ class SqliteStore:
         except Corrupted as error:  # too damaged even for being looked through
             return [error.message]
 
+    def number_from(self, tenant: str, number: int) -> None:
+        """Give entries numbers above one from now on."""
+        self._files.use(tenant, lambda file: file.write(partial(_number_from, number)))
+
     def describe(self) -> dict[str, Any]:
         return {"engine": "sqlite", "version": apsw.sqlite_lib_version(), "durability": self._durability}
 
@@ -139,13 +163,17 @@ class SqliteStore:
     def _path(self, tenant: str) -> Path:
         return self.home / "tenants" / f"{tenant}.db"
 
+    def _blobs(self, tenant: str, is_there: Callable[[], bool]) -> FolderBlobs:
+        return FolderBlobs(self.home / "blobs" / tenant, self._clock, is_there)
+
 
 class SqliteReceiver:
     """The file of a tenant that is being moved here."""
 
-    def __init__(self, store: SqliteStore, tenant: str) -> None:
-        self._store, self._tenant = store, tenant
+    def __init__(self, store: SqliteStore, tenant: str, created_at: int) -> None:
+        self._store, self._tenant, self._created_at = store, tenant, created_at
         self._file = self._open()
+        self.blobs = store._blobs(tenant, lambda: True)
 
     def write(self, work: Callable[[Tx], T]) -> T:
         return self._file.write(lambda db: work(SqliteTx(db, self._store._queries, self._tenant)))
@@ -153,21 +181,23 @@ class SqliteReceiver:
     def start_over(self) -> None:
         self._file.close()
         _remove(self._store._path(self._tenant))
+        self.blobs.drop()
         self._file = self._open()
 
     def finish(self, number: int) -> None:
-        def count(db: apsw.Connection) -> None:
-            db.execute("DELETE FROM sqlite_sequence WHERE name = 'entry'")
-            db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('entry', ?)", (number,))
-
-        self._file.write(count)
+        self._file.write(partial(_number_from, number))
         self._file.close()
-        self._store.control.write(("add_tenant", {"id": self._tenant, "now": self._store._clock()}))
+        self._store.control.write(("add_tenant", {"id": self._tenant, "now": self._created_at}))
 
     def _open(self) -> SqliteFile:
         store, path = self._store, self._store._path(self._tenant)
         upgrade(path, "sqlite", store._durability, store._vfs)
         return SqliteFile(path, "sqlite", durability=store._durability, vfs=store._vfs)
+
+
+def _number_from(number: int, db: apsw.Connection) -> None:
+    db.execute("DELETE FROM sqlite_sequence WHERE name = 'entry'")
+    db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('entry', ?)", (number,))
 
 
 def _prepare_home(home: Path) -> None:
@@ -178,6 +208,9 @@ def _prepare_home(home: Path) -> None:
     except OSError as error:
         if not (home / "tenants").is_dir():
             raise StorageFull(f"The data directory {home} cannot be made: {error.strerror}.") from error
+    if (home / ARRIVING).is_dir():  # a restore is under way, or was killed
+        with suppress(OSError):
+            sweep((home / ARRIVING).iterdir())
 
 
 def _family(path: Path) -> list[Path]:

@@ -15,6 +15,7 @@ from ...config import Config
 from ...engine import Engine
 from ...errors import MemwellError
 from ...sdk._sync import Memory
+from ...storage.blobs import damaged
 from ...storage.sqlite import connect
 from .output import Json, console, show, told
 from .target import Profile, Target
@@ -123,9 +124,18 @@ def _tenant(engine: Engine, tenant: str) -> Iterator[Finding]:
         rows = engine.store.read(tenant, lambda tx: tx.rows("job_backlog"))
         dead = sum(row[2] for row in rows if row[1] == "dead")
         yield Finding(tenant, "ok", "it can be read as a whole")
+        yield from _files(engine, tenant)
         yield _jobs(dead, sum(row[2] for row in rows if row[1] == "ready"))
     except MemwellError as error:
         yield Finding(tenant, "problem", error.message)
+
+
+def _files(engine: Engine, tenant: str) -> Iterator[Finding]:
+    """Uploaded files lie beside the database, or in a table of their own."""
+    lost = engine.store.read(tenant, lambda tx: damaged(tx, engine.store.blobs(tenant).within(tx)))
+    if lost:
+        more = f", and {len(lost) - 1} more" if len(lost) > 1 else ""
+        yield Finding("files", "problem", f"{lost[0]}{more}: restore a backup")
 
 
 def _jobs(dead: int, waiting: int) -> Finding:

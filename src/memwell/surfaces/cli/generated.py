@@ -16,7 +16,7 @@ from ...errors import Invalid
 from ...operation import Operation, advice
 from ...registry import OPERATIONS
 from .known import readable
-from .output import Json, Yes, confirm, show, text_of, told
+from .output import Json, Yes, bytes_of, confirm, show, text_of, told
 from .target import Target
 from .times import moment
 
@@ -113,7 +113,7 @@ def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 
 def _plain(hint: Any) -> Any:
-    """The type of a field that is given as it stands, or as a time; None if it is given as JSON."""
+    """The type of a field that is given as it stands, as a time or as bytes; None if it is given as JSON."""
     if typing.get_origin(hint) is Annotated:
         return _plain(typing.get_args(hint)[0])
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
@@ -121,13 +121,15 @@ def _plain(hint: Any) -> Any:
         return _plain(options[0]) if len(options) == 1 else None
     if typing.get_origin(hint) is typing.Literal:
         return str
-    return hint if hint in _PLAIN or hint is datetime else None
+    return hint if hint in (*_PLAIN, datetime, bytes) else None
 
 
 def _reader(kind: Any, hint: Any) -> Callable[[str, Any], Any]:
     """How what is given for a field is read."""
     if kind is datetime:
         return moment
+    if kind is bytes:
+        return _bytes
     return _document if _may_be_text(hint) else _from_json
 
 
@@ -140,6 +142,11 @@ def _may_be_text(hint: Any) -> bool:
 def _document(_name: str, value: str) -> str:
     """A document as it stands, or from a file: `@FILE`."""
     return text_of(value[1:]) if value.startswith("@") else value
+
+
+def _bytes(_name: str, value: str) -> str | bytes:
+    """Bytes as Base64, or from a file: `@FILE`."""
+    return bytes_of(value[1:]) if value.startswith("@") else value
 
 
 def _from_json(name: str, value: str) -> Any:

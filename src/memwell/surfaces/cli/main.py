@@ -7,7 +7,22 @@ from typing import Annotated
 import typer
 
 from ...version import __version__
-from . import audit, doctor, generated, login, mcp, memory, migrate, move, run, server, transfer, workflow
+from . import (
+    audit,
+    backup,
+    doctor,
+    files,
+    generated,
+    login,
+    mcp,
+    memory,
+    migrate,
+    move,
+    run,
+    server,
+    transfer,
+    workflow,
+)
 from .target import Target
 
 app = typer.Typer(
@@ -60,7 +75,9 @@ app.command()(audit.audit)
 app.command()(doctor.doctor)
 app.command()(migrate.migrate)
 app.command()(move.move)
-generated.add_commands(app, {"workflow run": workflow.run})
+app.command()(backup.backup)
+app.command()(backup.restore)
+generated.add_commands(app, {"workflow run": workflow.run, "app upload": files.upload, "app download": files.download})
 
 
 def main() -> None:

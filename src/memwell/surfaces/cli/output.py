@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...errors import Invalid, MemwellError
+from ...sdk.values import file_given
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """What would move the cursor, colour or retitle the terminal, turn the direction of a text, or cannot be printed."""
@@ -66,6 +67,11 @@ def text_of(file: str) -> str:
         return Path(file).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise Invalid(f"{file} is not a text in UTF-8.") from None
+
+
+def bytes_of(file: str) -> bytes:
+    """The bytes of a file."""
+    return file_given(file, None)[0]
 
 
 def print_problems(problems: Iterable[Mapping[str, Any]], *, stderr: bool = False) -> None:

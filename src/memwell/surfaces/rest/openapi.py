@@ -99,8 +99,19 @@ def _described(operation: Operation, body: dict[str, Any], response: dict[str, A
         "x-effect": operation.effect,
     }
     if operation.method not in ("GET", "DELETE"):
-        described["requestBody"] = {"content": {"application/json": {"schema": _without(body, operation.path_fields)}}}
+        described["requestBody"] = {"content": _bodies(operation, _without(body, operation.path_fields))}
     return described
+
+
+def _bodies(operation: Operation, schema: dict[str, Any]) -> dict[str, Any]:
+    """What a body may be: JSON, and where a file is sent, also a form with it or the file itself."""
+    bodies: dict[str, Any] = {"application/json": {"schema": schema}}
+    if operation.carries is not None:
+        form = _without(schema, (operation.carries, "filename"))
+        form["properties"] |= {"file": {"type": "string", "format": "binary"}}
+        bodies["multipart/form-data"] = {"schema": {**form, "required": [*form["required"], "file"]}}
+        bodies["application/octet-stream"] = {"schema": {"type": "string", "format": "binary"}}
+    return bodies
 
 
 def _parameters(operation: Operation, body: dict[str, Any]) -> list[dict[str, Any]]:

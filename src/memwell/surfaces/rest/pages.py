@@ -19,7 +19,7 @@ from ...model.principal import Principal
 from ...registry import OPERATIONS
 from ...version import __version__
 from ...watch import Event
-from . import openapi, replies
+from . import downloads, openapi, replies
 from .pump import End, Pump
 from .run_stream import RunStream
 
@@ -31,6 +31,8 @@ _HEADERS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
 
 PUBLIC = ("/", "/health", "/ready", "/metrics", "/openapi.json", "/docs")
 """What needs no key: nothing here says anything about a tenant."""
+SIGNED = (downloads.PATH,)
+"""What needs no key because the address itself is one."""
 
 
 def pages(server: Server) -> Starlette:
@@ -47,6 +49,7 @@ def pages(server: Server) -> Starlette:
             Route("/docs", fixed.docs),
             Route("/v1/events", fixed.events),
             Route("/v1/runs/{run}/stream", RunStream(server).page),
+            Route(downloads.PATH, downloads.Downloads(server).page),
             Route("/mcp", Endpoint(server)),
         ],
         exception_handlers={404: _missing, 405: _missing, MemwellError: _failed},

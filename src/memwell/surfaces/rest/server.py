@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
 
@@ -26,7 +28,7 @@ from ...model.principal import Principal
 from ...operation import Operation
 from ...registry import OPERATIONS
 from ...workflow.running import runs_of
-from . import replies
+from . import replies, uploads
 from .metrics import Metrics
 from .pages import pages
 from .pump import Pump
@@ -43,6 +45,7 @@ THREADS = 32
 DOOR_THREADS = 8
 MAX_WAITING = 512
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
+_HOST = re.compile(r"[\w.-]+(:\d+)?|\[[0-9a-fA-F:.]+\](:\d+)?", re.ASCII)
 _STOPPED = "The server is being stopped. The request may still be carried out: look before you repeat it."
 
 
@@ -58,8 +61,11 @@ class Sent(NamedTuple):
 
     def data(self) -> dict[str, Any]:
         """The fields of the request: those of the path win over those of the query or the body."""
-        in_query = self.operation.method in ("GET", "DELETE")
-        data = _from_query(self.query, self.operation) if in_query else _from_body(self.body)
+        if uploads.is_file(self.operation, self.headers):
+            data = uploads.fields(self.operation, _from_query(self.query, self.operation), self.headers, self.body)
+        else:
+            in_query = self.operation.method in ("GET", "DELETE")
+            data = _from_query(self.query, self.operation) if in_query else _from_body(self.body)
         data.update(zip(self.operation.path_fields, self.values, strict=True))
         if self.operation.writes and (b"if-match" in self.headers or b"if-none-match" in self.headers):
             data["if_match"] = self._version()
@@ -84,6 +90,7 @@ class Server:
 
     def __init__(self, engine: Engine, config: Config, *, auth: bool = True) -> None:
         self.engine = engine
+        engine.links.embedded = False
         self.config = config
         self.auth = auth
         self.doorman = Doorman(engine.store.control, engine.clock, config.rate_limit)
@@ -96,6 +103,7 @@ class Server:
         self._patient: Threads[Any] = Threads(THREADS, "memwell-wait")
         self._door: Threads[Principal] = Threads(DOOR_THREADS, "memwell-door")
         self._run_requests = RunRequests(self)
+        self._uploads = asyncio.Semaphore(uploads.AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -121,24 +129,32 @@ class Server:
         """Who is calling, by the key of this very request. It is asked before a body is read."""
         if not self.auth:
             _require_loopback(headers)
-            return Principal(self.config.tenant, "operator", "local")
+            return self._based(Principal(self.config.tenant, "operator", "local"), headers)
         secret = _secret(headers)
         known = self.doorman.admit_known(secret, counted=counted)
-        if known is not None:
-            return known
-        return await self._door.run(lambda: self.doorman.admit(secret, counted=counted))
+        if known is None:
+            known = await self._door.run(lambda: self.doorman.admit(secret, counted=counted))
+        return self._based(known, headers)
+
+    def _based(self, principal: Principal, headers: dict[bytes, bytes]) -> Principal:
+        """Whoever is calling, and where it reaches this server: as it was set, or as the request says."""
+        host = headers.get(b"host", b"").decode("latin-1")
+        base = self.config.url.rstrip("/") or (f"http://{host}" if _HOST.fullmatch(host) else "")
+        return msgspec.structs.replace(principal, base=base)
 
     async def _reply(self, operation: Operation, values: list[str], scope: Scope, receive: Receive) -> replies.Reply:
-        limit = TimeLimit(self.config.request_timeout_s, operation)
+        longer = uploads.LONGER if operation.carries else 1.0
+        limit = TimeLimit(self.config.request_timeout_s * longer, operation)
         try:
             headers: dict[bytes, bytes] = dict(scope["headers"])
             principal = await self.principal(headers)
-            body = await read_body(receive, headers, self.config.max_body)
-            sent = Sent(principal, operation, values, scope["query_string"], headers, body)
-            way = self._run_requests.way(operation)
-            if way is not None:
-                return await way(sent, limit)
-            return await self.in_thread(lambda: self.carry_out(sent), patient=operation.patient)
+            async with self._uploads if operation.carries else nullcontext():
+                body = await read_body(receive, headers, uploads.limit(operation, headers, self.config.max_body))
+                sent = Sent(principal, operation, values, scope["query_string"], headers, body)
+                way = self._run_requests.way(operation)
+                if way is not None:
+                    return await way(sent, limit)
+                return await self.in_thread(lambda: self.carry_out(sent), patient=operation.patient)
         except asyncio.CancelledError as error:
             if limit.has_caused(error):
                 return replies.failure(limit.answer)

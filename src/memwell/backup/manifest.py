@@ -1,0 +1,184 @@
+"""What a backup is: a folder `memwell-<time>Z` that holds a data directory, and a manifest that names every file in it.
+
+    manifest.json                   what, when, of which version; size and SHA-256 of each file
+    control.db, secret.key          the tenants, and the hashes of their keys with what these are keyed with
+    tenants/<tenant>.db             one SQLite file per tenant, whatever engine it comes from
+    blobs/<tenant>/<ab>/<digest>    the files of sessions
+    erasures/<tenant>.jsonl         what was ever erased, by marks that tell nothing
+
+A folder that ends in `.erasures` has no memory in it, only what was erased. While it is being made, its name ends in `.partial`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import stat
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from ..errors import Corrupted, Invalid, NotFound, Unsupported
+from ..lifecycle.ledger import Line
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+PARTIAL = ".partial"
+ONLY_ERASURES = ".erasures"
+MAX_MANIFEST = 256 * 1024 * 1024
+MAX_LEDGER = 8 * 1024 * 1024 * 1024
+_TENANT = r"[a-z0-9][a-z0-9_-]{0,62}"
+_FILE = re.compile(
+    rf"control\.db|secret\.key|tenants/{_TENANT}\.db|erasures/{_TENANT}\.jsonl|blobs/{_TENANT}/[0-9a-f]{{2}}/[0-9a-f]{{64}}"
+)
+_NAME = re.compile(r"memwell-\d{8}T\d{6}\.\d{6}Z(\.erasures)?")
+
+Kind = Literal["whole", "erasures"]
+
+
+class FileInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file of a backup."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+class TenantInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A tenant in a backup. `lost`: the digests of files that were not there when it was made."""
+
+    tenant: str
+    entries: int
+    files: int
+    erasures: int
+    lost: list[str]
+
+
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a backup holds. `chosen`: the tenants that were asked for; none: all. `seal`: the hash of all the rest."""
+
+    format: int
+    memwell: str
+    engine: str
+    schema: int
+    kind: Kind
+    home: str
+    created_at: datetime
+    chosen: list[str]
+    tenants: list[TenantInfo]
+    files: list[FileInfo]
+    seal: str = ""
+
+    @property
+    def names(self) -> list[str]:
+        return [one.tenant for one in self.tenants]
+
+    def of_tenant(self, tenant: str) -> list[FileInfo]:
+        """The files that one tenant needs."""
+        own = (f"tenants/{tenant}.db", f"erasures/{tenant}.jsonl")
+        return [one for one in self.files if one.path in own or one.path.startswith(f"blobs/{tenant}/")]
+
+    @property
+    def of_all(self) -> list[FileInfo]:
+        """The files that stand above the tenants."""
+        return [one for one in self.files if "/" not in one.path]
+
+
+def name_of(moment: datetime, kind: Kind) -> str:
+    return moment.astimezone(UTC).strftime("memwell-%Y%m%dT%H%M%S.%fZ") + (ONLY_ERASURES if kind == "erasures" else "")
+
+
+def is_name(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None
+
+
+def sealed(manifest: Manifest) -> Manifest:
+    bare = msgspec.json.encode(msgspec.structs.replace(manifest, seal=""))
+    return msgspec.structs.replace(manifest, seal=hashlib.sha256(bare).hexdigest())
+
+
+def rendered(manifest: Manifest) -> bytes:
+    """A manifest as it is written: people may read it, too."""
+    return msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
+
+
+def read(folder: Path) -> Manifest:
+    """The manifest of a backup. One that is not exactly what was written is refused, and so are paths that lead elsewhere."""
+    data = _bytes(folder)
+    try:
+        version = msgspec.json.decode(data, type=_Version).format
+        if version > FORMAT:
+            raise Unsupported(f"{folder.name} was made by a newer version of Memwell: upgrade this program.")
+        manifest = msgspec.json.decode(data, type=Manifest)
+    except msgspec.DecodeError:
+        raise Corrupted(f"{folder.name} is damaged: its {MANIFEST} cannot be read. Nothing was changed.") from None
+    if rendered(sealed(manifest)) != data or not all(_FILE.fullmatch(one.path) for one in manifest.files):
+        raise Corrupted(f"{folder.name} is damaged: its {MANIFEST} is not what was written. Nothing was changed.")
+    return manifest
+
+
+class _Version(msgspec.Struct):
+    format: int
+
+
+def _bytes(folder: Path) -> bytes:
+    path = folder / MANIFEST
+    if not folder.is_dir():
+        raise NotFound(f"There is no backup at {folder}.")
+    if folder.name.endswith(PARTIAL):
+        raise Invalid(f"{folder.name} was cut off while it was made: it is no backup.")
+    if not path.is_file():
+        raise Invalid(_not_one(folder))
+    if path.stat().st_size > MAX_MANIFEST:
+        raise Corrupted(f"{folder.name} is damaged: its {MANIFEST} is too large. Nothing was changed.")
+    return path.read_bytes()
+
+
+def _not_one(folder: Path) -> str:
+    inside = sorted(path.name for path in folder.iterdir() if is_name(path.name))
+    if inside:
+        return f"{folder} holds {len(inside)} backups: name one. The newest is {folder / inside[-1]}."
+    if (folder / "control.db").is_file():
+        return f"{folder} is a data directory and no backup: use `memwell move`, or make a backup of it first."
+    return f"{folder} is no backup of Memwell: there is no {MANIFEST} in it."
+
+
+# -- its files -----------------------------------------------------------------------------------------------------------
+
+
+def digest_of(path: Path) -> tuple[int, str]:
+    """The size and the SHA-256 of a file."""
+    with open(path, "rb") as file:
+        return path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def require_whole(folder: Path, files: list[FileInfo]) -> None:
+    """See to it that files are what they were when the backup was made."""
+    for one in files:
+        path = folder / one.path
+        try:
+            regular = stat.S_ISREG(path.lstat().st_mode)
+        except OSError:
+            regular = False
+        if not regular:
+            raise Corrupted(f"{folder.name} is damaged: {one.path} is missing. Nothing was changed.")
+        if digest_of(path) != (one.size, one.sha256):
+            raise Corrupted(f"{folder.name} is damaged: {one.path} is not what was written. Nothing was changed.")
+
+
+def write_lines(path: Path, found: list[Line]) -> None:
+    """What was erased, one line each."""
+    with open(path, "wb") as file:
+        file.writelines(msgspec.json.encode(line) + b"\n" for line in found)
+
+
+def read_lines(path: Path) -> list[Line]:
+    if path.stat().st_size > MAX_LEDGER:
+        raise Corrupted(f"{path} is too large. Nothing was changed.")
+    try:
+        with open(path, "rb") as file:
+            return [msgspec.json.decode(text, type=Line) for text in file]
+    except msgspec.DecodeError:
+        raise Corrupted(f"{path} is damaged. Nothing was changed.") from None

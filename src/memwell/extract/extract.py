@@ -1,0 +1,81 @@
+"""The text of a file, whatever the file is: read within limits, or kept without its text and with the reason why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+from . import kinds, process
+from .limits import Limits
+from .plain import decoded, seen, wrong_json
+
+State = Literal["extracted", "empty", "kept", "failed"]
+
+_NO_BYTES = "is empty"
+_NO_TEXT = "contains no text that can be read; it may consist of pictures"
+_NOT_INSTALLED = "was kept without its text, since pypdf is not installed: pip install memwell[files]"
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """The text of a file. `reason` says why there is none or not all of it, in words that follow the file's name."""
+
+    text: str
+    state: State
+    reason: str | None = None
+    truncated: bool = False
+    pages: int | None = None  # how many were read, of a file that has pages
+
+
+def extract(content: bytes, mimetype: str, limits: Limits = Limits()) -> Extracted:
+    """Read the text of a file of this type (as `mimetype_of` tells it). A bad file is a result, never an error."""
+    if not content:
+        return Extracted("", "empty", _NO_BYTES)
+    match mimetype:
+        case kinds.TXT | kinds.JSON:
+            return _text(content, mimetype, limits)
+        case kinds.DOCX:
+            return _result(process.read("docx", content, limits), limits)
+        case kinds.PDF:
+            return _pdf(content, limits)
+    return Extracted("", "kept")
+
+
+def _text(content: bytes, mimetype: str, limits: Limits) -> Extracted:
+    text = decoded(content, limits.characters)
+    if text is None:
+        return Extracted("", "failed", "is not text")
+    wrong = wrong_json(content) if mimetype == kinds.JSON else None
+    return _shown(seen(text), wrong, limits)
+
+
+def _pdf(content: bytes, limits: Limits) -> Extracted:
+    installed = find_spec("pypdf")
+    if installed is None or not installed.origin:
+        return Extracted("", "kept", _NOT_INSTALLED)
+    packages = str(Path(installed.origin).parent.parent)
+    kind = "pdf+" if b"/Encrypt" in content else "pdf"
+    heard = process.read(kind, content, limits, (packages,))
+    return _result(heard, limits, len(heard.texts) or None)
+
+
+def _result(heard: process.Heard, limits: Limits, pages: int | None = None) -> Extracted:
+    """What came in time is kept, even of a file that could not be read to its end."""
+    parts = heard.texts if pages is None else ["\n\n".join(text.strip() for text in heard.texts)]
+    text = seen("".join(parts)).strip()
+    if heard.wrong and text:
+        return Extracted(text, "extracted", f"{heard.wrong}; what could be read was kept", True, pages)
+    if heard.wrong:
+        return Extracted("", "failed", heard.wrong)
+    return _shown(text, None, limits, heard.cut, pages)
+
+
+def _shown(text: str, wrong: str | None, limits: Limits, cut: bool = False, pages: int | None = None) -> Extracted:
+    if not text.strip():
+        return Extracted("", "empty", _NO_TEXT if pages is not None else "contains no text", pages=pages)
+    if cut or len(text) > limits.characters:
+        wrong = wrong or f"is longer than {limits.characters:,} characters; the rest of its text was left out"
+        return Extracted(text[: limits.characters], "extracted", wrong, True, pages)
+    return Extracted(text, "extracted", wrong, pages=pages)

@@ -1,0 +1,18 @@
+"""What the reading process says: one letter, the length of what follows, and that."""
+
+from __future__ import annotations
+
+import struct
+
+HEAD = struct.Struct(">cI")
+READY = b"R"  # loaded and limited: send the file
+TEXT = b"T"  # a page, or a piece of the text
+DONE = b"D"
+CUT = b"C"  # as many characters as were wanted; there are more
+FAILED = b"F"  # with the reason, in words that follow "the file"
+OUT_OF_MEMORY = 71  # the exit status when there is none left even to say so
+
+
+def frame(kind: bytes, said: str = "") -> bytes:
+    body = said.encode(errors="replace")
+    return HEAD.pack(kind, len(body)) + body

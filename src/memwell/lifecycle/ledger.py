@@ -1,0 +1,50 @@
+"""What was erased, so that a restored backup can be told: one line for each address, collection, entry, document or run.
+
+A line is written in the transaction that takes the thing out of sight. It names nothing: it holds random numbers, ids of our own
+making, or hashes of what no two things share, so that it may stay when everything else is gone. Whatever goes because its time is
+over needs no line; times are in the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from ..ids import derived_id
+from ..storage.port import Tx
+
+Kind = Literal["address", "ended", "collection", "entry", "document", "run", "file"]
+"""`ended`: an address that has come to its end, so that those who knew of it may keep what they know."""
+
+PAGE = 5000
+
+
+class Line(NamedTuple):
+    """One erasure. The same thing may be erased twice, if it was made again; the moment tells the two apart."""
+
+    kind: str
+    id: str
+    at: int
+
+
+def note(tx: Tx, kind: Kind, mark: str, now: int) -> None:
+    """Note that something is gone, in the transaction in which it goes."""
+    tx.send("add_erasure", kind=kind, id=mark, at=now)
+
+
+def lines(tx: Tx) -> Iterator[Line]:
+    """Everything that was ever erased, in order."""
+    after = 0
+    while rows := tx.rows("page_erasure", after=after, limit=PAGE):
+        yield from (Line(*row[1:]) for row in rows)
+        after = rows[-1][0]
+
+
+def entry_mark(address_id: int, entry_id: str) -> str:
+    """What stands for an entry. Its id may have come from outside and tell something; the address's number is random."""
+    return derived_id("entry", str(address_id), entry_id)
+
+
+def document_mark(kind: str, document_id: str, created_at: int) -> str:
+    """What stands for a document. Its id may be a name, which another document may have later."""
+    return derived_id("document", kind, document_id, str(created_at))

@@ -1,0 +1,167 @@
+"""`memwell backup` and `memwell restore`: on a directory or a database itself, not through a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from ...errors import Invalid
+from .output import Json, console, show, told, utc
+from .target import Target
+
+if TYPE_CHECKING:
+    from ...backup import Made, Manifest, Restored
+
+Tenants = Annotated[list[str] | None, typer.Option("--tenant", help="Only this tenant; may be repeated.")]
+
+
+def backup(
+    context: typer.Context,
+    target: Annotated[
+        Path | None, typer.Argument(help="The folder that backups are kept in. Default: beside the data, `…-backups`.")
+    ] = None,
+    tenant: Tenants = None,
+    keep: Annotated[
+        int | None, typer.Option("--keep", min=1, help="Leave so many backups of this kind, and remove older ones.")
+    ] = None,
+    erasures_only: Annotated[
+        bool, typer.Option("--erasures-only", help="Only what was erased, so that older backups can be told.")
+    ] = False,
+    check: Annotated[Path | None, typer.Option("--check", help="Make none; verify this one.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Copy the data as it is now into a folder of its own, while it is used, and verify the copy.
+
+    It works on the data directory or the database itself. What the folder holds is as private as the data.
+    """
+    from ... import backup as backups
+
+    whose: Target = context.obj
+    with told():
+        if check is not None:
+            if target is not None or tenant or keep or erasures_only:
+                raise Invalid("--check verifies a backup and does nothing else.")
+            manifest = backups.check(check)
+            return show(_shown(check, manifest), as_json, lambda: _print_checked(check, manifest))
+        with _progress(as_json) as progress:
+            made = backups.back_up(
+                whose.config().home,
+                target,
+                tenants=_chosen(whose, tenant),
+                erasures_only=erasures_only,
+                keep=keep,
+                progress=progress,
+            )
+        show({**_shown(made.path, made.manifest), "removed": made.removed}, as_json, lambda: _print_made(made))
+    if any(one.lost for one in made.manifest.tenants):
+        raise typer.Exit(1)
+    return None
+
+
+def restore(
+    context: typer.Context,
+    source: Annotated[Path, typer.Argument(metavar="BACKUP", help="The backup.")],
+    tenant: Tenants = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace tenants that are there; what was written since is lost.")
+    ] = False,
+    erasures: Annotated[
+        list[str] | None,
+        typer.Option(help="What else knows of erasures: a backup, a folder of them, a data directory or a database."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Put a backup into the data directory or the database. What was erased since it was made stays erased.
+
+    Erasures are known from newer backups in the same folder, from tenants that are replaced, and from what --erasures names.
+    """
+    from ... import backup as backups
+
+    whose: Target = context.obj
+    with told(), _progress(as_json) as progress:
+        done = backups.restore(
+            source,
+            whose.config().home,
+            tenants=_chosen(whose, tenant),
+            replace=replace,
+            erasures=erasures or (),
+            progress=progress,
+        )
+        result = {
+            "tenants": [one._asdict() for one in done.tenants],
+            "dropped": done.dropped,
+            "told_by": done.told_by,
+            "known_until": done.known_until,
+        }
+    show(result, as_json, lambda: _print_restored(done, whose.config().shown_home))
+    if any(one.lost or one.residual for one in done.tenants):
+        raise typer.Exit(1)
+
+
+def _chosen(whose: Target, tenants: list[str] | None) -> list[str]:
+    """Tenants may be named before the command as well."""
+    return tenants or ([] if whose.tenant is None else [whose.tenant])
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Callable[[str], None]]:
+    """What is being done, on standard error, where a person can see it."""
+    shown = Console(stderr=True)
+    if quiet or not shown.is_terminal:
+        yield lambda what: None
+        return
+    with shown.status("beginning …") as status:
+        yield lambda what: status.update(f"{what} …")
+
+
+def _shown(path: Path, manifest: Manifest) -> dict[str, Any]:
+    told_of: dict[str, Any] = msgspec.to_builtins(manifest)
+    files = told_of.pop("files")
+    return {"path": str(path.absolute()), "bytes": sum(one["size"] for one in files), "files": len(files), **told_of}
+
+
+def _print_made(made: Made) -> None:
+    console().print(Text(str(made.path), style="bold"))
+    _print_held(made.manifest)
+    if made.removed:
+        console().print(f"Removed: {', '.join(made.removed)}.")
+
+
+def _print_checked(path: Path, manifest: Manifest) -> None:
+    console().print(f"{path} is whole: made {utc(manifest.created_at)} by version {manifest.memwell}.")
+    _print_held(manifest)
+
+
+def _print_held(manifest: Manifest) -> None:
+    out = console()
+    for one in manifest.tenants:
+        held = f"{one.entries:,} entries, {one.files:,} files, " if manifest.kind == "whole" else ""
+        out.print(f"{one.tenant}: {held}{one.erasures:,} erasures noted.")
+        if one.lost:
+            lacking = f"  {len(one.lost)} files are missing or damaged where they are kept: {', '.join(one.lost)[:200]}"
+            out.print(Text(lacking, style="red"))
+    size = sum(file.size for file in manifest.files)
+    out.print(f"{len(manifest.files):,} files, {size / 1e6:,.1f} MB, verified.")
+
+
+def _print_restored(done: Restored, home: str) -> None:
+    out = console()
+    for one in done.tenants:
+        again = f", {one.erased:,} things were erased again" if one.erased else ""
+        out.print(f"{one.tenant}: {one.entries:,} entries are {'back' if one.replaced else 'there'}{again}.")
+        if one.keys is None:
+            out.print("  Its API keys were left out, since the target has a secret of its own: make new ones there.")
+        if one.residual:
+            out.print(Text(f"  A second look found {one.residual} traces of what was erased.", style="red"))
+        if one.lost:
+            out.print(Text(f"  {len(one.lost)} of its files were missing already when it was backed up.", style="red"))
+    for name in done.dropped:
+        out.print(f"{name} was deleted after this backup was made, and is left out.")
+    out.print(f"Restored to {home}. Erasures are known until {utc(done.known_until)}; later ones cannot be.")

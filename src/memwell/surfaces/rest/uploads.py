@@ -1,0 +1,143 @@
+"""Bodies that are files: the file itself, a form with one file in it, or JSON. They may be larger than other requests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import msgspec
+
+from ...errors import Invalid, TooLarge
+from ...model.file import MAX_FILE
+from ...operation import Operation
+
+AT_ONCE = 16
+"""How many are read at the same time: each is in memory."""
+LONGER = 4.0
+"""How many times as long as another request one may take: some lines are slow."""
+MAX_RAW = MAX_FILE + 1024**2
+MAX_JSON = MAX_FILE * 4 // 3 + 1024**2
+MAX_FIELD = 64 * 1024
+MAX_HEAD = 8 * 1024
+MAX_PARTS = 16
+
+_FORM = "multipart/form-data"
+_JSON = ("", "application/json", "application/x-www-form-urlencoded")
+"""What is JSON; the last is what some programs say of whatever they send."""
+_PARAMETER = re.compile(r';\s*([\w*]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^;"\s]*))')
+_CUT_OFF = "The form is cut off or its boundary is wrong: it does not end with its boundary. Nothing was stored."
+
+
+class Part(NamedTuple):
+    """A part of a form: a field, or a file if it has a file's name."""
+
+    name: str
+    filename: str | None
+    mimetype: str | None
+    content: bytes
+
+
+def limit(operation: Operation, headers: Mapping[bytes, bytes], usual: int) -> int:
+    """How large a body may be."""
+    if operation.carries is None:
+        return usual
+    return max(usual, MAX_JSON if _kind(headers) in _JSON else MAX_RAW)
+
+
+def is_file(operation: Operation, headers: Mapping[bytes, bytes]) -> bool:
+    """Whether the body is a file, or a form with one."""
+    return operation.carries is not None and _kind(headers) not in _JSON
+
+
+def fields(operation: Operation, query: dict[str, Any], headers: Mapping[bytes, bytes], body: bytes) -> dict[str, Any]:
+    """The fields of a request whose body is a file or a form."""
+    if _kind(headers) == _FORM:
+        return {**query, **_from_form(operation, headers, body)}
+    found: dict[str, Any] = {str(operation.carries): body, **query}
+    if _kind(headers) != "application/octet-stream":
+        found.setdefault("mimetype", _kind(headers))
+    if b"x-filename" in headers:
+        found.setdefault("filename", unquote(headers[b"x-filename"].decode("latin-1")))
+    return found
+
+
+def _from_form(operation: Operation, headers: Mapping[bytes, bytes], body: bytes) -> dict[str, Any]:
+    parts = parse(body, _boundary(headers))
+    files = [part for part in parts if part.filename]
+    if len(files) != 1:
+        raise Invalid(f"The form has {len(files) or 'no'} files: send one in each request.", field=operation.carries)
+    found: dict[str, Any] = {str(operation.carries): files[0].content, "filename": files[0].filename}
+    if files[0].mimetype is not None:
+        found["mimetype"] = files[0].mimetype
+    return found | {part.name: _value(operation, part) for part in parts if part.filename is None}
+
+
+def _value(operation: Operation, part: Part) -> Any:
+    if len(part.content) > MAX_FIELD:
+        raise TooLarge(f"`{part.name[:100]}` is larger than {MAX_FIELD // 1024} KiB.", field=part.name[:100])
+    try:
+        text = part.content.decode()
+        return msgspec.json.decode(text) if part.name in operation.json_fields else text
+    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
+        what = "JSON" if isinstance(error, msgspec.DecodeError | RecursionError) else "UTF-8"
+        raise Invalid(f"`{part.name[:100]}` is not valid {what}.", field=part.name[:100]) from None
+
+
+def parse(body: bytes, boundary: bytes) -> list[Part]:
+    """The parts of a form (RFC 7578). One that does not end as it should has lost something."""
+    marked = b"\r\n--" + boundary
+    found: list[Part] = []
+    at = 0 if body.startswith(marked[2:]) else body.find(marked) + 2
+    if not body.startswith(marked[2:], at):
+        raise Invalid(_CUT_OFF)
+    at += len(marked) - 2
+    while not body.startswith(b"--", at):
+        end = body.find(marked, at)
+        if end < 0:
+            raise Invalid(_CUT_OFF)
+        if len(found) == MAX_PARTS:
+            raise Invalid(f"The form has more than {MAX_PARTS} parts.")
+        found.append(_part(body, at, end))
+        at = end + len(marked)
+    return found
+
+
+def _part(body: bytes, start: int, end: int) -> Part:
+    blank = body.find(b"\r\n\r\n", start, end)
+    head = body[start:blank].lstrip(b" \t")
+    if blank < 0 or len(head) > MAX_HEAD or not head.startswith(b"\r\n"):
+        raise Invalid("The form is not valid: a part of it has no heading.")
+    headers = dict(_header(line) for line in head.split(b"\r\n") if line)
+    given = _parameters(headers.get("content-disposition", ""))
+    name, filename = given.get("name"), given.get("filename")
+    if "filename*" in given:
+        filename = unquote(given["filename*"].rpartition("''")[2])
+    if name is None and filename is None:
+        raise Invalid("The form is not valid: a part of it has no name.")
+    return Part(name or "", filename, headers.get("content-type"), body[blank + 4 : end])
+
+
+def _header(line: bytes) -> tuple[str, str]:
+    name, _, value = line.decode(errors="replace").partition(":")
+    return name.strip().lower(), value.strip()
+
+
+def _parameters(value: str) -> dict[str, str]:
+    """The parameters of a header. A quoted one may hold a quotation mark, as `\\"` or as `%22`."""
+    found = {}
+    for name, quoted, bare in _PARAMETER.findall(value):
+        found[name.lower()] = re.sub(r'\\(["\\])', r"\1", quoted).replace("%22", '"') if quoted else bare
+    return found
+
+
+def _kind(headers: Mapping[bytes, bytes]) -> str:
+    return headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
+
+
+def _boundary(headers: Mapping[bytes, bytes]) -> bytes:
+    boundary = _parameters(headers[b"content-type"].decode("latin-1")).get("boundary", "")
+    if not 0 < len(boundary) <= 70:
+        raise Invalid("The form has no boundary: let your program write the header `Content-Type` itself.")
+    return boundary.encode("latin-1")

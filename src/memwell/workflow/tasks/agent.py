@@ -1,0 +1,169 @@
+"""Asking a model for a task: what is remembered is in its instructions, and it may call tools before it answers (S3.27–S3.36).
+
+A model is told what went wrong with a call, and may try again: a tool that there is not, arguments that do not fit, a function
+that failed. There is an end to it: so many rounds, and so many calls in all.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ...context.working_memory import TOOL
+from ...errors import Invalid, MemwellError, ModelFailed, StorageError, Unavailable
+from ...model.schema import Schema
+from ...models.completer import Completion, Message, Tool, ToolCall
+from ..asking import Asking
+
+MAX_CALLS = 64
+"""In one task."""
+MAX_TOLD = 64 * 1024
+"""How much of what a tool gave a model is told."""
+MAX_ARGUMENTS = 256 * 1024
+
+Called = Callable[[str, Mapping[str, Any]], str]
+"""Calls a tool by its name, with arguments, and gives what comes of it as text."""
+
+
+class Limits(NamedTuple):
+    """How far a model may go."""
+
+    rounds: int
+    max_tokens: int
+    temperature: float | None
+
+
+class Use(NamedTuple):
+    """A call of a tool: what the model gave, what came of it, whether that is an error, and how long it took."""
+
+    name: str
+    arguments: str
+    result: str
+    failed: bool
+    seconds: float
+
+
+class Answer(NamedTuple):
+    """What a model answered, and the tools that it had called before."""
+
+    text: str
+    uses: tuple[Use, ...]
+
+
+class Agent:
+    """A model with tools, for one task."""
+
+    def __init__(
+        self, asking: Asking, tools: Sequence[Tool], limits: Limits, run: Called, keep: Callable[[Use], None]
+    ) -> None:
+        self._asking, self._tools, self._limits = asking, tools, limits
+        self._run, self._keep = run, keep
+        self._uses: list[Use] = []
+
+    def text(self, messages: Sequence[Message]) -> Answer:
+        """A text, heard as it comes where no tool can come in between."""
+        if not self._tools:
+            told = self._asking.ask(messages, self._limits.max_tokens, self._limits.temperature)
+            return Answer(told, ())
+        answer, _ = self._rounds(list(messages))
+        return Answer(answer.text, tuple(self._uses))
+
+    def shaped(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> tuple[Any, Answer]:
+        """An object that fits a schema. What a model says after its tools may fit already; if not, it is asked for JSON alone,
+        and told once what was wrong with that."""
+        said = list(messages)
+        if self._tools:
+            answer, said = self._rounds(said)
+            found = _fitting(answer.text, schema)
+            if not isinstance(found, str):
+                return found[0], Answer(answer.text, tuple(self._uses))
+        for _ in range(2):
+            text = self._asking.shaped(said, schema, self._limits.max_tokens)
+            found = _fitting(text, schema)
+            if not isinstance(found, str):
+                return found[0], Answer(text, tuple(self._uses))
+            said += [
+                Message("assistant", text),
+                Message("user", f"This does not fit the schema: {found} Answer again."),
+            ]
+        raise ModelFailed(
+            f"The model gave no object that fits the schema: {found} (invalid_answer).", reason="invalid_answer"
+        )
+
+    def _rounds(self, messages: list[Message]) -> tuple[Completion, list[Message]]:
+        """Ask until the model answers without calling tools."""
+        for _ in range(self._limits.rounds):
+            answer = self._asking.call(messages, self._tools, self._limits.max_tokens, self._limits.temperature)
+            if not answer.calls:
+                return answer, messages
+            messages.append(Message("assistant", answer.text, answer.calls))
+            messages += [Message("tool", self._used(call), call_id=call.id) for call in answer.calls]
+        raise ModelFailed(
+            f"The model called tools for {self._limits.rounds} rounds and gave no answer (rounds). Raise `settings.max_steps`, "
+            "or say in `system` when it is to stop.",
+            reason="tools",
+        )
+
+    def _used(self, call: ToolCall) -> str:
+        """What comes of a call, as the model is told."""
+        if len(self._uses) >= MAX_CALLS:
+            raise ModelFailed(f"The model has called more than {MAX_CALLS} tools in one task (calls).", reason="tools")
+        failed, begun = True, time.perf_counter()
+        try:
+            result = self._run(self._known(call.name), _arguments(call.arguments))
+            failed = False
+        except (ModelFailed, StorageError, Unavailable):
+            raise  # no model can help it
+        except MemwellError as error:
+            result = msgspec.json.encode({"error": error.message}).decode()
+        use = Use(call.name, call.arguments[:MAX_ARGUMENTS], result, failed, time.perf_counter() - begun)
+        self._uses.append(use)
+        self._keep(use)
+        return result if len(result) <= MAX_TOLD else f"{result[:MAX_TOLD]} … (cut)"
+
+    def _known(self, name: str) -> str:
+        known = [tool.name for tool in self._tools]
+        if name not in known:
+            raise Invalid(f"There is no tool {name[:100]!r}. The tools are {', '.join(known)}.")
+        return name
+
+
+def memory_of(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the tool for memory was called with (S3.34)."""
+    memory = arguments.get("memory")
+    if not isinstance(memory, Mapping) or len(arguments) != 1:
+        raise Invalid(f'`{TOOL}` takes one object: {{"memory": {{"<slug>": {{…}}}}}}.')
+    return memory
+
+
+def _arguments(text: str) -> Mapping[str, Any]:
+    if len(text) > MAX_ARGUMENTS:
+        raise Invalid(f"The arguments are longer than {MAX_ARGUMENTS // 1024} KiB.")
+    try:
+        given = msgspec.json.decode(text or "{}")
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        raise Invalid("The arguments are not valid JSON.") from None
+    if not isinstance(given, dict):
+        raise Invalid("The arguments must be an object.")
+    return given
+
+
+def _fitting(text: str, schema: Mapping[str, Any]) -> tuple[Any] | str:
+    """The object in an answer, or what is wrong with it."""
+    try:
+        value = msgspec.json.decode(_unfenced(text))
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return "it is not valid JSON."
+    problems = Schema(schema, strict=False).problems(value)
+    return (value,) if not problems else "; ".join(f"{one.path or 'the value'}: {one.reason}" for one in problems[:5])
+
+
+def _unfenced(text: str) -> str:
+    """JSON as models write it: often between three backticks."""
+    told = text.strip()
+    if told.startswith("```") and told.endswith("```") and "\n" in told:
+        return told.split("\n", 1)[1].rsplit("```", 1)[0]
+    return told

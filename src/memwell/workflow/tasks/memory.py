@@ -1,0 +1,92 @@
+"""The memory of a run of tasks: loaded for expressions, shown to a model, updated by a task or a model (S3.23–S3.41)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ...context.working_memory import prompt
+from ...dialects import definition_memory
+from ...dialects.definition_memory import Gathered, UpdateMemory, Whose, bound_to, gathered, tool_of, updated
+from ...dialects.tied import speaks_for
+from ...errors import Invalid
+from ...model.contract import UpdateMode
+from ...models.completer import Tool
+from ...space import Space
+from .. import stored
+from ..run_memory import Reach
+from .document import Memory
+
+NO_OWNER = "An owner id is required to update memory: run the workflow with `owner`."
+
+
+class Shown(NamedTuple):
+    """Memory as a model has it: a part of its instructions, and the tool that changes it, if there is one."""
+
+    prompt: str = ""
+    tool: Tool | None = None
+
+
+class TaskMemory:
+    """What is remembered under the definitions of a document, of the run's owner."""
+
+    def __init__(self, reach: Reach, declared: Sequence[Memory]) -> None:
+        self._reach = reach
+        self._declared = [one.definition for one in declared]
+
+    def values(self) -> dict[str, Any]:
+        """What is known, by slug: under every global definition, and those that are declared (S3.39, S3.40)."""
+        if self._whose is None:
+            return {}
+        found = self._read(None)
+        return {one.section.slug: one.section.value for one in found if one.section.value is not None}
+
+    def shown(self, bound: Sequence[Memory]) -> Shown:
+        """What a model sees of the definitions that are bound to its task (S3.28–S3.32)."""
+        if not bound or self._whose is None:
+            return Shown()
+        sections = [one.section for one in self._read([one.definition for one in bound])]
+        tool = tool_of(sections)
+        offered = None if tool is None else Tool(tool.name, tool.description, tool.parameters)
+        return Shown(prompt(sections), offered)
+
+    def update(
+        self, memory: Mapping[str, Any], bound: Sequence[Memory] | None = None, mode: UpdateMode | None = None
+    ) -> dict[str, Any]:
+        """Write values, all or none. A model writes what is bound to its task, a task what the document may (S3.38–S3.41)."""
+        whose = self._whose
+        if whose is None:
+            raise Invalid(NO_OWNER, field="owner")
+
+        def work(space: Space) -> dict[str, Any]:
+            speaks_for(space.principal, whose["owner"])
+            names = self._writable(space) if bound is None else [one.definition for one in bound]
+            request = UpdateMemory(**whose, memory=dict(memory), definitions=names, mode=mode)
+            values = updated(space, request, memory).memory
+            stored.touch(space, self._reach.run_id, space.touched)
+            return values
+
+        return self._reach.act(definition_memory.update_memory, work)
+
+    @property
+    def _whose(self) -> dict[str, Any] | None:
+        scope = self._reach.scope
+        if scope.user is None:
+            return None
+        return {"owner": scope.user, "workflow": scope.workflow, "thread": scope.session, "run": scope.run}
+
+    def _read(self, names: Sequence[str] | None) -> list[Gathered]:
+        """Read, and note in the same breath that the run knows it: if it is erased, so is the run."""
+        whose = Whose(**self._whose or {})
+
+        def read(space: Space) -> list[Gathered]:
+            speaks_for(space.principal, whose.owner)
+            pairs = bound_to(space, self._writable(space) if names is None else names)
+            found = gathered(space, pairs, whose)
+            stored.touch(space, self._reach.run_id, [one.record.address_id for one in found if one.record is not None])
+            return found
+
+        return self._reach.call.engine.write(self._reach.call.principal, read)
+
+    def _writable(self, space: Space) -> list[str]:
+        return [*self._declared, *(document.id for document, _ in bound_to(space, None))]

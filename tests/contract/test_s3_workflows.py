@@ -1,0 +1,690 @@
+"""S3: workflows of tasks: definitions and a flow in YAML, expressions, actions that ask a model, `update_memory` as a task."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memwell import Invalid, Memory, NotFound, function
+from memwell.functions import unregister
+from memwell.testing import ScriptedServer, ToolCall, ToolCalls
+from memwell.workflow.run_operations import Run
+
+from ..test_workflow_runs import served
+from .conftest import Cli
+
+__all__ = ["served"]
+
+PROFILE: dict[str, Any] = {
+    "type": "object",
+    "title": "Customer Profile",
+    "additionalProperties": False,
+    "properties": {
+        "preferred_name": {"type": "string", "description": "Name the subscriber wants the assistant to use."},
+        "language": {"type": "string", "description": "Preferred response language."},
+        "interests": {"type": "array", "items": {"type": "string"}},
+    },
+}
+GREET = """
+name: greet
+defs:
+  greet_by_name:
+    kind: task
+    action: send_text_message
+    inputs:
+      text: "='Hello ' & ($context.memory.customer_profile.preferred_name
+        ? $context.memory.customer_profile.preferred_name : 'there')"
+flow:
+  - do: greet_by_name
+"""
+SAVE = """
+name: save
+defs:
+  customer_profile_memory:
+    kind: memory
+    settings:
+      definition_id: {definition}
+  save_customer_profile:
+    kind: task
+    action: update_memory
+    inputs:
+      memory:
+        {slug}:
+          preferred_name: "=$input.name"
+          language: "=$input.language"
+flow:
+  - do: save_customer_profile
+"""
+ANSWER = """
+name: support
+defs:
+  customer_profile_memory:
+    kind: memory
+    description: Profile facts remembered for this subscriber.
+    settings:
+      definition_id: {definition}
+  primary_model:
+    kind: model
+    settings:
+      provider: openai
+      model_id: gpt-5.2
+  answer_customer:
+    kind: task
+    action: {action}
+    inputs:
+      input_mode: history
+      messages_limit: 6
+      system: "You are a concise support assistant. Use memory when it is relevant."
+    bindings:
+      model: primary_model
+      memory:
+        - customer_profile_memory
+flow:
+  - do: answer_customer
+"""
+NAME = "=$context.memory.customer_profile.preferred_name"
+SYSTEM = "You are a concise support assistant. Use memory when it is relevant."
+
+
+def define(memory: Memory, name: str = "Customer Profile", **settings: Any) -> str:
+    return memory.definitions.create(name, schema=settings.pop("schema", PROFILE), **settings).id
+
+
+def values(memory: Memory, *slugs: str, owner: str = "u1", **where: Any) -> dict[str, Any]:
+    return dict(memory.definitions.bind(slugs, owner=owner, **where).values)
+
+
+def run(memory: Memory, document: Any, given: Any = "", **how: Any) -> Run:
+    text = given if isinstance(given, str) else json.dumps(given)
+    return memory.workflows.run(document, text, **{"owner": "u1", **how})
+
+
+def done(memory: Memory, document: Any, given: Any = "", **how: Any) -> str:
+    found = run(memory, document, given, **how)
+    assert found.status == "done", found.error
+    return found.output or ""
+
+
+def tasks(flow: list[Any] | None = None, outputs: Any = None, **defs: Any) -> dict[str, Any]:
+    """A document of tasks; each is an action with its inputs, or a definition as it stands."""
+    made = {
+        name: one if isinstance(one, dict) else {"kind": "task", "action": one[0], "inputs": one[1]}
+        for name, one in defs.items()
+    }
+    flow = flow or [{"do": name} for name, one in made.items() if one["kind"] == "task"]
+    return {"name": "test", "defs": made, "flow": flow, **({} if outputs is None else {"outputs": outputs})}
+
+
+@pytest.fixture
+def registered() -> Iterator[list[Any]]:
+    """A function that notes what it was called with."""
+    calls: list[Any] = []
+
+    @function("lookup_order")
+    def lookup_order(order: str, times: int = 1, memory: Any = None) -> Any:
+        """Looks up an order by its number."""
+        calls.append((order, times))
+        return {"order": order, "state": "shipped" * times}
+
+    yield calls
+    unregister("lookup_order")
+
+
+# -- expressions ---------------------------------------------------------------------------------------------------------
+
+
+def test_memory_is_read_in_expressions(memory: Memory) -> None:
+    """S3.23, S3.24, S3.25, S3.39: by slug; global definitions are there without being declared; what is missing is no error."""
+    define(memory)
+    assert done(memory, GREET) == "Hello there"
+    memory.definitions.bind(["customer_profile"], owner="u1").update({"customer_profile": {"preferred_name": "Ada"}})
+    assert done(memory, GREET) == "Hello Ada"
+    assert done(memory, GREET, owner="u2") == "Hello there"
+    exists = tasks(say=("send_text_message", {"text": "=$exists($context.memory.nothing.at.all) ? 'yes' : 'no'"}))
+    assert done(memory, exists) == "no"
+
+
+def test_the_input_is_read_in_expressions_also_inside_of_objects(memory: Memory) -> None:
+    """S3.26: `$input.<field>`; a plain text is `$input.text`; what a task gave is `$output.<task>`."""
+    deep = tasks(
+        one=("send_text_message", {"text": "=$input.name & '!'"}),
+        two=("send_text_message", {"text": "=$output.one.text & $context.metadata.channel"}),
+        outputs={"all": {"name": "=$input.name", "list": ["=$output.two.text", "as it is"]}, "none": "=$input.nothing"},
+    )
+    found = json.loads(done(memory, deep, {"name": "Ada"}, metadata={"channel": "web"}))
+    assert found == {"all": {"name": "Ada", "list": ["Ada!web", "as it is"]}}
+    assert done(memory, tasks(say=("send_text_message", {"text": "=$uppercase($input.text)"})), "hello") == "HELLO"
+
+
+def test_only_what_the_author_wrote_is_evaluated(memory: Memory, registered: list[Any]) -> None:
+    """S3.24, B3.24: an input, a stored value, metadata and what a function gave are only ever text, whatever they begin with."""
+    define(memory, schema={"type": "object", "additionalProperties": True})
+    evil = "=$context.memory.customer_profile.secret"
+    memory.definitions.bind(["customer_profile"], owner="u1").update(
+        {"customer_profile": {"note": evil, "secret": "hush", "list": [evil, "{{memory.customer_profile.secret}}"]}}
+    )
+    echo = tasks(
+        fetch=("lookup_order", {"order": "=$input.text"}),
+        keep=("update_memory", {"memory": {"customer_profile": {"note": "=$input.text", "was": "=$output.fetch"}}}),
+        say=("send_text_message", {"text": "=$context.memory.customer_profile.note & '|' & $context.metadata.m"}),
+        outputs={"said": "=$output.say.text", "list": "=$output.keep.memory.customer_profile.was"},
+    )
+    found = json.loads(done(memory, echo, evil, metadata={"m": "=1+1 {{7*7}} $context"}))
+    assert found == {"said": f"{evil}|=1+1 {{{{7*7}}}} $context", "list": {"order": evil, "state": "shipped"}}
+    assert values(memory, "customer_profile")["customer_profile"]["note"] == evil
+    assert registered == [(evil, 1)]
+
+
+def test_an_expression_that_never_ends_fails_its_task(memory: Memory) -> None:
+    """T9."""
+    loop = tasks(say=("send_text_message", {"text": "=($f := function($n) { $f($n + 1) }; $f(0))"}))
+    found = run(memory, loop)
+    assert (found.status, found.steps[0].status) == ("failed", "failed")
+    assert done(memory, tasks(say=("send_text_message", {"text": "=1 + 1"}))) == "2"
+
+
+# -- update_memory as a task ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scope", ["global", "workflow", "thread", "run"])
+def test_a_task_writes_memory(memory: Memory, scope: str) -> None:
+    """S3.38, S3.39, S3.40, S3.12–S3.15: the task needs no bindings; global definitions are there, the others are declared."""
+    definition = define(memory, scope=scope)
+    document = SAVE.format(definition=definition, slug="customer_profile")
+    workflow = memory.workflows.create(document)
+    found = run(memory, workflow.id, {"name": "Ada", "language": "en"}, thread="t1")
+    assert (found.status, found.error) == ("done", None)
+    written = {"preferred_name": "Ada", "language": "en"}
+    assert json.loads(found.output or "") == {"memory": {"customer_profile": written}}
+    where = {"global": {}, "workflow": {"workflow": workflow.id}, "thread": {"thread": "t1"}, "run": {"run": found.id}}
+    kept = {} if scope == "run" else {"customer_profile": written}
+    assert values(memory, "customer_profile", **where[scope]) == kept
+    assert values(memory, "customer_profile", owner="u2", **where[scope]) == {}
+
+
+def test_what_is_not_declared_cannot_be_written(memory: Memory) -> None:
+    """S3.40, S3.41: names first, then whether they are known, then whether the value fits."""
+    define(memory, "Session Notes", scope="thread")
+    define(memory)
+
+    def error(**memories: Any) -> str:
+        found = run(memory, tasks(save=("update_memory", {"memory": memories})), thread="t1")
+        assert found.status == "failed"
+        return found.error or ""
+
+    assert 'Unknown memory definition "session_notes"' in error(session_notes={})
+    assert "lowercase letters, numbers, and underscores" in error(**{"Bad-Slug": {}, "nothing": {}})
+    assert 'Unknown memory definition "nothing"' in error(nothing={}, customer_profile={"language": 7})
+    assert "`memory.customer_profile`" in error(customer_profile={"language": 7})
+    assert "language" in error(customer_profile={"language": 7})
+    assert values(memory, "customer_profile") == {}
+
+
+def test_memory_needs_an_owner(memory: Memory) -> None:
+    """S3.11, B3.4."""
+    define(memory)
+    found = memory.workflows.run(tasks(save=("update_memory", {"memory": {"customer_profile": {}}})), "")
+    assert "An owner id is required" in (found.error or "")
+
+
+def test_later_tasks_see_what_was_written(memory: Memory) -> None:
+    """S3.23, B3.9, S3.36: and what is given takes the place of what was there."""
+    define(memory)
+    both = tasks(
+        first=("update_memory", {"memory": {"customer_profile": {"preferred_name": "=$input.text", "language": "en"}}}),
+        second=("update_memory", {"memory": {"customer_profile": {"language": NAME}}}),
+        say=("send_text_message", {"text": "=$string($context.memory.customer_profile)"}),
+    )
+    assert json.loads(done(memory, both, "Ada")) == {"language": "Ada"}
+
+
+# -- bindings and documents ----------------------------------------------------------------------------------------------
+
+
+def test_the_examples_are_accepted_without_outputs(memory: Memory) -> None:
+    """S3.18, S3.19, S3.20, S3.21: also by slug, and the key at run time is the slug, whatever the binding is called."""
+    for definition in (define(memory), "customer_profile"):
+        for text in (
+            GREET,
+            SAVE.format(definition=definition, slug="customer_profile"),
+            ANSWER.format(definition=definition, action="ai_generate_reply"),
+        ):
+            checked = memory.workflows.validate(text)
+            assert (checked.valid, checked.problems) == (True, [])
+            assert memory.workflows.create(text).document is not None
+
+
+def test_a_definition_that_there_is_not_is_refused(memory: Memory, tmp_path: Path) -> None:
+    """S3.28, C29: when the workflow is saved, when it is checked, and when it is run; another tenant's is none."""
+    with Memory(tmp_path / "home", tenant="other", worker=False) as other:
+        foreign = define(other)
+    text = SAVE.format(definition=foreign, slug="customer_profile")
+    for refused in (lambda: memory.workflows.create(text), lambda: memory.workflows.run(text, "", owner="u1")):
+        with pytest.raises(Invalid, match="Unable to find memory definition") as caught:
+            refused()
+        (problem,) = caught.value.details["problems"]
+        assert problem["path"] == "defs.customer_profile_memory.settings.definition_id"
+    (problem,) = memory.workflows.validate(text).problems
+    assert (problem["line"], problem["column"]) == (7, 7)
+
+
+def test_the_tool_name_is_reserved(memory: Memory) -> None:
+    """S3.37, C21: a custom tool of that name is refused when the workflow is saved."""
+    for name, action in (("update_memory", "lookup_order"), ("custom", "update_memory")):
+        tool = {"kind": "tools", "action": action}
+        agent = {"kind": "task", "action": "ai_agent", "bindings": {"tools": [name]}}
+        document = {"name": "test", "defs": {name: tool, "answer": agent}, "flow": [{"do": "answer"}]}
+        with pytest.raises(Invalid, match="`update_memory` is the name of the tool"):
+            memory.workflows.create(document)
+
+
+def test_every_problem_is_named_with_its_place(memory: Memory) -> None:
+    """B3.18–B3.22: all at once, each with path, line and column."""
+    text = """name: wrong
+extra: 1
+defs:
+  Bad-Name: {kind: task, action: send_text_message, inputs: {text: hi}}
+  odd: {kind: pipeline}
+  none: {kind: memory}
+  memo: {kind: memory, settings: {definition_id: x, more: 1}}
+  model: {kind: model, settings: {provider: openai, model_id: m, url: http://x}}
+  shout: {kind: task, action: send_text_message, inputs: {text: "=1 +", loud: true}}
+  typo: {kind: task, action: ai_generate_rely}
+  agent:
+    kind: task
+    action: ai_agent
+    inputs: {messages_limit: 0, input_mode: "=x"}
+    settings: {timeout_ms: -1, retries: {max_attempts: 99}}
+    bindings: {model: memo, memory: [memo, memo, absent], tools: [model]}
+  object: {kind: task, action: ai_generate_object}
+flow:
+  - do: nothing
+  - do: memo
+  - loop: {}
+  - parallel: {strategy: race, steps: []}
+  - conditional:
+      when:
+        - {else: true, steps: [{do: shout}]}
+        - {condition: 1, steps: [{do: shout}]}
+outputs: [1]
+"""
+    checked = memory.workflows.validate(text)
+    found = {one["path"]: one["reason"] for one in checked.problems}
+    assert not checked.valid
+    assert {
+        "extra",
+        "defs.Bad-Name",
+        "defs.odd.kind",
+        "defs.none.settings",
+        "defs.memo.settings.more",
+        "defs.model.settings.url",
+        "defs.shout.inputs.text",
+        "defs.shout.inputs.loud",
+        "defs.typo.action",
+        "defs.agent.inputs.messages_limit",
+        "defs.agent.inputs.input_mode",
+        "defs.agent.settings.timeout_ms",
+        "defs.agent.settings.retries",
+        "defs.agent.bindings.model",
+        "defs.agent.bindings.memory",
+        "defs.agent.bindings.tools",
+        "defs.object.settings.output_schema",
+        "flow[0].do",
+        "flow[1].do",
+        "flow[2]",
+        "flow[3].parallel.strategy",
+        "flow[3].parallel.steps",
+        "flow[4].conditional.when[0].else",
+        "flow[4].conditional.when[1].condition",
+        "outputs",
+    } <= set(found), found
+    assert "there are no loops" in found["flow[2]"]
+    assert "expression cannot be read" in found["defs.shout.inputs.text"]
+    (place,) = [(one["line"], one["column"]) for one in checked.problems if one["path"] == "flow[1].do"]
+    assert place == (20, 5)
+
+
+def test_yaml_that_explodes_is_refused(memory: Memory) -> None:
+    bomb = "a: &a [x,x]\nb: &b [*a,*a]\nflow: *b\n"
+    with pytest.raises(Invalid, match="cannot be read"):
+        memory.workflows.create(bomb)
+
+
+# -- blocks --------------------------------------------------------------------------------------------------------------
+
+
+def test_blocks_in_sequence_side_by_side_and_under_a_condition(memory: Memory) -> None:
+    """B3.19: branches see what was before, and not each other; only the branch that holds is done."""
+    say = {name: ("send_text_message", {"text": f"='{name}' & $count($keys($output))"}) for name in "abcdef"}
+    flow = [
+        {"do": "a"},
+        {"parallel": {"steps": [{"do": "b"}, {"do": "c"}]}},
+        {
+            "conditional": {
+                "when": [
+                    {"condition": "=$output.b.text = 'x'", "steps": [{"do": "d"}]},
+                    {"condition": "=$output.b.text = 'b1'", "steps": [{"do": "e"}]},
+                    {"else": True, "steps": [{"do": "f"}]},
+                ]
+            }
+        },
+    ]
+    outputs = {name: f"=$output.{name}.text" for name in "abcdef"}
+    document = tasks(flow, outputs, **say)
+    assert json.loads(done(memory, document)) == {"a": "a0", "b": "b1", "c": "c1", "e": "e3"}
+    flow[2]["conditional"]["when"][1]["condition"] = "=$nothing"  # type: ignore[index]
+    assert json.loads(done(memory, tasks(flow, outputs, **say)))["f"] == "f3"
+
+
+def test_the_first_of_several_is_enough(memory: Memory, registered: list[Any]) -> None:
+    """B3.19: `wait_any`: a branch that fails does not count as long as another does not."""
+    flow = [{"parallel": {"strategy": "wait_any", "steps": [{"do": "bad"}, {"do": "good"}]}}, {"do": "say"}]
+    defs = {
+        "bad": ("lookup_order", {"nothing": 1}),
+        "good": ("lookup_order", {"order": "7"}),
+        "say": ("send_text_message", {"text": "=$output.good.state"}),
+    }
+    assert done(memory, tasks(flow, **defs)) == "shipped"
+    both = [{"parallel": {"steps": [{"do": "bad"}, {"do": "good"}]}}]
+    assert run(memory, tasks(both, **{name: defs[name] for name in ("bad", "good")})).status == "failed"
+
+
+def test_functions_are_actions(memory: Memory, registered: list[Any]) -> None:
+    document = tasks(look=("lookup_order", {"order": "=$input.order", "times": 2}))
+    assert json.loads(done(memory, document, {"order": "A-17"})) == {"order": "A-17", "state": "shippedshipped"}
+    with pytest.raises(Invalid, match="no registered function 'nobody'"):
+        run(memory, tasks(look=("nobody", {})))
+
+
+def test_tasks_are_tried_again_and_have_a_time(memory: Memory) -> None:
+    """B3.21: retries with a pause, over the defaults of the document."""
+    count = iter(range(10))
+
+    @function("flaky")
+    def flaky() -> str:
+        if next(count) < 2:
+            from memwell import Unavailable
+
+            raise Unavailable("not yet")
+        return "there"
+
+    document = tasks(call={"kind": "task", "action": "flaky", "settings": {"retries": {"max_attempts": 3}}})
+    document["defaults"] = {"settings": {"retries": {"enabled": True, "backoff_ms": 1}}}
+    found = run(memory, document)
+    unregister("flaky")
+    assert (found.output, found.steps[0].attempts) == ("there", 3)
+
+
+def test_the_input_is_held_to_its_schema(memory: Memory) -> None:
+    """B3.18: refused before anything runs."""
+    document = tasks(say=("send_text_message", {"text": "=$string($input.n)"}))
+    document["inputs"] = {"schema": {"n": {"type": "integer"}}}
+    assert done(memory, document, {"n": 7}) == "7"
+    with pytest.raises(Invalid, match="input does not fit"):
+        run(memory, document, {"n": "seven"})
+    assert len(memory.workflows.runs()) == 1
+
+
+# -- models --------------------------------------------------------------------------------------------------------------
+
+
+def messages(server: ScriptedServer, number: int = -1) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = server.requests[number].body["messages"]
+    return found
+
+
+def offered(server: ScriptedServer, number: int = -1) -> dict[str, Any]:
+    tools = server.requests[number].body.get("tools", [])
+    return {one["function"]["name"]: one["function"] for one in tools}
+
+
+ACTIONS = ["ai_agent", "ai_generate_reply", "ai_generate_text", "ai_generate_object", "ai_infer_object"]
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_model_sees_memory_and_is_given_the_tool(
+    served: Callable[..., ScriptedServer], tmp_path: Path, action: str
+) -> None:
+    """S3.27, S3.28, S3.29, S3.30, S3.31, S3.32, S3.33: appended to the instructions; seeing is not writing."""
+    server = served(['{"mood": "fine"}'])
+    with Memory(tmp_path / "home", worker=False) as memory:
+        definition = define(memory)
+        define(memory, "Other Things")
+        memory.definitions.bind(["customer_profile"], owner="u1").update(
+            {"customer_profile": {"preferred_name": "Ada", "interests": ["billing", "enterprise plan"]}}
+        )
+        settings = "    settings: {output_schema: {type: object, required: [mood]}}\n"
+        text = ANSWER.format(definition=definition, action=action)
+        if "object" in action:
+            text = text.replace("    bindings:\n", settings + "    bindings:\n")
+        assert done(memory, text, "Hello?", thread="t1") == (
+            '{"mood":"fine"}' if "object" in action else '{"mood": "fine"}'
+        )
+        assert messages(server, 0) == [
+            {
+                "role": "system",
+                "content": f"{SYSTEM}\n\n# Working Memory\n## Customer Profile\n- Preferred name: Ada\n"
+                '- Interests: ["billing","enterprise plan"]',
+            },
+            {"role": "user", "content": "Hello?"},
+        ]
+        assert server.requests[0].body["model"] == "gpt-5.2"
+        (tool,) = offered(server, 0).values()
+        assert list(tool["parameters"]["properties"]["memory"]["properties"]) == ["customer_profile"]
+        assert len(memory.definitions.bind(["customer_profile"], owner="u1").bound.versions) == 1
+        assert values(memory, "customer_profile")["customer_profile"]["preferred_name"] == "Ada"
+
+
+def test_an_agent_updates_memory_and_calls_functions(
+    served: Callable[..., ScriptedServer], tmp_path: Path, registered: list[Any], cli: Cli
+) -> None:
+    """S3.27, S3.32, S3.34, S3.36: two calls of tools, the record updated, the run readable step by step; also in a terminal."""
+
+    def script(request: Any) -> Any:
+        told = request.body["messages"]
+        if told[-1]["role"] != "tool":
+            update = {"memory": {"customer_profile": {"preferred_name": "Ada", "language": "en"}}}
+            return ToolCalls((ToolCall("lookup_order", {"order": "A-17"}), ToolCall("update_memory", update)))
+        return "Your order has shipped, Ada."
+
+    server = served(script)
+    with Memory(tmp_path / "home", worker=False) as memory:
+        definition = define(memory)
+        memory.definitions.bind(["customer_profile"], owner="u1").update({"customer_profile": {"language": "pt"}})
+        tool = "  lookup_order:\n    kind: tools\n    action: lookup_order\n    settings: {times: 2}\n"
+        text = ANSWER.format(definition=definition, action="ai_agent")
+        text = text.replace("  answer_customer:", f"{tool}  answer_customer:")
+        text = text.replace("      memory:\n", "      tools: [lookup_order]\n      memory:\n")
+        found = run(memory, text, "I'm Ada. Where is my order A-17?", thread="t1")
+        assert (found.status, found.output) == ("done", "Your order has shipped, Ada.")
+        assert [(one.id, one.step_type, one.level, one.status) for one in found.steps] == [
+            ("answer_customer", "ai_agent", 0, "done"),
+            ("answer_customer.1", "lookup_order", 1, "done"),
+            ("answer_customer.2", "update_memory", 1, "done"),
+        ]
+        assert json.loads(found.steps[1].output) == {"order": "A-17", "state": "shippedshipped"}
+        assert "Preferred name" not in messages(server, 0)[0]["content"]
+        assert "- Language: pt" in messages(server, 0)[0]["content"]
+        parameters = offered(server, 0)["lookup_order"]["parameters"]
+        assert (list(parameters["properties"]), parameters["required"]) == (["order"], ["order"])
+        assert offered(server, 0)["lookup_order"]["description"] == "Looks up an order by its number."
+        answers = [one for one in messages(server, 1) if one["role"] == "tool"]
+        assert [json.loads(one["content"]) for one in answers][1] == {
+            "memory": {"customer_profile": {"preferred_name": "Ada", "language": "en"}}
+        }
+        assert values(memory, "customer_profile") == {"customer_profile": {"preferred_name": "Ada", "language": "en"}}
+    (tmp_path / "support.yaml").write_text(text)
+    told = cli(
+        "workflow", "run", str(tmp_path / "support.yaml"), "--input", "And now?", "--owner", "u1", "--thread", "t1"
+    )
+    assert told.code == 0, told.err
+    for word in ("answer_customer", "lookup_order", "update_memory", "Your order has shipped, Ada."):
+        assert word in told.out + told.err
+
+
+def test_history_is_the_conversation_of_the_thread(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
+    """S3.22, S3.42: the newest messages of the thread, as the flow of the workflow's name keeps them, each once."""
+    numbers = iter(range(1, 100))
+    server = served(lambda request: f"Answer {next(numbers)}.")
+    with Memory(tmp_path / "home", worker=False) as memory:
+        text = ANSWER.format(definition=define(memory), action="ai_generate_reply")
+        for number in range(1, 5):
+            assert done(memory, text, f"Question {number}?", thread="t1") == f"Answer {number}."
+        assert done(memory, text, "Somebody else", thread="t2") == "Answer 5."
+        said = [one["content"] for one in messages(server, 3)[1:]]
+        assert said == ["Answer 1.", "Question 2?", "Answer 2.", "Question 3?", "Answer 3.", "Question 4?"]
+        assert [one["content"] for one in messages(server, 4)[1:]] == ["Somebody else"]
+        turns = memory.flow("support").session("t1").history.last(20)
+        assert [turn.role for turn in turns] == ["user", "assistant"] * 4
+        with pytest.raises(Invalid, match="History needs a conversation"):
+            raise Invalid(run(memory, text, "Hello").error or "")
+
+
+def test_history_may_be_a_conversation_bank(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
+    server = served(["Fine."])
+    with Memory(tmp_path / "home", worker=False) as memory:
+        bank = memory.banks.create("chats")
+        bank.add("Earlier", key="u1", speaker="user")
+        document = tasks(
+            answer={
+                "kind": "task",
+                "action": "ai_generate_reply",
+                "inputs": {"input_mode": "history", "messages_limit": 10},
+                "settings": {"history": {"bank": "chats", "key": "=$context.owner"}},
+            }
+        )
+        assert done(memory, document, "Now") == "Fine."
+        assert [one["content"] for one in messages(server)[1:]] == ["Earlier", "Now"]
+        assert [one["content"] for one in bank.load(key="u1", order="oldest_first").messages or []] == [
+            "Earlier",
+            "Now",
+            "Fine.",
+        ]
+
+
+def test_objects_fit_their_schema(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
+    """S3.27: what does not fit is told once, and then it fails."""
+    schema = {"type": "object", "properties": {"intent": {"enum": ["buy", "ask"]}}, "required": ["intent"]}
+    document = tasks(
+        infer={
+            "kind": "task",
+            "action": "ai_infer_object",
+            "inputs": {"prompt": "=$input.text"},
+            "settings": {"output_schema": schema},
+        },
+        outputs={"intent": "=$output.infer.object.intent"},
+    )
+    server = served(['{"intent": "sing"}', '```json\n{"intent": "buy"}\n```', "no", "neither"])
+    with Memory(tmp_path / "home", worker=False) as memory:
+        assert json.loads(done(memory, document, "One, please")) == {"intent": "buy"}
+        assert "does not fit the schema" in messages(server)[-1]["content"]
+        assert "no object that fits" in (run(memory, document, "Hm").error or "")
+
+
+def test_a_model_is_told_what_was_wrong_and_may_try_again(
+    served: Callable[..., ScriptedServer], tmp_path: Path, registered: list[Any]
+) -> None:
+    """S3.35: an unknown tool, a value that does not fit, a slug that is not bound, arguments that do not fit: told, and nothing
+    is written."""
+    wrong = [
+        ToolCall("delete_everything", {}),
+        ToolCall("update_memory", {"memory": {"customer_profile": {"language": 7}}}),
+        ToolCall("update_memory", {"memory": {"other_things": {"language": "en"}}}),
+        ToolCall("update_memory", {"customer_profile": {"language": "en"}}),
+        ToolCall("lookup", {"number": 17}),
+    ]
+    server = served([ToolCalls(tuple(wrong)), "I could not."])
+    with Memory(tmp_path / "home", worker=False) as memory:
+        define(memory)
+        define(memory, "Other Things")
+        document = tasks(
+            profile={"kind": "memory", "settings": {"definition_id": "customer_profile"}},
+            lookup={"kind": "tools", "action": "lookup_order"},
+            answer={
+                "kind": "task",
+                "action": "ai_agent",
+                "bindings": {"memory": ["profile"], "tools": ["lookup"]},
+            },
+        )
+        found = run(memory, document, "Do it")
+        assert (found.status, found.output) == ("done", "I could not.")
+        told = [json.loads(one["content"])["error"] for one in messages(server)[-5:]]
+        assert "There is no tool 'delete_everything'. The tools are update_memory, lookup." in told[0]
+        assert "language" in told[1]
+        assert 'Unknown memory definition "other_things"' in told[2]
+        assert "takes one object" in told[3]
+        assert "arguments do not fit" in told[4]
+        assert [one.status for one in found.steps] == ["done", *["failed"] * 5]
+        assert values(memory, "customer_profile", "other_things") == {}
+        assert registered == []
+
+
+def test_a_model_that_calls_tools_for_ever_is_stopped(
+    served: Callable[..., ScriptedServer], tmp_path: Path, registered: list[Any]
+) -> None:
+    server = served([ToolCalls((ToolCall("lookup", {"order": "1"}),))])
+    with Memory(tmp_path / "home", worker=False) as memory:
+        document = tasks(
+            lookup={"kind": "tools", "action": "lookup_order"},
+            answer={
+                "kind": "task",
+                "action": "ai_agent",
+                "settings": {"max_steps": 3, "retries": {"enabled": True}},
+                "bindings": {"tools": ["lookup"]},
+            },
+        )
+        found = run(memory, document, "Go")
+        assert "called tools for 3 rounds" in (found.error or "")
+        assert (len(server.requests), len(registered)) == (3, 3)
+
+
+def test_another_provider_is_refused(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
+    """T11: a document names a model, and never a server or a key."""
+    served(["never"])
+    with Memory(tmp_path / "home", worker=False) as memory:
+        text = ANSWER.format(definition=define(memory), action="ai_agent").replace(
+            "provider: openai", "provider: gemini"
+        )
+        with pytest.raises(Invalid, match="provider 'gemini'"):
+            run(memory, text, "Hello", thread="t1")
+
+
+def test_anthropic_calls_tools_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """S3.32: over the other protocol."""
+    update = {"memory": {"customer_profile": {"language": "en"}}}
+    with ScriptedServer([ToolCalls((ToolCall("update_memory", update),)), "Noted."], protocol="anthropic") as server:
+        monkeypatch.setenv("MEMWELL_LLM", f"anthropic:test@{server.url}?timeout_s=5")
+        with Memory(tmp_path / "home", worker=False) as memory:
+            text = ANSWER.format(definition=define(memory), action="ai_agent").replace(
+                "provider: openai", "provider: anthropic"
+            )
+            assert done(memory, text, "I speak English", thread="t1") == "Noted."
+            assert values(memory, "customer_profile") == {"customer_profile": {"language": "en"}}
+        *_, called, result = server.requests[1].body["messages"]
+        assert called["content"][0]["type"] == "tool_use"
+        assert result["content"][0]["tool_use_id"] == called["content"][0]["id"]
+
+
+def test_forgetting_somebody_empties_the_runs_that_knew_them(
+    served: Callable[..., ScriptedServer], tmp_path: Path
+) -> None:
+    """S3.11, T1: what a run was told and knew goes with its owner, and so does the conversation with its session."""
+    served(["Hello Ada."])
+    with Memory(tmp_path / "home", worker=False) as memory:
+        text = ANSWER.format(definition=define(memory), action="ai_generate_reply")
+        memory.definitions.bind(["customer_profile"], owner="u1").update(
+            {"customer_profile": {"preferred_name": "Ada"}}
+        )
+        first = run(memory, text, "Who am I?", thread="t1")
+        second = run(memory, text, "Who are you?", owner="u2", thread="t2")
+        memory.user("u1").forget()
+        assert memory.workflows.show(first.id).output is None
+        assert memory.workflows.show(second.id).output == "Hello Ada."
+        memory.flow("support").session("t2").delete()
+        assert memory.workflows.show(second.id).output is None
+        with pytest.raises(NotFound):
+            memory.workflows.show("nothing")
