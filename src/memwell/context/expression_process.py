@@ -20,7 +20,7 @@ from .expression_child import DONE, HEAD, OUT_OF_MEMORY, READY
 MEMORY = 256 * 2**20
 START_S = 20.0  # for the process to start, on a machine that is busy; it has nothing to do yet
 PATIENCE_S = 0.02  # what takes longer goes on at a lower priority, and its process ends with it
-BEHIND = 10
+BEHIND = 19
 MOST_ASKED = 10_000
 _ENVIRONMENT = {"MIMALLOC_DISALLOW_ARENA_ALLOC": "1"}  # or the evaluator takes a GiB at once, and no limit tells anything
 _LAST_S = 5.0  # for a process that was killed to be gone
