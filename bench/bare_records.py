@@ -27,6 +27,7 @@ _SQL = {name: query.sql for name, query in queries.load("common", "sqlite").item
 _WHERE = {"tenant": TENANT, "dialect": "user", "name": USER}
 _OF = {"tenant": TENANT, "collection_id": COLLECTION}
 _EVENT = {**_OF, "operation": "users.set_record", "entries": 0, "actor": "local"}
+_STORE = {"tenant": TENANT, "kind": "store:shop", "id": "prefs"}
 _ids = itertools.count(1)
 
 Work = Callable[[apsw.Connection], None]
@@ -46,6 +47,16 @@ class BareRecords:
         """A value by its name."""
         row = self._reader.execute(_SQL["find_record"], {**_WHERE, "path": path, "now": _now()}).fetchall()[0]
         return msgspec.json.decode(str(row[4]))
+
+    def get_held(self, path: str) -> Any:
+        """A value by its name, and what it is held to, which is kept in the same file."""
+        held = self._reader.execute(_SQL["find_document"], _STORE).fetchall()[0]
+        msgspec.json.decode(str(held[3]))
+        return self.get(path)
+
+    def merge_held(self, path: str, data: dict[str, Any]) -> None:
+        """Merge into a value, after what it is held to was read."""
+        self._do(lambda db: _merge(db, path, data, held=True))
 
     def merge(self, path: str, data: dict[str, Any]) -> None:
         """Merge into a value: read, put together, written with its version and its event."""
@@ -74,12 +85,14 @@ class BareRecords:
 
 
 @contextmanager
-def bare_records(path: Path) -> Iterator[BareRecords]:
-    """A bare writer and reader on a new file with our schema and our pragmas."""
+def bare_records(path: Path, store: dict[str, Any]) -> Iterator[BareRecords]:
+    """A bare writer and reader on a new file with our schema and our pragmas, and one store."""
     upgrade(path, "sqlite", "full", None)
     db = connect.open_writer(path, "full", None, create=False)
     collection = {"tenant": TENANT, "id": COLLECTION, "dialect": "user", "name": USER, "kind": "record"}
     db.execute(_SQL["add_collection"], {**collection, "sealed": 0, "policy": "{}", "now": 0})
+    contract = {"name": "prefs", "version": 1, "body": msgspec.json.encode(store).decode(), "now": 0}
+    db.execute(_SQL["add_document"], {**_STORE, **contract})
     reader = connect.open_reader(path, None)
     made = BareRecords(db, reader)
     try:
@@ -90,8 +103,10 @@ def bare_records(path: Path) -> Iterator[BareRecords]:
         db.close()
 
 
-def _merge(db: apsw.Connection, path: str, data: dict[str, Any]) -> None:
+def _merge(db: apsw.Connection, path: str, data: dict[str, Any], *, held: bool = False) -> None:
     now = _now()
+    if held:
+        msgspec.json.decode(str(db.execute(_SQL["find_document"], _STORE).fetchall()[0][3]))
     found = db.execute(_SQL["find_record"], {**_WHERE, "path": path, "now": now}).fetchall()
     value = {**(msgspec.json.decode(str(found[0][4])) if found else {}), **data}
     placed = {**_OF, "id": next(_ids), "path": path, "now": now, "expires_at": None}

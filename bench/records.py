@@ -22,7 +22,8 @@ SCHEMA = {"type": "object", "properties": {name: {"type": "string"} for name in 
 
 def rows(folder: Path, sizes: Sizes) -> list[Row]:
     """Ours and bare alternate on records of the same value."""
-    with Memory(folder / "records", worker=False) as memory, bare_records(folder / "records.db") as bare:
+    contract = {"access": "user", "schema": SCHEMA, "strict": True}
+    with Memory(folder / "records", worker=False) as memory, bare_records(folder / "records.db", contract) as bare:
         records = memory.user(USER).records
         records.set("profile", FIELDS)
         bare.merge("profile", FIELDS)
@@ -33,7 +34,7 @@ def rows(folder: Path, sizes: Sizes) -> list[Row]:
         found = []
         pairs = (
             ("get a record", GET_LIMIT, lambda: records.get("profile"), lambda: bare.get("profile")),
-            ("get_content of a store", GET_LIMIT, lambda: shop.get_content("prefs"), lambda: bare.get("profile")),
+            ("get_content of a store", GET_LIMIT, lambda: shop.get_content("prefs"), lambda: bare.get_held("profile")),
         )
         for what, most, ours, limit in pairs:
             found.append(_beside(what, most, *alternate(sizes.reads, ours, limit)))
@@ -42,7 +43,7 @@ def rows(folder: Path, sizes: Sizes) -> list[Row]:
             (
                 "set_content of a store",
                 lambda: shop.set_content("prefs", change),
-                lambda: bare.merge("profile", change),
+                lambda: bare.merge_held("profile", change),
             ),
         )
         for what, ours_write, limit_write in writes:

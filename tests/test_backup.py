@@ -294,6 +294,8 @@ def test_what_is_no_backup_is_told_apart(home: str, folder: Path, tmp_path: Path
     ):
         with pytest.raises(error, match=said):
             restore(path, tmp_path / "new")
+    with pytest.raises(Invalid, match="into itself"):
+        restore(made.path, made.path)
     manifest = check_manifest(made.path)
     outside = msgspec.structs.replace(manifest.files[0], path="../../home/control.db")
     (made.path / MANIFEST).write_bytes(rendered(sealed(msgspec.structs.replace(manifest, files=[outside]))))

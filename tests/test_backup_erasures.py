@@ -10,14 +10,14 @@ import pytest
 
 from memwell import Conflict, Memory
 from memwell.backup import back_up, restore
-from memwell.errors import Corrupted, Invalid
+from memwell.errors import Corrupted, Invalid, Unsupported
 from memwell.lifecycle import ledger
 from memwell.operation import Operation
 from memwell.registry import OPERATIONS
 
 from .engines import located, remains
 from .examples import run_example
-from .test_backup import digest, say, stored, tenants
+from .test_backup import digest, reseal, say, stored, tenants
 from .test_erasure import traces
 
 Erase = Callable[[], Any]
@@ -335,11 +335,15 @@ def test_a_newer_backup_that_cannot_be_read_might_know_of_an_erasure(home: str, 
     with pytest.raises(Corrupted, match="not known what was erased since"):
         restore(first.path, tmp_path / "new")
     assert not (tmp_path / "new").exists()
-    (first.path / "manifest.json").write_text("{")
-    reread = tmp_path / "backups" / "moved"
+    (second.path / "erasures" / "default.jsonl").write_text('["dream","1",1]\n')
+    reseal(second.path)
+    with pytest.raises(Unsupported, match="does not know"):
+        restore(first.path, tmp_path / "new")
+    assert tenants(tmp_path / "new") == []
     (second.path / "erasures" / "default.jsonl").write_text("")
+    reseal(second.path)
+    (first.path / "manifest.json").write_text("{")
     assert restore(second.path, tmp_path / "new").told_by == [], "an older one has nothing to say"
-    assert not reread.exists()
 
 
 def test_what_was_being_erased_when_the_backup_was_made_is_not_restored(

@@ -67,7 +67,10 @@ warranty.txt says: The warranty of the blender ends in March.
 @pytest.mark.parametrize(
     ("file", "printed"),
     [
-        ("docs/flows.md", "2 turns\n['Ships to the EU only']\n['The user is allergic to nuts.']\n2 turns are still there\n"),
+        (
+            "docs/flows.md",
+            "2 turns\n['Ships to the EU only']\n['The user is allergic to nuts.']\n2 turns are still there\n",
+        ),
         ("docs/agent-log.md", 'tool_call {"tool": "query", "rows": 12}\ndecision Tell the customers.\n[]\n'),
         ("docs/tasks.md", "Hello Ada!\nHello Ada!\nHello there!\n{'customer_profile': {'preferred_name': 'Ada'"),
         ("docs/backup.md", "1 entries, erased again\n['bob']\n"),
@@ -126,7 +129,10 @@ FIRST = "python -c 'import json, sys; print(next(iter(json.load(sys.stdin).value
         ("docs/banks.md", ["prefers aisle seats", "Nothing is beyond the thresholds", "scheduled", "dry_run  true"]),
         ("docs/workflows.md", ["Hello again", "Hello world", "needs_model  true"]),
         ("docs/definitions.md", ["customer_profile", "- Language: pt"]),
-        ("docs/backup.md", ["is whole", "default: 2 entries are there.", "I moved to Porto.", "default: 2 entries are back."]),
+        (
+            "docs/backup.md",
+            ["is whole", "default: 2 entries are there.", "I moved to Porto.", "default: 2 entries are back."],
+        ),
         ("docs/flows.md", ["1 turn(s), 0 memorie(s)", "Session alice-43"]),
     ],
 )
@@ -252,6 +258,8 @@ def test_every_setting_error_and_command_is_described() -> None:
         "export",
         "import",
         "memory ls",
+        "backup",
+        "restore",
     )
     for command in named:
         assert f"## memwell {command}\n" in commands

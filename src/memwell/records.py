@@ -231,8 +231,8 @@ def version_at(space: Space, record: Record, moment: int) -> Record | None:
 
 
 def _record(row: tuple[Any, ...]) -> Record:
-    address_id, collection_id, path, version, value, *times = row
-    return Record(address_id, collection_id, path, version, _decode(value), *times)
+    address_id, collection_id, path, version, value, created_at, updated_at, expires_at = row
+    return Record(address_id, collection_id, path, version, _decode(value), created_at, updated_at, expires_at)
 
 
 def _match(old: Record | None, wanted: str | None) -> None:
@@ -273,6 +273,8 @@ def _kept(space: Space, place: Place, path: str, old: Record | None, new: Write,
 
 def _tie(space: Space, address_id: int, new: Write) -> None:
     if new.tied_anew:
+        if {row[0] for row in space.tx.rows("ties_of", address_id=address_id)} == set(new.ties):
+            return
         space.tx.send("delete_ties", address_id=address_id)
     for tie in new.ties:
         space.tx.send("add_tie", tie=tie, address_id=address_id)

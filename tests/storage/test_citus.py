@@ -69,7 +69,8 @@ def test_what_stands_above_the_tenants_and_is_seldom_written_is_on_every_node() 
     db = Recorded()
     distributed(db)
     assert [line for line in db.said if "create_reference_table" in line] == [
-        f"SELECT create_reference_table('memwell.{table}')" for table in ("tenant", "api_key", "secret", "migration")
+        f"SELECT create_reference_table('memwell.{table}')"
+        for table in ("tenant", "api_key", "secret", "migration", "dropped")
     ]
 
 

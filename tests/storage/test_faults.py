@@ -181,7 +181,7 @@ def test_broken_pages_in_the_middle_are_reported_and_left_alone(sqlite: SqliteSt
     path = sqlite.home / "tenants" / f"{TENANT}.db"
     _checkpointed(path)
     middle = path.stat().st_size // 2 // 4096 * 4096
-    damage(path, middle, Random(1).randbytes(12 * 4096))
+    damage(path, middle, Random(1).randbytes(20 * 4096))
     before = path.read_bytes()
     store = SqliteStore(sqlite.home, clock=clock.now)
     found = store.check(TENANT)

@@ -17,7 +17,7 @@ from ..storage.move import KEY_COLUMNS
 from ..storage.port import Store
 from ..storage.sqlite import connect
 from .making import EVERY, backups_in, open_existing
-from .manifest import MANIFEST, FileInfo, Manifest, name_of, read, read_lines, require_whole
+from .manifest import MANIFEST, Manifest, name_of, read, read_lines, require_whole
 
 Key = dict[str, Any]
 _DROPPED_SINCE = 3
@@ -79,7 +79,10 @@ def of_store(store: Store, name: str, tenants: Iterable[str]) -> Source:
 def of_backup(folder: Path, manifest: Manifest, tenants: Iterable[str]) -> Source:
     """What a backup knows. Only the small files of it are read."""
     here = [tenant for tenant in tenants if tenant in manifest.names]
-    require_whole(folder, manifest.of_all + [_ledger_of(folder, manifest, tenant) for tenant in here])
+    small = [one for one in manifest.needed_by(here) if one.tenant is None or one.path.startswith("erasures/")]
+    if len([one for one in small if one.tenant is not None]) != len(here):
+        raise Corrupted(f"{folder.name} is damaged: it does not say what was erased. Nothing was changed.")
+    require_whole(folder, small)
     lines = {tenant: read_lines(folder / "erasures" / f"{tenant}.jsonl") for tenant in here}
     db = connect.open_still(folder / "control.db")
     try:
@@ -126,13 +129,6 @@ def told_of(named: str, tenants: Sequence[str]) -> Iterator[Source]:
         if not found:
             raise Invalid(f"{named} is neither a backup nor a folder of them, nor a data directory.")
         yield from (of_backup(path, read(path), tenants) for path in found)
-
-
-def _ledger_of(folder: Path, manifest: Manifest, tenant: str) -> FileInfo:
-    for one in manifest.files:
-        if one.path == f"erasures/{tenant}.jsonl":
-            return one
-    raise Corrupted(f"{folder.name} is damaged: it does not say what was erased of {tenant}. Nothing was changed.")
 
 
 def _asking(db: Any) -> Any:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import re
 import stat
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -45,6 +46,12 @@ class FileInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     size: int
     sha256: str
 
+    @property
+    def tenant(self) -> str | None:
+        """Whose it is; None: it stands above the tenants."""
+        parts = self.path.split("/")
+        return None if len(parts) == 1 else parts[1].partition(".")[0]
+
 
 class TenantInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A tenant in a backup. `lost`: the digests of files that were not there when it was made."""
@@ -75,15 +82,10 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def names(self) -> list[str]:
         return [one.tenant for one in self.tenants]
 
-    def of_tenant(self, tenant: str) -> list[FileInfo]:
-        """The files that one tenant needs."""
-        own = (f"tenants/{tenant}.db", f"erasures/{tenant}.jsonl")
-        return [one for one in self.files if one.path in own or one.path.startswith(f"blobs/{tenant}/")]
-
-    @property
-    def of_all(self) -> list[FileInfo]:
-        """The files that stand above the tenants."""
-        return [one for one in self.files if "/" not in one.path]
+    def needed_by(self, tenants: Collection[str]) -> list[FileInfo]:
+        """The files that some tenants need, and those that stand above all."""
+        wanted = {None, *tenants}
+        return [one for one in self.files if one.tenant in wanted]
 
 
 def name_of(moment: datetime, kind: Kind) -> str:

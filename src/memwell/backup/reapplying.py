@@ -16,7 +16,7 @@ import msgspec
 from ..clock import Clock
 from ..distill.fold import dissolve
 from ..distill.revoke import forget, let_go
-from ..errors import StorageError
+from ..errors import StorageError, Unsupported
 from ..files import kept
 from ..lifecycle import jobs, ledger
 from ..lifecycle.erase import (
@@ -79,6 +79,10 @@ def reapply(store: Store, tenant: str, told: Collection[Line], clock: Clock) -> 
     principal = Principal(tenant, "operator", "restore")
     known = store.read(tenant, lambda tx: set(ledger.lines(tx)))
     fresh = [line for line in told if line not in known]
+    if not ledger.KINDS.issuperset(line.kind for line in fresh):
+        raise Unsupported(
+            "A newer version of Memwell has erased things that this one does not know: upgrade this program."
+        )
     found, asked = 0, list[str]()
     if fresh:
         found, asked = store.write(tenant, lambda tx: _Again(Space(tx, principal, clock), fresh).erase())

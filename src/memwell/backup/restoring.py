@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from .. import config as configuration
 from ..clock import SystemClock
+from ..config import Config
 from ..errors import Conflict, Corrupted, Invalid, NotFound, Unavailable
 from ..lifecycle import ledger
 from ..lifecycle.erase import scrub_later
@@ -85,18 +86,28 @@ def restore(
         raise NotFound(f"There is no tenant {missing[0]} in {folder.name}.")
     with told():
         progress("checking the backup")
-        require_whole(folder, [*manifest.of_all, *(file for name in chosen for file in manifest.of_tenant(name))])
+        require_whole(folder, manifest.needed_by(chosen))
         known = Known(manifest.created_at, list(beside(folder, manifest, chosen)))
         known.sources += [source for named in erasures for source in told_of(str(named), chosen)]
-        config = configuration.load(home=None if home is None else str(home))
+        config = _into(home, folder)
         target = open_store(config, SystemClock().now)
         try:
             known.sources.append(of_store(target, config.shown_home, chosen))
             with _staged(folder, manifest, chosen) as staged:
                 work = _Restore(folder, manifest, staged, target, known, progress)
-                return work.run(chosen, replace, named=bool(tenants))
+                try:
+                    return work.run(chosen, replace, named=bool(tenants))
+                finally:
+                    work.leave()
         finally:
             target.close()
+
+
+def _into(home: str | Path | None, folder: Path) -> Config:
+    config = configuration.load(home=None if home is None else str(home))
+    if not config.on_postgres and config.home_path.resolve().is_relative_to(folder.resolve()):
+        raise Invalid("A backup cannot be restored into itself: choose another directory.")
+    return config
 
 
 @contextmanager
@@ -110,9 +121,8 @@ def _staged(folder: Path, manifest: Manifest, chosen: Sequence[str]) -> Iterator
     held = claim(place)
     try:
         (place / "tenants").mkdir(mode=0o700)
-        wanted = {f"tenants/{name}.db" for name in chosen} | {one.path for one in manifest.of_all}
-        for one in manifest.files:
-            if one.path in wanted:
+        for one in manifest.needed_by(chosen):
+            if one.path.startswith("tenants/") or "/" not in one.path:
                 shutil.copyfile(folder / one.path, place / one.path)
         staged = SqliteStore(place, clock=SystemClock().now, durability="relaxed")
         try:
@@ -157,6 +167,10 @@ class _Restore:
         speaking = [source for source in self._known.sources if source.lines]
         until = max([self._manifest.created_at, *(source.until for source in speaking)])
         return Restored(sorted(done), dropped, [source.name for source in speaking], until)
+
+    def leave(self) -> None:
+        """Clear away what has not come to its end."""
+        self._carrier.leave()
 
     def _prepare(self, tenant: str) -> None:
         """Erase again what was erased since, and look whether what is left is sound."""

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 import msgspec
 
-from ..errors import Invalid, TooLarge
+from ..errors import Invalid, TooLarge, Unavailable
 from .expression_child import FAILED, LARGE, NOTHING, SLOW
 from .expression_pool import Pool
 from .expression_problem import Problem, reason_of, told
@@ -88,7 +88,10 @@ def evaluate(
         answers = _pool.ask(_request(sources, scope, timeout_s, now), timeout_s, lane)
     except Stopped as stopped:
         _fail(sources[stopped.answered], f"{stopped.reason} and was stopped.")
-    return [_result(answer, source, timeout_s) for answer, source in zip(answers, sources, strict=False)]
+    found = [_result(answer, source, timeout_s) for answer, source in zip(answers, sources, strict=False)]
+    if len(found) < len(sources):
+        raise Unavailable("The process that evaluates expressions did not answer: try again in a moment.")
+    return found
 
 
 def resolved(

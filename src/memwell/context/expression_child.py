@@ -30,8 +30,7 @@ DONE = b"D"  # that was all: behind one that was not evaluated nothing is said o
 
 OUT_OF_MEMORY = 71  # the exit status when there is none left even to say so
 DESCRIPTORS = 3  # standard input, output and error
-ITS_PART = 0.8  # of the time: an evaluation that ends by itself costs no new process
-GRACE_S = 0.5  # for whoever waits to stop it first
+GRACE_S = 1.0  # for whoever waits to stop it first
 DEEPEST = 1000  # calls in calls
 LONGEST = 1_000_000  # values in one sequence
 LONGEST_REASON = 1000
@@ -45,16 +44,11 @@ def main(packages: str, memory: int) -> None:
     evaluator.warm()
     _confine(memory)
     _say(READY)
-    while asked := _heard():
-        try:
-            request = json.loads(asked)
-        except RecursionError:
-            _say(FAILED, "what it is given is nested too deeply.")
-            _say(DONE)
-            continue
-        signal.setitimer(signal.ITIMER_REAL, request["time_s"] + GRACE_S)
-        _answer(evaluator, request)
-        signal.setitimer(signal.ITIMER_REAL, 0)
+    try:
+        while asked := _heard():
+            _answer(evaluator, asked)
+    except MemoryError:
+        os._exit(OUT_OF_MEMORY)
 
 
 class Evaluator:
@@ -114,22 +108,35 @@ def _in_doubles(value: Any) -> Any:
     return float(value) if isinstance(value, int) and value.bit_length() > 62 else value
 
 
-def _answer(evaluator: Evaluator, request: dict[str, Any]) -> None:
-    """Each answer goes out before the next expression begins, so that it is known which one never ended."""
-    until, left = time.perf_counter() + request["time_s"] * ITS_PART, request["most"]
+def _answer(evaluator: Evaluator, asked: bytes) -> None:
+    try:
+        request = json.loads(asked)
+    except RecursionError:
+        _say(FAILED, "what it is given is nested too deeply.")
+    else:
+        signal.setitimer(signal.ITIMER_REAL, request["time_s"] + GRACE_S)
+        (_check if request["check"] else _evaluate)(evaluator, request)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    _say(DONE)
+
+
+def _check(evaluator: Evaluator, request: dict[str, Any]) -> None:
     for source in request["sources"]:
-        if request["check"]:
-            reason = evaluator.problem(source)
-            _say(FAILED if reason else NOTHING, reason)
-            continue
+        reason = evaluator.problem(source)
+        _say(FAILED if reason else NOTHING, reason)
+
+
+def _evaluate(evaluator: Evaluator, request: dict[str, Any]) -> None:
+    """Each answer goes out before the next expression begins, so that it is known which one never ended."""
+    until, left = time.perf_counter() + request["time_s"], request["most"]
+    for source in request["sources"]:
         kind, said = _tried(evaluator, source, request, int(1000 * (until - time.perf_counter())))
-        left -= len(said)
+        left -= len(said) if said.isascii() else len(said.encode())
         if left < 0:
             kind, said = LARGE, ""
         _say(kind, said)
         if kind not in (VALUE, NOTHING):
-            break
-    _say(DONE)
+            return
 
 
 def _tried(evaluator: Evaluator, source: str, request: dict[str, Any], time_ms: int) -> tuple[bytes, str]:
@@ -138,7 +145,7 @@ def _tried(evaluator: Evaluator, source: str, request: dict[str, Any], time_ms: 
     try:
         found = evaluator.evaluated(source, request["scope"], time_ms, request["now_ms"])
     except MemoryError:
-        os._exit(OUT_OF_MEMORY)
+        raise
     except OverflowError:
         return FAILED, "what it is given holds a number that is too large."
     except BaseException as error:  # noqa: BLE001 -- the evaluator's own panics are no Exceptions

@@ -31,7 +31,10 @@ class Waiting:
 class Pool:
     """Safe to use by many threads at once."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, *, most: int = MOST, in_lane: int = MOST_IN_LANE, waiting: int = MOST_WAITING, wait_s: float = WAIT_S
+    ) -> None:
+        self._most, self._in_lane, self._most_waiting, self._wait_s = most, in_lane, waiting, wait_s
         self._lock = Lock()
         self._busy: Counter[Hashable] = Counter()
         self._waiting: list[Waiting] = []
@@ -125,11 +128,11 @@ class Pool:
             if self._fits(lane):
                 self._busy[lane] += 1
                 return
-            if len(self._waiting) >= MOST_WAITING:
+            if len(self._waiting) >= self._most_waiting:
                 raise Unavailable(_BUSY)
             waiting = Waiting(lane)
             self._waiting.append(waiting)
-        if waiting.admitted.wait(WAIT_S):
+        if waiting.admitted.wait(self._wait_s):
             return
         with self._lock:
             if waiting.admitted.is_set():  # just now
@@ -148,4 +151,4 @@ class Pool:
                 first.admitted.set()
 
     def _fits(self, lane: Hashable) -> bool:
-        return self._busy.total() < MOST and self._busy[lane] < MOST_IN_LANE
+        return self._busy.total() < self._most and self._busy[lane] < self._in_lane

@@ -20,11 +20,14 @@ from .expression_child import DONE, HEAD, OUT_OF_MEMORY, READY
 MEMORY = 256 * 2**20
 START_S = 20.0  # for the process to start, on a machine that is busy; it has nothing to do yet
 PATIENCE_S = 0.02  # what takes longer goes on at a lower priority, and its process ends with it
-BEHIND = 19
+BEHIND = 10  # by how much lower
+FORCE_S = 0.1  # from when it should have stopped by itself until it is stopped
 MOST_ASKED = 10_000
-_ENVIRONMENT = {"MIMALLOC_DISALLOW_ARENA_ALLOC": "1"}  # or the evaluator takes a GiB at once, and no limit tells anything
+MOST_HEARD = 8 * 2**20
+_VARIABLES = {"MIMALLOC_DISALLOW_ARENA_ALLOC": "1"}  # or the evaluator takes a GiB at once, and no limit tells anything
 _LAST_S = 5.0  # for a process that was killed to be gone
 _STEP = 1 << 16
+_ENDED = "The process that evaluates expressions was ended: try again in a moment."
 _NOT_INSTALLED = 'Expressions need the package `jsonatapy`: run `pip install "memwell[workflows]"`.'
 
 
@@ -50,7 +53,11 @@ class Child:
         self._heard = bytearray()
         self._link, theirs = socket.socketpair()
         with theirs:
-            self._process = _started(theirs)
+            try:
+                self._process = _started(theirs)
+            except BaseException:
+                self._link.close()
+                raise
 
     @property
     def pid(self) -> int:
@@ -62,15 +69,15 @@ class Child:
         return not self._behind and self._asked < MOST_ASKED and self._process.poll() is None
 
     def ask(self, request: bytes, timeout_s: float) -> list[Answer]:
-        """Its answers. The time runs from when it is ready."""
+        """Its answers. The time runs from when it is ready; it stops by itself when that is up, or is stopped a little later."""
         self._asked += 1
         answers: list[Answer] = []
         try:
             self._get_ready()
-            begun = time.monotonic()
-            self._link.settimeout(timeout_s)
+            begun, most_s = time.monotonic(), timeout_s + FORCE_S
+            self._link.settimeout(most_s)
             self._link.sendall(HEAD.pack(b"A", len(request)) + request)
-            while (answer := self._next(begun, timeout_s)).kind != DONE:
+            while (answer := self._next(begun, most_s)).kind != DONE:
                 answers.append(answer)
         except TimeoutError:
             raise Stopped(f"took longer than {timeout_s:g} seconds", len(answers)) from None
@@ -81,7 +88,8 @@ class Child:
     def kill(self) -> None:
         """Stop it, whatever it does. Any thread may."""
         self._process.kill()
-        self._process.wait(_LAST_S)
+        with suppress(subprocess.TimeoutExpired):  # then the kernel is busy with its end
+            self._process.wait(_LAST_S)
 
     def end(self) -> None:
         """Stop it for good. Nobody asks it any more."""
@@ -97,29 +105,35 @@ class Child:
         if self._ready:
             return
         try:
-            self._ready = self._next(time.monotonic(), START_S, hurry=False).kind == READY
+            self._ready = self._next(time.monotonic(), START_S, patience_s=0).kind == READY
         except (TimeoutError, EOFError, ConnectionError):
             self._ready = False
         if not self._ready:
             raise Unavailable("The process that evaluates expressions cannot be started: try again in a moment.")
 
-    def _next(self, begun: float, timeout_s: float, *, hurry: bool = True) -> Answer:
+    def _next(self, begun: float, timeout_s: float, *, patience_s: float = PATIENCE_S) -> Answer:
         """One answer. An evaluation that takes long goes on behind everything else that wants the processor."""
         while (answer := self._whole()) is None:
             passed = time.monotonic() - begun
-            patient = hurry and not self._behind
-            self._link.settimeout(max((PATIENCE_S if patient else timeout_s) - passed, 1e-4))
+            patient = not self._behind and passed < patience_s
+            left = (min(patience_s, timeout_s) if patient else timeout_s) - passed
+            if left <= 0:
+                raise TimeoutError
+            self._link.settimeout(left)
             try:
-                data = self._link.recv(_STEP)
+                self._hear(self._link.recv(_STEP))
             except TimeoutError:
                 if not patient:
                     raise
                 self._put_behind()
-                continue
-            if not data:
-                raise EOFError
-            self._heard += data
         return answer
+
+    def _hear(self, data: bytes) -> None:
+        if not data:
+            raise EOFError
+        self._heard += data
+        if len(self._heard) > MOST_HEARD:
+            raise Unavailable(_ENDED)
 
     def _whole(self) -> Answer | None:
         if len(self._heard) < HEAD.size:
@@ -138,9 +152,12 @@ class Child:
 
     def _why(self, timeout_s: float) -> str:
         """How it ended, in words that follow "the expression". Rust ends a process that gets no memory with SIGABRT."""
-        status = self._process.wait(_LAST_S)
+        try:
+            status = self._process.wait(_LAST_S)
+        except subprocess.TimeoutExpired:
+            raise Unavailable(_ENDED) from None
         if status == -signal.SIGKILL:
-            raise Unavailable("The process that evaluates expressions was ended: try again in a moment.")
+            raise Unavailable(_ENDED)
         if status in (OUT_OF_MEMORY, -signal.SIGABRT):
             return f"used more than {MEMORY >> 20} MiB of memory"
         if status == -signal.SIGALRM:
@@ -151,7 +168,7 @@ class Child:
 
 
 def _started(theirs: socket.socket) -> subprocess.Popen[bytes]:
-    """With nothing of our environment, no terminal, and no descriptor but one end of the link."""
+    """With no variables of ours, no terminal, and no descriptor but one end of the link."""
     installed = find_spec("jsonatapy")
     if installed is None or not installed.origin:
         raise Unsupported(_NOT_INSTALLED)
@@ -162,8 +179,8 @@ def _started(theirs: socket.socket) -> subprocess.Popen[bytes]:
             stdin=theirs.fileno(),
             stdout=theirs.fileno(),
             stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            env=_ENVIRONMENT,
+            process_group=0,  # not a session: those share processors evenly, whatever the priority of a process
+            env=_VARIABLES,
             cwd="/",
         )
     except OSError as error:

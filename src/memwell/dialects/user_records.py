@@ -279,14 +279,15 @@ def held_as(definition_id: str | None, body: str | None) -> Held:
 
 
 def shown(record: Record, held: Held, projections: Any = None, warnings: list[Warned] | None = None) -> UserRecord:
-    value = filled(record.value, held)
+    value = filled(record.value, held) if held.schema else record.value
+    created_at = to_datetime(record.created_at)
     return UserRecord(
         name=record.path,
         value=value if projections is None else projected(value, projections),
         version=record.version,
         etag=record.etag,
-        created_at=to_datetime(record.created_at),
-        updated_at=to_datetime(record.updated_at),
+        created_at=created_at,
+        updated_at=created_at if record.updated_at == record.created_at else to_datetime(record.updated_at),
         expires_at=optional_datetime(record.expires_at),
         warnings=warnings or None,
     )

@@ -47,9 +47,10 @@ def bury(
     for address_id, _, kind in addresses:
         layers["answers"] += _forget_answers(tx, address_id)
         layers["jobs"] += tx.run("delete_jobs_of", address_id=address_id)
-        layers.update(_forget_facts(tx, address_id, now, buried))
-        tx.send("delete_folds_of_address", address_id=address_id)
-        tx.send("delete_summaries_of_address", address_id=address_id)
+        if kind != "record":  # nothing is known because of a record, or folded there
+            layers.update(_forget_facts(tx, address_id, now, buried))
+            tx.send("delete_folds_of_address", address_id=address_id)
+            tx.send("delete_summaries_of_address", address_id=address_id)
         layers.update(forget_runs(tx, address_id, spared))
         tx.send("delete_ties", address_id=address_id)
         upkeep.remove_address(tx, address_id)

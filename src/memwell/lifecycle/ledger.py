@@ -8,7 +8,7 @@ over needs no line; times are in the rows.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from ..ids import derived_id
 from ..storage.port import Tx
@@ -16,6 +16,7 @@ from ..storage.port import Tx
 Kind = Literal["address", "ended", "collection", "entry", "document", "run", "file"]
 """`ended`: an address that has come to its end, so that those who knew of it may keep what they know."""
 
+KINDS = frozenset(get_args(Kind))
 PAGE = 5000
 
 

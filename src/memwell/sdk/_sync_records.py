@@ -34,7 +34,9 @@ class RecordCalls:
         self, name: str, projections: Mapping[str, int] | None = None, *, as_of: datetime | None = None
     ) -> UserRecord:
         """A record with its version and its times; `NotFound` if there is none."""
-        data = given(user=self._user, record=name, projections=projections, as_of=as_of)
+        data: dict[str, Any] = {"user": self._user, "record": name}
+        if projections is not None or as_of is not None:
+            data |= given(projections=projections, as_of=as_of)
         found: UserRecord = self._transport.call("users.record", data)
         return found
 

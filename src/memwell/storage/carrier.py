@@ -47,6 +47,10 @@ class Carrier(Protocol):
         """Let all of them exist that were brought, or none."""
         ...
 
+    def leave(self) -> None:
+        """Clear away what was brought and not admitted."""
+        ...
+
     def replace(self, tenant: str, source: SqliteStore, blobs: Blobs, agree: Agree) -> bool:
         """Put another in the place of a tenant, if what is there now may go; False if it may not."""
         ...

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from collections.abc import Iterable
@@ -10,29 +9,29 @@ from pathlib import Path
 
 
 def claim(path: Path) -> int | None:
-    """Hold a file or a folder until what this returns is closed, or the process ends; None if another does."""
-    try:
-        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    except OSError:  # gone, or none of ours
-        return None
-    try:
-        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    """Hold a file or a folder until what this returns is closed, or the process ends; None if another does, or it is gone.
+
+    Some disks in a network know no such locks. Then everybody is believed to be alive, and nothing is cleared away.
+    """
+    number = _opened(path)
+    if number is not None and _lock(number) is False:
         os.close(number)
         return None
     return number
 
 
 def sweep(paths: Iterable[Path]) -> None:
-    """Remove those that nobody holds."""
+    """Remove those that certainly nobody holds."""
     for path in paths:
-        number = claim(path)
-        if number is not None:
+        number = _opened(path)
+        if number is None:
+            continue
+        if _lock(number):
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
-            os.close(number)
+        os.close(number)
 
 
 def sync(folder: Path) -> None:
@@ -42,3 +41,23 @@ def sync(folder: Path) -> None:
         os.fsync(number)
     finally:
         os.close(number)
+
+
+def _opened(path: Path) -> int | None:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:  # gone, or none of ours
+        return None
+
+
+def _lock(number: int) -> bool | None:
+    """Whether it is ours now; None if nobody can tell."""
+    import fcntl  # not everywhere; only backups need it
+
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True

@@ -62,6 +62,9 @@ class PostgresCarrier:
 
         self._store._above(let_in, True)
 
+    def leave(self) -> None:
+        """What was brought is taken up by the next restore, or cleared away when the tenant is made."""
+
     def replace(self, tenant: str, source: SqliteStore, blobs: Blobs, agree: Agree) -> bool:
         """One transaction that holds the tenant as a writer does: its writers wait, its readers see what was."""
         with self._held(tenant) as (connection, receiver):

@@ -1320,6 +1320,10 @@ WHERE t.tenant = :tenant AND a.tenant = :tenant AND c.tenant = :tenant AND r.ten
 ORDER BY t.address_id
 LIMIT :limit;
 
+-- name: ties_of
+-- What a record goes with.
+SELECT tie FROM record_tie WHERE tenant = :tenant AND address_id = :address_id;
+
 -- name: delete_ties
 -- Untie a record from everything.
 DELETE FROM record_tie WHERE tenant = :tenant AND address_id = :address_id;

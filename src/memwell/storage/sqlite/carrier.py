@@ -13,7 +13,7 @@ from pathlib import Path
 import apsw
 
 from ...errors import Conflict, StorageError
-from ..blobs import Blobs
+from ..blobs import Blobs, FolderBlobs
 from ..carrier import Agree, Arrival, carry, digests
 from ..claim import claim, sync
 from ..port import Tx, require_absent
@@ -27,7 +27,7 @@ ATTEMPTS = 3
 class SqliteCarrier:
     def __init__(self, store: SqliteStore) -> None:
         self._store = store
-        self._held: dict[Path, int] = {}
+        self._arriving: tuple[Path, int] | None = None
 
     def take(self, tenant: str, target: SqliteStore) -> list[str]:
         """Writing the file anew takes no longer than copying it, and what was deleted in its gaps stays behind. A file that
@@ -60,10 +60,9 @@ class SqliteCarrier:
         require_absent(bool(store.control.rows("find_tenant", id=tenant)), tenant)
         wanted = source.read(tenant, lambda tx: list(digests(tx)))
         source._files.close(tenant)
-        place = store.home / ARRIVING / f"{tenant}-{secrets.token_hex(4)}"
-        place.parent.mkdir(mode=0o700, exist_ok=True)
-        self._held[place] = _copy_file(source._path(tenant), place)
-        carry(blobs, store._blobs(tenant, lambda: True), wanted)
+        place = self._folder() / f"{tenant}.db"
+        _copy_file(source._path(tenant), place)
+        carry(blobs, FolderBlobs(place.with_suffix(""), store._clock, lambda: True), wanted)
         return arrival._replace(place=place)
 
     def admit(self, arrivals: Sequence[Arrival]) -> None:
@@ -74,18 +73,45 @@ class SqliteCarrier:
             found = db.execute(_system("find_tenant"), {"id": one.tenant}).fetchall()
             require_absent(bool(found), one.tenant)
         for one in arrivals:
-            path = self._store._path(one.tenant)
-            _remove(path)  # what a creation or a removal left behind when it was killed
-            if one.place is None:
-                raise Conflict(f"The tenant {one.tenant} was not brought here.")
-            os.rename(one.place, path)
-            os.close(self._held.pop(one.place))  # before anybody opens it: SQLite's locks would go with it
+            self._put(one)
             db.execute(_system("add_tenant"), {"id": one.tenant, "now": one.created_at})
             for key in one.keys:
                 db.execute(_system("put_key"), key)
         sync(self._store.home / "tenants")
-        with suppress(OSError):  # another restore may be under way
-            (self._store.home / ARRIVING).rmdir()
+        sync(self._store.home)
+
+    def _put(self, one: Arrival) -> None:
+        """Put a tenant where it belongs, instead of what a creation or a removal left behind when it was killed."""
+        path, blobs = self._store._path(one.tenant), self._store.home / "blobs" / one.tenant
+        _remove(path)
+        self._store.blobs(one.tenant).drop()
+        if one.place is None:
+            raise Conflict(f"The tenant {one.tenant} was not brought here.")
+        if one.place.with_suffix("").is_dir():
+            blobs.parent.mkdir(mode=0o700, exist_ok=True)
+            os.rename(one.place.with_suffix(""), blobs)
+            sync(blobs.parent)
+        os.rename(one.place, path)
+
+    def leave(self) -> None:
+        if self._arriving is not None:
+            folder, held = self._arriving
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(held)
+            self._arriving = None
+            with suppress(OSError):  # another restore may be under way
+                folder.parent.rmdir()
+
+    def _folder(self) -> Path:
+        """Where tenants wait until they are admitted. It is cleared away once this process is gone."""
+        if self._arriving is None:
+            folder = self._store.home / ARRIVING / secrets.token_hex(8)
+            folder.mkdir(mode=0o700, parents=True)
+            held = claim(folder)
+            if held is None:
+                raise StorageError(f"{folder} was taken away: try again.")
+            self._arriving = folder, held
+        return self._arriving[0]
 
     def replace(self, tenant: str, source: SqliteStore, blobs: Blobs, agree: Agree) -> bool:
         """SQLite overwrites every page in one transaction, which whoever has the file open then sees."""
@@ -115,16 +141,12 @@ def _all_named(tx: Tx, lost: Sequence[str]) -> bool:
     return all(tx.row("digest_named", digest=digest) is not None for digest in lost)
 
 
-def _copy_file(source: Path, target: Path) -> int:
-    """Copy a file that nobody has open, to the disk itself, and hold the copy."""
+def _copy_file(source: Path, target: Path) -> None:
+    """Copy a file that nobody has open, to the disk itself."""
     log = source.with_name(source.name + "-wal")
     if log.exists() and log.stat().st_size:
         raise StorageError(f"{source.name} is still in use.")
     with open(source, "rb") as old, open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as new:
-        held = claim(target)
         shutil.copyfileobj(old, new, 1 << 20)
         new.flush()
         os.fsync(new.fileno())
-    if held is None:
-        raise StorageError(f"{target} was taken away.")
-    return held
