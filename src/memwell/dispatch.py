@@ -157,6 +157,12 @@ def _mark(operation: Operation, request: msgspec.Struct, key: str) -> tuple[byte
     return _digest(operation.name.encode(), key.encode()), _digest(operation.name.encode(), body)
 
 
+def marked(operation: Operation, what: str) -> tuple[bytes, bytes]:
+    """The mark of something that is done once, whatever else is asked under the same name."""
+    digest = _digest(operation.name.encode(), b"once", what.encode())
+    return digest, digest
+
+
 def _digest(*parts: bytes) -> bytes:
     return hashlib.blake2b(b"\x00".join(parts), digest_size=20).digest()
 

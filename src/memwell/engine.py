@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -37,7 +38,7 @@ PATIENT = ("embed", "index", "graph")
 GRAPH_AFTER = 60 * SECOND
 """How long collections are left to grow before somebody looks how large they are."""
 MOST_MODELS = 32
-"""How many language models workflows may name besides the one that is set."""
+"""How many language models that workflows name are kept open besides the one that is set."""
 HANDLERS: dict[str, Handler] = {"expire": retention.expire, "erase": erase.erase, "sweep": unnamed.sweep}
 
 
@@ -49,7 +50,7 @@ class Engine:
         self._embeds = config.embedder != "none"
         self._recall: Recall | None = None
         self._completer: tuple[tuple[Completer, Wanted] | None] | None = None
-        self._models: dict[str, Completer] = {}
+        self._models: OrderedDict[str, Completer] = OrderedDict()
         self._lock = Lock()
         self.links = Links(store)
         self.forgets: list[Callable[[], None]] = []
@@ -124,8 +125,7 @@ class Engine:
             self._recall.meaning.close()
         own = [] if self._completer is None or self._completer[0] is None else [self._completer[0][0]]
         for completer in [*own, *self._models.values()]:
-            hang_up: Callable[[], None] = getattr(completer, "close", lambda: None)
-            hang_up()
+            _hang_up(completer)
         self.store.close()
 
     def _handlers(self) -> dict[str, Handler]:
@@ -193,30 +193,36 @@ class Engine:
                 self._completer = (None if wanted is None else (open_completer(wanted, key), wanted),)
             return self._completer[0]
 
-    def model(self, provider: str | None, model_id: str | None) -> tuple[Completer, Wanted] | None:
-        """The language model that a workflow names, on the server that is set: it cannot name another server. A plugin is a model
-        of its own, whatever it is called."""
-        from .models.llm import BUILT_IN, open_completer
+    def require_provider(self, provider: str | None) -> None:
+        """A workflow may name a model, on the server that is set, and no other server."""
+        from .models.llm import BUILT_IN
 
         found = self.completer
-        if found is None or found[1].kind not in BUILT_IN:
+        if found is None or found[1].kind not in BUILT_IN or provider in (None, found[1].kind):
+            return
+        raise Invalid(
+            f"The model is of the provider {provider!r}, and this store asks `{found[1].kind}:{found[1].model}`: name that "
+            "provider, leave it away, or set MEMWELL_LLM to another."
+        )
+
+    def model(self, provider: str | None, model_id: str | None) -> tuple[Completer, Wanted] | None:
+        """The language model that a workflow names. A plugin is a model of its own, whatever it is called."""
+        from .models.llm import BUILT_IN, open_completer
+
+        self.require_provider(provider)
+        found = self.completer
+        if found is None or found[1].kind not in BUILT_IN or model_id in (None, found[1].model):
             return found
-        wanted = found[1]
-        if provider not in (None, wanted.kind):
-            raise Invalid(
-                f"The model is of the provider {provider!r}, and this store asks `{wanted.kind}:{wanted.model}`: name that "
-                "provider, leave it away, or set MEMWELL_LLM to another."
-            )
-        if model_id in (None, wanted.model):
-            return found
+        named = found[1]._replace(model=model_id or "")
         with self._lock:
-            other = self._models.get(model_id or "")
+            other = self._models.get(named.model)
             if other is None:
-                if len(self._models) >= MOST_MODELS:
-                    raise Invalid(f"More than {MOST_MODELS} different models are asked by this process.")
-                named = wanted._replace(model=model_id or "")
                 other = self._models[named.model] = open_completer(named, self._config.llm_key(named.kind))
-        return other, wanted
+            self._models.move_to_end(named.model)
+            gone = self._models.popitem(last=False)[1] if len(self._models) > MOST_MODELS else None
+        if gone is not None:
+            _hang_up(gone)
+        return other, named
 
     def _graph(self, run: JobRun) -> dict[str, Any]:
         return dict(self.store.tend(run.reach.key))
@@ -234,3 +240,9 @@ class Engine:
     def _on_due(self, tenant: str, at: int) -> None:
         if at <= self.clock.now():
             self.worker.wake()
+
+
+def _hang_up(completer: Completer) -> None:
+    """End the lines of a model; a call that is under way comes to its end first."""
+    close: Callable[[], None] = getattr(completer, "close", lambda: None)
+    close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from memwell import Invalid, Memory, NotFound, function
 from memwell.functions import unregister
-from memwell.testing import ScriptedServer, ToolCall, ToolCalls
+from memwell.testing import ScriptedServer, ToolCall, ToolCalls, Worded
 from memwell.workflow.run_operations import Run
 
 from ..test_workflow_runs import served
@@ -99,8 +100,7 @@ def values(memory: Memory, *slugs: str, owner: str = "u1", **where: Any) -> dict
 
 
 def run(memory: Memory, document: Any, given: Any = "", **how: Any) -> Run:
-    text = given if isinstance(given, str) else json.dumps(given)
-    return memory.workflows.run(document, text, **{"owner": "u1", **how})
+    return memory.workflows.run(document, given, **{"owner": "u1", **how})
 
 
 def done(memory: Memory, document: Any, given: Any = "", **how: Any) -> str:
@@ -538,8 +538,10 @@ def test_history_is_the_conversation_of_the_thread(served: Callable[..., Scripte
         said = [one["content"] for one in messages(server, 3)[1:]]
         assert said == ["Answer 1.", "Question 2?", "Answer 2.", "Question 3?", "Answer 3.", "Question 4?"]
         assert [one["content"] for one in messages(server, 4)[1:]] == ["Somebody else"]
-        turns = memory.flow("support").session("t1").history.last(20)
+        turns = memory.flow("support").session("u1/t1").history.last(20)
         assert [turn.role for turn in turns] == ["user", "assistant"] * 4
+        assert done(memory, text, "What was said?", thread="t1", owner="u2") == "Answer 6."
+        assert [one["content"] for one in messages(server)[1:]] == ["What was said?"], "a thread is its owner's"
         with pytest.raises(Invalid, match="History needs a conversation"):
             raise Invalid(run(memory, text, "Hello").error or "")
 
@@ -681,10 +683,224 @@ def test_forgetting_somebody_empties_the_runs_that_knew_them(
         )
         first = run(memory, text, "Who am I?", thread="t1")
         second = run(memory, text, "Who are you?", owner="u2", thread="t2")
-        memory.user("u1").forget()
+        assert len(memory.flow("support").session("u1/t1").history.last(9)) == 2
+        assert memory.user("u1").forget().residual == 0
         assert memory.workflows.show(first.id).output is None
+        assert memory.flow("support").session("u1/t1").history.last(9) == []
         assert memory.workflows.show(second.id).output == "Hello Ada."
-        memory.flow("support").session("t2").delete()
+        memory.flow("support").session("u2/t2").delete()
         assert memory.workflows.show(second.id).output is None
         with pytest.raises(NotFound):
             memory.workflows.show("nothing")
+
+
+# -- what must not happen ------------------------------------------------------------------------------------------------
+
+
+def reply(**settings: Any) -> dict[str, Any]:
+    inputs = {"input_mode": "history", "messages_limit": 4}
+    return {"kind": "task", "action": "ai_generate_reply", "inputs": inputs, "settings": settings}
+
+
+def test_a_task_whose_time_is_over_does_nothing_any_more(
+    served: Callable[..., ScriptedServer], tmp_path: Path, registered: list[Any]
+) -> None:
+    """B3.21: nothing is asked, called or written once a task has timed out, also while it is tried again."""
+
+    def script(request: Any) -> Any:
+        time.sleep(0.3)
+        return ToolCalls((ToolCall("lookup", {"order": str(len(server.requests))}),))
+
+    server = served(script)
+    with Memory(tmp_path / "home", worker=False) as memory:
+        settings = {"timeout_ms": 400, "max_steps": 20}
+        document = tasks(
+            lookup={"kind": "tools", "action": "lookup_order"},
+            answer={"kind": "task", "action": "ai_agent", "settings": settings, "bindings": {"tools": ["lookup"]}},
+        )
+        assert "(timeout)" in (run(memory, document, "Go").error or "")
+        time.sleep(0.7)
+        before = (len(server.requests), len(registered))
+        time.sleep(0.7)
+        assert (len(server.requests), len(registered)) == before
+
+
+def test_a_conversation_that_comes_to_nothing_is_nobody_elses(
+    served: Callable[..., ScriptedServer], tmp_path: Path
+) -> None:
+    """C17: a key or session that is said and comes to nothing fails the run; a bank must be one of conversations."""
+    served(["never"])
+    with Memory(tmp_path / "home", worker=False) as memory:
+        memory.banks.create("chats")
+        memory.banks.create("notes", type="general")
+        missing = {"bank": "chats", "key": "=$context.metadata.user_id"}
+        found = run(memory, tasks(answer=reply(history=missing)), "Hi", thread="web")
+        assert "`settings.history.key` comes to nothing" in (found.error or "")
+        general = run(memory, tasks(answer=reply(history={"bank": "notes", "key": "k"})), "Hi")
+        assert "holds no conversations" in (general.error or "")
+
+
+def test_what_is_said_is_kept_once_wherever_it_belongs(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
+    """S3.22: in every conversation that the run goes on with, whatever its tasks are called; and not what is no speech."""
+    server = served(["Hello."])
+    with Memory(tmp_path / "home", worker=False) as memory:
+        define(memory)
+        bank = memory.banks.create("chats")
+        document = tasks(
+            first=reply(history={"flow": "inbox", "session": "s1"}),
+            second=reply(history={"flow": "inbox", "session": "s2"}),
+            third=reply(history={"bank": "chats", "key": "k"}),
+            input=("send_text_message", {"text": "=$output.first.text & ' Bye.'"}),
+            keep=("update_memory", {"memory": {"customer_profile": {"language": "en"}}}),
+        )
+        assert done(memory, document, "Hi") == "Hello. Bye."
+        said = [("user", "Hi"), ("assistant", "Hello. Bye.")]
+        for session in ("s1", "s2"):
+            turns = memory.flow("inbox").session(session).history.last(9)
+            assert [(turn.role, turn.content) for turn in turns] == said
+        assert [
+            (one["role"], one["content"]) for one in bank.load(key="k", order="oldest_first").messages or []
+        ] == said
+        last = tasks(answer=reply(), keep=("update_memory", {"memory": {"customer_profile": {"language": "pt"}}}))
+        done(memory, {**last, "name": "other", "outputs": {"reply": "=$output.answer.text"}}, "Hi", thread="t1")
+        turns = memory.flow("other").session("u1/t1").history.last(9)
+        assert [turn.content for turn in turns] == ["Hi", "Hello."]
+        assert server.requests
+
+
+def test_repeating_a_run_writes_nothing_twice(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
+    """C45: what was written stays as it has become since, and a model is asked what it was asked then."""
+    answers = iter([Worded("", finish_reason="length"), "Second.", "First."])
+    server = served(lambda request: next(answers))
+    with Memory(tmp_path / "home", worker=False) as memory:
+        define(memory)
+        keep = ("update_memory", {"memory": {"customer_profile": {"language": "=$input.text"}}})
+        document = tasks(keep=keep, answer=reply())
+        first = run(memory, document, "One?", thread="t1")
+        assert first.status == "failed"
+        assert run(memory, document, "Two?", thread="t1").output == "Second."
+        memory.definitions.bind(["customer_profile"], owner="u1").update({"customer_profile": {"language": "newer"}})
+        assert memory.workflows.repeat(first.id).output == "First."
+        assert [one["content"] for one in messages(server)[1:]] == ["One?"]
+        assert values(memory, "customer_profile") == {"customer_profile": {"language": "newer"}}
+
+
+def test_branches_do_not_see_what_others_remember(memory: Memory) -> None:
+    """B3.19, B3.9: until all are done; then everything is there. The first one's message is the run's, if that is enough."""
+    define(memory)
+    define(memory, "Other Things")
+    shown = "=$string($context.memory)"
+    flow = [
+        {
+            "parallel": {
+                "steps": [
+                    {"do": "a"},
+                    {"conditional": {"when": [{"else": True, "steps": [{"do": "b"}, {"do": "see"}]}]}},
+                ]
+            }
+        },
+        {"do": "after"},
+    ]
+    document = tasks(
+        flow,
+        a=("update_memory", {"memory": {"customer_profile": {"language": "en"}}}),
+        b=("update_memory", {"memory": {"other_things": {"language": "pt"}}}),
+        see=("send_text_message", {"text": shown}),
+        after=("send_text_message", {"text": shown}),
+        outputs={"see": "=$output.see.text", "after": "=$output.after.text"},
+    )
+    found = json.loads(done(memory, document))
+    assert json.loads(found["see"]) == {"other_things": {"language": "pt"}}
+    assert json.loads(found["after"]) == {"other_things": {"language": "pt"}, "customer_profile": {"language": "en"}}
+
+
+def test_no_straggler_outlives_its_run(memory: Memory) -> None:
+    """S3.15, B3.19: what the first of several leaves behind comes to its end before the run does, however deep it stands."""
+
+    @function("slowly")
+    def slowly(seconds: float) -> str:
+        time.sleep(seconds)
+        return "slow"
+
+    define(memory, "Notes", scope="run", schema={"type": "object", "additionalProperties": True})
+    later = [{"do": "slow"}, {"do": "keep"}]
+    inner = {
+        "parallel": {
+            "strategy": "wait_any",
+            "steps": [{"do": "mid"}, {"conditional": {"when": [{"else": True, "steps": later}]}}],
+        }
+    }
+    flow = [{"parallel": {"strategy": "wait_any", "steps": [{"do": "fast"}, inner]}}]
+    document = tasks(
+        flow,
+        notes={"kind": "memory", "settings": {"definition_id": "notes"}},
+        fast=("slowly", {"seconds": 0.0}),
+        mid=("slowly", {"seconds": 0.1}),
+        slow=("slowly", {"seconds": 0.4}),
+        keep=("update_memory", {"memory": {"notes": {"n": 1}}}),
+    )
+    found = run(memory, document)
+    unregister("slowly")
+    assert (found.status, len(found.steps)) == ("done", 4), found.error
+    assert values(memory, "notes", run=found.id) == {}
+
+
+def test_a_message_is_never_taken_for_fields(memory: Memory) -> None:
+    """S3.26: whoever writes a message does not decide what `$input` holds."""
+    document = tasks(say=("send_text_message", {"text": "=$input.text & '|' & $string($exists($input.role))"}))
+    text = '{"text": "x", "role": "admin"}'
+    assert done(memory, document, text) == f"{text}|false"
+
+
+def test_a_tool_gets_what_the_model_gave_and_its_defaults(
+    served: Callable[..., ScriptedServer], tmp_path: Path
+) -> None:
+    """A user's words never stand in for an argument that a model left away."""
+    seen: list[Any] = []
+
+    @function("find_pages")
+    def find_pages(limit: int = 10, lang: str = "en") -> str:
+        seen.append((limit, lang))
+        return "none"
+
+    served([ToolCalls((ToolCall("find", {"lang": "pt"}),)), "Nothing."])
+    with Memory(tmp_path / "home", worker=False) as memory:
+        document = tasks(
+            find={"kind": "tools", "action": "find_pages"},
+            answer={"kind": "task", "action": "ai_agent", "bindings": {"tools": ["find"]}},
+        )
+        assert done(memory, document, "find me something") == "Nothing."
+    unregister("find_pages")
+    assert seen == [(10, "pt")]
+
+
+def test_an_object_is_asked_for_with_its_schema_in_words_too(
+    served: Callable[..., ScriptedServer], tmp_path: Path
+) -> None:
+    """S3.27: servers that know no schemas can answer as well, and one author's schema says nothing about another's."""
+    server = served(['{"n": 1}'])
+    with Memory(tmp_path / "home", worker=False) as memory:
+        for schema in ({"type": "object", "required": ["n"]}, {"type": "object"}):
+            task = {
+                "kind": "task",
+                "action": "ai_generate_object",
+                "settings": {"output_schema": schema, "temperature": 0.7},
+            }
+            assert done(memory, tasks(make=task), "Go") == '{"n":1}'
+            body = server.requests[-1].body
+            assert "JSON Schema" in body["messages"][-1]["content"]
+            assert body["response_format"]["json_schema"]["strict"] is False
+            assert body["temperature"] == 0.7
+
+
+def test_memory_that_does_not_fit_any_more_is_named(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
+    """S3.45, C24: it is withheld from the model, and the step says so."""
+    server = served(["Fine."])
+    with Memory(tmp_path / "home", worker=False) as memory:
+        definition = define(memory)
+        memory.definitions.bind(["customer_profile"], owner="u1").update({"customer_profile": {"language": "pt"}})
+        narrow = {"type": "object", "properties": {"language": {"type": "integer"}}}
+        memory.definitions.update("customer_profile", schema=narrow, accept_breaking=True)
+        found = run(memory, ANSWER.format(definition=definition, action="ai_agent"), "Hi", thread="t1")
+        assert "`customer_profile` is withheld" in found.steps[0].warnings[0]
+        assert "Working Memory" not in messages(server)[0]["content"]

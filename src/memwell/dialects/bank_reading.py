@@ -40,6 +40,12 @@ def load_messages(space: Space, address_id: int, order: Order, limit: int) -> li
     return [message(role, content, entries) for _, role, content, entries in told[:limit]]
 
 
+def messages_upto(space: Space, address_id: int, upto: int, limit: int) -> list[dict[str, str]]:
+    """The newest messages of a key up to an entry, so many, the oldest first."""
+    told = _told(space, address_id, upto, limit)[:limit]
+    return [message(role, content, entries) for _, role, content, entries in reversed(told)]
+
+
 def load(space: Space, address: Address, order: Order, limit: int, *, folded: bool = False) -> list[Shown]:
     """Entries in order: the earliest with `oldest_first`, the latest with `newest_first`. `folded`: also those that are behind
     summaries."""

@@ -101,10 +101,24 @@ def _with_receipt(call: Call, erasure: Erasure) -> Erasure:
     return msgspec.structs.replace(erasure, layers=job.result["layers"], residual=job.result["residual"])
 
 
+def _unsay(space: Space, addresses: Sequence[Row]) -> None:
+    """What was said in conversations that are somebody's own, in flows: nothing is known from them any more, in their words."""
+    from ..distill.revoke import forget as unsay  # here, since most of what it stands on is not needed otherwise
+
+    for address_id, _, kind in addresses:
+        row = space.tx.row("located_address", id=address_id) if kind == "timeline" else None
+        if row is not None:
+            facts = Place(row[3], row[4], "facts")
+            if space.found(facts) is not None:
+                unsay(space, facts, address_id)
+
+
 def _erase_name(space: Space, kind: Bound, name: str, keys: int) -> Erasure:
     collections = space.tx.rows("collections_of_name", dialect=kind, name=name)
     addresses = list(space.tx.rows("addresses_of_name", dialect=kind, name=name))
-    addresses += addresses_tied(space, f"{kind}/{name}")
+    elsewhere = addresses_tied(space, f"{kind}/{name}")
+    _unsay(space, elsewhere)
+    addresses += elsewhere
     if not collections and not addresses and not keys:
         raise NotFound(f"Nothing is remembered of that {kind}.")
     erasure = erase_addresses(space, list({one[0]: one for one in addresses}.values()))

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from .completer import Completion, Message, estimated_tokens, failed
+from .completer import Completion, Message, ToolCall, failed, tokens_of
 
 MANY = 100_000_000
 """No server counts as many tokens for one call."""
@@ -22,12 +22,14 @@ def decoded(body: bytes, shape: type[T]) -> T:
         raise failed("invalid_answer") from None
 
 
-def counted(text: str, messages: Sequence[Message], counts: Sequence[int]) -> Completion:
+def counted(
+    text: str, messages: Sequence[Message], counts: Sequence[int], calls: tuple[ToolCall, ...] = ()
+) -> Completion:
     """A completion with the counts of its server (in, out, cached), or with estimates if those cannot be."""
     if counts and all(0 <= count < MANY for count in counts):
         came, went, *cached = counts
-        return Completion(text, came, went, sum(cached))
-    return Completion(text, sum(estimated_tokens(message.content) for message in messages), estimated_tokens(text))
+        return Completion(text, came, went, sum(cached), calls)
+    return Completion(text, sum(map(tokens_of, messages)), tokens_of(Message("assistant", text, calls)), calls=calls)
 
 
 def whole(said: Completion, *, refused: bool, cut: bool) -> Completion:

@@ -20,7 +20,7 @@ from .anthropic_layout import laid_out
 from .completer import Completion, Message, Reason, Tool, ToolCall, failed
 from .events import events
 from .guarded import MAX_ANSWER, Guarded, Vendor
-from .ways import Way, Ways, ways
+from .ways import Way, Ways, about, ways
 
 VENDOR = Vendor(
     "anthropic",
@@ -114,7 +114,7 @@ class AnthropicChat:
             return self._server.ask(self._request(messages, max_tokens, temperature, way) | _shaped(way, schema), until)
 
         found = ways(("text",) if schema is None else FORMATS, self._wish(temperature))
-        return _completion(self._ways.ask(found, ask), messages)
+        return _completion(self._ways.ask(found, ask, about(schema)), messages)
 
     def stream(
         self, messages: Sequence[Message], *, max_tokens: int, timeout_s: float, temperature: float | None = None
@@ -186,8 +186,7 @@ def _called(body: bytes, messages: Sequence[Message]) -> Completion:
     answer = decoded(body, _Answer)
     text = "".join(block.text or "" for block in answer.content if block.type == "text")
     calls = [ToolCall(block.id, block.name, _input(block)) for block in answer.content if block.type == "tool_use"]
-    said = counted(text, messages, _counts(answer.usage))._replace(calls=tuple(calls))
-    return _whole(said, answer.stop_reason)
+    return _whole(counted(text, messages, _counts(answer.usage), tuple(calls)), answer.stop_reason)
 
 
 def _offered(tool: Tool) -> dict[str, Any]:

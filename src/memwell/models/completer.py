@@ -135,14 +135,14 @@ def stream_of(
     if isinstance(completer, Streamer):
         yield from completer.stream(messages, max_tokens=max_tokens, timeout_s=timeout_s, temperature=temperature)
         return
-    wish = _wish(completer, temperature)
-    answer = completer.complete(messages, schema=None, max_tokens=max_tokens, timeout_s=timeout_s, **wish)
+    wished = wish(completer, temperature)
+    answer = completer.complete(messages, schema=None, max_tokens=max_tokens, timeout_s=timeout_s, **wished)
     if answer.text:
         yield answer.text
     yield answer
 
 
-def _wish(completer: Completer, temperature: float | None) -> dict[str, Any]:
+def wish(completer: Completer, temperature: float | None) -> dict[str, Any]:
     """The temperature, for models whose `complete` knows one: it is not part of what every model must take."""
     known = "temperature" in signature(completer.complete).parameters
     return {"temperature": temperature} if known and temperature is not None else {}
@@ -168,3 +168,8 @@ def reason_of(error: ModelFailed) -> str:
 def estimated_tokens(text: str) -> int:
     """About how many tokens a text is: a quarter of its bytes, which fits English and is near for Chinese."""
     return (len(text.encode(errors="replace")) + 3) // 4
+
+
+def tokens_of(message: Message) -> int:
+    """About how many tokens a message is, with the calls of tools that it holds."""
+    return estimated_tokens(message.content + "".join(call.name + call.arguments for call in message.calls))

@@ -18,7 +18,7 @@ from .answers import counted, decoded, whole
 from .completer import Completion, Message, Tool, ToolCall, failed
 from .events import events
 from .guarded import MAX_ANSWER, Guarded, Vendor
-from .ways import Way, Ways, ways
+from .ways import Way, Ways, about, ways
 
 VENDOR = Vendor("openai", "OpenAI", attrgetter("chat.completions.with_streaming_response.create"))
 FORMATS = ("json_schema", "json_object", "text")
@@ -100,7 +100,8 @@ class OpenAIChat:
         def ask(way: Way) -> bytes:
             return self._server.ask(self._request(messages, max_tokens, temperature, way) | _shaped(way, schema), until)
 
-        return _completion(self._ways.ask(ways(("text",) if schema is None else FORMATS, temperature), ask), messages)
+        found = ways(("text",) if schema is None else FORMATS, temperature)
+        return _completion(self._ways.ask(found, ask, about(schema)), messages)
 
     def stream(
         self, messages: Sequence[Message], *, max_tokens: int, timeout_s: float, temperature: float | None = None
@@ -174,8 +175,21 @@ def _shaped(way: Way, schema: Mapping[str, Any] | None) -> dict[str, Any]:
         return {}
     if way.shape == "json_object":
         return {"response_format": {"type": "json_object"}}
-    named = {"name": "answer", "schema": dict(schema), "strict": True}
+    named = {"name": "answer", "schema": dict(schema), "strict": _is_strict(schema)}
     return {"response_format": {"type": "json_schema", "json_schema": named}}
+
+
+def _is_strict(schema: Any) -> bool:
+    """Whether a schema says of every object all that it has: only such a one may be asked for strictly."""
+    if isinstance(schema, list):
+        return all(map(_is_strict, schema))
+    if not isinstance(schema, Mapping):
+        return True
+    if schema.get("type") == "object":
+        named = set(schema.get("properties") or ()) == set(schema.get("required") or ())
+        if schema.get("additionalProperties") is not False or not named:
+            return False
+    return all(map(_is_strict, schema.values()))
 
 
 def _completion(body: bytes, messages: Sequence[Message]) -> Completion:
@@ -183,8 +197,8 @@ def _completion(body: bytes, messages: Sequence[Message]) -> Completion:
     if not answer.choices:
         raise failed("invalid_answer")
     choice = answer.choices[0]
-    said = counted(choice.message.content or "", messages, _counts(answer.usage))
-    said = said._replace(calls=_calls(choice.message.tool_calls))
+    calls = _calls(choice.message.tool_calls)
+    said = counted(choice.message.content or "", messages, _counts(answer.usage), calls)
     return _whole(said, choice.finish_reason, bool(choice.message.refusal))
 
 

@@ -6,8 +6,6 @@ import builtins
 from collections.abc import Iterator, Mapping
 from typing import Any, Unpack
 
-import msgspec
-
 from ..workflow.live import RunEvent
 from ..workflow.operations import Checked, Workflow
 from ..workflow.run_operations import Happened, Run
@@ -19,7 +17,7 @@ POLL_S = 5.0
 
 Source = str | Mapping[str, Any]
 Input = str | Mapping[str, Any]
-"""A text, or the object that `$input` is to be."""
+"""What is said, or the fields of `$input`."""
 
 
 class Workflows:
@@ -60,7 +58,7 @@ class Workflows:
 
     def run(self, document: Source, input: Input = "", **how: Unpack[Running]) -> Run:
         """Run a stored workflow by its id, or a document, and wait for its end: `metadata`, `owner`, `thread`, `version`."""
-        begun: Run = self._transport.call(*_call(document, {"input": _text(input), **how, "wait": False}))
+        begun: Run = self._transport.call(*_call(document, {**_given(input), **how, "wait": False}))
         for _ in self.follow(begun.id):
             pass  # a server would not answer a request for as long as a run may take
         return self.show(begun.id)
@@ -72,7 +70,7 @@ class Workflows:
         **how: Unpack[Running],
     ) -> Iterator[RunEvent]:
         """Run, and see what happens as it happens: steps, pieces of the answer, results."""
-        run: Run = self._transport.call(*_call(document, {"input": _text(input), **how, "wait": False}))
+        run: Run = self._transport.call(*_call(document, {**_given(input), **how, "wait": False}))
         for event in self.follow(run.id):
             yield event
 
@@ -104,8 +102,8 @@ class Workflows:
         return run
 
 
-def _text(given: Input) -> str:
-    return given if isinstance(given, str) else msgspec.json.encode(given).decode()
+def _given(given: Input) -> dict[str, Any]:
+    return {"input": given} if isinstance(given, str) else {"inputs": dict(given)}
 
 
 def _source(document: Source) -> str | dict[str, Any]:

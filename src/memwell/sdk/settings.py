@@ -100,6 +100,7 @@ class HookChanges(HookSettings, total=False):
 class Running(TypedDict, total=False):
     """What a run is given beside its input."""
 
+    inputs: Mapping[str, Any]
     metadata: Mapping[str, Any]
     owner: str
     thread: str

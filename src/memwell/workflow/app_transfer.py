@@ -329,6 +329,8 @@ def _strings(value: Any) -> Iterator[str]:
         case str():
             yield value
         case dict():
+            if isinstance(value.get("memory"), dict):  # what a task remembers is named by its slug
+                yield from value["memory"]
             for one in value.values():
                 yield from _strings(one)
         case list():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -10,8 +11,19 @@ import msgspec
 from ..distill.proposals.budget import charged
 from ..distill.proposals.ledger import NO_BUDGET, Ledger
 from ..engine import Engine
-from ..errors import Invalid, ModelFailed
-from ..models.completer import Caller, Completer, Completion, Message, Tool, estimated_tokens, reason_of, stream_of
+from ..errors import Invalid, ModelFailed, Unavailable
+from ..models.completer import (
+    Caller,
+    Completer,
+    Completion,
+    Message,
+    Tool,
+    estimated_tokens,
+    reason_of,
+    stream_of,
+    tokens_of,
+    wish,
+)
 from ..models.llm import Wanted
 from ..storage.port import Reach
 from .fields import PromptCall
@@ -41,10 +53,13 @@ class Asking:
         timeout_s: float | None,
         on_text: Callable[[str], None] | None,
         model: tuple[Completer, Wanted] | None = None,
+        go_on: Callable[[], None] = lambda: None,
     ) -> None:
         self._engine, self._on_text, self._reach = engine, on_text, reach
-        self._timeout_s = timeout_s
+        self._until = None if timeout_s is None else time.monotonic() + timeout_s
         self._model = model
+        self._go_on = go_on
+        """Raises once nobody waits for an answer any more."""
 
     @property
     def can(self) -> bool:
@@ -85,27 +100,47 @@ class Asking:
                 messages, tools=tools, max_tokens=max_tokens, timeout_s=timeout_s, temperature=temperature
             )
 
-        return self._paid(messages, max_tokens, answer)
+        return self._paid(messages, max_tokens, answer, tools)
 
-    def shaped(self, messages: Sequence[Message], schema: Mapping[str, Any], max_tokens: int) -> str:
+    def shaped(
+        self,
+        messages: Sequence[Message],
+        schema: Mapping[str, Any],
+        max_tokens: int,
+        temperature: float | None = None,
+    ) -> str:
         """Ask for JSON of some shape. Whoever asks checks it."""
-        return self._paid(
-            messages,
-            max_tokens,
-            lambda completer, timeout_s: completer.complete(
-                messages, schema=schema, max_tokens=max_tokens, timeout_s=timeout_s
-            ),
-        ).text
+
+        def answer(completer: Completer, timeout_s: float) -> Completion:
+            limits = {"max_tokens": max_tokens, "timeout_s": timeout_s, **wish(completer, temperature)}
+            return completer.complete(messages, schema=schema, **limits)
+
+        return self._paid(messages, max_tokens, answer).text
+
+    def _left(self, most: float) -> float:
+        """How long a model may take now."""
+        if self._until is None:
+            return most
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise Unavailable("There is no time left to ask the model (timeout).")
+        return min(most, left)
 
     def _paid(
-        self, messages: Sequence[Message], max_tokens: int, work: Callable[[Completer, float], Completion]
+        self,
+        messages: Sequence[Message],
+        max_tokens: int,
+        work: Callable[[Completer, float], Completion],
+        tools: Sequence[Tool] = (),
     ) -> Completion:
         """Ask within the tenant's budget; whatever it cost is written down."""
         found = self._model or self._engine.completer
         if found is None:
             raise Invalid(NO_MODEL)
         completer, wanted = found
-        asked = sum(estimated_tokens(message.content) for message in messages)
+        self._go_on()
+        timeout_s = self._left(wanted.timeout_s)
+        asked = sum(map(tokens_of, messages)) + sum(estimated_tokens(str(tool)) for tool in tools)
         ledger = Ledger(self._reach, self._engine.clock, wanted.tokens_per_day)
         aside = ledger.set_aside(asked + max_tokens)
         if aside < asked + max_tokens:
@@ -113,7 +148,7 @@ class Asking:
             raise ModelFailed(NO_BUDGET, reason="budget")
         spent = (asked, max_tokens)
         try:
-            done = work(completer, min(wanted.timeout_s, self._timeout_s or wanted.timeout_s))
+            done = work(completer, timeout_s)
             spent = (done.tokens_in, done.tokens_out)
         except ModelFailed as error:
             spent = _charged(error, asked, max_tokens)

@@ -13,6 +13,7 @@ from ..dialects.banks import CreateBank, created, settled
 from ..dispatch import Call
 from ..errors import Invalid, MemwellError
 from ..model.bank import KIND
+from ..model.yaml import spelled
 from ..space import Space
 from .document import Node, Runnable
 from .substitute import Values, rendered
@@ -22,14 +23,10 @@ _PLACES = ("memory_bank_id", "key", "flow", "user")
 
 def provide(call: Call, document: Runnable) -> dict[str, str]:
     """The ids of the banks that a document names. Every one that there is not is named in the error."""
-    wanted = {value: node.path for node in document.walk() if (value := node.bank) is not None}
-    found = call.read(lambda space: {name: _find(space, name) for name in wanted})
+    wanted = {value: spelled(node.bank_at) for node in document.walk() if (value := node.bank) is not None}
+    found = call.read(lambda space: {name: found_bank(space, name) for name in wanted})
     unknown = [name for name, bank_id in found.items() if bank_id is None]
-    missing = [
-        f"{wanted[name]}.memory_bank_id: there is no memory bank {name!r}"
-        for name in unknown
-        if name not in document.banks
-    ]
+    missing = [f"{wanted[name]}: there is no memory bank {name!r}" for name in unknown if name not in document.banks]
     if missing:
         raise Invalid(f"The workflow names banks that there are not: {'; '.join(missing)}.", unresolved=missing)
     made = {name: _made(call, name, document.banks[name]) for name in unknown}
@@ -54,7 +51,8 @@ def touched_by(space: Space, node: Node, values: Values, banks: Mapping[str, str
     return [row[0] for row in space.tx.rows("addresses_of_name", dialect=KIND, name=bank_id)]
 
 
-def _find(space: Space, name: str) -> str | None:
+def found_bank(space: Space, name: str) -> str | None:
+    """The id of a bank, by that or by its name."""
     if documents.find(space.tx, KIND, name) is not None:
         return name
     named = documents.named(space.tx, KIND, name)
@@ -70,4 +68,4 @@ def _made(call: Call, name: str, settings: Mapping[str, Any]) -> str:
     except msgspec.ValidationError as error:
         raise Invalid(f"`memory_banks.{name}` does not fit: {error}.") from None
     bank = settled(call, request)
-    return call.write(lambda space: _find(space, name) or created(space, request, bank).id)
+    return call.write(lambda space: found_bank(space, name) or created(space, request, bank).id)

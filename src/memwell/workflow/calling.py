@@ -11,19 +11,21 @@ from typing import Any
 import msgspec
 
 from ..context.outputs import JSON
-from ..errors import Invalid, MemwellError, NodeFailed
+from ..errors import Invalid, MemwellError, NodeFailed, TooLarge
 from ..model import check
 from .run_memory import AsyncRunMemory, Reach, RunMemory
 
 MAX_TOLD = 500
+MAX_RESULT = 1024 * 1024
 _ANY = inspect.Parameter.VAR_KEYWORD
 _FIRST = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def call_function(
-    function: Callable[..., Any], name: str, message: str, arguments: Mapping[str, Any], reach: Reach
+    function: Callable[..., Any], name: str, message: str | None, arguments: Mapping[str, Any], reach: Reach
 ) -> tuple[str, str]:
-    """What a function gives, as text and what kind of text that is. What it raises is told with the function's name."""
+    """What a function gives, as text and what kind of text that is. What it raises is told with the function's name. A message
+    goes to its first parameter, unless that is among the arguments."""
     memory = AsyncRunMemory(reach) if _is_async(function) else RunMemory(reach)
     try:
         _require_taken(function, name, arguments)
@@ -68,11 +70,25 @@ def _require_taken(function: Callable[..., Any], name: str, arguments: Mapping[s
         raise Invalid(f"The function `{name}` takes no `{unknown[0][:100]}`. It takes {takes}.", function=name)
 
 
-def _arguments(function: Callable[..., Any], message: str, offered: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
+def wants_message(function: Callable[..., Any], arguments: Mapping[str, Any]) -> bool:
+    """Whether a function cannot be called without a message."""
+    first = next(iter(inspect.signature(function).parameters.values()), None)
+    return (
+        first is not None
+        and first.kind in _FIRST
+        and first.default is inspect.Parameter.empty
+        and first.name not in {*arguments, "memory"}
+    )
+
+
+def _arguments(
+    function: Callable[..., Any], message: str | None, offered: dict[str, Any]
+) -> tuple[list[str], dict[str, Any]]:
     """The message goes to the first parameter, unless that is one of those that are offered by name."""
     parameters = inspect.signature(function).parameters
     first = next(iter(parameters.values()), None)
-    given = [message] if first is not None and first.kind in _FIRST and first.name not in offered else []
+    takes = message is not None and first is not None and first.kind in _FIRST and first.name not in offered
+    given = [message or ""] if takes else []
     takes_all = any(one.kind is _ANY for one in parameters.values())
     named = {name: value for name, value in offered.items() if takes_all or name in parameters}
     return given, named
@@ -81,4 +97,7 @@ def _arguments(function: Callable[..., Any], message: str, offered: dict[str, An
 def _text(result: Any) -> tuple[str, str]:
     if result is None or isinstance(result, str):
         return check.content(result or "", may_be_empty=True, field="output"), "text/plain"
-    return msgspec.json.encode(result).decode(), JSON
+    text = msgspec.json.encode(result).decode()
+    if len(text) > MAX_RESULT:
+        raise TooLarge(f"What the function returned is larger than {MAX_RESULT // 1024**2} MiB.", limit=MAX_RESULT)
+    return text, JSON

@@ -47,6 +47,11 @@ class Node(NamedTuple):
         """The bank that it names, by id or name, if it does so before it runs."""
         return literal(self.fields.get("memory_bank_id"))
 
+    @property
+    def bank_at(self) -> Path:
+        """Where it does so."""
+        return (*self.at, "memory_bank_id")
+
 
 class Document(NamedTuple):
     """A workflow as it runs."""

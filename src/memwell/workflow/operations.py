@@ -128,7 +128,7 @@ def _check_banks(space: Space, found: Look) -> list[str]:
         if name not in wrong:
             wrong[name] = _wrong_bank(space, name, name in found.document.banks)
         if wrong[name]:
-            found.problems.add((*node.at, "memory_bank_id"), wrong[name])
+            found.problems.add(node.bank_at, wrong[name])
     return [name for name, reason in wrong.items() if reason]
 
 

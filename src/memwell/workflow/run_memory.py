@@ -11,7 +11,7 @@ from ..dialects import store_content
 from ..dialects.recalling import Found, Scope, content_of, recall, session_meta
 from ..dialects.store_content import DeleteContent, SetContent
 from ..dialects.stores import existing
-from ..dispatch import Call
+from ..dispatch import Call, marked
 from ..errors import Conflict, Forbidden, Invalid
 from ..model.contract import SESSION_META
 from ..model.value import projected
@@ -19,6 +19,8 @@ from ..operation import Operation
 from ..space import Space
 from . import stored
 
+EMPTIED = "emptied"
+"""Why nothing can be written any more: no model is told, and none is asked again."""
 T = TypeVar("T")
 
 
@@ -49,15 +51,22 @@ class Reach(NamedTuple):
     def recalled(self) -> Recalled:
         return Recalled(self.fetch)
 
-    def act(self, operation: Operation, work: Callable[[Space], T]) -> T:
-        """Carry out an operation, with its event. A run that knows something that was erased does nothing any more."""
+    def act(self, operation: Operation, work: Callable[[Space], T], mark: str | None = None) -> T:
+        """Carry out an operation, with its event. A run that is over, or knows something that was erased, does nothing any more.
+        With a mark it is done once, however often the run is repeated."""
 
         def checked(space: Space) -> T:
-            if stored.is_emptied(space.tx, self.run_id):
-                raise Conflict("What the run knew of was erased while it ran: nothing is written any more.")
+            row = stored.find(space.tx, self.run_id)
+            if row is None or row.asked == stored.EMPTIED:
+                raise Conflict(
+                    "What the run knew of was erased while it ran: nothing is written any more.", reason=EMPTIED
+                )
+            if row.state in ("done", "failed"):
+                raise Conflict("The run is over: nothing is written any more.")
             return work(space)
 
-        return Call(self.call.engine, self.call.principal, operation).write(checked)
+        once = None if mark is None else marked(operation, f"{self.run_id}/{mark}")
+        return Call(self.call.engine, self.call.principal, operation, once).write(checked)
 
     def _noted(self, space: Space, name: str) -> Found:
         return self._touched(space, recall(space, name, self.scope))

@@ -6,6 +6,7 @@ import time
 from datetime import datetime
 from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta
 
 from ..clock import optional_datetime, to_datetime
@@ -13,7 +14,7 @@ from ..dispatch import Call
 from ..errors import Conflict, NotFound
 from ..lifecycle import ledger
 from ..model import check
-from ..model.fields import Limit, Metadata, Timeout
+from ..model.fields import ID_PATTERN, MAX_ID, Limit, Metadata, Timeout
 from ..operation import Example, Request, Response, operation
 from ..records import delete_tied
 from ..space import Space
@@ -30,8 +31,20 @@ LOOK_EVERY_S = 0.2
 
 RunId = Annotated[str, Meta(max_length=64, description="The run's id.")]
 Input = Annotated[str, Meta(max_length=MAX_INPUT, description="What the run is given: `{{agent.input}}`.")]
-Who = Annotated[str, Meta(max_length=256, description="Whose run it is: `{{metadata.owner}}`.")]
-Thread = Annotated[str, Meta(max_length=256, description="Which conversation it belongs to: `{{metadata.thread}}`.")]
+Who = Annotated[
+    str,
+    Meta(min_length=1, max_length=MAX_ID, pattern=ID_PATTERN, description="Whose run it is: `{{metadata.owner}}`."),
+]
+Thread = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_ID,
+        pattern=ID_PATTERN,
+        description="Which conversation it belongs to: `{{metadata.thread}}`.",
+    ),
+]
+Inputs = Annotated[dict[str, Any], Meta(description="Fields of `$input`, for workflows of tasks.")]
 Wait = Annotated[bool, Meta(description="Whether to wait for the end, or to answer as soon as the run has begun.")]
 
 _GIVEN = (("workflows.create", {"document": HELLO}),)
@@ -56,6 +69,7 @@ class StepRun(Response, frozen=True, kw_only=True):
     attempts: int = 1
     error: str | None = None
     cut: bool = False
+    warnings: list[str] = msgspec.field(default_factory=list)
 
 
 class Run(Response, frozen=True, kw_only=True):
@@ -82,6 +96,7 @@ class Given(Request, frozen=True, kw_only=True):
     """What a run is given."""
 
     input: Input = ""
+    inputs: Inputs | None = None
     metadata: Metadata | None = None
     owner: Who | None = None
     thread: Thread | None = None
@@ -273,12 +288,14 @@ def _waited(call: Call, row: RunRow, timeout_s: float) -> RunRow:
 
 def _asked(request: Given, document: dict[str, Any] | None = None) -> Asked:
     check.to_json(request.metadata)
+    check.to_json(request.inputs, "inputs", MAX_INPUT)
     return Asked(
         input=check.content(request.input, may_be_empty=True, field="input"),
         metadata=request.metadata or {},
         owner=request.owner,
         thread=request.thread,
         document=document,
+        inputs=request.inputs,
     )
 
 
@@ -332,4 +349,5 @@ def _step(body: StepBody) -> StepRun:
         attempts=body.attempts,
         error=body.error,
         cut=body.cut,
+        warnings=list(body.warnings),
     )

@@ -15,6 +15,7 @@ from .live import Live
 from .stored import Begun
 from .tasks.checks import require
 from .tasks.document import TaskDocument
+from .tasks.inputs import input_of
 from .tasks.run import TaskRun
 from .tree import TreeRun
 from .under_way import Heartbeat, Outcome, UnderWay
@@ -25,7 +26,7 @@ def run(call: Call, document: Runnable, begun: Begun, cache: Cache, listen: Call
     if document.asks and call.engine.completer is None:
         raise Invalid(NO_MODEL)
     if isinstance(document, TaskDocument):
-        require(call, document, begun.asked.input)
+        require(call, document, input_of(begun.asked.input, begun.asked.inputs))
     banks = provide(call, document)
     run_id = call.write(lambda space: stored.begin(space, begun))
     live = listen(run_id)

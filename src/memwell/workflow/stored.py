@@ -36,6 +36,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     thread: str | None = None
     app: str | None = None
     document: dict[str, Any] | None = None
+    inputs: dict[str, Any] | None = None
     erased: bool = False
     """Whether all this was taken away, since it knew of something that was erased."""
 
@@ -56,6 +57,7 @@ class StepBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attempts: int = 1
     error: str | None = None
     cut: bool = False
+    warnings: tuple[str, ...] = ()
 
 
 class RunRow(NamedTuple):
@@ -151,7 +153,7 @@ def end(space: Space, run_id: str, state: State, output: str | None, error: str 
     row = find(space.tx, run_id)
     if row is not None and row.asked == EMPTIED:
         output, error = None, error and ERASED
-    space.tx.send("end_run", id=run_id, state=state, output=output, error=error, now=space.now)
+    space.tx.send("end_run", id=run_id, state=state, output=plain(output), error=plain(error), now=space.now)
     if state != "interrupted":
         delete_tied(space, run_tie(run_id), spared=EVERY_RUN)
 
@@ -176,7 +178,15 @@ def state_of(row: RunRow, now: int) -> str:
     return "interrupted" if over else row.state
 
 
+def plain(text: str | None) -> str | None:
+    """A text as every engine keeps it: what a model or a function gives may hold NUL, and one of them would end there."""
+    return None if text is None else text.replace("\x00", "\ufffd")
+
+
 def _short(body: StepBody) -> StepBody:
+    if "\x00" in body.input or "\x00" in body.output or "\x00" in (body.error or ""):
+        cleaned = {"input": plain(body.input), "output": plain(body.output), "error": plain(body.error)}
+        body = msgspec.structs.replace(body, **cleaned)
     if len(body.input) <= MAX_SHOWN and len(body.output) <= MAX_SHOWN:
         return body
     return msgspec.structs.replace(body, input=body.input[:MAX_SHOWN], output=body.output[:MAX_SHOWN], cut=True)

@@ -9,7 +9,7 @@ import random
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from threading import Event, Lock, Thread
 from typing import NamedTuple, TypeVar
 
@@ -83,6 +83,7 @@ class Attempt(ABC):
 
     given: str = ""
     tries: Tries = Tries()
+    warnings: tuple[str, ...] = ()
 
     @abstractmethod
     def make(self) -> tuple[Output, stored.StepState]:
@@ -126,6 +127,9 @@ class UnderWay(ABC):
             error = str(failure)
         except MemwellError as failure:
             error = failure.message
+        except Exception as failure:
+            error = f"Something went wrong inside of Memwell ({type(failure).__name__}): please report it."
+            raise
         finally:
             self._note(lambda space: stored.end(space, self._run_id, state, output, error))
             self._hush_if_emptied()
@@ -154,6 +158,7 @@ class UnderWay(ABC):
             ended_at=self._call.engine.clock.now(),
             attempts=attempts,
             error=None if error is None else str(error),
+            warnings=attempt.warnings,
         )
         self._note(lambda space: stored.keep_step(space, self._run_id, step.number, body, attempt.touched(space)))
         self._hush_if_emptied()
@@ -217,17 +222,24 @@ class UnderWay(ABC):
         )
 
 
-def within(seconds: float | None, work: Callable[[], T]) -> T:
-    """Work that is waited for only so long. What it writes later, it writes once, as it would have in time."""
+def within(seconds: float | None, work: Callable[[], T], on_timeout: Callable[[], None] = lambda: None) -> T:
+    """Work that is waited for only so long; then it is told, and nobody waits for it, not even the end of the process."""
     if seconds is None:
         return work()
-    pool = ThreadPoolExecutor(1, thread_name_prefix="memwell-step")
+    done: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:  # noqa: BLE001 -- it is told to whoever waits
+            done.set_exception(error)
+
+    Thread(target=run, name="memwell-step", daemon=True).start()
     try:
-        return pool.submit(work).result(seconds + GRACE_S)
+        return done.result(seconds + GRACE_S)
     except TimeoutError:
+        on_timeout()
         raise Unavailable(f"The step has taken longer than {seconds:g} seconds (timeout).") from None
-    finally:
-        pool.shutdown(wait=False)
 
 
 def _may_go_better(problem: MemwellError) -> bool:

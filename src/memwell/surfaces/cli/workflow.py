@@ -34,6 +34,9 @@ def run(
     given: Annotated[
         str, typer.Option("--input", "-i", help="What the run is given; `-` reads it from the input.")
     ] = "",
+    inputs: Annotated[
+        str | None, typer.Option("--inputs", help="Fields of `$input` as a JSON object, for workflows of tasks.")
+    ] = None,
     metadata: Annotated[
         list[str] | None, typer.Option("--metadata", "-m", help="Metadata as `name=value`; may be repeated.")
     ] = None,
@@ -45,6 +48,8 @@ def run(
     target: Target = context.obj
     with told(), target.memory() as memory:
         how: Running = {"metadata": _pairs(metadata or [])}
+        if inputs is not None:
+            how["inputs"] = _object(inputs)
         if owner:
             how["owner"] = owner
         if thread:
@@ -88,6 +93,13 @@ def _given(given: str) -> str:
         return given
     text: str = typer.get_text_stream("stdin").read()
     return text.removesuffix("\n").removesuffix("\r")
+
+
+def _object(given: str) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(given, type=dict[str, Any])
+    except msgspec.MsgspecError:
+        raise Invalid(f"--inputs is a JSON object, not {given[:100]!r}.") from None
 
 
 def _pairs(given: Iterable[str]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,39 +16,51 @@ from ...errors import Invalid
 from ...models.completer import Message
 from ...storage.port import Reach as TenantReach
 from ..asking import Asking
-from ..calling import call_function
+from ..calling import call_function, wants_message
 from ..run_memory import Reach
-from .agent import Agent, Answer, Limits, Use, memory_of
+from .agent import Agent, Answer, Called, Limits, Use, memory_of
 from .document import Task
 from .fields import INPUTS, OBJECTS, SEND, UPDATE, AiInputs, SendInputs, UpdateInputs
 from .memory import TaskMemory
 from .tools import FunctionTool, tool_of, value_of
 
-SPEAKING = ("ai_agent", "ai_generate_reply")
+STREAMING = ("ai_agent", "ai_generate_reply")
 """Whose answer is heard while it comes."""
+MAX_TOKENS = 1024
 _TEXTS = ("prompt", "system", "text")
 
 
 class Acting(NamedTuple):
-    """A task under way: who runs it, for whom, and who listens."""
+    """A task under way: who runs it, for whom, and who listens. `wrote` is told what is remembered from now on, `warn` what is
+    withheld; `go_on` raises once nobody waits for the task any more."""
 
     call: Call
     reach: Reach
     memory: TaskMemory
+    step: str
     message: str
     timeout_s: float
     say: Callable[[str], None]
     keep: Callable[[Use], None]
+    wrote: Callable[[Mapping[str, Any]], None]
+    warn: Callable[[Sequence[str]], None]
+    go_on: Callable[[], None]
     history: Callable[[int], list[Message]] | None
+
+    def update(self, memory: Mapping[str, Any], mark: str, **how: Any) -> dict[str, Any]:
+        """Remember something, and let later tasks know."""
+        self.go_on()
+        values = self.memory.update(memory, mark=f"{self.step}/{mark}", **how)
+        self.wrote(values)
+        return values
 
 
 class Told(NamedTuple):
-    """What a task gives: as text, and as expressions see it. `wrote`: memory may have changed."""
+    """What a task gives: as text, and as expressions see it."""
 
     text: str
     value: Any
     content_type: str = "text/plain"
-    wrote: bool = False
 
 
 def act(task: Task, given: dict[str, Any], acting: Acting) -> Told:
@@ -73,14 +86,15 @@ def _send(inputs: SendInputs) -> Told:
 
 
 def _update(inputs: UpdateInputs, acting: Acting) -> Told:
-    value = {"memory": acting.memory.update(inputs.memory, mode=inputs.mode) if inputs.memory else {}}
-    return Told(compact(value), value, JSON, wrote=True)
+    value = {"memory": acting.update(inputs.memory, "task", mode=inputs.mode) if inputs.memory else {}}
+    return Told(compact(value), value, JSON)
 
 
 def _call(task: Task, given: Mapping[str, Any], acting: Acting) -> Told:
     function = acting.call.engine.function(task.action)
-    text, content_type = call_function(function, task.action, acting.message, given, acting.reach)
-    return Told(text, value_of(text, content_type), content_type, wrote=True)
+    message = acting.message if wants_message(function, given) else None
+    text, content_type = call_function(function, task.action, message, given, acting.reach)
+    return Told(text, value_of(text, content_type), content_type)
 
 
 # -- models --------------------------------------------------------------------------------------------------------------
@@ -88,31 +102,33 @@ def _call(task: Task, given: Mapping[str, Any], acting: Acting) -> Told:
 
 def _ask(task: Task, inputs: AiInputs, acting: Acting) -> Told:
     shown = acting.memory.shown(task.memory)
+    acting.warn(shown.warnings)
     functions = {one.name: tool_of(one, acting.call.engine.function(one.action)) for one in task.tools}
     tools = [*([] if shown.tool is None else [shown.tool]), *(one.offered for one in functions.values())]
     agent = Agent(_asking(task, acting), tools, _limits(task), _runs(task, functions, acting), acting.keep)
     messages = [Message("system", appended(inputs.system, shown.prompt)), *_messages(inputs, acting)]
     if task.action in OBJECTS:
         found, answer = agent.shaped(messages, task.settings.output_schema or {})
-        return Told(compact(found), {"object": found, **_value(answer)}, JSON, wrote=bool(answer.uses))
+        return Told(compact(found), {"object": found, **_value(answer)}, JSON)
     answer = agent.text(messages)
-    if tools and task.action in SPEAKING and answer.text:
+    if tools and task.action in STREAMING and answer.text:
         acting.say(answer.text)
-    return Told(answer.text, _value(answer), wrote=bool(answer.uses))
+    return Told(answer.text, _value(answer))
 
 
 def _asking(task: Task, acting: Acting) -> Asking:
     engine, model = acting.call.engine, task.model
     chosen = engine.model(model.provider, model.model_id) if model is not None else engine.completer
     reach = TenantReach(engine.store, acting.call.principal.tenant)
-    return Asking(engine, reach, acting.timeout_s, acting.say if task.action in SPEAKING else None, chosen)
+    say = acting.say if task.action in STREAMING else None
+    return Asking(engine, reach, acting.timeout_s, say, chosen, acting.go_on)
 
 
 def _limits(task: Task) -> Limits:
     """What the task says counts before what its model does."""
     settings, model = task.settings, task.model
     warm = settings.temperature if settings.temperature is not None or model is None else model.temperature
-    most = settings.max_tokens if model is None or model.max_tokens is None else model.max_tokens
+    most = settings.max_tokens or (None if model is None else model.max_tokens) or MAX_TOKENS
     return Limits(settings.max_steps, most, warm)
 
 
@@ -126,11 +142,14 @@ def _messages(inputs: AiInputs, acting: Acting) -> Sequence[Message]:
     return [Message("user", inputs.prompt)]
 
 
-def _runs(task: Task, functions: Mapping[str, FunctionTool], acting: Acting) -> Callable[[str, Mapping[str, Any]], str]:
-    def run(name: str, arguments: Mapping[str, Any]) -> str:
+def _runs(task: Task, functions: Mapping[str, FunctionTool], acting: Acting) -> Called:
+    def run(name: str, arguments: Mapping[str, Any], number: int) -> str:
+        acting.go_on()
         if name == TOOL:
-            return compact({"memory": acting.memory.update(memory_of(arguments), task.memory)})
-        return functions[name].call(arguments, acting.message, acting.reach)
+            memory = memory_of(arguments)
+            digest = hashlib.sha256(msgspec.json.encode(memory, order="deterministic")).hexdigest()
+            return compact({"memory": acting.update(memory, f"{number}/{digest}", bound=task.memory)})
+        return functions[name].call(arguments, acting.reach)
 
     return run
 

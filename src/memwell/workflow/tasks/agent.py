@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ...context.lines import compact
 from ...context.working_memory import TOOL
 from ...errors import Invalid, MemwellError, ModelFailed, StorageError, Unavailable
 from ...model.schema import Schema
 from ...models.completer import Completion, Message, Tool, ToolCall
 from ..asking import Asking
+from ..run_memory import EMPTIED
 
 MAX_CALLS = 64
 """In one task."""
@@ -24,8 +26,9 @@ MAX_TOLD = 64 * 1024
 """How much of what a tool gave a model is told."""
 MAX_ARGUMENTS = 256 * 1024
 
-Called = Callable[[str, Mapping[str, Any]], str]
-"""Calls a tool by its name, with arguments, and gives what comes of it as text."""
+Called = Callable[[str, Mapping[str, Any], int], str]
+"""Calls a tool by its name, with arguments, as the first, second … call; gives what comes of it as text."""
+_SCHEMA = "Answer with JSON alone, without any other word. It must fit this JSON Schema: "
 
 
 class Limits(NamedTuple):
@@ -73,15 +76,16 @@ class Agent:
 
     def shaped(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> tuple[Any, Answer]:
         """An object that fits a schema. What a model says after its tools may fit already; if not, it is asked for JSON alone,
-        and told once what was wrong with that."""
+        and told once what was wrong with that. Not every server knows schemas, so the model is shown it."""
         said = list(messages)
         if self._tools:
             answer, said = self._rounds(said)
             found = _fitting(answer.text, schema)
             if not isinstance(found, str):
                 return found[0], Answer(answer.text, tuple(self._uses))
+        said = [*flattened(said), Message("user", _SCHEMA + compact(schema))]
         for _ in range(2):
-            text = self._asking.shaped(said, schema, self._limits.max_tokens)
+            text = self._asking.shaped(said, schema, self._limits.max_tokens, self._limits.temperature)
             found = _fitting(text, schema)
             if not isinstance(found, str):
                 return found[0], Answer(text, tuple(self._uses))
@@ -113,11 +117,13 @@ class Agent:
             raise ModelFailed(f"The model has called more than {MAX_CALLS} tools in one task (calls).", reason="tools")
         failed, begun = True, time.perf_counter()
         try:
-            result = self._run(self._known(call.name), _arguments(call.arguments))
+            result = self._run(self._known(call.name), _arguments(call.arguments), len(self._uses) + 1)
             failed = False
         except (ModelFailed, StorageError, Unavailable):
             raise  # no model can help it
         except MemwellError as error:
+            if error.details.get("reason") == EMPTIED:
+                raise
             result = msgspec.json.encode({"error": error.message}).decode()
         use = Use(call.name, call.arguments[:MAX_ARGUMENTS], result, failed, time.perf_counter() - begun)
         self._uses.append(use)
@@ -129,6 +135,20 @@ class Agent:
         if name not in known:
             raise Invalid(f"There is no tool {name[:100]!r}. The tools are {', '.join(known)}.")
         return name
+
+
+def flattened(messages: Sequence[Message]) -> list[Message]:
+    """Messages in words alone: no server takes calls of tools where it is offered none."""
+    found = []
+    for message in messages:
+        if message.role == "tool":
+            found.append(Message("user", f"What came of it: {message.content}"))
+        elif message.calls:
+            called = "; ".join(f"{call.name} with {call.arguments}" for call in message.calls)
+            found.append(Message("assistant", f"{message.content}\n(I have called {called}.)".strip()))
+        else:
+            found.append(message)
+    return found
 
 
 def memory_of(arguments: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -80,6 +80,11 @@ class Do(NamedTuple):
         bank = None if history is None else history.bank
         return None if bank is None or is_expression(bank) else bank
 
+    @property
+    def bank_at(self) -> Path:
+        """Where it says so."""
+        return (*self.task.at, "settings", "history", "bank")
+
 
 class Parallel(NamedTuple):
     """Blocks side by side. `first`: it goes on as soon as one of them is done."""

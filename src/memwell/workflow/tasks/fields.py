@@ -11,6 +11,8 @@ AI_ACTIONS = ("ai_agent", "ai_generate_reply", "ai_generate_text", "ai_generate_
 OBJECTS = ("ai_generate_object", "ai_infer_object")
 SEND = "send_text_message"
 UPDATE = "update_memory"
+SPEAKING = ("ai_agent", "ai_generate_reply", "ai_generate_text")
+"""Whose answer is what the run says, if nothing is sent."""
 PROMPT = "=$input.text"
 """What a model is asked if nothing is said."""
 KINDS = ("memory", "model", "task", "tools")
@@ -38,8 +40,8 @@ class Retries(_Strict, frozen=True, kw_only=True):
 
 
 class History(_Strict, frozen=True, kw_only=True):
-    """A conversation: a session of a flow (that of the workflow's name, if none is said), or a key of a conversation bank. The
-    session or key is the run's thread, if none is said. `record`: what is said in the run is written there."""
+    """A conversation: a session of a flow (that of the workflow's name, if none is said), or a key of a conversation bank. If no
+    session or key is said, it is that of the run's owner and thread. `record`: what is said in the run is written there."""
 
     flow: Name | None = None
     session: Name | None = None
@@ -56,7 +58,7 @@ class Settings(_Strict, frozen=True, kw_only=True):
     history: History | None = None
     max_steps: Annotated[int, Meta(ge=1, le=20)] = 8
     temperature: Temperature | None = None
-    max_tokens: MaxTokens = 1024
+    max_tokens: MaxTokens | None = None
     output_schema: dict[str, Any] | None = None
 
 

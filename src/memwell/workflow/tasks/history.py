@@ -1,16 +1,22 @@
-"""The conversation that a task goes on with: a session of a flow, or a key of a conversation bank. What is said in the run is
-written there, each once, however often the run is repeated."""
+"""The conversation that a task goes on with: a session of a flow, or a key of a conversation bank.
+
+What is said in the run is written there, each once, however often the run is repeated, and a task reads up to what its own run
+has said last. A conversation that nobody named is its owner's: whoever is forgotten is forgotten there, too.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from threading import Lock
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from ...dialects import bank_entries, flows
+from ...dialects.app_sessions import user_tie
 from ...dialects.bank_entries import NewEntry
-from ...dialects.bank_reading import key_address, load_messages
+from ...dialects.bank_reading import key_address, messages_upto
 from ...dialects.banks import find_bank
 from ...dialects.places import flow_timeline
 from ...dialects.turns import NewTurn, to_draft
@@ -18,25 +24,33 @@ from ...errors import Invalid
 from ...ids import derived_id
 from ...model import check
 from ...model.bank import place
+from ...model.entry import Entry
+from ...model.fields import ID_PATTERN
 from ...models.completer import Message
 from ...space import Space
 from .. import stored
+from ..banks import found_bank
 from ..run_memory import Reach
+from .fields import History
 
 NO_THREAD = (
     "History needs a conversation: run the workflow with `thread`, or give `settings.history` a session or a key."
 )
+TALKING = ("user", "assistant")
+PAGES = 5
+"""How often further turns are looked at, where many are neither the user's nor the assistant's."""
 
 Speaker = Literal["user", "assistant"]
 
 
 class Conversation(NamedTuple):
-    """Where a conversation is."""
+    """Where a conversation is. `owned`: it is its owner's alone."""
 
     flow: str | None
     bank: str | None
     path: str
     record: bool
+    owned: bool
 
 
 class Conversations:
@@ -44,58 +58,97 @@ class Conversations:
 
     def __init__(self, reach: Reach, name: str, banks: Mapping[str, str]) -> None:
         self._reach, self._name, self._banks = reach, name, banks
+        self._last: dict[Conversation, int] = {}
+        self._lock = Lock()
 
-    def find(self, given: Mapping[str, Any]) -> Conversation:
-        """Where a conversation is, by a `History` that was evaluated; by default the run's thread, in the flow of the
-        workflow's name."""
-        path = given.get("key" if given.get("bank") else "session") or self._reach.scope.session
-        if not path:
+    def find(self, history: History, given: Mapping[str, Any]) -> Conversation:
+        """Where a conversation is; `given` is what its expressions came to. One that is said must not come to nothing (C17)."""
+        for name in ("flow", "session", "bank", "key"):
+            if getattr(history, name) is not None and not given.get(name):
+                raise Invalid(
+                    f"`settings.history.{name}` comes to nothing, and nobody else's conversation may be read."
+                )
+        said = {name: _named(str(given[name]), name) for name in ("flow", "session", "bank", "key") if given.get(name)}
+        path = said.get("key" if "bank" in said else "session")
+        bank = self._bank(said["bank"]) if "bank" in said else None
+        flow = None if bank is not None else said.get("flow") or _named(self._name, "name")
+        return Conversation(flow, bank, path or self._own(), history.record, path is None)
+
+    def _own(self) -> str:
+        """The thread of the run's owner."""
+        scope = self._reach.scope
+        if not scope.session:
             raise Invalid(NO_THREAD, field="thread")
-        names = {name: check.identifier(str(given[name]), name) for name in ("flow", "bank") if given.get(name)}
-        bank = names.get("bank")
-        flow = None if bank else names.get("flow") or self._name
-        bank = None if bank is None else self._banks.get(bank, bank)
-        return Conversation(flow, bank, check.identifier(str(path), "thread"), bool(given.get("record", True)))
+        return check.identifier(scope.session if scope.user is None else f"{scope.user}/{scope.session}", "thread")
+
+    def _bank(self, name: str) -> str:
+        bank_id = self._banks.get(name) or self._reach.call.read(lambda space: found_bank(space, name)) or name
+        _, bank = self._reach.call.read(lambda space: find_bank(space, bank_id))
+        if bank.type != "conversation":
+            raise Invalid(f"The bank {name!r} holds no conversations: history needs one of the type `conversation`.")
+        return bank_id
 
     def messages(self, where: Conversation, limit: int) -> list[Message]:
-        """The newest messages of the two who talk, the oldest first."""
-        found = self._reach.call.engine.write(
-            self._reach.call.principal, lambda space: self._turns(space, where, limit)
-        )
-        return [Message(role, content) for role, content in found if role in ("user", "assistant") and content.strip()]
+        """The newest messages of the two who talk, up to what this run has said last, the oldest first."""
+        found = self._reach.call.engine.write(self._reach.call.principal, lambda space: self._said(space, where, limit))
+        return [Message(role, content) for role, content in found]
 
     def record(self, where: Conversation, speaker: Speaker, text: str, mark: str) -> None:
         """Write down what was said, once."""
-        if where.record and text.strip():
-            operation = bank_entries.add if where.bank else flows.append
-            self._reach.act(operation, lambda space: self._write(space, where, speaker, text, mark))
+        if not where.record or not text.strip():
+            return
+        operation = bank_entries.add if where.bank else flows.append
+        text = text.replace("\x00", "\ufffd")
+        seq = self._reach.act(operation, lambda space: self._write(space, where, speaker, text, mark))
+        with self._lock:
+            self._last[where] = max(seq, self._last.get(where, 0))
 
-    def _turns(self, space: Space, where: Conversation, limit: int) -> list[tuple[Any, str]]:
+    def _said(self, space: Space, where: Conversation, limit: int) -> list[tuple[Any, str]]:
         """Read, and note in the same breath that the run knows of it."""
         if where.bank is not None:
-            find_bank(space, where.bank)
             address = key_address(space, where.bank, where.path)
         else:
             address = space.address(flow_timeline(where.flow or ""), where.path)
         if address is None:
             return []
         stored.touch(space, self._reach.run_id, [address.id])
-        if where.bank is None:
-            return [(entry.role, entry.content) for entry in space.last(address, limit)]
-        told = load_messages(space, address.id, "newest_first", limit)
-        return [(one["role"], one["content"]) for one in reversed(told)]
+        before = self._last.get(where, address.last_seq) + 1
+        if where.bank is not None:
+            told = messages_upto(space, address.id, before - 1, limit)
+            return [(one["role"], one["content"]) for one in told]
+        found: list[Entry] = []
+        for _ in range(PAGES):
+            page = space.last(address, limit, before)
+            found = [one for one in page if one.role in TALKING and one.content.strip()] + found
+            if len(found) >= limit or len(page) < limit:
+                break
+            before = page[0].seq
+        return [(one.role, one.content) for one in found[-limit:]]
 
-    def _write(self, space: Space, where: Conversation, speaker: Speaker, text: str, mark: str) -> None:
-        entry_id = derived_id(self._reach.run_id, mark)
+    def _write(self, space: Space, where: Conversation, speaker: Speaker, text: str, mark: str) -> int:
         at = flow_timeline(where.flow or "") if where.bank is None else place(where.bank)
-        if space.rows("any_entry", at, id=entry_id):
-            return
+        entry_id = derived_id(self._reach.run_id, mark, at.dialect, at.name, where.path)
+        there = space.rows("any_entry", at, id=entry_id)
+        if there:
+            return Entry(*there[0][: len(Entry.__struct_fields__)]).seq
         if where.bank is None:
             draft = msgspec.structs.replace(to_draft(NewTurn(role=speaker, content=text)), id=entry_id)
-            space.append(at, where.path, [draft])
+            (entry,) = space.append(at, where.path, [draft])
         else:
             _, bank = find_bank(space, where.bank)
-            stamps = {"run_id": self._reach.run_id}
-            new = NewEntry(where.path, text, speaker, {}, stamps, entry_id)
-            bank_entries.write(space, where.bank, bank, new)
+            new = NewEntry(where.path, text, speaker, {}, {"run_id": self._reach.run_id}, entry_id)
+            entry = bank_entries.write(space, where.bank, bank, new)
         stored.touch(space, self._reach.run_id, space.touched)
+        owner = self._reach.scope.user
+        for address_id in space.touched if where.owned and owner is not None else ():
+            space.tx.send("add_tie", tie=user_tie(owner or ""), address_id=address_id)
+        return entry.seq
+
+
+def _named(name: str, field: str) -> str:
+    """A name as an address may have it."""
+    if not name or len(name) > 256 or not re.fullmatch(ID_PATTERN, name):
+        raise Invalid(
+            f"`{field}` cannot name a conversation: {name[:50]!r}. Give `settings.history` another.", field=field
+        )
+    return check.identifier(name, field)

@@ -5,22 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from ...errors import Invalid
 from ...model.schema import Schema
 
 
-def input_of(text: str) -> dict[str, Any]:
-    """`$input`: the object that was given, or the text that was, as its `text`."""
-    if text.lstrip().startswith("{"):
-        try:
-            found = msgspec.json.decode(text)
-        except (msgspec.MsgspecError, RecursionError, UnicodeError):
-            found = None
-        if isinstance(found, dict):
-            return found
-    return {"text": text}
+def input_of(text: str, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
+    """`$input`: what was said as its `text`, and the fields that were given. A text is never taken for fields: whoever writes
+    a message does not decide them."""
+    return {**({"text": text} if text or inputs is None else {}), **(inputs or {})}
 
 
 def said_in(given: Mapping[str, Any]) -> str:
@@ -29,11 +21,11 @@ def said_in(given: Mapping[str, Any]) -> str:
     return said if isinstance(said, str) else ""
 
 
-def held_to(schema: Mapping[str, Any] | None, text: str) -> None:
+def held_to(schema: Mapping[str, Any] | None, given: Mapping[str, Any]) -> None:
     """Refuse an input that does not fit."""
     if schema is None:
         return
-    problems = Schema(schema, strict=False).problems(input_of(text))
+    problems = Schema(schema, strict=False).problems(dict(given))
     if problems:
         told = "; ".join(f"{one.path or 'the input'}: {one.reason}" for one in problems[:5])
         raise Invalid(f"The input does not fit the schema of the workflow: {told}", field="input")

@@ -7,7 +7,16 @@ from typing import Any, NamedTuple
 
 from ...context.working_memory import prompt
 from ...dialects import definition_memory
-from ...dialects.definition_memory import Gathered, UpdateMemory, Whose, bound_to, gathered, tool_of, updated
+from ...dialects.definition_memory import (
+    Gathered,
+    Updated,
+    UpdateMemory,
+    Whose,
+    bound_to,
+    gathered,
+    tool_of,
+    updated,
+)
 from ...dialects.tied import speaks_for
 from ...errors import Invalid
 from ...model.contract import UpdateMode
@@ -21,10 +30,12 @@ NO_OWNER = "An owner id is required to update memory: run the workflow with `own
 
 
 class Shown(NamedTuple):
-    """Memory as a model has it: a part of its instructions, and the tool that changes it, if there is one."""
+    """Memory as a model has it: a part of its instructions, and the tool that changes it, if there is one. `warnings`: what is
+    withheld, and why (C24)."""
 
     prompt: str = ""
     tool: Tool | None = None
+    warnings: tuple[str, ...] = ()
 
 
 class TaskMemory:
@@ -43,30 +54,42 @@ class TaskMemory:
 
     def shown(self, bound: Sequence[Memory]) -> Shown:
         """What a model sees of the definitions that are bound to its task (S3.28–S3.32)."""
-        if not bound or self._whose is None:
+        if not bound:
             return Shown()
-        sections = [one.section for one in self._read([one.definition for one in bound])]
-        tool = tool_of(sections)
+        if self._whose is None:
+            return Shown(warnings=("Nobody owns this run, so nothing is remembered in it: run it with `owner`.",))
+        found = self._read([one.definition for one in bound])
+        writable = [one for one in found if self._has_scope(one)]
+        tool = tool_of([one.section for one in writable])
         offered = None if tool is None else Tool(tool.name, tool.description, tool.parameters)
-        return Shown(prompt(sections), offered)
+        warnings = [f"`{one.section.slug}` is withheld: {one.warning}" for one in found if one.warning is not None]
+        return Shown(prompt(one.section for one in found), offered, tuple(warnings))
 
     def update(
-        self, memory: Mapping[str, Any], bound: Sequence[Memory] | None = None, mode: UpdateMode | None = None
+        self,
+        memory: Mapping[str, Any],
+        bound: Sequence[Memory] | None = None,
+        mode: UpdateMode | None = None,
+        mark: str | None = None,
     ) -> dict[str, Any]:
-        """Write values, all or none. A model writes what is bound to its task, a task what the document may (S3.38–S3.41)."""
+        """Write values, all or none, and give them as they are read from now on. A model writes what is bound to its task, a task
+        what the document may (S3.38–S3.41). With a mark it is done once, also if the run is repeated (C45)."""
         whose = self._whose
         if whose is None:
             raise Invalid(NO_OWNER, field="owner")
 
-        def work(space: Space) -> dict[str, Any]:
+        def work(space: Space) -> Updated:
             speaks_for(space.principal, whose["owner"])
             names = self._writable(space) if bound is None else [one.definition for one in bound]
             request = UpdateMemory(**whose, memory=dict(memory), definitions=names, mode=mode)
-            values = updated(space, request, memory).memory
+            made = updated(space, request, memory)
             stored.touch(space, self._reach.run_id, space.touched)
-            return values
+            pairs = [pair for pair in bound_to(space, names) if pair[1].slug in memory]
+            shown = [one.section for one in gathered(space, pairs, Whose(**whose))]
+            values = {one.slug: one.value for one in shown if one.value is not None}
+            return Updated(memory=values, versions=made.versions)
 
-        return self._reach.act(definition_memory.update_memory, work)
+        return self._reach.act(definition_memory.update_memory, work, mark).memory
 
     @property
     def _whose(self) -> dict[str, Any] | None:
@@ -74,6 +97,10 @@ class TaskMemory:
         if scope.user is None:
             return None
         return {"owner": scope.user, "workflow": scope.workflow, "thread": scope.session, "run": scope.run}
+
+    def _has_scope(self, one: Gathered) -> bool:
+        """Whether what its scope needs was given: otherwise nothing can be written there."""
+        return one.record is not None or one.warning is None or not one.warning.startswith("no ")
 
     def _read(self, names: Sequence[str] | None) -> list[Gathered]:
         """Read, and note in the same breath that the run knows it: if it is erased, so is the run."""

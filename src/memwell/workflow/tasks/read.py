@@ -33,6 +33,11 @@ _FIELDS = {
     "task": ("kind", "description", "action", "inputs", "settings", "bindings"),
 }
 _BLOCKS = ("do", "parallel", "conditional")
+_SAID = {"$ref", "$defs", "allOf", "anyOf", "oneOf", "properties", "additionalProperties", "required"}
+"""By these a schema is told from its properties alone."""
+_OWN = {"memory", "metadata", "owner", "thread", "run", "workflow"}
+MAX_TOOL = 64
+"""Characters that every server takes in the name of a tool."""
 S = TypeVar("S", bound=msgspec.Struct)
 
 
@@ -67,10 +72,12 @@ class _Reading(Reading):
         schema = self._input_schema(value.get("inputs"))
         context = self._mapping(value, "context", ())
         self._expressions.note(context, ("context",))
+        for name in _OWN & context.keys():
+            self._wrong(("context", name), "this is filled in by the run: choose another name.")
         defaults = self._mapping(value, "defaults", ())
         self._unknown(defaults, ("settings",), ("defaults",))
         self._defaults = self._mapping(defaults, "settings", ("defaults",))
-        self._fit(self._defaults, Settings, ("defaults", "settings"))
+        self._history(self._fit(self._defaults, Settings, ("defaults", "settings")), ("defaults", "settings"))
         banks = self._read_banks(value.get("memory_banks"))
         self._defs(self._mapping(value, "defs", ()))
         flow = self._flow(value.get("flow"))
@@ -92,7 +99,7 @@ class _Reading(Reading):
         given = self._mapping(value, "schema", ("inputs",))
         if not given:
             return None
-        whole = given if isinstance(given.get("type"), str) else {"type": "object", "properties": given}
+        whole = {"type": "object", **given} if _SAID & given.keys() else {"type": "object", "properties": given}
         return self._schema(whole, ("inputs", "schema"))
 
     # -- definitions ---------------------------------------------------------------------------------------------------
@@ -144,6 +151,8 @@ class _Reading(Reading):
             self._wrong(path, f"`{TOOL}` is the name of the tool by which a model updates memory: choose another.")
         elif action in ACTIONS:
             self._wrong((*path, "action"), f"`{action}` cannot be a tool: name a registered function.")
+        elif len(name) > MAX_TOOL:
+            self._wrong(path, f"the name of a tool has at most {MAX_TOOL} characters.")
         settings = self._mapping(value, "settings", path)
         self._tools[name] = Tool(name, action, value.get("description"), settings, path)
 
@@ -195,14 +204,21 @@ class _Reading(Reading):
         if isinstance(self._defaults.get("retries"), dict) and isinstance(given.get("retries"), dict):
             merged["retries"] = {**self._defaults["retries"], **given["retries"]}
         own = self._fit(given, Settings, path)
-        if own is not None and own.history is not None:
-            if own.history.bank is not None and own.history.flow is not None:
-                self._wrong((*path, "history"), "give either `flow` or `bank`.")
-            self._expressions.note(given["history"], (*path, "history"))
+        self._history(own, path)
         try:
             return msgspec.convert(merged, Settings)
         except msgspec.ValidationError:
             return own or Settings()
+
+    def _history(self, settings: Settings | None, path: Path) -> None:
+        history = None if settings is None else settings.history
+        if history is None:
+            return
+        if history.bank is not None and (history.flow is not None or history.session is not None):
+            self._wrong((*path, "history"), "give either `bank` and `key`, or `flow` and `session`.")
+        elif history.bank is None and history.key is not None:
+            self._wrong((*path, "history", "key"), "a key is that of a `bank`, and none is given.")
+        self._expressions.note(msgspec.structs.asdict(history), (*path, "history"))
 
     def _output_schema(self, settings: Settings, path: Path) -> None:
         if settings.output_schema is None:
@@ -301,6 +317,8 @@ class _Reading(Reading):
         if "else" in value:
             if not last:
                 self._wrong((*path, "else"), "it must be the last branch.")
+            if value["else"] not in (True, None):
+                self._wrong((*path, "else"), "it is `true`.")
         elif not is_expression(condition):
             self._wrong((*path, "condition"), "it must be an expression: a text that begins with `=`.")
             condition = "=false"

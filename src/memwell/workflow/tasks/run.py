@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import partial
+from threading import Event
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from msgspec.structs import asdict
 from ...clock import SECOND
 from ...context.expression import resolved
 from ...dispatch import Call
+from ...errors import Unavailable
 from ...space import Space
 from ..live import Live
 from ..steps import Output
@@ -25,7 +27,7 @@ from ..under_way import Attempt, Step, Tries, UnderWay, within
 from .actions import Acting, Told, act
 from .agent import Use
 from .document import Block, Conditional, Do, Parallel, Task, TaskDocument
-from .fields import PROMPT, SEND
+from .fields import PROMPT, SEND, SPEAKING
 from .history import Conversation, Conversations
 from .inputs import input_of, said_in
 from .memory import TaskMemory
@@ -36,15 +38,25 @@ SPAN = 1000
 
 
 class Done:
-    """What tasks have given so far: `$output`, and the last of it as text."""
+    """What tasks have given so far: `$output`, the last of it as text, what was said and sent, and what is remembered by now."""
 
-    def __init__(self, values: Mapping[str, Any] | None = None, last: str = "") -> None:
-        self.values: dict[str, Any] = dict(values or {})
-        self.last = last
+    def __init__(self, before: Done | None = None) -> None:
+        self.values: dict[str, Any] = {} if before is None else dict(before.values)
+        self.known: dict[str, Any] = {} if before is None else dict(before.known)
+        self.last: str = "" if before is None else before.last
+        self.said: str | None = None if before is None else before.said
+        self.sent: str | None = None if before is None else before.sent
 
-    def take(self, other: Done) -> None:
+    def remember(self, values: Mapping[str, Any]) -> None:
+        self.known |= values
+
+    def take(self, other: Done, before: Done) -> None:
+        """Take over what has come of a branch that began with what was before."""
         self.values |= other.values
+        self.known |= {slug: value for slug, value in other.known.items() if before.known.get(slug) != value}
         self.last = other.last
+        self.said = self.said if other.said is before.said else other.said
+        self.sent = self.sent if other.sent is before.sent else other.sent
 
 
 class TaskRun(UnderWay):
@@ -55,33 +67,33 @@ class TaskRun(UnderWay):
     ) -> None:
         super().__init__(call, document.name, begun, live, run_id)
         self._document = document
-        self._input = input_of(begun.asked.input)
+        self._input = input_of(begun.asked.input, begun.asked.inputs)
         self._remembered = TaskMemory(self._memory, list(document.memories.values()))
         self._conversations = Conversations(self._memory, document.name, banks)
         self._found: dict[Any, Conversation] = {}
-        self._known: dict[str, Any] = {}
         self._context: dict[str, Any] = {}
         self._left_behind: list[Future[None]] = []
 
     def _whole(self) -> str:
-        self.refresh()
-        self._context = self._resolved(dict(self._document.context), {"input": self._input})
-        self._hear()
         done = Done()
+        done.remember(self._remembered.values())
+        self._context = self._resolved(dict(self._document.context), self.scope(done))
+        self._hear(done)
         try:
             self._blocks(self._document.flow, done)
         finally:
-            wait(self._left_behind)
+            while self._left_behind:  # they may leave others behind
+                wait([self._left_behind.pop()])
         return self._outcome(done)
 
     def _outcome(self, done: Done) -> str:
-        """What the outputs say; else what was sent; else what the last task gave. Whoever was spoken to has heard it."""
-        sent = self._last_result()
-        if sent is None:
-            self.speak(done.last, "output")
+        """What the outputs say; else what was sent; else what the last task gave. What a model said is a part of the
+        conversation, if nothing was sent."""
+        if done.sent is None and done.said is not None:
+            self._speak(done.said, "output")
         if self._document.outputs is not None:
             return msgspec.json.encode(self._resolved(self._document.outputs, self.scope(done))).decode()
-        return done.last if sent is None else sent
+        return done.last if done.sent is None else done.sent
 
     # -- blocks --------------------------------------------------------------------------------------------------------
 
@@ -99,6 +111,10 @@ class TaskRun(UnderWay):
         attempt = _TaskAttempt(self, do, done)
         output = self._perform(Step(do.id, do.task.action, do.path, do.number * SPAN), attempt)
         done.values[do.task.name], done.last = attempt.value, output.text
+        if do.task.action == SEND:
+            done.sent = output.text
+        elif do.task.action in SPEAKING:
+            done.said = output.text
 
     def _chosen(self, block: Conditional, done: Done) -> None:
         """The first branch whose condition holds. Conditions behind it are not looked at."""
@@ -109,17 +125,18 @@ class TaskRun(UnderWay):
 
     def _side_by_side(self, block: Parallel, done: Done) -> None:
         """Each on what was there before. None sees the others until all are done, or the first is, if that is enough."""
-        branches = [Done(done.values, done.last) for _ in block.blocks]
+        before = Done(done)
+        branches = [Done(done) for _ in block.blocks]
         pool = ThreadPoolExecutor(min(len(branches), SIDE_BY_SIDE), thread_name_prefix="memwell-step")
         futures = [pool.submit(self._blocks, (one,), mine) for one, mine in zip(block.blocks, branches, strict=True)]
         pool.shutdown(wait=False)
         if block.first:
-            done.take(branches[futures.index(self._first(futures))])
+            done.take(branches[futures.index(self._first(futures))], before)
             return
         wait(futures)
         for future, mine in zip(futures, branches, strict=True):
             future.result()
-            done.take(mine)
+            done.take(mine, before)
 
     def _first(self, futures: Sequence[Future[None]]) -> Future[None]:
         """The first that is done; a failure counts only if all of them fail. The others go on, and the run waits for them."""
@@ -143,7 +160,7 @@ class TaskRun(UnderWay):
             **self._context,
             **{name: value for name, value in own.items() if value is not None},
             "metadata": asked.metadata,
-            "memory": self._known,
+            "memory": done.known,
         }
         return {"input": self._input, "context": context, "output": done.values}
 
@@ -152,13 +169,10 @@ class TaskRun(UnderWay):
         now = self._call.engine.clock.now()
         return resolved(template, scope, lane=self._call.principal.tenant, now=now)
 
-    def refresh(self) -> None:
-        """Memory as it is now: later tasks see what was written (B3.9)."""
-        self._known = self._remembered.values()
-
     def attempted(self, do: Do, done: Done, attempt: _TaskAttempt) -> Told:
-        scope, task = self.scope(done), do.task
-        given = self._resolved(_inputs(task), scope)
+        """Do a task once. If its time is over, it writes and asks nothing any more, whatever it was about to do."""
+        task, over = do.task, Event()
+        given = self._resolved(_inputs(task), self.scope(done))
         attempt.given = msgspec.json.encode(given).decode()
         seconds = task.settings.timeout_ms / 1000 or None
         left = max(1.0, self._until - time.monotonic())
@@ -166,18 +180,24 @@ class TaskRun(UnderWay):
             call=self._call,
             reach=self._memory,
             memory=self._remembered,
+            step=do.id,
             message=self._begun.asked.input,
             timeout_s=left if seconds is None else min(seconds, left),
             say=partial(self._say, do.id),
             keep=partial(self._keep_use, do, attempt),
+            wrote=done.remember,
+            warn=attempt.warn,
+            go_on=partial(self._go_on, over),
             history=self._history(task),
         )
-        told = within(seconds, lambda: act(task, given, acting))
-        if told.wrote:
-            self.refresh()
+        told = within(seconds, lambda: act(task, given, acting), over.set)
         if task.action == SEND:
-            self.speak(told.text, do.id)
+            self._speak(told.text, f"task/{do.id}")
         return told
+
+    def _go_on(self, over: Event) -> None:
+        if over.is_set() or time.monotonic() > self._until:
+            raise Unavailable("The time of the task is over (timeout).")
 
     def _keep_use(self, do: Do, attempt: _TaskAttempt, use: Use) -> None:
         """Write down what a model had a tool do: it is a step below its task."""
@@ -201,14 +221,14 @@ class TaskRun(UnderWay):
 
     # -- conversations -------------------------------------------------------------------------------------------------
 
-    def _hear(self) -> None:
+    def _hear(self, done: Done) -> None:
         """What the run was told is a part of the conversations that it goes on with."""
-        scope = self.scope(Done())
+        scope = self.scope(done)
         for history in self._document.histories:
-            found = self._found[history] = self._conversations.find(self._resolved(asdict(history), scope))
+            found = self._found[history] = self._conversations.find(history, self._resolved(asdict(history), scope))
             self._conversations.record(found, "user", said_in(self._input), "input")
 
-    def speak(self, text: str, mark: str) -> None:
+    def _speak(self, text: str, mark: str) -> None:
         """What the run says is one, too."""
         for found in self._found.values():
             self._conversations.record(found, "assistant", text, mark)
@@ -231,6 +251,9 @@ class _TaskAttempt(Attempt):
         self.value: Any = None
         self.uses = 0
 
+    def warn(self, told: Sequence[str]) -> None:
+        self.warnings = tuple(told)
+
     def make(self) -> tuple[Output, StepState]:
         told = self._run.attempted(self._do, self._done, self)
         self.value = told.value
@@ -244,7 +267,7 @@ class _TaskAttempt(Attempt):
 
 
 def _inputs(task: Task) -> dict[str, Any]:
-    if task.asks and task.history is None and "prompt" not in task.inputs:
+    if task.asks and "prompt" not in task.inputs:
         return {**task.inputs, "prompt": PROMPT}
     return dict(task.inputs)
 

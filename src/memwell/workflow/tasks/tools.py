@@ -34,7 +34,7 @@ class FunctionTool(NamedTuple):
         told = self.tool.description or inspect.getdoc(self.function) or f"Calls `{self.tool.action}`."
         return completer.Tool(self.tool.name, told, _schema(self.takes))
 
-    def call(self, arguments: Mapping[str, Any], message: str, reach: Reach) -> str:
+    def call(self, arguments: Mapping[str, Any], reach: Reach) -> str:
         """What it gives, as text. Arguments that do not fit are an error that says so."""
         try:
             given = msgspec.convert(dict(arguments), self.takes)
@@ -42,21 +42,33 @@ class FunctionTool(NamedTuple):
             raise Invalid(f"The arguments do not fit: {error}.") from None
         named = {name: getattr(given, name) for name in self.takes.__struct_fields__}
         named = {name: value for name, value in named.items() if value is not msgspec.UNSET}
-        text, _ = call_function(self.function, self.tool.action, message, {**named, **self.tool.settings}, reach)
+        text, _ = call_function(self.function, self.tool.action, None, {**named, **self.tool.settings}, reach)
         return text
 
 
 def tool_of(tool: document.Tool, function: Callable[..., Any]) -> FunctionTool:
     """A function as a tool. What its definition settles, a model is not asked for."""
     hints = _hints(function)
+    parameters = _parameters(tool, function)
     fields: list[Any] = []
-    for one in inspect.signature(function).parameters.values():
+    for one in parameters.values():
         if one.kind in _NAMED and one.name != OWN and one.name not in tool.settings:
             kind = hints.get(one.name, Any)
             needed = one.default is inspect.Parameter.empty
             fields.append((one.name, kind) if needed else (one.name, kind | msgspec.UnsetType, msgspec.UNSET))
     takes = msgspec.defstruct(f"{tool.name}_arguments", fields, kw_only=True, forbid_unknown_fields=True)
     return FunctionTool(tool, function, takes)
+
+
+def _parameters(tool: document.Tool, function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    try:
+        parameters = inspect.signature(function).parameters
+    except ValueError:
+        raise Invalid(f"`{tool.action}` cannot be a tool: nobody can tell what it takes.") from None
+    unknown = [name for name in tool.settings if name not in parameters]
+    if unknown and not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
+        raise Invalid(f"`settings.{unknown[0][:100]}`: the function `{tool.action}` takes no such argument.")
+    return parameters
 
 
 def value_of(text: str, content_type: str) -> Any:
@@ -69,7 +81,9 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         hints = typing.get_type_hints(function)
     except (NameError, TypeError, AttributeError):
-        return {}
+        hints = {
+            name: one for name, one in getattr(function, "__annotations__", {}).items() if not isinstance(one, str)
+        }
     return {name: hint for name, hint in hints.items() if name != "return" and _can_be_said(hint)}
 
 
