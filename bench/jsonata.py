@@ -133,7 +133,7 @@ def _with(source: str, bindings: dict[str, Any]) -> str:
 
 
 def judged(run: Run, case: dict[str, Any], datasets: dict[str, Any]) -> str:
-    """`right`, `code` (refused, as it should be, for another reason), `wrong`, `missed` (should have been refused) or `raised`."""
+    """`right`, `code` (refused as it should be, for another reason), `wrong`, `missed` (not refused) or `raised`."""
     named = case.get("dataset")
     data = datasets[named] if named is not None else case.get("data", UNDEFINED)
     fails = "code" in case or "error" in case
@@ -239,8 +239,9 @@ def measured(suite: Path, folder: Path, name: str) -> str:
     tally = Counter(said[: len(cases)])
     parts = [f"{tally.pop(kind)} {kind}" for kind in ("right", "code") if kind in tally]
     parts += [f"{number} {kind}" for kind, number in sorted(tally.items())]
-    size = sum(file.stat().st_size for file in (folder / name).rglob("*") if file.suffix != ".pyc")
-    return f"{name}: {', '.join(parts)}; {'; '.join(said[len(cases) :])}; import {_import_ms(folder, name):.0f} ms; {size / 1e6:.1f} MB"
+    size = sum(file.stat().st_size for file in (folder / name).rglob("*") if file.suffix != ".pyc") / 1e6
+    parts += [*said[len(cases) :], f"import {_import_ms(folder, name):.0f} ms", f"{size:.1f} MB"]
+    return f"{name}: {', '.join(parts)}"
 
 
 def _import_ms(folder: Path, name: str) -> float:

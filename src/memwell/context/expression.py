@@ -17,7 +17,8 @@ import msgspec
 from ..errors import Invalid, TooLarge, Unavailable
 from .expression_child import FAILED, LARGE, NOTHING, SLOW
 from .expression_pool import Pool
-from .expression_problem import Problem, reason_of, told
+from .expression_problem import Problem as Problem
+from .expression_problem import reason_of, told
 from .expression_process import Answer, Stopped
 
 TIMEOUT_S = 0.5
@@ -87,7 +88,7 @@ def evaluate(
     try:
         answers = _pool.ask(_request(sources, scope, timeout_s, now), timeout_s, lane)
     except Stopped as stopped:
-        _fail(sources[stopped.answered], f"{stopped.reason} and was stopped.")
+        _fail(sources[min(stopped.answered, len(sources) - 1)], f"{stopped.reason} and was stopped.")
     found = [_result(answer, source, timeout_s) for answer, source in zip(answers, sources, strict=False)]
     if len(found) < len(sources):
         raise Unavailable("The process that evaluates expressions did not answer: try again in a moment.")
@@ -190,7 +191,7 @@ def _checked(sources: Sequence[str], lane: Hashable) -> list[Problem | None]:
     try:
         answers = _pool.ask(_asked(sources, b"{}", TIMEOUT_S, 0, check=True), TIMEOUT_S, lane)
     except Stopped as stopped:
-        at = stopped.answered
+        at = min(stopped.answered, len(sources) - 1)
         return [
             *_checked(sources[:at], lane),
             Problem(f"It {stopped.reason} while it was read."),

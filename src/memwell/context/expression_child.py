@@ -15,7 +15,7 @@ import signal
 import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -75,6 +75,7 @@ class Evaluator:
     def evaluated(self, source: str, scope: dict[str, Any], time_ms: int, now_ms: int) -> str | None:
         """What it gives, as JSON; None: nothing."""
         compiled = self._compile(source, timeout=time_ms, max_stack_depth=DEEPEST, max_sequence_length=LONGEST)
+        compiled.register_override("eval", _no_eval)
         for name, function in self._functions(now_ms).items():
             if f"${name}" in source:
                 compiled.register_override(name, function)
@@ -85,7 +86,7 @@ class Evaluator:
             return compiled.evaluate_json_or_none("{}", _in_doubles(bound))
 
     def _functions(self, now_ms: int) -> dict[str, Callable[..., Any]]:
-        return {"eval": _no_eval, "random": random.random, "millis": lambda: now_ms, "now": self._now(now_ms)}
+        return {"random": random.random, "millis": lambda: now_ms, "now": self._now(now_ms)}
 
     def _now(self, now_ms: int) -> Callable[..., Any]:
         def now(picture: str | None = None, zone: str | None = None) -> Any:
@@ -112,31 +113,36 @@ def _answer(evaluator: Evaluator, asked: bytes) -> None:
     try:
         request = json.loads(asked)
     except RecursionError:
-        _say(FAILED, "what it is given is nested too deeply.")
-    else:
-        signal.setitimer(signal.ITIMER_REAL, request["time_s"] + GRACE_S)
-        (_check if request["check"] else _evaluate)(evaluator, request)
-        signal.setitimer(signal.ITIMER_REAL, 0)
-    _say(DONE)
+        _say(FAILED, "what it is given is nested too deeply.", last=True)
+        return
+    signal.setitimer(signal.ITIMER_REAL, request["time_s"] + GRACE_S)
+    (_check if request["check"] else _evaluate)(evaluator, request)
+    signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _check(evaluator: Evaluator, request: dict[str, Any]) -> None:
-    for source in request["sources"]:
+    for left, source in _counted(request["sources"]):
         reason = evaluator.problem(source)
-        _say(FAILED if reason else NOTHING, reason)
+        _say(FAILED if reason else NOTHING, reason, last=not left)
 
 
 def _evaluate(evaluator: Evaluator, request: dict[str, Any]) -> None:
     """Each answer goes out before the next expression begins, so that it is known which one never ended."""
-    until, left = time.perf_counter() + request["time_s"], request["most"]
-    for source in request["sources"]:
+    until, room = time.perf_counter() + request["time_s"], request["most"]
+    for left, source in _counted(request["sources"]):
         kind, said = _tried(evaluator, source, request, int(1000 * (until - time.perf_counter())))
-        left -= len(said) if said.isascii() else len(said.encode())
-        if left < 0:
+        room -= len(said) if said.isascii() else len(said.encode())
+        if room < 0:
             kind, said = LARGE, ""
-        _say(kind, said)
-        if kind not in (VALUE, NOTHING):
+        last = not left or kind not in (VALUE, NOTHING)
+        _say(kind, said, last=last)
+        if last:
             return
+
+
+def _counted(sources: list[str]) -> Iterator[tuple[int, str]]:
+    """Each, and how many are behind it."""
+    return zip(range(len(sources) - 1, -1, -1), sources, strict=True)
 
 
 def _tried(evaluator: Evaluator, source: str, request: dict[str, Any], time_ms: int) -> tuple[bytes, str]:
@@ -194,9 +200,9 @@ def _exactly(size: int) -> bytes:
     return bytes(parts)
 
 
-def _say(kind: bytes, said: str = "") -> None:
+def _say(kind: bytes, said: str = "", *, last: bool = False) -> None:
     body = (said if kind == VALUE else said[:LONGEST_REASON]).encode(errors="replace")
-    rest = memoryview(HEAD.pack(kind, len(body)) + body)
+    rest = memoryview(HEAD.pack(kind, len(body)) + body + (HEAD.pack(DONE, 0) if last else b""))
     while rest:
         rest = rest[os.write(1, rest) :]
 

@@ -47,14 +47,14 @@ class Pool:
         lane = object() if lane is None else lane
         self._enter(lane)
         try:
-            child = self._taken()
+            closed, child = self._closed, self._taken()
             try:
                 return child.ask(request, timeout_s)
             except BaseException:
                 child.kill()  # whatever it was about, it must not answer the next one
                 raise
             finally:
-                self._give_back(child)
+                self._give_back(child, closed)
         finally:
             self._leave(lane)
 
@@ -96,10 +96,10 @@ class Pool:
             self._working.add(child)
         return child
 
-    def _give_back(self, child: Child) -> None:
+    def _give_back(self, child: Child, closed: int) -> None:
         with self._lock:
             self._working.discard(child)
-            usable, closed = child.usable, self._closed
+            usable = child.usable
             if usable and len(self._idle) < KEPT:
                 self._idle.append(child)
                 return

@@ -19,8 +19,8 @@ from .expression_child import DONE, HEAD, OUT_OF_MEMORY, READY
 
 MEMORY = 256 * 2**20
 START_S = 20.0  # for the process to start, on a machine that is busy; it has nothing to do yet
-PATIENCE_S = 0.02  # what takes longer goes on at a lower priority, and its process ends with it
-BEHIND = 10  # by how much lower
+PATIENCE_S = 0.05  # what takes longer goes on at a lower priority, and its process ends with it
+BEHIND = 5  # by how much lower
 FORCE_S = 0.1  # from when it should have stopped by itself until it is stopped
 MOST_ASKED = 10_000
 MOST_HEARD = 8 * 2**20
