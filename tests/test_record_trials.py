@@ -3,6 +3,7 @@ its erasure."""
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -84,7 +85,7 @@ def _replaced(server: Live, url: str, writer: int, each: int) -> int:
 def _replace(client: httpx.Client, url: str, writer: int, each: int) -> int:
     refused = 0
     for number in range(each):
-        while True:
+        for attempt in itertools.count():
             read = client.get(url)
             value = {**read.json()["value"], f"w{writer}_{number}": 1}
             written = client.put(url, json={"value": value}, headers={"If-Match": read.headers["etag"]})
@@ -92,7 +93,7 @@ def _replace(client: httpx.Client, url: str, writer: int, each: int) -> int:
                 break
             assert (written.status_code, written.json()["error"]["code"]) == (412, "stale")
             refused += 1
-            time.sleep(random.random() * 0.02)
+            time.sleep(random.random() * 0.02 * 2 ** min(attempt, 6))  # the longer, the fewer stand in each other's way
     return refused
 
 
