@@ -7,10 +7,12 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+import apsw
 import msgspec
 import pytest
 from typer.testing import CliRunner
@@ -18,7 +20,8 @@ from typer.testing import CliRunner
 from memwell import Conflict, Memory, NotFound
 from memwell.access import Doorman
 from memwell.backup import back_up, check, making, restore
-from memwell.backup.manifest import MANIFEST, Manifest, digest_of, rendered, sealed
+from memwell.backup.checking import strangers
+from memwell.backup.manifest import MANIFEST, FileInfo, Manifest, TenantInfo, digest_of, rendered, sealed
 from memwell.clock import SystemClock
 from memwell.config import load
 from memwell.errors import Corrupted, Invalid, StorageFull, Unsupported
@@ -307,6 +310,64 @@ def test_what_is_no_backup_is_told_apart(home: str, folder: Path, tmp_path: Path
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.sqlite("a backup is a directory, whatever it is of")
+def test_a_manifest_that_could_not_have_been_written_is_refused(home: str, folder: Path, tmp_path: Path) -> None:
+    """Names in it become paths: whoever has made it, it leads nowhere else, and nothing is opened for it."""
+    say(home)
+    made = back_up(home, folder)
+    manifest, one = made.manifest, made.manifest.tenants[0]
+    files = {file.path: file for file in manifest.files}
+    tenant = files["tenants/default.db"]
+
+    def without(path: str) -> list[FileInfo]:
+        return [file for file in manifest.files if file.path != path]
+
+    def named(name: str) -> list[TenantInfo]:
+        return [msgspec.structs.replace(one, tenant=name)]
+
+    impossible: list[dict[str, Any]] = [
+        {"tenants": named("../../victim")}, {"tenants": named("other")}, {"tenants": [one, one]}, {"tenants": []},
+        {"files": without(tenant.path)}, {"files": without("erasures/default.jsonl")}, {"files": without("control.db")},
+        {"files": [*manifest.files, tenant]}, {"files": [*manifest.files, msgspec.structs.replace(tenant, path="tenants/x.db")]},
+        {"format": -1}, {"schema": -3}, {"created_at": datetime(2020, 1, 1)}, {"created_at": datetime(1, 1, 1, tzinfo=UTC)},
+        {"kind": "erasures"}, {"chosen": ["../x"]},
+    ]  # fmt: skip
+    for changes in impossible:
+        (made.path / MANIFEST).write_bytes(rendered(sealed(msgspec.structs.replace(manifest, **changes))))
+        refused(made.path, tmp_path / "new", "is not what was written")
+    (made.path / MANIFEST).write_bytes(rendered(manifest))
+    whole = {name: (made.path / name).read_bytes() for name in ("control.db", tenant.path)}
+    key = (
+        "INSERT INTO api_key (id, tenant, name, hash, role, created_at) VALUES ('k', 'default', 'k', x'00', 'agent', 1)"
+    )
+    for name, sql, said in (
+        ("control.db", "UPDATE tenant SET id = '../../victim'", "do not agree"),
+        ("control.db", "UPDATE tenant SET created_at = 'x'", "do not agree"),
+        ("control.db", "INSERT INTO tenant VALUES ('other', 1)", "do not agree"),
+        ("control.db", key, "do not agree"),
+        ("control.db", "CREATE VIEW v AS SELECT 1", "not of Memwell"),
+        (tenant.path, "CREATE TRIGGER t BEFORE DELETE ON entry BEGIN SELECT raise(ignore); END", "not of Memwell"),
+        (tenant.path, "DROP INDEX address_path", "not of Memwell"),
+    ):  # fmt: skip
+        db = apsw.Connection(str(made.path / name))
+        db.execute(sql)
+        db.close()
+        reseal(made.path)
+        refused(made.path, tmp_path / "new", said)
+        (made.path / name).write_bytes(whole[name])
+    reseal(made.path)
+    assert check(made.path) == manifest
+    (made.path / "tenants" / "default.db-wal").write_bytes(b"x")
+    assert strangers(made.path, manifest) == ["tenants/default.db-wal"]
+
+
+def refused(path: Path, place: Path, said: str) -> None:
+    for attempt in (check, lambda one: restore(one, place)):
+        with pytest.raises(Corrupted, match=said):
+            attempt(path)
+    assert not place.exists()
+
+
 @pytest.mark.sqlite("folders")
 def test_a_backup_is_made_where_it_may_be(home: str, tmp_path: Path) -> None:
     say(home)
@@ -363,9 +424,12 @@ def test_only_older_backups_of_the_same_kind_are_removed(home: str, folder: Path
     (broken / MANIFEST).write_text("{}")
     foreign = folder / "memwell-notes"
     foreign.mkdir()
+    old[0].rename(tmp_path / "large")
+    old[0].symlink_to(tmp_path / "large")
     made = back_up(home, folder, keep=2)
-    assert made.removed == [path.name for path in old[:2]]
-    assert sorted(folder.iterdir()) == sorted([*kept, old[2], made.path, broken, foreign])
+    assert made.removed == [old[1].name], "what is a link only is left alone, and so is what it leads to"
+    assert sorted(folder.iterdir()) == sorted([*kept, old[0], old[2], made.path, broken, foreign])
+    assert check(old[0]).names == ["alpha", "beta"]
     with pytest.raises(Invalid):
         back_up(home, folder, keep=0)
 
@@ -487,3 +551,7 @@ def test_the_commands_back_up_check_and_restore(home: str, folder: Path, tmp_pat
     assert (broken.exit_code, "control.db is not what was written" in broken.stderr) == (74, True)
     wrong = run.invoke(app, ["backup", str(folder), "--check", told["path"]])
     assert wrong.exit_code == 2
+    server = "http://127.0.0.1:9"
+    for asked in (["--url", server, "backup", str(folder)], ["restore", told["path"]]):
+        elsewhere = run.invoke(app, asked, env={"MEMWELL_URL": server})
+        assert (elsewhere.exit_code, "not through http://127.0.0.1:9" in elsewhere.stderr) == (2, True)

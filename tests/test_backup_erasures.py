@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from memwell import Conflict, Memory
-from memwell.backup import back_up, restore
-from memwell.errors import Corrupted, Invalid, Unsupported
+from memwell.access import Doorman
+from memwell.backup import back_up, check, known, restore
+from memwell.clock import SystemClock
+from memwell.errors import Corrupted, Invalid, Unauthenticated, Unsupported
 from memwell.lifecycle import ledger
 from memwell.operation import Operation
 from memwell.registry import OPERATIONS
@@ -280,17 +282,75 @@ def test_an_erasure_that_comes_while_a_tenant_is_replaced_is_not_lost(home: str,
     with Memory(home, worker=False) as memory:
         memory.user("alice").add(f"My word is {CANARY}.")
         memory.user("bob").add("I stay.")
+        files = memory.app("files").session("s1").files
+        file = files.upload(f"The file says {CANARY}.".encode(), "a.txt").file_id
         made = back_up(home, folder)
+        later = files.upload(f"A later file says {CANARY}.".encode(), "b.txt").file_id
 
         def meanwhile(what: str) -> None:
             if what.startswith("restoring"):  # what is to be restored is prepared by now
                 memory.user("alice").forget()
+                files.delete(file)
+                files.delete(later)  # its bytes are still there: nobody has done what is left to do
 
         (one,) = restore(made.path, home, replace=True, progress=meanwhile).tenants
         assert one.erased > 0
         assert [turn.content for turn in memory.user("bob").history()] == ["I stay."]
         assert memory.user("alice").history() == []
+    assert found(tmp_path / "home", {CANARY: print}) == [], "bytes of files included, and at once"
+
+
+def test_what_was_erased_before_the_backup_and_has_come_back_stays(
+    home: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user who was forgotten by mistake and was brought back is not erased by what knew of that, nor is a tenant."""
+    say(home, "default", "acme")
+    first = back_up(home, tmp_path / "alone").path
+    with Memory(home, worker=False) as memory:
+        memory.user("alice").forget()
+        memory.tenants.delete("acme")
+    older = back_up(home, folder).path
+    again = located(tmp_path / "again")
+    restore(first, again)
+    made = back_up(again, folder).path
+    done = restore(made, located(tmp_path / "new"))
+    assert [(one.tenant, one.erased) for one in done.tenants] == [("acme", 0), ("default", 0)], older
+    assert (done.told_by, done.dropped) == ([], [])
+    monkeypatch.setattr(known, "SLACK", 0)  # long after
+    done = restore(made, located(tmp_path / "told"), erasures=[home])
+    assert [one.erased for one in done.tenants] == [0, 0]
+    one = restore(made, home, replace=True)
+    assert [(each.replaced, each.erased) for each in one.tenants] == [(False, 0), (True, 0)]
+    made = back_up(home, tmp_path / "marked").path
+    assert restore(made, home, replace=True).dropped == [], "it is marked as deleted there, and is there"
+    with Memory(again, worker=False) as memory:
+        memory.user("alice").forget()
+    assert [each.erased > 0 for each in restore(made, again, replace=True).tenants] == [False, True], "what came later"
+
+
+def test_a_home_that_was_lost_keeps_its_backups_and_what_tells_them(home: str, folder: Path, tmp_path: Path) -> None:
+    """One that was made anew in the same place, or that has forgotten what was erased, takes the place of none."""
+    with Memory(home, worker=False) as memory:
+        memory.user("alice").add(f"My word is {CANARY}.")
+        memory.user("bob").add("I stay.")
+        made = back_up(home, folder, keep=1)
+        memory.user("alice").forget()
+        noted = back_up(home, folder, erasures_only=True, keep=1)
+    store = stored(home)
+    lines = store.read("default", lambda tx: list(ledger.lines(tx)))
+    store.write("default", lambda tx: tx.send("delete_erasures_after", after=0))
+    assert back_up(home, folder, erasures_only=True, keep=1).removed == [], "it knows what the newer one does not"
+    store.control.write(("set_tenant_made", {"id": "default", "created_at": 1}))
+    assert back_up(home, folder, erasures_only=True, keep=1).removed == []
+    lost = back_up(home, folder, keep=1)
+    assert lost.removed == []
+    done = restore(made.path, home, replace=True)
+    assert done.told_by[0] == noted.path.name
+    assert store.read("default", lambda tx: list(ledger.lines(tx))) == lines
+    store.close()
     assert found(tmp_path / "home", {CANARY: print}) == []
+    assert back_up(home, folder, keep=1).removed == [made.path.name], "it is the one that was lost again"
+    assert lost.path.exists()
 
 
 def test_keys_do_not_come_back(home: str, folder: Path, tmp_path: Path) -> None:
@@ -309,6 +369,42 @@ def test_keys_do_not_come_back(home: str, folder: Path, tmp_path: Path) -> None:
     with Memory(place, worker=False) as memory:
         assert {key.id: key.revoked_at is not None for key in memory.keys.list()} == {kept.id: False, revoked.id: True}
     assert found(tmp_path / "new", {CANARY: print}) == []
+    alone = made.path.rename(tmp_path / "alone")
+    place = located(tmp_path / "untold")
+    server = stored(place)  # that goes on all the time
+    doorman = Doorman(server.control, SystemClock())
+    server.control.secret  # noqa: B018 -- it has one of its own
+    restore(alone, place)
+    assert doorman.admit(revoked.secret).tenant == "default", "the secret that came along is used by all"
+    with Memory(place, worker=False) as memory:
+        own = memory.keys.create("own")
+    restore(alone, place, replace=True, erasures=[folder])
+    with Memory(place, worker=False) as memory:
+        now = {key.id: key.revoked_at is not None for key in memory.keys.list()}
+    assert now == {kept.id: False, revoked.id: True, own.id: False}
+    assert doorman.admit(own.secret).tenant == "default"
+    with pytest.raises(Unauthenticated):
+        Doorman(server.control, SystemClock()).admit(revoked.secret)
+    server.close()
+    assert found(tmp_path / "untold", {CANARY: print}) == []
+
+
+@pytest.mark.sqlite("a backup is a directory, whatever it is of")
+def test_lines_that_cannot_be_are_refused(home: str, folder: Path, tmp_path: Path) -> None:
+    say(home)
+    made, noted = back_up(home, folder).path, back_up(home, folder, erasures_only=True).path
+    for line in (
+        '["address","abc",1]', '["address","99999999999999999999",1]', '["collection","-1",1]', '["address","٣",1]',
+        '["entry","x",99999999999999999999999]', '["entry","x",-5]', '["file","\\u0000",1]', '["run","",1]',
+        f'["run","{"9" * 5000}",1]', '["A b","x",1]', '["entry","x",true]', "[" * 900,
+    ):  # fmt: skip
+        (noted / "erasures" / "default.jsonl").write_bytes(line.encode() + b"\n")
+        reseal(noted)
+        with pytest.raises(Corrupted, match=r"default.jsonl is damaged"):
+            check(noted)
+        with pytest.raises(Corrupted, match="not known what was erased since"):
+            restore(made, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_tenant_that_was_deleted_stays_deleted(home: str, folder: Path, tmp_path: Path) -> None:
@@ -335,7 +431,7 @@ def test_a_newer_backup_that_cannot_be_read_might_know_of_an_erasure(home: str, 
     with pytest.raises(Corrupted, match="not known what was erased since"):
         restore(first.path, tmp_path / "new")
     assert not (tmp_path / "new").exists()
-    (second.path / "erasures" / "default.jsonl").write_text('["dream","1",1]\n')
+    (second.path / "erasures" / "default.jsonl").write_text('["dream","1",9000000000000000]\n')
     reseal(second.path)
     with pytest.raises(Unsupported, match="does not know"):
         restore(first.path, tmp_path / "new")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+import os
+import shutil
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
@@ -13,7 +16,18 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from memwell import Conflict, Corrupted, Forbidden, Invalid, Memory, MemwellError, NotFound, TooLarge
+from memwell import (
+    Conflict,
+    Corrupted,
+    Forbidden,
+    Invalid,
+    Memory,
+    MemwellError,
+    NotFound,
+    TooLarge,
+    function,
+    functions,
+)
 from memwell.clock import HOUR
 from memwell.dispatch import dispatch
 from memwell.files.links import Named, sign, verify
@@ -29,7 +43,9 @@ from memwell.surfaces.cli.main import app
 from memwell.surfaces.rest.uploads import MAX_PARTS, parse
 from memwell.testing import FrozenClock, two_tenants
 
-from .engines import located
+from .contract.task_documents import done, tasks
+from .engines import located, remains
+from .extract.bombs import BOMBS
 from .live import Live, live
 
 TEXT = b"The warranty of the blender ends in March."
@@ -338,6 +354,9 @@ def test_passages_are_whole_paragraphs_or_sentences_and_lose_nothing() -> None:
     assert all(one.endswith((".", "x")) for one in found)
     assert passages("") == []
     assert passages(" \n\n \n ") == []
+    long = passages("7 " * 400_000)  # one sentence, and never cut anew from its beginning
+    assert ("".join(long).replace(" ", ""), max(map(len, long)) <= LONGEST) == ("7" * 400_000, True)
+    assert passages("a" + " " * 5000 + "b. " + "c" * 2000) == ["a\n\nb.", "c" * 1200, "c" * 800]
 
 
 def test_reading_that_was_cut_off_goes_on_where_it_was(
@@ -422,3 +441,302 @@ def test_bytes_that_an_erasure_took_away_in_between_are_stored_again(
         monkeypatch.setattr(kind, "put", and_erase)
     file = session.files.upload(TEXT, "mine.txt")
     assert (len(ended), session.files.read(file.file_id), file.state) == (1, TEXT, "extracted")
+
+
+# -- what others may do with it ----------------------------------------------------------------------------------------------
+
+
+def test_a_key_that_is_held_to_a_user_takes_over_nothing(memory: Memory, session: AppSession) -> None:
+    """T3: what is nobody's does not become the user's because that user writes something there; nor what is left of it."""
+    shop, transport = memory.app("shop"), local(memory)
+    shop.stores.create("notes", access="session", retention="1_week")
+    shop.stores.create("cart", access="user", retention="session_only")
+    file = session.files.upload(b"private words of somebody", "secret.txt")
+    shop.scope(session_id="left").set_content("notes", {"word": "private"})
+    shop.sessions.end("left")
+    held = Principal(transport.principal.tenant, "agent", "k", Tie("user", "u1"))
+
+    def tried(name: str, **data: Any) -> Any:
+        return dispatch(transport.engine, held, find(name), {"app": "shop", **data})
+
+    new = {"filename": "x.txt", "content": b"x"}
+    for session_id in ("s1", "left"):
+        at = {"session_id": session_id}
+        for name, more in (
+            ("apps.files.upload", new),
+            ("stores.set_content", {"store": "notes", "data": {}}),
+            ("stores.get_content", {"store": "notes"}),
+            ("stores.set_content", {"store": "cart", "data": {}, "user_id": "u1"}),
+        ):
+            if (session_id, more.get("store")) != (
+                "left",
+                "cart",
+            ):  # there is no session any more that it would go with
+                with pytest.raises(Forbidden):
+                    tried(name, **at, **more)
+    assert tried("stores.get_content", session_id="s1", store="cart", user_id="u1").content is None, (
+        "one's own can be read anywhere"
+    )
+    assert session.meta().session_info["userId"] is None
+    with pytest.raises(Forbidden):
+        tried("apps.files.read", session_id="s1", file_id=file.file_id)
+    tried("apps.files.upload", session_id="mine", **new)
+    assert [one.filename for one in tried("apps.files.list", session_id="mine").files] == ["x.txt"]
+    with pytest.raises(NotFound, match="no app"):
+        dispatch(transport.engine, held, find("apps.files.upload"), {"app": "other", "session_id": "s", **new})
+
+
+@pytest.mark.parametrize("how", ["delete", "end"])
+def test_what_a_run_has_seen_of_files_goes_with_them(
+    memory: Memory, session: AppSession, tmp_path: Path, how: str
+) -> None:
+    """G9, C13: a run that has seen what they are called and where they are; what others have said stays."""
+
+    @function
+    def peek(message: str, memory: Any) -> str:
+        return str(memory.get_content("sessionMeta")["artifacts"]) if message == "look" else "nothing"
+
+    shop = memory.app("shop")
+    try:
+        shop.configure(function="peek")
+        early = shop.execute("look", "s1")
+        file = session.files.upload(b"The wvcanarytextword is here.", "qzcanaryfilename.txt")
+        saw, other = shop.execute("look", "s1"), shop.execute("hello", "s1")
+        memory.jobs.wait(session.files.deactivate(file.file_id).job or "")
+        assert "qzcanaryfilename" in str(memory.workflows.show(saw.run_id).output)
+    finally:
+        functions.unregister("peek")
+    job = session.files.delete(file.file_id).job if how == "delete" else session.end().job
+    receipt = memory.jobs.wait(job or "").result or {}
+    assert (receipt["layers"]["runs"], receipt["residual"]) == (1, 0)
+    outputs = [memory.workflows.show(one.run_id).output for one in (early, saw, other)]
+    assert outputs == ["[]", None, "nothing"]
+    assert not [name for name, data in remains(tmp_path).items() if b"qzcanary" in data or b"wvcanary" in data]
+
+
+def test_a_file_that_could_not_be_read_is_read_once_it_can(
+    memory: Memory, session: AppSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B2.8: as its reason advises: deactivate others, then activate it again."""
+    monkeypatch.setattr("memwell.files.reading.MAX_TOKENS", 12)
+    first, second = session.files.upload(TEXT, "a.txt"), session.files.upload(TEXT, "b.txt")
+    assert (first.state, second.state, "then activate it" in (second.reason or "")) == ("extracted", "kept", True)
+    assert session.files.activate(second.file_id).state == "kept"
+    session.files.deactivate(first.file_id)
+    again = session.files.activate(second.file_id)
+    assert (again.state, again.reason, len(session.search("blender"))) == ("extracted", None, 1)
+    assert session.files.activate(second.file_id).job is None
+    repeated = session.files.upload(TEXT, "a.txt")
+    assert (repeated.is_active, "activate it" in (repeated.reason or "")) == (False, True)
+
+
+def test_a_file_whose_reading_was_cancelled_has_failed_and_can_be_read_again(
+    memory: Memory, session: AppSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G7: nothing waits for ever."""
+    with monkeypatch.context() as patch:
+        patch.setattr("memwell.dialects.files.read_soon", lambda call, at, file: file)
+        files = [session.files.upload(TEXT + b"%d" % number, "a.txt") for number in range(2)]
+    for file in files:
+        memory.jobs.cancel(file.job or "")
+    assert session.search("blender").warning is None
+    shown = session.files.get(files[0].file_id)
+    assert (shown.state, "cancelled" in (shown.reason or "")) == ("failed", True)
+    assert [one["state"] for one in session.meta().artifacts] == ["failed"] * 2
+    assert session.files.activate(files[0].file_id).state == "extracted"
+    memory.jobs.retry(files[1].job or "")
+    assert memory.jobs.wait(files[1].job or "").state == "done"
+    assert len(session.search("blender")) == 2
+
+
+def test_what_is_stored_while_the_sweep_looks_is_swept_up_later(
+    memory: Memory, session: AppSession, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G1: an upload that is killed then has asked nobody to look again."""
+    session.files.upload(TEXT, "a.txt")
+    transport = local(memory)
+    blobs = transport.engine.store.blobs(transport.principal.tenant)
+    orphans: list[str] = []
+    with monkeypatch.context() as patch:
+        for kind in (FolderBlobs, TableBlobs):
+            original = kind.list
+
+            def and_then(self: Any, original: Any = original) -> Iterator[tuple[str, int]]:
+                yield from original(self)
+                orphans.append(blobs.put(b"killed before its row"))
+
+            patch.setattr(kind, "list", and_then)
+        clock.advance(hours=2, seconds=1)
+        transport.engine.help_out(transport.principal.tenant)
+    assert blobs.has(orphans[0])
+    clock.advance(days=1, seconds=1)
+    transport.engine.help_out(transport.principal.tenant)
+    assert not blobs.has(orphans[0])
+    assert len(stored(memory)) == 1
+
+
+@pytest.mark.sqlite("its files")
+@pytest.mark.parametrize("killed_in", ["drop", "rmtree"])
+def test_a_tenant_whose_removal_was_killed_is_gone_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_in: str
+) -> None:
+    """G9: its name is not known any more, so nobody could ask for it again."""
+
+    def killed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with two_tenants(tmp_path) as (alpha, beta):
+        beta.app("shop").session("s1").files.upload(b"BETACANARY words", "a.txt")
+        alpha.app("shop").session("s1").files.upload(TEXT, "a.txt")
+        with monkeypatch.context() as patch:
+            place: Any = FolderBlobs if killed_in == "drop" else shutil
+            patch.setattr(place, killed_in, killed)
+            with pytest.raises(KeyboardInterrupt):
+                local(alpha).engine.store.drop("beta")
+    assert any(b"BETACANARY" in data for data in remains(tmp_path).values())
+    with Memory(tmp_path, tenant="alpha", worker=False) as memory:
+        assert memory.app("shop").session("s1").files.list()[0].size == len(TEXT)
+    assert not [name for name, data in remains(tmp_path).items() if b"BETACANARY" in data]
+    assert not list(tmp_path.rglob("*.removed"))
+
+
+# -- how it is sent and taken ------------------------------------------------------------------------------------------------
+
+
+def test_a_body_with_a_name_beside_it_is_the_file_whatever_its_type(client: httpx.Client) -> None:
+    """What `curl --data-binary` says of it, and JSON files; and nothing else can take the place of the file."""
+    kinds = ("application/x-www-form-urlencoded", "application/json", "text/plain")
+    for number, kind in enumerate(kinds):
+        content = b'{"filename": "b.txt", "number": %d}' % number
+        told = {"content-type": kind} | ({"x-filename": f"{number}.json"} if number else {})
+        named = "" if number else "?filename=0.json"
+        sent = client.post(FILES + named, content=content, headers=told).json()
+        assert (sent["filename"], sent["mimetype"], sent["state"]) == (
+            f"{number}.json",
+            "application/json",
+            "extracted",
+        )
+        assert client.get(f"{FILES}/{sent['file_id']}/content").json()["content"] == base64.b64encode(content).decode()
+    twice = [
+        client.post(f"{FILES}?filename=q.txt&content=aGVsbG8=", content=b"x", headers={"content-type": "text/plain"}),
+        client.post(FILES, files={"file": ("q.txt", b"x")}, data={"content": "aGVsbG8="}),
+    ]
+    assert [(one.status_code, "second time" in one.text) for one in twice] == [(400, True)] * 2
+    assert len(client.get(FILES).json()["files"]) == 3
+
+
+DISPOSITION = b'content-disposition: form-data; name="f"; '
+NAMED = {
+    DISPOSITION + b"filename*=UTF-8'en'a%20b.txt": "a b.txt",
+    DISPOSITION + b"filename*=iso-8859-1''%E4.txt": "ä.txt",
+    DISPOSITION + b"filename=my file.txt": "my file.txt",
+    DISPOSITION.replace(b"; n", b";\r\n n") + b'filename="a.txt"': "a.txt",
+}
+
+
+def test_forms_are_read_as_programs_write_them(client: httpx.Client) -> None:
+    for head, name in NAMED.items():
+        assert [one.filename for one in parse(_form(head + b"\r\n\r\nx"), b"x")] == [name]
+    for head in (
+        DISPOSITION + b"filename*=utf-7''a.txt",
+        DISPOSITION + b"filename*=UTF-8''%ff.txt",
+        DISPOSITION + b'filename="a.txt"\r\nContent-Transfer-Encoding: base64',
+    ):
+        with pytest.raises(Invalid):
+            parse(_form(head + b"\r\n\r\nx"), b"x")
+    files: dict[str, Any] = {"f": ("a.txt", TEXT), "metadata": ("m.json", b'{"a": 1}', "application/json")}
+    assert client.post(FILES, files=files, data={"_charset_": "utf-8"}).status_code == 201
+    assert client.get(FILES.removesuffix("/files")).json()["metadata"] == {"a": 1}
+
+
+def test_only_files_are_read_from_a_disk_and_no_more_than_may_be_sent(session: AppSession, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (Path("/dev/zero"), tmp_path / "pipe", tmp_path):
+        with pytest.raises(Invalid, match="not a file"):
+            session.files.upload(path)
+
+
+def _line(server: Live, head: str, **sizes: int) -> socket.socket:
+    """A request whose answer nobody reads, or whose body does not come."""
+    line = socket.socket()
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, sizes.get("buffer", 65536))
+    line.settimeout(30)
+    line.connect(("127.0.0.1", int(server.url.rsplit(":", 1)[1])))
+    line.sendall(f"{head}\r\n\r\n".encode())
+    return line
+
+
+@pytest.fixture
+def tight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Live, str]]:
+    """A server where one tenant may have one upload and one download under way, and the key of another tenant."""
+    monkeypatch.setattr("memwell.surfaces.rest.upload_requests.EACH", 1)
+    monkeypatch.setattr("memwell.surfaces.rest.downloads.EACH", 1)
+    with live(tmp_path, worker=False) as server, server.memory() as memory:
+        memory.call("tenants.create", {"tenant": "other"})
+        yield server, memory.call("keys.create", {"name": "k", "role": "agent", "tenant": "other"}).secret
+
+
+def test_who_takes_no_file_holds_little_and_keeps_nobody_else_waiting(tight: tuple[Live, str]) -> None:
+    """T14: a link is read piece by piece; a tenant's share of them is limited, and others have theirs."""
+    server, key = tight
+    large = os.urandom(20 * 1024**2)
+    with server.memory() as memory, server.memory(key) as other:
+        url = memory.app("shop").session("s1").files.upload(large, "a.bin").download_url or ""
+        theirs = other.app("shop").session("s1").files.upload(TEXT, "a.txt").download_url or ""
+        assert httpx.get(url).content == large
+        with _line(server, f"GET {url.removeprefix(server.url)} HTTP/1.1\r\nHost: x", buffer=4096) as line:
+            assert line.recv(12) == b"HTTP/1.1 200"
+            refused = httpx.get(url)
+            assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+            assert httpx.get(theirs).content == TEXT
+        until = time.monotonic() + 30
+        while (answer := httpx.get(url)).status_code != 200 and time.monotonic() < until:
+            time.sleep(0.05)
+        assert answer.content == large
+
+
+def test_who_sends_slowly_keeps_nobody_else_waiting(tight: tuple[Live, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """T14: a tenant's share of uploads is limited, and so is the time that nothing may come."""
+    server, key = tight
+    head = f"POST {FILES}?filename=a.txt HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.key}\r\nContent-Length: 9"
+    with _line(server, head) as line, server.client(key) as other:
+        assert other.post(f"{FILES}?filename=a.txt", content=TEXT).status_code == 201
+        line.sendall(b"a warrant")
+        assert line.recv(12) == b"HTTP/1.1 201"
+        monkeypatch.setattr("memwell.surfaces.rest.upload_requests.PATIENCE_S", 0.1)
+        line.recv(65536)
+        line.sendall(f"{head}\r\n\r\na".encode())
+        assert line.recv(12) == b"HTTP/1.1 503"
+
+
+def test_a_reader_is_refused_before_its_file_is_read(server: Live) -> None:
+    with server.memory() as memory:
+        key = memory.keys.create("r", "reader").secret
+    head = f"POST {FILES}?filename=a.txt HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\nContent-Length: 9999999"
+    with _line(server, head) as line:
+        assert line.recv(12) == b"HTTP/1.1 403"
+
+
+# -- what is in it ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_bomb_is_kept_and_given_back_as_it_is(session: AppSession) -> None:
+    """T13: reading it ends in time; its bytes are somebody's file all the same."""
+    mimetype, make = BOMBS["elements in elements"]
+    bomb = make()
+    file = session.files.upload(bomb, "bomb.docx", mimetype=mimetype)
+    assert (file.state, (file.reason or "")[:9]) == ("failed", "The file ")
+    assert session.files.read(file.file_id) == bomb
+    assert session.meta().artifacts[0]["size"] == len(bomb)
+
+
+def test_what_is_in_a_file_or_its_name_is_only_ever_text(memory: Memory, session: AppSession) -> None:
+    """T12, S3.24: neither a template nor an expression, wherever it is shown."""
+    evil = "=$context.metadata {{memory.sessionMeta.metadata.secret}} {{7*7}}"
+    session.files.upload(evil.encode(), f"{evil}.txt", metadata={"secret": "hush"})
+    shop = memory.app("shop")
+    rendered = shop.scope(session_id="s1").render("{{memory.sessionMeta.artifacts[0].filename}}")
+    (hit,) = session.search("memory context metadata secret")
+    assert (hit.content, rendered) == (evil, f"{evil}.txt")
+    echo = tasks(say=("send_text_message", {"text": "=$input.text & '|' & $input.name"}))
+    assert done(memory, echo, {"text": hit.content, "name": rendered}) == f"{evil}|{evil}.txt"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -214,3 +215,45 @@ def test_the_embedded_worker_runs_by_itself_unless_it_is_off(tmp_path: Path) -> 
         time.sleep(0.2)
         assert memory.jobs.show(job_id).state == "ready"
         assert not memory.status().worker
+
+
+def test_tenants_take_turns(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """G9: one that has much to do does not keep the others waiting: after its time it goes behind them."""
+    monkeypatch.setattr("memwell.lifecycle.worker.TURN_S", 0.0)
+    order: list[str] = []
+    engine.ensure_tenant("busy")
+    for tenant, count in (("busy", 3), ("default", 1)):
+        for _ in range(count):
+            engine.store.write(tenant, lambda tx: jobs.enqueue(tx, "test", {}, engine.clock.now() - SECOND))
+    engine.store.control.hint("add_hint", tenant="busy", due_at=0)  # it has waited for longest
+
+    def note(run: JobRun) -> dict[str, Any]:
+        order.append(run.reach.key)
+        return {}
+
+    fair = worker(engine, note)
+    assert [fair.run_hinted() for _ in range(4)] == [2, 1, 1, 0]
+    assert order == ["busy", "default", "busy", "busy"]
+
+
+def test_what_may_take_long_keeps_nothing_else_waiting(engine: Engine) -> None:
+    """G9: nobody's erasure waits until somebody's files are read."""
+    begun, done = Event(), Event()
+
+    def slow(run: JobRun) -> dict[str, Any]:
+        begun.set()
+        return {"in time": done.wait(30)}
+
+    def quick(run: JobRun) -> dict[str, Any]:
+        done.set()
+        return {}
+
+    both = Worker(engine.store, engine.clock, {"slow": slow, "quick": quick}, slow=("slow",))
+    reading = engine.store.write("default", lambda tx: jobs.enqueue(tx, "slow", {}, engine.clock.now()))
+    both.start()
+    assert begun.wait(30)
+    engine.store.write("default", lambda tx: jobs.enqueue(tx, "quick", {}, engine.clock.now()))
+    both.wake()
+    assert done.wait(30)
+    both.stop()
+    assert (state(engine, reading).result, both.running) == ('{"in time":true}', False)

@@ -55,6 +55,7 @@ def create_key(
 ) -> tuple[str, str]:
     """Make a key; returns its id and its secret, which is nowhere else."""
     key_id, secret = new_id(), PREFIX + secrets.token_urlsafe(32)
+    control.renew()
     row = {
         "id": key_id,
         "tenant": tenant,
@@ -74,6 +75,7 @@ def create_key(
 def create_first_key(control: Control, tenant: str, now: int) -> str | None:
     """Make an operator's key if there is no key at all; returns its secret. Of servers that start at once, one makes it."""
     secret = PREFIX + secrets.token_urlsafe(32)
+    control.renew()
     row = {"id": new_id(), "tenant": tenant, "hash": hashed(control.secret, secret), "now": now}
     return secret if control.write(("hold_tenant", {"id": tenant}), ("add_first_key", row)) else None
 
@@ -91,6 +93,7 @@ class Doorman:
         self._rate_limit = rate_limit
         self._rates = Rates(control)
         self._known: OrderedDict[str, tuple[float, _Found]] = OrderedDict()
+        self._renewed_at = -CACHE_S
         self._lock = Lock()
 
     def admit(self, secret: str | None, *, counted: bool = True) -> Principal:
@@ -118,6 +121,8 @@ class Doorman:
     def _stored(self, secret: str | None) -> _Found | None:
         secret = secret or ""
         rows = self._control.rows("key_by_hash", hash=hashed(self._control.secret, secret))
+        if not rows and self._is_renewed():
+            rows = self._control.rows("key_by_hash", hash=hashed(self._control.secret, secret))
         if not rows:
             return None
         key = StoredKey(*rows[0])
@@ -127,6 +132,14 @@ class Doorman:
             while len(self._known) > CACHED_KEYS:
                 self._known.popitem(last=False)
         return found
+
+    def _is_renewed(self) -> bool:
+        """Whether keys are hashed with another secret by now, since a backup was restored. Seldom asked: it takes a look."""
+        now = time.monotonic()
+        if now - self._renewed_at < CACHE_S:
+            return False
+        self._renewed_at = now
+        return self._control.renew()
 
     def _is_limited(self, key: StoredKey, counted: bool) -> bool:
         """Whether a request of a key must be counted; a key that is not valid any more has none."""

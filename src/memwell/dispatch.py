@@ -129,9 +129,13 @@ def _dispatched(
     return result
 
 
-def authorise(principal: Principal, operation: Operation, request: msgspec.Struct) -> None:
+def require_role(principal: Principal, operation: Operation) -> None:
     if not principal.may(operation.role):
         raise Forbidden(f"`{operation.name}` needs the role `{operation.role}`; this key has `{principal.role}`.")
+
+
+def authorise(principal: Principal, operation: Operation, request: msgspec.Struct) -> None:
+    require_role(principal, operation)
     tie = principal.tie
     if tie is None or operation.any_tie:
         return

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PATIENT = ("embed", "index", "graph")
+SLOW = ("extract",)
+"""What takes as long as whoever made a file wants it to: nothing else waits behind it."""
 GRAPH_AFTER = 60 * SECOND
 """How long collections are left to grow before somebody looks how large they are."""
 MOST_MODELS = 32
@@ -57,7 +59,7 @@ class Engine:
         """What else holds something in memory, to be told once something was erased."""
         self.ends: list[Callable[[], None]] = []
         """What else is under way, to be told before all is closed."""
-        self.worker = Worker(store, clock, self._handlers())
+        self.worker = Worker(store, clock, self._handlers(), slow=SLOW)
 
     @classmethod
     def open(cls, config: Config | None = None, clock: Clock | None = None, *, vfs: str | None = None) -> Engine:

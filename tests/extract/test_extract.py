@@ -98,6 +98,14 @@ def test_json_is_its_text_and_is_checked() -> None:
     assert wrong.reason.startswith("is not valid JSON: ")
 
 
+def test_texts_too_are_read_where_they_can_do_no_harm() -> None:
+    """T13: whatever takes a parser long or much takes it from nobody else."""
+    for mimetype in (TXT, JSON):
+        assert extract(b"[" + b"1," * 4_000_000, mimetype, Limits(memory=1)).reason == "needed too much memory"
+        late = extract(b"[" + b"1," * 4_000_000, mimetype, Limits(wall_s=0)).reason or ""
+        assert late.startswith("took longer than")
+
+
 def test_other_files_are_kept_as_they_are() -> None:
     """S2.36: CSV, XLS, PPT, HTML, pictures → extraction no."""
     for mimetype in (*KEPT.values(), "text/markdown", "application/octet-stream", "nonsense"):

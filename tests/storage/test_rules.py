@@ -185,7 +185,7 @@ def test_every_engine_has_every_query() -> None:
     assert there <= here
     assert here - there == {
         "residue", "graph_sizes", "add_graph", "finish_graph", "delete_graph", "mark_vectors", "nearest", "nearest_of",
-        "put_blob", "find_blob", "has_blob", "delete_blob", "list_blobs", "hold_tenant_row",
+        "put_blob", "find_blob", "piece_of_blob", "has_blob", "delete_blob", "list_blobs", "hold_tenant_row",
     }  # fmt: skip
     parameters = {query.name: query.parameters for query, _ in HERE}
     assert {

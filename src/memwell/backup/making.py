@@ -20,11 +20,11 @@ from ..config import Config
 from ..errors import Conflict, Invalid, MemwellError, NotFound, StorageError, StorageFull
 from ..lifecycle import ledger
 from ..storage.carrier import Carrying
-from ..storage.choose import open_store
 from ..storage.claim import claim, sweep, sync
 from ..storage.sqlite import SqliteStore, connect, migrate
 from ..version import __version__
 from .checking import require_sound
+from .known import EVERY, open_existing
 from .manifest import (
     FORMAT,
     MANIFEST,
@@ -36,14 +36,13 @@ from .manifest import (
     digest_of,
     is_name,
     name_of,
-    read,
     rendered,
     sealed,
     write_lines,
 )
+from .pruning import prune
 
 Progress = Callable[[str], None]
-EVERY = 10_000_000
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM})
 
 
@@ -81,7 +80,7 @@ def back_up(
                 store, place, _Wanted(began, "erasures" if erasures_only else "whole", config, tenants), progress
             )
             lost = any(one.lost for one in made.manifest.tenants)
-            return made._replace(removed=[] if keep is None or lost else _prune(made, keep))
+            return made._replace(removed=[] if keep is None or lost else prune(made.path, made.manifest, keep))
     finally:
         store.close()
 
@@ -93,20 +92,13 @@ class _Wanted(NamedTuple):
     tenants: Sequence[str]
 
 
-def open_existing(config: Config) -> Carrying:
-    """The store that a setting names; it is not made."""
-    if not config.on_postgres and not (config.home_path / "control.db").is_file():
-        raise NotFound(f"There is no memory at {config.shown_home}.")
-    return open_store(config, SystemClock().now)
-
-
 @contextmanager
 def told() -> Iterator[None]:
     """Turn the system's errors into ours."""
     try:
         yield
     except OSError as error:
-        what = f"{error.filename or 'The disk'} cannot be written: {error.strerror}"
+        what = f"{error.filename or 'The disk'} cannot be read or written: {error.strerror}"
         if error.errno in _NO_ROOM:
             raise StorageFull(f"{what}. Free some space, or check the rights; nothing was changed.") from error
         raise StorageError(f"{what}.") from error
@@ -253,30 +245,3 @@ def _settle(path: Path) -> None:
 def _sync_file(path: Path) -> None:
     with open(path, "rb") as file:
         os.fsync(file.fileno())
-
-
-# -- removing older ones -------------------------------------------------------------------------------------------------
-
-
-def _prune(made: Made, keep: int) -> list[str]:
-    """Remove the oldest backups of the same home, kind and tenants. What cannot be read as one is left alone."""
-    alike = [path for path in backups_in(made.path.parent) if _is_alike(path, made.manifest)]
-    doomed = [path for path in alike[:-keep] if path != made.path]
-    for path in doomed:
-        cut = path.with_name(path.name + PARTIAL)
-        os.rename(path, cut)  # a removal that is cut off leaves nothing that looks whole
-        shutil.rmtree(cut)
-    return [path.name for path in doomed]
-
-
-def _is_alike(path: Path, other: Manifest) -> bool:
-    try:
-        one = read(path)
-    except MemwellError:
-        return False
-    return (one.home, one.kind, one.chosen) == (other.home, other.kind, other.chosen)
-
-
-def backups_in(folder: Path) -> list[Path]:
-    """What is called as a backup is, the oldest first."""
-    return sorted(path for path in folder.iterdir() if is_name(path.name) and path.is_dir())

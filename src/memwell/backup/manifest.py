@@ -15,14 +15,14 @@ import hashlib
 import re
 import stat
 from collections.abc import Collection
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from ..errors import Corrupted, Invalid, NotFound, Unsupported
-from ..lifecycle.ledger import Line
+from ..lifecycle.ledger import Line, is_sound
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -30,10 +30,14 @@ PARTIAL = ".partial"
 ONLY_ERASURES = ".erasures"
 MAX_MANIFEST = 256 * 1024 * 1024
 MAX_LEDGER = 8 * 1024 * 1024 * 1024
+MAX_LINE = 1024
+YEARS = range(2000, 10_000)
 _TENANT = r"[a-z0-9][a-z0-9_-]{0,62}"
 _FILE = re.compile(
     rf"control\.db|secret\.key|tenants/{_TENANT}\.db|erasures/{_TENANT}\.jsonl|blobs/{_TENANT}/[0-9a-f]{{2}}/[0-9a-f]{{64}}"
 )
+_OF_TENANT = re.compile(_TENANT)
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"memwell-\d{8}T\d{6}\.\d{6}Z(\.erasures)?")
 
 Kind = Literal["whole", "erasures"]
@@ -96,6 +100,11 @@ def is_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
+def backups_in(folder: Path) -> list[Path]:
+    """What is called as a backup is, the oldest first."""
+    return sorted(path for path in folder.iterdir() if is_name(path.name) and path.is_dir())
+
+
 def sealed(manifest: Manifest) -> Manifest:
     bare = msgspec.json.encode(msgspec.structs.replace(manifest, seal=""))
     return msgspec.structs.replace(manifest, seal=hashlib.sha256(bare).hexdigest())
@@ -114,11 +123,50 @@ def read(folder: Path) -> Manifest:
         if version > FORMAT:
             raise Unsupported(f"{folder.name} was made by a newer version of Memwell: upgrade this program.")
         manifest = msgspec.json.decode(data, type=Manifest)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Corrupted(f"{folder.name} is damaged: its {MANIFEST} cannot be read. Nothing was changed.") from None
-    if rendered(sealed(manifest)) != data or not all(_FILE.fullmatch(one.path) for one in manifest.files):
+    if rendered(sealed(manifest)) != data or not _is_coherent(manifest):
         raise Corrupted(f"{folder.name} is damaged: its {MANIFEST} is not what was written. Nothing was changed.")
     return manifest
+
+
+def _is_coherent(manifest: Manifest) -> bool:
+    """Whether a manifest is one that could have been written. A name in it becomes part of a path."""
+    numbers = [n for one in manifest.tenants for n in (one.entries, one.files, one.erasures)]
+    moment = manifest.created_at
+    return (
+        manifest.format >= 1
+        and manifest.schema >= 1
+        and moment.utcoffset() == timedelta(0)
+        and moment.year in YEARS
+        and min(numbers, default=0) >= 0
+        and all(_OF_TENANT.fullmatch(name) for name in [*manifest.names, *manifest.chosen])
+        and all(_DIGEST.fullmatch(digest) for one in manifest.tenants for digest in one.lost)
+        and all(_is_possible(one) for one in manifest.files)
+        and _are_all_there(manifest)
+    )
+
+
+def _is_possible(one: FileInfo) -> bool:
+    parts = one.path.split("/")
+    if not _FILE.fullmatch(one.path) or not _DIGEST.fullmatch(one.sha256) or one.size < 0:
+        return False
+    return parts[0] != "blobs" or (parts[3] == one.sha256 and parts[3].startswith(parts[2]))
+
+
+def _are_all_there(manifest: Manifest) -> bool:
+    """Whether every tenant has what it needs, once, and nothing is there that is no tenant's."""
+    whole, names = manifest.kind == "whole", manifest.names
+    paths = [one.path for one in manifest.files]
+    needed = {"control.db", *(f"erasures/{name}.jsonl" for name in names)}
+    needed |= {f"tenants/{name}.db" for name in names} if whole else set()
+    others = [one for one in manifest.files if one.path not in needed and one.path != "secret.key"]
+    return (
+        len(set(names)) == len(names)
+        and len(set(paths)) == len(paths)
+        and needed.issubset(paths)
+        and all(whole and one.path.startswith("blobs/") and one.tenant in names for one in others)
+    )
 
 
 class _Version(msgspec.Struct):
@@ -181,6 +229,9 @@ def read_lines(path: Path) -> list[Line]:
         raise Corrupted(f"{path} is too large. Nothing was changed.")
     try:
         with open(path, "rb") as file:
-            return [msgspec.json.decode(text, type=Line) for text in file]
-    except msgspec.DecodeError:
+            found = [msgspec.json.decode(text, type=Line) for text in iter(lambda: file.readline(MAX_LINE), b"")]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Corrupted(f"{path} is damaged. Nothing was changed.") from None
+    if not all(is_sound(line) for line in found):
+        raise Corrupted(f"{path} is damaged: it tells of what cannot be. Nothing was changed.")
+    return found

@@ -16,7 +16,7 @@ import msgspec
 from ..clock import Clock
 from ..distill.fold import dissolve
 from ..distill.revoke import forget, let_go
-from ..errors import StorageError, Unsupported
+from ..errors import Corrupted, StorageError, Unsupported
 from ..files import kept
 from ..lifecycle import jobs, ledger
 from ..lifecycle.erase import (
@@ -83,6 +83,8 @@ def reapply(store: Store, tenant: str, told: Collection[Line], clock: Clock) -> 
         raise Unsupported(
             "A newer version of Memwell has erased things that this one does not know: upgrade this program."
         )
+    if not all(ledger.is_sound(line) for line in fresh):
+        raise Corrupted("What tells of erasures tells of what cannot be. Nothing was changed.")
     found, asked = 0, list[str]()
     if fresh:
         found, asked = store.write(tenant, lambda tx: _Again(Space(tx, principal, clock), fresh).erase())

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .. import config as configuration
 from ..clock import SystemClock
@@ -25,11 +25,11 @@ from ..storage.carrier import Agree, Arrival, Carrying
 from ..storage.choose import open_store
 from ..storage.claim import claim
 from ..storage.move import KEY_COLUMNS
-from ..storage.port import Tx, tenant_mark
+from ..storage.port import Tx
 from ..storage.sqlite import SqliteStore
-from .checking import require_readable
-from .known import Key, Known, beside, of_store, told_of
-from .making import EVERY, Progress, sweep_folder, told
+from .checking import require_ours, require_readable
+from .known import EVERY, Key, Known, beside, of_store, told_of
+from .making import Progress, sweep_folder, told
 from .manifest import Manifest, read, require_whole
 from .reapplying import Reapplied, reapply
 
@@ -53,7 +53,7 @@ class RestoredTenant(NamedTuple):
 
 class Restored(NamedTuple):
     """What was restored. `dropped`: tenants that were deleted since, and are left out. `told_by`: where erasures are known from,
-    and `known_until` which moment."""
+    and `known_until` which moment, for every tenant that was restored."""
 
     tenants: list[RestoredTenant]
     dropped: list[str]
@@ -87,6 +87,7 @@ def restore(
     with told():
         progress("checking the backup")
         require_whole(folder, manifest.needed_by(chosen))
+        require_ours(folder, manifest, chosen)
         known = Known(manifest.created_at, list(beside(folder, manifest, chosen)))
         known.sources += [source for named in erasures for source in told_of(str(named), chosen)]
         config = _into(home, folder)
@@ -149,8 +150,7 @@ class _Restore:
         self._erased: dict[str, Reapplied] = {}
 
     def run(self, chosen: Sequence[str], replace: bool, *, named: bool) -> Restored:
-        marks = self._known.dropped
-        dropped = [name for name in chosen if tenant_mark(name, self._made_at[name]) in marks]
+        dropped = [name for name in chosen if self._known.is_dropped(name, self._made_at[name])]
         if dropped and named:
             raise Conflict(f"The tenant {dropped[0]} was deleted after this backup was made: it stays deleted.")
         wanted = [name for name in chosen if name not in dropped]
@@ -163,10 +163,14 @@ class _Restore:
         for name in wanted:
             self._prepare(name)
         done = self._bring([name for name in wanted if name not in present])
-        done += [self._replace(name) for name in present]
-        speaking = [source for source in self._known.sources if source.lines]
-        until = max([self._manifest.created_at, *(source.until for source in speaking)])
-        return Restored(sorted(done), dropped, [source.name for source in speaking], until)
+        done += [self._replace(name, present) for name in present]
+        speaking = {name: self._known.speaking(name, self._made_at[name]) for name in wanted}
+        told_by = dict.fromkeys(
+            source.name for source in self._known.sources if any(source in s for s in speaking.values())
+        )
+        since = self._manifest.created_at
+        until = min((max([since, *(one.until for one in found)]) for found in speaking.values()), default=since)
+        return Restored(sorted(done), dropped, list(told_by), until)
 
     def leave(self) -> None:
         """Clear away what has not come to its end."""
@@ -203,26 +207,29 @@ class _Restore:
 
     # -- a tenant that is there ----------------------------------------------------------------------------------------
 
-    def _replace(self, tenant: str) -> RestoredTenant:
+    def _replace(self, tenant: str, present: Sequence[str]) -> RestoredTenant:
         """Nothing that is erased while this goes on is forgotten: then what was prepared is not good enough."""
         self._progress(f"restoring {tenant}")
         for _ in range(ATTEMPTS):
             self._go_beyond(tenant)
             if self._carrier.replace(tenant, self._staged, self._blobs(tenant), self._agreeing(tenant)):
                 break
-            self._known.sources[-1] = of_store(self._target, self._known.sources[-1].name, [tenant])
+            self._known.sources[-1] = of_store(self._target, self._known.sources[-1].name, present)
             self._prepare(tenant)
         else:
             raise Unavailable(f"Things are being erased from {tenant} all the time: try again in a moment.")
         self._target.scrub(tenant)
         keys = self._keys(tenant)
-        self._target.control.write(*(("put_key", key) for key in keys or ()))
+        made = {"id": tenant, "created_at": self._made_at[tenant]}
+        changes = [*self._taken_back(tenant), *(("put_key", key) for key in keys or ())]
+        self._target.control.write(("set_tenant_made", made), *changes)
+        self._target.control.scrub()
         self._target.control.hint("add_hint", tenant=tenant, due_at=self._clock.now())
         return self._result(tenant, keys, replaced=True)
 
     def _agreeing(self, tenant: str) -> Agree:
         """Whether all that was erased is known, and no number was given that will be given again."""
-        known = set(self._known.lines(tenant))
+        known = set(self._known.sources[-1].lines.get(tenant, ()))
         ours = self._staged.read(tenant, _numbers)
 
         def agree(tx: Tx) -> bool:
@@ -247,6 +254,22 @@ class _Restore:
         own = [dict(zip(KEY_COLUMNS, row, strict=True)) for row in rows]
         keys = self._known.keys(tenant, self._made_at[tenant], own)
         return None if keys and not self._target.control.adopt(self._staged.control.secret) else keys
+
+    def _taken_back(self, tenant: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """What makes keys that are at the target useless, as far as somebody newer says that they are revoked or gone."""
+        made_at, control = self._made_at[tenant], self._target.control
+        others = [
+            one.keys.get(tenant, {}) for one in self._known.speaking(tenant, made_at) if one != self._known.sources[-1]
+        ]
+        backed_up = {row[0] for row in self._staged.control.rows("page_keys", tenant=tenant)}
+        there = [dict(zip(KEY_COLUMNS, row, strict=True)) for row in control.rows("page_keys", tenant=tenant)]
+        shared = [key for key in there if key["id"] in backed_up.union(*others)]
+        left = {key["id"]: key for key in self._known.keys(tenant, made_at, shared)}
+        for key_id in (key["id"] for key in shared):
+            if key_id not in left:
+                yield "delete_key", {"tenant": tenant, "id": key_id}
+            elif left[key_id]["revoked_at"] is not None:
+                yield "revoke_key", {"tenant": tenant, "id": key_id, "now": left[key_id]["revoked_at"]}
 
     def _blobs(self, tenant: str) -> FolderBlobs:
         return FolderBlobs(self._folder / "blobs" / tenant, self._clock.now, lambda: True)

@@ -192,7 +192,7 @@ def open_session(space: Space, app: str, opening: Opening) -> Opened:
     info = {} if old is None else dict(old.value["sessionInfo"])
     if _referred(space, app, opening.session_reference) not in (None, session_id):
         opening = opening._replace(session_reference=None)  # the id counts, and the reference is that of another
-    owner = info.get("userId") or owner_of_rest(space, app, session_id)
+    owner = owner_of(space, app, session_id, old)
     reference = opening.user_reference or (opening.session_reference if _is_alone(opening) and owner is None else None)
     user_id = _user(opening._replace(user_reference=reference), owner, info.get("userReference"))
     held_to_user(space, user_id)
@@ -220,6 +220,16 @@ def user_of(space: Space, app: str, session_id: str | None) -> str | None:
     """The user that a session belongs to, if that is known."""
     found = None if session_id is None else find(space, app, session_id)
     return None if found is None else found.value["sessionInfo"].get("userId")
+
+
+def owner_of(space: Space, app: str, session_id: str, found: Record | None) -> str | None:
+    """Whose a session is, or what is left of it. A key that is held to a user may begin one; if there is something already, it
+    must be that user's: what is nobody's would be the user's from then on."""
+    owner = None if found is None else found.value["sessionInfo"].get("userId")
+    owner = owner or owner_of_rest(space, app, session_id)
+    if space.principal.tie is not None and (owner or found or addresses_tied(space, in_session_tie(app, session_id))):
+        held_to_user(space, owner)
+    return owner
 
 
 def meta_of(space: Space, app: str, session_id: str) -> dict[str, Any]:

@@ -28,17 +28,19 @@ from .app_sessions import (
     held_to_user,
     in_session_tie,
     open_session,
+    owner_of,
     session_tie,
     tied_user,
     user_tie,
 )
-from .apps import AppName, settings_of, settled
+from .apps import AppName, existing, settings_of, settled
 from .jobs import wait_for_job
 from .places import app_records
 
 READ_S = 3.0
 """How long an upload waits for its text."""
 TRIES = 3
+NOT_IN_USE = "The file is there already, and is not in use: activate it to have it searched."
 
 Filename = Annotated[
     str,
@@ -111,14 +113,7 @@ class UploadFile(Request, frozen=True, kw_only=True):
 def upload(call: Call, request: UploadFile) -> FileInfo:
     """Add a file to a session, which begins if it has not. Its text can be searched within seconds; the same file again is the
     one that is there. The body may be the file itself, or a form with it."""
-    new = _checked(request)
-    again: FileInfo | None = call.answered()
-    if again is not None:
-        return _read(call, request, again)
-    call.read(lambda space: _require_room(space, request, new))
-    if not call.read(lambda space: is_swept(space.tx)):
-        call.engine.write(call.principal, lambda space: sweep_later(space.tx, space.now))
-    return _read(call, request, _stored(call, request, new))
+    return read_soon(call, request, store(call, request))
 
 
 class OfSession(Request, frozen=True, kw_only=True):
@@ -201,7 +196,7 @@ class UpdateFile(OfFile, frozen=True, kw_only=True):
 )
 def update(call: Call, request: UpdateFile) -> FileInfo:
     """Use a file or use it no more. The text of one that is not active is erased, and read again once it is."""
-    return _read(call, request, call.write(lambda space: _updated(space, request)))
+    return read_soon(call, request, call.write(lambda space: _updated(space, request)))
 
 
 class DeletedFile(Response, frozen=True, kw_only=True):
@@ -229,6 +224,30 @@ OPERATIONS = (upload, list_files, get, read, update, delete)
 
 
 # -- what others use -----------------------------------------------------------------------------------------------------
+
+
+def store(call: Call, request: UploadFile) -> FileInfo:
+    """Add a file to a session, and wait for nothing."""
+    new = _checked(request)
+    again: FileInfo | None = call.answered()
+    if again is not None:
+        return again
+    call.read(lambda space: _require_room(space, request, new))
+    if not call.read(lambda space: is_swept(space.tx)):
+        call.engine.write(call.principal, lambda space: sweep_later(space.tx, space.now))
+    return _stored(call, request, new)
+
+
+def read_soon(call: Call, at: OfSession | UploadFile, file: FileInfo) -> FileInfo:
+    """A file, with what has become of its text if that is known soon."""
+    if file.job is None or file.state != "pending":
+        return file
+    with suppress(NotFound):  # somebody has deleted it already
+        wait_for_job(call, file.job, READ_S)
+        named = OfFile(app=at.app, session_id=at.session_id, file_id=file.file_id)
+        current = call.read(lambda space: info(space, _existing(space, named)[1]))
+        return structs.replace(current, job=file.job)
+    return file
 
 
 def info(space: Space, file: File) -> FileInfo:
@@ -275,10 +294,12 @@ def _checked(request: UploadFile) -> New:
 
 
 def _require_room(space: Space, request: UploadFile, new: New) -> None:
-    """Refuse what will be refused before any byte of it is stored."""
+    """Refuse what will be refused before any byte of it is stored. A key that is held to somebody makes no apps."""
     session = find(space, request.app, request.session_id)
-    owner = None if session is None else session.value["sessionInfo"].get("userId")
+    owner = owner_of(space, request.app, request.session_id, session)
     held_to_user(space, owner or request.user_id or tied_user(space))
+    if space.principal.tie is not None:
+        existing(space, request.app)
     files = [] if session is None else kept.of_session(space, session.address_id)
     if kept.same(files, new) is None:
         kept.require_room(files, settings_of(space, request.app).max_files)
@@ -310,7 +331,8 @@ def _added(space: Space, call: Call, request: UploadFile, new: New) -> FileInfo:
     owner = _owner(request, opened.address_id, opened.user_id)
     file, job = kept.add(space, owner, new, app.max_files)
     _touch(space, owner, file.id)
-    return structs.replace(info(space, file), job=job)
+    shown = structs.replace(info(space, file), job=job)
+    return shown if file.active else structs.replace(shown, reason=NOT_IN_USE)
 
 
 def _updated(space: Space, request: UpdateFile) -> FileInfo:
@@ -318,18 +340,6 @@ def _updated(space: Space, request: UpdateFile) -> FileInfo:
     changed, job = (kept.activate if request.is_active else kept.deactivate)(space, owner, file)
     _touch(space, owner, file.id)
     return structs.replace(info(space, changed), job=job)
-
-
-def _read(call: Call, request: OfSession | UploadFile, file: FileInfo) -> FileInfo:
-    """A file, with what has become of its text if that is known soon."""
-    if file.job is None or file.state != "pending":
-        return file
-    with suppress(NotFound):  # somebody has deleted it already
-        wait_for_job(call, file.job, READ_S)
-        named = OfFile(app=request.app, session_id=request.session_id, file_id=file.file_id)
-        current = call.read(lambda space: info(space, _existing(space, named)[1]))
-        return structs.replace(current, job=file.job)
-    return file
 
 
 def _existing(space: Space, request: OfFile) -> tuple[Owner, File]:

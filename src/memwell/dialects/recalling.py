@@ -44,10 +44,11 @@ class Scope(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A value, and the address that it was read from; nothing of both if there is none."""
+    """A value, and the address that it was read from; nothing of both if there is none. `files`: whether it tells of files."""
 
     value: Any = None
     address_id: int | None = None
+    files: bool = False
 
 
 def recall(space: Space, name: str, scope: Scope) -> Found:
@@ -133,7 +134,7 @@ def session_meta(space: Space, app: str, session_id: str | None) -> Found:
         return Found()
     meta = meta_of(space, app, session_id)
     record = records.read(space, app_records(app), f"{SESSION_META}@session/{session_id}")
-    return Found(meta, None if record is None else record.address_id)
+    return Found(meta, None if record is None else record.address_id, bool(meta["artifacts"]))
 
 
 def content_of(space: Space, name: str, scope: Scope, access: str) -> Found:

@@ -25,7 +25,7 @@ from .app_sessions import (
     in_session_tie,
     meta_of,
     open_session,
-    owner_of_rest,
+    owner_of,
     session_tie,
     tied_user,
     user_of,
@@ -241,10 +241,8 @@ def deleted(space: Space, request: DeleteContent, spared: str | None = None) -> 
 
 def _of_session(space: Space, name: str, store: Store, whose: _Whose, tie: str) -> Where:
     session_id = _session(whose)
-    owner = user_of(space, whose.app, session_id) or owner_of_rest(space, whose.app, session_id)
+    owner = owner_of(space, whose.app, session_id, find_session(space, whose.app, session_id))
     user = whose.user_id or tied_user(space)
-    if owner is not None:
-        held_to_user(space, owner)
     if owner is not None and user not in (None, owner):
         raise Conflict(TAKEN)
     owner = owner or user

@@ -12,15 +12,15 @@ import resource
 import sys
 from collections.abc import Callable, Iterator
 
-from .wire import CUT, DONE, FAILED, OUT_OF_MEMORY, READY, TEXT, frame
-from .wrong import Wrong, said
+from .wire import CUT, DONE, FAILED, NOTE, OUT_OF_MEMORY, READY, TEXT, frame
+from .wrong import Note, Wrong, said
 
 DESCRIPTORS = 3  # standard input, output and error
 
 
 def main(kind: str, memory: int, cpu_s: float, most: int, unpacked: int) -> None:
-    """Read one file of this kind. `kind` is `docx`, `pdf` or `pdf+` for a PDF that says it is encrypted."""
-    reader = _reader(kind, unpacked)
+    """Read one file of this kind. `kind` is `txt`, `json`, `docx`, `pdf` or `pdf+` for a PDF that says it is encrypted."""
+    reader = _reader(kind, most, unpacked)
     _confine(memory, cpu_s)
     try:
         _say(READY)
@@ -35,7 +35,12 @@ def main(kind: str, memory: int, cpu_s: float, most: int, unpacked: int) -> None
         _say(FAILED, f"is damaged: {said(error)}")
 
 
-def _reader(kind: str, unpacked: int) -> Callable[[bytes], Iterator[str]]:
+def _reader(kind: str, most: int, unpacked: int) -> Callable[[bytes], Iterator[str]]:
+    if kind in ("txt", "json"):
+        from . import plain
+
+        plain.load(json=kind == "json")
+        return lambda content: plain.pieces(content, most, json=kind == "json")
     if kind == "docx":
         from . import word
 
@@ -67,6 +72,9 @@ def _limit(what: int, soft: int, hard: int | None = None) -> None:
 
 def _tell(texts: Iterator[str], most: int) -> None:
     for text in texts:
+        if isinstance(text, Note):
+            _say(NOTE, text)
+            continue
         _say(TEXT, _whole(text[:most]))
         most -= len(text)
         if most < 0:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from . import kinds, process
 from .limits import Limits
-from .plain import decoded, seen, wrong_json
+from .plain import seen
 
 State = Literal["extracted", "empty", "kept", "failed"]
 
@@ -34,8 +34,10 @@ def extract(content: bytes, mimetype: str, limits: Limits = Limits()) -> Extract
     if not content:
         return Extracted("", "empty", _NO_BYTES)
     match mimetype:
-        case kinds.TXT | kinds.JSON:
-            return _text(content, mimetype, limits)
+        case kinds.TXT:
+            return _text(process.read("txt", content, limits), limits)
+        case kinds.JSON:
+            return _text(process.read("json", content, limits, _packages("msgspec")), limits)
         case kinds.DOCX:
             return _result(process.read("docx", content, limits), limits)
         case kinds.PDF:
@@ -43,28 +45,32 @@ def extract(content: bytes, mimetype: str, limits: Limits = Limits()) -> Extract
     return Extracted("", "kept")
 
 
-def _text(content: bytes, mimetype: str, limits: Limits) -> Extracted:
-    text = decoded(content, limits.characters)
-    if text is None:
-        return Extracted("", "failed", "is not text")
-    wrong = wrong_json(content) if mimetype == kinds.JSON else None
-    return _shown(seen(text), wrong, limits)
+def _text(heard: process.Heard, limits: Limits) -> Extracted:
+    """A text is shown as it is, with the space around it."""
+    if heard.wrong:
+        return _result(heard, limits)
+    return _shown("".join(map(seen, heard.texts)), heard.noted, limits, heard.cut)
 
 
 def _pdf(content: bytes, limits: Limits) -> Extracted:
-    installed = find_spec("pypdf")
-    if installed is None or not installed.origin:
+    packages = _packages("pypdf")
+    if not packages:
         return Extracted("", "kept", _NOT_INSTALLED)
-    packages = str(Path(installed.origin).parent.parent)
     kind = "pdf+" if b"/Encrypt" in content else "pdf"
-    heard = process.read(kind, content, limits, (packages,))
+    heard = process.read(kind, content, limits, packages)
     return _result(heard, limits, len(heard.texts) or None)
+
+
+def _packages(name: str) -> tuple[str, ...]:
+    """Where a package is that the reading process needs; nowhere, if it is not installed."""
+    installed = find_spec(name)
+    return (str(Path(installed.origin).parent.parent),) if installed is not None and installed.origin else ()
 
 
 def _result(heard: process.Heard, limits: Limits, pages: int | None = None) -> Extracted:
     """What came in time is kept, even of a file that could not be read to its end."""
-    parts = heard.texts if pages is None else ["\n\n".join(text.strip() for text in heard.texts)]
-    text = seen("".join(parts)).strip()
+    parts = map(seen, heard.texts)
+    text = ("".join(parts) if pages is None else "\n\n".join(part.strip() for part in parts)).strip()
     if heard.wrong and text:
         return Extracted(text, "extracted", f"{heard.wrong}; what could be read was kept", True, pages)
     if heard.wrong:

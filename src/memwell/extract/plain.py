@@ -1,13 +1,14 @@
-"""Text files: which letters their bytes are, and whether JSON is JSON. Nothing here is parsed into objects."""
+"""Text files: which letters their bytes are, and whether JSON is JSON. Nothing here is parsed into objects, and all of it but
+`seen` runs in the reading process only."""
 
 from __future__ import annotations
 
 import codecs
 import re
-
-import msgspec
+from collections.abc import Iterator
 
 from .kinds import is_text
+from .wrong import Note, Wrong
 
 _MARKED = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -16,8 +17,30 @@ _MARKED = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+_ENCODINGS = (*(encoding for _, encoding in _MARKED), "cp1252")
+_PIECE = 1 << 16  # characters: each is looked through at one go by whoever listens, who has other things to do
 _WIDEST = 4  # bytes of a character, at most
 _UNSEEN = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]+")
+
+
+def load(*, json: bool) -> None:
+    """Import what reading needs."""
+    for encoding in _ENCODINGS:
+        codecs.lookup(encoding)
+    if json:
+        wrong_json(b"{}")
+
+
+def pieces(content: bytes, most: int, *, json: bool) -> Iterator[str]:
+    """A text in pieces, after what is to be said of it."""
+    text = decoded(content, most)
+    if text is None:
+        raise Wrong("is not text")
+    wrong = wrong_json(content) if json else None
+    if wrong is not None:
+        yield Note(wrong)
+    for at in range(0, len(text), _PIECE):
+        yield text[at : at + _PIECE]
 
 
 def decoded(content: bytes, most: int) -> str | None:
@@ -40,6 +63,8 @@ def seen(text: str) -> str:
 
 def wrong_json(content: bytes) -> str | None:
     """What is wrong with a JSON document, if anything. Its values are looked at, never built."""
+    import msgspec  # here, since only JSON needs it
+
     for mark, encoding in _MARKED:
         if content.startswith(mark):
             content = content[len(mark) :].decode(encoding, "replace").encode()

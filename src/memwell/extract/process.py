@@ -46,6 +46,7 @@ class Heard:
     ready: bool = False
     ended: bool = False
     cut: bool = False
+    noted: str | None = None
     wrong: str | None = None
     _bytes: bytearray = field(default_factory=bytearray)
     _total: int = 0
@@ -73,6 +74,8 @@ class Heard:
                 self.ready = True
             case wire.TEXT:
                 self.texts.append(said)
+            case wire.NOTE:
+                self.noted = said
             case wire.DONE | wire.CUT:
                 self.cut = kind == wire.CUT
                 self.stop()
@@ -93,7 +96,7 @@ def read(kind: str, content: bytes, limits: Limits, packages: tuple[str, ...] = 
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 bufsize=0,
-                start_new_session=True,
+                process_group=0,  # no session of its own: on Linux each gets a share of the processors
                 env={},
                 cwd="/",
             )

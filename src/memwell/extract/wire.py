@@ -7,6 +7,7 @@ import struct
 HEAD = struct.Struct(">cI")
 READY = b"R"  # loaded and limited: send the file
 TEXT = b"T"  # a page, or a piece of the text
+NOTE = b"N"  # what is to be said of a file that can be read all the same
 DONE = b"D"
 CUT = b"C"  # as many characters as were wanted; there are more
 FAILED = b"F"  # with the reason, in words that follow "the file"

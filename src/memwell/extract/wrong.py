@@ -9,6 +9,10 @@ class Wrong(Exception):
     """The file cannot be read. The words follow its name: `is encrypted`."""
 
 
+class Note(str):
+    """What is to be said of a file that can be read all the same, in words that follow its name."""
+
+
 def said(error: BaseException) -> str:
     """What a parser said, on one short line."""
     words = " ".join("".join(c if c.isprintable() else " " for c in str(error)[: 4 * LONGEST]).split())

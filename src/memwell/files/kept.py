@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..errors import Conflict
-from ..extract.kinds import is_read
+from ..extract.kinds import READ, is_read
+from ..extract.names import suffix_of
 from ..ids import inner_id, new_id
 from ..lifecycle import jobs
 from ..lifecycle.erase import bury, bury_file
@@ -20,6 +21,10 @@ from ..space import Space
 
 JOB = "extract"
 TEXT = "text"
+AGAIN = ("kept", "failed")
+"""What a file that is read may be tried again from: there may be room by now, or what was missing."""
+NOT_AS_NAMED = "was kept and not read, since its first bytes are not those of a file of its name"
+NOT_READ = "was not read, since its reading was cancelled or failed too often: activate it to have it read again"
 
 
 class New(NamedTuple):
@@ -46,13 +51,13 @@ def texts(app: str) -> Place:
 
 def of_session(space: Space, address_id: int) -> list[File]:
     """The files of a session, in the order in which they came."""
-    return [File(*row) for row in space.tx.rows("files_of", address_id=address_id)]
+    return [_as_it_is(space, File(*row)) for row in space.tx.rows("files_of", address_id=address_id)]
 
 
 def find(space: Space, file_id: str, address_id: int) -> File | None:
     """A file, if it is of that session."""
     row = space.tx.row("find_file", id=file_id)
-    return File(*row) if row is not None and row[1] == address_id else None
+    return _as_it_is(space, File(*row)) if row is not None and row[1] == address_id else None
 
 
 def same(files: Sequence[File], new: New) -> File | None:
@@ -92,15 +97,16 @@ def add(space: Space, owner: Owner, new: New, most: int) -> tuple[File, str | No
     said = {"id": file.id, "address_id": file.address_id, "text_id": file.text_id, "seq": file.seq}
     said |= {"active": file.active, "state": file.state}
     space.tx.send("add_file", **said, **new._asdict(), now=space.now)
-    return file, _to_be_read(space, owner, file) if read else None
+    return _as_it_is(space, file) if not read else file, _to_be_read(space, owner, file) if read else None
 
 
 def activate(space: Space, owner: Owner, file: File) -> tuple[File, str | None]:
-    """Use a file again: its text is read anew. Returns the job that does so, if there is something to read."""
-    if file.active:
-        return file, None
+    """Use a file again, or one whose text could not be had: it is read anew. Returns the job that does so, if there is
+    something to read."""
     read = is_read(file.mimetype)
-    text_id = _placed(space, owner, file.id)
+    if file.active and not (read and file.state in AGAIN):
+        return file, None
+    text_id = file.text_id or _placed(space, owner, file.id)
     file = file._replace(active=1, text_id=text_id, state="pending" if read else "kept", reason=None)
     save(space, file)
     return file, _to_be_read(space, owner, file) if read else None
@@ -129,6 +135,15 @@ def save(space: Space, file: File) -> None:
     """Keep what has changed of a file."""
     changed = {"active": file.active, "text_id": file.text_id, "state": file.state, "reason": file.reason}
     space.tx.send("set_file", id=file.id, tokens=file.tokens, **changed)
+
+
+def _as_it_is(space: Space, file: File) -> File:
+    """A file with what is to be said of it. One that waits for its text while its job is not in line any more has failed."""
+    if file.state == "kept" and not is_read(file.mimetype) and suffix_of(file.filename) in READ:
+        return file._replace(reason=NOT_AS_NAMED)
+    if file.state != "pending" or space.tx.row("file_is_awaited", address_id=file.text_id) is not None:
+        return file
+    return file._replace(state="failed", reason=NOT_READ)
 
 
 def _placed(space: Space, owner: Owner, file_id: str) -> int:

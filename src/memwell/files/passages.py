@@ -25,22 +25,42 @@ def passages(text: str) -> list[str]:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    for paragraph in _PARAGRAPH.split(text):
+    for paragraph in _split(_PARAGRAPH, text):
         yield from _fitting(paragraph.strip())
+
+
+def _split(between: re.Pattern[str], text: str) -> Iterator[str]:
+    """Step by step, so that nobody waits until the whole of a long text is cut."""
+    at = 0
+    for found in between.finditer(text):
+        yield text[at : found.start()]
+        at = found.end()
+    yield text[at:]
 
 
 def _fitting(paragraph: str) -> Iterator[str]:
     """A paragraph, cut where it is too long: between sentences, else between words, else anywhere."""
     rest = ""
-    for sentence in _SENTENCE.split(paragraph) if len(paragraph) > LONGEST else [paragraph]:
+    for sentence in _split(_SENTENCE, paragraph) if len(paragraph) > LONGEST else [paragraph]:
         if rest and len(rest) + 1 + len(sentence) > LONGEST:
             yield rest
             rest = ""
-        rest = f"{rest} {sentence}".strip()
-        while len(rest) > LONGEST:
-            space = rest.rfind(" ", LONGEST // 2, LONGEST + 1)
-            end = LONGEST if space < 0 else space
-            yield rest[:end]
-            rest = rest[end:].strip()
+        *whole, last = _cut(sentence.strip())
+        if whole and rest:
+            yield rest
+            rest = ""
+        yield from filter(None, whole)
+        rest = f"{rest} {last}".strip()
     if rest:
         yield rest
+
+
+def _cut(sentence: str) -> Iterator[str]:
+    """A sentence in pieces; all but the last are as long as may be."""
+    at = 0
+    while len(sentence) - at > LONGEST:
+        space = sentence.rfind(" ", at + LONGEST // 2, at + LONGEST + 1)
+        end = at + LONGEST if space < 0 else space
+        yield sentence[at:end].strip()
+        at = end
+    yield sentence[at:].strip()

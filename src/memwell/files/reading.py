@@ -62,7 +62,8 @@ def _read(run: JobRun, file: File) -> _Read:
     except (Corrupted, NotFound) as error:
         return _Read((), 0, Extracted("", "failed", f"could not be read: {error.message}"))
     found = extract(content, file.mimetype)
-    return _Read(passages(found.text), max(estimate(found.text), 1), found)
+    pieces = passages(found.text)
+    return _Read(pieces, max(sum(map(estimate, pieces)), 1), found)  # each at a time: others want to work meanwhile
 
 
 def _write_some(tx: Tx, run: JobRun, read: _Read, embeds: bool) -> bool:

@@ -34,6 +34,8 @@ FILED = ("record", "text")
 """What kinds of addresses files are at: that of their session, and their own while they are deleted."""
 
 EVERY_RUN = "*"
+_FILES_OF = 1 << 62
+"""Above every address."""
 
 
 def bury(
@@ -52,6 +54,8 @@ def bury(
             tx.send("delete_folds_of_address", address_id=address_id)
             tx.send("delete_summaries_of_address", address_id=address_id)
         layers.update(forget_runs(tx, address_id, spared))
+        if spared == EVERY_RUN and kind == "record":
+            layers.update(forget_runs(tx, files_of(address_id)))
         tx.send("delete_ties", address_id=address_id)
         upkeep.remove_address(tx, address_id)
         tx.send("bury_address", id=address_id, grave=grave)
@@ -79,8 +83,9 @@ def bury_file(tx: Tx, file_id: str, now: int) -> str | None:
         text_id = None if placed is None else placed[0]
     tx.send("give_file", id=file_id, address_id=text_id)
     tx.send("erase_idempotency_of_entry", address_id=session_id, entry_id=file_id)
+    runs = forget_runs(tx, files_of(session_id))
     ledger.note(tx, "file", file_id, now)
-    return bury(tx, [(text_id, 0, "text")], now)
+    return bury(tx, [(text_id, 0, "text")], now, runs)
 
 
 def scrub_later(tx: Tx, now: int, layers: dict[str, int]) -> str:
@@ -148,6 +153,12 @@ def forget_record(tx: Tx, address_id: int) -> int:
     tx.send("delete_ties", address_id=address_id)
     tx.send("delete_record_versions", address_id=address_id)
     return tx.run("delete_record", address_id=address_id)
+
+
+def files_of(address_id: int) -> int:
+    """What stands for the files of a session where it is noted what a run knows of: what they are called and where they can be
+    read goes with each of them, and at the end of the session, which runs otherwise outlive."""
+    return address_id | _FILES_OF
 
 
 def forget_runs(tx: Tx, address_id: int, spared: str | None = None) -> dict[str, int]:

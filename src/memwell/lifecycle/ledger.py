@@ -7,6 +7,7 @@ over needs no line; times are in the rows.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple, get_args
 
@@ -18,6 +19,11 @@ Kind = Literal["address", "ended", "collection", "entry", "document", "run", "fi
 
 KINDS = frozenset(get_args(Kind))
 PAGE = 5000
+_NUMBERED = frozenset({"address", "ended", "collection"})
+_KIND = re.compile(r"[a-z]{1,32}")
+_NUMBER = re.compile(r"[0-9]{1,19}")
+_MARK = re.compile(r"[!-~]{1,256}")
+_LARGEST = (1 << 63) - 1
 
 
 class Line(NamedTuple):
@@ -39,6 +45,14 @@ def lines(tx: Tx) -> Iterator[Line]:
     while rows := tx.rows("page_erasure", after=after, limit=PAGE):
         yield from (Line(*row[1:]) for row in rows)
         after = rows[-1][0]
+
+
+def is_sound(line: Line) -> bool:
+    """Whether a line from elsewhere has the form that one of ours has, or may have in a later version."""
+    numbered = line.kind in _NUMBERED
+    fits = (_NUMBER if numbered else _MARK).fullmatch(line.id) is not None
+    within = 0 <= line.at <= _LARGEST and (not fits or not numbered or int(line.id) <= _LARGEST)
+    return fits and within and _KIND.fullmatch(line.kind) is not None
 
 
 def entry_mark(address_id: int, entry_id: str) -> str:

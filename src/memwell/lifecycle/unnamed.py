@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
-from ..clock import HOUR
+from ..clock import DAY, HOUR
 from ..storage.blobs import Blobs
 from ..storage.port import Tx
 from . import jobs
@@ -57,26 +56,28 @@ def is_swept(tx: Tx) -> bool:
     return tx.row("find_slot", slot="sweep") is not None
 
 
-def sweep(run: JobRun) -> dict[str, Any] | Repeat:
-    """The `sweep` job: delete what uploads left behind, and come back if some may still be under way."""
+def sweep(run: JobRun) -> Repeat:
+    """The `sweep` job: delete what uploads left behind, and come back: soon if some may still be under way, and every day in any
+    case, since one may have begun after this has looked."""
     now = run.clock.now()
     under_way = run.blobs.tidy(now - GRACE)
     stored = list(run.blobs.list())
-    deleted = 0
     for at in range(0, len(stored), BATCH):
         unnamed = run.read(partial(_unnamed, stored=stored[at : at + BATCH]))
         old = [digest for digest, stored_at in unnamed if stored_at < now - GRACE]
         under_way = under_way or len(old) < len(unnamed)
-        deleted += run.write(partial(_delete_all, blobs=run.blobs, digests=old)) if old else 0
-    return Repeat(now + GRACE) if under_way else {"deleted": deleted}
+        if old:
+            run.write(partial(_delete_all, blobs=run.blobs, digests=old))
+    return Repeat(now + (GRACE if under_way else DAY))
 
 
 def _unnamed(tx: Tx, *, stored: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
     return [one for one in stored if not _is_named(tx, one[0])]
 
 
-def _delete_all(tx: Tx, *, blobs: Blobs, digests: Sequence[str]) -> int:
-    return sum(delete_unnamed(tx, blobs, digest) for digest in digests)
+def _delete_all(tx: Tx, *, blobs: Blobs, digests: Sequence[str]) -> None:
+    for digest in digests:
+        delete_unnamed(tx, blobs, digest)
 
 
 def _is_named(tx: Tx, digest: str) -> bool:

@@ -3,13 +3,18 @@
 A claim is a compare-and-set with a lease and a fencing number that rises each time, so any number of workers may share a
 store, and one that was stopped past its lease can write nothing more. Where work is due is known from hints, which may be
 lost, and from a slow walk over the tenants, which finds what they stood for.
+
+Tenants take turns: whoever has much to do waits for the others after a moment. Kinds that may take long, whatever their
+tenant does about it, have a thread of their own, so that nobody's erasure waits for somebody's files.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import os
 import secrets
+import time
 from collections.abc import Collection, Iterable
 from threading import Condition, Event, Thread
 from typing import Any
@@ -30,20 +35,26 @@ MAX_PAUSE_S = 30.0
 SWEEP_EVERY = 600 * SECOND
 SWEEP_STEP = 20
 CLAIM_STEP = 16
+TURN_S = 0.5
+"""After how long it is the next tenant's turn; the job at hand is finished first."""
 
 
 class Worker:
-    def __init__(self, store: Store, clock: Clock, handlers: dict[str, Handler], lease: int = LEASE) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, handlers: dict[str, Handler], lease: int = LEASE, slow: Collection[str] = ()
+    ) -> None:
         self._store = store
         self._clock = clock
         self._handlers = handlers
         self._kinds = _encoded(handlers)
+        lanes = (handlers.keys() - set(slow), handlers.keys() & set(slow))
+        self._lanes = [_encoded(kinds) for kinds in lanes if kinds]
         self._lease = lease
         self._name = f"{os.getpid()}-{secrets.token_hex(3)}"
         self._changed = Condition()
-        self._woken = False
+        self._woken: set[int] = set()
         self._stopping = Event()
-        self._thread: Thread | None = None
+        self._threads: list[Thread] = []
         self._sweep_after = ""
         self._swept_at = 0
 
@@ -51,93 +62,106 @@ class Worker:
 
     @property
     def running(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
+        return any(thread.is_alive() for thread in self._threads)
 
     def start(self) -> None:
-        """Work in a thread of this process until `stop`."""
+        """Work in threads of this process until `stop`."""
         if not self.running:
             self._stopping.clear()
-            self._thread = Thread(target=self.work, name="memwell-worker", daemon=True)
-            self._thread.start()
+            lanes = range(len(self._lanes))
+            self._threads = [Thread(target=self.work, args=(n,), name="memwell-worker", daemon=True) for n in lanes]
+            for thread in self._threads:
+                thread.start()
 
     def stop(self) -> None:
-        """Finish the job at hand and end the thread."""
+        """Finish the jobs at hand and end the threads."""
         self._stopping.set()
         self.wake()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        for thread in self._threads:
+            thread.join()
+        self._threads = []
 
     def wake(self) -> None:
         with self._changed:
-            self._woken = True
+            self._woken.update(range(len(self._lanes)))
             self._changed.notify_all()
 
-    def work(self) -> None:
+    def work(self, lane: int = 0) -> None:
         """Run due jobs until stopped. No failure ends this loop: it is logged, and tried again after a longer pause."""
         pause_s = POLL_S
         while not self._stopping.is_set():
             try:
-                self.run_hinted()
-                self._sweep()
+                done = self.run_hinted(lane)
+                if not lane:
+                    self._sweep()
                 pause_s = POLL_S
+                if done:
+                    continue  # it may be somebody's turn again
             except Exception as error:  # noqa: BLE001 -- a worker that died would leave its work undone
                 log.error("worker.failed", extra={"error": type(error).__name__, "reason": str(error)[:200]})
                 pause_s = min(pause_s * 2, MAX_PAUSE_S)
-            self._pause(pause_s)
+            self._pause(lane, pause_s)
 
-    def _pause(self, seconds: float) -> None:
+    def _pause(self, lane: int, seconds: float) -> None:
         with self._changed:
-            if not self._woken:
+            if lane not in self._woken:
                 self._changed.wait(seconds)
-            self._woken = False
+            self._woken.discard(lane)
 
     # -- finding work ------------------------------------------------------------------------------------------------
 
-    def run_hinted(self) -> int:
-        """Run what is due in the tenants that hints name. Returns how many jobs were run."""
+    def run_hinted(self, lane: int = 0) -> int:
+        """Run what is due in the tenants that hints name, a turn for each. Returns how many jobs were run."""
         done = 0
         for tenant, due_at in self._store.control.rows("due_hints", now=self._clock.now(), limit=100):
             if self._stopping.is_set():
                 break
-            done += self._run_tenant(tenant, due_at)
+            done += self._run_tenant(tenant, due_at, lane)
         return done
 
     def run_due(self, tenant: str, *, without: Collection[str] = ()) -> int:
         """Run everything that is due in one tenant, now and in this thread, but for some kinds."""
-        done = 0
-        kinds = _encoded(kind for kind in self._handlers if kind not in without)
+        return self._run_some(tenant, _encoded(kind for kind in self._handlers if kind not in without), math.inf)
+
+    def _run_some(self, tenant: str, kinds: str, seconds: float) -> int:
+        """Run what is due until there is no more of it, the time is up or the worker is to stop."""
+        done, until = 0, time.monotonic() + seconds
         while True:
-            found = self._store.read(tenant, lambda tx: self._due(tx, kinds))
-            ran = sum(self._run_one(tenant, job_id) for (job_id,) in found)
+            ran = 0
+            for (job_id,) in self._store.read(tenant, lambda tx: self._due(tx, kinds)):
+                ran += self._run_one(tenant, job_id)
+                if self._stopping.is_set() or time.monotonic() > until:
+                    return done + ran
             done += ran
-            if not ran or self._stopping.is_set():
+            if not ran:
                 return done
 
-    def _run_tenant(self, tenant: str, hinted_at: int) -> int:
+    def _run_tenant(self, tenant: str, hinted_at: int, lane: int) -> int:
         try:
-            done = self.run_due(tenant)
-            self._settle_hint(tenant, hinted_at)
+            done = self._run_some(tenant, self._lanes[lane], TURN_S)
+            if done or not lane:  # the first lane looks at every hint, and knows of the work of all
+                self._settle_hint(tenant, hinted_at)
         except NotFound:
             self._store.control.hint("forget_hint", tenant=tenant)
             return 0
         return done
 
     def _settle_hint(self, tenant: str, seen: int) -> None:
-        """Say when there is work next, and look once more: what came in between found a hint that was early enough."""
-        hint = self._store.control.hint
-        due_at = self._next_due(tenant)
+        """Say when there is work next, and look once more: what came in between found a hint that was early enough. What should
+        have been done already is due now, behind the others that wait."""
+        hint, now = self._store.control.hint, self._clock.now()
+        due_at = self._next_due(tenant, now)
         if due_at is None:
             settled = hint("delete_hint", tenant=tenant, seen=seen)
         else:
             settled = hint("set_hint", tenant=tenant, due_at=due_at, seen=seen)
-        latest = self._next_due(tenant) if settled else None
+        latest = self._next_due(tenant, now) if settled else None
         if latest is not None and (due_at is None or latest < due_at):
             hint("add_hint", tenant=tenant, due_at=latest)
 
-    def _next_due(self, tenant: str) -> int | None:
+    def _next_due(self, tenant: str, now: int) -> int | None:
         row = self._store.read(tenant, lambda tx: tx.row("next_due", kinds=self._kinds))
-        return row[0] if row else None
+        return None if row is None or row[0] is None else max(row[0], now)
 
     def _sweep(self) -> None:
         """Walk over some tenants and renew their hints; a whole round is begun every ten minutes."""

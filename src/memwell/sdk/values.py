@@ -94,16 +94,21 @@ def mapping(value: Any, field: str) -> dict[str, Any]:
 
 
 def file_given(file: str | Path | bytes, filename: str | None) -> tuple[bytes, str]:
-    """The bytes of a file and what it is called. What is too large is not even read."""
+    """The bytes of a file and what it is called. Of what is too large, no more is read than it takes to know that."""
     if isinstance(file, bytes | bytearray | memoryview):
         if filename is None:
             raise Invalid("`filename` is missing: bytes have no name of their own.", field="filename")
         return bytes(file), filename
     path = Path(file)
     try:
-        if path.stat().st_size > MAX_FILE:
+        if not path.is_file():  # what has no end, or never begins, is not even opened
+            path.stat()
+            raise Invalid(f"{path} cannot be read: it is not a file.", field="file")
+        with path.open("rb") as opened:
+            content = opened.read(MAX_FILE + 1)
+        if len(content) > MAX_FILE:
             raise TooLarge(f"{path.name} is larger than {MAX_FILE // 1024**2} MiB: split it.", limit=MAX_FILE)
-        return path.read_bytes(), filename or path.name
+        return content, filename or path.name
     except OSError as error:
         raise Invalid(f"{path} cannot be read: {error.strerror}.", field="file") from None
 

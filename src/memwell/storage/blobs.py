@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from ..errors import Corrupted, NotFound, StorageError, StorageFull
+from .claim import sync
 from .port import Row, Tx
 
 T = TypeVar("T")
@@ -37,6 +38,10 @@ class Blobs(Protocol):
 
     def get(self, digest: str) -> bytes:
         """The bytes, or an error; never other bytes."""
+        ...
+
+    def piece(self, digest: str, at: int, size: int) -> bytes:
+        """Some of the bytes, of what was found to be whole."""
         ...
 
     def has(self, digest: str) -> bool: ...
@@ -111,9 +116,12 @@ class FolderBlobs:
             try:
                 _write(draft, content, self._clock())
                 os.replace(draft, target)
+            except FileNotFoundError:
+                self._require()  # its folder is gone, and so may be the tenant
+                raise
             finally:
                 draft.unlink(missing_ok=True)
-            _sync(target.parent)
+            sync(target.parent)
             self._require(target)
         return digest
 
@@ -124,6 +132,15 @@ class FolderBlobs:
             except FileNotFoundError:
                 raise NotFound("There is no such file.") from None
 
+    def piece(self, digest: str, at: int, size: int) -> bytes:
+        with _told():
+            try:
+                with open(self._target(digest), "rb") as file:
+                    file.seek(at)
+                    return file.read(size)
+            except FileNotFoundError:
+                raise NotFound("There is no such file.") from None
+
     def has(self, digest: str) -> bool:
         return self._target(digest).is_file()
 
@@ -131,7 +148,7 @@ class FolderBlobs:
         target = self._target(digest)
         with _told(), suppress(FileNotFoundError):
             target.unlink()
-            _sync(target.parent)
+            sync(target.parent)
 
     def list(self) -> Iterator[tuple[str, int]]:
         for path, stored_at in self._files():
@@ -147,8 +164,7 @@ class FolderBlobs:
         with _told():
             for path in old:
                 path.unlink(missing_ok=True)
-        for doomed in self._folder.parent.glob(f"{_DRAFT}*"):
-            shutil.rmtree(doomed, ignore_errors=True)  # another may be removing it right now
+        clear_dropped(self._folder.parent)
         return len(old) < len(drafts)
 
     def within(self, tx: Tx) -> FolderBlobs:
@@ -163,7 +179,7 @@ class FolderBlobs:
             except FileNotFoundError:
                 return
             shutil.rmtree(doomed)
-            _sync(self._folder.parent)
+            sync(self._folder.parent)
 
     def _target(self, digest: str) -> Path:
         return self._folder / checked(digest)[:2] / digest
@@ -182,6 +198,12 @@ class FolderBlobs:
             if written is not None:
                 written.unlink(missing_ok=True)
             raise NotFound("There is no such tenant.")
+
+
+def clear_dropped(folder: Path) -> None:
+    """Remove what is left of the files of tenants that were removed."""
+    for doomed in folder.glob(f"{_DRAFT}*"):
+        shutil.rmtree(doomed, ignore_errors=True)  # another may be removing it right now
 
 
 class Run(Protocol):
@@ -206,6 +228,13 @@ class TableBlobs:
         if row is None:
             raise NotFound("There is no such file.")
         return whole(row[0], digest)
+
+    def piece(self, digest: str, at: int, size: int) -> bytes:
+        given = {"digest": checked(digest), "first": at + 1, "size": size}
+        row = self._read(lambda tx: tx.row("piece_of_blob", **given))
+        if row is None:
+            raise NotFound("There is no such file.")
+        return bytes(row[0])
 
     def has(self, digest: str) -> bool:
         return self._row("has_blob", digest) is not None
@@ -250,15 +279,7 @@ def _make(folder: Path) -> None:
         return
     _make(folder.parent)
     folder.mkdir(mode=0o700, exist_ok=True)
-    _sync(folder.parent)
-
-
-def _sync(folder: Path) -> None:
-    number = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
+    sync(folder.parent)
 
 
 @contextmanager

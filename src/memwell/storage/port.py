@@ -91,6 +91,10 @@ class Control(Protocol):
         """What key hashes are keyed with."""
         ...
 
+    def renew(self) -> bool:
+        """Look whether another process has put another secret in its place; True if so, and that is used from now on."""
+        ...
+
     def adopt(self, secret: bytes) -> bool:
         """Use this secret from now on; False if there are keys already that another was used for."""
         ...

@@ -13,6 +13,7 @@ from ..dialects.store_content import DeleteContent, SetContent
 from ..dialects.stores import existing
 from ..dispatch import Call, marked
 from ..errors import Conflict, Forbidden, Invalid
+from ..lifecycle.erase import files_of
 from ..model.contract import SESSION_META
 from ..model.value import projected
 from ..operation import Operation
@@ -73,7 +74,8 @@ class Reach(NamedTuple):
 
     def _touched(self, space: Space, found: Found) -> Found:
         if found.address_id is not None:
-            stored.touch(space, self.run_id, [found.address_id])
+            known = [found.address_id, files_of(found.address_id)] if found.files else [found.address_id]
+            stored.touch(space, self.run_id, known)
         return found
 
 

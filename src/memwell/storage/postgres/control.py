@@ -53,7 +53,13 @@ class ControlTables:
         found: bytes = self._above(share, True)
         return found
 
+    def renew(self) -> bool:
+        known = self.secret
+        self.__dict__.pop("secret", None)  # several may do so at once
+        return self.secret != known
+
     def adopt(self, secret: bytes) -> bool:
+        self.renew()
         if self.secret != secret and not self.rows("count_keys")[0][0]:
             self._above(lambda db: db.execute("UPDATE secret SET value = %s WHERE name = 'keys'", (secret,)), True)
             del self.secret

@@ -1384,6 +1384,11 @@ JOIN address a ON a.tenant = f.tenant AND a.id = f.address_id
 JOIN collection c ON c.tenant = a.tenant AND c.id = a.collection_id
 WHERE f.tenant = :tenant AND a.tenant = :tenant AND c.tenant = :tenant AND f.id = :id AND c.dialect = 'app';
 
+-- name: file_is_awaited
+-- Whether a job is in line that reads the text which belongs to an address.
+SELECT 1 FROM job WHERE tenant = :tenant AND address_id = :address_id AND kind = 'extract' AND state IN ('ready', 'running')
+LIMIT 1;
+
 -- name: give_file
 -- Let a file go with another address.
 UPDATE file SET address_id = :address_id WHERE tenant = :tenant AND id = :id;

@@ -337,6 +337,11 @@ ON CONFLICT (tenant, digest) DO UPDATE SET content = excluded.content, stored_at
 -- The bytes of a file.
 SELECT content FROM blob WHERE tenant = :tenant AND digest = :digest;
 
+-- name: piece_of_blob
+-- Some of the bytes of a file.
+SELECT SUBSTRING(content FROM CAST(:first AS INTEGER) FOR CAST(:size AS INTEGER)) FROM blob
+WHERE tenant = :tenant AND digest = :digest;
+
 -- name: has_blob
 -- Whether there are the bytes of a file.
 SELECT 1 FROM blob WHERE tenant = :tenant AND digest = :digest;

@@ -20,6 +20,10 @@ SELECT id, created_at FROM tenant WHERE id > :after ORDER BY id LIMIT :limit;
 -- Remove a tenant.
 DELETE FROM tenant WHERE id = :id;
 
+-- name: set_tenant_made
+-- Say that a tenant is another, which was made at another moment.
+UPDATE tenant SET created_at = :created_at WHERE id = :id;
+
 -- name: add_key
 -- Store a key's hash.
 INSERT INTO api_key (id, tenant, name, hash, role, tie_kind, tie_name, rate, created_at, expires_at)
@@ -50,6 +54,10 @@ UPDATE api_key SET revoked_at = :now WHERE tenant = :tenant AND id = :id AND rev
 -- One key of a tenant.
 SELECT id, tenant, name, role, tie_kind, tie_name, rate, created_at, expires_at, revoked_at FROM api_key
 WHERE tenant = :tenant AND id = :id;
+
+-- name: delete_key
+-- Remove one key of a tenant.
+DELETE FROM api_key WHERE tenant = :tenant AND id = :id;
 
 -- name: delete_keys_of
 -- Remove the keys of a tenant.

@@ -83,8 +83,7 @@ class SqliteCarrier:
     def _put(self, one: Arrival) -> None:
         """Put a tenant where it belongs, instead of what a creation or a removal left behind when it was killed."""
         path, blobs = self._store._path(one.tenant), self._store.home / "blobs" / one.tenant
-        _remove(path)
-        self._store.blobs(one.tenant).drop()
+        self._store._remove(one.tenant)
         if one.place is None:
             raise Conflict(f"The tenant {one.tenant} was not brought here.")
         if one.place.with_suffix("").is_dir():
@@ -114,11 +113,12 @@ class SqliteCarrier:
         return self._arriving[0]
 
     def replace(self, tenant: str, source: SqliteStore, blobs: Blobs, agree: Agree) -> bool:
-        """SQLite overwrites every page in one transaction, which whoever has the file open then sees."""
+        """SQLite overwrites every page in one transaction, which whoever has the file open then sees. Files come when it is
+        certain that they may, and those go that are named no more."""
         wanted = source.read(tenant, lambda tx: list(digests(tx)))
-        carry(blobs, self._store.blobs(tenant), wanted)
         source._files.close(tenant)
-        path = source._path(tenant)
+        path, own = source._path(tenant), self._store.blobs(tenant)
+        before: set[str] = set()
 
         def overwrite(db: apsw.Connection) -> bool:
             other = connect.open_reader(path, None)
@@ -127,18 +127,29 @@ class SqliteCarrier:
                     copy.step(1)  # from here on, nobody else can write
                     if not self._store.read(tenant, agree):
                         return False  # and nothing has happened
+                    before.update(self._store.read(tenant, lambda tx: list(digests(tx))))
+                    carry(blobs, own, wanted)
                     while not copy.done:
                         copy.step(PAGES)
                 return True
             finally:
                 other.close()
 
-        return self._store._files.use(tenant, lambda file: file.alone(overwrite))
+        replaced = self._store._files.use(tenant, lambda file: file.alone(overwrite))
+        if replaced:
+            self._store.write(tenant, lambda tx: _delete_unnamed(tx, own, sorted(before)))
+        return replaced
 
 
 def _all_named(tx: Tx, lost: Sequence[str]) -> bool:
     """Whether all of some files should be there."""
     return all(tx.row("digest_named", digest=digest) is not None for digest in lost)
+
+
+def _delete_unnamed(tx: Tx, blobs: Blobs, found: Sequence[str]) -> None:
+    for digest in found:
+        if not _all_named(tx, [digest]):
+            blobs.delete(digest)
 
 
 def _copy_file(source: Path, target: Path) -> None:

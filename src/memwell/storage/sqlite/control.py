@@ -65,19 +65,25 @@ class ControlFile:
             )
         return secret
 
+    def renew(self) -> bool:
+        known = self.secret
+        self.__dict__.pop("secret", None)  # several may do so at once
+        return self.secret != known
+
     def adopt(self, secret: bytes) -> bool:
         path = self._home / "secret.key"
         if not path.exists():
             _create_secret(path, secret)
-        return self.secret == secret or self._replace(secret)
+        self.renew()
+        return self.secret == secret or self.exclusively(lambda db: self._replace(db, secret))
 
-    def _replace(self, secret: bytes) -> bool:
-        if self.rows("count_keys")[0][0]:
+    def _replace(self, db: apsw.Connection, secret: bytes) -> bool:
+        """While nobody can add a key. There is a secret at any moment, or another process would make one."""
+        if db.execute(self._queries["count_keys"].sql).fetchall()[0][0]:
             return False
-        (self._home / "secret.key").unlink()
-        _create_secret(self._home / "secret.key", secret)
-        del self.secret
-        return True
+        _create_secret(self._home / "secret.key", secret, replace=True)
+        self.renew()
+        return self.secret == secret
 
     def close(self) -> None:
         self._closed = True
@@ -97,7 +103,7 @@ class ControlFile:
         return db.changes()
 
 
-def _create_secret(path: Path, secret: bytes) -> None:
+def _create_secret(path: Path, secret: bytes, *, replace: bool = False) -> None:
     """Written whole under another name first: two processes may start at once, and one may be killed."""
     draft = path.with_name(f".secret-{os.getpid()}-{secrets.token_hex(4)}")
     with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -105,11 +111,11 @@ def _create_secret(path: Path, secret: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     try:
-        os.link(draft, path)
+        (os.replace if replace else os.link)(draft, path)
     except FileExistsError:
         pass
     finally:
-        draft.unlink()
+        draft.unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -13,8 +12,8 @@ import apsw
 
 from ...errors import Corrupted, NotFound, StorageError, StorageFull
 from .. import queries
-from ..blobs import FolderBlobs
-from ..claim import sweep
+from ..blobs import FolderBlobs, clear_dropped
+from ..claim import sweep, sync
 from ..port import Rewrite, Tx, require_absent, tenant_mark
 from . import connect
 from .control import ControlFile
@@ -29,6 +28,7 @@ T = TypeVar("T")
 
 OPEN_TENANTS = 64
 ARRIVING = "arriving"
+_REMOVED = ".removed"
 PIECE = 1 << 20
 
 
@@ -56,6 +56,7 @@ class SqliteStore:
         self.control = ControlFile(self.home, vfs)
         self.hub = SocketHub(self.home)
         self.on_due = on_due
+        self._finish_removals()
 
     def read(self, tenant: str, work: Callable[[Tx], T]) -> T:
         known = self._queries
@@ -85,8 +86,7 @@ class SqliteStore:
         def create(db: apsw.Connection) -> bool:
             if db.execute(_system("find_tenant"), {"id": tenant}).fetchall():
                 return False
-            _remove(self._path(tenant))  # what a creation or a removal left behind when it was killed
-            self.blobs(tenant).drop()
+            self._remove(tenant)  # what a creation or a removal left behind when it was killed
             upgrade(self._path(tenant), "sqlite", self._durability, self._vfs)
             db.execute(_system("add_tenant"), {"id": tenant, "now": self._clock()})
             return True
@@ -96,6 +96,8 @@ class SqliteStore:
     def receive(self, tenant: str, created_at: int | None = None) -> SqliteReceiver:
         """A tenant in the making: its file is there, and nobody knows of it."""
         require_absent(bool(self.control.rows("find_tenant", id=tenant)), tenant)
+        if self._mark(tenant).exists():
+            self._remove(tenant)
         return SqliteReceiver(self, tenant, self._clock() if created_at is None else created_at)
 
     @property
@@ -106,6 +108,11 @@ class SqliteStore:
 
     def drop(self, tenant: str) -> bool:
         known = self.control.rows("find_tenant", id=tenant)
+        with suppress(
+            OSError
+        ):  # if this is cut off, whoever opens the store next goes on with it; a full disk is no reason
+            self._mark(tenant).touch(mode=0o600)
+            sync(self.home / "tenants")
         removed = self.control.write(
             *(("add_dropped", {"id": tenant_mark(*row), "at": self._clock()}) for row in known),
             ("delete_keys_of", {"tenant": tenant}),
@@ -113,8 +120,7 @@ class SqliteStore:
             ("delete_tenant", {"id": tenant}),
         )
         self._files.close(tenant)
-        _remove(self._path(tenant))
-        self.blobs(tenant).drop()
+        self._remove(tenant)
         self.control.scrub()
         return bool(removed)
 
@@ -162,6 +168,29 @@ class SqliteStore:
 
     def _path(self, tenant: str) -> Path:
         return self.home / "tenants" / f"{tenant}.db"
+
+    def _mark(self, tenant: str) -> Path:
+        """What stands beside the file of a tenant while it is being removed."""
+        return self.home / "tenants" / f"{tenant}{_REMOVED}"
+
+    def _remove(self, tenant: str) -> None:
+        """Remove the files of a tenant that there is not, or not yet."""
+        _remove(self._path(tenant))
+        self.blobs(tenant).drop()
+        self._mark(tenant).unlink(missing_ok=True)
+
+    def _finish_removals(self) -> None:
+        """Remove what is left of tenants whose removal was killed."""
+
+        def finish(tenant: str, db: apsw.Connection) -> None:
+            if not db.execute(_system("find_tenant"), {"id": tenant}).fetchall():
+                self._remove(tenant)
+
+        with suppress(OSError, StorageError):  # on a disk that can only be read, somebody else will
+            for mark in (self.home / "tenants").glob(f"*{_REMOVED}"):
+                self.control.exclusively(partial(finish, mark.name.removesuffix(_REMOVED)))
+                self.control.scrub()
+            clear_dropped(self.home / "blobs")
 
     def _blobs(self, tenant: str, is_there: Callable[[], bool]) -> FolderBlobs:
         return FolderBlobs(self.home / "blobs" / tenant, self._clock, is_there)
@@ -232,8 +261,7 @@ def _pieces(path: Path, overlap: int) -> Iterator[bytes]:
 
 def _remove(path: Path) -> None:
     for file in _family(path):
-        if file.exists():
-            os.unlink(file)
+        file.unlink(missing_ok=True)
 
 
 def _system(name: str) -> str:

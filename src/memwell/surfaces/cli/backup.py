@@ -42,6 +42,7 @@ def backup(
     It works on the data directory or the database itself. What the folder holds is as private as the data.
     """
     from ... import backup as backups
+    from ...backup.checking import strangers
 
     whose: Target = context.obj
     with told():
@@ -49,7 +50,10 @@ def backup(
             if target is not None or tenant or keep or erasures_only:
                 raise Invalid("--check verifies a backup and does nothing else.")
             manifest = backups.check(check)
-            return show(_shown(check, manifest), as_json, lambda: _print_checked(check, manifest))
+            others = strangers(check, manifest)
+            shown = {**_shown(check, manifest), "others": others}
+            return show(shown, as_json, lambda: _print_checked(check, manifest, others))
+        _require_own(whose)
         with _progress(as_json) as progress:
             made = backups.back_up(
                 whose.config().home,
@@ -86,6 +90,7 @@ def restore(
 
     whose: Target = context.obj
     with told(), _progress(as_json) as progress:
+        _require_own(whose)
         done = backups.restore(
             source,
             whose.config().home,
@@ -108,6 +113,14 @@ def restore(
 def _chosen(whose: Target, tenants: list[str] | None) -> list[str]:
     """Tenants may be named before the command as well."""
     return tenants or ([] if whose.tenant is None else [whose.tenant])
+
+
+def _require_own(whose: Target) -> None:
+    """A server's data is elsewhere: nobody shall believe that it was backed up."""
+    if whose.address:
+        raise Invalid(
+            f"This works on the data itself, not through {whose.address}: run it where the data is, with --home."
+        )
 
 
 @contextmanager
@@ -134,9 +147,11 @@ def _print_made(made: Made) -> None:
         console().print(f"Removed: {', '.join(made.removed)}.")
 
 
-def _print_checked(path: Path, manifest: Manifest) -> None:
+def _print_checked(path: Path, manifest: Manifest, others: list[str]) -> None:
     console().print(f"{path} is whole: made {utc(manifest.created_at)} by version {manifest.memwell}.")
     _print_held(manifest)
+    if others:
+        console().print(Text(f"No part of it: {', '.join(others)[:500]}"))
 
 
 def _print_held(manifest: Manifest) -> None:

@@ -36,11 +36,16 @@ class Target:
     def config(self, **given: Any) -> Config:
         return configuration.load(home=self.home, tenant=self.tenant, **given)
 
+    @property
+    def address(self) -> str:
+        """The server that an option or the environment names; empty: none, or a directory is named before it."""
+        return self.url or ("" if self.home else self.config().url)
+
     def remote(self) -> Profile | None:
         """The server to talk to: named by an option, by the environment, or by a login; None: the directory."""
         config = self.config()
         profile = read_profile(config.profile_path)
-        url = self.url or ("" if self.home else config.url)
+        url = self.address
         if not url:
             explicit_home = self.home or os.environ.get(configuration.PREFIX + "HOME")
             return None if explicit_home else profile

@@ -20,7 +20,8 @@ from ...errors import Invalid, NotAllowed, Unavailable
 from ...model.principal import Principal
 from ...operation import Operation
 from ..rest import replies
-from ..rest.server import Server, read_body
+from ..rest.bodies import read_body
+from ..rest.server import Server
 from . import require_package
 from .answers import Answer, Caller
 from .origins import require_allowed

@@ -12,7 +12,6 @@ import logging
 import re
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
 
@@ -23,12 +22,13 @@ from ...access import Doorman
 from ...config import Config
 from ...dispatch import dispatch
 from ...engine import Engine
-from ...errors import Forbidden, Invalid, MemwellError, NotAllowed, TooLarge, Unavailable
+from ...errors import Forbidden, Invalid, MemwellError, NotAllowed, Unavailable
 from ...model.principal import Principal
 from ...operation import Operation
 from ...registry import OPERATIONS
 from ...workflow.running import runs_of
 from . import replies, uploads
+from .bodies import read_body
 from .metrics import Metrics
 from .pages import pages
 from .pump import Pump
@@ -36,6 +36,7 @@ from .router import Router
 from .run_requests import RunRequests
 from .threads import Threads
 from .time_limit import TimeLimit
+from .upload_requests import UploadRequests
 
 log = logging.getLogger("memwell.rest")
 
@@ -61,7 +62,7 @@ class Sent(NamedTuple):
 
     def data(self) -> dict[str, Any]:
         """The fields of the request: those of the path win over those of the query or the body."""
-        if uploads.is_file(self.operation, self.headers):
+        if uploads.is_file(self.operation, self.query, self.headers):
             data = uploads.fields(self.operation, _from_query(self.query, self.operation), self.headers, self.body)
         else:
             in_query = self.operation.method in ("GET", "DELETE")
@@ -103,7 +104,7 @@ class Server:
         self._patient: Threads[Any] = Threads(THREADS, "memwell-wait")
         self._door: Threads[Principal] = Threads(DOOR_THREADS, "memwell-door")
         self._run_requests = RunRequests(self)
-        self._uploads = asyncio.Semaphore(uploads.AT_ONCE)
+        self._upload_requests = UploadRequests(self)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -148,13 +149,14 @@ class Server:
         try:
             headers: dict[bytes, bytes] = dict(scope["headers"])
             principal = await self.principal(headers)
-            async with self._uploads if operation.carries else nullcontext():
-                body = await read_body(receive, headers, uploads.limit(operation, headers, self.config.max_body))
-                sent = Sent(principal, operation, values, scope["query_string"], headers, body)
-                way = self._run_requests.way(operation)
-                if way is not None:
-                    return await way(sent, limit)
-                return await self.in_thread(lambda: self.carry_out(sent), patient=operation.patient)
+            sent = Sent(principal, operation, values, scope["query_string"], headers, b"")
+            if operation.carries is not None:
+                return await self._upload_requests.answer(sent, receive)
+            sent = sent._replace(body=await read_body(receive, headers, self.config.max_body))
+            way = self._run_requests.way(operation)
+            if way is not None:
+                return await way(sent, limit)
+            return await self.in_thread(lambda: self.carry_out(sent), patient=operation.patient)
         except asyncio.CancelledError as error:
             if limit.has_caused(error):
                 return replies.failure(limit.answer)
@@ -206,26 +208,6 @@ def _failed(operation: Operation, error: Exception) -> replies.Reply:
     if error.status >= 500:
         log.warning("request.failed", extra={"operation": operation.name, "code": error.code})
     return replies.failure(error)
-
-
-async def read_body(receive: Receive, headers: dict[bytes, bytes], limit: int) -> bytes:
-    """The body, if it is not too long; the bytes that come are counted, whatever the header says."""
-    length = headers.get(b"content-length", b"0")
-    if not length.isdigit() or int(length) > limit:
-        raise TooLarge(f"The request is larger than {limit} bytes.", limit=limit)
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Invalid("The request was cut off.")
-        part = message.get("body", b"")
-        size += len(part)
-        if size > limit:
-            raise TooLarge(f"The request is larger than {limit} bytes.", limit=limit)
-        parts.append(part)
-        if not message.get("more_body"):
-            return b"".join(parts)
 
 
 def _from_query(query: bytes, operation: Operation) -> dict[str, Any]:

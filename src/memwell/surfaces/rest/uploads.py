@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote, unquote_to_bytes
 
 import msgspec
 
@@ -13,8 +13,6 @@ from ...errors import Invalid, TooLarge
 from ...model.file import MAX_FILE
 from ...operation import Operation
 
-AT_ONCE = 16
-"""How many are read at the same time: each is in memory."""
 LONGER = 4.0
 """How many times as long as another request one may take: some lines are slow."""
 MAX_RAW = MAX_FILE + 1024**2
@@ -26,7 +24,11 @@ MAX_PARTS = 16
 _FORM = "multipart/form-data"
 _JSON = ("", "application/json", "application/x-www-form-urlencoded")
 """What is JSON; the last is what some programs say of whatever they send."""
-_PARAMETER = re.compile(r';\s*([\w*]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^;"\s]*))')
+_SAYS_NOTHING = ("", "application/octet-stream", "application/x-www-form-urlencoded")
+_PARAMETER = re.compile(r';\s*([\w*]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^;"]*))')
+_FOLD = re.compile(rb"\r\n[ \t]+")
+_AS_IT_IS = ("", "7bit", "8bit", "binary")
+_CHARSETS = ("utf-8", "iso-8859-1", "us-ascii")
 _CUT_OFF = "The form is cut off or its boundary is wrong: it does not end with its boundary. Nothing was stored."
 
 
@@ -39,24 +41,25 @@ class Part(NamedTuple):
     content: bytes
 
 
-def limit(operation: Operation, headers: Mapping[bytes, bytes], usual: int) -> int:
+def limit(operation: Operation, query: bytes, headers: Mapping[bytes, bytes], usual: int) -> int:
     """How large a body may be."""
     if operation.carries is None:
         return usual
-    return max(usual, MAX_JSON if _kind(headers) in _JSON else MAX_RAW)
+    return max(usual, MAX_RAW if is_file(operation, query, headers) else MAX_JSON)
 
 
-def is_file(operation: Operation, headers: Mapping[bytes, bytes]) -> bool:
-    """Whether the body is a file, or a form with one."""
-    return operation.carries is not None and _kind(headers) not in _JSON
+def is_file(operation: Operation, query: bytes, headers: Mapping[bytes, bytes]) -> bool:
+    """Whether the body is a file, or a form with one. What has its name beside it is a file, whatever its type."""
+    return operation.carries is not None and (_kind(headers) not in _JSON or _is_named(query, headers))
 
 
 def fields(operation: Operation, query: dict[str, Any], headers: Mapping[bytes, bytes], body: bytes) -> dict[str, Any]:
     """The fields of a request whose body is a file or a form."""
+    _require_once(operation, query)
     if _kind(headers) == _FORM:
         return {**query, **_from_form(operation, headers, body)}
     found: dict[str, Any] = {str(operation.carries): body, **query}
-    if _kind(headers) != "application/octet-stream":
+    if _kind(headers) not in _SAYS_NOTHING:
         found.setdefault("mimetype", _kind(headers))
     if b"x-filename" in headers:
         found.setdefault("filename", unquote(headers[b"x-filename"].decode("latin-1")))
@@ -64,14 +67,24 @@ def fields(operation: Operation, query: dict[str, Any], headers: Mapping[bytes, 
 
 
 def _from_form(operation: Operation, headers: Mapping[bytes, bytes], body: bytes) -> dict[str, Any]:
-    parts = parse(body, _boundary(headers))
-    files = [part for part in parts if part.filename]
+    parts = [part for part in parse(body, _boundary(headers)) if part.name != "_charset_"]  # which browsers fill in
+    known = set(operation.request.__struct_fields__) - {operation.carries}
+    files = [part for part in parts if part.filename and part.name not in known]
+    given = [part for part in parts if part.filename is None or part.name in known]
+    _require_once(operation, [part.name for part in given])
     if len(files) != 1:
         raise Invalid(f"The form has {len(files) or 'no'} files: send one in each request.", field=operation.carries)
     found: dict[str, Any] = {str(operation.carries): files[0].content, "filename": files[0].filename}
     if files[0].mimetype is not None:
         found["mimetype"] = files[0].mimetype
-    return found | {part.name: _value(operation, part) for part in parts if part.filename is None}
+    return found | {part.name: _value(operation, part) for part in given}
+
+
+def _require_once(operation: Operation, given: Collection[str]) -> None:
+    if operation.carries in given:
+        raise Invalid(
+            f"`{operation.carries}` is the file itself: it is not given a second time.", field=operation.carries
+        )
 
 
 def _value(operation: Operation, part: Part) -> Any:
@@ -109,14 +122,27 @@ def _part(body: bytes, start: int, end: int) -> Part:
     head = body[start:blank].lstrip(b" \t")
     if blank < 0 or len(head) > MAX_HEAD or not head.startswith(b"\r\n"):
         raise Invalid("The form is not valid: a part of it has no heading.")
-    headers = dict(_header(line) for line in head.split(b"\r\n") if line)
+    headers = dict(_header(line) for line in _FOLD.sub(b" ", head).split(b"\r\n") if line)
+    if headers.get("content-transfer-encoding", "").lower() not in _AS_IT_IS:
+        raise Invalid("A part of the form is encoded: send the bytes as they are, without `Content-Transfer-Encoding`.")
     given = _parameters(headers.get("content-disposition", ""))
     name, filename = given.get("name"), given.get("filename")
     if "filename*" in given:
-        filename = unquote(given["filename*"].rpartition("''")[2])
+        filename = _extended(given["filename*"])
     if name is None and filename is None:
         raise Invalid("The form is not valid: a part of it has no name.")
     return Part(name or "", filename, headers.get("content-type"), body[blank + 4 : end])
+
+
+def _extended(value: str) -> str:
+    """A name as RFC 5987 has it: its charset, its language, and its percent-encoded bytes."""
+    charset, _, rest = value.partition("'")
+    try:
+        if charset.lower() not in _CHARSETS:
+            raise LookupError
+        return unquote_to_bytes(rest.partition("'")[2]).decode(charset)
+    except (LookupError, UnicodeDecodeError):
+        raise Invalid("The form is not valid: `filename*` must be UTF-8, as in `UTF-8''a%20b.txt`.") from None
 
 
 def _header(line: bytes) -> tuple[str, str]:
@@ -128,8 +154,17 @@ def _parameters(value: str) -> dict[str, str]:
     """The parameters of a header. A quoted one may hold a quotation mark, as `\\"` or as `%22`."""
     found = {}
     for name, quoted, bare in _PARAMETER.findall(value):
-        found[name.lower()] = re.sub(r'\\(["\\])', r"\1", quoted).replace("%22", '"') if quoted else bare
+        found[name.lower()] = re.sub(r'\\(["\\])', r"\1", quoted).replace("%22", '"') if quoted else bare.strip()
     return found
+
+
+def _is_named(query: bytes, headers: Mapping[bytes, bytes]) -> bool:
+    if b"x-filename" in headers:
+        return True
+    try:
+        return any(name == "filename" for name, _ in parse_qsl(query.decode("latin-1"), max_num_fields=50))
+    except ValueError:  # whoever reads it says what is wrong with it
+        return False
 
 
 def _kind(headers: Mapping[bytes, bytes]) -> str:
