@@ -99,7 +99,14 @@ def dispatch(
 ) -> Any:
     """Carry out an operation for a principal. With a key, the same request is carried out once only."""
     try:
-        return _dispatched(engine, principal, operation, data, key, strict)
+        if key is not None or not operation.plain:
+            return _dispatched(engine, principal, operation, data, key, strict)
+        request = to_request(operation, data, strict=strict)
+        authorise(principal, operation, request)
+        run = operation.run
+        result = engine.read(principal, lambda space: run(space, request))
+        announce_read(engine, principal, operation, request, result)
+        return result
     except RecursionError:
         raise Invalid("The request is nested too deeply.") from None
     except UnicodeEncodeError:
@@ -112,10 +119,6 @@ def _dispatched(
     request = to_request(operation, data, strict=strict)
     authorise(principal, operation, request)
     run = operation.run
-    if key is None and operation.plain:
-        result = engine.read(principal, lambda space: run(space, request))
-        announce_read(engine, principal, operation, request, result)
-        return result
     call = Call(engine, principal, operation, None if key is None else _mark(operation, request, key))
     if operation.outside:
         result = operation.run(call, request)

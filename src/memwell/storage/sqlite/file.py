@@ -25,6 +25,7 @@ IDLE_READERS = 16
 SMALL = 64 * 1024 * 1024
 FILTER = "/*filter*/"
 SCRUB_BUSY_MS = 200
+OURS = "the tenant is bound by the transaction, not by its caller"
 
 
 class Replaced(Exception):
@@ -51,7 +52,10 @@ class SqliteTx:
         return self._execute(self._queries[query].sql.replace(FILTER, f"AND {sql}"), given).fetchall()
 
     def row(self, query: str, /, **parameters: Any) -> Row | None:
-        found = self._run(query, parameters)
+        if "tenant" in parameters:
+            raise TypeError(OURS)
+        parameters["tenant"] = self._tenant
+        found = self._execute(self._queries[query].sql, parameters).fetchall()
         return found[0] if found else None
 
     def run(self, query: str, /, **parameters: Any) -> int:
@@ -66,7 +70,7 @@ class SqliteTx:
 
     def _run(self, query: str, parameters: dict[str, Any]) -> list[Row]:
         if "tenant" in parameters:
-            raise TypeError("the tenant is bound by the transaction, not by its caller")
+            raise TypeError(OURS)
         parameters["tenant"] = self._tenant
         return self._execute(self._queries[query].sql, parameters).fetchall()
 
@@ -132,14 +136,16 @@ class SqliteFile:
     def read(self, work: Callable[[apsw.Connection], T]) -> T:
         """Run work on a snapshot of the file."""
         self._require_same_file()
+        readers = self._readers
         try:
-            db = self._readers.pop()
+            db = readers.pop()
         except IndexError:
             db = connect.open_reader(self.path, self._vfs)
         try:
-            db.execute("BEGIN")
+            execute = db.execute
+            execute("BEGIN")
             result = work(db)
-            db.execute("COMMIT")
+            execute("COMMIT")
         except MemwellError:
             db.execute("ROLLBACK")
             self._keep(db)
@@ -149,7 +155,10 @@ class SqliteFile:
             if isinstance(error, apsw.Error | UnicodeDecodeError):
                 raise connect.translated(error, self.path) from error
             raise
-        self._keep(db)
+        if len(readers) < self._max_readers and not self._closed:
+            readers.append(db)
+        else:
+            db.close()
         return result
 
     def write(self, work: Callable[[apsw.Connection], T]) -> T:
