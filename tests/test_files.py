@@ -46,6 +46,7 @@ from memwell.testing import FrozenClock, two_tenants
 from .contract.task_documents import done, tasks
 from .engines import located, remains
 from .extract.bombs import BOMBS
+from .extract.test_kinds import HOSTILE
 from .live import Live, live
 
 TEXT = b"The warranty of the blender ends in March."
@@ -740,3 +741,25 @@ def test_what_is_in_a_file_or_its_name_is_only_ever_text(memory: Memory, session
     assert (hit.content, rendered) == (evil, f"{evil}.txt")
     echo = tasks(say=("send_text_message", {"text": "=$input.text & '|' & $input.name"}))
     assert done(memory, echo, {"text": hit.content, "name": rendered}) == f"{evil}|{evil}.txt"
+
+
+@pytest.mark.sqlite("its files")
+def test_no_name_leads_out_of_the_directory_of_blobs(tmp_path: Path) -> None:
+    """T13: what a file is called is shown, and never a path, whatever it looks like."""
+    home = tmp_path / "deep" / "inside" / "home"
+    with Memory(home, worker=False) as memory:
+        shop = memory.app("shop")
+        shop.configure(max_files=100)
+        before = set(tmp_path.rglob("*"))
+        refused = 0
+        for number, name in enumerate(HOSTILE):
+            try:
+                file = shop.session(f"s{number // 100}").files.upload(b"\x00\x01 %d" % number, name)
+            except Invalid:  # empty, or too long to be a name
+                refused += 1
+            else:
+                assert not {"/", "\\", "\x00"} & set(file.filename)
+        made = [path for path in set(tmp_path.rglob("*")) - before if path.is_file() and path.parent.name != "tenants"]
+    assert len(made) == len(HOSTILE) - refused > 500
+    blobs = home.resolve() / "blobs" / "default"
+    assert all(path.resolve().parent.parent == blobs and len(path.name) == 64 for path in made)
