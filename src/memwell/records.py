@@ -86,6 +86,8 @@ class Write(NamedTuple):
     """Whether it goes with these from now on, and with nothing else."""
     history: bool = True
     """Whether what it was before is kept."""
+    lasting: bool = False
+    """Whether it lives as long as it was to live before, where no lifetime is given."""
 
 
 def read(space: Space, place: Place, path: str) -> Record | None:
@@ -123,10 +125,10 @@ def named(space: Space, place: Place, after: str, limit: int) -> list[Record]:
 
 def write(space: Space, place: Place, path: str, new: Write, check: Check = lambda value: None) -> Record:
     """Replace a value or merge into it. If what comes of it does not pass the check, nothing has changed (C3)."""
-    old = read(space, place, path)
+    old = read(space, place, path) if new.mode == "merge" else _head(space, place, path)
     _match(old, new.if_match)
     given = _given(new.data)
-    base = old.value if old is not None and new.mode == "merge" else None
+    base = None if old is None else old.value
     value = merged(base, _decode(given))
     check(value)
     return _kept(space, place, path, old, new, given, value)
@@ -137,7 +139,7 @@ def delete(
 ) -> str | None:
     """Erase a record with its history; None if there is none, otherwise the job that leaves no trace of it. `spared`: the run
     that deletes it, which keeps what it knows."""
-    old = read(space, place, path)
+    old = _head(space, place, path)
     _match(old, if_match)
     if old is None:
         return None
@@ -235,6 +237,12 @@ def _record(row: tuple[Any, ...]) -> Record:
     return Record(address_id, collection_id, path, version, _decode(value), created_at, updated_at, expires_at)
 
 
+def _head(space: Space, place: Place, path: str) -> Record | None:
+    """A record without its value, which may be large."""
+    row = space.tx.row("find_record_head", dialect=place.dialect, name=place.name, path=path, now=space.now)
+    return None if row is None else _record(row)
+
+
 def _match(old: Record | None, wanted: str | None) -> None:
     if wanted is None or (old is not None and wanted in ("*", old.etag)):
         return
@@ -245,7 +253,7 @@ def _match(old: Record | None, wanted: str | None) -> None:
 def _kept(space: Space, place: Place, path: str, old: Record | None, new: Write, given: str, value: Any) -> Record:
     encoded = _encoded(value)
     collection_id, _ = space.collection(place)
-    expires_at = None if new.lifetime_us is None else space.now + new.lifetime_us
+    expires_at = _expires_at(space.now, old, new)
     placed = {"id": inner_id(), "collection_id": collection_id, "path": path}
     row = space.tx.row("place_record", **placed, now=space.now, expires_at=expires_at)
     assert row is not None  # noqa: S101 -- an upsert always returns its row
@@ -269,6 +277,14 @@ def _kept(space: Space, place: Place, path: str, old: Record | None, new: Write,
     if expires_at is not None and expires_at <= space.now + AT_LEAST_EVERY:
         jobs.ensure_slot(space.tx, "expire", expires_at, space.now)
     return Record(address_id, collection_id, path, version, value, created_at, space.now, expires_at)
+
+
+def _expires_at(now: int, old: Record | None, new: Write) -> int | None:
+    if new.lifetime_us is not None:
+        return now + new.lifetime_us
+    if new.lasting and old is not None and old.expires_at is not None:
+        return now + old.expires_at - old.updated_at
+    return None
 
 
 def _tie(space: Space, address_id: int, new: Write) -> None:

@@ -10,7 +10,6 @@ import msgspec
 
 from .. import records
 from ..errors import Invalid
-from ..model.check import plain
 from ..model.collection import Place
 from ..model.contract import Secrets
 from ..model.schema import Problem, Schema
@@ -40,7 +39,7 @@ class Held(NamedTuple):
     ties: tuple[str, ...] = ()
     tied_anew: bool = False
     secrets: Secrets | None = None
-    history: bool = True
+    lasting: bool = False
 
 
 FREE = Held()
@@ -59,13 +58,14 @@ class Change(NamedTuple):
 
 def write(space: Space, place: Place, path: str, change: Change, held: Held) -> tuple[Record, list[Warned]]:
     """Write a record. What is wrong with it is refused, or told if it is let through."""
-    plain(change.data, "value", records.MAX_DEPTH)
-    warnings = [Warned(path=one.path, reason=one.reason) for one in _secrets(change.data, held)]
+    warnings: list[Warned] = []
 
     def check(value: Any) -> None:
+        warnings.extend(Warned(path=one.path, reason=one.reason) for one in _secrets(change.data, held))
         warnings.extend(_judged(value, held))
 
-    new = Write(dict(change.data), change.mode, held.lifetime_us, change.if_match, held.ties, held.tied_anew)
+    asked = (change.mode, held.lifetime_us, change.if_match, held.ties, held.tied_anew)
+    new = Write(dict(change.data), *asked, lasting=held.lasting)
     return records.write(space, place, path, new, check), warnings
 
 

@@ -307,18 +307,15 @@ def _longest(rows: Sequence[records.Change]) -> int:
 
 
 def _set(space: Space, user: str, name: str, change: Change, ttl_s: int | None) -> UserRecord:
-    held = _lasting(space, user, name, held_by(space, name), ttl_s)
+    held = _lasting(held_by(space, name), ttl_s)
     record, warnings = write(space, user_records(user), name, change, held)
     return shown(record, FREE, None, warnings)
 
 
-def _lasting(space: Space, user: str, name: str, held: Held, ttl_s: int | None) -> Held:
+def _lasting(held: Held, ttl_s: int | None) -> Held:
     """How long a record is to live: as it is said, but no longer than its definition lets it; else as long as before."""
     if ttl_s is None:
-        old = None if held.lifetime_us is not None else records.read(space, user_records(user), name)
-        if old is None or old.expires_at is None:
-            return held
-        return held._replace(lifetime_us=old.expires_at - old.updated_at)
+        return held._replace(lasting=True)
     wanted = ttl_s * SECOND or None
     lifetimes = [one for one in (wanted, held.lifetime_us) if one is not None]
     return held._replace(lifetime_us=min(lifetimes, default=None))

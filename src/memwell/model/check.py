@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from datetime import datetime
+from itertools import chain
+from types import NoneType
 from typing import Any
 
 import msgspec
@@ -13,6 +15,8 @@ from .fields import ID_ADVICE, MAX_CONTENT, MAX_DEPTH, MAX_KEY, MAX_METADATA
 
 MAX_BITS = 14_000
 """Of a whole number: Python writes no longer ones."""
+MAX_VALUES = 16 * 1024 * 1024
+"""In one value, counted again wherever it is: more than any request can hold, and less than one that holds itself."""
 
 
 class _TooDeep(Exception):
@@ -75,32 +79,62 @@ def to_json(value: Any, field: str = "metadata", limit: int = MAX_METADATA) -> s
 
 
 def _check_tree(value: Any, field: str, depth: int) -> None:
-    if depth < 0:
-        raise _TooDeep
-    match value:
-        case dict():
-            for key, item in value.items():
-                if not isinstance(key, str):
-                    raise Invalid(f"`{field}` has a key that is not text: {key!r}.", field=field)
-                _check_tree(key, field, depth)
-                _check_tree(item, field, depth - 1)
-        case list() | tuple():
-            for item in value:
-                _check_tree(item, field, depth - 1)
-        case str():
-            if "\x00" in value:
-                raise Invalid(f"`{field}` holds the NUL character, which cannot be stored: remove it.", field=field)
-            _size(value, field)
-        case float():
-            if not math.isfinite(value):
-                raise Invalid(f"`{field}` holds {value}, which JSON cannot express.", field=field)
-        case int():
-            if value.bit_length() > MAX_BITS:
-                raise Invalid(f"`{field}` holds a whole number that is too large.", field=field)
-        case None | datetime():
-            pass
-        case _:
-            raise Invalid(f"`{field}` holds a {type(value).__name__}, which is not JSON.", field=field)
+    """Level by level, and the values of a kind together: a large value is checked as fast as it is written."""
+    level, left = [value], MAX_VALUES
+    for _ in range(depth + 1):
+        left -= len(level)
+        if left < 0:
+            raise TooLarge(f"`{field}` holds more than {MAX_VALUES} values.", field=field)
+        level = _below(level, field)
+        if not level:
+            return
+    raise _TooDeep
+
+
+def _below(level: list[Any], field: str) -> list[Any]:
+    """Check the values of a level. Returns what is inside them."""
+    found: list[Any] = []
+    kinds = set(map(type, level))
+    for kind in kinds:
+        same: list[Any] = level if len(kinds) == 1 else [value for value in level if type(value) is kind]
+        if issubclass(kind, dict):
+            _check_keys(list(chain.from_iterable(same)), field)
+            found += chain.from_iterable(map(dict.values, same))
+        elif issubclass(kind, list | tuple):
+            found += chain.from_iterable(same)
+        else:
+            _check_leaves(kind, same, field)
+    return found
+
+
+def _check_keys(keys: list[Any], field: str) -> None:
+    for kind in set(map(type, keys)):
+        if not issubclass(kind, str):
+            wrong = next(key for key in keys if type(key) is kind)
+            raise Invalid(f"`{field}` has a key that is not text: {wrong!r}.", field=field)
+    _check_texts(keys, field)
+
+
+def _check_leaves(kind: type, values: list[Any], field: str) -> None:
+    if issubclass(kind, str):
+        _check_texts(values, field)
+    elif issubclass(kind, float):
+        if not all(map(math.isfinite, values)):
+            wrong = next(value for value in values if not math.isfinite(value))
+            raise Invalid(f"`{field}` holds {wrong}, which JSON cannot express.", field=field)
+    elif issubclass(kind, int):
+        if max(max(values), -min(values)) >> MAX_BITS:
+            raise Invalid(f"`{field}` holds a whole number that is too large.", field=field)
+    elif not issubclass(kind, NoneType | datetime):
+        raise Invalid(f"`{field}` holds a {kind.__name__}, which is not JSON.", field=field)
+
+
+def _check_texts(texts: list[str], field: str) -> None:
+    joined = "".join(texts)
+    if "\x00" in joined:
+        raise Invalid(f"`{field}` holds the NUL character, which cannot be stored: remove it.", field=field)
+    if not joined.isascii():
+        _size(joined, field)
 
 
 def _size(text: str, field: str) -> int:

@@ -1206,6 +1206,15 @@ JOIN record r ON r.tenant = a.tenant AND r.address_id = a.id
 WHERE c.tenant = :tenant AND a.tenant = :tenant AND r.tenant = :tenant
   AND c.dialect = :dialect AND c.name = :name AND c.kind = 'record' AND (r.expires_at IS NULL OR r.expires_at > :now);
 
+-- name: find_record_head
+-- The same without the value.
+SELECT a.id, a.collection_id, a.path, r.version, 'null', r.created_at, r.updated_at, r.expires_at
+FROM collection c
+JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id AND a.path = :path
+JOIN record r ON r.tenant = a.tenant AND r.address_id = a.id
+WHERE c.tenant = :tenant AND a.tenant = :tenant AND r.tenant = :tenant
+  AND c.dialect = :dialect AND c.name = :name AND c.kind = 'record' AND (r.expires_at IS NULL OR r.expires_at > :now);
+
 -- name: find_held_record
 -- The same, with the definition that has its path as its slug, if there is one.
 SELECT a.id, a.collection_id, a.path, r.version, r.value, r.created_at, r.updated_at, r.expires_at, d.id, d.body
