@@ -339,7 +339,7 @@ def test_files_go_up_and_come_down_on_the_command_line(tmp_path: Path) -> None:
     assert run("download", "shop", "s1", file_id, "-o", str(tmp_path / "copy.txt")).exit_code == 0
     assert (tmp_path / "copy.txt").read_bytes() == TEXT
     assert run("download", "shop", "s1", file_id, "-o", str(tmp_path / "copy.txt")).exit_code == 2
-    again = run("files-upload", "shop", "s1", f"@{tmp_path / 'warranty.txt'}", "--filename", "warranty.txt", "--json")
+    again = run("files-upload", "shop", "s1", f"@{tmp_path / 'warranty.txt'}", "--json")
     assert file_id in again.output
 
 

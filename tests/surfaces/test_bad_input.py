@@ -196,7 +196,7 @@ def test_command_line(case: Case, home: Path) -> None:
             )
             arguments += [f"--{name.replace('_', '-')}={text}"]
     arguments += ["--yes"] if operation.effect == "erase" else []
-    group = NOUNS.get(operation.group, operation.group)
+    group = NOUNS[operation.group][0]
     result = CliRunner().invoke(app, ["--home", str(home), group, operation.command, *arguments])
     expected = {"invalid": 2, "too_large": 2, "not_found": 4}[case.code]
     assert result.exit_code == expected, result.output

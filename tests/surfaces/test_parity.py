@@ -139,7 +139,7 @@ def command_line(place: Place, operation: Operation) -> Any:
                 arguments += [f"--{field.replace('_', '-')}", text]
         if known.effect == "erase":
             arguments.append("--yes")
-        group = NOUNS.get(known.group, known.group)
+        group = NOUNS[known.group][0]
         where = ["--home", str(place.folder / "cli"), "--tenant", place.tenant]
         command = [*where, group, known.command, *arguments, "--json"]
         result = runner.invoke(app, command)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import inspect
 import types
 import typing
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -21,20 +23,26 @@ from .target import Target
 from .times import moment
 
 NOUNS = {
-    "users": "user",
-    "flows": "flow",
-    "banks": "bank",
-    "definitions": "definition",
-    "apps": "app",
-    "stores": "store",
-    "workflows": "workflow",
-    "hooks": "hook",
-    "jobs": "job",
-    "keys": "key",
-    "tenants": "tenant",
-    "events": "event",
+    "users": ("user", "People: what was said, what is known of them, and the records that are set."),
+    "flows": ("flow", "Flows and their sessions: turns, semantic memories, retention."),
+    "log": ("log", "Logs of agents: the entries of a session, in the order they were recorded."),
+    "hooks": ("hook", "Prompts that agents fetch by a rule, filled with memory."),
+    "banks": ("bank", "Memory banks: keyed notes and conversations that are summarised as they grow."),
+    "apps": ("app", "Apps: what answers a message, their sessions, files and metadata."),
+    "stores": ("store", "Memory stores of an app, and the content in them."),
+    "definitions": ("definition", "Memory definitions: the working memory of a model, held to a schema."),
+    "workflows": ("workflow", "Workflows in YAML or JSON: check them, keep them, run them."),
+    "runs": ("runs", "Runs of workflows: begin, follow, read and repeat them."),
+    "jobs": ("job", "Background work: distilling, erasing, embedding."),
+    "tenants": ("tenant", "Tenants: memories that know nothing of each other."),
+    "keys": ("key", "API keys: make, list and revoke them."),
+    "events": ("event", "What was written, when and by whom."),
+    "status": ("status", "How the memory is doing."),
 }
+"""What a group of commands is called, and what it is about."""
 _PLAIN = (str, int, float, bool)
+FROM_FILE = "@"
+FILE_ADVICE = "The file, as @PATH, at most 25 MiB; or its bytes as Base64."
 INVALID = 1
 """The exit code of what was asked to find out whether something is valid, and found that it is not."""
 
@@ -43,9 +51,9 @@ def add_commands(app: typer.Typer, also: Mapping[str, Callable[..., None]]) -> N
     """A command for every operation; `also` are commands by hand, such as `workflow run`."""
     groups: dict[str, typer.Typer] = {}
     for operation in OPERATIONS.values():
-        noun = NOUNS.get(operation.group, operation.group)
+        noun, about = NOUNS[operation.group]
         if noun not in groups:
-            groups[noun] = typer.Typer(no_args_is_help=True, help=f"Operations on {operation.group}.")
+            groups[noun] = typer.Typer(no_args_is_help=True, help=about)
             app.add_typer(groups[noun], name=noun)
         groups[noun].command(operation.command, help=operation.summary)(_command(operation))
     for name, command in also.items():
@@ -72,7 +80,7 @@ def _command(operation: Operation) -> Callable[..., None]:
         target: Target = invocation.obj
         with told():
             confirm(f"{operation.summary} Go on?", yes)
-            given = {name: value for name, value in fields.items() if value is not None}
+            given = _named({name: value for name, value in fields.items() if value is not None}, operation)
             data = {name: read[name](name, value) if name in read else value for name, value in given.items()}
             with target.memory() as memory:
                 answer = memory.call(operation.name, data)
@@ -85,6 +93,14 @@ def _command(operation: Operation) -> Callable[..., None]:
     return command
 
 
+def _named(given: dict[str, Any], operation: Operation) -> dict[str, Any]:
+    """What was given; a file that is not called anything else has the name that it has on the disk."""
+    content = given.get(operation.carries or "")
+    if isinstance(content, str) and content.startswith(FROM_FILE):
+        given.setdefault("filename", Path(content[len(FROM_FILE) :]).name)
+    return given
+
+
 def positional(operation: Operation) -> list[str]:
     """The fields that are given without a name: where it is, and what is said."""
     content = [name for name in operation.request.__struct_fields__ if name == "content" and operation.writes]
@@ -92,7 +108,8 @@ def positional(operation: Operation) -> list[str]:
 
 
 def _parameter(operation: Operation, field: msgspec.structs.FieldInfo, kind: Any) -> inspect.Parameter:
-    text = advice(operation.request, field.name)
+    text = FILE_ADVICE if field.name == operation.carries else advice(operation.request, field.name)
+    required = field.required and not (operation.carries and field.name == "filename")
     if field.name in positional(operation):
         argument = typer.Argument(help=text, metavar=field.name.upper(), show_default=False)
         if field.required:
@@ -101,7 +118,7 @@ def _parameter(operation: Operation, field: msgspec.structs.FieldInfo, kind: Any
     name = field.name.replace("_", "-")
     spelled = f"--{name}/--no-{name}" if kind is bool else f"--{name}"
     option = typer.Option(spelled, help=text, show_default=False)
-    if field.required:
+    if required:
         return _keyword(field.name, Annotated[kind, option], ...)
     return _keyword(field.name, Annotated[kind | None, option], None)
 
@@ -141,12 +158,17 @@ def _may_be_text(hint: Any) -> bool:
 
 def _document(_name: str, value: str) -> str:
     """A document as it stands, or from a file: `@FILE`."""
-    return text_of(value[1:]) if value.startswith("@") else value
+    return text_of(value[len(FROM_FILE) :]) if value.startswith(FROM_FILE) else value
 
 
-def _bytes(_name: str, value: str) -> str | bytes:
+def _bytes(_name: str, value: str) -> bytes:
     """Bytes as Base64, or from a file: `@FILE`."""
-    return bytes_of(value[1:]) if value.startswith("@") else value
+    if value.startswith(FROM_FILE):
+        return bytes_of(value[len(FROM_FILE) :])
+    try:
+        return base64.b64decode(value, validate=True)
+    except ValueError:
+        raise Invalid(f"{value[:100]!r} is not Base64. To upload a file, write @ before its path.") from None
 
 
 def _from_json(name: str, value: str) -> Any:

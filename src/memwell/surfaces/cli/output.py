@@ -33,6 +33,11 @@ BRIEF = 36
 WHOLE = ("id", "name", "key", "status", "type")
 """Columns whose cells are not folded: they are copied, or tell lines apart."""
 
+GAP = 2
+"""Between two columns."""
+FOLDED = 1.2
+"""How much wider than the screen a table may be: its cells are folded then."""
+NOTHING: tuple[Any, ...] = (None, "", [], {})
 UNTOLD = ("source_connection_id",)
 """Columns that only programs read."""
 
@@ -126,11 +131,9 @@ def print_turn(turn: dict[str, Any]) -> None:
 def _print_object(plain: dict[str, Any]) -> None:
     lists = [name for name, item in plain.items() if isinstance(item, list) and (not item or isinstance(item[0], dict))]
     lines = {name: item for name, item in plain.items() if name not in lists and name != "next_cursor"}
-    width = max((len(name) for name in lines), default=0)
-    for name, item in lines.items():
-        console().print(Text.assemble((name.ljust(width), "bold"), "  ", _cell(item)))
+    _print_lines(lines)
     for name in lists:
-        _print_items(plain[name], f"No {name}.")
+        _print_items(plain[name], f"No {name}.", apart=bool(lines))
     print_more(plain.get("next_cursor"))
 
 
@@ -139,7 +142,7 @@ def print_more(cursor: str | None) -> None:
         console().print(Text(f"There is more: --cursor {cursor}", style="dim"))
 
 
-def _print_items(items: list[Any], empty: str) -> None:
+def _print_items(items: list[Any], empty: str, *, apart: bool = False) -> None:
     if items and all(isinstance(item, dict) and {"role", "content", "occurred_at"} <= set(item) for item in items):
         for turn in items:
             print_turn(turn)
@@ -149,15 +152,39 @@ def _print_items(items: list[Any], empty: str) -> None:
         console().print(Text(shown("\n".join(map(str, items)))))
         return
     columns = [name for name in columns if _tells(name, items)]
+    if not _fits(columns, items):
+        _print_blocks(columns, items, apart=apart)
+        return
     limit = BRIEF if len(columns) > FEW else None
     rows = [[brief(_cell(item.get(name, "")), limit) for name in columns] for item in items]
     titles = {name: name.replace("_", " ").upper() for name in columns}
     print_table(list(titles.values()), rows, empty, whole=[titles[name] for name in columns if name in WHOLE])
 
 
+def _fits(columns: list[str], items: list[dict[str, Any]]) -> bool:
+    """Whether a table can be read: it has few columns, or there is room for most of what is in them."""
+    longest = [max(len(name), *(len(_cell(item.get(name, ""))) for item in items)) for name in columns]
+    return len(columns) <= FEW or sum(min(length, BRIEF) + GAP for length in longest) <= console().width * FOLDED
+
+
+def _print_blocks(columns: list[str], items: list[dict[str, Any]], *, apart: bool) -> None:
+    """One thing below the other, for what has more to say than there are columns on the screen."""
+    for number, item in enumerate(items):
+        if number or apart:
+            console().print()
+        _print_lines({name: item[name] for name in columns if item.get(name) not in NOTHING})
+
+
+def _print_lines(lines: dict[str, Any]) -> None:
+    width = max((len(name) for name in lines), default=0)
+    for name, item in lines.items():
+        cell = _cell(item).replace("\n", "\n" + " " * (width + GAP))
+        console().print(Text.assemble((name.ljust(width + GAP), "bold"), cell))
+
+
 def _tells(name: str, items: list[dict[str, Any]]) -> bool:
     """Whether a column says anything that the others do not."""
-    return name not in UNTOLD and any(item.get(name) not in (None, "", [], {}) for item in items)
+    return name not in UNTOLD and any(item.get(name) not in NOTHING for item in items)
 
 
 def brief(text: str, limit: int | None) -> str:
