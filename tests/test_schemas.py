@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memwell import Invalid
+from memwell import Invalid, TooLarge
 from memwell.errors import MemwellError
 from memwell.model.schema import MAX_PROBLEMS, Problem, Schema
 from memwell.model.value import merged, projected
@@ -159,3 +159,213 @@ def test_projections() -> None:
     for wrong in ({"a": 0}, {"a": "1"}, dict.fromkeys(map(str, range(101)), 1)):
         with pytest.raises(Invalid):
             projected(value, wrong)
+
+
+# -- what is closed, and what is not -------------------------------------------------------------------------------------
+
+ADDRESS = {"properties": {"country": {"type": "string"}, "street": {}}}
+IN_US = {"properties": {"address": {"properties": {"country": {"const": "US"}}, "required": ["country"]}}}
+VISA = {"properties": {"card": {"properties": {"kind": {"const": "visa"}}, "required": ["kind"]}}}
+CASH = {"properties": {"cash": {"const": True}}, "required": ["cash"]}
+
+
+@pytest.mark.parametrize(
+    ("source", "fits", "misfits"),
+    [
+        (
+            {"properties": {"address": ADDRESS, "zip": {}}, "if": IN_US, "then": {"required": ["zip"]}},
+            [{"address": {"country": "PT", "street": "x"}}, {"address": {"country": "US", "street": "x"}, "zip": 1}],
+            [{"address": {"country": "US", "street": "x"}}, {"address": {"city": "x"}}, {"zap": 1}],
+        ),
+        (
+            {"properties": {"card": {"properties": {"kind": {}, "n": {}}}}, "anyOf": [VISA, CASH]},
+            [{"card": {"kind": "visa", "n": 1}}, {"cash": True, "card": {"n": 1}}],
+            [{"card": {"kind": "visa", "m": 1}}, {"card": {"kind": "amex"}}, {"cash": True, "other": 1}],
+        ),
+        (
+            {
+                "properties": {
+                    "list": {
+                        "items": {"properties": {"a": {}, "b": {}}},
+                        "contains": {"properties": {"a": {"const": 1}}, "required": ["a"]},
+                    }
+                }
+            },
+            [{"list": [{"a": 1, "b": 2}, {"b": 3}]}],
+            [{"list": [{"b": 2}]}, {"list": [{"a": 1, "c": 2}]}],
+        ),
+        (
+            {"properties": {"a": {"type": "string"}}, "patternProperties": {"^x_": {"type": "integer"}}},
+            [{"a": "1", "x_1": 5}],
+            [{"a": "1", "zzz": 5}, {"x_1": "5"}],
+        ),
+        (
+            {"properties": {"pet": {"anyOf": [{"properties": {"bark": {}}, "required": ["bark"]}, {"type": "null"}]}}},
+            [{"pet": {"bark": 1}}, {"pet": None}],
+            [{"pet": {"bark": 1, "meow": 1}}],
+        ),
+        (
+            {"allOf": [{"properties": {"a": {"properties": {"b": {}}}}}, {"properties": {"a": {"required": ["b"]}}}]},
+            [{"a": {"b": 1}}],
+            [{"a": {"b": 1, "c": 1}}, {"a": {}}, {"d": 1}],
+        ),
+        (
+            {"properties": {"a": {}}, "not": {"properties": {"a": {"const": 1}}, "required": ["a"]}},
+            [{"a": 2}, {}],
+            [{"a": 1}, {"a": 2, "b": 1}],
+        ),
+        (
+            {"properties": {"a": {}}, "allOf": [{"additionalProperties": {"type": "integer"}}]},
+            [{"b": 1}, {"a": 1}],
+            [{"b": "x"}],
+        ),
+        (
+            {"prefixItems": [{"properties": {"a": {}}}], "allOf": [{"items": {"properties": {"b": {}}}}]},
+            [[{"a": 1}], [{}, {"b": 1}]],
+            [[{"c": 1}], [{}, {"a": 1}]],
+        ),
+        (
+            {
+                "$defs": {"node": {"properties": {"next": {"$ref": "#/$defs/node"}, "id": {}}}},
+                "allOf": [{"$ref": "#/$defs/node"}],
+            },
+            [{"next": {"next": {"id": 1}}}],
+            [{"next": {"next": {"di": 1}}}],
+        ),
+    ],
+)
+def test_a_strict_schema_refuses_what_no_part_of_it_names_and_nothing_else(
+    source: dict[str, Any], fits: list[Any], misfits: list[Any]
+) -> None:
+    """S3.9, C23."""
+    schema = Schema(source, strict=True)
+    for value in fits:
+        assert schema.problems(value) == [], value
+    for value in misfits:
+        assert schema.problems(value), value
+
+
+def test_a_schema_for_merging_requires_nothing_of_its_parts() -> None:
+    """C31: also where it is one of several."""
+    source = {
+        "properties": {"kind": {}, "a": {}, "home": {"$ref": "#/$defs/home"}},
+        "if": {"properties": {"kind": {"const": "x"}}},
+        "then": {"required": ["a"]},
+        "oneOf": [{"required": ["a"]}, {"required": ["kind"]}],
+        "$defs": {"home": {"properties": {"city": {}}, "required": ["city"]}},
+    }
+    relaxed = Schema(source, strict=True).relaxed()
+    assert Schema(relaxed, strict=True).problems({"kind": "x", "home": {}}) == []
+    assert Schema(relaxed, strict=True).problems({}) == []
+
+
+def test_defaults_are_filled_in_lists_and_behind_references() -> None:
+    """C23, and there is an end to it."""
+    source = {
+        "$defs": {
+            "place": {"properties": {"city": {"default": "Porto"}, "near": {"$ref": "#/$defs/place", "default": {}}}},
+            "count": {"default": 1},
+        },
+        "properties": {
+            "home": {"$ref": "#/$defs/place"},
+            "list": {"items": {"properties": {"n": {"$ref": "#/$defs/count"}}}},
+            "all": {"allOf": [{"properties": {"q": {"default": [1]}}}]},
+        },
+    }
+    schema = Schema(source, strict=True)
+    assert schema.with_defaults({"list": [{}, {"n": 2}], "all": {}}) == {
+        "list": [{"n": 1}, {"n": 2}],
+        "all": {"q": [1]},
+    }
+    home = schema.with_defaults({"home": {}})["home"]
+    assert (home["city"], home["near"]["city"]) == ("Porto", "Porto")
+
+
+# -- what would take too long ---------------------------------------------------------------------------------------------
+
+
+def twice(levels: int, reference: str) -> dict[str, Any]:
+    """A short schema that stands for a very long one."""
+    found = {
+        f"a{n}": {"allOf": [{"$ref": reference.format(n + 1)}, {"$ref": reference.format(n + 1)}]}
+        for n in range(levels)
+    }
+    return {"$defs": {**found, f"a{levels}": {"$anchor": "n"}}, "$ref": reference.format(0)}
+
+
+HIDDEN = {"type": "object", "properties": {"a": {"$ref": "#/x"}, "b": {"$ref": "#/x"}}}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        twice(20, "#/$defs/a{}"),
+        twice(20, "#/%24defs/a{}"),
+        {"$ref": "#/$defs/%61", "$defs": {"a": {}}},
+        {"$ref": "#n", "contentSchema": {"$anchor": "n"}},
+        {"contentSchema": {"$anchor": "n"}},
+        {"unevaluatedProperties": {"$anchor": "n"}},
+        {"unevaluatedProperties": {"$dynamicRef": "#n"}},
+        {"dependencies": {"a": {"$anchor": "n"}}},
+        {"$ref": "#/x", "x": HIDDEN},
+        {"$ref": "#/const", "const": {"pattern": "a" * 600}},
+        {"dependencies": {"a": {"$ref": "#"}, "b": {"$ref": "#"}}},
+        {"properties": {"a": {"$ref": "#/$defs/none"}}},
+        {"prefixItems": [{}], "$ref": "#/prefixItems/²"},
+    ],
+)
+def test_a_reference_that_was_not_looked_at_is_refused(source: dict[str, Any]) -> None:
+    with pytest.raises(Invalid) as error:
+        Schema(source, strict=True)
+    assert len(str(error.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ({"items": {"enum": [*range(4000), *map(str, range(4000))]}}, [-1] * 100_000),
+        ({"items": {"not": {"enum": [{"a": n} for n in range(4000)]}}}, [{"a": 1}] * 50_000),
+        ({"items": {"multipleOf": 1e-300}}, [1.5] * 200_000),
+        ({"allOf": [{"pattern": f".*a.{{{n + 100}}}c"} for n in range(5)]}, "ab" * 100_000),
+        ({"properties": {"t": {"pattern": ".*a.{200}c"}}}, {"t": "ab" * 200_000}),
+        ({"items": {"$ref": "#/$defs/t"}, "$defs": {"t": {"pattern": ".*a.{200}c"}}}, ["ab" * 1000] * 200),
+        ({"patternProperties": {".*a.{200}c": {}}}, {f"{n}" + "ab" * 500: 1 for n in range(500)}),
+        ({"propertyNames": {"pattern": ".*a.{200}c"}}, {f"{n}" + "ab" * 500: 1 for n in range(500)}),
+    ],
+)
+def test_a_value_that_would_take_too_long_is_refused_at_once(source: dict[str, Any], value: Any) -> None:
+    schema = Schema(source, strict=False)
+    with pytest.raises(TooLarge, match="too"):
+        schema.problems(value)
+
+
+def test_long_texts_beside_patterns_are_fine() -> None:
+    """What counts is which text a pattern is for."""
+    patterns = {f"p{n}": {"type": "string", "pattern": "^[a-z]{1,255}$"} for n in range(50)}
+    schema = Schema(
+        {"properties": {**patterns, "body": {"type": "string"}, "price": {"multipleOf": 0.01}}}, strict=True
+    )
+    assert schema.problems({"p1": "abc", "body": "x" * 1_000_000, "price": 1.25}) == []
+    assert schema.problems({"p1": "ABC", "body": "x" * 1_000_000}) != []
+
+
+@pytest.mark.parametrize(("pattern", "told"), [("(?=a)b", "looks ahead"), ("(", "no regular expression")])
+def test_a_pattern_that_cannot_be_used_says_why(pattern: str, told: str) -> None:
+    with pytest.raises(Invalid, match=told):
+        Schema({"properties": {"a": {"pattern": pattern}}}, strict=True)
+
+
+@pytest.mark.parametrize("pattern", ["^.{1,255}$", r"^\S{1,200}$", "^.{1,1000}$"])
+def test_common_patterns_can_be_used(pattern: str) -> None:
+    assert Schema({"pattern": pattern}, strict=True).problems("abc") == []
+
+
+def test_a_wrong_type_is_told_with_the_right_ones() -> None:
+    with pytest.raises(Invalid, match="the types are array, boolean"):
+        Schema({"properties": {"a": {"type": "objekt"}}}, strict=True)
+
+
+def test_reasons_are_short() -> None:
+    schema = Schema({"properties": {"a": {}}, "allOf": [{"properties": {"b": {}}}]}, strict=True)
+    (problem,) = schema.problems({f"unknown_{n}": n for n in range(1000)})
+    assert len(problem.reason) <= 200

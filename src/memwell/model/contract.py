@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -109,8 +110,9 @@ def days_of(given: str) -> int:
 
 
 def slug_of(name: str) -> str:
-    """The slug that a name suggests (S3.5); empty if it has no letter or digit of ASCII."""
-    return _NOT_IN_SLUG.sub("_", name.lower()).strip("_")[:MAX_NAME]
+    """The slug that a name suggests (S3.5); empty if it has no letter or digit of ASCII. Accents are left away: `café` is cafe."""
+    bare = "".join(one for one in unicodedata.normalize("NFKD", name) if not unicodedata.combining(one))
+    return _NOT_IN_SLUG.sub("_", bare.casefold()).strip("_")[:MAX_NAME]
 
 
 def is_vague(name: str) -> bool:

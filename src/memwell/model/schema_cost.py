@@ -7,9 +7,11 @@ several ways at the same place takes twice as long with every level of a value. 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
 from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import Invalid
+from .schema_walk import listed, named, referred
 
 MAX_EXPANDED = 5000
 """Subschemas, with every reference written out."""
@@ -17,6 +19,7 @@ HERE, ANY = "", "*"
 """A part that describes the same value, and one that describes any value inside of it."""
 _HERE_ONE = ("not", "if", "then", "else")
 _HERE_LIST = ("allOf", "anyOf", "oneOf")
+_HERE_NAMED = ("dependencies", "dependentSchemas")
 _INSIDE_ONE = (
     "additionalProperties",
     "contains",
@@ -26,7 +29,24 @@ _INSIDE_ONE = (
     "unevaluatedProperties",
 )
 
+MEMBERS = 8
+"""So many members of an `enum` take as long to compare as a subschema to apply."""
+FRACTION = 50
+"""As many subschemas as it takes to divide by a fraction exactly."""
+
 Node: TypeAlias = int
+
+
+class Cost(NamedTuple):
+    """What it takes to check one value, with every reference written out."""
+
+    subschemas: int
+    weight: int
+    """The same, where those that take longer count for more."""
+    patterns: int
+
+    def plus(self, other: Cost) -> Cost:
+        return Cost(self.subschemas + other.subschemas, self.weight + other.weight, self.patterns + other.patterns)
 
 
 class Edge(NamedTuple):
@@ -37,19 +57,20 @@ class Edge(NamedTuple):
 
 
 Graph: TypeAlias = dict[Node, list[Edge]]
+Costs: TypeAlias = dict[Node, Cost]
 
 
-def cost(source: dict[str, Any]) -> int:
-    """The number of subschemas with every reference written out; an error if that is too many, or has no end."""
-    graph = _graph(source)
-    sizes: dict[Node, int] = {}
+def cost(source: dict[str, Any]) -> Cost:
+    """What a schema takes with every reference written out; an error if that is too much, or has no end."""
+    graph, own = _graph(source)
+    sizes: Costs = {}
     for group in _groups(graph):
         inside = set(group)
         if len(group) > 1 or any(edge.target in inside for edge in graph[group[0]]):
             _check_recursion(graph, group, inside)
         left = [edge.target for node in group for edge in graph[node] if edge.target not in inside]
-        size = len(group) + sum(sizes[target] for target in left)
-        if size > MAX_EXPANDED:
+        size = reduce(Cost.plus, [*(own[node] for node in group), *(sizes[target] for target in left)])
+        if size.subschemas > MAX_EXPANDED:
             raise Invalid(
                 f"`schema` stands for more than {MAX_EXPANDED} subschemas once its references are written out: make it smaller.",
                 field="schema",
@@ -58,8 +79,9 @@ def cost(source: dict[str, Any]) -> int:
     return sizes[id(source)]
 
 
-def _graph(source: dict[str, Any]) -> Graph:
+def _graph(source: dict[str, Any]) -> tuple[Graph, Costs]:
     graph: Graph = {}
+    own: Costs = {}
     waiting = [source]
     while waiting:
         one = waiting.pop()
@@ -67,34 +89,44 @@ def _graph(source: dict[str, Any]) -> Graph:
             continue
         parts = list(_parts(one, source))
         graph[id(one)] = [Edge(place, id(part)) for place, part in parts]
+        own[id(one)] = _own(one)
         waiting += [part for _, part in parts]
-    return graph
+    return graph, own
+
+
+def _own(one: dict[str, Any]) -> Cost:
+    members = parts_of(listed(one, "enum")) + parts_of(one.get("const"))
+    divided = FRACTION if isinstance(one.get("multipleOf"), float) else 0
+    patterns = ("pattern" in one) + len(named(one, "patternProperties"))
+    return Cost(1, 1 + members // MEMBERS + divided, patterns)
+
+
+def parts_of(value: Any) -> int:
+    """How many values there are in one, itself included."""
+    count, waiting = 0, [value]
+    while waiting:
+        one = waiting.pop()
+        count += 1
+        if isinstance(one, dict):
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+    return count
 
 
 def _parts(one: dict[str, Any], root: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """What a schema uses, each with the part of a value that it is for. Definitions that nobody refers to are not used."""
     found: list[tuple[str, Any]] = [(HERE, one.get(name)) for name in _HERE_ONE]
     found += [(ANY, one.get(name)) for name in _INSIDE_ONE]
-    found += [(HERE, each) for name in _HERE_LIST for each in _list(one.get(name))]
-    found += [(f"[{number}]", each) for number, each in enumerate(_list(one.get("prefixItems")))]
-    found += [(f".{name}", each) for name, each in _named(one.get("properties"))]
-    found += [(ANY, each) for _, each in _named(one.get("patternProperties"))]
-    found += [(HERE, each) for _, each in _named(one.get("dependentSchemas"))]
+    found += [(HERE, each) for name in _HERE_LIST for each in listed(one, name)]
+    found += [(f"[{number}]", each) for number, each in enumerate(listed(one, "prefixItems"))]
+    found += [(f".{name}", each) for name, each in named(one, "properties").items()]
+    found += [(ANY, each) for each in named(one, "patternProperties").values()]
+    found += [(HERE, each) for name in _HERE_NAMED for each in named(one, name).values()]
     reference = one.get("$ref")
     if isinstance(reference, str):
         found.append((HERE, referred(root, reference)))
     return ((place, part) for place, part in found if isinstance(part, dict))
-
-
-def referred(root: Any, reference: str) -> Any:
-    """What a reference inside a schema leads to; nothing if it leads nowhere."""
-    for part in reference.removeprefix("#").split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(root, list):
-            root = root[int(name)] if name.isdigit() and int(name) < len(root) else None
-        else:
-            root = root.get(name) if isinstance(root, dict) else None
-    return root
 
 
 def _groups(graph: Graph) -> Iterator[list[Node]]:
@@ -158,11 +190,3 @@ def _reached(graph: Graph, node: Node, inside: set[Node]) -> Iterator[Edge]:
                 waiting.append((edge.target, (*way, edge.target)))
             else:
                 yield edge
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _named(value: Any) -> list[tuple[str, Any]]:
-    return list(value.items()) if isinstance(value, dict) else []

@@ -1,0 +1,61 @@
+"""What a schema from outside may hold: it is bounded in size and depth, and refers to nothing but itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ..errors import Invalid, TooLarge
+from .check import plain
+from .schema_walk import ROOT, named, referred, subschemas
+
+MAX_SCHEMA = 64 * 1024
+MAX_DEPTH = 64
+"""Levels of JSON; an object in an object takes two."""
+MAX_PATTERN = 512
+
+_ELSEWHERE = ("$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$vocabulary")
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def check(source: dict[str, Any]) -> None:
+    """Refuse a schema that cannot be used here, before anything looks at it."""
+    plain(source, "schema", MAX_DEPTH)
+    if len(msgspec.json.encode(source)) > MAX_SCHEMA:
+        raise TooLarge(f"`schema` is larger than {MAX_SCHEMA // 1024} KiB.", field="schema")
+    if str(source.get("$schema", _DRAFT)).rstrip(ROOT) != _DRAFT:
+        raise Invalid(
+            "`schema` is read as JSON Schema Draft 2020-12: leave `$schema` away, or name that.", field="schema"
+        )
+    every = list(subschemas(source))
+    known = {id(one) for _, one in every}
+    for path, one in every:
+        where = f"`schema{path[:200]}`"
+        _check_words(where, one)
+        _check_reference(where, one, source, known)
+
+
+def _check_words(where: str, one: dict[str, Any]) -> None:
+    for name in _ELSEWHERE:
+        if name in one:
+            raise Invalid(f"{where} has `{name}`, which cannot be used here.", field="schema")
+    patterns = [one["pattern"]] if isinstance(one.get("pattern"), str) else []
+    for pattern in [*patterns, *named(one, "patternProperties")]:
+        if len(pattern) > MAX_PATTERN:
+            raise Invalid(f"{where} has a pattern of more than {MAX_PATTERN} characters.", field="schema")
+
+
+def _check_reference(where: str, one: dict[str, Any], root: dict[str, Any], known: set[int]) -> None:
+    """A reference is a plain path to a schema: whatever else a validator may understand has not been looked at."""
+    reference = one.get("$ref", ROOT)
+    plainly = isinstance(reference, str) and (reference == ROOT or reference.startswith("#/"))
+    if not plainly or "%" in reference:
+        raise Invalid(
+            f"{where} refers to {str(reference)[:100]!r}: only paths such as `#/$defs/address` can be referred to, written "
+            "without `%`.",
+            field="schema",
+        )
+    target = referred(root, reference)
+    if not isinstance(target, bool) and id(target) not in known:
+        raise Invalid(f"{where} refers to {reference[:100]!r}, where there is no schema.", field="schema")
