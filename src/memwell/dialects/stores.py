@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -42,6 +42,7 @@ from .definitions import vague
 from .held import Held, compiled
 from .places import app_records
 from .sessions import erase_addresses
+from .store_retention import retain
 
 TechnicalName = Annotated[
     str,
@@ -213,7 +214,8 @@ class UpdateStore(Request, frozen=True, kw_only=True):
     example=Example({**OF, "name": "Preferences"}, GIVEN),
 )
 def update(space: Space, request: UpdateStore) -> StoreInfo:
-    """Change a memory store. If it is strict, a schema that stored content does not fit is refused, unless that is accepted."""
+    """Change a memory store. If it is strict, a schema that stored content does not fit is refused, unless that is accepted. A
+    shorter retention holds for what is stored, too; a longer one from the next write on."""
     old, before = existing(space, request.app, request.store)
     if request.technical_name not in (None, request.store):
         raise Invalid("The technical name of a store never changes: make another store.", field="technical_name")
@@ -228,9 +230,11 @@ def update(space: Space, request: UpdateStore) -> StoreInfo:
     if store.strict and not request.accept_breaking and (store.schema, store.strict) != (before.schema, before.strict):
         refuse_breaking(broken_by(space, tie_of_store(request.app, old.id), held))
     name = old.name if request.name is None else check.content(request.name, field="name")
-    return info(
-        request.app, documents.change(space.tx, store_kind(request.app), old, name, encoded(store), space.now), store
-    )
+    changed = documents.change(space.tx, store_kind(request.app), old, name, encoded(store), space.now)
+    told = []
+    if store.retention != before.retention:
+        told = retain(space, tie_of_store(request.app, old.id), old.id, store)
+    return info(request.app, changed, store, told)
 
 
 class DeletedStore(Response, frozen=True, kw_only=True):
@@ -374,7 +378,8 @@ def checked_name(name: str) -> str:
     return name
 
 
-def info(app: str, document: Document, store: Store) -> StoreInfo:
+def info(app: str, document: Document, store: Store, told: Sequence[str] = ()) -> StoreInfo:
+    """What is shown of a store, with what else is to be said. Whoever is shown the schema may change that one: it is a copy."""
     return StoreInfo(
         app=app,
         technical_name=document.id,
@@ -382,12 +387,12 @@ def info(app: str, document: Document, store: Store) -> StoreInfo:
         access=store.access,
         retention=store.retention,
         strict=store.strict,
-        schema=store.schema,
+        schema=msgspec.json.decode(msgspec.json.encode(store.schema)),
         version=document.version,
         created_at=to_datetime(document.created_at),
         updated_at=to_datetime(document.updated_at),
         description=store.description,
-        warnings=vague(document.id, "technical name"),
+        warnings=[*(vague(document.id, "technical name") or []), *told] or None,
     )
 
 
@@ -397,10 +402,14 @@ def _defined(space: Space, app: str, wanted: Mapping[str, NewStore]) -> Stores:
         if there is None:
             _made_of_many(space, app, name, new)
         elif (reason := difference(there, name, new)) is not None:
-            raise Conflict(
-                f"There is a store {name!r} already with another {reason}: change that with `stores.update`."
-            )
+            raise Conflict(f"There is a store {name!r} already with another {reason}: {_advice(reason)}.")
     return Stores(stores=[info(app, *existing(space, app, name)) for name in wanted])
+
+
+def _advice(reason: str) -> str:
+    if reason == "access":
+        return "whose content it holds never changes; make one of another name, or delete this one with its content"
+    return "change that with `stores.update`"
 
 
 def _made_of_many(space: Space, app: str, name: str, new: NewStore) -> None:

@@ -1361,6 +1361,56 @@ LIMIT :limit;
 -- Whose a record is, if that was said.
 SELECT tie FROM record_tie WHERE tenant = :tenant AND address_id = :address_id AND tie >= 'user/' AND tie < 'user0';
 
+-- name: shorten_tied_records
+-- Let the records that go with something live no longer than so long after they were written.
+UPDATE record SET expires_at = updated_at + CAST(:lifetime AS BIGINT)
+WHERE tenant = :tenant AND (expires_at IS NULL OR expires_at > updated_at + CAST(:lifetime AS BIGINT))
+  AND address_id IN (SELECT t.address_id FROM record_tie t WHERE t.tenant = :tenant AND t.tie = :tie);
+
+-- name: tie_to_sessions
+-- Let the records that go with something go with the session as well that they are of, where that is known.
+INSERT INTO record_tie (tenant, tie, address_id)
+SELECT :tenant, 'session' || SUBSTR(s.tie, 3), t.address_id FROM record_tie t
+JOIN record_tie s ON s.tenant = t.tenant AND s.address_id = t.address_id
+WHERE t.tenant = :tenant AND s.tenant = :tenant AND t.tie = :tie AND s.tie >= 'in/' AND s.tie < 'in0'
+ON CONFLICT (tenant, tie, address_id) DO NOTHING;
+
+-- name: end_tied_records
+-- Let the records of sessions that have ended expire now, of those that go with something: a session has its meta while it lasts.
+UPDATE record SET expires_at = :now
+WHERE tenant = :tenant AND (expires_at IS NULL OR expires_at > :now) AND address_id IN (
+  SELECT a.id FROM record_tie t
+  JOIN address a ON a.tenant = t.tenant AND a.id = t.address_id
+  WHERE t.tenant = :tenant AND a.tenant = :tenant AND t.tie = :tie AND NOT EXISTS (
+    SELECT 1 FROM address m WHERE m.tenant = :tenant AND m.collection_id = a.collection_id
+      AND m.path = 'sessionMeta' || SUBSTR(a.path, CAST(:skip AS INTEGER))));
+
+-- name: expire_tied_addresses
+-- Let addresses expire when their values do, of those that go with something.
+UPDATE address SET expires_at = (
+  SELECT r.expires_at FROM record r WHERE r.tenant = :tenant AND r.address_id = address.id)
+WHERE tenant = :tenant AND id IN (
+  SELECT r.address_id FROM record_tie t
+  JOIN record r ON r.tenant = t.tenant AND r.address_id = t.address_id
+  WHERE t.tenant = :tenant AND r.tenant = :tenant AND t.tie = :tie);
+
+-- name: expire_tied_versions
+-- The same for what was the last to be written to them.
+UPDATE record_version SET expires_at = (
+  SELECT r.expires_at FROM record r WHERE r.tenant = :tenant AND r.address_id = record_version.address_id)
+WHERE tenant = :tenant AND (address_id, version) IN (
+  SELECT r.address_id, r.version FROM record_tie t
+  JOIN record r ON r.tenant = t.tenant AND r.address_id = t.address_id
+  WHERE t.tenant = :tenant AND r.tenant = :tenant AND t.tie = :tie);
+
+-- name: count_tied_to_no_session
+-- How many of the records that go with something, and live, go with no session.
+SELECT COUNT(*) FROM record_tie t
+JOIN record r ON r.tenant = t.tenant AND r.address_id = t.address_id
+WHERE t.tenant = :tenant AND r.tenant = :tenant AND t.tie = :tie AND (r.expires_at IS NULL OR r.expires_at > :now)
+  AND NOT EXISTS (SELECT 1 FROM record_tie s WHERE s.tenant = :tenant AND s.address_id = t.address_id
+    AND s.tie >= 'session/' AND s.tie < 'session0');
+
 -- name: records_at_path
 -- Where a dialect has records of this path, whatever the names of their collections.
 SELECT a.id FROM collection c
