@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from memwell import Conflict, Forbidden, Invalid, Memory, NotFound, function, functions
+from memwell import Conflict, Forbidden, Invalid, Memory, NotFound, TooLarge, function, functions
 from memwell.sdk._sync_apps import App, Scope
 from memwell.testing import FrozenClock, ScriptedServer
 from memwell.workflow.executing import Executed
@@ -246,6 +246,47 @@ def test_metadata_that_is_no_object_is_refused(memory: Memory, shop: App) -> Non
         with pytest.raises(Invalid):
             memory.call("apps.sessions.update", {"app": "shop", "session_id": "s1", "metadata": wrong})
     assert shop.sessions.list() == []
+
+
+def test_the_meta_is_known_as_it_is_now_only(shop: App, clock: FrozenClock) -> None:
+    """S2.2: no history of it is kept, and nothing is shown as if there were one."""
+    shop.sessions.update("s1", {"channel": "web"})
+    clock.advance(hours=1)
+    for moment in ("1999-01-01T00:00:00Z", "2026-04-19T10:30:00Z", "2026-04-19T11:00:00Z"):
+        with pytest.raises(Invalid) as refused:
+            shop.scope(session_id="s1").read("sessionMeta", as_of=moment)
+        assert refused.value.details["field"] == "as_of"
+
+
+def test_metadata_has_a_limit_however_it_is_passed(shop: App) -> None:
+    """S2.3: 64 KiB, at once or bit by bit; what is refused changes nothing, and less can be put in its place."""
+    with pytest.raises(TooLarge) as refused:
+        shop.sessions.update("s1", {"word": "x" * 70_000})
+    assert refused.value.details["field"] == "metadata"
+    shop.sessions.update("s1", {"a": "x" * 40_000})
+    with pytest.raises(TooLarge) as refused:
+        shop.sessions.update("s1", {"b": "x" * 40_000})
+    assert refused.value.details["field"] == "metadata"
+    assert list(meta(shop)["metadata"]) == ["a"]
+    shop.sessions.update("s1", {"b": "x" * 40_000}, mode="replace")
+    assert list(meta(shop)["metadata"]) == ["b"]
+
+
+def test_code_is_told_what_it_cannot_ask_for(answer: Answers) -> None:
+    """S2.21: also where there is nothing to be chosen from."""
+    refused: list[str] = []
+
+    def ask(memory: Any) -> str:
+        for wrong in (["lastVisit"], {"lastVisit": 0}, {1: 1}, "lastVisit"):
+            try:
+                memory.get_content("userPrefs", wrong)
+            except Invalid as error:
+                refused.append(error.details["field"])
+        return str(memory.get_content("userPrefs", {"lastVisit": 1}))
+
+    done = answer(ask)
+    assert (done.status, done.output) == ("done", "None")
+    assert refused == ["projections"] * 4
 
 
 # -- messages ------------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import pytest
 from memwell import AsyncMemory, Conflict, Forbidden, Invalid, Memory, NotFound, Stale
 from memwell.sdk._sync_apps import App, Scope
 from memwell.sdk.settings import StoreSettings
-from memwell.testing import FrozenClock
+from memwell.testing import FrozenClock, two_tenants
 
 from ..engines import remains
 from ..live import live
@@ -301,6 +301,35 @@ def test_nothing_but_a_directory_is_needed(tmp_path: Path, clock: FrozenClock) -
         assert memory.app("shop").stores.get("userPrefs").schema == SCHEMA
 
 
+def test_a_schema_that_was_shown_is_a_copy(tmp_path: Path) -> None:
+    """C24, T3: whoever changes it changes no store, neither their own nor that of another tenant, before it is saved."""
+    schema = {"type": "object", "properties": {"n": {"type": "integer", "default": 1}}}
+    with two_tenants(tmp_path) as (memory, other):
+        for one in (memory, other):
+            one.app("shop").stores.create("here", schema=schema, strict=True)
+            one.app("shop").scope(user_id="alice").set_content("here", {"n": 1})
+        stores = memory.app("shop").stores
+        settings = {"here": {"schema": schema, "strict": True}}
+        ways = (lambda: stores.get("here"), lambda: stores.list()[0], lambda: stores.define(settings)[0])
+        for shown in (*(way() for way in ways), stores.update("here", name="Here"), stores.get("here")):
+            shown.schema["properties"]["n"]["type"] = "string"
+        with pytest.raises(Conflict, match="1 of 1"):
+            stores.update("here", schema=shown.schema)
+        for one in (memory, other):
+            assert one.app("shop").stores.get("here").schema == schema
+            assert one.app("shop").scope(user_id="bob").set_content("here", {"n": 2}) == {"n": 2}
+
+
+def test_a_configuration_that_says_whose_content_anew_is_told_what_to_do(shop: App) -> None:
+    """S2.14, S2.24: `stores.update` cannot change that."""
+    shop.stores.create("cart")
+    with pytest.raises(Conflict, match="never changes") as refused:
+        shop.stores.define({"cart": {"access": "session"}})
+    assert "stores.update" not in refused.value.message
+    with pytest.raises(Conflict, match=r"stores\.update"):
+        shop.stores.define({"cart": {"retention": "1_day"}})
+
+
 # -- schemas -------------------------------------------------------------------------------------------------------------
 
 
@@ -438,6 +467,16 @@ def test_defaults_are_read_and_not_written(shop: App) -> None:
     assert here.get_content("profile")["preferences"] == {"language": "de"}
 
 
+def test_a_write_returns_what_is_read_afterwards(shop: App) -> None:
+    """S2.23, C23: with the defaults, which are still not written."""
+    shop.stores.create("profile", schema=WITH_DEFAULTS)
+    here = shop.scope(user_id="alice")
+    expected = {"userId": "u1", "preferences": {"language": "en"}}
+    assert here.set_content("profile", {"userId": "u1"}) == expected == here.get_content("profile")
+    assert here.set_contents({"profile": {}}) == {"profile": expected}
+    assert [change.value for change in here.history("profile")] == [{"userId": "u1"}] * 2
+
+
 def test_a_format_warns_and_never_refuses(shop: App) -> None:
     """C34: the document itself writes a time without a zone."""
     shop.stores.create("userPrefs", schema=SCHEMA, strict=True)
@@ -514,6 +553,16 @@ def test_a_field_is_asked_for_with_a_one(prefs: Scope, mark: Any) -> None:
     prefs.set_content("userPrefs", FULL)
     with pytest.raises(Invalid, match="lastVisit"):
         prefs.get_content("userPrefs", {"lastVisit": mark})
+
+
+@pytest.mark.parametrize("store", ["userPrefs", "sessionMeta"])
+def test_what_is_asked_for_is_judged_before_there_is_anything(shop: App, prefs: Scope, store: str) -> None:
+    """S2.21: a mistake shows at once, and not only once there is a record."""
+    here = shop.scope(user_id="alice", session_id="s1")
+    for wrong in ({"lastVisit": 0}, {f"f{number}": 1 for number in range(101)}):
+        with pytest.raises(Invalid) as refused:
+            here.get_content(store, wrong)
+        assert refused.value.details["field"] == "projections"
 
 
 def test_a_missing_record_is_nothing_and_no_error(prefs: Scope) -> None:
@@ -754,6 +803,45 @@ def test_a_session_of_one_user_is_closed_to_another(shop: App) -> None:
     assert shop.scope(user_id="alice", session_id="s1").get_content("cart") == {"n": 1}
 
 
+@pytest.mark.parametrize("ended", [False, True])
+def test_content_of_a_user_does_not_go_with_the_session_of_another(shop: App, ended: bool) -> None:
+    """S2.24, S2.33: nobody's content ends when somebody else's session does; also with what is left of one."""
+    shop.stores.define({"here": {"retention": "session"}, "notes": {"access": "session"}})
+    shop.scope(user_id="alice", session_id="a").set_content("here", {"n": 1})
+    shop.scope(user_id="bob", session_id="b").set_content("notes", {"n": 1})
+    if ended:
+        shop.sessions.end("b")
+    for attempt in everything_with(shop.scope(user_id="alice", session_id="b"), "here"):
+        with pytest.raises(Conflict):
+            attempt()
+    shop.sessions.end("b")
+    assert shop.scope(user_id="alice").get_content("here") == {"n": 1}
+    assert shop.scope(user_id="bob", session_id="b").set_content("here", {"n": 2}) == {"n": 2}
+
+
+def test_a_key_held_to_one_user_need_not_say_which(tmp_path: Path) -> None:
+    """S2.24: the key says it. The session of another is still another's, and one that is nobody's stays so."""
+    with live(tmp_path, worker=False) as server, server.memory() as memory:
+        shop = memory.app("shop")
+        shop.stores.define({"here": {}, "going": {"retention": "session"}})
+        shop.sessions.update("b", user_id="bob")
+        shop.sessions.update("nobodys", {"n": 1})
+        with server.memory(memory.keys.create("alice's", "agent", user="alice").secret) as held:
+            mine = held.app("shop").scope()
+            assert mine.get_content("here") is None
+            assert mine.set_content("here", {"n": 1}) == {"n": 1}
+            assert held.app("shop").scope(session_id="a").set_content("going", {"n": 1}) == {"n": 1}
+            for session, store in (("b", "here"), ("b", "going"), ("nobodys", "going")):
+                for attempt in everything_with(held.app("shop").scope(session_id=session), store)[:4]:
+                    with pytest.raises(Forbidden):
+                        attempt()
+        assert shop.scope(user_id="alice").get_content("here") == {"n": 1}
+        assert [one.session_id for one in shop.sessions.list(user_id="alice")] == ["a"]
+        assert shop.sessions.get("nobodys").session_info["userId"] is None
+        with server.memory(memory.keys.create("f", "agent", flow="alice").secret) as flow, pytest.raises(Forbidden):
+            flow.app("shop").scope().get_content("here")
+
+
 def test_a_key_held_to_one_user_reaches_that_users_content_only(tmp_path: Path) -> None:
     """S2.24, S2.26: no other user's, no other's session, and not the app's."""
     with live(tmp_path, worker=False) as server, server.memory() as memory:
@@ -770,6 +858,7 @@ def test_a_key_held_to_one_user_reaches_that_users_content_only(tmp_path: Path) 
             assert mine.set_content("userPrefs", {"n": 1}) == {"of": "alice", "n": 1}
             assert mine.set_content("cart", {"n": 1}) == {"of": "alice", "n": 1}
             assert mine.get_content("sessionMeta")["sessionInfo"]["userId"] == "alice"
+            assert held.app("shop").sessions.get("a").session_info["userId"] == "alice"
             assert mine.render("{{memory.userPrefs.of}}") == "alice"
             assert mine.delete_content("cart") is True
             _is_kept_out(held.app("shop"))
@@ -815,9 +904,11 @@ def test_a_key_held_to_a_flow_reaches_nothing(tmp_path: Path) -> None:
         memory.app("shop").scope().set_content("featureFlags", {"on": True})
         with server.memory(memory.keys.create("f", "agent", flow="alice").secret) as held:
             here = held.app("shop").scope(user_id="alice", session_id="s")
-            for store in ("userPrefs", "cart", "featureFlags"):
+            for store in ("userPrefs", "cart", "featureFlags", "sessionMeta"):
                 with pytest.raises(Forbidden):
                     here.get_content(store)
+            with pytest.raises(Forbidden):
+                held.app("shop").sessions.get("s")
 
 
 def test_a_key_that_only_reads_does_not_write(tmp_path: Path) -> None:
@@ -960,6 +1051,125 @@ def test_a_changed_retention_counts_from_the_next_write(shop: App, clock: Frozen
     mine.set_content("here", {"n": 2})
     clock.advance(days=29)
     assert mine.get_content("here") == {"n": 2}
+
+
+def test_a_longer_retention_does_not_bring_time_to_what_is_stored(shop: App) -> None:
+    """S2.12, C15: nobody who was told a time finds the content there after it."""
+    shop.stores.create("here", retention="1_day")
+    mine = shop.scope(user_id="alice")
+    until = mine.write("here", {"n": 1}).expires_at
+    assert shop.stores.update("here", retention="1_month").warnings is None
+    assert mine.read("here").expires_at == until
+    assert mine.write("here", {"n": 2}).expires_at != until
+
+
+@pytest.mark.parametrize("access", ["user", "session", "application"])
+def test_a_shorter_retention_holds_for_what_is_stored(
+    memory: Memory, shop: App, clock: FrozenClock, tmp_path: Path, access: Any
+) -> None:
+    """S2.12, B2.2: of everybody, counted from the last write; also in what is read as of now, and in every byte."""
+    for name in ("shop", "bank"):
+        memory.app(name).stores.define({"here": {"access": access}, "beside": {"access": access}})
+    mine = shop.scope(user_id="alice", session_id="s1")
+    others = [shop.scope(user_id="bob", session_id="s2")]
+    kept = [(mine, "beside"), (memory.app("bank").scope(user_id="alice", session_id="s1"), "here")]
+    for here, store in [(mine, "here"), *((other, "here") for other in others), *kept]:
+        here.set_content(store, {"word": "early"})
+        written = here.write(store, {"word": "zyxoqwvquill" if (here, store) not in kept else "theirs"})
+    clock.advance(hours=20)
+    assert shop.stores.update("here", retention="1_day").warnings is None
+    assert written.updated_at is not None
+    for here in (mine, *others):
+        assert here.read("here").expires_at == written.updated_at + timedelta(days=1)
+        assert here.read("here", as_of="2026-04-20T06:00:00Z").expires_at == written.updated_at + timedelta(days=1)
+    clock.advance(hours=4)
+    assert [here.get_content("here") for here in (mine, *others)] == [None, None]
+    assert [here.get_content(store) for here, store in kept] == [{"word": "theirs"}] * 2
+    assert shop.scope(user_id="alice", session_id="s1").render("{{memory.here.word}}") == ""
+    work(memory)
+    clock.advance(days=1)
+    work(memory)
+    assert found_in(tmp_path / "home", "zyxoqwvquill") == []
+
+
+def test_what_is_too_old_for_a_shorter_retention_is_gone_at_once(
+    memory: Memory, shop: App, clock: FrozenClock, tmp_path: Path
+) -> None:
+    """S2.12, B2.2: with its bytes; what is written then has nothing of it."""
+    shop.stores.create("here", retention="1_month")
+    mine = shop.scope(user_id="alice")
+    mine.set_content("here", {"word": "zyxoqwvquill"})
+    clock.advance(days=3)
+    shop.stores.update("here", retention="1_day")
+    assert mine.get_content("here") is None
+    with pytest.raises(NotFound):
+        mine.history("here")
+    work(memory)
+    assert found_in(tmp_path / "home", "zyxoqwvquill") == []
+    assert mine.set_content("here", {"n": 1}) == {"n": 1}
+
+
+def test_what_was_to_end_with_its_session_still_does_and_may_end_earlier(shop: App, clock: FrozenClock) -> None:
+    """S2.12, S2.33: a time instead of the session; whichever comes first, until it is written again."""
+    shop.stores.create("cart", access="session", retention="session")
+    one, other, third = (shop.scope(user_id="alice", session_id=session) for session in ("s1", "s2", "s3"))
+    for here in (one, other, third):
+        here.set_content("cart", {"n": 1})
+    shop.stores.update("cart", retention="1_week")
+    shop.sessions.end("s1")
+    assert one.get_content("cart") is None
+    third.set_content("cart", {"n": 2})
+    shop.sessions.end("s3")
+    assert third.get_content("cart") == {"n": 2}, "it was written after the change"
+    clock.advance(days=7, seconds=-1)
+    assert other.get_content("cart") == {"n": 1}
+    clock.advance(seconds=1)
+    assert other.get_content("cart") is None
+
+
+def test_what_is_to_end_with_its_session_does_although_it_was_written_before(
+    memory: Memory, shop: App, clock: FrozenClock, tmp_path: Path
+) -> None:
+    """S2.12, S2.33: never later than it was to; what is of a session that has ended is gone at once, with its bytes."""
+    shop.stores.create("notes", access="session", retention="1_week")
+    ended, going, lasting = (shop.scope(user_id="alice", session_id=session) for session in ("s1", "s2", "s3"))
+    for here, word in ((ended, "zyxoqwvquill"), (going, "going"), (lasting, "lasting")):
+        here.set_content("notes", {"word": word})
+    shop.sessions.end("s1")
+    assert ended.get_content("notes") == {"word": "zyxoqwvquill"}
+    until = going.read("notes").expires_at
+    assert shop.stores.update("notes", retention="session").warnings is None
+    assert ended.get_content("notes") is None
+    assert going.read("notes").expires_at == until
+    work(memory)
+    assert found_in(tmp_path / "home", "zyxoqwvquill") == []
+    assert shop.sessions.end("s2").records == 2, "the content and the meta"
+    assert going.get_content("notes") is None
+    assert lasting.write("notes", {"n": 1}).expires_at is None
+    clock.advance(days=30)
+    assert lasting.get_content("notes") == {"word": "lasting", "n": 1}
+
+
+@pytest.mark.parametrize("access", ["user", "application"])
+def test_what_has_no_known_session_stays_as_long_as_it_was_to_and_that_is_told(
+    shop: App, clock: FrozenClock, access: Any
+) -> None:
+    """S2.33, B2.2: until it is written in a session, which it goes with from then on."""
+    shop.stores.create("here", access=access, retention="1_week")
+    here = shop.scope(user_id="alice", session_id="s1")
+    until = here.write("here", {"n": 1}).expires_at
+    told = shop.stores.update("here", retention="session").warnings
+    assert told is not None
+    assert told[0].startswith("1 of the stored records")
+    assert shop.stores.get("here").warnings is None
+    shop.sessions.end("s1")
+    assert here.read("here").expires_at == until
+    here.set_content("here", {"m": 2})
+    assert here.read("here").expires_at is None
+    shop.stores.update("here", retention="1_month")
+    assert shop.stores.update("here", retention="session").warnings is None, "its session is known by now"
+    shop.sessions.end("s1")
+    assert here.get_content("here") is None
 
 
 # -- deleting ------------------------------------------------------------------------------------------------------------

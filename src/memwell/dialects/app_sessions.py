@@ -108,7 +108,7 @@ class OfSession(Request, frozen=True, kw_only=True):
     session_id: SessionId
 
 
-@operation("apps.sessions.get", "GET /v1/apps/{app}/sessions/{session_id}", example=Example(_OF, _GIVEN))
+@operation("apps.sessions.get", "GET /v1/apps/{app}/sessions/{session_id}", any_tie=True, example=Example(_OF, _GIVEN))
 def get(space: Space, request: OfSession) -> SessionMeta:
     """What was passed along with a session; one that nothing is known of has no metadata."""
     return _shown(request.session_id, meta_of(space, request.app, request.session_id))
@@ -236,6 +236,7 @@ def meta_of(space: Space, app: str, session_id: str) -> dict[str, Any]:
     """The session meta, with everything in it that there may be."""
     found = find(space, app, session_id)
     if found is None:
+        held_to_user(space, tied_user(space))
         return _meta(space, {"metadata": {}, "sessionInfo": {"sessionId": session_id, "appId": app}})
     held_to_user(space, found.value["sessionInfo"].get("userId"))
     return _meta(space, found.value, found.address_id)
@@ -324,7 +325,10 @@ def _give(space: Space, app: str, session_id: str, user_id: str) -> None:
 
 
 def _merged(old: Mapping[str, Any], new: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What was passed along, with what is passed now. Together it is no larger than what may be passed at once."""
     found: dict[str, Any] = merged(dict(old), dict(new or {}))
+    if new:
+        check.to_json(found)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple
 
@@ -87,9 +88,9 @@ class GetContent(_Whose, frozen=True, kw_only=True):
 )
 def get_content(space: Space, request: GetContent) -> Content:
     """The content of a store, whole or some of its fields, with the schema's defaults; `sessionMeta` is that of the session."""
+    usable(request.projections)
     if request.store == SESSION_META:
-        meta = meta_of(space, request.app, _session(request))
-        return Content(content=_chosen(meta, request))
+        return _session_meta(space, request)
     where = located(space, request.store, request)
     found = records.read(space, where.place, where.path)
     if found is None:
@@ -118,7 +119,7 @@ class SetContent(_Whose, frozen=True, kw_only=True):
     example=Example(_SET, GIVEN),
 )
 def set_content(space: Space, request: SetContent) -> Content:
-    """Write to a store: makes the record if there is none, and keeps the fields that are not given."""
+    """Write to a store: makes the record if there is none, and keeps the fields that are not given. Returns it as it is read."""
     return _set(space, request.store, request, Change(request.data, request.mode, request.if_match))
 
 
@@ -221,10 +222,12 @@ def located(space: Space, name: str, whose: _Whose) -> Where:
     tie = tie_of_store(whose.app, name)
     match store.access:
         case "user":
-            user = whose.user_id or user_of(space, whose.app, whose.session_id)
+            user = whose.user_id or user_of(space, whose.app, whose.session_id) or tied_user(space)
             held_to_user(space, user)
             if user is None:
                 raise Invalid(f"`user_id` is missing: {name!r} is kept for each user.", field="user_id")
+            if store.retention == SESSION and whose.session_id is not None:
+                _owner(space, whose.app, whose.session_id, user)
             return Where(user_records(user), f"{name}@app/{whose.app}", _held(store, whose, tie))
         case "session":
             return _of_session(space, name, store, whose, tie)
@@ -239,16 +242,37 @@ def deleted(space: Space, request: DeleteContent, spared: str | None = None) -> 
     return DeletedContent(deleted=job is not None, job=job)
 
 
+def usable(projections: object) -> dict[str, Any] | None:
+    """Projections, if they can be used, whether or not there is something to choose from."""
+    if projections is None:
+        return None
+    if not isinstance(projections, Mapping) or not all(isinstance(path, str) for path in projections):
+        raise Invalid("`projections` gives fields by their paths, each with 1.", field="projections")
+    projected({}, projections)
+    return dict(projections)
+
+
+def _session_meta(space: Space, request: GetContent) -> Content:
+    if request.as_of is not None:
+        raise Invalid(f"`{SESSION_META}` is known as it is now only: leave `as_of` away.", field="as_of")
+    return Content(content=_chosen(meta_of(space, request.app, _session(request)), request))
+
+
 def _of_session(space: Space, name: str, store: Store, whose: _Whose, tie: str) -> Where:
     session_id = _session(whose)
-    owner = owner_of(space, whose.app, session_id, find_session(space, whose.app, session_id))
     user = whose.user_id or tied_user(space)
-    if owner is not None and user not in (None, owner):
-        raise Conflict(TAKEN)
-    owner = owner or user
+    owner = _owner(space, whose.app, session_id, user) or user
     held_to_user(space, owner)
     ties = [tie, in_session_tie(whose.app, session_id), *([] if owner is None else [user_tie(owner)])]
     return Where(app_records(whose.app), f"{name}@session/{session_id}", _held(store, whose, *ties))
+
+
+def _owner(space: Space, app: str, session_id: str, user: str | None) -> str | None:
+    """Whose a session is. What would go with that of another user is refused."""
+    owner = owner_of(space, app, session_id, find_session(space, app, session_id))
+    if owner is not None and user not in (None, owner):
+        raise Conflict(TAKEN)
+    return owner
 
 
 def _held(store: Store, whose: _Whose, *ties: str) -> Held:
@@ -272,7 +296,7 @@ def _set(space: Space, name: str, whose: _Whose, change: Change) -> Content:
         raise Invalid("`session_id` is missing: what is written here lasts as long as the session.", field="session_id")
     record, warnings = write(space, where.place, where.path, change, where.held)
     _begin(space, whose, where)
-    return _content(record, record.value, warnings)
+    return _content(record, filled(record.value, where.held), warnings)
 
 
 def _begin(space: Space, whose: _Whose, where: Where) -> None:
