@@ -32,14 +32,21 @@ AppName = Annotated[
 ]
 Description = Annotated[str, Meta(max_length=1000, description="What it is for: at most 1,000 characters.")]
 WorkflowField = Annotated[
-    str, Meta(max_length=64, pattern=ID_PATTERN, description="The id of the stored workflow that answers a message.")
+    str,
+    Meta(
+        min_length=1,
+        max_length=64,
+        pattern=ID_PATTERN,
+        description="The id of the stored workflow that answers a message; null: none does.",
+    ),
 ]
 FunctionField = Annotated[
     str,
     Meta(
+        min_length=1,
         max_length=200,
         pattern=ID_PATTERN,
-        description="The name of the registered Python function that answers a message.",
+        description="The name of the registered Python function that answers a message; null: none does.",
     ),
 ]
 MaxStores = Annotated[int, Meta(ge=1, le=MAX_APP_STORES, description="How many stores it may have at most.")]

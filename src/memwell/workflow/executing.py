@@ -108,7 +108,7 @@ def _answers(space: Space, name: str, app: App) -> tuple[Runnable, str | None, i
 
 def _by_function(name: str, app: App) -> dict[str, Any]:
     """A workflow of one step, for an app that is answered by a function."""
-    if app.function is None:
+    if not app.function:
         raise Invalid(
             f"Nothing answers for the app {name!r}: give it a `workflow` or a `function` by `apps.configure`."
         )
