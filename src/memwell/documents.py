@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from .errors import Conflict, NotFound, Stale
@@ -54,7 +55,7 @@ def every(tx: Tx, kind: str) -> list[Document]:
 def add(tx: Tx, kind: str, document: Document) -> None:
     row = tx.row("count_documents", kind=kind)
     if row is not None and row[0] >= MAX_DOCUMENTS:
-        raise Conflict(f"There are {MAX_DOCUMENTS} {kind}s already: delete one first.")
+        raise Conflict(f"There are {MAX_DOCUMENTS:,} {_noun(kind)}s already: delete one first.")
     tx.send(
         "add_document",
         kind=kind,
@@ -85,3 +86,8 @@ def erase(tx: Tx, kind: str, document_id: str, now: int) -> bool:
 
 def remove(tx: Tx, kind: str, document_id: str) -> bool:
     return bool(tx.run("delete_document", kind=kind, id=document_id))
+
+
+def _noun(kind: str) -> str:
+    """What people call a kind: what leads to a definition (`definition_slug`), or belongs to an app (`store:shop`), too."""
+    return re.split("[_:]", kind, maxsplit=1)[0]

@@ -110,7 +110,7 @@ def days_of(given: str) -> int:
 
 
 def slug_of(name: str) -> str:
-    """The slug that a name suggests (S3.5); empty if it has no letter or digit of ASCII. Accents are left away: `café` is cafe."""
+    """The slug that a name suggests (S3.5); empty if it has no letter or digit of ASCII. Accents are left away."""
     bare = "".join(one for one in unicodedata.normalize("NFKD", name) if not unicodedata.combining(one))
     return _NOT_IN_SLUG.sub("_", bare.casefold()).strip("_")[:MAX_NAME]
 
