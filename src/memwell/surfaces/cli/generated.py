@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import inspect
 import types
 import typing
@@ -13,12 +12,15 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
+from msgspec import UNSET
 
-from ...errors import Invalid
 from ...operation import Operation, advice
 from ...registry import OPERATIONS
+from ...workflow.executing import Executed
+from ...workflow.run_operations import Run
+from .given import CLEARED, FROM_FILE, JSON_ADVICE, Reader, bytes_given, clearable, document_given, json_given
 from .known import readable
-from .output import Json, Yes, bytes_of, confirm, show, text_of, told
+from .output import Json, Yes, confirm, show, told
 from .target import Target
 from .times import moment
 
@@ -41,10 +43,9 @@ NOUNS = {
 }
 """What a group of commands is called, and what it is about."""
 _PLAIN = (str, int, float, bool)
-FROM_FILE = "@"
 FILE_ADVICE = "The file, as @PATH, at most 25 MiB; or its bytes as Base64."
-INVALID = 1
-"""The exit code of what was asked to find out whether something is valid, and found that it is not."""
+NO = 1
+"""The exit code of what was asked whether something is valid, and it is not; and of what was to be run, and failed."""
 
 
 def add_commands(app: typer.Typer, also: Mapping[str, Callable[..., None]]) -> None:
@@ -64,14 +65,15 @@ def add_commands(app: typer.Typer, also: Mapping[str, Callable[..., None]]) -> N
 def _command(operation: Operation) -> Callable[..., None]:
     hints = typing.get_type_hints(operation.request, include_extras=True)
     parameters = [_keyword("invocation", typer.Context, ...)]
-    read: dict[str, Callable[[str, Any], Any]] = {}
+    read: dict[str, Reader] = {}
     order = positional(operation)
     fields = msgspec.structs.fields(operation.request)
     for field in sorted(fields, key=lambda field: order.index(field.name) if field.name in order else len(order)):
         kind = _plain(hints[field.name])
-        if kind not in _PLAIN:
+        if kind not in _PLAIN or field.default is UNSET:
             read[field.name] = _reader(kind, hints[field.name])
-        parameters.append(_parameter(operation, field, kind if kind in _PLAIN else str))
+        help_text = _help(operation, field, read.get(field.name))
+        parameters.append(_parameter(operation, field, str if field.name in read else kind, help_text))
     if operation.effect == "erase":
         parameters.append(_keyword("yes", Yes, False))
     parameters.append(_keyword("as_json", Json, False))
@@ -85,8 +87,8 @@ def _command(operation: Operation) -> Callable[..., None]:
             with target.memory() as memory:
                 answer = memory.call(operation.name, data)
                 show(answer, as_json, readable(answer))
-            if getattr(answer, "valid", True) is False:
-                raise typer.Exit(INVALID)
+            if _is_no(operation, answer):
+                raise typer.Exit(NO)
 
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -107,8 +109,22 @@ def positional(operation: Operation) -> list[str]:
     return [*operation.path_fields, *content]
 
 
-def _parameter(operation: Operation, field: msgspec.structs.FieldInfo, kind: Any) -> inspect.Parameter:
-    text = FILE_ADVICE if field.name == operation.carries else advice(operation.request, field.name)
+def _is_no(operation: Operation, answer: Any) -> bool:
+    """Whether something is not valid, or was run and has failed. One that still runs, or is only read, has not."""
+    if isinstance(answer, Run | Executed):
+        return operation.writes and answer.status not in ("done", "running")
+    return getattr(answer, "valid", True) is False
+
+
+def _help(operation: Operation, field: msgspec.structs.FieldInfo, read: Reader | None) -> str:
+    """What a field is for, and how it is given if it is no plain text."""
+    if field.name == operation.carries:
+        return FILE_ADVICE
+    how = JSON_ADVICE if read is json_given else CLEARED if field.default is UNSET else ""
+    return f"{advice(operation.request, field.name)} {how}".strip()
+
+
+def _parameter(operation: Operation, field: msgspec.structs.FieldInfo, kind: Any, text: str) -> inspect.Parameter:
     required = field.required and not (operation.carries and field.name == "filename")
     if field.name in positional(operation):
         argument = typer.Argument(help=text, metavar=field.name.upper(), show_default=False)
@@ -141,38 +157,18 @@ def _plain(hint: Any) -> Any:
     return hint if hint in (*_PLAIN, datetime, bytes) else None
 
 
-def _reader(kind: Any, hint: Any) -> Callable[[str, Any], Any]:
+def _reader(kind: Any, hint: Any) -> Reader:
     """How what is given for a field is read."""
+    if kind in _PLAIN:
+        return clearable(kind)
     if kind is datetime:
         return moment
     if kind is bytes:
-        return _bytes
-    return _document if _may_be_text(hint) else _from_json
+        return bytes_given
+    return document_given if _may_be_text(hint) else json_given
 
 
 def _may_be_text(hint: Any) -> bool:
     """Whether a field is a text or an object, as a workflow is."""
     options = typing.get_args(typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint)
     return str in options and any(typing.get_origin(one) is dict for one in options)
-
-
-def _document(_name: str, value: str) -> str:
-    """A document as it stands, or from a file: `@FILE`."""
-    return text_of(value[len(FROM_FILE) :]) if value.startswith(FROM_FILE) else value
-
-
-def _bytes(_name: str, value: str) -> bytes:
-    """Bytes as Base64, or from a file: `@FILE`."""
-    if value.startswith(FROM_FILE):
-        return bytes_of(value[len(FROM_FILE) :])
-    try:
-        return base64.b64decode(value, validate=True)
-    except ValueError:
-        raise Invalid(f"{value[:100]!r} is not Base64. To upload a file, write @ before its path.") from None
-
-
-def _from_json(name: str, value: str) -> Any:
-    try:
-        return msgspec.json.decode(value)
-    except msgspec.DecodeError as error:
-        raise Invalid(f"--{name.replace('_', '-')} must be JSON: {error}.") from None

@@ -14,9 +14,10 @@ from ...dialects.contexts import Context
 from ...dialects.memories import Memories, Memory
 from ...dialects.plans import Consolidated, Plan, Plans, PlanStep
 from ...dialects.provenance import Evidence, MemoryHistory, Version
+from ...workflow.app_transfer import AppDocument
 from ...workflow.operations import Checked
 from ...workflow.run_operations import Run, RunList
-from .output import console, print_more, print_problems, print_table, print_value, shown, utc
+from .output import console, print_json, print_more, print_problems, print_table, print_value, shown, utc
 from .runs import print_run, print_runs
 
 INDENT = "    "
@@ -138,6 +139,11 @@ def _print_context(found: Context) -> None:
         _print_line(Text(f"{INDENT}{one.what} {one.id}: {one.reason.replace('_', ' ')}", style="dim"))
 
 
+def _print_app(found: AppDocument) -> None:
+    """The document alone, as a file that can be imported."""
+    print_json(found.document)
+
+
 def _print_checked(found: Checked) -> None:
     about = msgspec.to_builtins(found)
     print_value({name: value for name, value in about.items() if name != "problems"})
@@ -153,6 +159,7 @@ _PRINTERS: Mapping[type, Callable[[Any], None]] = {
     MemoryHistory: _print_history,
     Context: _print_context,
     Checked: _print_checked,
+    AppDocument: _print_app,
     Run: print_run,
     RunList: print_runs,
 }

@@ -22,6 +22,8 @@ from ...sdk.values import file_given
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """What would move the cursor, colour or retitle the terminal, turn the direction of a text, or cannot be printed."""
+_HEAD = re.compile(r"(?:`[^`]*`: )*.*?(?=: |$)", re.DOTALL)
+"""A sentence up to its first colon, but for those after names in front of it."""
 _UNLIMITED = 10_000
 """The width of what is no terminal: no line is broken there."""
 _read: ContextVar[str] = ContextVar("read", default="document")
@@ -68,6 +70,11 @@ def folding(*, stderr: bool = False) -> Console:
 def text_of(file: str) -> str:
     """The text of a file with a document. Problems that are found in it are told with the file's name."""
     _read.set(file)
+    return file_text(file)
+
+
+def file_text(file: str) -> str:
+    """The text of a file."""
     try:
         return Path(file).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
@@ -230,12 +237,33 @@ def told() -> Iterator[None]:
 def _tell(error: MemwellError) -> None:
     problems = error.details.get("problems")
     if problems:
-        typer.echo(f"Error: {shown(error.message.partition(': ')[0])}.", err=True)
+        typer.echo(f"Error: {shown(_head(error.message))}.", err=True)
         print_problems(problems, stderr=True)
+    elif error.details.get("breaking"):
+        typer.echo(f"Error: {shown(error.message.replace('`accept_breaking`', '--accept-breaking'))}", err=True)
+        _print_breaking(error.details["breaking"], error.details.get("examples", []))
     else:
         typer.echo(f"Error: {shown(error.message)}", err=True)
     if trace := error.details.get("trace"):
         typer.echo(f"\n{shown(trace)}", err=True, nl=False)
+
+
+def _head(message: str) -> str:
+    """A message without the problems that it names, which follow line by line; what it is about stays before it."""
+    found = _HEAD.match(message)
+    return (found[0] if found else message).rstrip(".")
+
+
+def _print_breaking(count: int, examples: Sequence[Mapping[str, Any]]) -> None:
+    """The records that a schema would break: whose, where, and why."""
+    for one in examples:
+        first, *others = one["problems"] or [{}]
+        scope = "" if one["scope"] == "global" else f" ({one['scope']})"
+        more = f" (and {len(others)} more)" if others else ""
+        parts = (one["owner"] + scope, first.get("path"), first.get("reason"))
+        typer.echo(shown(": ".join(part for part in parts if part) + more), err=True)
+    if count > len(examples):
+        typer.echo(f"… and {count - len(examples)} more", err=True)
 
 
 def confirm(question: str, yes: bool) -> None:

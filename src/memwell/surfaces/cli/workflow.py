@@ -20,6 +20,7 @@ from ...errors import Invalid
 from ...sdk._sync import Memory
 from ...sdk.settings import Running
 from ...workflow.live import RunEvent
+from .given import json_given
 from .output import Json, folding, shown, text_of, told
 from .runs import step_line
 from .target import Target
@@ -35,7 +36,8 @@ def run(
         str, typer.Option("--input", "-i", help="What the run is given; `-` reads it from the input.")
     ] = "",
     inputs: Annotated[
-        str | None, typer.Option("--inputs", help="Fields of `$input` as a JSON object, for workflows of tasks.")
+        str | None,
+        typer.Option("--inputs", help="Fields of `$input` as a JSON object, or `@FILE`, for workflows of tasks."),
     ] = None,
     metadata: Annotated[
         list[str] | None, typer.Option("--metadata", "-m", help="Metadata as `name=value`; may be repeated.")
@@ -96,10 +98,10 @@ def _given(given: str) -> str:
 
 
 def _object(given: str) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(given, type=dict[str, Any])
-    except msgspec.MsgspecError:
-        raise Invalid(f"--inputs is a JSON object, not {given[:100]!r}.") from None
+    found = json_given("inputs", given)
+    if not isinstance(found, dict):
+        raise Invalid(f"--inputs is a JSON object, not {given[:100]!r}.")
+    return found
 
 
 def _pairs(given: Iterable[str]) -> dict[str, Any]:
