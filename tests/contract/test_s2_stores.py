@@ -310,8 +310,8 @@ def test_a_schema_that_was_shown_is_a_copy(tmp_path: Path) -> None:
             one.app("shop").scope(user_id="alice").set_content("here", {"n": 1})
         stores = memory.app("shop").stores
         settings = {"here": {"schema": schema, "strict": True}}
-        ways = (lambda: stores.get("here"), lambda: stores.list()[0], lambda: stores.define(settings)[0])
-        for shown in (*(way() for way in ways), stores.update("here", name="Here"), stores.get("here")):
+        ways = (stores.get("here"), stores.list()[0], stores.define(settings)[0], stores.update("here", strict=True))
+        for shown in (*ways, stores.get("here")):
             shown.schema["properties"]["n"]["type"] = "string"
         with pytest.raises(Conflict, match="1 of 1"):
             stores.update("here", schema=shown.schema)
