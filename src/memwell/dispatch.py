@@ -26,6 +26,7 @@ from .watch import announce, announce_read
 T = TypeVar("T")
 
 KEEP_ANSWERS = DAY
+UNTIL = b"@"
 
 
 class Call:
@@ -79,7 +80,7 @@ class Call:
         if mark is None:
             return None
         found = space.tx.row("find_idempotency", key_hash=mark[0], now=space.now)
-        return None if found is None else _answer_again(self._operation, mark, *found)
+        return None if found is None else _answer_again(self._operation, mark, space.now, *found)
 
     def _tell(self, space: Space) -> None:
         for event in _events(space):
@@ -175,23 +176,32 @@ def _digest(*parts: bytes) -> bytes:
 
 
 def _answer_again(
-    operation: Operation, mark: tuple[bytes, bytes], request_hash: bytes | None, response: bytes | None
+    operation: Operation, mark: tuple[bytes, bytes], now: int, request_hash: bytes | None, response: bytes | None
 ) -> Any:
     if request_hash is None or response is None:
         raise Erased
     if request_hash != mark[1]:
         raise KeyReused
+    if response.startswith(UNTIL):
+        until, _, response = response[len(UNTIL) :].partition(b" ")
+        if int(until) <= now:  # what it speaks of has expired, and is not made again
+            raise Erased
     return msgspec.json.decode(response, type=operation.response)
+
+
+def _until(moment: int | None) -> bytes:
+    """What stands before an answer that may be given until some moment. JSON begins with none of it."""
+    return b"" if moment is None else UNTIL + b"%d " % moment
 
 
 def _remember(space: Space, mark: tuple[bytes, bytes], result: Any, *, speaks_of_entries: bool) -> None:
     """Keep the answer for retries, and note what it speaks of, so that it can be erased together with that."""
-    expires_at = min(space.now + KEEP_ANSWERS, space.answers_until or space.now + KEEP_ANSWERS)
+    expires_at = space.now + KEEP_ANSWERS
     space.tx.send(
         "add_idempotency",
         key_hash=mark[0],
         request_hash=mark[1],
-        response=msgspec.json.encode(result),
+        response=_until(space.answers_until) + msgspec.json.encode(result),
         expires_at=expires_at,
     )
     for touched in space.touched.values() if speaks_of_entries else ():

@@ -36,7 +36,7 @@ KIND = "record"
 _decode = msgspec.json.Decoder().decode
 PAGE = 1000
 """Addresses that are read at once."""
-VALUES = 50
+VALUES = 16
 """Values that are read at once: each may be large."""
 MAX_BYTES = 8 * 1024 * 1024
 """Of values in one answer."""
@@ -87,7 +87,7 @@ class Write(NamedTuple):
     history: bool = True
     """Whether what it was before is kept."""
     lasting: bool = False
-    """Whether it lives as long as it was to live before, where no lifetime is given."""
+    """Whether it lives as long as it was to live before, or as it may at most."""
 
 
 def read(space: Space, place: Place, path: str) -> Record | None:
@@ -110,17 +110,28 @@ def every(space: Space, place: Place, after: str = "", limit: int = 1000) -> lis
 
 def named(space: Space, place: Place, after: str, limit: int) -> list[Record]:
     """The records of a collection that have nothing but a name, behind a name: so many, or what fits into an answer."""
+    return named_page(space, place, after, limit)[0]
+
+
+def named_page(space: Space, place: Place, after: str, limit: int) -> tuple[list[Record], bool]:
+    """The same, and whether there are more."""
     found: list[Record] = []
     size = 0
-    while len(found) < limit and size < MAX_BYTES:
-        asked = {"dialect": place.dialect, "name": place.name, "after": after, "now": space.now}
-        rows = space.tx.rows("list_named_records", **asked, limit=min(VALUES, limit - len(found)))
-        if not rows:
-            break
-        found += map(_record, rows)
-        size += sum(len(row[4]) for row in rows)
-        after = found[-1].path
-    return found
+    for row in _named(space, place, after):
+        size += len(row[4])
+        if len(found) == limit or (found and size > MAX_BYTES):
+            return found, True
+        found.append(_record(row))
+    return found, False
+
+
+def _named(space: Space, place: Place, after: str) -> Iterator[Row]:
+    asked = {"dialect": place.dialect, "name": place.name, "now": space.now, "limit": VALUES}
+    while rows := space.tx.rows("list_named_records", **asked, after=after):
+        yield from rows
+        if len(rows) < VALUES:
+            return
+        after = rows[-1][2]
 
 
 def write(space: Space, place: Place, path: str, new: Write, check: Check = lambda value: None) -> Record:
@@ -254,15 +265,16 @@ def _kept(space: Space, place: Place, path: str, old: Record | None, new: Write,
     encoded = _encoded(value)
     collection_id, _ = space.collection(place)
     expires_at = _expires_at(space.now, old, new)
-    placed = {"id": inner_id(), "collection_id": collection_id, "path": path}
-    row = space.tx.row("place_record", **placed, now=space.now, expires_at=expires_at)
-    assert row is not None  # noqa: S101 -- an upsert always returns its row
-    address_id, version = row
+    placed = {"collection_id": collection_id, "path": path}
+    address_id, version = _placed(space, placed, expires_at)
+    if (
+        old is None and version > 1
+    ):  # what was there has expired: it goes with all that speaks of it, and this is another
+        bury(space.tx, [(address_id, collection_id, KIND)], space.now)
+        address_id, version = _placed(space, placed, expires_at)
     created_at = space.now if old is None else old.created_at
     kept = {"address_id": address_id, "version": version, "now": space.now, "expires_at": expires_at}
     space.tx.send("put_value", **kept, value=encoded, created_at=created_at)
-    if old is None and version > 1:  # what was there has expired, and is not part of what comes now
-        space.tx.send("delete_record_versions_below", address_id=address_id, version=version)
     _tie(space, address_id, new)
     whole = old is None or new.mode == "replace" or version % WHOLE_EVERY == 0 or not new.history
     data, mode = (encoded, "replace") if whole else (given, "merge")
@@ -279,12 +291,18 @@ def _kept(space: Space, place: Place, path: str, old: Record | None, new: Write,
     return Record(address_id, collection_id, path, version, value, created_at, space.now, expires_at)
 
 
+def _placed(space: Space, placed: dict[str, Any], expires_at: int | None) -> tuple[int, int]:
+    """The address of a record, and its next version."""
+    row = space.tx.row("place_record", **placed, id=inner_id(), now=space.now, expires_at=expires_at)
+    assert row is not None  # noqa: S101 -- an upsert always returns its row
+    return row[0], row[1]
+
+
 def _expires_at(now: int, old: Record | None, new: Write) -> int | None:
-    if new.lifetime_us is not None:
-        return now + new.lifetime_us
+    lifetimes = [] if new.lifetime_us is None else [new.lifetime_us]
     if new.lasting and old is not None and old.expires_at is not None:
-        return now + old.expires_at - old.updated_at
-    return None
+        lifetimes.append(old.expires_at - old.updated_at)
+    return now + min(lifetimes) if lifetimes else None
 
 
 def _tie(space: Space, address_id: int, new: Write) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from copy import deepcopy
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -259,6 +260,7 @@ class CheckDefinition(Request, frozen=True, kw_only=True):
 @operation(
     "definitions.check",
     "POST /v1/memory_definitions/{definition}/check",
+    role="admin",
     example=Example({**OF, "schema": {**PROFILE, "required": ["preferred_name"]}}, GIVEN),
 )
 def check_schema(space: Space, request: CheckDefinition) -> Breaking:
@@ -348,7 +350,7 @@ def info(document: Document, definition: Definition) -> DefinitionInfo:
         name=document.name,
         slug=definition.slug,
         scope=definition.scope,
-        schema=definition.schema,
+        schema=deepcopy(definition.schema),  # what is kept in memory is everybody's
         update_mode=definition.update_mode,
         secrets=definition.secrets,
         version=document.version,

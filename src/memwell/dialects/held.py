@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 import msgspec
 
 from .. import records
-from ..errors import Invalid
+from ..errors import Invalid, TooLarge
 from ..model.collection import Place
 from ..model.contract import Secrets
 from ..model.schema import Problem, Schema
 from ..operation import Response
 from ..records import Mode, Record, Write
 from ..space import Space
+from .secrecy import secrets_in as secrets_in
 
-MAX_LOOKED_AT = 64 * 1024
-"""Characters in which secrets are looked for: a working memory is small."""
+MAX_SHOWN = 200
 MAX_TOLD = 5
 """How many problems are named in a sentence; all of them are in the details."""
 
@@ -75,8 +75,13 @@ def filled(value: Any, held: Held) -> Any:
 
 
 def misfits(value: Any, held: Held) -> list[Problem]:
-    """Why a value does not fit any more."""
-    return compiled(held).problems(value) if held.schema else []
+    """Why a value does not fit any more. One that takes too long to be checked is not known to fit."""
+    if not held.schema:
+        return []
+    try:
+        return compiled(held).problems(value)
+    except TooLarge:
+        return [Problem("", "it is too large to be checked against this schema")]
 
 
 def compiled(held: Held) -> Schema:
@@ -122,45 +127,14 @@ def _judged(value: Any, held: Held) -> Iterator[Warned]:
         yield Warned(path=one.path, reason=one.reason)
 
 
-def secrets_in(data: Any) -> list[Problem]:
-    """What looks like a secret in a value, and where; never what it says."""
-    from ..distill.suspicion.suspect import secret_in  # here, since what it knows takes a while to load
-
-    found = [(path, secret_in(said)) for path, said in _first(_texts(data, "", ""))]
-    return [Problem(path, f"it looks like a secret ({kind})") for path, kind in found if kind is not None]
-
-
 def _secrets(data: Mapping[str, Any], held: Held) -> list[Problem]:
     """What looks like a secret in what is to be written, if anybody minds (S3.44)."""
-    problems = [] if held.secrets is None else secrets_in(data)
+    problems = [] if held.secrets is None else secrets_in(data, records.MAX_VALUE)
     if problems and held.secrets == "reject":
-        told = ", ".join(f"`{one.path}`" for one in problems[:MAX_TOLD])
+        told = ", ".join(f"`{one.path[:MAX_SHOWN]}`" for one in problems[:MAX_TOLD])
         listed = [{"path": one.path, "reason": one.reason} for one in problems]
         raise Invalid(f"Secrets do not belong in memory: {told} looks like one. Nothing was saved.", problems=listed)
     return problems
-
-
-def _first(texts: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """As many texts as can be looked at in a moment."""
-    left = MAX_LOOKED_AT
-    for path, said in texts:
-        yield path, said[: max(left, 0)]
-        left -= len(said) + 20
-        if left <= 0:
-            return
-
-
-def _texts(value: Any, path: str, name: str) -> Iterator[tuple[str, str]]:
-    """What a value says, field by field, each with its name before it, as somebody would say it."""
-    match value:
-        case dict():
-            for key, item in value.items():
-                yield from _texts(item, f"{path}.{key}" if path else str(key), str(key).replace("_", " "))
-        case list():
-            for number, item in enumerate(value):
-                yield from _texts(item, f"{path}[{number}]", name)
-        case str() | int() if not isinstance(value, bool):
-            yield path, f"{name}: {value}"
 
 
 @lru_cache(maxsize=512)

@@ -98,8 +98,8 @@ class ListRecords(Request, frozen=True, kw_only=True):
 def list_records(space: Space, request: ListRecords) -> UserRecords:
     """What is set about a user, by name."""
     (after,) = from_cursor("records", request.cursor, "")
-    found = records.named(space, user_records(request.user), after, request.limit + 1)
-    page, further = cut(found, request.limit, lambda record: to_cursor("records", record.path))
+    page, more = records.named_page(space, user_records(request.user), after, request.limit)
+    further = to_cursor("records", page[-1].path) if more else None
     return UserRecords(records=[shown(record, held_by(space, record.path)) for record in page], next_cursor=further)
 
 

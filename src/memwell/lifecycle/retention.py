@@ -55,5 +55,5 @@ def _sweep(tx: Tx, now: int) -> None:
 
 
 def _next(tx: Tx, now: int) -> int:
-    found = [tx.row("next_expiry"), tx.row("next_idempotency_expiry")]
+    found = [tx.row("next_expiry"), tx.row("next_address_expiry", now=now), tx.row("next_idempotency_expiry")]
     return min([now + AT_LEAST_EVERY, *(int(row[0]) for row in found if row and row[0] is not None)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import datetime
+from enum import Enum
 from itertools import chain
 from types import NoneType
 from typing import Any
@@ -15,6 +16,7 @@ from .fields import ID_ADVICE, MAX_CONTENT, MAX_DEPTH, MAX_KEY, MAX_METADATA
 
 MAX_BITS = 14_000
 """Of a whole number: Python writes no longer ones."""
+MAX_SHOWN = 100
 MAX_VALUES = 16 * 1024 * 1024
 """In one value, counted again wherever it is: more than any request can hold, and less than one that holds itself."""
 
@@ -109,24 +111,29 @@ def _below(level: list[Any], field: str) -> list[Any]:
 
 def _check_keys(keys: list[Any], field: str) -> None:
     for kind in set(map(type, keys)):
-        if not issubclass(kind, str):
+        if kind is not str and not issubclass(kind, Enum):
             wrong = next(key for key in keys if type(key) is kind)
-            raise Invalid(f"`{field}` has a key that is not text: {wrong!r}.", field=field)
+            raise Invalid(f"`{field}` has a key that is not text: {repr(wrong)[:MAX_SHOWN]}.", field=field)
     _check_texts(keys, field)
 
 
 def _check_leaves(kind: type, values: list[Any], field: str) -> None:
-    if issubclass(kind, str):
+    if issubclass(kind, Enum):
+        _check_tree([value.value for value in values], field, 1)
+    elif kind is str:
         _check_texts(values, field)
-    elif issubclass(kind, float):
+    elif kind is float:
         if not all(map(math.isfinite, values)):
             wrong = next(value for value in values if not math.isfinite(value))
             raise Invalid(f"`{field}` holds {wrong}, which JSON cannot express.", field=field)
-    elif issubclass(kind, int):
+    elif kind is int:
         if max(max(values), -min(values)) >> MAX_BITS:
             raise Invalid(f"`{field}` holds a whole number that is too large.", field=field)
-    elif not issubclass(kind, NoneType | datetime):
-        raise Invalid(f"`{field}` holds a {kind.__name__}, which is not JSON.", field=field)
+    elif kind not in (bool, NoneType, datetime):
+        advice = next(
+            (f": convert it by `{base.__name__}(…)`" for base in (str, float, int) if issubclass(kind, base)), ""
+        )
+        raise Invalid(f"`{field}` holds a {kind.__name__}, which is not JSON{advice}.", field=field)
 
 
 def _check_texts(texts: list[str], field: str) -> None:

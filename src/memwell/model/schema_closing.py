@@ -51,8 +51,8 @@ def _is_alone(one: dict[str, Any]) -> bool:
 
 
 def _names_some(one: dict[str, Any]) -> bool:
-    """Whether anything in a schema names properties, or may do so elsewhere."""
-    return any(name in part for _, part in subschemas(one) for name in (*_NAMING, "$ref"))
+    """Whether anything in a schema speaks of properties, or may do so elsewhere."""
+    return any(name in part for _, part in subschemas(one) for name in (*_NAMING, *_SAYS_ITSELF, "$ref"))
 
 
 class _Fence:

@@ -280,6 +280,10 @@ SELECT 1 FROM entry WHERE tenant = :tenant AND content LIKE :pattern ESCAPE '!' 
 -- When the next entry expires.
 SELECT MIN(expires_at) FROM entry WHERE tenant = :tenant AND expires_at IS NOT NULL;
 
+-- name: next_address_expiry
+-- When the next address with all that is there expires, such as a record.
+SELECT MIN(expires_at) FROM address WHERE tenant = :tenant AND expires_at > :now;
+
 -- name: expiry_after
 -- The expiry time of the entry that stands :skip places from the first that has expired.
 SELECT expires_at FROM entry
