@@ -9,10 +9,12 @@ NAMESPACE = "memory"
 
 
 class Recalled(Mapping[str, Any]):
-    """Stores and definitions by name. One without a record is nothing, and what is inside of nothing is missing."""
+    """Stores and definitions by name. One without a record is nothing, and what is inside of nothing is missing. `warnings`: what
+    is there and is not shown."""
 
-    def __init__(self, fetch: Callable[[str], Any]) -> None:
+    def __init__(self, fetch: Callable[[str], tuple[Any, str | None]]) -> None:
         self._fetch = fetch
+        self.warnings: list[str] = []
         self._known: dict[str, Any] = {}
         self._closed = False
 
@@ -20,7 +22,8 @@ class Recalled(Mapping[str, Any]):
         if name not in self._known:
             if self._closed:
                 raise KeyError(name)
-            self._known[name] = self._fetch(name)
+            self._known[name], warning = self._fetch(name)
+            self.warnings += [] if warning is None else [warning]
         return self._known[name]
 
     def __iter__(self) -> Iterator[str]:

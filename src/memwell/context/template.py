@@ -259,6 +259,10 @@ def _check_known(expression: Expression, values: Lookup) -> None:
     if not expression.path:
         _refuse(expression, f"{_shown(expression.source)} is not a name, nor a time that is known here.")
     if expression.namespace not in values:
+        if expression.source in values:
+            _refuse(
+                expression, f"{_shown(expression.source)} has no value of its own: name what is in it, behind a dot."
+            )
         known = ", ".join(map(_called, sorted(values))) or "nothing"
         asked = f"{_shown(expression.source)} needs {_called(expression.namespace)}"
         _refuse(expression, f"{asked}, not known here. Known: {known}.")

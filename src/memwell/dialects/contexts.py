@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta
 
@@ -80,7 +79,8 @@ class FlowContext(Asked, frozen=True, kw_only=True):
 
 class LeftOut(Response, frozen=True, kw_only=True):
     """A turn, fact or record that is not in it: `budget`, it is too large; `older`, later turns took the room; `low_score`,
-    better facts did; `secret`, it looks like one."""
+    better facts did; `secret`, it looks like one; `misfit`, it does not fit its schema any more; `many`, neither this record nor
+    any behind it, by name, was looked at."""
 
     what: str
     id: str
@@ -136,6 +136,13 @@ FLOW_OPERATIONS = (context_of_flow,)
 USER_OPERATIONS = (context_of_user,)
 
 
+class _Set(NamedTuple):
+    """What is set about a user, by name, and what of it is not shown."""
+
+    values: Mapping[str, Any]
+    left_out: Sequence[LeftOut]
+
+
 def _of_user(space: Space, request: UserContext) -> list[Entry]:
     place = user_timeline(request.user)
     if request.session is not None:
@@ -145,13 +152,28 @@ def _of_user(space: Space, request: UserContext) -> list[Entry]:
     return [entry for _, entry, _ in reversed(found)]
 
 
-def _set_of(space: Space, request: UserContext) -> dict[str, Any]:
-    """What is set about a user, by name, as it is or as it was."""
-    found = named(space, user_records(request.user), "", RECORDS)
+def _set_of(space: Space, request: UserContext) -> _Set:
+    """What is set about a user, by name, as it is or as it was. What does not fit any more is withheld (C24)."""
+    place = user_records(request.user)
+    found = named(space, place, "", RECORDS)
     until = instant(request.as_of, "as_of")
+    further = _further(space, place, found[-1].path, until) if found else None
     values = {one.path: one.value if until is None else as_of(space, one, until) for one in found}
     known = {name: (value, held_by(space, name)) for name, value in values.items() if value is not None}
-    return {name: filled(value, held) for name, (value, held) in known.items() if not misfits(value, held)}
+    misfitting = {name for name, (value, held) in known.items() if misfits(value, held)}
+    left_out = [LeftOut(what="record", id=name, reason="misfit") for name in sorted(misfitting)]
+    left_out += [] if further is None else [LeftOut(what="record", id=further, reason="many")]
+    return _Set({name: filled(*pair) for name, pair in known.items() if name not in misfitting}, left_out)
+
+
+def _further(space: Space, place: Place, after: str, until: int | None) -> str | None:
+    """The next record behind a name; what came later than the moment that is asked for does not count."""
+    while found := named(space, place, after, 1 if until is None else RECORDS):
+        for one in found:
+            if until is None or as_of(space, one, until) is not None:
+                return one.path
+        after = found[-1].path
+    return None
 
 
 def _of_session(space: Space, place: Place, session: str | None, request: Asked) -> list[Entry]:
@@ -169,11 +191,12 @@ def _context(
     where: str,
     facts: Sequence[Where],
     turns: Sequence[Entry],
-    records: Mapping[str, Any] = MappingProxyType({}),
+    known: _Set = _Set({}, ()),
 ) -> Context:
     from ..context.assemble import assemble
     from ..context.fence import token_for
 
+    records = known.values
     said = {entry.id for entry in turns}
     secret = [entry for entry in turns if _is_secret(entry)]
     texts = {name: compact(value)[: request.budget * 8] for name, value in records.items()}
@@ -192,6 +215,7 @@ def _context(
     left_out = [LeftOut(what=one.what, id=one.id, reason=one.reason) for one in made.left_out]
     left_out += [LeftOut(what="turn", id=entry.id, reason="secret") for entry in secret]
     left_out += [LeftOut(what="record", id=name, reason="secret") for name in secrets]
+    left_out += known.left_out
     return Context(messages=made.messages, text=made.text, tokens=made.tokens, facts=made.facts, left_out=left_out)
 
 

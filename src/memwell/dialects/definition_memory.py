@@ -5,39 +5,31 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta
 
 from ..clock import optional_datetime, to_datetime
 from ..context.working_memory import TOOL, Section, prompt, tool_description, tool_schema
 from ..documents import Document
-from ..errors import Invalid, NotFound, Stale
-from ..model.contract import SLUG_ADVICE, SLUG_PATTERN, Definition, Scope, UpdateMode
-from ..model.fields import ID_PATTERN, Cursor, Limit
-from ..model.page import cut, from_cursor, to_cursor
+from ..errors import Invalid, Stale
+from ..model.contract import MAX_NAME, SLUG_ADVICE, SLUG_PATTERN, Definition, Scope, UpdateMode
+from ..model.fields import Cursor, Limit
+from ..model.page import from_cursor, to_cursor
 from ..operation import Example, Request, Response, operation
-from ..records import Record, delete_tied, read, tied
+from ..records import MAX_BYTES, Record, delete_tied, tied
 from ..records import delete as delete_record
 from ..space import Space
-from .definitions import GIVEN, OF, DefinitionId, by_slug, every, existing, find, held_to, tie_of
-from .held import Change, Held, Warned, compiled, filled, misfits, refused, write
+from .definitions import GIVEN, OF, DefinitionId, by_slug, existing, held_to, tie_of
+from .gathering import ScopeId, Whose, bound_to, gathered, path_of
+from .held import Change, Held, Warned, compiled, write
 from .places import user_records
 from .tied import speaks_for
 
 MAX_BOUND = 50
 MAX_SHOWN_ID = 100
 
-Who = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=256,
-        pattern=ID_PATTERN,
-        description="Whose memory: a subscriber, a user, an initiator.",
-    ),
-]
-ScopeId = Annotated[str, Meta(min_length=1, max_length=256, pattern=ID_PATTERN)]
 Names = Annotated[
     list[DefinitionId],
     Meta(max_length=MAX_BOUND, description="Which definitions, by id or slug; left away: all global ones."),
@@ -58,15 +50,6 @@ _WRITTEN = (*GIVEN, ("definitions.update_memory", _ADA))
 _PATH = re.compile(r"(?P<slug>[^@]+)(?:@(?P<scope>workflow|thread|run)/(?P<id>.*))?", re.DOTALL)
 
 
-class Whose(Request, frozen=True, kw_only=True):
-    """Whose memory, and which workflow, thread and run it is asked for."""
-
-    owner: Who
-    workflow: Annotated[ScopeId, Meta(description="The workflow, for definitions of that scope.")] | None = None
-    thread: Annotated[ScopeId, Meta(description="The conversation, for definitions of that scope.")] | None = None
-    run: Annotated[ScopeId, Meta(description="The run, for definitions of that scope.")] | None = None
-
-
 class Tool(Response, frozen=True, kw_only=True):
     """A tool for a model: `parameters` is the JSON Schema of what it takes."""
 
@@ -84,7 +67,8 @@ class Withheld(Response, frozen=True, kw_only=True):
 
 class Bound(Response, frozen=True, kw_only=True):
     """Memory for a model: values by slug, the same as text for its system prompt, and the tool that changes them. Empty `prompt`:
-    there is nothing to show. `tool` is null if nothing is bound."""
+    there is nothing to show. `tool` takes what can be written, and is null if nothing can. `warnings`: what is withheld,
+    since it does not fit its schema any more, what its scope needs was not given, or there would be more than 8 MiB."""
 
     values: dict[str, Any]
     prompt: str
@@ -115,7 +99,7 @@ def bind(space: Space, request: Bind) -> Bound:
     return Bound(
         values={one.slug: one.value for one in sections if one.value is not None},
         prompt=prompt(sections),
-        tool=tool_of(sections),
+        tool=tool_of([one.section for one in found if one.writable]),
         versions={one.section.slug: one.record.etag for one in found if one.record is not None},
         warnings=[Withheld(slug=one.section.slug, reason=one.warning) for one in found if one.warning is not None],
     )
@@ -242,16 +226,18 @@ class ListRecords(Request, frozen=True, kw_only=True):
     example=Example(OF, _WRITTEN),
 )
 def list_records(space: Space, request: ListRecords) -> MemoryRecords:
-    """The records of a definition, of all owners."""
+    """The records of a definition, of all owners. A page holds at most 8 MiB of them."""
     document, _ = existing(space, request.definition)
     (after,) = from_cursor("definition", request.cursor, 0)
-    found: list[tuple[Record, str]] = []
-    for pair in tied(space, tie_of(document.id), after):
-        found.append(pair)
-        if len(found) > request.limit:
-            break
-    page, further = cut(found, request.limit, lambda pair: to_cursor("definition", pair[0].address_id))
-    return MemoryRecords(records=[_shown(*pair) for pair in page], next_cursor=further)
+    page: list[MemoryRecord] = []
+    size = 0
+    for record, owner in tied(space, tie_of(document.id), after):
+        size += len(msgspec.json.encode(record.value))
+        if page and (len(page) == request.limit or size > MAX_BYTES):
+            return MemoryRecords(records=page, next_cursor=to_cursor("definition", after))
+        page.append(_shown(record, owner))
+        after = record.address_id
+    return MemoryRecords(records=page)
 
 
 OPERATIONS = (bind, update_memory, delete_memory, end, list_records)
@@ -260,63 +246,11 @@ OPERATIONS = (bind, update_memory, delete_memory, end, list_records)
 # -- what others use -----------------------------------------------------------------------------------------------------
 
 
-def bound_to(space: Space, names: Sequence[str] | None) -> list[tuple[Document, Definition]]:
-    """Definitions by id or slug, in the order in which they are named; all global ones if none are (S3.39)."""
-    if names is None:
-        found = [pair for pair in every(space) if pair[1].scope == "global"]
-        return sorted(found, key=lambda pair: pair[0].name)
-    chosen = {name: find(space, name) for name in dict.fromkeys(names)}
-    missing = [name for name, pair in chosen.items() if pair is None]
-    if missing:
-        raise NotFound(f"Unable to find memory definition(s): {', '.join(missing)}.", definitions=missing)
-    return list({pair[0].id: pair for pair in chosen.values() if pair is not None}.values())
-
-
-class Gathered(NamedTuple):
-    """What is known under one definition: as it is shown, the record that it comes from, and why that is withheld if so."""
-
-    section: Section
-    record: Record | None
-    warning: str | None
-
-
-def gathered(
-    space: Space, pairs: Iterable[tuple[Document, Definition]], whose: Whose, *, strict: bool = False
-) -> list[Gathered]:
-    """What is known of an owner under some definitions, in their order."""
-    found = []
-    for document, definition in pairs:
-        record, warning = loaded(space, document, definition, whose, strict=strict)
-        value = None if record is None else filled(record.value, held_to(document.id, definition))
-        merges = definition.update_mode == "merge"
-        section = Section(definition.slug, document.name, definition.schema, value, merges)
-        found.append(Gathered(section, record, warning))
-    return found
-
-
-def loaded(
-    space: Space, document: Document, definition: Definition, whose: Whose, *, strict: bool = False
-) -> tuple[Record | None, str | None]:
-    """The active record for an owner and a scope, and why it is not shown if it is withheld (C24)."""
-    path = path_of(definition, whose)
-    if path is None:
-        return None, f"no {definition.scope} was given, to which this memory belongs"
-    record = read(space, user_records(whose.owner), path)
-    problems = [] if record is None else misfits(record.value, held_to(document.id, definition))
-    if not problems:
-        return record, None
-    error = refused(problems, f"The stored value of {definition.slug!r}")
-    if strict:
-        raise error
-    return None, error.message
-
-
 def updated(space: Space, request: UpdateMemory, memory: Mapping[str, Any]) -> Updated:
     """Write values that are checked in the order of S3.41, all or none (C4)."""
     slugs = list(memory)
     for slug in slugs:
-        if not re.fullmatch(SLUG_PATTERN, slug):
-            raise Invalid(f"{SLUG_ADVICE}: {slug[:MAX_SHOWN_ID]!r}.", field="memory")
+        _check_slug(slug)
     known = _known(space, slugs, request.definitions)
     for slug in request.if_match or {}:
         if slug not in memory:
@@ -341,14 +275,6 @@ def tool_of(sections: Sequence[Section]) -> Tool | None:
     return Tool(name=TOOL, description=tool_description(sections), parameters=tool_schema(sections, schemas))
 
 
-def path_of(definition: Definition, whose: Whose) -> str | None:
-    """Where a record is among those of its owner; None if what its scope needs was not given."""
-    if definition.scope == "global":
-        return definition.slug
-    given = getattr(whose, definition.scope)
-    return None if given is None else f"{definition.slug}@{definition.scope}/{given}"
-
-
 def needed_path(definition: Definition, whose: Whose) -> str:
     path = path_of(definition, whose)
     if path is None:
@@ -364,6 +290,13 @@ def kept_as(document: Document, definition: Definition, whose: Whose) -> Held:
     return held_to(document.id, definition, *ties)
 
 
+def _check_slug(slug: str) -> None:
+    if not re.fullmatch(SLUG_PATTERN, slug):
+        raise Invalid(f"{SLUG_ADVICE}: {slug[:MAX_SHOWN_ID]!r}.", field="memory")
+    if len(slug) > MAX_NAME:
+        raise Invalid(f"A slug has at most {MAX_NAME} characters: {slug[:MAX_SHOWN_ID]!r}….", field="memory")
+
+
 def _known(space: Space, slugs: Iterable[str], names: Sequence[str] | None) -> dict[str, tuple[Document, Definition]]:
     if names is None:
         pairs = [pair for slug in slugs if (pair := by_slug(space, slug)) and pair[1].scope == "global"]
@@ -372,8 +305,15 @@ def _known(space: Space, slugs: Iterable[str], names: Sequence[str] | None) -> d
     known = {definition.slug: (document, definition) for document, definition in pairs}
     for slug in slugs:
         if slug not in known:
-            raise Invalid(f'Unknown memory definition "{slug}".', field=f"memory.{slug}", slug=slug)
+            raise Invalid(_unknown(space, slug), field=f"memory.{slug}", slug=slug)
     return known
+
+
+def _unknown(space: Space, slug: str) -> str:
+    unknown = f'Unknown memory definition "{slug}"'
+    if by_slug(space, slug) is None:
+        return f"{unknown}."
+    return f"{unknown} here: there is one, but it is not bound. Name it in `definitions`."
 
 
 def _written(

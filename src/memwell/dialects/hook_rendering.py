@@ -17,10 +17,11 @@ MAX_TEMPLATE = 256 * 1024
 
 
 class Prompt(NamedTuple):
-    """A rendered template, and what its variables stood for."""
+    """A rendered template, what its variables stood for, and what is withheld from it (C24)."""
 
     text: str
     variables: dict[str, str]
+    warnings: list[str]
 
 
 def checked(text: str) -> Template:
@@ -33,7 +34,7 @@ def checked(text: str) -> Template:
     parsed = template.parse(check.content(text, field="markdown_template"))
     for expression in template.names(parsed):
         _check_known(expression)
-    _rendered(parsed, {}, Recalled(lambda name: None))
+    _rendered(parsed, {}, Recalled(lambda name: (None, None)))
     return parsed
 
 
@@ -42,7 +43,7 @@ def prompt(parsed: Template, asked: Asked, memory: Callable[[], str], recalled: 
     variables = asked.variables()
     if MEMORY in _used(parsed):
         variables[MEMORY] = memory()
-    return Prompt(_rendered(parsed, variables, recalled), variables)
+    return Prompt(_rendered(parsed, variables, recalled), variables, recalled.warnings)
 
 
 def _rendered(parsed: Template, variables: Mapping[str, str], recalled: Recalled) -> str:
@@ -62,8 +63,9 @@ def _check_known(expression: Expression) -> None:
     if expression.namespace == BARE and expression.path == (expression.source,) and known(expression.source):
         return
     line, column = expression.line, expression.column
+    missing = "" if expression.source != NAMESPACE else f" Name what is remembered behind it: `{NAMESPACE}.<name>`."
     raise Invalid(
-        f"Template, line {line}, column {column}: there is no variable {reprlib.repr(expression.source)}. "
+        f"Template, line {line}, column {column}: there is no variable {reprlib.repr(expression.source)}.{missing} "
         f"Known: {', '.join(f'`{name}`' for name in KNOWN)}.",
         field="markdown_template",
         line=line,

@@ -13,11 +13,11 @@ from ..errors import Invalid
 from ..model.contract import SESSION_META, decode_store
 from ..operation import Example, Request, Response, operation
 from ..space import Space
-from .app_sessions import UserId, meta_of, user_of
+from .app_sessions import UserId, meta_of, tied_user, user_of
 from .apps import AppName
-from .definition_memory import Whose, loaded
 from .definitions import by_slug, held_to
-from .held import filled, misfits
+from .gathering import Whose, loaded, withheld
+from .held import filled, misfits, refused
 from .places import app_records
 from .store_content import GetContent, located
 from .stores import GIVEN, store_kind
@@ -44,21 +44,30 @@ class Scope(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A value, and the address that it was read from; nothing of both if there is none. `files`: whether it tells of files."""
+    """A value, and the address that it was read from; nothing of both if there is none. `files`: whether it tells of files.
+    `warning`: that it does not fit any more, or why it is withheld."""
 
     value: Any = None
     address_id: int | None = None
     files: bool = False
+    warning: str | None = None
+
+    @property
+    def told(self) -> tuple[Any, str | None]:
+        """The value, and the warning if there is one."""
+        return self.value, self.warning
 
 
 def recall(space: Space, name: str, scope: Scope) -> Found:
-    """What is known under a name. One that there is not is an error; one without a record is nothing (C18)."""
+    """What is known under a name, for a model to read. One that there is not is an error; one without a record is nothing (C18);
+    what does not fit any more is withheld, and a warning says so (C24)."""
     if scope.app is not None:
         if name == SESSION_META:
             return session_meta(space, scope.app, scope.session)
         document = documents.find(space.tx, store_kind(scope.app), name)
         if document is not None:
-            return content_of(space, name, scope, decode_store(document.body).access)
+            found = content_of(space, name, scope, decode_store(document.body).access)
+            return found if found.warning is None else _withheld(name, found.warning, found.address_id)
     known = by_slug(space, name)
     if known is None:
         what = f"memory store of the app {scope.app!r}, nor a memory definition" if scope.app else "memory definition"
@@ -67,14 +76,16 @@ def recall(space: Space, name: str, scope: Scope) -> Found:
         return Found()
     speaks_for(space.principal, scope.user)
     whose = Whose(owner=scope.user, workflow=scope.workflow, thread=scope.session, run=scope.run)
-    record, _ = loaded(space, *known, whose)
-    if record is None:
+    there = loaded(space, *known, whose)
+    if there.warning is not None:
+        return _withheld(name, there.warning, there.address_id)
+    if there.record is None:
         return Found()
-    return Found(filled(record.value, held_to(known[0].id, known[1])), record.address_id)
+    return Found(filled(there.record.value, held_to(known[0].id, known[1])), there.address_id)
 
 
 def recalled(space: Space, scope: Scope) -> Recalled:
-    return Recalled(lambda name: recall(space, name, scope).value)
+    return Recalled(lambda name: recall(space, name, scope).told)
 
 
 class RenderTemplate(Request, frozen=True, kw_only=True):
@@ -87,10 +98,12 @@ class RenderTemplate(Request, frozen=True, kw_only=True):
 
 
 class RenderedText(Response, frozen=True, kw_only=True):
-    """A template with the values in it, and the names that had none."""
+    """A template with the values in it, the names that had none, and what is withheld since it does not fit its schema any
+    more."""
 
     text: str
     missing: list[str]
+    warnings: list[str] | None = None
 
 
 @operation(
@@ -116,14 +129,13 @@ class RenderedText(Response, frozen=True, kw_only=True):
 def render(space: Space, request: RenderTemplate) -> RenderedText:
     """A prompt with what is remembered in it. Stored values are data: braces in them stay as they are, and what spans lines is
     quoted."""
-    scope = Scope(request.app, request.user_id or user_of(space, request.app, request.session_id), request.session_id)
+    user = request.user_id or user_of(space, request.app, request.session_id) or tied_user(space)
+    known = recalled(space, Scope(request.app, user, request.session_id))
     made = templates.render(
-        templates.parse(request.template),
-        {NAMESPACE: recalled(space, scope)},
-        missing="empty",
-        on_one_line=(NAMESPACE,),
+        templates.parse(request.template), {NAMESPACE: known}, missing="empty", on_one_line=(NAMESPACE,)
     )
-    return RenderedText(text=made.text, missing=[one.source for one in made.missing])
+    missing = [one.source for one in made.missing]
+    return RenderedText(text=made.text, missing=missing, warnings=list(known.warnings) or None)
 
 
 OPERATIONS = (render,)
@@ -138,7 +150,8 @@ def session_meta(space: Space, app: str, session_id: str | None) -> Found:
 
 
 def content_of(space: Space, name: str, scope: Scope, access: str) -> Found:
-    """The content of a store. Whoever is not known has none."""
+    """The content of a store, as code reads it: also if it does not fit any more, for whoever is not shown what is there would
+    write over it. Whoever is not known has none."""
     if access == "session" and scope.session is None:
         return Found()
     if access == "user" and scope.user is None and user_of(space, scope.app or "", scope.session) is None:
@@ -146,6 +159,13 @@ def content_of(space: Space, name: str, scope: Scope, access: str) -> Found:
     whose = GetContent(app=scope.app or "", store=name, user_id=scope.user, session_id=scope.session)
     where = located(space, name, whose)
     record = records.read(space, where.place, where.path)
-    if record is None or (where.held.strict and misfits(record.value, where.held)):
+    if record is None:
         return Found()
-    return Found(filled(record.value, where.held), record.address_id)
+    problems = misfits(record.value, where.held) if where.held.strict else []
+    warning = refused(problems, "The stored value").message if problems else None
+    return Found(filled(record.value, where.held), record.address_id, warning=warning)
+
+
+def _withheld(name: str, reason: str, address_id: int | None) -> Found:
+    """Nothing, but what is said of it comes from an address."""
+    return Found(None, address_id, warning=withheld(name, reason))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from ..context.recalled import Recalled
@@ -22,32 +22,40 @@ from . import stored
 
 EMPTIED = "emptied"
 """Why nothing can be written any more: no model is told, and none is asked again."""
+Warn = Callable[[Sequence[str]], None]
 T = TypeVar("T")
 
 
 class Reach(NamedTuple):
-    """What a run may reach: as whom, and for whom."""
+    """What a run may reach: as whom, and for whom. `warn` is told what does not fit any more."""
 
     call: Call
     run_id: str
     scope: Scope
+    warn: Warn = lambda told: None
 
-    def fetch(self, name: str) -> Any:
-        """What a name stands for. That the run knows it is noted in the same breath: if it is erased, so is the run."""
-        return self.call.engine.write(self.call.principal, lambda space: self._noted(space, name).value)
+    def fetch(self, name: str) -> tuple[Any, str | None]:
+        """What a name stands for, and why it is withheld if it is. That the run knows it is noted in the same breath: if it is
+        erased, so is the run."""
+        found = self.call.engine.write(self.call.principal, lambda space: self._noted(space, name))
+        self._warn(found.warning)
+        return found.told
 
     def content(self, app: str, name: str) -> Any:
-        """The content of a store, or the session meta, noted in the same way."""
+        """The content of a store, or the session meta, noted in the same way. It is what whoever asks outside of a run is given,
+        though it may not fit any more: code that saw nothing would write over what is there."""
 
-        def read(space: Space) -> Any:
+        def read(space: Space) -> Found:
             if name == SESSION_META:
                 found = session_meta(space, app, self.scope.session)
             else:
                 _, store = existing(space, app, name)
                 found = content_of(space, name, self.scope, store.access)
-            return self._touched(space, found).value
+            return self._touched(space, found)
 
-        return self.call.engine.write(self.call.principal, read)
+        found = self.call.engine.write(self.call.principal, read)
+        self._warn(None if found.warning is None else f"`{name}`: {found.warning}")
+        return found.value
 
     def recalled(self) -> Recalled:
         return Recalled(self.fetch)
@@ -69,6 +77,10 @@ class Reach(NamedTuple):
         once = None if mark is None else marked(operation, f"{self.run_id}/{mark}")
         return Call(self.call.engine, self.call.principal, operation, once).write(checked)
 
+    def _warn(self, told: str | None) -> None:
+        if told is not None:
+            self.warn([told])
+
     def _noted(self, space: Space, name: str) -> Found:
         return self._touched(space, recall(space, name, self.scope))
 
@@ -87,8 +99,9 @@ class RunMemory:
 
     def get_content(self, store_name: str, projections: Mapping[str, Any] | None = None) -> Any:
         """The record of a store, or some of its fields; None if there is none."""
+        wanted = store_content.usable(projections)
         value = self._reach.content(self._app(), store_name)
-        return value if value is None or projections is None else projected(value, dict(projections))
+        return value if value is None or wanted is None else projected(value, wanted)
 
     def set_content(self, store_name: str, data_object: Mapping[str, Any]) -> Any:
         """Write to a store; fields that are not given stay as they are. Returns the record."""

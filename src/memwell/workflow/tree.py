@@ -19,6 +19,8 @@ from .banks import touched_by
 from .cache import Cache, cache_key
 from .document import Document, Node
 from .live import Live
+from .run_memory import Reach as RunReach
+from .run_memory import Warn
 from .steps import Doing, Output, do
 from .stored import Begun, StepState
 from .substitute import Values, filled
@@ -81,8 +83,9 @@ class TreeRun(UnderWay):
 
     # -- one step ------------------------------------------------------------------------------------------------------
 
-    def attempted(self, node: Node, given: Output) -> tuple[Output, StepState]:
-        recalled = self._recalled[node.id] = self._memory.recalled()
+    def attempted(self, node: Node, given: Output, warn: Warn) -> tuple[Output, StepState]:
+        reach = self._memory._replace(warn=warn)
+        recalled = self._recalled[node.id] = reach.recalled()
         try:
             to_the_minute = bool(node.fields.get("cache_minutes"))
             fields = filled(node.fields, self._values(node, given.text, to_the_minute=to_the_minute))
@@ -93,19 +96,19 @@ class TreeRun(UnderWay):
             erased = self._call.read(lambda space: _erased(space))
             key = self._cache_key(node, {**fields, "erased": erased}, given) if minutes else None
             known = self._cache.get(key) if key is not None else None
-            output = Output(*known) if known is not None else self._done_by(node, fields, given)
+            output = Output(*known) if known is not None else self._done_by(node, fields, given, reach)
             if node.kind not in READING or self._is_noted(node, given, erased):
                 break
         else:  # something is always taken away here: what is noted before it is read is emptied, too
             known, key = None, None
             self._note(partial(self.touch, node, given))
-            output = self._done_by(node, fields, given)
+            output = self._done_by(node, fields, given, reach)
         if key is not None and known is None and node.kind != "add_memory":
             self._cache.put(key, (output.text, output.content_type, output.loaded), minutes * 60)
         return output, "done" if known is None else "cached"
 
-    def _done_by(self, node: Node, fields: Mapping[str, object], given: Output) -> Output:
-        return within(_seconds(fields), lambda: do(node.kind, fields, self._doing(node, given, fields)))
+    def _done_by(self, node: Node, fields: Mapping[str, object], given: Output, reach: RunReach) -> Output:
+        return within(_seconds(fields), lambda: do(node.kind, fields, self._doing(node, given, fields, reach)))
 
     def _cache_key(self, node: Node, made_of: Mapping[str, object], given: Output) -> bytes:
         """By what a step is known that gives the same: also by what has been erased so far, by whatever process."""
@@ -133,7 +136,7 @@ class TreeRun(UnderWay):
         with self._lock:
             self._done[node.id] = {"input": given.text, "output": output.text}
 
-    def _doing(self, node: Node, given: Output, fields: Mapping[str, object]) -> Doing:
+    def _doing(self, node: Node, given: Output, fields: Mapping[str, object], reach: RunReach) -> Doing:
         streams = any(child.kind == "streaming_result" for child in node.children)
         seconds = _seconds(fields)
         left = max(1.0, self._until - time.monotonic())
@@ -154,7 +157,7 @@ class TreeRun(UnderWay):
             now,
             self._banks,
             given.loaded,
-            self._memory,
+            reach,
         )
 
     def _values(self, node: Node, given: str, *, to_the_minute: bool = False) -> Values:
@@ -184,7 +187,7 @@ class _StepOfTree(Attempt):
         self.tries = Tries(1 + int(node.fields.get("retries") or 0))
 
     def make(self) -> tuple[Output, StepState]:
-        return self._run.attempted(self._node, self._on)
+        return self._run.attempted(self._node, self._on, self.warn)
 
     def touched(self, space: Space) -> Iterable[int]:
         return self._run.touched(self._node, self._on, space)

@@ -32,6 +32,9 @@ AGAIN = (ModelFailed, Unavailable, StorageError)
 """What may go better when it is tried again."""
 FOR_GOOD = ("unauthorised", "bad_request", "not_found", "not_installed", "refused", "budget", "tools")
 """Why a model fails now and would the next time."""
+MOST_WARNINGS = 50
+MAX_WARNING = 2000
+FURTHER = "There are further warnings, which are left out."
 T = TypeVar("T")
 
 
@@ -84,6 +87,11 @@ class Attempt(ABC):
     given: str = ""
     tries: Tries = Tries()
     warnings: tuple[str, ...] = ()
+
+    def warn(self, told: Iterable[str]) -> None:
+        """Note what is not as it should be, each once."""
+        known = tuple(dict.fromkeys((*self.warnings, *(one[:MAX_WARNING] for one in told))))
+        self.warnings = known if len(known) <= MOST_WARNINGS else (*known[:MOST_WARNINGS], FURTHER)
 
     @abstractmethod
     def make(self) -> tuple[Output, stored.StepState]:

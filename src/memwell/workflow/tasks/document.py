@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from msgspec.structs import asdict
+
 from ...context.expression import is_expression
 from ...model.yaml import Path, spelled
 from .fields import AI_ACTIONS, History, Settings
@@ -127,6 +129,11 @@ class TaskDocument(NamedTuple):
         yield from _walk(self.flow)
 
     @property
+    def around(self) -> list[Any]:
+        """What is evaluated beside its tasks: the context, conditions, whose conversations they are, the outputs."""
+        return [self.context, self.outputs, *_conditions(self.flow), *map(asdict, self.histories)]
+
+    @property
     def asks(self) -> bool:
         """Whether it cannot run without a language model."""
         return any(one.task.asks for one in self.walk())
@@ -148,3 +155,14 @@ def _walk(blocks: tuple[Block, ...]) -> Iterator[Do]:
             case Conditional():
                 for branch in block.branches:
                     yield from _walk(branch.blocks)
+
+
+def _conditions(blocks: tuple[Block, ...]) -> Iterator[str | None]:
+    for block in blocks:
+        match block:
+            case Parallel():
+                yield from _conditions(block.blocks)
+            case Conditional():
+                for branch in block.branches:
+                    yield branch.condition
+                    yield from _conditions(branch.blocks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ...context.expression import is_expression, problems_in
@@ -42,3 +43,13 @@ class Expressions:
             if problem is not None:
                 where = "" if problem.column is None else f" (at character {problem.column + 1})"
                 self._problems.add(path, f"the expression cannot be read{where}: {problem.message}")
+
+
+def mentions(value: Any, word: str) -> bool:
+    """Whether a word is in one of the expressions in a part of a document."""
+    match value:
+        case Mapping():
+            return any(mentions(one, word) for one in value.values())
+        case list():
+            return any(mentions(one, word) for one in value)
+    return is_expression(value) and word in value

@@ -7,16 +7,8 @@ from typing import Any, NamedTuple
 
 from ...context.working_memory import prompt
 from ...dialects import definition_memory
-from ...dialects.definition_memory import (
-    Gathered,
-    Updated,
-    UpdateMemory,
-    Whose,
-    bound_to,
-    gathered,
-    tool_of,
-    updated,
-)
+from ...dialects.definition_memory import Updated, UpdateMemory, tool_of, updated
+from ...dialects.gathering import Gathered, Whose, bound_to, gathered, withheld
 from ...dialects.tied import speaks_for
 from ...errors import Invalid
 from ...model.contract import UpdateMode
@@ -38,6 +30,13 @@ class Shown(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
+class Known(NamedTuple):
+    """Memory as expressions have it: values by slug, and what is withheld, with a warning each."""
+
+    values: dict[str, Any]
+    withheld: dict[str, str]
+
+
 class TaskMemory:
     """What is remembered under the definitions of a document, of the run's owner."""
 
@@ -45,12 +44,13 @@ class TaskMemory:
         self._reach = reach
         self._declared = [one.definition for one in declared]
 
-    def values(self) -> dict[str, Any]:
+    def known(self) -> Known:
         """What is known, by slug: under every global definition, and those that are declared (S3.39, S3.40)."""
         if self._whose is None:
-            return {}
+            return Known({}, {})
         found = self._read(None)
-        return {one.section.slug: one.section.value for one in found if one.section.value is not None}
+        values = {one.section.slug: one.section.value for one in found if one.section.value is not None}
+        return Known(values, {one.section.slug: told for one in found for told in _withheld(one)})
 
     def shown(self, bound: Sequence[Memory]) -> Shown:
         """What a model sees of the definitions that are bound to its task (S3.28–S3.32)."""
@@ -59,11 +59,10 @@ class TaskMemory:
         if self._whose is None:
             return Shown(warnings=("Nobody owns this run, so nothing is remembered in it: run it with `owner`.",))
         found = self._read([one.definition for one in bound])
-        writable = [one for one in found if self._has_scope(one)]
-        tool = tool_of([one.section for one in writable])
+        tool = tool_of([one.section for one in found if one.writable])
         offered = None if tool is None else Tool(tool.name, tool.description, tool.parameters)
-        warnings = [f"`{one.section.slug}` is withheld: {one.warning}" for one in found if one.warning is not None]
-        return Shown(prompt(one.section for one in found), offered, tuple(warnings))
+        warnings = tuple(told for one in found for told in _withheld(one))
+        return Shown(prompt(one.section for one in found), offered, warnings)
 
     def update(
         self,
@@ -98,10 +97,6 @@ class TaskMemory:
             return None
         return {"owner": scope.user, "workflow": scope.workflow, "thread": scope.session, "run": scope.run}
 
-    def _has_scope(self, one: Gathered) -> bool:
-        """Whether what its scope needs was given: otherwise nothing can be written there."""
-        return one.record is not None or one.warning is None or not one.warning.startswith("no ")
-
     def _read(self, names: Sequence[str] | None) -> list[Gathered]:
         """Read, and note in the same breath that the run knows it: if it is erased, so is the run."""
         whose = Whose(**self._whose or {})
@@ -110,10 +105,15 @@ class TaskMemory:
             speaks_for(space.principal, whose.owner)
             pairs = bound_to(space, self._writable(space) if names is None else names)
             found = gathered(space, pairs, whose)
-            stored.touch(space, self._reach.run_id, [one.record.address_id for one in found if one.record is not None])
+            addresses = [one.loaded.address_id for one in found]
+            stored.touch(space, self._reach.run_id, [one for one in addresses if one is not None])
             return found
 
         return self._reach.call.engine.write(self._reach.call.principal, read)
 
     def _writable(self, space: Space) -> list[str]:
         return [*self._declared, *(document.id for document, _ in bound_to(space, None))]
+
+
+def _withheld(one: Gathered) -> list[str]:
+    return [] if one.warning is None else [withheld(one.section.slug, one.warning)]

@@ -27,12 +27,15 @@ from ..under_way import Attempt, Step, Tries, UnderWay, within
 from .actions import Acting, Told, act
 from .agent import Use
 from .document import Block, Conditional, Do, Parallel, Task, TaskDocument
+from .expressions import mentions
 from .fields import PROMPT, SEND, SPEAKING
 from .history import Conversation, Conversations
 from .inputs import input_of, said_in
 from .memory import TaskMemory
 
 SIDE_BY_SIDE = 16
+MEMORY = "memory"
+"""What expressions that see what is remembered have in them: `$context.memory`."""
 SPAN = 1000
 """How far apart the numbers of tasks are: the calls of tools are between them."""
 
@@ -73,10 +76,14 @@ class TaskRun(UnderWay):
         self._found: dict[Any, Conversation] = {}
         self._context: dict[str, Any] = {}
         self._left_behind: list[Future[None]] = []
+        self._withheld: dict[str, str] = {}
+        self._untold = mentions(document.around, MEMORY)
 
     def _whole(self) -> str:
         done = Done()
-        done.remember(self._remembered.values())
+        known = self._remembered.known()
+        self._withheld = known.withheld
+        done.remember(known.values)
         self._context = self._resolved(dict(self._document.context), self.scope(done))
         self._hear(done)
         try:
@@ -172,13 +179,14 @@ class TaskRun(UnderWay):
     def attempted(self, do: Do, done: Done, attempt: _TaskAttempt) -> Told:
         """Do a task once. If its time is over, it writes and asks nothing any more, whatever it was about to do."""
         task, over = do.task, Event()
+        attempt.warn(self._missed(task, done))
         given = self._resolved(_inputs(task), self.scope(done))
         attempt.given = msgspec.json.encode(given).decode()
         seconds = task.settings.timeout_ms / 1000 or None
         left = max(1.0, self._until - time.monotonic())
         acting = Acting(
             call=self._call,
-            reach=self._memory,
+            reach=self._memory._replace(warn=attempt.warn),
             memory=self._remembered,
             step=do.id,
             message=self._begun.asked.input,
@@ -194,6 +202,15 @@ class TaskRun(UnderWay):
         if task.action == SEND:
             self._speak(told.text, f"task/{do.id}")
         return told
+
+    def _missed(self, task: Task, done: Done) -> list[str]:
+        """What the expressions of a task do not see, since it is withheld (C24). What those around the tasks do not see is told
+        by the first one: they have no place of their own to say it."""
+        with self._lock:
+            first, self._untold = self._untold, False
+        if not first and not mentions(task.inputs, MEMORY):
+            return []
+        return [told for slug, told in self._withheld.items() if slug not in done.known]
 
     def _go_on(self, over: Event) -> None:
         if over.is_set() or time.monotonic() > self._until:
@@ -250,9 +267,6 @@ class _TaskAttempt(Attempt):
             self.tries = Tries(retries.max_attempts, pause, retries.multiplier, longest, retries.jitter)
         self.value: Any = None
         self.uses = 0
-
-    def warn(self, told: Sequence[str]) -> None:
-        self.warnings = tuple(told)
 
     def make(self) -> tuple[Output, StepState]:
         told = self._run.attempted(self._do, self._done, self)
