@@ -14,6 +14,7 @@ from ..workflow.app_transfer import AppDocument, Imported
 from ..workflow.executing import Executed
 from ._async_files import AsyncAppSession
 from ._async_jobs import pages
+from ._async_records import changes
 from .settings import AppSettings, Executing, SessionChanges, StoreChanges, StoreSettings
 from .transport import AsyncTransport
 from .values import given, mapping
@@ -206,10 +207,8 @@ class AsyncScope:
         return gone
 
     async def history(self, store_name: str, limit: int = 20) -> list[RecordChange]:
-        """What was written to a store, the newest first."""
-        data = {**self._at, "store": store_name, "limit": limit}
-        found: list[RecordChange] = (await self._transport.call("stores.content_history", data)).versions
-        return found
+        """What was written to a store, the newest first: so many changes, however many that are, or all there are."""
+        return await changes(self._transport, "stores.content_history", {**self._at, "store": store_name}, limit)
 
     async def render(self, template: str) -> str:
         """A prompt with `{{memory.<store>.<path>}}` filled in."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Unpack
+
+from msgspec.structs import replace
 
 from ..context.working_memory import appended
 from ..dialects.breaking import Breaking
-from ..dialects.definition_memory import Bound, Forgotten, MemoryRecord, Updated
+from ..dialects.definition_memory import Bound, Forgotten, MemoryRecord, Updated, Withheld
 from ..dialects.definitions import DefinitionInfo, DefinitionList, DeletedDefinition
+from ..errors import MemwellError
 from ._async_jobs import pages
 from .settings import Binding, DefinitionChanges, DefinitionPage, DefinitionSettings
 from .transport import AsyncTransport
@@ -100,12 +103,13 @@ class AsyncWorkingMemory:
     async def update(
         self, memory: Mapping[str, Any], *, mode: str | None = None, if_match: Mapping[str, str] | None = None
     ) -> Updated:
-        """Write values by slug, all or none; what the tool was called with can be given as it is."""
+        """Write values by slug, all or none; what the tool was called with can be given as it is. What is written is never an
+        error: if another value does not fit any more, `bound.warnings` says so, even where `strict` is asked for."""
         values = self._values(mapping(memory, "memory"))
         at = {name: value for name, value in self._at.items() if name != "strict"}
         data = {**at, "memory": values, **given(mode=mode, if_match=if_match)}
         made: Updated = await self._transport.call("definitions.update_memory", data)
-        await self.refresh()
+        await self._catch_up(values)
         return made
 
     async def refresh(self) -> None:
@@ -116,8 +120,19 @@ class AsyncWorkingMemory:
         """Delete what is kept of the owner under one definition."""
         whose: dict[str, Any] = {name: self._at[name] for name in _WHOSE if name in self._at}
         gone: Forgotten = await self._transport.call("definitions.delete_memory", {**whose, "definition": definition})
-        await self.refresh()
+        await self._catch_up([definition])
         return gone
+
+    async def _catch_up(self, changed: Iterable[str]) -> None:
+        """Load again what was changed. That is done already, so whatever is wrong now is a warning and no error: whoever is told
+        of an error does it once more."""
+        at = {name: value for name, value in self._at.items() if name != "strict"}
+        try:
+            self.bound = await self._transport.call("definitions.bind", at)
+        except MemwellError as error:
+            told = f"it was changed, but could not be loaded again: {error.message}"
+            warnings = [*self.bound.warnings, *(Withheld(slug=one, reason=told) for one in changed)]
+            self.bound = replace(self.bound, warnings=warnings)
 
     def _values(self, memory: dict[str, Any]) -> dict[str, Any]:
         """Values by slug. What a tool was called with has them inside of `memory`, which may also be a slug."""

@@ -12,6 +12,9 @@ from ._async_jobs import pages
 from .transport import AsyncTransport
 from .values import given, mapping
 
+MOST_CHANGES = 100
+"""How many changes one answer may hold."""
+
 
 class AsyncRecordCalls:
     """Records of one person by name: JSON objects, each held to the definition of that name, if there is one."""
@@ -71,10 +74,9 @@ class AsyncRecordCalls:
         return {record.name: record.value async for record in found}
 
     async def history(self, name: str, limit: int = 20) -> list[RecordChange]:
-        """What was written to a record, the newest first."""
-        data = {"user": self._user, "record": name, "limit": limit}
-        found: list[RecordChange] = (await self._transport.call("users.record_history", data)).versions
-        return found
+        """What was written to a record, the newest first: so many changes, however many that are, or all there are."""
+        data = {"user": self._user, "record": name}
+        return await changes(self._transport, "users.record_history", data, limit)
 
     async def _write(
         self, name: str, value: Mapping[str, Any], mode: str, ttl_s: int | None, if_match: str | None
@@ -84,3 +86,16 @@ class AsyncRecordCalls:
             "users.set_record", {**data, "value": mapping(value, "value"), "mode": mode}
         )
         return made
+
+
+async def changes(transport: AsyncTransport, operation: str, data: Mapping[str, Any], limit: int) -> list[RecordChange]:
+    """The newest changes of a record, page by page: one answer holds only so many, and fewer if they are large."""
+    found: list[RecordChange] = []
+    cursor: str | None = None
+    while True:
+        asked = {**data, "limit": min(limit - len(found), MOST_CHANGES), **given(cursor=cursor)}
+        page = await transport.call(operation, asked)
+        found += page.versions
+        cursor = page.next_cursor
+        if cursor is None or len(found) >= limit:
+            return found

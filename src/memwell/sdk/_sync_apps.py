@@ -14,6 +14,7 @@ from ..workflow.app_transfer import AppDocument, Imported
 from ..workflow.executing import Executed
 from ._sync_files import AppSession
 from ._sync_jobs import pages
+from ._sync_records import changes
 from .settings import AppSettings, Executing, SessionChanges, StoreChanges, StoreSettings
 from .transport import Transport
 from .values import given, mapping
@@ -204,10 +205,8 @@ class Scope:
         return gone
 
     def history(self, store_name: str, limit: int = 20) -> list[RecordChange]:
-        """What was written to a store, the newest first."""
-        data = {**self._at, "store": store_name, "limit": limit}
-        found: list[RecordChange] = (self._transport.call("stores.content_history", data)).versions
-        return found
+        """What was written to a store, the newest first: so many changes, however many that are, or all there are."""
+        return changes(self._transport, "stores.content_history", {**self._at, "store": store_name}, limit)
 
     def render(self, template: str) -> str:
         """A prompt with `{{memory.<store>.<path>}}` filled in."""
