@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from memwell import Conflict, Erased, Invalid, Memory, function
+from memwell import Conflict, Erased, Invalid, Memory, Stale, function
 from memwell.functions import unregister
 from memwell.sdk._sync import User
 from memwell.testing import FrozenClock
 
+from .live import live
 from .test_erasure import traces
 
 CANARY = "zyxoqwvcanary"
@@ -212,3 +213,40 @@ def test_bytes_go_soon_after_the_moment_however_many_moments_there_are(
         memory._transport.engine.worker.run_due("default")  # type: ignore[attr-defined]
         assert traces(tmp_path / "home", f"{CANARY}{name}") == [], name
         clock.advance(seconds=-1)
+
+
+# -- only if there is none -------------------------------------------------------------------------------------------------
+
+
+def test_of_two_who_make_a_record_one_is_told(me: User) -> None:
+    made = me.records.set("profile", {"by": "first"}, if_match="none")
+    with pytest.raises(Stale, match="already") as error:
+        me.records.set("profile", {"by": "second"}, if_match="none")
+    assert error.value.details["version"] == made.etag
+    assert me.records["profile"] == {"by": "first"}
+
+
+def test_conditions_of_http(tmp_path: Path) -> None:
+    """As RFC 9110 has them: `If-None-Match: *`, and lists of versions."""
+    with live(tmp_path / "served", worker=False) as server, server.client() as client:
+        url = "/v1/users/alice/records/profile"
+
+        def put(**headers: str) -> int:
+            names = {name.replace("_", "-"): value for name, value in headers.items()}
+            return client.put(url, json={"value": {}}, headers=names).status_code
+
+        assert put(if_match="*") == 412
+        assert [put(if_none_match="*"), put(if_none_match="*")] == [200, 412]
+        current = client.get(url).headers["etag"]
+        assert put(if_match=f'"0-0", {current}') == 200
+        assert put(if_match=f'"0-0", {current}') == 412
+        assert put(if_none_match='"0-0"') == 400
+        assert put(if_none_match="*", if_match="*") == 400
+        turn = {"content": "hello"}
+        elsewhere = client.post("/v1/users/alice/turns", json=turn, headers={"if-none-match": "*"})
+        assert (elsewhere.status_code, "do not count here" in elsewhere.text) == (400, True)
+
+
+def test_projections_are_judged_whether_or_not_there_is_a_record(me: User) -> None:
+    with pytest.raises(Invalid, match="projections"):
+        me.records.get("profile", {"a": 0})

@@ -33,6 +33,8 @@ WHOLE_EVERY = 64
 KEPT = 1024
 """How many versions of a record are kept at least; twice as many are never."""
 KIND = "record"
+ANY, NONE = "*", "none"
+"""Instead of a version: whichever there is, or that there is none."""
 _decode = msgspec.json.Decoder().decode
 PAGE = 1000
 """Addresses that are read at once."""
@@ -79,7 +81,7 @@ class Write(NamedTuple):
     lifetime_us: int | None = None
     """How long it lives from now on; None: for good. Reading does not renew it (C15)."""
     if_match: str | None = None
-    """The version that it is to change; `*`: any, but there must be one."""
+    """The version that it is to change, or one of several; `*`: any, but there must be one; `none`: there must not be one."""
     ties: tuple[str, ...] = ()
     """What it goes with: it is deleted with what it is held to, with whom it is about, with its session or run."""
     tied_anew: bool = False
@@ -255,9 +257,13 @@ def _head(space: Space, place: Place, path: str) -> Record | None:
 
 
 def _match(old: Record | None, wanted: str | None) -> None:
-    if wanted is None or (old is not None and wanted in ("*", old.etag)):
+    if wanted is None or (old is None and wanted == NONE):
+        return
+    if old is not None and (wanted == ANY or old.etag in map(str.strip, wanted.split(","))):
         return
     current = None if old is None else old.etag
+    if wanted == NONE:
+        raise Stale("There is such a record already: read it, and change that one.", version=current)
     raise Stale("The record is not the one that was read: read it again and repeat the change.", version=current)
 
 

@@ -46,7 +46,8 @@ Projections = Annotated[
 IfMatch = Annotated[
     str,
     Meta(
-        max_length=100, description="The `etag` that was read: refused if it has changed. `*`: there must be a record."
+        max_length=400,
+        description="The `etag` that was read: refused if it has changed. `*`: there must be a record; `none`: there must not.",
     ),
 ]
 ModeField = Annotated[
@@ -115,6 +116,8 @@ class GetRecord(Request, frozen=True, kw_only=True):
 @operation("users.record", "GET /v1/users/{user}/records/{record}", bound="user", example=Example(_OF, _GIVEN))
 def get_record(space: Space, request: GetRecord) -> UserRecord:
     """A record about a user, now or as it was at some time."""
+    if request.projections is not None:
+        projected({}, request.projections)  # wrong or not, whether or not there is a record
     known = records.read_held(space, user_records(request.user), request.record)
     if known is None:
         raise NotFound("There is no such record.")

@@ -25,6 +25,7 @@ from ...engine import Engine
 from ...errors import Forbidden, Invalid, MemwellError, NotAllowed, Unavailable
 from ...model.principal import Principal
 from ...operation import Operation
+from ...records import NONE
 from ...registry import OPERATIONS
 from ...workflow.running import runs_of
 from . import replies, uploads
@@ -74,12 +75,16 @@ class Sent(NamedTuple):
 
     def _version(self) -> str:
         """The version that is to be changed. Where it would not count, nobody may think that it does."""
-        given = self.headers.get(b"if-match")
-        if given is None or not self.operation.by_version:
+        given, unless = self.headers.get(b"if-match"), self.headers.get(b"if-none-match")
+        if not self.operation.by_version:
             raise Invalid(
                 "`If-Match` and `If-None-Match` do not count here: leave them away, and see the fields of the request."
             )
-        return given.decode("latin-1")
+        if unless is None and given is not None:
+            return given.decode("latin-1")
+        if given is not None or unless != b"*":
+            raise Invalid("`If-None-Match` can be `*` only, and alone: nothing is written then if there is something.")
+        return NONE
 
     def key(self) -> str | None:
         key = self.headers.get(b"idempotency-key") if self.operation.writes else None
