@@ -156,6 +156,20 @@ def test_what_a_warning_says_goes_with_what_it_is_about(memory: Memory, tmp_path
     assert [name for name, data in remains(tmp_path).items() if b"zyxoqwvquill" in data] == []
 
 
+def test_a_hook_says_what_is_withheld_from_its_prompt(memory: Memory) -> None:
+    asked = {"app": "shop", "context": {"user_id": "u1"}}
+    hook = memory.call("hooks.create", {"name": "h", "markdown_template": STEP["template"]})
+    for operation, more in (
+        ("hooks.preview", {"markdown_template": STEP["template"]}),
+        ("hooks.resolve", {"id": hook.id}),
+        ("hooks.resolve_any", {}),
+    ):
+        made = memory.call(operation, {**asked, **more})
+        assert made.rendered_prompt == "[]"
+        assert [one.split(":")[0] for one in made.warnings] == ["`prefs` is withheld", "`profile` is withheld"]
+        assert memory.call(operation, {**asked, **more, "context": {"user_id": "u2"}}).warnings is None
+
+
 # -- functions -------------------------------------------------------------------------------------------------------------
 
 

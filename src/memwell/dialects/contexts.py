@@ -19,11 +19,12 @@ from ..model.query import Query, Where
 from ..operation import Example, Request, Response, operation
 from ..records import as_of, named
 from ..space import Space
-from .held import filled, misfits, secrets_in
+from .held import filled, misfits
 from .memories import FLOW_PATH
 from .places import flow_facts, flow_timeline, user_facts, user_records, user_timeline
 from .recent import newest_first
 from .search import FACTS, NOTES, MinTrust, query_text
+from .secrecy import secrets_in
 from .sessions import NEWEST
 from .then import AsOf, Moments, entries_then, facts_then
 from .turns import instant, passed_on

@@ -16,7 +16,7 @@ from ..model.schema import Problem, Schema
 from ..operation import Response
 from ..records import Mode, Record, Write
 from ..space import Space
-from .secrecy import secrets_in as secrets_in
+from .secrecy import secrets_in
 
 MAX_SHOWN = 200
 MAX_TOLD = 5

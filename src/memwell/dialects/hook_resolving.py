@@ -54,7 +54,7 @@ _ASKED = {"session_id": "abc-123", "context": {"user_id": "alice", "tool_name": 
 
 
 class Resolution(Response, frozen=True, kw_only=True):
-    """The hook that was chosen and its prompt; null if none was."""
+    """The hook that was chosen and its prompt; null if none was. `warnings`: what is withheld from it, and why."""
 
     selected_hook_id: str | None
     selected_hook_name: str | None
@@ -62,15 +62,17 @@ class Resolution(Response, frozen=True, kw_only=True):
     selection_reason: Reason | None
     matched_hook_ids: list[str]
     variables: dict[str, str]
+    warnings: list[str] | None = None
 
 
 class Preview(Response, frozen=True, kw_only=True):
-    """What a hook would do."""
+    """What a hook would do. `warnings`: what is withheld from its prompt, and why."""
 
     matches_context: bool
     rendered_prompt: str
     variables: dict[str, str]
     parsed_rules: Rules
+    warnings: list[str] | None = None
 
 
 class _Asking(Request, frozen=True, kw_only=True):
@@ -108,6 +110,7 @@ def preview(space: Space, request: PreviewHook) -> Preview:
         rendered_prompt=made.text,
         variables=made.variables,
         parsed_rules=rules,
+        warnings=made.warnings or None,
     )
 
 
@@ -204,6 +207,7 @@ def _resolution(
         selection_reason=reason,
         matched_hook_ids=[chosen.id] if matched is None else matched,
         variables=made.variables,
+        warnings=made.warnings or None,
     )
 
 

@@ -69,7 +69,7 @@ class App:
 
     def import_document(self, document: str | Mapping[str, Any], *, dry_run: bool = False) -> Imported:
         """Make the app from a document. With `dry_run`, only say what would be made, and what stands in the way."""
-        source = document if isinstance(document, str) else dict(document)
+        source = document if isinstance(document, str) else mapping(document, "document")
         made: Imported = self._transport.call("apps.import", {"app": self.id, "document": source, "dry_run": dry_run})
         return made
 
