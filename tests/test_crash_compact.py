@@ -5,6 +5,7 @@ Every entry is visible or behind exactly one summary, and a worker that slept ca
 
 from __future__ import annotations
 
+import random
 import signal
 import time
 from collections import Counter
@@ -24,6 +25,8 @@ pytestmark = pytest.mark.long
 
 WRITERS, TURNS = 5, 8
 DONE_S = 60.0
+PAUSE_S = 2.0
+"""At most, and never the same: workers look again every second, and one would always be there before the other."""
 KILLS = (
     Point("claim_job", over=True),
     Point("bank_address"),
@@ -89,7 +92,7 @@ def under_way(home: Path, point: Point, how: int) -> None:
             struck.begin()
             writers = story.go_on()
             other.begin()
-            while not struck.says(STRUCK, 1.0):
+            while not struck.says(STRUCK, PAUSE_S * random.random()):
                 writers += story.go_on()
                 assert len(writers) < 50 * WRITERS, f"no worker came to {point}"
             for writer in writers:

@@ -5,6 +5,7 @@ Every turn is distilled exactly once: no fact is lost, none is there twice, and 
 
 from __future__ import annotations
 
+import random
 import signal
 import time
 from collections import Counter
@@ -24,6 +25,8 @@ pytestmark = pytest.mark.long
 FLOW = "support"
 WRITERS, TURNS, MORE = 5, 4, 3
 DONE_S = 60.0
+PAUSE_S = 2.0
+"""At most, and never the same: workers look again every second, and one would always be there before the other."""
 NAMES = ("Amber", "Birch", "Cedar", "Delta", "Ember", "Fjord", "Grove", "Heath")
 REFUSED = "job.lease_lost"
 
@@ -122,7 +125,7 @@ def under_way(home: Path, point: Point, how: int) -> None:
             struck.begin()
             writers = story.go_on()
             other.begin()
-            while not struck.says(STRUCK, 1.0):
+            while not struck.says(STRUCK, PAUSE_S * random.random()):
                 writers += story.go_on()
                 assert len(writers) < 50 * WRITERS, f"no worker came to {point}"
             for writer in writers:

@@ -113,6 +113,9 @@ def test_what_has_expired_and_is_written_anew_leaves_nothing_of_what_it_was(
     finally:
         unregister("tell")
     clock.advance(days=2)
+    shown = memory.call("runs.get", {"run": run.run_id})
+    assert (shown.output, shown.steps, memory.call("runs.list", {}).runs[0].output) == (None, [], None)
+    assert CANARY not in str(memory.call("runs.events", {"run": run.run_id}))
     scope = app.scope(user_id="alice")
     assert scope.get_content("notes") is None
     after = scope.write("notes", {"word": "new"})

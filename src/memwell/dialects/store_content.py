@@ -214,8 +214,9 @@ class Where(NamedTuple):
     held: Held
 
 
-def located(space: Space, name: str, whose: _Whose) -> Where:
-    """The record of a store by its access type (S2.24)."""
+def located(space: Space, name: str, whose: _Whose, *, written: bool = False) -> Where:
+    """The record of a store by its access type (S2.24). What is written and lasts as long as a session does not go with that of
+    another user; one's own can be read anywhere."""
     if name == SESSION_META:
         raise Forbidden(f"`{SESSION_META}` can be read only; its metadata is set by `apps.sessions.update`.")
     _, store = existing(space, whose.app, name)
@@ -226,7 +227,7 @@ def located(space: Space, name: str, whose: _Whose) -> Where:
             held_to_user(space, user)
             if user is None:
                 raise Invalid(f"`user_id` is missing: {name!r} is kept for each user.", field="user_id")
-            if store.retention == SESSION and whose.session_id is not None:
+            if written and store.retention == SESSION and whose.session_id is not None:
                 _owner(space, whose.app, whose.session_id, user)
             return Where(user_records(user), f"{name}@app/{whose.app}", _held(store, whose, tie))
         case "session":
@@ -291,7 +292,7 @@ def _session(whose: _Whose) -> str:
 
 
 def _set(space: Space, name: str, whose: _Whose, change: Change) -> Content:
-    where = located(space, name, whose)
+    where = located(space, name, whose, written=True)
     if not where.held.ties:
         raise Invalid("`session_id` is missing: what is written here lasts as long as the session.", field="session_id")
     record, warnings = write(space, where.place, where.path, change, where.held)

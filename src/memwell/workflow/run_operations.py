@@ -185,7 +185,8 @@ def list_runs(space: Space, request: ListRuns) -> RunList:
         rows = space.tx.rows("list_runs_of", workflow_id=request.workflow, before=before, limit=request.limit)
         if not rows:
             find(space, request.workflow, None)  # one that there is not has no runs to list, either
-    return RunList(runs=[_shown(space, RunRow(*row), steps=False) for row in rows])
+    found = stored.presentable(space, [RunRow(*row) for row in rows])
+    return RunList(runs=[_shown(space, row, steps=False) for row in found])
 
 
 class Happened(Response, frozen=True, kw_only=True):
@@ -223,7 +224,7 @@ def events(call: Call, request: EventsOfRun) -> Happened:
     state = state_of(row, call.engine.clock.now())
     if state == "running":
         return Happened(events=[], over=False)
-    found = told(row, state, call.read(lambda space: steps_of(space.tx, row.id)))
+    found = told(row, state, call.read(lambda space: steps_of(space.tx, row)))
     return Happened(events=found[request.after :] or found[-1:], over=True)
 
 
@@ -309,7 +310,7 @@ def _existing(space: Space, run_id: str) -> RunRow:
     found = stored.find(space.tx, run_id)
     if found is None:
         raise NotFound("There is no such run.")
-    return found
+    return stored.presentable(space, [found])[0]
 
 
 def _shown(space: Space, row: RunRow, *, steps: bool = True) -> Run:
@@ -321,7 +322,7 @@ def _shown(space: Space, row: RunRow, *, steps: bool = True) -> Run:
         input=asked.input,
         started_at=to_datetime(row.started_at),
         metadata=asked.metadata,
-        steps=[_step(one) for one in steps_of(space.tx, row.id)] if steps else [],
+        steps=[_step(one) for one in steps_of(space.tx, row)] if steps else [],
         output=row.output,
         error=row.error,
         ended_at=optional_datetime(row.ended_at),

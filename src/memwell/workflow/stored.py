@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -74,6 +74,8 @@ class RunRow(NamedTuple):
     started_at: int
     ended_at: int | None
     lease_until: int | None
+    outlived: bool = False
+    """Whether it knows what has expired and was not swept yet."""
 
 
 _decode_step = msgspec.json.Decoder(StepBody).decode
@@ -168,8 +170,22 @@ def find(tx: Tx, run_id: str) -> RunRow | None:
     return None if row is None else RunRow(*row)
 
 
-def steps_of(tx: Tx, run_id: str) -> list[StepBody]:
-    return [_decode_step(body) for _, body in tx.rows("run_steps", run_id=run_id)]
+def presentable(space: Space, rows: Sequence[RunRow]) -> list[RunRow]:
+    """Runs as they may be shown: one that knows what has expired is as it will be once that is swept."""
+    if not rows:
+        return []
+    ids = [row.id for row in rows]
+    over = {one[0] for one in space.tx.rows("runs_that_outlive", first=min(ids), last=max(ids), now=space.now)}
+    return [_outlived(row) if row.id in over else row for row in rows]
+
+
+def steps_of(tx: Tx, row: RunRow) -> list[StepBody]:
+    """What the steps of a run did; nothing, if that has expired."""
+    return [] if row.outlived else [_decode_step(body) for _, body in tx.rows("run_steps", run_id=row.id)]
+
+
+def _outlived(row: RunRow) -> RunRow:
+    return row._replace(asked=EMPTIED, output=None, error=row.error and ERASED, outlived=True)
 
 
 def state_of(row: RunRow, now: int) -> str:

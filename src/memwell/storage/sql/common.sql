@@ -1172,6 +1172,12 @@ ON CONFLICT (tenant, address_id, run_id) DO NOTHING;
 -- The runs that know something of an address.
 SELECT run_id FROM run_touch WHERE tenant = :tenant AND address_id = :address_id;
 
+-- name: runs_that_outlive
+-- Which of some runs, from one to another, know something that has expired and was not swept yet.
+SELECT DISTINCT t.run_id FROM address a
+JOIN run_touch t ON t.tenant = a.tenant AND t.address_id = a.id
+WHERE a.tenant = :tenant AND t.tenant = :tenant AND a.expires_at <= :now AND t.run_id >= :first AND t.run_id <= :last;
+
 -- name: empty_run
 -- Take away what a run was given and gave.
 UPDATE run SET asked = '{"erased": true}', output = NULL, error = NULL WHERE tenant = :tenant AND id = :id;
