@@ -576,6 +576,28 @@ def test_a_client_starts_the_command_and_talks_to_it(tmp_path: Path) -> None:
         assert [user.user for user in memory.users()] == ["alice"]
 
 
+def test_the_command_is_held_by_the_engine_where_the_memory_is_its_own(tmp_path: Path) -> None:
+    """Working memory and stores are offered, too: whose they are is seen to below the tools."""
+    with Memory(tmp_path, worker=False) as memory:
+        memory.app("shop").stores.create("prefs", access="user")
+        memory.app("shop").scope(user_id="bob").set_content("prefs", {"of": "bob"})
+        memory.user("bob").add("I live in Porto.")
+
+    async def work(client: Client) -> None:
+        at = {"app": "shop", "store": "prefs"}
+        assert {"stores_get_content", "definitions_bind"} <= {tool["name"] for tool in await listed(client)}
+        written = await client.call_tool("stores_set_content", {**at, "data": {"of": "alice"}})
+        assert written.structured_content["content"] == {"of": "alice"}
+        for name, asked in (
+            ("stores_get_content", {**at, "user_id": "bob"}),
+            ("definitions_bind", {"owner": "bob"}),
+            ("users_history", {"user": "bob"}),
+        ):
+            assert error_code(await client.call_tool(name, asked)) == "forbidden"
+
+    over_stdio(work, "--home", located(tmp_path), "mcp", "--user", "alice", "--tools", "all")
+
+
 def test_the_command_speaks_for_the_key_of_a_server(tmp_path: Path) -> None:
     with live(tmp_path, worker=False) as server, server.memory() as memory:
         key = memory.keys.create("held", "agent", flow="support").secret

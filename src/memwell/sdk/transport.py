@@ -10,13 +10,15 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import Any, Protocol, TypeVar
 
+from msgspec.structs import replace
+
 from .. import config as configuration
 from ..clock import Clock
 from ..config import Config
 from ..dispatch import dispatch
 from ..engine import Engine
 from ..errors import Invalid, StorageError, Unsupported
-from ..model.principal import Principal
+from ..model.principal import Principal, Tie
 from ..operation import to_request
 from ..registry import find
 from ..watch import Event, watch
@@ -62,6 +64,10 @@ class LocalTransport:
         if os.getpid() != self._pid:
             raise StorageError("This memory was opened before the process forked: open a new one in the child.")
         return dispatch(self.engine, self.principal, find(name), data, key=key)
+
+    def hold(self, tie: Tie) -> None:
+        """Speak for one user or one flow from now on: the engine refuses whatever is not theirs, as for a key that is held."""
+        self.principal = replace(self.principal, tie=tie)
 
     def watch(self) -> Iterator[Event | None]:
         self._prepare()

@@ -14,8 +14,9 @@ from ...model.principal import Bound, Tie
 from ...operation import Operation, to_request
 from ...registry import find
 from ...sdk._sync import Memory
+from ...sdk.transport import LocalTransport
 from .output import told
-from .target import Target
+from .target import Target, transport_of
 
 
 def mcp(
@@ -33,7 +34,7 @@ def mcp(
     with told():
         asked = _tie(user, flow)
         require_package()
-        with _memory(target) as memory:
+        with _memory(target, asked) as memory:
             _serve(target, memory, tools, asked)
 
 
@@ -78,12 +79,16 @@ def _held(memory: Memory) -> Tie | None:
 
 
 @contextmanager
-def _memory(target: Target) -> Iterator[Memory]:
-    """The server that one is logged in to, or the directory; there, jobs run meanwhile, if they may."""
+def _memory(target: Target, asked: Tie | None) -> Iterator[Memory]:
+    """The server that one is logged in to, or the directory; there, jobs run meanwhile, if they may, and nothing is reached that
+    is not of whom the tools are held to."""
     if target.remote() is not None:
         with target.memory() as memory:
             yield memory
         return
     config = target.config()
     with Memory(config.home, tenant=config.tenant, worker=config.worker) as memory:
+        transport = transport_of(memory)
+        if asked is not None and isinstance(transport, LocalTransport):
+            transport.hold(asked)
         yield memory
