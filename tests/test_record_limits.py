@@ -171,9 +171,22 @@ def test_a_record_that_is_too_large_to_be_checked_is_named_and_holds_up_nobody(m
         {"userPassword": "hunter2xyz"},
         {"password": {"value": "hunter2xyz"}},
         {"passwords": ["hunter2xyz"]},
+        {"password1": "hunter2xyz"},
+        {"DBPassword": "hunter2xyz"},
+        {"password": {"old": "hunter2xyz", "new": "hunter3xyz"}},
         {"sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD": 1},
     ],
-    ids=["behind a long text", "behind numbers", "camel case", "nested", "a list", "a name"],
+    ids=[
+        "behind a long text",
+        "behind numbers",
+        "camel case",
+        "nested",
+        "a list",
+        "a number",
+        "capitals",
+        "two",
+        "a name",
+    ],
 )
 def test_secrets_are_found_wherever_they_are(memory: Memory, value: dict[str, Any]) -> None:
     """S3.44."""
@@ -253,3 +266,29 @@ def test_conditions_of_http(tmp_path: Path) -> None:
 def test_projections_are_judged_whether_or_not_there_is_a_record(me: User) -> None:
     with pytest.raises(Invalid, match="projections"):
         me.records.get("profile", {"a": 0})
+
+
+def test_a_large_list_of_harmless_words_is_no_secret(memory: Memory) -> None:
+    memory.definitions.create("Profile", slug="profile", secrets="reject")
+    memory.user("alice").records.set("profile", {"favourite_categories": ["book"] * 100_000})
+
+
+def test_a_run_that_writes_anew_what_has_expired_keeps_its_answer(memory: Memory, clock: FrozenClock) -> None:
+    """It read it in time."""
+
+    @function("late")
+    def late(message: str, memory: Any) -> Any:
+        seen = memory.get_content("notes")
+        clock.advance(days=2)
+        memory.set_content("notes", {"seen": True})
+        return seen
+
+    app = memory.app("shop")
+    app.stores.create("notes", access="user", retention="1_day")
+    app.configure(function="late")
+    app.scope(user_id="alice").set_content("notes", {"word": CANARY})
+    try:
+        assert CANARY in (app.execute("?", "s1", user_id="alice").output or "")
+    finally:
+        unregister("late")
+    assert app.scope(user_id="alice").get_content("notes") == {"seen": True}

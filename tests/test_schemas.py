@@ -166,6 +166,7 @@ def test_projections() -> None:
 ADDRESS = {"properties": {"country": {"type": "string"}, "street": {}}}
 IN_US = {"properties": {"address": {"properties": {"country": {"const": "US"}}, "required": ["country"]}}}
 VISA = {"properties": {"card": {"properties": {"kind": {"const": "visa"}}, "required": ["kind"]}}}
+JOINED: dict[str, Any] = {"allOf": [{"properties": {"z": {}}}]}
 CASH = {"properties": {"cash": {"const": True}}, "required": ["cash"]}
 
 
@@ -218,6 +219,64 @@ CASH = {"properties": {"cash": {"const": True}}, "required": ["cash"]}
             {"properties": {"a": {}}, "allOf": [{"additionalProperties": {"type": "integer"}}]},
             [{"b": 1}, {"a": 1}],
             [{"b": "x"}],
+        ),
+        (
+            {"oneOf": [{"properties": {"a": {"type": "integer"}}}, {"properties": {"b": {"type": "integer"}}}]},
+            [{"a": 1, "b": "x"}],
+            [{"a": 1}, {"a": 1, "b": "x", "c": 1}],
+        ),
+        (
+            {"anyOf": [{}, {"properties": {"a": {}}}]},
+            [{"a": 1}],
+            [{"x": 1}],
+        ),
+        (
+            {"properties": {"a_x": {"properties": {"x": {}}}}, "patternProperties": {"^a_": {"properties": {"y": {}}}}},
+            [{"a_x": {"x": 1, "y": 1}, "a_y": {"y": 1}}],
+            [{"a_x": {"z": 1}}, {"a_y": {"z": 1}}, {"b": 1}],
+        ),
+        (
+            {
+                **JOINED,
+                "properties": {"meta": {"type": "object"}},
+                "patternProperties": {"^x_": {"properties": {"n": {}}}},
+            },
+            [{"meta": {"foo": 1}, "x_1": {"n": 1}, "z": 1}],
+            [{"x_1": {"m": 1}}, {"y": 1}],
+        ),
+        (
+            {**JOINED, "properties": {"meta": {"type": "object"}}, "additionalProperties": {"properties": {"n": {}}}},
+            [{"meta": {"foo": 1}, "other": {"n": 1}}],
+            [{"other": {"m": 1}}],
+        ),
+        (
+            {"properties": {"l": {"prefixItems": [{"type": "object"}], "items": {"properties": {"n": {}}}}}, **JOINED},
+            [{"l": [{"foo": 1}, {"n": 1}]}],
+            [{"l": [{}, {"foo": 1}]}],
+        ),
+        (
+            {
+                "properties": {"kind": {}},
+                "oneOf": [
+                    {"properties": {"kind": {"const": "a"}, "n": {}}, "additionalProperties": False},
+                    {"properties": {"kind": {"const": "b"}, "m": {}}},
+                ],
+            },
+            [{"kind": "a", "n": 1}, {"kind": "b", "m": 1}],
+            [{"kind": "b", "m": 1, "zzz": 1}, {"kind": "a", "m": 1}],
+        ),
+        (
+            {"properties": {"e": {"properties": {}}}, **JOINED},
+            [{"e": {}}],
+            [{"e": {"zzz": 1}}],
+        ),
+        (
+            {
+                "properties": {"a": {}},
+                "$defs": {"unused": {"properties": {"b": {}}, "anyOf": [{"properties": {"c": {}}}]}},
+            },
+            [{"a": 1}],
+            [{"b": 1}],
         ),
         (
             {"prefixItems": [{"properties": {"a": {}}}], "allOf": [{"items": {"properties": {"b": {}}}}]},
@@ -301,7 +360,6 @@ HIDDEN = {"type": "object", "properties": {"a": {"$ref": "#/x"}, "b": {"$ref": "
     [
         twice(20, "#/$defs/a{}"),
         twice(20, "#/%24defs/a{}"),
-        {"$ref": "#/$defs/%61", "$defs": {"a": {}}},
         {"$ref": "#n", "contentSchema": {"$anchor": "n"}},
         {"contentSchema": {"$anchor": "n"}},
         {"unevaluatedProperties": {"$anchor": "n"}},
@@ -327,8 +385,8 @@ def test_a_reference_that_was_not_looked_at_is_refused(source: dict[str, Any]) -
         ({"items": {"not": {"enum": [{"a": n} for n in range(4000)]}}}, [{"a": 1}] * 50_000),
         ({"items": {"multipleOf": 1e-300}}, [1.5] * 200_000),
         ({"allOf": [{"pattern": f".*a.{{{n + 100}}}c"} for n in range(5)]}, "ab" * 100_000),
-        ({"properties": {"t": {"pattern": ".*a.{200}c"}}}, {"t": "ab" * 200_000}),
-        ({"items": {"$ref": "#/$defs/t"}, "$defs": {"t": {"pattern": ".*a.{200}c"}}}, ["ab" * 1000] * 200),
+        ({"properties": {"t": {"pattern": ".*a.{200}c"}}}, {"t": "ab" * 300_000}),
+        ({"items": {"$ref": "#/$defs/t"}, "$defs": {"t": {"pattern": ".*a.{200}c"}}}, ["ab" * 1000] * 300),
         ({"patternProperties": {".*a.{200}c": {}}}, {f"{n}" + "ab" * 500: 1 for n in range(500)}),
         ({"propertyNames": {"pattern": ".*a.{200}c"}}, {f"{n}" + "ab" * 500: 1 for n in range(500)}),
     ],
@@ -369,3 +427,91 @@ def test_reasons_are_short() -> None:
     schema = Schema({"properties": {"a": {}}, "allOf": [{"properties": {"b": {}}}]}, strict=True)
     (problem,) = schema.problems({f"unknown_{n}": n for n in range(1000)})
     assert len(problem.reason) <= 200
+
+
+def test_defaults_that_lead_to_each_other_have_an_end() -> None:
+    names = [f"a{n}" for n in range(12)]
+    every = {name: {"$ref": f"#/$defs/{name}", "default": {}} for name in names}
+    schema = Schema({"$defs": {name: {"properties": every} for name in names}, "properties": every}, strict=True)
+    found = schema.with_defaults({})
+    assert found["a1"]["a2"] == {}
+
+
+def test_defaults_are_no_larger_than_a_record() -> None:
+    schema = Schema({"items": {"properties": {"a": {"default": "x" * 50_000}}}}, strict=True)
+    found = schema.with_defaults([{}] * 10_000)
+    assert 1 <= sum("a" in one for one in found) <= 21
+    small = Schema({"items": {"properties": {f"p{n}": {"default": 1} for n in range(100)}}}, strict=True)
+    assert small.with_defaults([{}])[0] == {f"p{n}": 1 for n in range(100)}
+    assert small.with_defaults([{}] * 40_000)[-1] == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ({"items": {"required": [str(n) for n in range(7000)]}}, [{}] * 1200),
+        ({"items": {"dependentRequired": {"a": [str(n) for n in range(7000)]}}}, [{"a": 1}] * 1200),
+        ({"items": {"anyOf": [False] * 8000}}, [0] * 1200),
+        ({"items": {"allOf": [False] * 8000}}, [0] * 1200),
+    ],
+)
+def test_many_errors_are_not_made_at_once(source: dict[str, Any], value: Any) -> None:
+    """Each would take a thousand bytes."""
+    assert len(Schema(source, strict=False).problems(value)) == 1
+
+
+def test_a_value_of_any_json_can_be_described() -> None:
+    """What is in a list and what is in an object are never at the same place."""
+    anything = {
+        "anyOf": [{"type": "string"}, {"items": {"$ref": "#/$defs/j"}}, {"additionalProperties": {"$ref": "#/$defs/j"}}]
+    }
+    schema = Schema({"$defs": {"j": anything}, "properties": {"a": {"$ref": "#/$defs/j"}}}, strict=True)
+    assert schema.problems({"a": [{"b": ["c", {"d": {}}]}]}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "reference"),
+    [
+        ("Größe", "Größe"),
+        ("Größe", "Gr%C3%B6%C3%9Fe"),
+        ("a b", "a b"),
+        ("a/b~c", "a~1b~0c"),
+        ("x%", "x%25"),
+        ("List[int]", "List[int]"),
+    ],
+)
+def test_definitions_may_be_called_anything(name: str, reference: str) -> None:
+    source = {
+        "$defs": {name: {"properties": {"n": {"type": "integer"}}}},
+        "properties": {"a": {"$ref": f"#/$defs/{reference}"}},
+    }
+    schema = Schema(source, strict=True)
+    assert schema.problems({"a": {"n": 1}}) == []
+    assert [one.path for one in schema.problems({"a": {"n": "x"}})] == ["a.n"]
+    assert [one.path for one in schema.problems({"a": {"m": 1}})] == ["a"]
+
+
+def test_a_schema_for_merging_refers_to_what_there_is() -> None:
+    source = {
+        "oneOf": [{"required": ["a"]}],
+        "properties": {"a": {"items": {"$ref": "#/oneOf/0"}}, "tree": {"items": {"$ref": "#"}}},
+        "required": ["a"],
+    }
+    relaxed = Schema(source, strict=True).relaxed()
+    again = Schema(relaxed, strict=False)
+    assert again.problems({"a": [{"a": 1}]}) == []
+    assert again.problems({"a": [{}]}), "what is in a list is replaced as a whole"
+    assert again.problems({"tree": [{}]})
+
+
+def test_patterns_have_a_size_together() -> None:
+    with pytest.raises(Invalid, match="patterns that are too large together"):
+        Schema({"properties": {f"p{n}": {"pattern": "^.{1,1000}$"} for n in range(100)}}, strict=True)
+
+
+def test_names_that_nobody_names_are_not_kept_in_mind() -> None:
+    schema = Schema({"patternProperties": {"^.{1,1000}$": {"type": "integer"}}}, strict=True)
+    for number in range(3):
+        with pytest.raises(TooLarge):
+            schema.problems({f"{number}_{n:06}" * 5: 1 for n in range(30_000)})
+    assert len(schema._effort._matching._inside) <= 2

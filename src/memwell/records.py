@@ -276,7 +276,7 @@ def _kept(space: Space, place: Place, path: str, old: Record | None, new: Write,
     if (
         old is None and version > 1
     ):  # what was there has expired: it goes with all that speaks of it, and this is another
-        bury(space.tx, [(address_id, collection_id, KIND)], space.now)
+        bury(space.tx, [(address_id, collection_id, KIND)], space.now, spared=space.run)
         address_id, version = _placed(space, placed, expires_at)
     created_at = space.now if old is None else old.created_at
     kept = {"address_id": address_id, "version": version, "now": space.now, "expires_at": expires_at}

@@ -55,7 +55,18 @@ class Located(NamedTuple):
 class Space:
     """The verbs. Made by the engine for one call of one principal; it lives as long as the transaction."""
 
-    __slots__ = ("_collections", "_embeds", "_link", "answers_until", "clock", "now", "principal", "touched", "tx")
+    __slots__ = (
+        "_collections",
+        "_embeds",
+        "_link",
+        "answers_until",
+        "clock",
+        "now",
+        "principal",
+        "run",
+        "touched",
+        "tx",
+    )
 
     def __init__(
         self, tx: Tx, principal: Principal, clock: Clock, *, embeds: bool = False, link: Link | None = None
@@ -69,6 +80,7 @@ class Space:
         self.now = clock.now()
         self.touched: dict[int, Touched] = {}
         self.answers_until: int | None = None
+        self.run: str | None = None  # the run of a workflow that does this, if one does
 
     # -- writing -----------------------------------------------------------------------------------------------------
 

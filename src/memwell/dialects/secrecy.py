@@ -14,9 +14,9 @@ _SHORTEST = 16
 """Of a name that may be a secret itself."""
 _FEW_DIGITS = 1000
 """A number below it is no code, whatever it is called."""
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_PASSWORD = re.compile(r"\b(?:password|passwd|pwd|passphrase|passcode)s?$")
-_ONLY = frozenset({"value", "text", "plain", "raw", "current"})
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_PASSWORD = re.compile(r"\b(?:password|passwd|passphrase|passcode)s?\d*$")
+_ONLY = frozenset({"value", "text", "plain", "raw", "current", "old", "new"})
 """Names that say no more than the one above them."""
 
 
@@ -26,18 +26,18 @@ def secrets_in(data: Any, most: int = MAX_LOOKED_AT) -> list[Problem]:
 
     found: list[Problem] = []
     left = most
-    for path, said in _texts(data, "", ""):
+    for path, name, said in _texts(data, "", ""):
         left -= len(said)
         if left < 0:
             return [*found, Problem("", "it is too large to be looked through for secrets")]
-        kind = secret_in(said)
+        kind = secret_in(f"{name}: {said}" if name else said)
         if kind is not None:
             found.append(Problem(path, f"it looks like a secret ({kind})"))
     return found
 
 
-def _texts(value: Any, path: str, name: str) -> Iterator[tuple[str, str]]:
-    """What a value says, field by field, each with its name before it, as somebody would say it."""
+def _texts(value: Any, path: str, name: str) -> Iterator[tuple[str, str, str]]:
+    """What a value says, field by field: where, under which name, as somebody would say it, and what."""
     match value:
         case dict():
             for key, item in value.items():
@@ -50,14 +50,14 @@ def _texts(value: Any, path: str, name: str) -> Iterator[tuple[str, str]]:
         case int() if abs(value) < _FEW_DIGITS:
             return
         case str() | int():
-            yield path, f"{name}: {value}"
+            yield path, name, str(value)
 
 
-def _texts_of(key: str, item: Any, path: str, above: str) -> Iterator[tuple[str, str]]:
+def _texts_of(key: str, item: Any, path: str, above: str) -> Iterator[tuple[str, str, str]]:
     shown = key
     if len(key) >= _SHORTEST and any(map(str.isdigit, key)):
         shown = key[:4] + "…"  # it may be a secret itself, and none is repeated
-        yield f"{path}.{shown}" if path else shown, key
+        yield f"{path}.{shown}" if path else shown, "", key
     yield from _texts(item, f"{path}.{shown}" if path else shown, _spoken(key, above))
 
 

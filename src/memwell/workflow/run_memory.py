@@ -72,6 +72,7 @@ class Reach(NamedTuple):
                 )
             if row.state in ("done", "failed"):
                 raise Conflict("The run is over: nothing is written any more.")
+            space.run = self.run_id
             return work(space)
 
         once = None if mark is None else marked(operation, f"{self.run_id}/{mark}")

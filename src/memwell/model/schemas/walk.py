@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 ONE = (
     "additionalProperties",
@@ -20,6 +21,7 @@ ONE = (
 )
 LIST = ("allOf", "anyOf", "oneOf", "prefixItems")
 NAMED = ("$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties")
+DEFINED = ("$defs", "definitions")
 PATTERNS = ("pattern", "patternProperties")
 ROOT = "#"
 MAX_INDEX_DIGITS = 6
@@ -55,13 +57,35 @@ def mapped(one: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
 
 def referred(root: Any, reference: str) -> Any:
     """What a reference inside a schema leads to; nothing if it leads nowhere."""
-    for part in reference.removeprefix(ROOT).split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
+    for name in path_of(reference):
         if isinstance(root, list):
             root = root[int(name)] if _is_index(name) and int(name) < len(root) else None
         else:
             root = root.get(name) if isinstance(root, dict) else None
     return root
+
+
+def path_of(reference: str) -> list[str]:
+    """The names on the way of a reference. What is spelled with `%` is what that stands for."""
+    parts = reference.removeprefix(ROOT).split("/")[1:]
+    return [unquote(part).replace("~1", "/").replace("~0", "~") for part in parts]
+
+
+def used(source: dict[str, Any]) -> list[dict[str, Any]]:
+    """The schemas that count: a schema, what is inside of it and what is referred to, not what is only defined."""
+    found: dict[int, dict[str, Any]] = {}
+    waiting: list[Any] = [source]
+    while waiting:
+        one = waiting.pop()
+        if not isinstance(one, dict) or id(one) in found:
+            continue
+        found[id(one)] = one
+        waiting += [one.get(name) for name in ONE]
+        waiting += [each for name in LIST for each in listed(one, name)]
+        waiting += [each for name in NAMED if name not in DEFINED for each in named(one, name).values()]
+        if isinstance(one.get("$ref"), str):
+            waiting.append(referred(source, one["$ref"]))
+    return list(found.values())
 
 
 def named(one: Mapping[str, Any], name: str) -> Mapping[str, Any]:

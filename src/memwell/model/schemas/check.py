@@ -6,14 +6,17 @@ from typing import Any
 
 import msgspec
 
-from ..errors import Invalid, TooLarge
-from .check import plain
-from .schema_walk import ROOT, named, referred, subschemas
+from ...errors import Invalid, TooLarge
+from ..check import plain
+from .cost import patterns_of
+from .walk import ROOT, named, referred, subschemas
 
 MAX_SCHEMA = 64 * 1024
 MAX_DEPTH = 64
 """Levels of JSON; an object in an object takes two."""
 MAX_PATTERN = 512
+MAX_PATTERNS = 50_000
+"""The parts of all patterns, with their repetitions written out: each takes a while to be compiled."""
 
 _ELSEWHERE = ("$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$vocabulary")
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -29,6 +32,8 @@ def check(source: dict[str, Any]) -> None:
             "`schema` is read as JSON Schema Draft 2020-12: leave `$schema` away, or name that.", field="schema"
         )
     every = list(subschemas(source))
+    if sum(patterns_of(one) for _, one in every) > MAX_PATTERNS:
+        raise Invalid("`schema` has patterns that are too large together: repeat less in them.", field="schema")
     known = {id(one) for _, one in every}
     for path, one in every:
         where = f"`schema{path[:200]}`"
@@ -47,13 +52,11 @@ def _check_words(where: str, one: dict[str, Any]) -> None:
 
 
 def _check_reference(where: str, one: dict[str, Any], root: dict[str, Any], known: set[int]) -> None:
-    """A reference is a plain path to a schema: whatever else a validator may understand has not been looked at."""
+    """A reference is a path to a schema: whatever else a validator may understand has not been looked at."""
     reference = one.get("$ref", ROOT)
-    plainly = isinstance(reference, str) and (reference == ROOT or reference.startswith("#/"))
-    if not plainly or "%" in reference:
+    if not isinstance(reference, str) or not (reference == ROOT or reference.startswith("#/")):
         raise Invalid(
-            f"{where} refers to {str(reference)[:100]!r}: only paths such as `#/$defs/address` can be referred to, written "
-            "without `%`.",
+            f"{where} refers to {str(reference)[:100]!r}: only paths such as `#/$defs/address` can be referred to.",
             field="schema",
         )
     target = referred(root, reference)

@@ -6,31 +6,37 @@ several ways at the same place takes twice as long with every level of a value. 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import reduce
 from typing import Any, NamedTuple, TypeAlias
 
-from ..errors import Invalid
-from .schema_walk import listed, named, referred
+from ...errors import Invalid
+from .patterns import states
+from .walk import listed, named, referred
 
 MAX_EXPANDED = 5000
 """Subschemas, with every reference written out."""
-HERE, ANY = "", "*"
-"""A part that describes the same value, and one that describes any value inside of it."""
+HERE, ANY_PROPERTY, ANY_ITEM, NAME = "", ".*", "[*]", "name"
+"""A part that describes the same value, one that describes any property or item of it, and one for the names of properties."""
 _HERE_ONE = ("not", "if", "then", "else")
 _HERE_LIST = ("allOf", "anyOf", "oneOf")
 _HERE_NAMED = ("dependencies", "dependentSchemas")
-_INSIDE_ONE = (
-    "additionalProperties",
-    "contains",
-    "items",
-    "propertyNames",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-)
+_INSIDE = {
+    "additionalProperties": ANY_PROPERTY,
+    "unevaluatedProperties": ANY_PROPERTY,
+    "contains": ANY_ITEM,
+    "items": ANY_ITEM,
+    "unevaluatedItems": ANY_ITEM,
+    "propertyNames": NAME,
+}
+_NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_LONG = 1 << 63
 
 MEMBERS = 8
 """So many members of an `enum` take as long to compare as a subschema to apply."""
+STARTED = 5
+"""What a pattern takes in any case, in parts of it."""
 FRACTION = 50
 """As many subschemas as it takes to divide by a fraction exactly."""
 
@@ -44,9 +50,12 @@ class Cost(NamedTuple):
     weight: int
     """The same, where those that take longer count for more."""
     patterns: int
+    """What its patterns have to keep in mind, together."""
+    faults: int
+    """How many errors one value may have."""
 
     def plus(self, other: Cost) -> Cost:
-        return Cost(self.subschemas + other.subschemas, self.weight + other.weight, self.patterns + other.patterns)
+        return Cost(*(own + others for own, others in zip(self, other, strict=True)))
 
 
 class Edge(NamedTuple):
@@ -95,10 +104,31 @@ def _graph(source: dict[str, Any]) -> tuple[Graph, Costs]:
 
 
 def _own(one: dict[str, Any]) -> Cost:
-    members = parts_of(listed(one, "enum")) + parts_of(one.get("const"))
-    divided = FRACTION if isinstance(one.get("multipleOf"), float) else 0
-    patterns = ("pattern" in one) + len(named(one, "patternProperties"))
-    return Cost(1, 1 + members // MEMBERS + divided, patterns)
+    wanted = [listed(one, "required"), *named(one, "dependentRequired").values(), *named(one, "dependencies").values()]
+    faults = 1 + sum(len(names) for names in wanted if isinstance(names, list)) + _booleans(one)
+    members = parts_of(listed(one, "enum")) + parts_of(one.get("const")) + faults
+    slow = sum(
+        (isinstance(one.get(name), float) and name == "multipleOf") or _is_long(one.get(name)) for name in _NUMBERS
+    )
+    return Cost(1, 1 + members // MEMBERS + slow * FRACTION, patterns_of(one), faults)
+
+
+def patterns_of(one: dict[str, Any]) -> int:
+    """What the patterns of a schema have to keep in mind."""
+    own = [one["pattern"]] if isinstance(one.get("pattern"), str) else []
+    return sum(STARTED + states(pattern) for pattern in [*own, *named(one, "patternProperties")])
+
+
+def _booleans(one: dict[str, Any]) -> int:
+    """How many of the schemas in one are no more than yes or no."""
+    found = [one.get(name) for name in (*_HERE_ONE, *_INSIDE)]
+    found += [each for name in (*_HERE_LIST, "prefixItems") for each in listed(one, name)]
+    found += [each for name in (*_HERE_NAMED, "patternProperties", "properties") for each in named(one, name).values()]
+    return sum(isinstance(each, bool) for each in found)
+
+
+def _is_long(number: Any) -> bool:
+    return isinstance(number, int) and not -_LONG <= number < _LONG
 
 
 def parts_of(value: Any) -> int:
@@ -117,11 +147,11 @@ def parts_of(value: Any) -> int:
 def _parts(one: dict[str, Any], root: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """What a schema uses, each with the part of a value that it is for. Definitions that nobody refers to are not used."""
     found: list[tuple[str, Any]] = [(HERE, one.get(name)) for name in _HERE_ONE]
-    found += [(ANY, one.get(name)) for name in _INSIDE_ONE]
+    found += [(place, one.get(name)) for name, place in _INSIDE.items()]
     found += [(HERE, each) for name in _HERE_LIST for each in listed(one, name)]
     found += [(f"[{number}]", each) for number, each in enumerate(listed(one, "prefixItems"))]
     found += [(f".{name}", each) for name, each in named(one, "properties").items()]
-    found += [(ANY, each) for each in named(one, "patternProperties").values()]
+    found += [(ANY_PROPERTY, each) for each in named(one, "patternProperties").values()]
     found += [(HERE, each) for name in _HERE_NAMED for each in named(one, name).values()]
     reference = one.get("$ref")
     if isinstance(reference, str):
@@ -161,12 +191,15 @@ def _groups(graph: Graph) -> Iterator[list[Node]]:
 
 
 def _check_recursion(graph: Graph, group: list[Node], inside: set[Node]) -> None:
-    for node in group:
-        ways: dict[str, int] = {}
-        for edge in _reached(graph, node, inside):
-            ways[edge.place] = ways.get(edge.place, 0) + 1
-        anywhere = ways.pop(ANY, 0)
-        if max([0, *ways.values()]) + anywhere > 1:
+    """Refuse what describes itself without an end, or in several ways for the same part of a value."""
+    ways: dict[Node, Counter[str]] = {}
+    for node in _inner_first(graph, group, inside):
+        found: Counter[str] = Counter()
+        for edge in graph[node]:
+            if edge.target in inside:
+                found.update(ways[edge.target] if edge.place == HERE else [edge.place])
+        ways[node] = found
+        if any(_several(found, kind, anywhere) for kind, anywhere in ((".", ANY_PROPERTY), ("[", ANY_ITEM))):
             raise Invalid(
                 "`schema` describes itself in several ways at the same place, so that checking a value could take for ever: "
                 "let one part refer to itself there.",
@@ -174,19 +207,30 @@ def _check_recursion(graph: Graph, group: list[Node], inside: set[Node]) -> None
             )
 
 
-def _reached(graph: Graph, node: Node, inside: set[Node]) -> Iterator[Edge]:
-    """The schemas of a group that are reached from one for a part of its value, as often as there are ways to them."""
-    waiting: list[tuple[Node, tuple[Node, ...]]] = [(node, (node,))]
-    steps = 0
-    while waiting:
-        here, way = waiting.pop()
-        for edge in graph[here]:
-            if edge.target not in inside:
+def _several(ways: Counter[str], kind: str, anywhere: str) -> bool:
+    """Whether there are several ways to the same property, or the same item."""
+    here = [count for place, count in ways.items() if place.startswith(kind) and place != anywhere]
+    return max(here, default=0) + ways[anywhere] > 1
+
+
+def _inner_first(graph: Graph, group: list[Node], inside: set[Node]) -> Iterator[Node]:
+    """The schemas of a group, each after its parts that describe the same value; an error if there is no end to that."""
+    done: set[Node] = set()
+    under_way: set[Node] = set()
+    for start in group:
+        work = [start]
+        while work:
+            node = work[-1]
+            parts = [] if node in done else [e.target for e in graph[node] if e.place == HERE and e.target in inside]
+            left = [part for part in parts if part not in done]
+            if node in done or not left:
+                work.pop()
+                under_way.discard(node)
+                if node not in done:
+                    done.add(node)
+                    yield node
                 continue
-            steps += 1
-            if steps > MAX_EXPANDED or (edge.place == HERE and edge.target in way):
+            under_way.add(node)
+            if any(part in under_way for part in left):
                 raise Invalid("`schema` refers to itself without an end.", field="schema")
-            if edge.place == HERE:
-                waiting.append((edge.target, (*way, edge.target)))
-            else:
-                yield edge
+            work += left

@@ -1,0 +1,117 @@
+"""How much there is to do when a value is checked: nobody waits while a short schema and a long value meet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import TooLarge
+from .cost import cost, patterns_of
+from .described import Described, Sayings
+from .walk import listed, named
+
+MAX_WORK = 5_000_000
+"""Subschemas times the parts of a value."""
+MAX_MATCHED = 100_000_000
+"""Characters times the parts of the patterns that they are held to: each takes some ten nanoseconds."""
+_OTHERS = ("additionalProperties", "unevaluatedProperties")
+_ITEMS = ("contains", "items", "unevaluatedItems")
+
+
+class Effort:
+    """What a schema takes, and a value under it."""
+
+    def __init__(self, source: dict[str, Any]) -> None:
+        self._cost = cost(source)
+        self._matching = Matching(source)
+
+    def faults(self, value: Any) -> int:
+        """How many errors a value may have at most; an error if it takes too long to look for them."""
+        parts, characters = _measured(value)
+        if self._cost.weight * parts > MAX_WORK:
+            raise TooLarge(
+                "The value has too many parts to be checked against so large a schema: make one of them smaller."
+            )
+        if self._cost.patterns * characters > MAX_MATCHED and self._matching.of(value) > MAX_MATCHED:
+            raise TooLarge(
+                "The value has texts that are too long for the patterns of its schema: make them shorter, or the schema simpler."
+            )
+        return self._cost.faults * parts
+
+
+class Matching:
+    """How much the patterns of a schema have to match in a value. Which patterns the name of a property matches is not asked: any
+    may, so that names that no schema names are all the same."""
+
+    def __init__(self, source: dict[str, Any]) -> None:
+        self._described = Described(source)
+        self._inside: dict[tuple[int, str | int | None], Sayings] = {}
+        self._known: dict[int, dict[str, list[Any]]] = {}
+
+    def of(self, value: Any) -> int:
+        """Characters times the parts of the patterns that they are held to; no more is counted than may be."""
+        found = 0
+        waiting: list[tuple[Any, Sayings]] = [(value, self._described.whole())]
+        while waiting and found <= MAX_MATCHED:
+            one, sayings = waiting.pop()
+            if isinstance(one, str):
+                found += len(one) * sum(patterns_of(each) for each in sayings if "pattern" in each)
+            elif isinstance(one, dict):
+                found += sum(map(len, one)) * self._of_names(sayings)
+                waiting += [(each, self._property(sayings, name)) for name, each in one.items()]
+            elif isinstance(one, list):
+                waiting += [(each, self._item(sayings, index)) for index, each in enumerate(one)]
+        return found
+
+    def _of_names(self, sayings: Sayings) -> int:
+        """The patterns that the names of properties are held to."""
+        names = self._described.of(one.get("propertyNames") for one in sayings)
+        return sum(patterns_of(one) for one in (*sayings, *names))
+
+    def _property(self, sayings: Sayings, name: str) -> Sayings:
+        names = self._known.get(id(sayings))
+        if names is None:
+            names = self._known[id(sayings)] = _by_name(sayings)
+        key = id(sayings), name if name in names else None
+        if key not in self._inside:
+            found = [*names.get(name, ()), *(one.get(other) for one in sayings for other in _OTHERS)]
+            found += [each for one in sayings for each in named(one, "patternProperties").values()]
+            self._inside[key] = self._described.of(found)
+        return self._inside[key]
+
+    def _item(self, sayings: Sayings, index: int) -> Sayings:
+        index = min(index, longest_prefix(sayings))
+        key = id(sayings), index
+        if key not in self._inside:
+            found = [one.get(name) for one in sayings for name in _ITEMS]
+            found += [each for one in sayings for each in listed(one, "prefixItems")[index : index + 1]]
+            self._inside[key] = self._described.of(found)
+        return self._inside[key]
+
+
+def longest_prefix(sayings: Sayings) -> int:
+    """How many items of a list are described one by one."""
+    return max((len(listed(one, "prefixItems")) for one in sayings), default=0)
+
+
+def _by_name(sayings: Sayings) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for one in sayings:
+        for name, each in named(one, "properties").items():
+            found.setdefault(name, []).append(each)
+    return found
+
+
+def _measured(value: Any) -> tuple[int, int]:
+    """How many values there are in one, itself included, and how many characters."""
+    parts, characters, waiting = 0, 0, [value]
+    while waiting:
+        one = waiting.pop()
+        parts += 1
+        if isinstance(one, dict):
+            characters += sum(map(len, one))
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+        elif isinstance(one, str):
+            characters += len(one)
+    return parts, characters
