@@ -101,7 +101,7 @@ def read(space: Space, place: Place, path: str) -> Record | None:
 def read_held(space: Space, place: Place, path: str) -> tuple[Record, str | None, str | None] | None:
     """A record, and the id and the body of the definition that has its path as its slug."""
     row = space.tx.row("find_held_record", dialect=place.dialect, name=place.name, path=path, now=space.now)
-    return None if row is None else (_record(row[:-2]), row[-2], row[-1])
+    return None if row is None else (_record(row), row[8], row[9])
 
 
 def every(space: Space, place: Place, after: str = "", limit: int = 1000) -> list[Record]:
@@ -246,8 +246,8 @@ def version_at(space: Space, record: Record, moment: int) -> Record | None:
 
 
 def _record(row: tuple[Any, ...]) -> Record:
-    address_id, collection_id, path, version, value, created_at, updated_at, expires_at = row
-    return Record(address_id, collection_id, path, version, _decode(value), created_at, updated_at, expires_at)
+    """A row that begins with the columns of a record."""
+    return Record(row[0], row[1], row[2], row[3], _decode(row[4]), row[5], row[6], row[7])
 
 
 def _head(space: Space, place: Place, path: str) -> Record | None:

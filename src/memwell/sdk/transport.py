@@ -26,6 +26,19 @@ from ..watch import Event, watch
 T = TypeVar("T")
 
 
+_forks = 0
+"""How often this process was forked since this was loaded. It is asked with every call, where asking the system would be slow."""
+
+
+def _forked() -> None:
+    global _forks
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
 class Transport(Protocol):
     """Carries an operation to where the memory is."""
 
@@ -56,12 +69,12 @@ class LocalTransport:
         self._finalizer = weakref.finalize(self, Engine.close, self.engine)
         self._lock = Lock()
         self._ready = False
-        self._pid = os.getpid()
+        self._forks = _forks
 
     def call(self, name: str, data: dict[str, Any], *, key: str | None = None) -> Any:
         if not self._ready:
             self._prepare()
-        if os.getpid() != self._pid:
+        if _forks != self._forks:
             raise StorageError("This memory was opened before the process forked: open a new one in the child.")
         return dispatch(self.engine, self.principal, find(name), data, key=key)
 

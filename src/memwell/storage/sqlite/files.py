@@ -11,6 +11,7 @@ from ...errors import NotFound
 from .file import Replaced, SqliteFile
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 class OpenFiles:
@@ -26,11 +27,15 @@ class OpenFiles:
 
     def use(self, tenant: str, work: Callable[[SqliteFile], T]) -> T:
         """Do something with a tenant's file; once more, if that turns out to have been replaced by another."""
+        return self.use_for(tenant, lambda file, _: work(file), None)
+
+    def use_for(self, tenant: str, work: Callable[[SqliteFile, U], T], what: U) -> T:
+        """The same with something that the work is about: whoever reads very often need not make a function for it."""
         file = self._take(tenant)
         try:
-            return work(file)
+            return work(file, what)
         except Replaced:
-            return self._once_more(tenant, file, work)
+            return self._once_more(tenant, file, work, what)
         finally:
             self._give_back(tenant)
 
@@ -58,9 +63,9 @@ class OpenFiles:
             self._give_back(tenant)
             raise
 
-    def _once_more(self, tenant: str, stale: SqliteFile, work: Callable[[SqliteFile], T]) -> T:
+    def _once_more(self, tenant: str, stale: SqliteFile, work: Callable[[SqliteFile, U], T], what: U) -> T:
         try:
-            return work(self._renew(tenant, stale))
+            return work(self._renew(tenant, stale), what)
         except Replaced:
             raise NotFound("There is no such tenant.") from None
 
@@ -93,6 +98,8 @@ class OpenFiles:
 
     def _give_back(self, tenant: str) -> None:
         with self._lock:
-            self._users[tenant] -= 1
-            if not self._users[tenant]:
+            left = self._users[tenant] - 1
+            if left:
+                self._users[tenant] = left
+            else:
                 del self._users[tenant]

@@ -60,7 +60,7 @@ class SqliteStore:
 
     def read(self, tenant: str, work: Callable[[Tx], T]) -> T:
         known = self._queries
-        return self._files.use(tenant, lambda file: file.read(lambda db: work(SqliteTx(db, known, tenant))))
+        return self._files.use_for(tenant, SqliteFile.read, lambda db: work(SqliteTx(db, known, tenant)))
 
     def write(self, tenant: str, work: Callable[[Tx], T]) -> T:
         known = self._queries
