@@ -42,3 +42,8 @@ class Described:
             if isinstance(one.get("$ref"), str):
                 waiting.append(referred(self._root, one["$ref"]))
         return self._known.setdefault(tuple(sorted(found)), tuple(found.values()))
+
+
+def longest_prefix(sayings: Sayings) -> int:
+    """How many items of a list are described one by one."""
+    return max((len(listed(one, "prefixItems")) for one in sayings), default=0)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...errors import TooLarge
 from .cost import cost, patterns_of
-from .described import Described, Sayings
+from .described import Described, Sayings, longest_prefix
 from .walk import listed, named
 
 MAX_WORK = 5_000_000
@@ -86,11 +86,6 @@ class Matching:
             found += [each for one in sayings for each in listed(one, "prefixItems")[index : index + 1]]
             self._inside[key] = self._described.of(found)
         return self._inside[key]
-
-
-def longest_prefix(sayings: Sayings) -> int:
-    """How many items of a list are described one by one."""
-    return max((len(listed(one, "prefixItems")) for one in sayings), default=0)
 
 
 def _by_name(sayings: Sayings) -> dict[str, list[Any]]:

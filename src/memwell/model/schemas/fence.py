@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from ...errors import Invalid
 from .compiled import matches
-from .described import Described, Sayings
-from .effort import longest_prefix
+from .described import Described, Sayings, longest_prefix
 from .walk import listed, named
 
 MAX_NAMES = 20_000
