@@ -314,8 +314,8 @@ def test_a_global_definition_holds_the_record_of_its_slug(memory: Memory, me: Us
 def test_defaults_of_a_definition_are_shown(memory: Memory, me: User) -> None:
     """C23: and not stored."""
     memory.definitions.create("Profile", schema=SCHEMA)
-    me.records["profile"] = {"name": "Ada"}
-    assert me.records["profile"] == me.records.all()["profile"] == {"name": "Ada", "language": "en"}
+    written = me.records.set("profile", {"name": "Ada"}).value
+    assert me.records["profile"] == me.records.all()["profile"] == written == {"name": "Ada", "language": "en"}
     assert me.records.get("profile", {"language": 1}) == {"language": "en"}
     assert me.records.history("profile")[0].value == {"name": "Ada"}
     assert '"language":"en"' in me.context().text

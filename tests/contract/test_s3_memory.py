@@ -580,6 +580,7 @@ def test_references_inside_a_schema_hold_inside_the_tool(memory: Memory, mode: s
             "work": {"$ref": "#/properties/home"},
             "friend": {"$ref": "#"},
             "places": {"type": "array", "items": {"$ref": "#/$defs/place"}},
+            "link": {"const": {"$ref": "#top"}},
         },
     }
     define(memory, "Profile", schema, update_mode=mode)
@@ -591,6 +592,7 @@ def test_references_inside_a_schema_hold_inside_the_tool(memory: Memory, mode: s
     view = bound(memory, "profile", "other")
     porto = {"city": "Porto"}
     assert takes(view, {"profile": {"home": porto, "work": porto, "friend": {"home": porto}}, "other": {"a": None}})
+    assert takes(view, {"profile": {"link": {"$ref": "#top"}}})  # a value, and no reference
     for wrong in (
         {"home": {"city": 1}},
         {"work": {"city": 1}},

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ..model.schemas.walk import ROOT, mapped
 from .lines import compact, one_line
 
 HEADING = "# Working Memory"
@@ -22,7 +23,7 @@ _HOW = {
     "merge": "Fields that are left away stay as they are.",
     "both": "For {merged}, fields that are left away stay as they are; for the others, what is given becomes the new value.",
 }
-_REFERENCE = "$ref"
+REFERENCE = "$ref"
 
 
 class Section(NamedTuple):
@@ -84,17 +85,11 @@ def _written(value: Any) -> str:
     return one_line(value) if isinstance(value, str) else compact(value)
 
 
-def _placed(schema: Any, place: str) -> Any:
+def _placed(schema: Mapping[str, Any], place: str) -> Any:
     """A schema as a part of another one: what it refers to inside of itself is now further down."""
-    match schema:
-        case Mapping():
-            return {key: _moved(key, item, place) for key, item in schema.items()}
-        case list():
-            return [_placed(item, place) for item in schema]
-    return schema
+    return mapped(dict(schema), lambda one: _moved(one, place))
 
 
-def _moved(key: str, item: Any, place: str) -> Any:
-    if key == _REFERENCE and isinstance(item, str) and item.startswith("#"):
-        return place + item[1:]
-    return _placed(item, place)
+def _moved(one: dict[str, Any], place: str) -> dict[str, Any]:
+    reference = one.get(REFERENCE)
+    return {**one, REFERENCE: place + reference.removeprefix(ROOT)} if isinstance(reference, str) else one

@@ -23,7 +23,7 @@ from ..records import delete as delete_record
 from ..space import Space
 from .definitions import GIVEN, OF, DefinitionId, by_slug, existing, held_to, tie_of
 from .gathering import ScopeId, Whose, bound_to, gathered, path_of
-from .held import Change, Held, Warned, compiled, write
+from .held import Change, Held, Warned, compiled, filled, write
 from .places import user_records
 from .tied import speaks_for
 
@@ -118,7 +118,7 @@ class UpdateMemory(Whose, frozen=True, kw_only=True):
 
 
 class Updated(Response, frozen=True, kw_only=True):
-    """The values as they are now, by slug."""
+    """The values as they are read now, by slug."""
 
     memory: dict[str, Any]
     versions: dict[str, str]
@@ -261,7 +261,7 @@ def updated(space: Space, request: UpdateMemory, memory: Mapping[str, Any]) -> U
     for slug in slugs:
         document, definition = known[slug]
         record, warned = _written(space, document, definition, request, memory[slug])
-        values[slug], versions[slug] = record.value, record.etag
+        values[slug], versions[slug] = filled(record.value, held_to(document.id, definition)), record.etag
         if warned:
             warnings[slug] = warned
     return Updated(memory=values, versions=versions, warnings=warnings or None)

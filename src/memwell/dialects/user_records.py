@@ -312,7 +312,7 @@ def _longest(rows: Sequence[records.Change]) -> int:
 def _set(space: Space, user: str, name: str, change: Change, ttl_s: int | None) -> UserRecord:
     held = _lasting(held_by(space, name), ttl_s)
     record, warnings = write(space, user_records(user), name, change, held)
-    return shown(record, FREE, None, warnings)
+    return shown(record, held, None, warnings)
 
 
 def _lasting(held: Held, ttl_s: int | None) -> Held:

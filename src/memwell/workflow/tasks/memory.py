@@ -83,10 +83,7 @@ class TaskMemory:
             request = UpdateMemory(**whose, memory=dict(memory), definitions=names, mode=mode)
             made = updated(space, request, memory)
             stored.touch(space, self._reach.run_id, space.touched)
-            pairs = [pair for pair in bound_to(space, names) if pair[1].slug in memory]
-            shown = [one.section for one in gathered(space, pairs, Whose(**whose))]
-            values = {one.slug: one.value for one in shown if one.value is not None}
-            return Updated(memory=values, versions=made.versions)
+            return made
 
         return self._reach.act(definition_memory.update_memory, work, mark).memory
 
