@@ -11,6 +11,8 @@ import hypothesis
 import pytest
 
 import memwell.engine
+from memwell import Memory
+from memwell.testing import FrozenClock
 
 from .engines import DATABASES, engines_of
 from .postgres import base
@@ -86,3 +88,16 @@ def _databases(engine_name: str, request: pytest.FixtureRequest) -> Iterator[Non
         DATABASES.drop(tmp_path)
     if not request.node.stash.get(FAILED, False):
         shutil.rmtree(tmp_path, ignore_errors=True)
+
+
+@pytest.fixture
+def clock() -> FrozenClock:
+    """A clock that stands still until it is told otherwise."""
+    return FrozenClock()
+
+
+@pytest.fixture
+def memory(tmp_path: Path, clock: FrozenClock) -> Iterator[Memory]:
+    """An embedded memory on that clock, whose jobs run when a test says so."""
+    with Memory(tmp_path / "home", worker=False, clock=clock) as memory:
+        yield memory

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,17 +16,6 @@ from memwell.sdk.transport import LocalTransport
 from memwell.testing import Fault, FrozenClock, ScriptedServer
 
 from .engines import remains
-
-
-@pytest.fixture
-def clock() -> FrozenClock:
-    return FrozenClock()
-
-
-@pytest.fixture
-def memory(tmp_path: Path, clock: FrozenClock) -> Iterator[Memory]:
-    with Memory(tmp_path / "home", worker=False, clock=clock) as memory:
-        yield memory
 
 
 def engine_of(memory: Memory) -> Engine:

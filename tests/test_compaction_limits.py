@@ -12,9 +12,7 @@ from memwell.model.entry import Entry
 from memwell.storage.port import Tx
 from memwell.testing import FrozenClock
 
-from .test_compaction import chat, clock, engine_of, memory, messages, work
-
-__all__ = ["clock", "memory"]
+from .test_compaction import chat, engine_of, messages, work
 
 
 @pytest.mark.parametrize(

@@ -54,17 +54,6 @@ FILES = "/v1/apps/shop/sessions/s1/files"
 
 
 @pytest.fixture
-def clock() -> FrozenClock:
-    return FrozenClock()
-
-
-@pytest.fixture
-def memory(tmp_path: Path, clock: FrozenClock) -> Iterator[Memory]:
-    with Memory(tmp_path / "home", worker=False, clock=clock) as memory:
-        yield memory
-
-
-@pytest.fixture
 def session(memory: Memory) -> AppSession:
     return memory.app("shop").session("s1")
 

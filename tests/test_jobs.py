@@ -21,11 +21,6 @@ from memwell.testing import FrozenClock
 
 
 @pytest.fixture
-def clock() -> FrozenClock:
-    return FrozenClock()
-
-
-@pytest.fixture
 def engine(tmp_path: Path, clock: FrozenClock) -> Iterator[Engine]:
     engine = Engine.open(config.load(home=str(tmp_path)), clock)
     engine.ensure_tenant("default")

@@ -3,7 +3,6 @@ schemas that somebody changes under the hand."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +18,6 @@ from .test_erasure import traces
 
 CANARY = "zyxoqwvcanary"
 MIB = 1024 * 1024
-
-
-@pytest.fixture
-def clock() -> FrozenClock:
-    return FrozenClock()
-
-
-@pytest.fixture
-def memory(tmp_path: Path, clock: FrozenClock) -> Iterator[Memory]:
-    with Memory(tmp_path / "home", worker=False, clock=clock) as memory:
-        yield memory
 
 
 @pytest.fixture

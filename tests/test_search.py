@@ -40,11 +40,6 @@ TURNS: Any = {"include": ["turns"]}
 
 
 @pytest.fixture
-def clock() -> FrozenClock:
-    return FrozenClock()
-
-
-@pytest.fixture
 def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import product
-from pathlib import Path
 
 import pytest
 
@@ -17,17 +15,6 @@ from memwell.testing import FrozenClock
 
 EVERYTHING = datetime(1971, 1, 1, tzinfo=UTC)
 """Searching for what happened since then gives all there is: conditions alone make a hit."""
-
-
-@pytest.fixture
-def clock() -> FrozenClock:
-    return FrozenClock()
-
-
-@pytest.fixture
-def memory(tmp_path: Path, clock: FrozenClock) -> Iterator[Memory]:
-    with Memory(tmp_path / "home", worker=False, clock=clock) as memory:
-        yield memory
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import asyncio
 import json
 import socket
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -25,17 +24,6 @@ from .live import live
 PROFILE = {"name": "Ada", "home": {"city": "Porto", "zip": "4000"}, "tags": ["tea"]}
 ENDS = ["\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
 """Whatever some reader takes for the end of a line."""
-
-
-@pytest.fixture
-def clock() -> FrozenClock:
-    return FrozenClock()
-
-
-@pytest.fixture
-def memory(tmp_path: Path, clock: FrozenClock) -> Iterator[Memory]:
-    with Memory(tmp_path / "home", worker=False, clock=clock) as memory:
-        yield memory
 
 
 @pytest.fixture

@@ -16,11 +16,6 @@ from .engines import listeners
 
 
 @pytest.fixture
-def clock() -> FrozenClock:
-    return FrozenClock()
-
-
-@pytest.fixture
 def memory(tmp_path: Path, clock: FrozenClock) -> Memory:
     return Memory(tmp_path, worker=False, clock=clock)
 

@@ -29,11 +29,6 @@ ASKS = {"kind": "task", "action": "send_text_message", "inputs": {"text": "='Hi 
 
 
 @pytest.fixture
-def clock() -> FrozenClock:
-    return FrozenClock()
-
-
-@pytest.fixture
 def memory(tmp_path: Path, clock: FrozenClock) -> Iterator[Memory]:
     """A definition and a strict store, both narrowed after something was written: nothing in them fits any more."""
     with Memory(tmp_path / "home", worker=False, clock=clock) as memory:

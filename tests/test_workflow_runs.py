@@ -24,11 +24,6 @@ WHO = {"user_id": "u1"}
 
 
 @pytest.fixture
-def clock() -> FrozenClock:
-    return FrozenClock()
-
-
-@pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., ScriptedServer]]:
     opened: list[ScriptedServer] = []
 
@@ -42,12 +37,6 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., ScriptedSe
     yield serve
     for server in opened:
         server.__exit__()
-
-
-@pytest.fixture
-def memory(tmp_path: Path, clock: FrozenClock) -> Iterator[Memory]:
-    with Memory(tmp_path / "home", worker=False, clock=clock) as memory:
-        yield memory
 
 
 def engine_of(memory: Memory) -> Engine:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,18 +12,6 @@ from memwell import Memory
 from memwell.engine import Engine
 from memwell.sdk.transport import LocalTransport
 from memwell.surfaces.cli.main import app
-from memwell.testing import FrozenClock
-
-
-@pytest.fixture
-def clock() -> FrozenClock:
-    return FrozenClock()
-
-
-@pytest.fixture
-def memory(tmp_path: Path, clock: FrozenClock) -> Iterator[Memory]:
-    with Memory(tmp_path / "home", worker=False, clock=clock) as memory:
-        yield memory
 
 
 def engine_of(memory: Memory) -> Engine:
