@@ -144,7 +144,7 @@ def authorise(principal: Principal, operation: Operation, request: msgspec.Struc
     if tie is None or operation.any_tie:
         return
     if operation.bound != tie.kind or getattr(request, tie.kind) != tie.name:
-        raise Forbidden(f"This key is held to one {tie.kind} and cannot be used for anything else.")
+        raise tie.refused()
 
 
 def _events(space: Space) -> list[dict[str, int | None]]:

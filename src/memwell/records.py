@@ -11,14 +11,15 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from .errors import Invalid, Stale, TooLarge
+from .errors import Invalid, TooLarge
 from .ids import inner_id
 from .lifecycle import jobs
 from .lifecycle.erase import bury
 from .lifecycle.retention import AT_LEAST_EVERY
 from .model.check import plain
 from .model.collection import Place
-from .model.value import merged
+from .model.etag import etag, match
+from .model.value import merged, without
 from .space import Space
 from .storage.port import Row
 
@@ -33,8 +34,6 @@ WHOLE_EVERY = 64
 KEPT = 1024
 """How many versions of a record are kept at least; twice as many are never."""
 KIND = "record"
-ANY, NONE = "*", "none"
-"""Instead of a version: whichever there is, or that there is none."""
 _decode = msgspec.json.Decoder().decode
 PAGE = 1000
 """Addresses that are read at once."""
@@ -58,8 +57,7 @@ class Record(NamedTuple):
 
     @property
     def etag(self) -> str:
-        """What tells this version from every other, also from those of a record that was deleted before."""
-        return f'"{self.address_id:x}-{self.version}"'
+        return etag(self.address_id, self.version)
 
 
 class Change(NamedTuple):
@@ -90,6 +88,8 @@ class Write(NamedTuple):
     """Whether what it was before is kept."""
     lasting: bool = False
     """Whether it lives as long as it was to live before, or as it may at most."""
+    unset: tuple[str, ...] = ()
+    """The fields that are to be gone, by their paths."""
 
 
 def read(space: Space, place: Place, path: str) -> Record | None:
@@ -139,10 +139,10 @@ def _named(space: Space, place: Place, after: str) -> Iterator[Row]:
 def write(space: Space, place: Place, path: str, new: Write, check: Check = lambda value: None) -> Record:
     """Replace a value or merge into it. If what comes of it does not pass the check, nothing has changed (C3)."""
     old = read(space, place, path) if new.mode == "merge" else _head(space, place, path)
-    _match(old, new.if_match)
+    match(_tag(old), new.if_match)
     given = _given(new.data)
     base = None if old is None else old.value
-    value = merged(base, _decode(given))
+    value = without(merged(base, _decode(given)), new.unset)
     check(value)
     return _kept(space, place, path, old, new, given, value)
 
@@ -153,7 +153,7 @@ def delete(
     """Erase a record with its history; None if there is none, otherwise the job that leaves no trace of it. `spared`: the run
     that deletes it, which keeps what it knows."""
     old = _head(space, place, path)
-    _match(old, if_match)
+    match(_tag(old), if_match)
     if old is None:
         return None
     space.touch(old.collection_id, old.address_id)
@@ -256,15 +256,8 @@ def _head(space: Space, place: Place, path: str) -> Record | None:
     return None if row is None else _record(row)
 
 
-def _match(old: Record | None, wanted: str | None) -> None:
-    if wanted is None or (old is None and wanted == NONE):
-        return
-    if old is not None and (wanted == ANY or old.etag in map(str.strip, wanted.split(","))):
-        return
-    current = None if old is None else old.etag
-    if wanted == NONE:
-        raise Stale("There is such a record already: read it, and change that one.", version=current)
-    raise Stale("The record is not the one that was read: read it again and repeat the change.", version=current)
+def _tag(old: Record | None) -> str | None:
+    return None if old is None else old.etag
 
 
 def _kept(space: Space, place: Place, path: str, old: Record | None, new: Write, given: str, value: Any) -> Record:
@@ -282,7 +275,7 @@ def _kept(space: Space, place: Place, path: str, old: Record | None, new: Write,
     kept = {"address_id": address_id, "version": version, "now": space.now, "expires_at": expires_at}
     space.tx.send("put_value", **kept, value=encoded, created_at=created_at)
     _tie(space, address_id, new)
-    whole = old is None or new.mode == "replace" or version % WHOLE_EVERY == 0 or not new.history
+    whole = old is None or new.mode == "replace" or version % WHOLE_EVERY == 0 or not new.history or bool(new.unset)
     data, mode = (encoded, "replace") if whole else (given, "merge")
     space.tx.send("add_record_version", **kept, mode=mode, data=data, actor=space.principal.actor)
     if not new.history:

@@ -581,11 +581,18 @@ def test_the_command_is_held_by_the_engine_where_the_memory_is_its_own(tmp_path:
     with Memory(tmp_path, worker=False) as memory:
         memory.app("shop").stores.create("prefs", access="user")
         memory.app("shop").scope(user_id="bob").set_content("prefs", {"of": "bob"})
+        memory.definitions.create("Profile", schema={"type": "object", "properties": {"name": {"type": "string"}}})
         memory.user("bob").add("I live in Porto.")
 
     async def work(client: Client) -> None:
         at = {"app": "shop", "store": "prefs"}
-        assert {"stores_get_content", "definitions_bind"} <= {tool["name"] for tool in await listed(client)}
+        tools = {tool["name"]: tool for tool in await listed(client)}
+        for name in ("stores_get_content", "definitions_bind", "definitions_update_memory", "apps_render"):
+            assert not {"user_id", "owner"} & set(tools[name]["inputSchema"]["properties"])
+        assert tools["definitions_update_memory"]["annotations"]["destructiveHint"]
+        kept = await client.call_tool("definitions_update_memory", {"memory": {"profile": {"name": "Alice"}}})
+        assert kept.structured_content["memory"] == {"profile": {"name": "Alice"}}
+        assert (await client.call_tool("definitions_bind", {})).structured_content["values"]["profile"]["name"] == "Alice"
         written = await client.call_tool("stores_set_content", {**at, "data": {"of": "alice"}})
         assert written.structured_content["content"] == {"of": "alice"}
         for name, asked in (

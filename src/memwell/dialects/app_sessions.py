@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 from msgspec import Meta
 
 from ..clock import to_datetime
-from ..errors import Conflict, Forbidden, Invalid
+from ..errors import Conflict, Invalid
 from ..ids import new_id
 from ..lifecycle.erase import EVERY_RUN
 from ..model import check
@@ -195,7 +195,7 @@ def open_session(space: Space, app: str, opening: Opening) -> Opened:
     owner = owner_of(space, app, session_id, old)
     reference = opening.user_reference or (opening.session_reference if _is_alone(opening) and owner is None else None)
     user_id = _user(opening._replace(user_reference=reference), owner, info.get("userReference"))
-    held_to_user(space, user_id)
+    space.principal.speaks_for(user_id)
     said = {"sessionReference": opening.session_reference, "userReference": reference, "userId": user_id}
     said["runId"] = opening.run_id
     info |= {name: value for name, value in said.items() if value is not None}
@@ -228,7 +228,15 @@ def owner_of(space: Space, app: str, session_id: str, found: Record | None) -> s
     owner = None if found is None else found.value["sessionInfo"].get("userId")
     owner = owner or owner_of_rest(space, app, session_id)
     if space.principal.tie is not None and (owner or found or addresses_tied(space, in_session_tie(app, session_id))):
-        held_to_user(space, owner)
+        space.principal.speaks_for(owner)
+    return owner
+
+
+def own_session(space: Space, app: str, session_id: str, user: str | None) -> str | None:
+    """Whose a session is. Whoever speaks of another user is refused."""
+    owner = owner_of(space, app, session_id, find(space, app, session_id))
+    if owner is not None and user not in (None, owner):
+        raise Conflict(TAKEN)
     return owner
 
 
@@ -236,23 +244,10 @@ def meta_of(space: Space, app: str, session_id: str) -> dict[str, Any]:
     """The session meta, with everything in it that there may be."""
     found = find(space, app, session_id)
     if found is None:
-        held_to_user(space, tied_user(space))
+        space.principal.speaks_for(space.principal.user)
         return _meta(space, {"metadata": {}, "sessionInfo": {"sessionId": session_id, "appId": app}})
-    held_to_user(space, found.value["sessionInfo"].get("userId"))
+    space.principal.speaks_for(found.value["sessionInfo"].get("userId"))
     return _meta(space, found.value, found.address_id)
-
-
-def held_to_user(space: Space, user_id: str | None) -> None:
-    """A key that is held to a user reaches the sessions of that user only."""
-    tie = space.principal.tie
-    if tie is not None and (tie.kind != "user" or tie.name != user_id):
-        raise Forbidden(f"This key is held to one {tie.kind} and cannot be used for anything else.")
-
-
-def tied_user(space: Space) -> str | None:
-    """The user that the key is held to, if it is."""
-    tie = space.principal.tie
-    return tie.name if tie is not None and tie.kind == "user" else None
 
 
 def session_tie(app: str, session_id: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -15,20 +15,30 @@ from ..context.working_memory import TOOL, Section, prompt, tool_description, to
 from ..documents import Document
 from ..errors import Invalid, Stale
 from ..model.contract import MAX_NAME, SLUG_ADVICE, SLUG_PATTERN, Definition, Scope, UpdateMode
-from ..model.fields import Cursor, Limit
+from ..model.fields import ID_PATTERN, MAX_ID, Cursor, Limit
 from ..model.page import from_cursor, to_cursor
 from ..operation import Example, Request, Response, operation
 from ..records import MAX_BYTES, Record, delete_tied, tied
 from ..records import delete as delete_record
 from ..space import Space
 from .definitions import GIVEN, OF, DefinitionId, by_slug, existing, held_to, tie_of
-from .gathering import ScopeId, Whose, bound_to, gathered, path_of
+from .gathering import Whose, bound_to, gathered, path_of
 from .held import Change, Held, Warned, compiled, filled, write
 from .places import user_records
-from .tied import speaks_for
 
 MAX_BOUND = 50
 MAX_SHOWN_ID = 100
+
+Who = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_ID,
+        pattern=ID_PATTERN,
+        description="Whose memory: a subscriber, a user, an initiator. A key that is held to a user need not say so.",
+    ),
+]
+ScopeId = Annotated[str, Meta(min_length=1, max_length=MAX_ID, pattern=ID_PATTERN)]
 
 Names = Annotated[
     list[DefinitionId],
@@ -77,7 +87,16 @@ class Bound(Response, frozen=True, kw_only=True):
     warnings: list[Withheld]
 
 
-class Bind(Whose, frozen=True, kw_only=True):
+class _OfOwner(Request, frozen=True, kw_only=True):
+    """Whose memory, and which workflow, thread and run it is asked for."""
+
+    owner: Who | None = None
+    workflow: Annotated[ScopeId, Meta(description="The workflow, for definitions of that scope.")] | None = None
+    thread: Annotated[ScopeId, Meta(description="The conversation, for definitions of that scope.")] | None = None
+    run: Annotated[ScopeId, Meta(description="The run, for definitions of that scope.")] | None = None
+
+
+class Bind(_OfOwner, frozen=True, kw_only=True):
     """Which definitions, and for whom."""
 
     definitions: Names | None = None
@@ -93,8 +112,7 @@ class Bind(Whose, frozen=True, kw_only=True):
 def bind(space: Space, request: Bind) -> Bound:
     """Load working memory for a model: what is known of an owner under some definitions, as values and as text, and the tool to
     update them. Nothing is written by this."""
-    speaks_for(space.principal, request.owner)
-    found = gathered(space, bound_to(space, request.definitions), request, strict=request.strict)
+    found = gathered(space, bound_to(space, request.definitions), _whose(space, request), strict=request.strict)
     sections = [one.section for one in found]
     return Bound(
         values={one.slug: one.value for one in sections if one.value is not None},
@@ -105,7 +123,7 @@ def bind(space: Space, request: Bind) -> Bound:
     )
 
 
-class UpdateMemory(Whose, frozen=True, kw_only=True):
+class UpdateMemory(_OfOwner, frozen=True, kw_only=True):
     """New values for some of an owner's memories. `definitions` limits which they may be."""
 
     memory: Values
@@ -127,7 +145,7 @@ class Updated(Response, frozen=True, kw_only=True):
 
 @operation(
     "definitions.update_memory",
-    "POST /v1/memory_definitions/memory",
+    "PATCH /v1/memory_definitions/memory",
     effect="write",
     any_tie=True,
     example=Example(_ADA, GIVEN),
@@ -135,11 +153,10 @@ class Updated(Response, frozen=True, kw_only=True):
 def update_memory(space: Space, request: UpdateMemory) -> Updated:
     """Write working memory: all values or none. First the names must be slugs, then they must be known, then each value must fit
     its schema."""
-    speaks_for(space.principal, request.owner)
-    return updated(space, request, request.memory)
+    return updated(space, request, _whose(space, request))
 
 
-class OfRecord(Whose, frozen=True, kw_only=True):
+class OfRecord(_OfOwner, frozen=True, kw_only=True):
     """Which memory of whom."""
 
     definition: DefinitionId
@@ -161,9 +178,9 @@ class Forgotten(Response, frozen=True, kw_only=True):
 )
 def delete_memory(space: Space, request: OfRecord) -> Forgotten:
     """Delete what is kept of an owner under a definition, with its history."""
-    speaks_for(space.principal, request.owner)
+    whose = _whose(space, request)
     _, definition = existing(space, request.definition)
-    job = delete_record(space, user_records(request.owner), needed_path(definition, request))
+    job = delete_record(space, user_records(whose.owner), needed_path(definition, whose))
     return Forgotten(records=int(job is not None), job=job)
 
 
@@ -246,8 +263,9 @@ OPERATIONS = (bind, update_memory, delete_memory, end, list_records)
 # -- what others use -----------------------------------------------------------------------------------------------------
 
 
-def updated(space: Space, request: UpdateMemory, memory: Mapping[str, Any]) -> Updated:
+def updated(space: Space, request: UpdateMemory, whose: Whose) -> Updated:
     """Write values that are checked in the order of S3.41, all or none (C4)."""
+    memory = request.memory
     slugs = list(memory)
     for slug in slugs:
         _check_slug(slug)
@@ -260,7 +278,7 @@ def updated(space: Space, request: UpdateMemory, memory: Mapping[str, Any]) -> U
     warnings: dict[str, list[Warned]] = {}
     for slug in slugs:
         document, definition = known[slug]
-        record, warned = _written(space, document, definition, request, memory[slug])
+        record, warned = _written(space, document, definition, request, whose)
         values[slug], versions[slug] = filled(record.value, held_to(document.id, definition)), record.etag
         if warned:
             warnings[slug] = warned
@@ -273,6 +291,15 @@ def tool_of(sections: Sequence[Section]) -> Tool | None:
         return None
     schemas = {one.slug: _taken(one) for one in sections}
     return Tool(name=TOOL, description=tool_description(sections), parameters=tool_schema(sections, schemas))
+
+
+def _whose(space: Space, request: _OfOwner) -> Whose:
+    """Whose memory it is: as it is said, or the user's to whom the caller is held, who reaches nobody else's."""
+    owner = request.owner or space.principal.user
+    if owner is None:
+        raise Invalid("An owner id is required: say whose memory it is.", field="owner")
+    space.principal.speaks_for(owner)
+    return Whose(owner, request.workflow, request.thread, request.run)
 
 
 def needed_path(definition: Definition, whose: Whose) -> str:
@@ -317,14 +344,15 @@ def _unknown(space: Space, slug: str) -> str:
 
 
 def _written(
-    space: Space, document: Document, definition: Definition, request: UpdateMemory, data: Any
+    space: Space, document: Document, definition: Definition, request: UpdateMemory, whose: Whose
 ) -> tuple[Record, list[Warned]]:
+    data = request.memory[definition.slug]
     if not isinstance(data, dict):
         raise Invalid(f"`memory.{definition.slug}` must be an object.", field=f"memory.{definition.slug}")
-    place, path = user_records(request.owner), needed_path(definition, request)
+    place, path = user_records(whose.owner), needed_path(definition, whose)
     change = Change(data, request.mode or definition.update_mode, (request.if_match or {}).get(definition.slug))
     try:
-        return write(space, place, path, change, kept_as(document, definition, request))
+        return write(space, place, path, change, kept_as(document, definition, whose))
     except (Invalid, Stale) as error:
         raise type(error)(
             f"`memory.{definition.slug}`: {error.message}", slug=definition.slug, **error.details

@@ -25,12 +25,10 @@ from .app_sessions import (
     Opening,
     UserId,
     find,
-    held_to_user,
     in_session_tie,
     open_session,
     owner_of,
     session_tie,
-    tied_user,
     user_tie,
 )
 from .apps import AppName, existing, settings_of, settled
@@ -275,7 +273,7 @@ def session_of(space: Space, app: str, session_id: str) -> Session | None:
     """A session, if whoever asks may know of it."""
     found = find(space, app, session_id)
     user_id = None if found is None else found.value["sessionInfo"].get("userId")
-    held_to_user(space, user_id)
+    space.principal.speaks_for(user_id)
     return None if found is None else Session(found.address_id, user_id)
 
 
@@ -297,7 +295,7 @@ def _require_room(space: Space, request: UploadFile, new: New) -> None:
     """Refuse what will be refused before any byte of it is stored. A key that is held to somebody makes no apps."""
     session = find(space, request.app, request.session_id)
     owner = owner_of(space, request.app, request.session_id, session)
-    held_to_user(space, owner or request.user_id or tied_user(space))
+    space.principal.speaks_for(owner or request.user_id or space.principal.user)
     if space.principal.tie is not None:
         existing(space, request.app)
     files = [] if session is None else kept.of_session(space, session.address_id)
@@ -325,7 +323,7 @@ def _added(space: Space, call: Call, request: UploadFile, new: New) -> FileInfo:
     if not call.blobs.within(space.tx).has(new.digest):
         raise _Deleted
     _, app = settled(space, request.app)
-    user_id = request.user_id or tied_user(space)
+    user_id = request.user_id or space.principal.user
     opening = Opening(session_id=request.session_id, user_id=user_id, metadata=request.metadata)
     opened = open_session(space, request.app, opening)
     owner = _owner(request, opened.address_id, opened.user_id)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import msgspec
-from msgspec import Meta
 
 from ..context.working_memory import Section
 from ..documents import Document
 from ..errors import NotFound, TooLarge
 from ..model.contract import Definition
-from ..model.fields import ID_PATTERN
-from ..operation import Request
 from ..records import MAX_BYTES, Record, read
 from ..space import Space
 from .definitions import every, find, held_to
@@ -22,25 +19,14 @@ from .places import user_records
 
 NO_ROOM = f"what is shown together has at most {MAX_BYTES // 1024**2} MiB: bind fewer definitions at once"
 
-Who = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=256,
-        pattern=ID_PATTERN,
-        description="Whose memory: a subscriber, a user, an initiator.",
-    ),
-]
-ScopeId = Annotated[str, Meta(min_length=1, max_length=256, pattern=ID_PATTERN)]
 
-
-class Whose(Request, frozen=True, kw_only=True):
+class Whose(NamedTuple):
     """Whose memory, and which workflow, thread and run it is asked for."""
 
-    owner: Who
-    workflow: Annotated[ScopeId, Meta(description="The workflow, for definitions of that scope.")] | None = None
-    thread: Annotated[ScopeId, Meta(description="The conversation, for definitions of that scope.")] | None = None
-    run: Annotated[ScopeId, Meta(description="The run, for definitions of that scope.")] | None = None
+    owner: str
+    workflow: str | None = None
+    thread: str | None = None
+    run: str | None = None
 
 
 class Loaded(NamedTuple):

@@ -54,6 +54,7 @@ class Change(NamedTuple):
     data: Mapping[str, Any]
     mode: Mode = "merge"
     if_match: str | None = None
+    unset: Sequence[str] = ()
 
 
 def write(space: Space, place: Place, path: str, change: Change, held: Held) -> tuple[Record, list[Warned]]:
@@ -65,7 +66,7 @@ def write(space: Space, place: Place, path: str, change: Change, held: Held) -> 
         warnings.extend(_judged(value, held))
 
     asked = (change.mode, held.lifetime_us, change.if_match, held.ties, held.tied_anew)
-    new = Write(dict(change.data), *asked, lasting=held.lasting)
+    new = Write(dict(change.data), *asked, lasting=held.lasting, unset=tuple(change.unset))
     return records.write(space, place, path, new, check), warnings
 
 

@@ -13,15 +13,14 @@ from ..errors import Invalid
 from ..model.contract import SESSION_META, decode_store
 from ..operation import Example, Request, Response, operation
 from ..space import Space
-from .app_sessions import UserId, meta_of, tied_user, user_of
+from .app_sessions import UserId, meta_of, own_session, user_of
+from .app_sessions import find as find_session
 from .apps import AppName
 from .definitions import by_slug, held_to
 from .gathering import Whose, loaded, withheld
 from .held import filled, misfits, refused
-from .places import app_records
 from .store_content import GetContent, located
 from .stores import GIVEN, store_kind
-from .tied import speaks_for
 
 MAX_TEMPLATE = 256 * 1024
 
@@ -63,7 +62,7 @@ def recall(space: Space, name: str, scope: Scope) -> Found:
     what does not fit any more is withheld, and a warning says so (C24)."""
     if scope.app is not None:
         if name == SESSION_META:
-            return session_meta(space, scope.app, scope.session)
+            return session_meta(space, scope.app, scope)
         document = documents.find(space.tx, store_kind(scope.app), name)
         if document is not None:
             found = content_of(space, name, scope, decode_store(document.body).access)
@@ -74,7 +73,7 @@ def recall(space: Space, name: str, scope: Scope) -> Found:
         raise Invalid(f"`{{{{{NAMESPACE}.{name[:100]}…}}}}`: {name[:100]!r} is no {what}.")
     if scope.user is None:
         return Found()
-    speaks_for(space.principal, scope.user)
+    space.principal.speaks_for(scope.user)
     whose = Whose(owner=scope.user, workflow=scope.workflow, thread=scope.session, run=scope.run)
     there = loaded(space, *known, whose)
     if there.warning is not None:
@@ -129,7 +128,7 @@ class RenderedText(Response, frozen=True, kw_only=True):
 def render(space: Space, request: RenderTemplate) -> RenderedText:
     """A prompt with what is remembered in it. Stored values are data: braces in them stay as they are, and what spans lines is
     quoted."""
-    user = request.user_id or user_of(space, request.app, request.session_id) or tied_user(space)
+    user = request.user_id or user_of(space, request.app, request.session_id) or space.principal.user
     known = recalled(space, Scope(request.app, user, request.session_id))
     made = templates.render(
         templates.parse(request.template), {NAMESPACE: known}, missing="empty", on_one_line=(NAMESPACE,)
@@ -141,11 +140,13 @@ def render(space: Space, request: RenderTemplate) -> RenderedText:
 OPERATIONS = (render,)
 
 
-def session_meta(space: Space, app: str, session_id: str | None) -> Found:
-    if session_id is None:
+def session_meta(space: Space, app: str, scope: Scope) -> Found:
+    """The meta of the session, if there is one. It is not shown to another user than its own."""
+    if scope.session is None:
         return Found()
-    meta = meta_of(space, app, session_id)
-    record = records.read(space, app_records(app), f"{SESSION_META}@session/{session_id}")
+    own_session(space, app, scope.session, scope.user)
+    meta = meta_of(space, app, scope.session)
+    record = find_session(space, app, scope.session)
     return Found(meta, None if record is None else record.address_id, bool(meta["artifacts"]))
 
 

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from .. import records
 from ..clock import optional_datetime, to_datetime
-from ..errors import Conflict, Forbidden, Invalid, NotFound
+from ..errors import Forbidden, Invalid, NotFound
 from ..model.collection import Place
 from ..model.contract import SESSION, SESSION_META, Store
 from ..model.fields import Cursor, SessionId
@@ -19,16 +19,13 @@ from ..operation import Example, Request, Response, operation
 from ..records import Mode, Record
 from ..space import Space
 from .app_sessions import (
-    TAKEN,
     Opening,
     UserId,
-    held_to_user,
     in_session_tie,
     meta_of,
     open_session,
-    owner_of,
+    own_session,
     session_tie,
-    tied_user,
     user_of,
     user_tie,
 )
@@ -39,7 +36,7 @@ from .places import app_records, user_records
 from .stores import GIVEN, OF, TechnicalName, existing, held_to, tie_of_store
 from .then import AsOf
 from .turns import instant
-from .user_records import IfMatch, Projections, RecordHistory, Value, history_of
+from .user_records import IfMatch, Projections, RecordHistory, Unset, Value, history_of
 
 MAX_TOGETHER = 50
 
@@ -109,6 +106,7 @@ class SetContent(_Whose, frozen=True, kw_only=True):
     data: Value
     mode: ModeField = "merge"
     if_match: IfMatch | None = None
+    unset: Unset | None = None
 
 
 @operation(
@@ -120,7 +118,8 @@ class SetContent(_Whose, frozen=True, kw_only=True):
 )
 def set_content(space: Space, request: SetContent) -> Content:
     """Write to a store: makes the record if there is none, and keeps the fields that are not given. Returns it as it is read."""
-    return _set(space, request.store, request, Change(request.data, request.mode, request.if_match))
+    change = Change(request.data, request.mode, request.if_match, request.unset or ())
+    return _set(space, request.store, request, change)
 
 
 class SetContents(_Whose, frozen=True, kw_only=True):
@@ -223,16 +222,16 @@ def located(space: Space, name: str, whose: _Whose, *, written: bool = False) ->
     tie = tie_of_store(whose.app, name)
     match store.access:
         case "user":
-            user = whose.user_id or user_of(space, whose.app, whose.session_id) or tied_user(space)
-            held_to_user(space, user)
+            user = whose.user_id or user_of(space, whose.app, whose.session_id) or space.principal.user
+            space.principal.speaks_for(user)
             if user is None:
                 raise Invalid(f"`user_id` is missing: {name!r} is kept for each user.", field="user_id")
             if written and store.retention == SESSION and whose.session_id is not None:
-                _owner(space, whose.app, whose.session_id, user)
+                own_session(space, whose.app, whose.session_id, user)
             return Where(user_records(user), f"{name}@app/{whose.app}", _held(store, whose, tie))
         case "session":
             return _of_session(space, name, store, whose, tie)
-    held_to_user(space, None)
+    space.principal.speaks_for(None)
     return Where(app_records(whose.app), name, _held(store, whose, tie))
 
 
@@ -256,24 +255,18 @@ def usable(projections: object) -> dict[str, Any] | None:
 def _session_meta(space: Space, request: GetContent) -> Content:
     if request.as_of is not None:
         raise Invalid(f"`{SESSION_META}` is known as it is now only: leave `as_of` away.", field="as_of")
-    return Content(content=_chosen(meta_of(space, request.app, _session(request)), request))
+    session_id = _session(request)
+    own_session(space, request.app, session_id, request.user_id)
+    return Content(content=_chosen(meta_of(space, request.app, session_id), request))
 
 
 def _of_session(space: Space, name: str, store: Store, whose: _Whose, tie: str) -> Where:
     session_id = _session(whose)
-    user = whose.user_id or tied_user(space)
-    owner = _owner(space, whose.app, session_id, user) or user
-    held_to_user(space, owner)
+    user = whose.user_id or space.principal.user
+    owner = own_session(space, whose.app, session_id, user) or user
+    space.principal.speaks_for(owner)
     ties = [tie, in_session_tie(whose.app, session_id), *([] if owner is None else [user_tie(owner)])]
     return Where(app_records(whose.app), f"{name}@session/{session_id}", _held(store, whose, *ties))
-
-
-def _owner(space: Space, app: str, session_id: str, user: str | None) -> str | None:
-    """Whose a session is. What would go with that of another user is refused."""
-    owner = owner_of(space, app, session_id, find_session(space, app, session_id))
-    if owner is not None and user not in (None, owner):
-        raise Conflict(TAKEN)
-    return owner
 
 
 def _held(store: Store, whose: _Whose, *ties: str) -> Held:
@@ -305,7 +298,7 @@ def _begin(space: Space, whose: _Whose, where: Where) -> None:
     session_id = whose.session_id
     if session_id is None or not any(tie.startswith(("in/", "session/")) for tie in where.held.ties):
         return
-    user = whose.user_id or tied_user(space)
+    user = whose.user_id or space.principal.user
     found = find_session(space, whose.app, session_id)
     if found is None or (user is not None and found.value["sessionInfo"].get("userId") is None):
         open_session(space, whose.app, Opening(session_id=session_id, user_id=user))

@@ -50,6 +50,10 @@ IfMatch = Annotated[
         description="The `etag` that was read: refused if it has changed. `*`: there must be a record; `none`: there must not.",
     ),
 ]
+Unset = Annotated[
+    list[Annotated[str, Meta(min_length=1, max_length=1000)]],
+    Meta(max_length=100, description="Fields that are to be gone, by their paths, such as `seat.row`: at most 100."),
+]
 ModeField = Annotated[
     Mode, Meta(description="`replace` sets the value; `merge` keeps the fields that are not given, at every depth.")
 ]
@@ -139,6 +143,7 @@ class SetRecord(Request, frozen=True, kw_only=True):
     mode: ModeField = "replace"
     ttl_s: TtlField | None = None
     if_match: IfMatch | None = None
+    unset: Unset | None = None
 
 
 @operation(
@@ -150,7 +155,7 @@ class SetRecord(Request, frozen=True, kw_only=True):
 )
 def set_record(space: Space, request: SetRecord) -> UserRecord:
     """Set a record about a user, or merge into it. What does not fit its schema is refused, and the old value stays."""
-    change = Change(request.value, request.mode, request.if_match)
+    change = Change(request.value, request.mode, request.if_match, request.unset or ())
     return _set(space, request.user, request.record, change, request.ttl_s)
 
 

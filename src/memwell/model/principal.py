@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from ..errors import Forbidden
+
 Role = Literal["reader", "agent", "admin", "operator"]
 ROLES: tuple[Role, ...] = ("reader", "agent", "admin", "operator")
 
@@ -17,6 +19,12 @@ class Tie(msgspec.Struct, frozen=True):
 
     kind: Bound
     name: str
+
+    def refused(self) -> Forbidden:
+        """The error for whatever is not of this flow or user. It does not say whether there is anything."""
+        return Forbidden(
+            f"This access is held to one {self.kind}, and reaches nothing that is not kept for that {self.kind}."
+        )
 
 
 class Principal(msgspec.Struct, frozen=True):
@@ -31,3 +39,13 @@ class Principal(msgspec.Struct, frozen=True):
 
     def may(self, role: Role) -> bool:
         return ROLES.index(self.role) >= ROLES.index(role)
+
+    @property
+    def user(self) -> str | None:
+        """The user that the caller is held to, if it is one."""
+        return self.tie.name if self.tie is not None and self.tie.kind == "user" else None
+
+    def speaks_for(self, user: str | None) -> None:
+        """Refuse what is somebody else's, or nobody's, where the caller is held to one user, and everything where to a flow."""
+        if self.tie is not None and (user is None or self.user != user):
+            raise self.tie.refused()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ..errors import Invalid
@@ -20,6 +20,22 @@ def merged(old: Any, new: Any) -> Any:
     if not isinstance(old, dict) or not isinstance(new, dict):
         return new
     return {**old, **{name: merged(old[name], value) if name in old else value for name, value in new.items()}}
+
+
+def without(value: Any, paths: Sequence[str]) -> Any:
+    """A value without some of its fields, by their paths. What is not there need not go."""
+    for path in paths:
+        value = _cut(value, path.split("."))
+    return value
+
+
+def _cut(value: Any, path: list[str]) -> Any:
+    name, *inside = path
+    if not isinstance(value, dict) or name not in value:
+        return value
+    if inside:
+        return {**value, name: _cut(value[name], inside)}
+    return {other: each for other, each in value.items() if other != name}
 
 
 def projected(value: Any, projections: Mapping[str, Any]) -> Any:

@@ -47,7 +47,7 @@ class Reach(NamedTuple):
 
         def read(space: Space) -> Found:
             if name == SESSION_META:
-                found = session_meta(space, app, self.scope.session)
+                found = session_meta(space, app, self.scope)
             else:
                 _, store = existing(space, app, name)
                 found = content_of(space, name, self.scope, store.access)

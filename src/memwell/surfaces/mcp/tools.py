@@ -18,6 +18,8 @@ from .table import ABOUT, EITHER, TABLE, Entry, Route
 Selection = Literal["default", "all"]
 KINDS: tuple[Bound, ...] = ("user", "flow")
 _OVERWRITES = ("DELETE", "PATCH", "PUT")
+_BY_OTHER_NAMES = ("owner", "user_id")
+"""What a user is called where it is about stores and definitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +129,20 @@ def _input(entry: Entry, kind: Bound | None) -> schemas.Schema:
     required: list[set[str]] = []
     for route in entry.routes:
         known, needed, found = schemas.request_fields(OPERATIONS[route.operation].request)
-        names = {shown: name for shown, name in route.names().items() if name in known and shown != kind}
+        told = _told(OPERATIONS[route.operation], kind)
+        names = {shown: name for shown, name in route.names().items() if name in known and shown not in told}
         for shown, name in names.items():
             words = {"description": entry.about[shown]} if shown in entry.about else {}
             fields.setdefault(shown, known[name] | words)
         required.append({shown for shown, name in names.items() if name in needed})
         types |= found
     return schemas.input_schema(fields, set.intersection(*required), types)
+
+
+def _told(operation: Operation, kind: Bound | None) -> tuple[str | None, ...]:
+    """The fields that a model need not give, since whom the tools are held to says it: what is stamped, and what the engine
+    knows by itself."""
+    return (kind, *_BY_OTHER_NAMES) if kind == "user" and operation.any_tie else (kind,)
 
 
 def _hints(operations: list[Operation]) -> Hints:

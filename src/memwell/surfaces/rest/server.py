@@ -23,9 +23,9 @@ from ...config import Config
 from ...dispatch import dispatch
 from ...engine import Engine
 from ...errors import Forbidden, Invalid, MemwellError, NotAllowed, Unavailable
+from ...model.etag import NONE
 from ...model.principal import Principal
 from ...operation import Operation
-from ...records import NONE
 from ...registry import OPERATIONS
 from ...workflow.running import runs_of
 from . import replies, uploads

@@ -9,7 +9,6 @@ from ...context.working_memory import prompt
 from ...dialects import definition_memory
 from ...dialects.definition_memory import Updated, UpdateMemory, tool_of, updated
 from ...dialects.gathering import Gathered, Whose, bound_to, gathered, withheld
-from ...dialects.tied import speaks_for
 from ...errors import Invalid
 from ...model.contract import UpdateMode
 from ...models.completer import Tool
@@ -78,28 +77,28 @@ class TaskMemory:
             raise Invalid(NO_OWNER, field="owner")
 
         def work(space: Space) -> Updated:
-            speaks_for(space.principal, whose["owner"])
+            space.principal.speaks_for(whose.owner)
             names = self._writable(space) if bound is None else [one.definition for one in bound]
-            request = UpdateMemory(**whose, memory=dict(memory), definitions=names, mode=mode)
-            made = updated(space, request, memory)
+            request = UpdateMemory(memory=dict(memory), definitions=names, mode=mode)
+            made = updated(space, request, whose)
             stored.touch(space, self._reach.run_id, space.touched)
             return made
 
         return self._reach.act(definition_memory.update_memory, work, mark).memory
 
     @property
-    def _whose(self) -> dict[str, Any] | None:
+    def _whose(self) -> Whose | None:
         scope = self._reach.scope
-        if scope.user is None:
-            return None
-        return {"owner": scope.user, "workflow": scope.workflow, "thread": scope.session, "run": scope.run}
+        return None if scope.user is None else Whose(scope.user, scope.workflow, scope.session, scope.run)
 
     def _read(self, names: Sequence[str] | None) -> list[Gathered]:
         """Read, and note in the same breath that the run knows it: if it is erased, so is the run."""
-        whose = Whose(**self._whose or {})
+        whose = self._whose
+        if whose is None:
+            return []
 
         def read(space: Space) -> list[Gathered]:
-            speaks_for(space.principal, whose.owner)
+            space.principal.speaks_for(whose.owner)
             pairs = bound_to(space, self._writable(space) if names is None else names)
             found = gathered(space, pairs, whose)
             addresses = [one.loaded.address_id for one in found]
