@@ -120,7 +120,7 @@ def test_an_app_is_exported_with_its_contracts(shop: App) -> None:
     assert kept == {
         "userPrefs": ("user", "1_month"),
         "cart": ("session", "session"),
-        "featureFlags": ("application", "2_week"),
+        "featureFlags": ("application", "2_weeks"),
     }
     assert (document["app"], document["description"], document["max_stores"]) == ("shop", "An online shop", 15)
     assert [one["name"] for one in document["memory_banks"].values()] == ["chats"]

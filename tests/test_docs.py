@@ -79,7 +79,7 @@ warranty.txt says: The warranty of the blender ends in March.
         ("docs/models-llm.md", "In Porto."),
         ("docs/facts.md", "moved to Porto."),
         ("docs/hooks.md", "observation: 12 orders are late.\npriority_match\n"),
-        ("docs/records.md", "{'seat': {'row': 14}}\nNone\n"),
+        ("docs/records.md", "{'seat': {'row': 14}}\nNone {}\n"),
         ("docs/stores.md", STORES),
         ("docs/definitions.md", '- Preferred name: Ada\n- Interests: ["billing","enterprise plan"]\n'),
         ("docs/banks.md", "1 would go\n1 left, of ['alice']\n0 traces left\n"),

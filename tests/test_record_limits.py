@@ -253,7 +253,7 @@ def test_conditions_of_http(tmp_path: Path) -> None:
 
 def test_projections_are_judged_whether_or_not_there_is_a_record(me: User) -> None:
     with pytest.raises(Invalid, match="projections"):
-        me.records.get("profile", {"a": 0})
+        me.records.get("profile", projections={"a": 0})
 
 
 def test_a_large_list_of_harmless_words_is_no_secret(memory: Memory) -> None:

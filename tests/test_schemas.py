@@ -151,7 +151,7 @@ def test_projections() -> None:
     value = {"a": {"b": 1, "c": 2}, "d": [{"x": 1, "y": 2}, {"y": 3}], "e": {}, "f": None}
     assert projected(value, {"a.b": 1, "d.x": 1, "none.at.all": 1, "f": 1}) == {
         "a": {"b": 1},
-        "d": [{"x": 1}],
+        "d": [{"x": 1}, {}],
         "f": None,
     }
     assert projected(value, {"e": 1}) == {"e": {}}

@@ -76,7 +76,7 @@ def test_an_empty_record_is_there(me: User) -> None:
     assert me.records["profile"] == {}
 
 
-@pytest.mark.parametrize("name", ["", "1st", "a-b", "a b", "größe", "a.b", "a@b", "_a", "a\n", "x" * 256])
+@pytest.mark.parametrize("name", ["", "a-b", "a b", "größe", "a.b", "a@b", "a\n", "x" * 256])
 def test_names_that_cannot_be(me: User, name: str) -> None:
     """C22."""
     with pytest.raises(Invalid):
@@ -114,7 +114,7 @@ def test_records_awaited(tmp_path: Path, clock: FrozenClock) -> None:
             records = memory.user("alice").records
             first = await records.set("profile", PROFILE)
             await records.update("profile", {"home": {"city": "Faro"}}, if_match=first.etag)
-            assert await records.get("profile", {"home": 1}) == {"home": {"city": "Faro", "zip": "4000"}}
+            assert await records.get("profile", projections={"home": 1}) == {"home": {"city": "Faro", "zip": "4000"}}
             assert [made.name for made in await records.set_all({"a": {}, "b": {}})] == ["a", "b"]
             assert list(await records.all()) == ["a", "b", "profile"]
             assert [change.version for change in await records.history("profile")] == [2, 1]
@@ -209,7 +209,7 @@ def test_a_record_may_live_for_a_while(me: User, clock: FrozenClock) -> None:
         ({"home.city": 1}, {"home": {"city": "Porto"}}),
         ({"home.city": 1, "home.zip": 1, "tags": 1}, {"home": {"city": "Porto", "zip": "4000"}, "tags": ["tea"]}),
         ({"home": 1, "home.city": 1}, {"home": {"city": "Porto", "zip": "4000"}}),
-        ({"home.street": 1}, {}),
+        ({"home.street": 1}, {"home": {}}),
         ({"nothing.at.all": 1, "name": 1}, {"name": "Ada"}),
         ({"name.first": 1}, {}),
     ],
@@ -217,16 +217,16 @@ def test_a_record_may_live_for_a_while(me: User, clock: FrozenClock) -> None:
 def test_some_fields_only(me: User, asked: dict[str, int], found: dict[str, Any]) -> None:
     """What is not there is left out, and no error."""
     me.records["profile"] = PROFILE
-    assert me.records.get("profile", asked) == found
-    assert me.records.read("profile", asked).version == 1
-    assert me.records.get("none", asked) is None
+    assert me.records.get("profile", projections=asked) == found
+    assert me.records.read("profile", projections=asked).version == 1
+    assert me.records.get("none", projections=asked) is None
 
 
 def test_fields_are_asked_for_with_one(me: User) -> None:
     me.records["profile"] = PROFILE
     for wrong in ({"name": 0}, {"name": -1}, {str(number): 1 for number in range(101)}):
         with pytest.raises(Invalid) as error:
-            me.records.get("profile", wrong)
+            me.records.get("profile", projections=wrong)
         assert error.value.details["field"] == "projections"
 
 
@@ -237,7 +237,9 @@ def test_a_record_as_it_was(me: User, clock: FrozenClock) -> None:
         me.records.update("profile", {"home": {"city": city}})
     me.records.set("cart", {"n": 1}, ttl_s=60)
     clock.advance(days=1)
-    seen = [me.records.get("profile", {"home.city": 1}, as_of=start + timedelta(days=day)) for day in range(4)]
+    seen = [
+        me.records.get("profile", projections={"home.city": 1}, as_of=start + timedelta(days=day)) for day in range(4)
+    ]
     porto, faro = {"home": {"city": "Porto"}}, {"home": {"city": "Faro"}}
     assert seen == [None, porto, faro, faro]
     with pytest.raises(NotFound):
@@ -304,7 +306,7 @@ def test_defaults_of_a_definition_are_shown(memory: Memory, me: User) -> None:
     memory.definitions.create("Profile", schema=SCHEMA)
     written = me.records.set("profile", {"name": "Ada"}).value
     assert me.records["profile"] == me.records.all()["profile"] == written == {"name": "Ada", "language": "en"}
-    assert me.records.get("profile", {"language": 1}) == {"language": "en"}
+    assert me.records.get("profile", projections={"language": 1}) == {"language": "en"}
     assert me.records.history("profile")[0].value == {"name": "Ada"}
     assert '"language":"en"' in me.context().text
 
@@ -448,7 +450,7 @@ def test_records_are_a_mapping_behind_a_server_too(tmp_path: Path) -> None:
         me.records.update("profile", {"home": {"city": "Faro"}})
         with pytest.raises(Stale):
             me.records.set("profile", {}, if_match=first.etag)
-        assert me.records.get("profile", {"home.city": 1, "none": 1}) == {"home": {"city": "Faro"}}
+        assert me.records.get("profile", projections={"home.city": 1, "none": 1}) == {"home": {"city": "Faro"}}
         assert me.records.get("profile", as_of=first.updated_at) == PROFILE
         assert [one.version for one in me.records.history("profile")] == [2, 1]
         assert list(me.records) == ["profile"]

@@ -120,7 +120,7 @@ def _dispatched(
     request = to_request(operation, data, strict=strict)
     authorise(principal, operation, request)
     run = operation.run
-    call = Call(engine, principal, operation, None if key is None else _mark(operation, request, key))
+    call = Call(engine, principal, operation, None if key is None else _mark(principal, operation, request, key))
     if operation.outside:
         result = operation.run(call, request)
         if not operation.writes:
@@ -156,13 +156,15 @@ def _events(space: Space) -> list[dict[str, int | None]]:
     return [{"collection_id": one.collection_id, "address_id": one.address_id, "entries": one.entries} for one in shown]
 
 
-def _mark(operation: Operation, request: msgspec.Struct, key: str) -> tuple[bytes, bytes]:
-    """The key and the request as hashes: a key may hold a name, and names must be erasable."""
+def _mark(principal: Principal, operation: Operation, request: msgspec.Struct, key: str) -> tuple[bytes, bytes]:
+    """The key and the request as hashes: a key may hold a name, and names must be erasable. Whoever is held to somebody has keys
+    of their own: what they leave unsaid is said by whom they are held to, so the same words of another are another request."""
     check.key(key)
     if not operation.repeatable:
         raise Invalid(f"`{operation.name}` cannot carry an Idempotency-Key: its answer is not stored.")
     body = msgspec.json.encode(request, order="deterministic")
-    return _digest(operation.name.encode(), key.encode()), _digest(operation.name.encode(), body)
+    held = b"" if principal.tie is None else msgspec.json.encode(principal.tie)
+    return _digest(operation.name.encode(), key.encode(), held), _digest(operation.name.encode(), body)
 
 
 def marked(operation: Operation, what: str) -> tuple[bytes, bytes]:

@@ -159,7 +159,7 @@ def to_request(operation: Operation, data: dict[str, Any], *, strict: bool = Tru
     try:
         request = msgspec.convert(data, kind, strict=strict)
     except msgspec.ValidationError as error:
-        raise _explained(kind, str(error)) from None
+        raise explained(kind, str(error)) from None
     except RecursionError:
         raise Invalid("The request is nested too deeply.") from None
     for name in _names(kind):
@@ -180,7 +180,7 @@ def _names(kind: type[msgspec.Struct]) -> tuple[str, ...]:
     return names
 
 
-def _explained(kind: type[msgspec.Struct], message: str) -> Invalid:
+def explained(kind: type[msgspec.Struct], message: str) -> Invalid:
     """msgspec's message in our words, with the advice that the field's description gives."""
     reason, _, where = message.partition(" - at `$")
     path = where.rstrip("`").lstrip(".")
@@ -194,8 +194,24 @@ def _explained(kind: type[msgspec.Struct], message: str) -> Invalid:
         return Invalid(f"`{what}` is missing. {advice(kind, missing[1])}".strip(), field=what)
     if "matching regex" in reason:
         reason = "this holds a character that is not allowed"
+    if "nvalid enum value" in reason and (choices := _choices(kind, field)):
+        reason = f"{reason} (it is {choices})"
+    if path == "" and where.startswith("` in `$."):  # the name of a property
+        field = path = re.sub(r"\W.*", "", where.removeprefix("` in `$."))
+        reason = "the names of properties are texts"
     sentence = f"`{path}`: {reason[:1].lower()}{reason[1:]}." if path else f"{reason}."
     return Invalid(f"{sentence} {advice(kind, field)}".strip(), field=path or field)
+
+
+def _choices(kind: Any, field: str) -> str:
+    """The values that a field may have, if these are few."""
+    hint = typing.get_type_hints(kind).get(field)
+    options = [one for part in (hint, *typing.get_args(hint)) for one in _literals(part)]
+    return " or ".join(f"`{one}`" for one in options)
+
+
+def _literals(hint: Any) -> tuple[Any, ...]:
+    return typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
 
 
 def advice(kind: Any, field: str) -> str:

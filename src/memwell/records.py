@@ -31,6 +31,9 @@ MAX_VALUE = 1024 * 1024
 MAX_DEPTH = 64
 WHOLE_EVERY = 64
 """After how many changes the whole value is kept."""
+SMALL = 8
+"""How many times smaller than a large value a change of it is at least, if it is kept alone."""
+LARGE = 64 * 1024
 KEPT = 1024
 """How many versions of a record are kept at least; twice as many are never."""
 KIND = "record"
@@ -86,8 +89,8 @@ class Write(NamedTuple):
     """Whether it goes with these from now on, and with nothing else."""
     history: bool = True
     """Whether what it was before is kept."""
-    lasting: bool = False
-    """Whether it lives as long as it was to live before, or as it may at most."""
+    lasting: int | None = None
+    """It lives as long as it was to live before, or as it may at most, if it was written since then."""
     unset: tuple[str, ...] = ()
     """The fields that are to be gone, by their paths."""
 
@@ -168,6 +171,18 @@ def tied(space: Space, tie: str, after: int = 0) -> Iterator[tuple[Record, str]]
             yield _record(tuple(row)), name
 
 
+def tied_page(space: Space, tie: str, after: int, limit: int) -> tuple[list[tuple[Record, str]], bool]:
+    """So many of them, or what fits into an answer, and whether there are more."""
+    found: list[tuple[Record, str]] = []
+    size = 0
+    for one in tied(space, tie, after):
+        size += len(msgspec.json.encode(one[0].value))
+        if found and (len(found) == limit or size > MAX_BYTES):
+            return found, True
+        found.append(one)
+    return found, False
+
+
 def tied_at(space: Space, tie: str, place: Place, between: tuple[str, str], limit: int) -> list[Record]:
     """The records of a collection that go with something, by their paths, between two of these."""
     asked = {"dialect": place.dialect, "name": place.name, "after": between[0], "until": between[1], "now": space.now}
@@ -182,9 +197,15 @@ def addresses_tied(space: Space, tie: str) -> list[Row]:
     return found
 
 
-def delete_tied(space: Space, tie: str, *, spared: str | None = None) -> tuple[str | None, int]:
-    """Erase what goes with something. Returns the job that leaves no trace of it, and how many records that were."""
-    found = addresses_tied(space, tie)
+def addresses_tied_below(space: Space, prefix: str) -> list[Row]:
+    """The same of all that goes with anything whose name begins like this."""
+    ties = space.tx.rows("ties_between", first=prefix, last=prefix[:-1] + chr(ord(prefix[-1]) + 1))
+    return [row for (tie,) in ties for row in addresses_tied(space, tie)]
+
+
+def delete_tied(space: Space, *ties: str, spared: str | None = None) -> tuple[str | None, int]:
+    """Erase what goes with some things. Returns the job that leaves no trace of it, and how many records that were."""
+    found = list({row[0]: row for tie in ties for row in addresses_tied(space, tie)}.values())
     if not found:
         return None, 0
     for address_id, collection_id, _ in found:
@@ -275,7 +296,7 @@ def _kept(space: Space, place: Place, path: str, old: Record | None, new: Write,
     kept = {"address_id": address_id, "version": version, "now": space.now, "expires_at": expires_at}
     space.tx.send("put_value", **kept, value=encoded, created_at=created_at)
     _tie(space, address_id, new)
-    whole = old is None or new.mode == "replace" or version % WHOLE_EVERY == 0 or not new.history or bool(new.unset)
+    whole = _is_whole(old, new, version, len(given), len(encoded))
     data, mode = (encoded, "replace") if whole else (given, "merge")
     space.tx.send("add_record_version", **kept, mode=mode, data=data, actor=space.principal.actor)
     if not new.history:
@@ -284,10 +305,20 @@ def _kept(space: Space, place: Place, path: str, old: Record | None, new: Write,
         space.tx.send("delete_record_versions_below", address_id=address_id, version=version - KEPT)
     if expires_at is not None:
         space.answer_until(expires_at)
+        if old is not None and (old.expires_at is None or expires_at < old.expires_at):
+            space.tx.send("erase_idempotency", address_id=address_id)  # what was answered before may not outlive it
     space.touch(collection_id, address_id)
     if expires_at is not None and expires_at <= space.now + AT_LEAST_EVERY:
         jobs.ensure_slot(space.tx, "expire", expires_at, space.now)
     return Record(address_id, collection_id, path, version, value, created_at, space.now, expires_at)
+
+
+def _is_whole(old: Record | None, new: Write, version: int, given: int, kept: int) -> bool:
+    """Whether history keeps the whole value: now and then, and of a large one where what was given is not much less, since many
+    large changes take long to be put together."""
+    if old is None or new.mode == "replace" or new.unset or not new.history:
+        return True
+    return version % WHOLE_EVERY == 0 or (kept > LARGE and given * SMALL > kept)
 
 
 def _placed(space: Space, placed: dict[str, Any], expires_at: int | None) -> tuple[int, int]:
@@ -299,7 +330,8 @@ def _placed(space: Space, placed: dict[str, Any], expires_at: int | None) -> tup
 
 def _expires_at(now: int, old: Record | None, new: Write) -> int | None:
     lifetimes = [] if new.lifetime_us is None else [new.lifetime_us]
-    if new.lasting and old is not None and old.expires_at is not None:
+    lasts = old is not None and new.lasting is not None and old.updated_at >= new.lasting
+    if lasts and old is not None and old.expires_at is not None:
         lifetimes.append(old.expires_at - old.updated_at)
     return now + min(lifetimes) if lifetimes else None
 

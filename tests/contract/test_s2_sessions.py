@@ -254,7 +254,7 @@ def test_the_meta_is_known_as_it_is_now_only(shop: App, clock: FrozenClock) -> N
     clock.advance(hours=1)
     for moment in ("1999-01-01T00:00:00Z", "2026-04-19T10:30:00Z", "2026-04-19T11:00:00Z"):
         with pytest.raises(Invalid) as refused:
-            shop.scope(session_id="s1").read("sessionMeta", as_of=moment)
+            shop.scope(session_id="s1").read("sessionMeta", as_of=datetime.fromisoformat(moment))
         assert refused.value.details["field"] == "as_of"
 
 
@@ -365,9 +365,119 @@ def test_an_app_that_nothing_answers_for_says_so(memory: Memory, shop: App) -> N
     assert shop.sessions.list() == [], "no session has begun"
     with pytest.raises(Invalid, match="workflow"):
         shop.configure(workflow="nowhere")
-    shop.configure(function="a")
+    echo = memory.workflows.create({"name": "echo", "steps": [text("{{input}}")]}).id
     with pytest.raises(Invalid, match="either"):
-        shop.configure(workflow=memory.workflows.create({"name": "echo", "steps": [text("{{input}}")]}).id)
+        shop.configure(function="a", workflow=echo)
+
+
+def test_what_is_set_to_answer_takes_the_place_of_what_did(memory: Memory, shop: App) -> None:
+    echo = memory.workflows.create({"name": "echo", "steps": [text("{{input}}")]}).id
+    shop.configure(function="a")
+    assert (shop.configure(workflow=echo).function, shop.info().workflow) == (None, echo)
+    assert (shop.configure(function="b").workflow, shop.info().function) == (None, "b")
+    assert shop.configure(function=None).function is None
+
+
+# -- what a function may do ------------------------------------------------------------------------------------------------
+
+
+def test_a_function_replaces_and_unsets(shop: App, answer: Answers) -> None:
+    """S2.23: as code outside of a run can."""
+
+    def tidy(memory: Any) -> Any:
+        memory.set_content("cart", {"items": [1], "note": "x", "old": {"a": 1, "b": 2}})
+        memory.set_content("cart", {"n": 1}, unset=["note", "old.a"])
+        seen = memory.get_content("cart")
+        return [seen, memory.set_content("cart", {"m": 2}, mode="replace")]
+
+    done = json_of(answer(tidy).output)
+    assert done == [{"items": [1], "n": 1, "old": {"b": 2}}, {"m": 2}]
+
+
+def test_what_a_function_writes_and_does_not_fit_is_a_warning_of_its_step(
+    memory: Memory, shop: App, answer: Answers
+) -> None:
+    """S2.13, C23."""
+    shop.stores.create("typed", schema={"type": "object", "properties": {"n": {"type": "integer"}}})
+
+    def write(memory: Any) -> Any:
+        return memory.set_content("typed", {"n": "many"})
+
+    done = answer(write)
+    assert (done.status, json_of(done.output)) == ("done", {"n": "many"})
+    steps = memory.call("runs.get", {"run": done.run_id}).steps
+    assert any("`typed`: `n`" in told for step in steps for told in step.warnings or ())
+
+
+def test_a_run_knows_what_its_function_has_written(memory: Memory, shop: App, answer: Answers) -> None:
+    """B3.8: once that is deleted, the run is empty, though it has never read it."""
+
+    def write(memory: Any) -> str:
+        memory.set_content("userPrefs", {"word": "secret"})
+        return "the word is secret"
+
+    done = answer(write)
+    assert "secret" in (done.output or "")
+    at(shop).delete_content("userPrefs")
+    assert memory.call("runs.get", {"run": done.run_id}).output is None
+
+
+def test_a_run_that_is_over_writes_nothing_any_more(shop: App, answer: Answers) -> None:
+    kept: list[Any] = []
+
+    def keep(memory: Any) -> str:
+        kept.append(memory)
+        return "ok"
+
+    answer(keep)
+    with pytest.raises(Conflict, match="over"):
+        kept[0].set_content("userPrefs", {"late": True})
+    assert at(shop).get_content("userPrefs") is None
+
+
+# -- working memory of a session -------------------------------------------------------------------------------------------
+
+TICKET = """name: ticket
+defs:
+  p: {kind: memory, settings: {definition_id: ticket}}
+  show: {kind: task, action: send_text_message, inputs: {text: "=$string($context.memory)"}}
+  save: {kind: task, action: update_memory, inputs: {memory: {ticket: {a: "=$input.text"}}}}
+flow: [{do: show}, {do: save}]
+"""
+
+
+def test_the_thread_of_an_app_is_its_session(memory: Memory) -> None:
+    """S2.30, S3.14, B2.10: no other app's of that name, and gone when the session ends or the app is deleted."""
+    memory.definitions.create("Ticket", scope="thread", schema={"type": "object", "properties": {"a": {}}})
+    workflow = memory.workflows.create(TICKET).id
+    clinic, shop = memory.app("clinic"), memory.app("shop")
+    for one in (clinic, shop):
+        one.configure(workflow=workflow)
+    said: dict[str, Any] = {"session_id": "s1", "metadata": {"userId": "u1"}}
+    assert json_of(clinic.execute("told to the clinic", **said).output) == {}
+    assert json_of(shop.execute("told to the shop", **said).output) == {}
+    assert json_of(clinic.execute("again", **said).output) == {"ticket": {"a": "told to the clinic"}}
+    assert clinic.scope(user_id="u1", session_id="s1").render("{{memory.ticket.a}}") == "again"
+    assert sorted(one.thread or "" for one in memory.definitions.records("ticket")) == ["clinic/s1", "shop/s1"]
+    assert clinic.sessions.end("s1").records == 2
+    assert json_of(clinic.execute("anew", **said).output) == {}
+    assert json_of(shop.execute("still here", **said).output) == {"ticket": {"a": "told to the shop"}}
+    clinic.delete()
+    assert [one.thread for one in memory.definitions.records("ticket")] == ["shop/s1"]
+
+
+def test_the_meta_of_a_session_is_for_its_user(shop: App) -> None:
+    """S2.2: as is what its stores hold."""
+    shop.sessions.update("s1", {"plan": "gold"}, user_id="alice")
+    assert at(shop).get_content("sessionMeta")["metadata"] == {"plan": "gold"}
+    assert meta(shop)["metadata"] == {"plan": "gold"}
+    other = shop.scope(user_id="bob", session_id="s1")
+    for look in (
+        lambda: other.get_content("sessionMeta"),
+        lambda: other.render("{{memory.sessionMeta.metadata.plan}}"),
+    ):
+        with pytest.raises(Conflict, match="another user"):
+            look()
 
 
 # -- which session, and whose --------------------------------------------------------------------------------------------
@@ -378,6 +488,21 @@ def test_a_session_is_found_by_its_id(shop: App, answer: Answers) -> None:
     shop.sessions.update("s1", user_id="alice", session_reference="ticket-7")
     assert answer(ok, session_id="s1").session_id == "s1"
     assert answer(ok, session_id="s2", session_reference="ticket-7").session_id == "s2"
+
+
+def test_a_reference_stays_with_its_session(shop: App) -> None:
+    """B2.11: another one that is named by its id does not take it over."""
+    shop.sessions.update("s1", session_reference="ticket-7")
+    other = shop.sessions.update("s2", session_reference="ticket-7")
+    assert other.session_info["sessionReference"] is None
+    assert meta(shop)["sessionInfo"]["sessionReference"] == "ticket-7"
+
+
+def test_a_reference_alone_says_whose_the_session_is(shop: App, answer: Answers) -> None:
+    """B2.11."""
+    done = answer(ok, session_id=None, session_reference="R", user_id=None)
+    info = meta(shop, done.session_id)["sessionInfo"]
+    assert (info["userId"], info["userReference"], info["sessionReference"]) == ("R", "R", "R")
 
 
 def test_a_session_is_found_or_begun_by_its_reference(shop: App, answer: Answers) -> None:

@@ -536,9 +536,9 @@ def test_fields_are_read_by_their_paths(prefs: Scope) -> None:
 def test_fields_that_are_not_there_are_left_out(prefs: Scope) -> None:
     """S2.21, S2.27."""
     prefs.set_content("userPrefs", {"preferences": {"language": None}})
-    assert prefs.get_content("userPrefs", {"nothing": 1, "preferences.sound": 1}) == {}
+    assert prefs.get_content("userPrefs", {"nothing": 1, "preferences.sound": 1}) == {"preferences": {}}
     assert prefs.get_content("userPrefs", {"preferences.language": 1}) == {"preferences": {"language": None}}
-    assert prefs.get_content("userPrefs", {"preferences.language.code": 1}) == {}
+    assert prefs.get_content("userPrefs", {"preferences.language.code": 1, "nothing.at.all": 1}) == {"preferences": {}}
 
 
 def test_paths_go_through_lists(prefs: Scope) -> None:
@@ -686,9 +686,13 @@ def test_what_was_written_can_be_read_as_it_was(prefs: Scope, clock: FrozenClock
     for number in range(3):
         prefs.set_content("userPrefs", {"n": number, f"f{number}": True})
         clock.advance(hours=1)
-    assert prefs.read("userPrefs", as_of="2026-04-19T11:30:00Z").content == {"n": 1, "f0": True, "f1": True}
-    assert prefs.read("userPrefs", {"n": 1}, as_of="2026-04-19T10:00:00Z").content == {"n": 0}
-    assert prefs.read("userPrefs", as_of="2026-04-19T09:59:59Z").content is None
+    assert prefs.read("userPrefs", as_of=datetime.fromisoformat("2026-04-19T11:30:00Z")).content == {
+        "n": 1,
+        "f0": True,
+        "f1": True,
+    }
+    assert prefs.read("userPrefs", {"n": 1}, as_of=datetime.fromisoformat("2026-04-19T10:00:00Z")).content == {"n": 0}
+    assert prefs.read("userPrefs", as_of=datetime.fromisoformat("2026-04-19T09:59:59Z")).content is None
     assert prefs.get_content("userPrefs") == {"n": 2, "f0": True, "f1": True, "f2": True}
 
 
@@ -1084,7 +1088,9 @@ def test_a_shorter_retention_holds_for_what_is_stored(
     assert written.updated_at is not None
     for here in (mine, *others):
         assert here.read("here").expires_at == written.updated_at + timedelta(days=1)
-        assert here.read("here", as_of="2026-04-20T06:00:00Z").expires_at == written.updated_at + timedelta(days=1)
+        assert here.read(
+            "here", as_of=datetime.fromisoformat("2026-04-20T06:00:00Z")
+        ).expires_at == written.updated_at + timedelta(days=1)
     clock.advance(hours=4)
     assert [here.get_content("here") for here in (mine, *others)] == [None, None]
     assert [here.get_content(store) for here, store in kept] == [{"word": "theirs"}] * 2

@@ -592,7 +592,9 @@ def test_the_command_is_held_by_the_engine_where_the_memory_is_its_own(tmp_path:
         assert tools["definitions_update_memory"]["annotations"]["destructiveHint"]
         kept = await client.call_tool("definitions_update_memory", {"memory": {"profile": {"name": "Alice"}}})
         assert kept.structured_content["memory"] == {"profile": {"name": "Alice"}}
-        assert (await client.call_tool("definitions_bind", {})).structured_content["values"]["profile"]["name"] == "Alice"
+        assert (await client.call_tool("definitions_bind", {})).structured_content["values"]["profile"][
+            "name"
+        ] == "Alice"
         written = await client.call_tool("stores_set_content", {**at, "data": {"of": "alice"}})
         assert written.structured_content["content"] == {"of": "alice"}
         for name, asked in (

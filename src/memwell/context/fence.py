@@ -35,6 +35,11 @@ _TEMPLATE = re.compile(
 )
 
 
+def is_loud(text: str) -> bool:
+    """Whether the beginning of a text, at the start of a line, could be taken for a heading, a role or a block of code."""
+    return _LINE_START.match(text) is not None
+
+
 def new_token() -> str:
     """A token that nobody can guess."""
     return secrets.token_hex(8)

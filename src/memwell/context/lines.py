@@ -1,4 +1,5 @@
-"""Stored text on one line: what spans lines is written as a JSON string, so that it can forge no heading and no line (C20)."""
+"""Stored values on one line of a prompt: what spans lines is written as a JSON string, so that it can forge no heading and no
+line (C20), and what nobody would see is left away."""
 
 from __future__ import annotations
 
@@ -8,10 +9,14 @@ from typing import Any
 
 _BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 """Everything that some reader takes for the end of a line, or for a command."""
+_HIDDEN = re.compile("[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]")
+"""What has no width, turns the direction of a text, or spells words that only a model reads. Joiners stay: scripts need them."""
 
 
-def one_line(text: str) -> str:
-    return compact(text) if _BREAKS.search(text) else text
+def one_line(value: Any) -> str:
+    """A value as it stands in a prompt."""
+    written = value if isinstance(value, str) and not _BREAKS.search(value) else compact(value)
+    return written if written.isascii() else _HIDDEN.sub("", written)
 
 
 def compact(value: Any) -> str:

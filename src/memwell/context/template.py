@@ -25,6 +25,7 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 from ..errors import Invalid, TooLarge
+from .fence import is_loud
 from .lines import compact, one_line
 
 MAX_TEMPLATE = 1024 * 1024
@@ -110,14 +111,17 @@ def render(
     on_one_line: Container[str] = (),
 ) -> Rendered:
     """The text with the values in it. A bare name that the surface knows wins over a time of that name. What namespaces hold
-    whose values stay `on_one_line` is somebody's data in a prompt: what spans lines is quoted (C20)."""
+    whose values stay `on_one_line` is somebody's data in a prompt: what spans lines is quoted, and so is what would begin one
+    like a heading (C20)."""
     result = _Result()
     absent: list[Expression] = []
     for piece in template.pieces:
         if isinstance(piece, str):
             result.add(piece)
         elif (value := _value(piece, values, times)) is not None:
-            result.add(_written(piece, value, plain=piece.namespace not in on_one_line))
+            written = _written(piece, value, plain=piece.namespace not in on_one_line)
+            quoted = piece.namespace in on_one_line and result.is_at_line_start and is_loud(written)
+            result.add(compact(written) if quoted else written)
         elif missing == "error":
             _refuse(piece, f"{_shown(piece.source)} has no value.")
         else:
@@ -186,6 +190,10 @@ class _Result:
         if self._room < 0:
             raise TooLarge(f"What a template renders to has at most {_mebibytes(MAX_RESULT)}: insert less.")
         self._parts.append(text)
+
+    @property
+    def is_at_line_start(self) -> bool:
+        return not self._parts or self._parts[-1].endswith(("\n", "\r"))
 
     def text(self) -> str:
         return "".join(self._parts)
@@ -274,10 +282,10 @@ def _called(namespace: str) -> str:
 
 def _written(expression: Expression, value: Any, *, plain: bool) -> str:
     """A value as it is inserted."""
-    if isinstance(value, str):
-        return value if plain else one_line(value)
+    if plain and isinstance(value, str):
+        return value
     try:
-        return compact(value)
+        return compact(value) if plain else one_line(value)
     except (TypeError, ValueError, RecursionError):
         _refuse(expression, f"{_shown(expression.source)} has a value that cannot be written as JSON.")
 

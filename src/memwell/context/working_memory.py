@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..model.schemas.walk import ROOT, mapped
-from .lines import compact, one_line
+from .lines import one_line
 
 HEADING = "# Working Memory"
 TOOL = "update_memory"
@@ -72,17 +72,13 @@ def _section(one: Section) -> str:
     known: Mapping[str, Any] = properties if isinstance(properties, Mapping) else {}
     value = one.value or {}
     order = [name for name in known if name in value] + [name for name in value if name not in known]
-    lines = [f"- {_label(name, known.get(name))}: {_written(value[name])}" for name in order]
+    lines = [f"- {_label(name, known.get(name))}: {one_line(value[name])}" for name in order]
     return "\n".join([f"## {one_line(one.name)}", *lines])
 
 
 def _label(name: str, schema: Any) -> str:
     title = schema.get("title") if isinstance(schema, Mapping) else None
     return one_line(title if isinstance(title, str) and title.strip() else humanised(name))
-
-
-def _written(value: Any) -> str:
-    return one_line(value) if isinstance(value, str) else compact(value)
 
 
 def _placed(schema: Mapping[str, Any], place: str) -> Any:

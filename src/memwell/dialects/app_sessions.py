@@ -42,7 +42,13 @@ _END = f"{SESSION_META}@session0"
 TAKEN = "This session belongs to another user: begin one of your own."
 
 UserId = Annotated[
-    str, Meta(min_length=1, max_length=MAX_ID, pattern=ID_PATTERN, description="The user that the session belongs to.")
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_ID,
+        pattern=ID_PATTERN,
+        description="Which user: whose content it is, or to whom the session belongs.",
+    ),
 ]
 Reference = Annotated[
     str,
@@ -151,8 +157,11 @@ class EndedSession(Response, frozen=True, kw_only=True):
     example=Example(_OF, _GIVEN),
 )
 def end(space: Space, request: OfSession) -> EndedSession:
-    """End a session. Its metadata and everything that was to last as long as it are gone; a second time changes nothing."""
-    job, count = delete_tied(space, session_tie(request.app, request.session_id), spared=EVERY_RUN)
+    """End a session. Its metadata and everything that was to last as long as it are gone, working memory of its thread included;
+    a second time changes nothing."""
+    of_session = session_tie(request.app, request.session_id)
+    of_thread = f"thread/{thread_of(request.app, request.session_id)}"
+    job, count = delete_tied(space, of_session, of_thread, spared=EVERY_RUN)
     return EndedSession(session_id=request.session_id, records=count, job=job)
 
 
@@ -252,6 +261,11 @@ def meta_of(space: Space, app: str, session_id: str) -> dict[str, Any]:
 
 def session_tie(app: str, session_id: str) -> str:
     return f"session/{app}/{session_id}"
+
+
+def thread_of(app: str, session_id: str) -> str:
+    """The thread that a session of an app is, for memory that is kept for each thread."""
+    return f"{app}/{session_id}"
 
 
 def in_session_tie(app: str, session_id: str) -> str:

@@ -105,9 +105,12 @@ def configure(space: Space, request: ConfigureApp) -> AppInfo:
     changes = {name: value for name, value in given.items() if value is not UNSET}
     limits = {name: getattr(request, name) for name in ("max_stores", "max_files")}
     changes |= {name: value for name, value in limits.items() if value is not None}
-    changed = structs.replace(app, **changes)
+    changed = structs.replace(app, **_instead(changes))
     if changed.workflow is not None and changed.function is not None:
         raise Invalid("Give either `workflow` or `function`: one of them answers.", field="function")
+    stores = space.tx.row("count_documents", kind=f"store:{request.app}")
+    if stores is not None and changed.max_stores < stores[0]:
+        raise Invalid(f"The app has {stores[0]} stores already: `max_stores` cannot be less.", field="max_stores")
     if changed.workflow is not None and documents.find(space.tx, "workflow", changed.workflow) is None:
         raise Invalid(f"There is no workflow {changed.workflow!r}: store it first.", field="workflow")
     return _info(space, _saved(space, document, changed), changed)
@@ -165,6 +168,14 @@ def settled(space: Space, name: str) -> tuple[Document, App]:
     document = Document(name, name, 1, msgspec.json.encode(app).decode(), space.now, space.now)
     documents.add(space.tx, KIND, document)
     return document, app
+
+
+def _instead(changes: dict[str, Any]) -> dict[str, Any]:
+    """What is set to answer takes the place of what has answered before, of whichever kind."""
+    for one, other in (("workflow", "function"), ("function", "workflow")):
+        if changes.get(one) is not None and other not in changes:
+            return {**changes, other: None}
+    return changes
 
 
 def _saved(space: Space, document: Document, app: App) -> Document:

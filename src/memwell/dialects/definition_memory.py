@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta
 
 from ..clock import optional_datetime, to_datetime
@@ -18,7 +17,7 @@ from ..model.contract import MAX_NAME, SLUG_ADVICE, SLUG_PATTERN, Definition, Sc
 from ..model.fields import ID_PATTERN, MAX_ID, Cursor, Limit
 from ..model.page import from_cursor, to_cursor
 from ..operation import Example, Request, Response, operation
-from ..records import MAX_BYTES, Record, delete_tied, tied
+from ..records import Record, delete_tied, tied_page
 from ..records import delete as delete_record
 from ..space import Space
 from .definitions import GIVEN, OF, DefinitionId, by_slug, existing, held_to, tie_of
@@ -246,15 +245,9 @@ def list_records(space: Space, request: ListRecords) -> MemoryRecords:
     """The records of a definition, of all owners. A page holds at most 8 MiB of them."""
     document, _ = existing(space, request.definition)
     (after,) = from_cursor("definition", request.cursor, 0)
-    page: list[MemoryRecord] = []
-    size = 0
-    for record, owner in tied(space, tie_of(document.id), after):
-        size += len(msgspec.json.encode(record.value))
-        if page and (len(page) == request.limit or size > MAX_BYTES):
-            return MemoryRecords(records=page, next_cursor=to_cursor("definition", after))
-        page.append(_shown(record, owner))
-        after = record.address_id
-    return MemoryRecords(records=page)
+    page, more = tied_page(space, tie_of(document.id), after, request.limit)
+    further = to_cursor("definition", page[-1][0].address_id) if more else None
+    return MemoryRecords(records=[_shown(*one) for one in page], next_cursor=further)
 
 
 OPERATIONS = (bind, update_memory, delete_memory, end, list_records)
@@ -340,7 +333,8 @@ def _unknown(space: Space, slug: str) -> str:
     unknown = f'Unknown memory definition "{slug}"'
     if by_slug(space, slug) is None:
         return f"{unknown}."
-    return f"{unknown} here: there is one, but it is not bound. Name it in `definitions`."
+    declared = "in a workflow, declare it in `defs` as `kind: memory`"
+    return f"{unknown} here: there is one, but it is not bound. Name it in `definitions`; {declared}."
 
 
 def _written(

@@ -33,7 +33,7 @@ from ..operation import Example, Request, Response, operation
 from ..records import delete_tied
 from ..space import Space
 from .breaking import Accept, Breaking, broken_by, refuse_breaking
-from .held import Held, compiled
+from .held import Held, check_object
 
 KIND = "definition"
 BY_SLUG, BY_NAME = "definition_slug", "definition_name"
@@ -157,7 +157,7 @@ def made(space: Space, request: CreateDefinition) -> tuple[Document, Definition]
         raise Invalid(f"No slug can be made from {name!r}: give one. {SLUG_ADVICE}.", field="slug")
     fields = {one: getattr(request, one) for one in ("scope", "ttl_seconds", "update_mode", "secrets", "description")}
     definition = Definition(slug=slug, schema=request.schema or {"type": "object"}, **fields)
-    _check_schema(definition)
+    check_object(held_to("", definition))
     document = Document(str(uuid.uuid4()), name, 1, encoded(definition), space.now, space.now)
     _claim(space, BY_SLUG, slug, document.id, "slug")
     _claim(space, BY_NAME, name, document.id, "name")
@@ -210,6 +210,8 @@ class UpdateDefinition(Request, frozen=True, kw_only=True):
 
     definition: DefinitionId
     name: Name | None = None
+    slug: Annotated[str, Meta(description="It cannot be changed: leave it away.")] | None = None
+    scope: Annotated[Scope, Meta(description="It cannot be changed: leave it away.")] | None = None
     schema: SchemaField | None = None
     ttl_seconds: Ttl | None = _LEFT_AWAY
     update_mode: UpdateModeField | None = None
@@ -232,6 +234,9 @@ def update(space: Space, request: UpdateDefinition) -> DefinitionInfo:
     """Change a memory definition. A schema that stored records do not fit is refused, and they are named, unless it is accepted
     that they break."""
     old, before = existing(space, request.definition)
+    for one in ("slug", "scope"):
+        if getattr(request, one) not in (None, getattr(before, one)):
+            raise Invalid(f"The {one} of a definition never changes: make another definition.", field=one)
     if request.version not in (None, old.version):
         raise Stale(f"The current version is {old.version}: read it again and repeat the change.", version=old.version)
     changes = {one: getattr(request, one) for one in ("schema", "update_mode", "secrets")}
@@ -240,7 +245,7 @@ def update(space: Space, request: UpdateDefinition) -> DefinitionInfo:
         one: getattr(request, one) for one in ("ttl_seconds", "description") if getattr(request, one) is not UNSET
     }
     definition = structs.replace(before, **changed)
-    _check_schema(definition)
+    check_object(held_to("", definition))
     if definition.schema != before.schema and not request.accept_breaking:
         refuse_breaking(broken_by(space, tie_of(old.id), held_to(old.id, definition)))
     name = old.name if request.name is None else check.content(request.name.strip(), field="name")
@@ -267,7 +272,7 @@ def check_schema(space: Space, request: CheckDefinition) -> Breaking:
     """Which stored records a new schema would break, without saving it."""
     document, definition = existing(space, request.definition)
     definition = structs.replace(definition, schema=request.schema)
-    _check_schema(definition)
+    check_object(held_to("", definition))
     return broken_by(space, tie_of(document.id), held_to(document.id, definition))
 
 
@@ -371,13 +376,6 @@ def _claim(space: Space, kind: str, key: str, definition_id: str, field: str) ->
     if documents.find(space.tx, kind, key) is not None:
         raise Conflict(f"There is a memory definition with the {field} {key!r} already.", field=field)
     documents.add(space.tx, kind, Document(key, key, 1, definition_id, space.now, space.now))
-
-
-def _check_schema(definition: Definition) -> None:
-    """A definition's values are objects, so its schema must be one of an object (S3.8)."""
-    if definition.schema.get("type", "object") != "object":
-        raise Invalid("`schema` must describe an object: its `type` is something else.", field="schema")
-    compiled(held_to("", definition))
 
 
 def _is_wanted(document: Document, definition: Definition, request: ListDefinitions) -> bool:

@@ -39,11 +39,11 @@ class Held(NamedTuple):
     ties: tuple[str, ...] = ()
     tied_anew: bool = False
     secrets: Secrets | None = None
-    lasting: bool = False
+    lasting: int | None = None
 
 
 FREE = Held()
-MOST_COMPILED = 512
+MOST_COMPILED = 256
 _compiled: dict[tuple[int, bool], tuple[Mapping[str, Any] | None, Schema]] = {}
 """By the identity of a schema, which is kept with it, so that no other can have the same."""
 
@@ -97,6 +97,13 @@ def compiled(held: Held) -> Schema:
     return made
 
 
+def check_object(held: Held) -> None:
+    """Refuse a schema that cannot be used. What is kept are objects, so it must be that of one (S2.10, S3.8)."""
+    if (held.schema or {}).get("type", "object") != "object":
+        raise Invalid("`schema` must describe an object: its `type` is something else.", field="schema")
+    compiled(held)
+
+
 def _made(held: Held) -> Schema:
     try:
         source = msgspec.json.encode(held.schema or {})
@@ -138,6 +145,6 @@ def _secrets(data: Mapping[str, Any], held: Held) -> list[Problem]:
     return problems
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=128)
 def _schema(source: bytes, strict: bool) -> Schema:
     return Schema(msgspec.json.decode(source), strict=strict)

@@ -13,7 +13,7 @@ from ..errors import Invalid
 from ..model.contract import SESSION_META, decode_store
 from ..operation import Example, Request, Response, operation
 from ..space import Space
-from .app_sessions import UserId, meta_of, own_session, user_of
+from .app_sessions import UserId, meta_of, own_session, thread_of, user_of
 from .app_sessions import find as find_session
 from .apps import AppName
 from .definitions import by_slug, held_to
@@ -40,6 +40,11 @@ class Scope(NamedTuple):
     session: str | None = None
     workflow: str | None = None
     run: str | None = None
+
+    @property
+    def thread(self) -> str | None:
+        """The conversation. That of an app is its session, and no other app's of that name."""
+        return self.session if self.app is None or self.session is None else thread_of(self.app, self.session)
 
 
 class Found(NamedTuple):
@@ -74,7 +79,7 @@ def recall(space: Space, name: str, scope: Scope) -> Found:
     if scope.user is None:
         return Found()
     space.principal.speaks_for(scope.user)
-    whose = Whose(owner=scope.user, workflow=scope.workflow, thread=scope.session, run=scope.run)
+    whose = Whose(owner=scope.user, workflow=scope.workflow, thread=scope.thread, run=scope.run)
     there = loaded(space, *known, whose)
     if there.warning is not None:
         return _withheld(name, there.warning, there.address_id)

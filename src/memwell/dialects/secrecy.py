@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..model.schema import Problem
+from ..model.value import masked
 
 MAX_LOOKED_AT = 64 * 1024
 """Characters in which secrets are looked for, where there may be many values."""
-_SHORTEST = 16
-"""Of a name that may be a secret itself."""
 _FEW_DIGITS = 1000
 """A number below it is no code, whatever it is called."""
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -54,9 +53,8 @@ def _texts(value: Any, path: str, name: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _texts_of(key: str, item: Any, path: str, above: str) -> Iterator[tuple[str, str, str]]:
-    shown = key
-    if len(key) >= _SHORTEST and any(map(str.isdigit, key)):
-        shown = key[:4] + "…"  # it may be a secret itself, and none is repeated
+    shown = masked(key)
+    if shown != key:
         yield f"{path}.{shown}" if path else shown, "", key
     yield from _texts(item, f"{path}.{shown}" if path else shown, _spoken(key, above))
 

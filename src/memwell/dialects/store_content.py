@@ -13,7 +13,8 @@ from ..clock import optional_datetime, to_datetime
 from ..errors import Forbidden, Invalid, NotFound
 from ..model.collection import Place
 from ..model.contract import SESSION, SESSION_META, Store
-from ..model.fields import Cursor, SessionId
+from ..model.fields import Cursor, Limit, SessionId
+from ..model.page import from_cursor, to_cursor
 from ..model.value import projected
 from ..operation import Example, Request, Response, operation
 from ..records import Mode, Record
@@ -199,7 +200,45 @@ def content_history(space: Space, request: ContentHistory) -> RecordHistory:
     return history_of(space, found, request.limit, request.cursor)
 
 
-OPERATIONS = (get_content, set_content, set_contents, delete_content, content_history)
+class StoreRecord(Response, frozen=True, kw_only=True):
+    """A record of a store, and whose it is: a user's, a session's, or the app's if it is neither."""
+
+    value: dict[str, Any]
+    version: int
+    etag: str
+    updated_at: datetime
+    expires_at: datetime | None = None
+    user_id: str | None = None
+    session_id: str | None = None
+
+
+class StoreRecords(Response, frozen=True, kw_only=True):
+    """Records of a store."""
+
+    records: list[StoreRecord]
+    next_cursor: str | None = None
+
+
+class ListContents(Request, frozen=True, kw_only=True):
+    """Of which store, and how many."""
+
+    app: AppName
+    store: TechnicalName
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+@operation("stores.records", "GET /v1/apps/{app}/stores/{store}/records", role="admin", example=Example(OF, _WRITTEN))
+def list_contents(space: Space, request: ListContents) -> StoreRecords:
+    """The records of a store, as they are stored: of all its users and sessions. A page holds at most 8 MiB of them."""
+    existing(space, request.app, request.store)
+    (after,) = from_cursor("store", request.cursor, 0)
+    found, more = records.tied_page(space, tie_of_store(request.app, request.store), after, request.limit)
+    further = to_cursor("store", found[-1][0].address_id) if more else None
+    return StoreRecords(records=[_stored(record, name) for record, name in found], next_cursor=further)
+
+
+OPERATIONS = (get_content, set_content, set_contents, delete_content, content_history, list_contents)
 
 
 # -- what others use -----------------------------------------------------------------------------------------------------
@@ -302,6 +341,20 @@ def _begin(space: Space, whose: _Whose, where: Where) -> None:
     found = find_session(space, whose.app, session_id)
     if found is None or (user is not None and found.value["sessionInfo"].get("userId") is None):
         open_session(space, whose.app, Opening(session_id=session_id, user_id=user))
+
+
+def _stored(record: Record, collection: str) -> StoreRecord:
+    _, _, place = record.path.partition("@")
+    kind, _, name = place.partition("/")
+    return StoreRecord(
+        value=record.value,
+        version=record.version,
+        etag=record.etag,
+        updated_at=to_datetime(record.updated_at),
+        expires_at=optional_datetime(record.expires_at),
+        user_id=collection if kind == "app" else None,
+        session_id=name if kind == "session" else None,
+    )
 
 
 def _chosen(value: Any, request: GetContent) -> Any:

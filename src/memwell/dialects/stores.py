@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -12,7 +12,6 @@ from msgspec import UNSET, Meta, structs
 
 from .. import documents
 from ..clock import to_datetime
-from ..dispatch import Call
 from ..documents import Document
 from ..errors import Conflict, Invalid, NotFound, Stale
 from ..lifecycle.erase import erase_collection
@@ -29,17 +28,16 @@ from ..model.contract import (
     retention,
 )
 from ..model.fields import ID_PATTERN
-from ..model.yaml import Limits, core
-from ..model.yaml import read as read_yaml
 from ..operation import Example, Request, Response, operation
-from ..records import addresses_tied, delete_tied
+from ..records import addresses_tied, addresses_tied_below, delete_tied
 from ..space import Space
+from .app_sessions import thread_of
 from .apps import KIND as APP
 from .apps import NEW_APP, AppName, Description, OfApp, settled
 from .apps import existing as existing_app
 from .breaking import Accept, broken_by, refuse_breaking
-from .definitions import vague
-from .held import Held, compiled
+from .definitions import by_slug, vague
+from .held import Held, check_object
 from .places import app_records
 from .sessions import erase_addresses
 from .store_retention import retain
@@ -76,17 +74,6 @@ StrictField = Annotated[
     bool,
     Meta(description="Whether content that does not fit the schema is refused; otherwise there is only a warning."),
 ]
-StoresField = Annotated[
-    str | dict[str, Any],
-    Meta(
-        description="Stores by technical name, each with its settings: YAML or JSON as a text (on the command line also "
-        "`@FILE`), or an object."
-    ),
-]
-
-MAX_SOURCE = 1024 * 1024
-MAX_LEVELS = 64
-
 _LEFT_AWAY: Any = UNSET
 NEW = {"app": "shop", "technical_name": "userPrefs", "access": "user", "retention": "1_month"}
 GIVEN = (("stores.create", NEW),)
@@ -149,27 +136,6 @@ def create(space: Space, request: CreateStore) -> StoreInfo:
     return made(space, request.app, request.technical_name, new)
 
 
-class DefineStores(Request, frozen=True, kw_only=True):
-    """Stores to make."""
-
-    app: AppName
-    stores: StoresField
-
-
-@operation(
-    "stores.define",
-    "PUT /v1/apps/{app}/stores",
-    effect="write",
-    role="admin",
-    outside=True,
-    example=Example({"app": "shop", "stores": "cart:\n  access: session\n  retention: session_only\n"}),
-)
-def define(call: Call, request: DefineStores) -> Stores:
-    """Make stores from a configuration, all or none. Those that are there already with the same settings stay as they are."""
-    wanted = read_stores(request.stores)
-    return call.write(lambda space: _defined(space, request.app, wanted))
-
-
 @operation("stores.list", "GET /v1/apps/{app}/stores", example=Example({"app": "shop"}, GIVEN))
 def list_stores(space: Space, request: OfApp) -> Stores:
     """The memory stores of an app, by technical name."""
@@ -200,6 +166,7 @@ class UpdateStore(Request, frozen=True, kw_only=True):
     retention: RetentionField | None = None
     strict: StrictField | None = None
     technical_name: Annotated[str, Meta(description="It cannot be changed: leave it away.")] | None = None
+    access: Annotated[Access, Meta(description="It cannot be changed: leave it away.")] | None = None
     accept_breaking: Accept = False
     version: (
         Annotated[int, Meta(ge=1, description="The version that was read, to be told of changes since.")] | None
@@ -219,6 +186,8 @@ def update(space: Space, request: UpdateStore) -> StoreInfo:
     old, before = existing(space, request.app, request.store)
     if request.technical_name not in (None, request.store):
         raise Invalid("The technical name of a store never changes: make another store.", field="technical_name")
+    if request.access not in (None, before.access):
+        raise Invalid("Whose content a store holds never changes: make another store.", field="access")
     if request.version not in (None, old.version):
         raise Stale(f"The current version is {old.version}: read it again and repeat the change.", version=old.version)
     changes = {name: value for name in ("schema", "strict") if (value := getattr(request, name)) is not None}
@@ -226,7 +195,7 @@ def update(space: Space, request: UpdateStore) -> StoreInfo:
     changes |= {name: value for name in ("description",) if (value := getattr(request, name)) is not UNSET}
     store = structs.replace(before, **changes)
     held = held_to(store)
-    compiled(held)
+    check_object(held)
     if store.strict and not request.accept_breaking and (store.schema, store.strict) != (before.schema, before.strict):
         refuse_breaking(broken_by(space, tie_of_store(request.app, old.id), held))
     name = old.name if request.name is None else check.content(request.name, field="name")
@@ -277,6 +246,7 @@ def delete_app(space: Space, request: OfApp) -> DeletedApp:
     existing_app(space, request.app)
     stores = every(space, request.app)
     addresses = [one for store, _ in stores for one in addresses_tied(space, tie_of_store(request.app, store.id))]
+    addresses += addresses_tied_below(space, f"thread/{thread_of(request.app, '')}")
     place = app_records(request.app)
     addresses += space.tx.rows("addresses_of_name", dialect=place.dialect, name=place.name)
     unique = list({one[0]: one for one in addresses}.values())
@@ -290,7 +260,7 @@ def delete_app(space: Space, request: OfApp) -> DeletedApp:
     return DeletedApp(app=request.app, stores=len(stores), records=records, job=erased.job)
 
 
-OPERATIONS = (create, define, list_stores, get, update, delete, delete_app)
+OPERATIONS = (create, list_stores, get, update, delete, delete_app)
 
 
 # -- what others use -----------------------------------------------------------------------------------------------------
@@ -335,11 +305,11 @@ def made(space: Space, app: str, technical_name: str, new: NewStore) -> StoreInf
     if count is not None and count[0] >= owner.max_stores:
         raise Conflict(f"The app has {count[0]} stores, and may have no more: delete one, or raise `max_stores`.")
     store = settings_of(new)
-    compiled(held_to(store))
+    check_object(held_to(store))
     name = check.content(new.name or technical_name, field="name")
     document = Document(technical_name, name, 1, encoded(store), space.now, space.now)
     documents.add(space.tx, kind, document)
-    return info(app, document, store)
+    return info(app, document, store, _hidden(space, technical_name))
 
 
 def settings_of(new: NewStore) -> Store:
@@ -352,30 +322,19 @@ def settings_of(new: NewStore) -> Store:
     )
 
 
-def difference(there: Document, name: str, new: NewStore) -> str | None:
-    """In what a store is not the one that is wanted."""
-    has, wanted = decode_store(there.body), settings_of(new)
-    if there.name != (new.name or name):
-        return "name"
-    return next((one for one in Store.__struct_fields__ if getattr(has, one) != getattr(wanted, one)), None)
-
-
-def read_stores(source: str | Mapping[str, Any]) -> dict[str, NewStore]:
-    """The stores of a configuration, by their technical names (S2.14)."""
-    given = (
-        read_yaml(source, "stores", Limits(MAX_SOURCE, MAX_LEVELS), core).value if isinstance(source, str) else source
-    )
-    if not isinstance(given, Mapping) or not given:
-        raise Invalid("`stores` must give settings by the technical names of stores.", field="stores")
-    return {checked_name(str(name)): _read_store(str(name), one) for name, one in given.items()}
-
-
 def checked_name(name: str) -> str:
     if name == SESSION_META:
         raise Invalid(f"{SESSION_META!r} is what every session has: choose another name.", field="technical_name")
     if len(name) > MAX_NAME or not re.fullmatch(NAME_PATTERN, name):
         raise Invalid(f"{NAME_ADVICE} It cannot be {name[:100]!r}.", field="technical_name")
     return name
+
+
+def _hidden(space: Space, name: str) -> list[str]:
+    """A word of warning where templates of the app do not reach a definition any more."""
+    if by_slug(space, name) is None:
+        return []
+    return [f"There is a memory definition {name!r}: in this app, `{{{{memory.{name}}}}}` is the store, and not that."]
 
 
 def info(app: str, document: Document, store: Store, told: Sequence[str] = ()) -> StoreInfo:
@@ -394,34 +353,3 @@ def info(app: str, document: Document, store: Store, told: Sequence[str] = ()) -
         description=store.description,
         warnings=[*(vague(document.id, "technical name") or []), *told] or None,
     )
-
-
-def _defined(space: Space, app: str, wanted: Mapping[str, NewStore]) -> Stores:
-    for name, new in wanted.items():
-        there = documents.find(space.tx, store_kind(app), name)
-        if there is None:
-            _made_of_many(space, app, name, new)
-        elif (reason := difference(there, name, new)) is not None:
-            raise Conflict(f"There is a store {name!r} already with another {reason}: {_advice(reason)}.")
-    return Stores(stores=[info(app, *existing(space, app, name)) for name in wanted])
-
-
-def _advice(reason: str) -> str:
-    if reason == "access":
-        return "whose content it holds never changes; make one of another name, or delete this one with its content"
-    return "change that with `stores.update`"
-
-
-def _made_of_many(space: Space, app: str, name: str, new: NewStore) -> None:
-    try:
-        made(space, app, name, new)
-    except Invalid as error:
-        details = {**error.details, "field": f"stores.{name}"}
-        raise type(error)(f"The store {name!r} cannot be made: {error.message}", **details) from None
-
-
-def _read_store(name: str, given: Any) -> NewStore:
-    try:
-        return msgspec.convert(given or {}, NewStore)
-    except msgspec.ValidationError as error:
-        raise Invalid(f"The store {name!r} cannot be made: {str(error)[:300]}.", field=f"stores.{name}") from None

@@ -13,7 +13,7 @@ from msgspec import Meta
 from .. import records
 from ..clock import SECOND, optional_datetime, to_datetime
 from ..errors import Invalid, NotFound
-from ..model.contract import MAX_NAME, NAME_PATTERN, decode_definition
+from ..model.contract import MAX_NAME, RECORD_PATTERN, decode_definition
 from ..model.fields import Cursor, Limit, User
 from ..model.page import cut, from_cursor, to_cursor
 from ..model.value import projected
@@ -34,8 +34,8 @@ RecordName = Annotated[
     Meta(
         min_length=1,
         max_length=MAX_NAME,
-        pattern=NAME_PATTERN,
-        description="The record's name: letters, digits and underscores, beginning with a letter.",
+        pattern=RECORD_PATTERN,
+        description="The record's name: letters, digits and underscores.",
     ),
 ]
 Value = Annotated[dict[str, Any], Meta(description="A JSON object of at most 1 MiB and 64 levels.")]
@@ -62,7 +62,8 @@ TtlField = Annotated[
     Meta(
         ge=0,
         le=MAX_TTL,
-        description="How many seconds it lives, counted from this write; left away: as long as before; 0: for good.",
+        description="How many seconds it lives, counted from this write; 0: for good; left away: as long as before, or as its "
+        "definition says.",
     ),
 ]
 
@@ -264,18 +265,17 @@ OPERATIONS = (list_records, get_record, set_record, set_records, delete_record, 
 
 
 def checked_name(name: str) -> str:
-    if len(name) > MAX_NAME or not re.fullmatch(NAME_PATTERN, name):
-        raise Invalid(
-            f"{name[:100]!r} cannot name a record: use letters, digits and underscores, beginning with a letter.",
-            field="record",
-        )
+    if len(name) > MAX_NAME or not re.fullmatch(RECORD_PATTERN, name):
+        raise Invalid(f"{name[:100]!r} cannot name a record: use letters, digits and underscores.", field="record")
     return name
 
 
 def held_by(space: Space, name: str) -> Held:
     """What a record of a name is held to: the global definition with that slug, if there is one."""
     found = by_slug(space, name)
-    return held_to(found[0].id, found[1]) if found is not None and found[1].scope == "global" else FREE
+    if found is None or found[1].scope != "global":
+        return FREE._replace(lasting=0)
+    return held_to(found[0].id, found[1])._replace(lasting=found[0].updated_at)
 
 
 def held_as(definition_id: str | None, body: str | None) -> Held:
@@ -304,7 +304,10 @@ def shown(record: Record, held: Held, projections: Any = None, warnings: list[Wa
 def history_of(space: Space, record: Record, limit: int, cursor: str | None) -> RecordHistory:
     (before,) = from_cursor("versions", cursor, NEWEST)
     rows = records.history(space, record, before, limit + 1)
-    most = max(1, min(limit, records.MAX_BYTES // max(1, _longest(rows), len(msgspec.json.encode(record.value)))))
+    longest = _longest(rows) + len(
+        msgspec.json.encode(record.value)
+    )  # each is shown as it was given, and what came of it
+    most = max(1, min(limit, records.MAX_BYTES // longest))
     page, further = cut(rows, most, lambda row: to_cursor("versions", row.version))
     values = records.values_of(space, record, page)
     return RecordHistory(versions=[_change(row, values.get(row.version)) for row in page], next_cursor=further)
@@ -321,12 +324,13 @@ def _set(space: Space, user: str, name: str, change: Change, ttl_s: int | None) 
 
 
 def _lasting(held: Held, ttl_s: int | None) -> Held:
-    """How long a record is to live: as it is said, but no longer than its definition lets it; else as long as before."""
+    """How long a record is to live: as it is said, but no longer than its definition lets it; else as long as before, or as its
+    definition says if that has changed since."""
     if ttl_s is None:
-        return held._replace(lasting=True)
+        return held
     wanted = ttl_s * SECOND or None
     lifetimes = [one for one in (wanted, held.lifetime_us) if one is not None]
-    return held._replace(lifetime_us=min(lifetimes, default=None))
+    return held._replace(lifetime_us=min(lifetimes, default=None), lasting=None)
 
 
 def _existing(space: Space, user: str, name: str) -> Record:

@@ -23,6 +23,8 @@ SESSION = "session"
 MAX_STORES = 15
 MAX_NAME = 255
 NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_]*$(?!\n)"
+RECORD_PATTERN = r"^[A-Za-z0-9_]+$(?!\n)"
+"""Of a record about a person: whatever may be a technical name, or a slug."""
 SLUG_PATTERN = r"^[a-z0-9_]+$(?!\n)"
 APP_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$(?!\n)"
 NAME_ADVICE = "A technical name has letters, digits and underscores, and begins with a letter."
@@ -94,7 +96,8 @@ def retention(given: str) -> str:
     if given in (SESSION, "session_only"):
         return SESSION
     days_of(given)
-    return given.removesuffix("s")
+    number, _, unit = given.removesuffix("s").partition("_")
+    return f"{int(number)}_{unit}" + ("s" if int(number) > 1 else "")
 
 
 @lru_cache(maxsize=64)

@@ -19,14 +19,17 @@ def etag(address_id: int, version: int) -> str:
 
 def match(current: str | None, wanted: str | None) -> None:
     """Refuse to change what is not the version that was read, or one of several."""
-    if wanted is None or (current is None and wanted == NONE):
+    if wanted is None:
         return
-    if current is not None and (wanted == ANY or current in map(_quoted, wanted.split(","))):
+    if wanted == NONE:
+        if current is not None:
+            raise Stale("There is such a record already: read it, and change that one.", version=current)
         return
+    tags = [] if wanted == ANY else list(map(_quoted, wanted.split(",")))
     if current is None:
         raise Stale("There is no such record, or not any more: read it again and repeat the change.", version=None)
-    if wanted == NONE:
-        raise Stale("There is such a record already: read it, and change that one.", version=current)
+    if wanted == ANY or current in tags:
+        return
     raise Stale("The record is not the one that was read: read it again and repeat the change.", version=current)
 
 

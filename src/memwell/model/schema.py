@@ -35,14 +35,13 @@ class Schema:
         self.source: dict[str, Any] = dict(source)
         check(self.source)
         self._effort = Effort(self.source)
-        self._checks = [compiled(self.source)]
+        self._check = compiled(self.source)
         shown, fence = closed(self.source) if strict else Closed(self.source, None)
         self.closed: dict[str, Any] = shown
         """The schema as others are told it: of a strict one, if that is possible, the one that admits nothing else."""
         if shown is not self.source:
-            self._checks = [compiled(shown)]
-        if fence is not None:
-            self._checks.append(compiled(fence))
+            self._check = compiled(shown)
+        self._fence = fence
         self._has_formats = any("format" in one for _, one in subschemas(self.source))
         self._looks_right: Draft202012Validator | None = None
         self._defaults = Defaults(self.source)
@@ -50,7 +49,8 @@ class Schema:
     def problems(self, value: Any) -> list[Problem]:
         """Why a value does not fit; nothing if it does."""
         faults = self._effort.faults(value)
-        found = [one for each in self._checks if not each.is_valid(value) for one in _told(each, value, faults)]
+        found = [] if self._check.is_valid(value) else _told(self._check, value, faults)
+        found += [] if self._fence is None else self._fence.problems(value, MAX_PROBLEMS)
         return list(dict.fromkeys(found))[:MAX_PROBLEMS]
 
     def warnings(self, value: Any) -> list[Problem]:

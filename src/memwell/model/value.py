@@ -12,6 +12,8 @@ Tree: TypeAlias = dict[str, "Tree | None"]
 _NOTHING: Any = object()
 
 MAX_PROJECTIONS = 100
+MAYBE_SECRET = 16
+"""The length of a name that may be a secret."""
 
 
 def merged(old: Any, new: Any) -> Any:
@@ -38,8 +40,14 @@ def _cut(value: Any, path: list[str]) -> Any:
     return {other: each for other, each in value.items() if other != name}
 
 
+def masked(name: str) -> str:
+    """The name of a property as it is told. A long one with digits may be a secret itself, and none is repeated."""
+    return name[:4] + "…" if len(name) >= MAYBE_SECRET and any(map(str.isdigit, name)) else name
+
+
 def projected(value: Any, projections: Mapping[str, Any]) -> Any:
-    """The fields that are named with 1, at their paths; all of them if none is. What is not there is left away."""
+    """The fields that are named with 1, at their paths; all of them if none is. What is not there is left away, but what it would
+    be in stays: whoever goes there by its path finds nothing, and no error."""
     if not projections:
         return value
     if len(projections) > MAX_PROJECTIONS:
@@ -74,5 +82,4 @@ def _pruned(value: Any, wanted: Tree | None) -> Any:
     if not isinstance(value, dict):
         return _NOTHING
     parts = {name: _pruned(value[name], inner) for name, inner in wanted.items() if name in value}
-    found = {name: part for name, part in parts.items() if part is not _NOTHING}
-    return found or _NOTHING
+    return {name: part for name, part in parts.items() if part is not _NOTHING}

@@ -12,6 +12,7 @@ import msgspec
 from ..clock import Clock
 from ..dialects.admin import Key, NewKey, Status, Tenant
 from ..dialects.agent_log import AgentSession, LogEntry
+from ..dialects.apps import AppInfo
 from ..dialects.flows import Ended, FlowInfo, SessionView
 from ..dialects.importing import Imported
 from ..dialects.sessions import SessionInfo
@@ -77,6 +78,11 @@ class AsyncMemory:
     def app(self, app: str) -> AsyncApp:
         """An app: its memory stores, its sessions, and what answers a message."""
         return AsyncApp(self._transport, app)
+
+    async def apps(self) -> list[AppInfo]:
+        """The apps."""
+        found: list[AppInfo] = (await self._transport.call("apps.list", {})).apps
+        return found
 
     async def users(self) -> list[UserInfo]:
         """The users of whom something is remembered."""

@@ -15,7 +15,7 @@ from ..errors import MemwellError
 from ._async_jobs import pages
 from .settings import Binding, DefinitionChanges, DefinitionPage, DefinitionSettings
 from .transport import AsyncTransport
-from .values import given, mapping, tool_for
+from .values import arguments, given, mapping, tool_for
 
 _WHOSE = ("owner", "workflow", "thread", "run")
 
@@ -29,6 +29,11 @@ class AsyncDefinitions:
     async def create(self, name: str, **settings: Unpack[DefinitionSettings]) -> DefinitionInfo:
         """Make a definition: `schema`, `scope` (global, workflow, thread, run), `ttl_seconds`, `slug`, `update_mode`."""
         made: DefinitionInfo = await self._transport.call("definitions.create", {"name": name, **settings})
+        return made
+
+    async def define(self, name: str, **settings: Unpack[DefinitionSettings]) -> DefinitionInfo:
+        """Make a definition unless it is there already just so: for the start of a program. If it differs, that is an error."""
+        made: DefinitionInfo = await self._transport.call("definitions.define", {"name": name, **settings})
         return made
 
     async def list(self, **conditions: Unpack[DefinitionPage]) -> DefinitionList:
@@ -101,11 +106,12 @@ class AsyncWorkingMemory:
         return tool_for(self.bound.tool, style)
 
     async def update(
-        self, memory: Mapping[str, Any], *, mode: str | None = None, if_match: Mapping[str, str] | None = None
+        self, memory: Mapping[str, Any] | str, *, mode: str | None = None, if_match: Mapping[str, str] | None = None
     ) -> Updated:
-        """Write values by slug, all or none; what the tool was called with can be given as it is. What is written is never an
-        error: if another value does not fit any more, `bound.warnings` says so, even where `strict` is asked for."""
-        values = self._values(mapping(memory, "memory"))
+        """Write values by slug, all or none; what the tool was called with can be given as it is, also as the JSON text that some
+        models' makers hand on. What is written is never an error: if another value does not fit any more, `bound.warnings` says
+        so, even where `strict` is asked for."""
+        values = self._values(mapping(arguments(memory), "memory"))
         at = {name: value for name, value in self._at.items() if name != "strict"}
         data = {**at, "memory": values, **given(mode=mode, if_match=if_match)}
         made: Updated = await self._transport.call("definitions.update_memory", data)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias, TypeVar, overload
 
 from ..dialects.user_records import DeletedRecord, RecordChange, UserRecord
 from ..errors import NotFound
@@ -12,6 +12,9 @@ from ._async_jobs import pages
 from .transport import AsyncTransport
 from .values import given, mapping
 
+D = TypeVar("D")
+Fields: TypeAlias = Mapping[str, int]
+"""Which fields of a value, each with 1."""
 MOST_CHANGES = 100
 """How many changes one answer may hold."""
 
@@ -23,19 +26,27 @@ class AsyncRecordCalls:
         self._transport = transport
         self._user = user
 
+    @overload
     async def get(
-        self, name: str, projections: Mapping[str, int] | None = None, *, as_of: datetime | None = None
-    ) -> dict[str, Any] | None:
-        """The value of a record, or some of its fields such as {"home.city": 1}; None if there is none."""
+        self, name: str, default: None = None, *, projections: Fields | None = None, as_of: datetime | None = None
+    ) -> dict[str, Any] | None: ...
+
+    @overload
+    async def get(
+        self, name: str, default: D, *, projections: Fields | None = None, as_of: datetime | None = None
+    ) -> dict[str, Any] | D: ...
+
+    async def get(
+        self, name: str, default: Any = None, *, projections: Fields | None = None, as_of: datetime | None = None
+    ) -> Any:
+        """The value of a record, or some of its fields such as `projections={"home.city": 1}`; the default if there is none."""
         try:
-            found = await self.read(name, projections, as_of=as_of)
+            found = await self.read(name, projections=projections, as_of=as_of)
         except NotFound:
-            return None
+            return default
         return found.value
 
-    async def read(
-        self, name: str, projections: Mapping[str, int] | None = None, *, as_of: datetime | None = None
-    ) -> UserRecord:
+    async def read(self, name: str, *, projections: Fields | None = None, as_of: datetime | None = None) -> UserRecord:
         """A record with its version and its times; `NotFound` if there is none."""
         data: dict[str, Any] = {"user": self._user, "record": name}
         if projections is not None or as_of is not None:
@@ -47,18 +58,27 @@ class AsyncRecordCalls:
         self, name: str, value: Mapping[str, Any], *, ttl_s: int | None = None, if_match: str | None = None
     ) -> UserRecord:
         """Set a record. With `if_match`, only if it is still the version that was read."""
-        return await self._write(name, value, "replace", ttl_s, if_match)
+        return await self._write(name, value, "replace", given(ttl_s=ttl_s, if_match=if_match))
 
     async def update(
-        self, name: str, changes: Mapping[str, Any], *, ttl_s: int | None = None, if_match: str | None = None
+        self,
+        name: str,
+        changes: Mapping[str, Any],
+        *,
+        unset: Sequence[str] = (),
+        ttl_s: int | None = None,
+        if_match: str | None = None,
     ) -> UserRecord:
-        """Merge changes into a record, at every depth; fields that are not given stay."""
-        return await self._write(name, changes, "merge", ttl_s, if_match)
+        """Merge changes into a record, at every depth; fields that are not given stay, but for those of `unset`."""
+        more = given(ttl_s=ttl_s, if_match=if_match, unset=list(unset) or None)
+        return await self._write(name, changes, "merge", more)
 
-    async def set_all(self, records: Mapping[str, Mapping[str, Any]], *, merge: bool = False) -> list[UserRecord]:
+    async def set_all(
+        self, records: Mapping[str, Mapping[str, Any]], *, merge: bool = False, ttl_s: int | None = None
+    ) -> list[UserRecord]:
         """Set several records, all or none."""
         values = {name: mapping(value, name) for name, value in mapping(records, "records").items()}
-        data = {"user": self._user, "records": values, "mode": "merge" if merge else "replace"}
+        data = {"user": self._user, "records": values, "mode": "merge" if merge else "replace", **given(ttl_s=ttl_s)}
         made: list[UserRecord] = (await self._transport.call("users.set_records", data)).records
         return made
 
@@ -78,13 +98,9 @@ class AsyncRecordCalls:
         data = {"user": self._user, "record": name}
         return await changes(self._transport, "users.record_history", data, limit)
 
-    async def _write(
-        self, name: str, value: Mapping[str, Any], mode: str, ttl_s: int | None, if_match: str | None
-    ) -> UserRecord:
-        data = given(user=self._user, record=name, ttl_s=ttl_s, if_match=if_match)
-        made: UserRecord = await self._transport.call(
-            "users.set_record", {**data, "value": mapping(value, "value"), "mode": mode}
-        )
+    async def _write(self, name: str, value: Mapping[str, Any], mode: str, more: Mapping[str, Any]) -> UserRecord:
+        data = {"user": self._user, "record": name, "value": mapping(value, "value"), "mode": mode, **more}
+        made: UserRecord = await self._transport.call("users.set_record", data)
         return made
 
 

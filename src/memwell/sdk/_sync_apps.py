@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Unpack
 
 from ..dialects.app_sessions import EndedSession, SessionMeta
 from ..dialects.apps import AppInfo
-from ..dialects.store_content import Content
+from ..dialects.store_content import Content, StoreRecord
 from ..dialects.stores import DeletedApp, DeletedStore, StoreInfo
 from ..dialects.user_records import RecordChange
+from ..records import Mode
 from ..workflow.app_transfer import AppDocument, Imported
 from ..workflow.executing import Executed
 from ._sync_files import AppSession
 from ._sync_jobs import pages
-from ._sync_records import changes
-from .settings import AppSettings, Executing, SessionChanges, StoreChanges, StoreSettings
+from ._sync_records import Fields, changes
+from .settings import AppSettings, ContentChange, Executing, SessionChanges, StoreChanges, StoreSettings
 from .transport import Transport
 from .values import given, mapping
 
 _Stores = list[StoreInfo]
 _Sessions = list[SessionMeta]
+_Contents = list[StoreRecord]
 
 
 class App:
@@ -114,6 +117,11 @@ class Stores:
         changed: StoreInfo = self._transport.call("stores.update", data)
         return changed
 
+    def records(self, technical_name: str) -> _Contents:
+        """The records of a store: of all its users and sessions, or that of the app."""
+        data = {"app": self._app, "store": technical_name}
+        return [one for one in pages(self._transport, "stores.records", "records", data)]
+
     def delete(self, technical_name: str) -> DeletedStore:
         """Delete a store with all its content."""
         gone: DeletedStore = self._transport.call("stores.delete", {"app": self._app, "store": technical_name})
@@ -154,54 +162,45 @@ class AppSessions:
 
 
 class Scope:
-    """The memory of an app for one user and one session: what code tools are given."""
+    """The memory of an app for one user and one session. What a registered function is given has the three methods that read,
+    write and delete contents."""
 
     def __init__(self, transport: Transport, app: str, user_id: str | None, session_id: str | None) -> None:
         self._transport = transport
         self._at = {"app": app} | given(user_id=user_id, session_id=session_id)
 
-    def get_content(self, store_name: str, projections: Mapping[str, int] | None = None) -> Any:
-        """The record of a store, or some of its fields such as {"preferences.language": 1}; None if there is none."""
-        return (self.read(store_name, projections)).content
+    def get_content(self, store_name: str, projections: Fields | None = None, *, as_of: datetime | None = None) -> Any:
+        """The record of a store, or some of its fields such as {"preferences.language": 1}, or as it was at some time; None if
+        there is none."""
+        return (self.read(store_name, projections, as_of=as_of)).content
 
-    def read(self, store_name: str, projections: Mapping[str, int] | None = None, **more: Any) -> Content:
-        """The same with its version and its times; `as_of` reads it as it was."""
-        data = {**self._at, "store": store_name, **given(projections=projections), **more}
+    def read(self, store_name: str, projections: Fields | None = None, *, as_of: datetime | None = None) -> Content:
+        """The same with its version and its times."""
+        data = {**self._at, "store": store_name, **given(projections=projections, as_of=as_of)}
         found: Content = self._transport.call("stores.get_content", data)
         return found
 
-    def set_content(
-        self, store_name: str, data_object: Mapping[str, Any], *, mode: str = "merge", if_match: str | None = None
-    ) -> Any:
+    def set_content(self, store_name: str, data_object: Mapping[str, Any], **how: Unpack[ContentChange]) -> Any:
         """Write to a store; fields that are not given stay as they are. Returns the record."""
-        return (self.write(store_name, data_object, mode=mode, if_match=if_match)).content
+        return (self.write(store_name, data_object, **how)).content
 
-    def write(
-        self, store_name: str, data_object: Mapping[str, Any], *, mode: str = "merge", if_match: str | None = None
-    ) -> Content:
-        """The same, with the version that it has now, and warnings."""
-        data = {
-            **self._at,
-            "store": store_name,
-            "data": mapping(data_object, "data"),
-            "mode": mode,
-            **given(if_match=if_match),
-        }
+    def write(self, store_name: str, data_object: Mapping[str, Any], **how: Unpack[ContentChange]) -> Content:
+        """The same, with the version that it has now, and warnings of what does not fit."""
+        data = {**self._at, "store": store_name, "data": mapping(data_object, "data"), **given(**how)}
         made: Content = self._transport.call("stores.set_content", data)
         return made
 
-    def set_contents(self, contents: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    def set_contents(self, contents: Mapping[str, Mapping[str, Any]], *, mode: Mode = "merge") -> dict[str, Any]:
         """Write to several stores, all or none."""
-        data = {
-            **self._at,
-            "contents": {name: mapping(one, name) for name, one in mapping(contents, "contents").items()},
-        }
+        values = {name: mapping(one, name) for name, one in mapping(contents, "contents").items()}
+        data = {**self._at, "contents": values, "mode": mode}
         made = (self._transport.call("stores.set_contents", data)).contents
         return {name: one.content for name, one in made.items()}
 
-    def delete_content(self, store_name: str) -> bool:
+    def delete_content(self, store_name: str, *, if_match: str | None = None) -> bool:
         """Delete the record of a store with its history; False if there was none."""
-        gone: bool = (self._transport.call("stores.delete_content", {**self._at, "store": store_name})).deleted
+        data = {**self._at, "store": store_name, **given(if_match=if_match)}
+        gone: bool = (self._transport.call("stores.delete_content", data)).deleted
         return gone
 
     def history(self, store_name: str, limit: int = 20) -> list[RecordChange]:

@@ -163,6 +163,14 @@ class StoreSettings(TypedDict, total=False):
     strict: bool
 
 
+class ContentChange(TypedDict, total=False):
+    """How content is written: merged (as it is by default) or replaced, without some fields, and only on top of one version."""
+
+    mode: Literal["merge", "replace"]
+    unset: Sequence[str]
+    if_match: str | None
+
+
 class StoreChanges(TypedDict, total=False):
     """What to change of a store; `version` is the one that was read, to be told of changes since."""
 

@@ -86,6 +86,16 @@ def tool_for(tool: Tool | None, style: str) -> dict[str, Any] | None:
     raise Invalid(f"A tool is made for `openai` or `anthropic`, not {style!r}.")
 
 
+def arguments(given: Any) -> Any:
+    """What a model has called a tool with: an object, or the JSON of one."""
+    if not isinstance(given, str):
+        return given
+    try:
+        return msgspec.json.decode(given)
+    except msgspec.DecodeError as error:
+        raise Invalid(f"What the tool was called with is not JSON: {error}.", field="memory") from None
+
+
 def mapping(value: Any, field: str) -> dict[str, Any]:
     """An object that a caller has given, or what a model has made of one."""
     if not isinstance(value, Mapping):

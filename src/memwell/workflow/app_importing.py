@@ -13,17 +13,18 @@ from .. import documents
 from ..dialects.apps import App, ConfigureApp, Description, FunctionField, MaxFiles, MaxStores, configure
 from ..dialects.apps import decode as decode_app
 from ..dialects.banks import CreateBank, created, settled
+from ..dialects.defining import as_stored, other_settings, other_settings_of_store, read_stores, told
 from ..dialects.definitions import BY_NAME, CreateDefinition, by_slug
 from ..dialects.definitions import made as made_definition
-from ..dialects.stores import NewStore, difference, made, read_stores, store_kind
+from ..dialects.stores import NewStore, made, store_kind
 from ..dispatch import Call
 from ..errors import Conflict, Invalid
 from ..model.bank import KIND as BANK
 from ..model.bank import Bank
 from ..model.bank import decoded as decode_bank
-from ..model.contract import MAX_STORES, slug_of
+from ..model.contract import MAX_STORES
 from ..model.file import MAX_FILES
-from ..operation import Response
+from ..operation import Response, explained
 from ..space import Space
 from .document import look
 from .operations import KIND as WORKFLOW
@@ -33,7 +34,6 @@ from .operations import decoded, read
 MAX_PARTS = 200
 MAX_SHOWN = 100
 """How much of a name in a document is repeated in a sentence."""
-_DEFINED = ("scope", "schema", "ttl_seconds", "update_mode", "secrets", "description")
 
 What = Literal["app", "store", "definition", "memory_bank", "workflow"]
 Action = Literal["create", "change", "reuse", "conflict"]
@@ -88,7 +88,7 @@ class Importing:
         self._app, self._file = app, file
         self._stores = read_stores(file.stores) if file.stores else {}
         self._definitions = {
-            key: _as_stored(_converted(one, CreateDefinition, f"definitions.{key}"))
+            key: as_stored(_converted(one, CreateDefinition, f"definitions.{key}"))
             for key, one in file.definitions.items()
         }
         self._requests = {
@@ -99,6 +99,8 @@ class Importing:
         self._parts: list[Part] = []
         if file.workflow is not None:
             read(file.workflow)
+            if file.function is not None:
+                raise Invalid("Give either `workflow` or `function`: one of them answers.", field="document")
 
     def tried(self, space: Space) -> NoReturn:
         """Do it, and take it back: what only shows then is told as well."""
@@ -178,8 +180,8 @@ class Importing:
 
     def _judge_store(self, space: Space, name: str, new: NewStore) -> None:
         there = documents.find(space.tx, store_kind(self._app), name)
-        reason = None if there is None else difference(there, name, new)
-        self._judged("store", name, there is not None, reason and f"its {reason} is another")
+        others = [] if there is None else other_settings_of_store(there, new)
+        self._judged("store", name, there is not None, _others(others))
 
     def _judge_definition(self, space: Space, key: str, new: CreateDefinition) -> None:
         slug = new.slug or ""
@@ -187,9 +189,8 @@ class Importing:
         reason = None
         if there is not None:
             self._ids[key] = there[0].id
-            other = next((name for name in _DEFINED if getattr(there[1], name) != getattr(new, name)), None)
-            other = "name" if there[0].name != new.name else other
-            reason = other and f"the slug {slug!r} is there with another {other}"
+            others = other_settings(there, new)
+            reason = f"the slug {slug!r} is there with another {told(others)}" if others else None
         elif documents.find(space.tx, BY_NAME, new.name) is not None:
             reason = "the name is that of another definition"
         self._judged("definition", new.name, there is not None, reason)
@@ -240,6 +241,10 @@ def with_ids(value: Any, ids: Mapping[str, str]) -> Any:
     return value
 
 
+def _others(names: list[str]) -> str | None:
+    return f"it is there with another {told(names)}" if names else None
+
+
 def _answers_otherwise(app: App, file: AppFile) -> bool:
     """Whether something answers for an app that is not what the document says. One that says nothing leaves it alone."""
     if file.function is not None:
@@ -247,18 +252,12 @@ def _answers_otherwise(app: App, file: AppFile) -> bool:
     return file.workflow is not None and bool(app.function)
 
 
-def _as_stored(new: CreateDefinition) -> CreateDefinition:
-    """A definition with what would be made of it, so that the same is known again."""
-    name = new.name.strip()
-    slug = slug_of(name) or None if new.slug is None else new.slug
-    return structs.replace(new, name=name, slug=slug, schema=new.schema or {"type": "object"})
-
-
 def _converted(given: Mapping[str, Any], kind: Any, field: str) -> Any:
     try:
         return msgspec.convert(dict(given), kind)
     except msgspec.ValidationError as error:
-        raise Invalid(f"`{field[:MAX_SHOWN]}` cannot be read: {str(error)[:300]}.", field=field[:MAX_SHOWN]) from None
+        reason = explained(kind, str(error)[:300]).message
+        raise Invalid(f"`{field[:MAX_SHOWN]}` cannot be read: {reason}", field=field[:MAX_SHOWN]) from None
 
 
 @contextmanager

@@ -9,14 +9,15 @@ from typing import Any, NamedTuple, TypeVar
 from ..context.recalled import Recalled
 from ..dialects import store_content
 from ..dialects.recalling import Found, Scope, content_of, recall, session_meta
-from ..dialects.store_content import DeleteContent, SetContent
+from ..dialects.store_content import Content, DeleteContent
 from ..dialects.stores import existing
 from ..dispatch import Call, marked
 from ..errors import Conflict, Forbidden, Invalid
 from ..lifecycle.erase import files_of
 from ..model.contract import SESSION_META
 from ..model.value import projected
-from ..operation import Operation
+from ..operation import Operation, to_request
+from ..records import Mode
 from ..space import Space
 from . import stored
 
@@ -104,18 +105,24 @@ class RunMemory:
         value = self._reach.content(self._app(), store_name)
         return value if value is None or wanted is None else projected(value, wanted)
 
-    def set_content(self, store_name: str, data_object: Mapping[str, Any]) -> Any:
-        """Write to a store; fields that are not given stay as they are. Returns the record."""
+    def set_content(
+        self, store_name: str, data_object: Mapping[str, Any], *, mode: Mode = "merge", unset: Sequence[str] = ()
+    ) -> Any:
+        """Write to a store; fields that are not given stay as they are, unless the whole is replaced. Returns the record. What
+        does not look right is a warning of the step."""
         if not isinstance(data_object, Mapping):
             raise Invalid("What is written to a store is an object: give a dict.", field="data")
-        request = SetContent(store=_writable(store_name), data=dict(data_object), **self._whose())
+        given = {"store": _writable(store_name), "data": dict(data_object), "mode": mode, "unset": list(unset)}
+        request = to_request(store_content.set_content, {**given, **self._whose()})
 
-        def work(space: Space) -> Any:
-            made = store_content.set_content.run(space, request)
+        def work(space: Space) -> Content:
+            made: Content = store_content.set_content.run(space, request)
             stored.touch(space, self._reach.run_id, space.touched)
-            return made.content
+            return made
 
-        return self._reach.act(store_content.set_content, work)
+        made = self._reach.act(store_content.set_content, work)
+        self._reach.warn([f"`{store_name}`: `{one.path}`: {one.reason}" for one in made.warnings or ()])
+        return made.content
 
     def delete_content(self, store_name: str) -> bool:
         """Delete the record of a store; False if there was none."""
@@ -145,8 +152,10 @@ class AsyncRunMemory:
     async def get_content(self, store_name: str, projections: Mapping[str, Any] | None = None) -> Any:
         return await asyncio.to_thread(self._memory.get_content, store_name, projections)
 
-    async def set_content(self, store_name: str, data_object: Mapping[str, Any]) -> Any:
-        return await asyncio.to_thread(self._memory.set_content, store_name, data_object)
+    async def set_content(
+        self, store_name: str, data_object: Mapping[str, Any], *, mode: Mode = "merge", unset: Sequence[str] = ()
+    ) -> Any:
+        return await asyncio.to_thread(self._memory.set_content, store_name, data_object, mode=mode, unset=unset)
 
     async def delete_content(self, store_name: str) -> bool:
         return await asyncio.to_thread(self._memory.delete_content, store_name)

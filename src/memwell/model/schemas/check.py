@@ -8,7 +8,7 @@ import msgspec
 
 from ...errors import Invalid, TooLarge
 from ..check import plain
-from .cost import patterns_of
+from .patterns import size
 from .walk import ROOT, named, referred, subschemas
 
 MAX_SCHEMA = 64 * 1024
@@ -32,7 +32,7 @@ def check(source: dict[str, Any]) -> None:
             "`schema` is read as JSON Schema Draft 2020-12: leave `$schema` away, or name that.", field="schema"
         )
     every = list(subschemas(source))
-    if sum(patterns_of(one) for _, one in every) > MAX_PATTERNS:
+    if sum(map(size, (pattern for _, one in every for pattern in _patterns(one)))) > MAX_PATTERNS:
         raise Invalid("`schema` has patterns that are too large together: repeat less in them.", field="schema")
     known = {id(one) for _, one in every}
     for path, one in every:
@@ -41,12 +41,16 @@ def check(source: dict[str, Any]) -> None:
         _check_reference(where, one, source, known)
 
 
+def _patterns(one: dict[str, Any]) -> list[str]:
+    own = [one["pattern"]] if isinstance(one.get("pattern"), str) else []
+    return [*own, *named(one, "patternProperties")]
+
+
 def _check_words(where: str, one: dict[str, Any]) -> None:
     for name in _ELSEWHERE:
         if name in one:
             raise Invalid(f"{where} has `{name}`, which cannot be used here.", field="schema")
-    patterns = [one["pattern"]] if isinstance(one.get("pattern"), str) else []
-    for pattern in [*patterns, *named(one, "patternProperties")]:
+    for pattern in _patterns(one):
         if len(pattern) > MAX_PATTERN:
             raise Invalid(f"{where} has a pattern of more than {MAX_PATTERN} characters.", field="schema")
 

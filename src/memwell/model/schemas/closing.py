@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from .compiled import matches
-from .fence import fence
+from .compiled import matcher
+from .fence import Fence
 from .walk import listed, mapped, named, referred, subschemas, used
 
 _SAYS_ITSELF = ("additionalProperties", "unevaluatedProperties")
@@ -25,20 +25,21 @@ class Closed(NamedTuple):
     """The schema that counts, and the fence around it, if it needs one."""
 
     schema: dict[str, Any]
-    fence: dict[str, Any] | None
+    fence: Fence | None
 
 
 def closed(source: dict[str, Any]) -> Closed:
     """A schema that admits no properties but those that it names, unless it says itself that there may be others."""
     if all(_is_alone(one, source) for one in used(source)):
         return Closed(mapped(source, _close), None)
-    return Closed(source, fence(source))
+    return Closed(source, Fence(source))
 
 
 def _close(one: dict[str, Any]) -> dict[str, Any]:
     if any(name in one for name in _SAYS_ITSELF) or not any(name in one for name in _NAMING):
         return one
-    return {**one, "additionalProperties": False}
+    names: dict[str, Any] = {name: {} for name in listed(one, "required") if isinstance(name, str)}
+    return {**one, "properties": {**names, **named(one, "properties")}, "additionalProperties": False}
 
 
 def _is_alone(one: dict[str, Any], root: dict[str, Any]) -> bool:
@@ -49,21 +50,22 @@ def _is_alone(one: dict[str, Any], root: dict[str, Any]) -> bool:
     others = [name for name in ("$ref", *_ALTERNATIVES) if name in one]
     if any(name in one for name in (*_NAMING, *_SAYS_ITSELF)):
         return not others
-    return len(others) <= 1 and all(_is_one_object(listed(one, name), root) for name in _ALTERNATIVES)
+    return len(others) <= 1 and all(_has_one_with_parts(listed(one, name), root) for name in _ALTERNATIVES)
 
 
-def _is_one_object(alternatives: list[Any], root: dict[str, Any]) -> bool:
-    """Whether at most one of some alternatives can be an object, as where a value may be missing."""
-    return sum(_may_be_object(each, root) for each in alternatives) <= 1
+def _has_one_with_parts(alternatives: list[Any], root: dict[str, Any]) -> bool:
+    """Whether at most one of some alternatives has parts, as where a value may be missing. If there are two, closing one of them
+    changes which of them fits."""
+    return sum(_may_have_parts(each, root) for each in alternatives) <= 1
 
 
-def _may_be_object(one: Any, root: dict[str, Any]) -> bool:
+def _may_have_parts(one: Any, root: dict[str, Any]) -> bool:
     while isinstance(one, dict) and isinstance(one.get("$ref"), str) and "type" not in one:
         one = referred(root, one["$ref"])  # which has an end: it was looked at before
     if not isinstance(one, dict):
         return one is not False
     kinds = one.get("type", "object")
-    return "object" in (kinds if isinstance(kinds, list) else [kinds])
+    return any(kind in ("object", "array") for kind in (kinds if isinstance(kinds, list) else [kinds]))
 
 
 def _speaks(one: dict[str, Any]) -> bool:
@@ -76,4 +78,4 @@ def _overlaps(one: dict[str, Any]) -> bool:
     names, patterns = named(one, "properties"), named(one, "patternProperties")
     if len(patterns) > 1 or len(names) * len(patterns) > MOST_MATCHES:
         return True
-    return any(matches(pattern, name) for pattern in patterns for name in names)
+    return any(matcher(pattern).is_valid(name) for pattern in patterns for name in (*names, *listed(one, "required")))

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from ...errors import Invalid
+from ..value import masked
 from .walk import PATTERNS, ROOT, mapped, path_of
 
 if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator, ValidationError
 
 MAX_REASON = 200
+MAX_TOLD = 10
 PATTERN_BYTES = 1024 * 1024
 """How large a pattern may become when it is compiled."""
 _TYPES = "array, boolean, integer, null, number, object, string"
@@ -47,18 +49,22 @@ def compiled(source: dict[str, Any], *, formats: bool = False) -> Draft202012Val
 
 
 @lru_cache(maxsize=256)
-def _pattern(pattern: str) -> Draft202012Validator:
+def matcher(pattern: str) -> Draft202012Validator:
+    """Says whether the name of a property matches a pattern, as it does for the validator."""
     return compiled({"pattern": pattern})
 
 
-def matches(pattern: str, name: str) -> bool:
-    """Whether the name of a property matches a pattern, as it does for the validator."""
-    return _pattern(pattern).is_valid(name)
-
-
 def problem(error: ValidationError) -> Problem:
-    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.instance_path)
-    return Problem(_cut(path.removeprefix(".")), _cut(error.message.splitlines()[0]))
+    parts = [f"[{part}]" if isinstance(part, int) else f".{masked(part)}" for part in error.instance_path]
+    unexpected: list[str] = getattr(error.kind, "unexpected", [])
+    reason = not_allowed(unexpected) if unexpected else error.message.splitlines()[0]
+    return Problem(_cut("".join(parts).removeprefix(".")), _cut(reason))
+
+
+def not_allowed(names: list[str]) -> str:
+    """Why properties are refused that nobody has named."""
+    told = ", ".join([*(repr(masked(name)) for name in names[:MAX_TOLD]), *(["…"] if len(names) > MAX_TOLD else [])])
+    return f"Additional properties are not allowed ({told} {'was' if len(names) == 1 else 'were'} unexpected)"
 
 
 def _spelled(one: dict[str, Any]) -> dict[str, Any]:

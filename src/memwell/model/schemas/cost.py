@@ -1,7 +1,9 @@
 """How much work a schema can make: what it is when every reference in it is written out, and whether it ever ends.
 
-A short schema may stand for an enormous one, if its parts refer to each other several times; and one that describes itself in
-several ways at the same place takes twice as long with every level of a value. Both are refused before they are used.
+A short schema may stand for an enormous one, if its parts refer to each other several times; one that describes itself in
+several ways at the same place takes twice as long with every level of a value; what asks for the properties that nobody else has
+looked at looks at everything below once more; and a validator goes down with every reference, and has only so much room for
+that. All of it is refused before it is used.
 """
 
 from __future__ import annotations
@@ -17,6 +19,10 @@ from .walk import listed, named, referred
 
 MAX_EXPANDED = 5000
 """Subschemas, with every reference written out."""
+MAX_CHAIN = 64
+"""How many parts may each describe the same value by the next one."""
+AGAIN = 4
+"""How often what is below is looked at where `unevaluatedProperties` or `unevaluatedItems` stand."""
 HERE, ANY_PROPERTY, ANY_ITEM, NAME = "", ".*", "[*]", "name"
 """A part that describes the same value, one that describes any property or item of it, and one for the names of properties."""
 _HERE_ONE = ("not", "if", "then", "else")
@@ -30,6 +36,7 @@ _INSIDE = {
     "unevaluatedItems": ANY_ITEM,
     "propertyNames": NAME,
 }
+_LOOKING_AGAIN = ("unevaluatedProperties", "unevaluatedItems")
 _NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _LONG = 1 << 63
 
@@ -57,6 +64,16 @@ class Cost(NamedTuple):
     def plus(self, other: Cost) -> Cost:
         return Cost(*(own + others for own, others in zip(self, other, strict=True)))
 
+    def times(self, number: int) -> Cost:
+        return Cost(*(own * number for own in self))
+
+
+class Own(NamedTuple):
+    """What a schema takes without its parts, and whether it looks at them once more."""
+
+    cost: Cost
+    again: bool
+
 
 class Edge(NamedTuple):
     """From a schema to one that it uses, and for which part of a value."""
@@ -69,28 +86,58 @@ Graph: TypeAlias = dict[Node, list[Edge]]
 Costs: TypeAlias = dict[Node, Cost]
 
 
+NOTHING = Cost(0, 0, 0, 0)
+
+
 def cost(source: dict[str, Any]) -> Cost:
     """What a schema takes with every reference written out; an error if that is too much, or has no end."""
     graph, own = _graph(source)
     sizes: Costs = {}
+    chains: dict[Node, int] = {}
     for group in _groups(graph):
         inside = set(group)
         if len(group) > 1 or any(edge.target in inside for edge in graph[group[0]]):
+            group = list(_inner_first(graph, group, inside))
             _check_recursion(graph, group, inside)
-        left = [edge.target for node in group for edge in graph[node] if edge.target not in inside]
-        size = reduce(Cost.plus, [*(own[node] for node in group), *(sizes[target] for target in left)])
-        if size.subschemas > MAX_EXPANDED:
-            raise Invalid(
-                f"`schema` stands for more than {MAX_EXPANDED} subschemas once its references are written out: make it smaller.",
-                field="schema",
-            )
-        sizes.update(dict.fromkeys(group, size))
+            if any(own[node].again for node in group):
+                raise Invalid(
+                    "`schema` describes itself where it asks what is unevaluated, so that checking a value could take for "
+                    "ever: use `additionalProperties` or `items` there.",
+                    field="schema",
+                )
+        for node in group:
+            chains[node] = _chain(graph[node], chains)
+        sizes.update(dict.fromkeys(group, _size(graph, group, own, sizes)))
     return sizes[id(source)]
 
 
-def _graph(source: dict[str, Any]) -> tuple[Graph, Costs]:
+def _chain(edges: list[Edge], chains: dict[Node, int]) -> int:
+    """How many parts describe the same value by one another, from here on."""
+    length = 1 + max((chains[edge.target] for edge in edges if edge.place == HERE), default=0)
+    if length > MAX_CHAIN:
+        raise Invalid(
+            f"`schema` describes a value by more than {MAX_CHAIN} parts that refer to one another: make it simpler.",
+            field="schema",
+        )
+    return length
+
+
+def _size(graph: Graph, group: list[Node], own: dict[Node, Own], sizes: Costs) -> Cost:
+    inside = set(group)
+    left = [sizes[edge.target] for node in group for edge in graph[node] if edge.target not in inside]
+    below = reduce(Cost.plus, left, NOTHING).times(AGAIN if any(own[node].again for node in group) else 1)
+    size = reduce(Cost.plus, (own[node].cost for node in group), below)
+    if size.subschemas > MAX_EXPANDED:
+        raise Invalid(
+            f"`schema` stands for more than {MAX_EXPANDED} subschemas once its references are written out: make it smaller.",
+            field="schema",
+        )
+    return size
+
+
+def _graph(source: dict[str, Any]) -> tuple[Graph, dict[Node, Own]]:
     graph: Graph = {}
-    own: Costs = {}
+    own: dict[Node, Own] = {}
     waiting = [source]
     while waiting:
         one = waiting.pop()
@@ -98,7 +145,7 @@ def _graph(source: dict[str, Any]) -> tuple[Graph, Costs]:
             continue
         parts = list(_parts(one, source))
         graph[id(one)] = [Edge(place, id(part)) for place, part in parts]
-        own[id(one)] = _own(one)
+        own[id(one)] = Own(_own(one), any(name in one for name in _LOOKING_AGAIN))
         waiting += [part for _, part in parts]
     return graph, own
 
@@ -190,10 +237,10 @@ def _groups(graph: Graph) -> Iterator[list[Node]]:
                 yield group
 
 
-def _check_recursion(graph: Graph, group: list[Node], inside: set[Node]) -> None:
-    """Refuse what describes itself without an end, or in several ways for the same part of a value."""
+def _check_recursion(graph: Graph, inner_first: list[Node], inside: set[Node]) -> None:
+    """Refuse what describes itself in several ways for the same part of a value."""
     ways: dict[Node, Counter[str]] = {}
-    for node in _inner_first(graph, group, inside):
+    for node in inner_first:
         found: Counter[str] = Counter()
         for edge in graph[node]:
             if edge.target in inside:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import deepcopy
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -12,8 +13,18 @@ from .walk import listed, named, referred, subschemas
 MAX_FILLED = 1024 * 1024
 """How much is filled in, in bytes of JSON: what is missing behind that stays away."""
 LOOKED = 16
-"""What it takes to look for one, in the same measure."""
-MISSING = object()
+"""What it takes to fill one in beside its bytes, in the same measure. To look whether one is missing takes one."""
+
+Sayings: TypeAlias = tuple[dict[str, Any], ...]
+"""Every schema that holds for one value."""
+
+
+class Default(NamedTuple):
+    """A value that is filled in, how large it is, and what is said of it."""
+
+    value: Any
+    size: int
+    sayings: Sayings
 
 
 class Defaults:
@@ -21,77 +32,108 @@ class Defaults:
     holds only under a condition, or is one of several possibilities, is not filled in."""
 
     def __init__(self, root: dict[str, Any]) -> None:
-        self._root = root
+        self._said = Said(root)
         self._any = any("default" in one for _, one in subschemas(root))
 
     def filled(self, value: Any) -> Any:
-        return _Filling(self._root).filled([self._root], value) if self._any else value
+        return _Filling(self._said).filled(self._said.whole, value) if self._any else value
+
+
+class Said:
+    """What a schema says of each part of a value, found once. The same is the same object each time."""
+
+    def __init__(self, root: dict[str, Any]) -> None:
+        self._root = root
+        self._sayings: dict[tuple[int, ...], Sayings] = {}
+        self._names: dict[int, dict[str, Sayings]] = {}
+        self._defaults: dict[int, dict[str, Default]] = {}
+        self._items: dict[tuple[int, int], Sayings] = {}
+        self.whole = self.of([root])
+
+    def of(self, schemas: Iterable[Any]) -> Sayings:
+        """The schemas, and what holds together with each of them."""
+        found: dict[int, dict[str, Any]] = {}
+        waiting = list(schemas)
+        while waiting:
+            one = waiting.pop(0)
+            if isinstance(one, dict) and id(one) not in found:
+                found[id(one)] = one
+                waiting += [*listed(one, "allOf"), *([self._referred(one)] if "$ref" in one else [])]
+        return self._sayings.setdefault(tuple(found), tuple(found.values()))
+
+    def names(self, sayings: Sayings) -> dict[str, Sayings]:
+        """What is said of each property that is named."""
+        known = self._names.get(id(sayings))
+        if known is None:
+            together: dict[str, list[Any]] = {}
+            for one in sayings:
+                for name, each in named(one, "properties").items():
+                    together.setdefault(name, []).append(each)
+            known = self._names[id(sayings)] = {name: self.of(each) for name, each in together.items()}
+        return known
+
+    def defaults(self, sayings: Sayings) -> dict[str, Default]:
+        """The properties that are filled in if they are missing."""
+        known = self._defaults.get(id(sayings))
+        if known is None:
+            found = {name: _default(inner) for name, inner in self.names(sayings).items()}
+            known = self._defaults[id(sayings)] = {name: one for name, one in found.items() if one is not None}
+        return known
+
+    def item(self, sayings: Sayings, index: int) -> Sayings:
+        """What is said of an item of a list."""
+        place = min(index, max((len(listed(one, "prefixItems")) for one in sayings), default=0))
+        key = id(sayings), place
+        if key not in self._items:
+            self._items[key] = self.of(_of_item(one, place) for one in sayings)
+        return self._items[key]
+
+    def _referred(self, one: dict[str, Any]) -> Any:
+        return referred(self._root, one["$ref"]) if isinstance(one["$ref"], str) else None
 
 
 class _Filling:
     """One value that is filled."""
 
-    def __init__(self, root: dict[str, Any]) -> None:
-        self._root = root
+    def __init__(self, said: Said) -> None:
+        self._said = said
         self._left = MAX_FILLED
-        self._known: dict[tuple[int, ...], list[dict[str, Any]]] = {}
 
-    def filled(self, schemas: list[Any], value: Any) -> Any:
-        if self._left < 0 or not isinstance(value, dict | list):
+    def filled(self, sayings: Sayings, value: Any) -> Any:
+        if self._left < 0 or not sayings or not isinstance(value, dict | list):
             return value
-        sayings = self._sayings(schemas)
         if isinstance(value, list):
-            return [self.filled(_item(sayings, index), each) for index, each in enumerate(value)]
-        found = {name: self.filled(_property(sayings, name), each) for name, each in value.items()}
-        for one in sayings:
-            for name in named(one, "properties"):
-                if name not in found:
-                    self._fill_in(found, name, self._sayings(_property(sayings, name)))
+            return [self.filled(self._said.item(sayings, index), each) for index, each in enumerate(value)]
+        names = self._said.names(sayings)
+        found = {name: self.filled(names.get(name, ()), each) for name, each in value.items()}
+        for name, default in self._said.defaults(sayings).items():
+            self._left -= 1
+            if name not in found and self._left >= 0:
+                self._fill_in(found, name, default)
         return found
 
-    def _fill_in(self, found: dict[str, Any], name: str, sayings: list[dict[str, Any]]) -> None:
-        default = next((one["default"] for one in sayings if "default" in one), MISSING)
-        self._left -= LOOKED if default is MISSING else LOOKED + len(msgspec.json.encode(default))
-        if default is not MISSING and self._left >= 0:
-            found[name] = self._completed(sayings, deepcopy(default))
+    def _fill_in(self, found: dict[str, Any], name: str, default: Default) -> None:
+        self._left -= LOOKED + default.size
+        if self._left >= 0:
+            found[name] = self._completed(default.sayings, deepcopy(default.value))
 
-    def _completed(self, sayings: list[dict[str, Any]], value: Any) -> Any:
+    def _completed(self, sayings: Sayings, value: Any) -> Any:
         """What a default lacks itself is filled in as well, but not by what its properties refer to: that might lead back."""
         if isinstance(value, dict):
             for one in sayings:
                 for name, each in named(one, "properties").items():
-                    if isinstance(each, dict) and name in value:
-                        value[name] = self._completed([each], value[name])
-                    elif isinstance(each, dict):
-                        self._fill_in(value, name, [each])
+                    if not isinstance(each, dict):
+                        continue
+                    if name in value:
+                        value[name] = self._completed((each,), value[name])
+                    elif (default := _default((each,))) is not None:
+                        self._fill_in(value, name, default)
         return value
 
-    def _sayings(self, schemas: list[Any]) -> list[dict[str, Any]]:
-        """The schemas, and what holds together with each of them."""
-        key = tuple(map(id, schemas))
-        if key not in self._known:
-            self._known[key] = self._found(list(schemas))
-        return self._known[key]
 
-    def _found(self, waiting: list[Any]) -> list[dict[str, Any]]:
-        found: dict[int, dict[str, Any]] = {}
-        while waiting:
-            one = waiting.pop(0)
-            if not isinstance(one, dict) or id(one) in found:
-                continue
-            found[id(one)] = one
-            waiting += listed(one, "allOf")
-            if isinstance(one.get("$ref"), str):
-                waiting.append(referred(self._root, one["$ref"]))
-        return list(found.values())
-
-
-def _property(sayings: list[dict[str, Any]], name: str) -> list[Any]:
-    return [named(one, "properties")[name] for one in sayings if name in named(one, "properties")]
-
-
-def _item(sayings: list[dict[str, Any]], index: int) -> list[Any]:
-    return [_of_item(one, index) for one in sayings]
+def _default(sayings: Sayings) -> Default | None:
+    one = next((one for one in sayings if "default" in one), None)
+    return None if one is None else Default(one["default"], len(msgspec.json.encode(one["default"])), sayings)
 
 
 def _of_item(one: dict[str, Any], index: int) -> Any:

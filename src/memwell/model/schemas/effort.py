@@ -46,6 +46,8 @@ class Matching:
         self._described = Described(source)
         self._inside: dict[tuple[int, str | int | None], Sayings] = {}
         self._known: dict[int, dict[str, list[Any]]] = {}
+        self._texts: dict[int, int] = {}
+        self._names: dict[int, int] = {}
 
     def of(self, value: Any) -> int:
         """Characters times the parts of the patterns that they are held to; no more is counted than may be."""
@@ -54,7 +56,7 @@ class Matching:
         while waiting and found <= MAX_MATCHED:
             one, sayings = waiting.pop()
             if isinstance(one, str):
-                found += len(one) * sum(patterns_of(each) for each in sayings if "pattern" in each)
+                found += len(one) * self._of_text(sayings)
             elif isinstance(one, dict):
                 found += sum(map(len, one)) * self._of_names(sayings)
                 waiting += [(each, self._property(sayings, name)) for name, each in one.items()]
@@ -62,10 +64,20 @@ class Matching:
                 waiting += [(each, self._item(sayings, index)) for index, each in enumerate(one)]
         return found
 
+    def _of_text(self, sayings: Sayings) -> int:
+        """The patterns that a text is held to."""
+        key = id(sayings)
+        if key not in self._texts:
+            self._texts[key] = sum(patterns_of(each) for each in sayings if "pattern" in each)
+        return self._texts[key]
+
     def _of_names(self, sayings: Sayings) -> int:
         """The patterns that the names of properties are held to."""
-        names = self._described.of(one.get("propertyNames") for one in sayings)
-        return sum(patterns_of(one) for one in (*sayings, *names))
+        key = id(sayings)
+        if key not in self._names:
+            names = self._described.of(one.get("propertyNames") for one in sayings)
+            self._names[key] = sum(patterns_of(one) for one in (*sayings, *names))
+        return self._names[key]
 
     def _property(self, sayings: Sayings, name: str) -> Sayings:
         names = self._known.get(id(sayings))

@@ -1,29 +1,21 @@
-"""The fence around a schema: a second one, which says no more than which names of properties there are, and at which place. A
-place is a value, as the schema describes it: by one schema, or by several that speak of the same value."""
+"""The fence around a schema: which names of properties there are, and at which place. A place is a value, as the schema describes
+it: by one schema, or by several that speak of the same value."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ...errors import Invalid
-from .compiled import matches
+from ...errors import TooLarge
+from ..value import masked
+from .compiled import Problem, matcher, not_allowed
 from .described import Described, Sayings, longest_prefix
-from .walk import listed, named
+from .walk import listed, named, subschemas
 
-MAX_NAMES = 20_000
-"""At all places together."""
+MAX_MATCHES = 200_000
+"""Of names and patterns, in one value."""
 _NAMING = ("properties", "patternProperties")
 _SAYS_ITSELF = ("additionalProperties", "unevaluatedProperties")
-
-Said = Callable[[dict[str, Any]], list[Any]]
-"""What a schema says of a part of its value."""
-
-
-def fence(root: dict[str, Any]) -> dict[str, Any]:
-    """The fence around a schema."""
-    return _Fence(root).whole()
 
 
 class Place(NamedTuple):
@@ -33,83 +25,117 @@ class Place(NamedTuple):
     firm: Sayings
 
 
-class _Fence:
+class Part(NamedTuple):
+    """An object or a list in a value, where it is, and what is said of it."""
+
+    path: str
+    value: Any
+    place: Place
+
+
+class Names(NamedTuple):
+    """What a place says of the names of properties: those that are named, the patterns, and whether there may be others."""
+
+    known: frozenset[str]
+    patterns: tuple[str, ...]
+    closed: bool
+
+
+class Fence:
+    """Says of a value where it has properties that no part of a schema names. Each value is looked at by what is said of it,
+    and of no other one: a pattern counts where it matches."""
+
     def __init__(self, root: dict[str, Any]) -> None:
         self._every, self._firm = Described(root), Described(root, asking=False)
-        self._names: dict[tuple[int, int], str] = {}
-        self._waiting: list[tuple[str, Place]] = []
-        self._left = MAX_NAMES
+        self._whole = Place(self._every.whole(), self._firm.whole())
+        self._names: dict[tuple[int, int], Names] = {}
+        self._inside: dict[tuple[int, int, Any], Place] = {}
+        self._matching = {
+            name: matcher(name) for _, one in subschemas(root) for name in named(one, "patternProperties")
+        }
 
-    def whole(self) -> dict[str, Any]:
-        first = self._place(Place(self._every.whole(), self._firm.whole()))
-        places: dict[str, Any] = {}
-        while self._waiting:
-            name, place = self._waiting.pop()
-            places[name] = self._fenced(place)
-        return {**first, "$defs": places}
+    def problems(self, value: Any, most: int) -> list[Problem]:
+        """Where there is something that has no name, up to so many places."""
+        found: list[Problem] = []
+        left = MAX_MATCHES
+        waiting = [Part("", value, self._whole)]
+        while waiting and len(found) < most:
+            part = waiting.pop()
+            if isinstance(part.value, list):
+                waiting += self._items(part)
+                continue
+            left -= len(part.value) * len(self._said(part.place).patterns)
+            if left < 0:
+                raise TooLarge(
+                    "The value has too many properties for the patterns of its schema: make one of them smaller."
+                )
+            unknown: list[str] = []
+            waiting += self._properties(part, unknown)
+            found += [Problem(part.path, not_allowed(unknown))] if unknown else []
+        return found
 
-    def _place(self, place: Place) -> dict[str, Any]:
+    def _items(self, part: Part) -> Iterator[Part]:
+        for number, each in enumerate(part.value):
+            if isinstance(each, dict | list):
+                yield Part(f"{part.path}[{number}]", each, self._item(part.place, number))
+
+    def _properties(self, part: Part, unknown: list[str]) -> Iterator[Part]:
+        """The properties that have parts themselves; the names that nobody knows are noted."""
+        names = self._said(part.place)
+        for name, each in part.value.items():
+            matched = tuple(pattern for pattern in names.patterns if self._matching[pattern].is_valid(name))
+            if names.closed and name not in names.known and not matched:
+                unknown.append(name)
+            elif isinstance(each, dict | list):
+                path = f"{part.path}.{masked(name)}" if part.path else masked(name)
+                yield Part(path, each, self._property(part.place, names, name, matched))
+
+    def _said(self, place: Place) -> Names:
         key = id(place.every), id(place.firm)
         if key not in self._names:
-            self._names[key] = f"place_{len(self._names)}"
-            self._waiting.append((self._names[key], place))
-        return {"$ref": f"#/$defs/{self._names[key]}"}
+            known = frozenset(
+                name for one in place.every for name in (*named(one, "properties"), *listed(one, "required"))
+            )
+            patterns = dict.fromkeys(name for one in place.every for name in named(one, "patternProperties"))
+            self._names[key] = Names(known, tuple(patterns), _is_closed(place.firm))
+        return self._names[key]
 
-    def _inside(self, place: Place, said: Said) -> dict[str, Any]:
-        """The place of a part of a value, by what each schema says of it."""
-        every = self._every.of(each for one in place.every for each in said(one))
-        firm = self._firm.of(each for one in place.firm for each in said(one))
-        return self._place(Place(every, firm))
+    def _property(self, place: Place, names: Names, name: str, matched: tuple[str, ...]) -> Place:
+        is_known = name in names.known
+        key = id(place.every), id(place.firm), (name if is_known else None, matched)
+        if key not in self._inside:
+            others = () if is_known or matched else ("unevaluatedProperties",)
+            every = self._every.of(each for one in place.every for each in _of_name(one, name, matched, others))
+            firm = self._firm.of(each for one in place.firm for each in _of_name(one, name, matched, others))
+            self._inside[key] = Place(every, firm)
+        return self._inside[key]
 
-    def _fenced(self, place: Place) -> dict[str, Any]:
-        names = dict.fromkeys(name for one in place.every for name in named(one, "properties"))
-        patterns = dict.fromkeys(name for one in place.every for name in named(one, "patternProperties"))
-        self._count((len(names) + 1) * (len(place.every) + len(patterns)))
-        both = [name for name in names if any(matches(pattern, name) for pattern in patterns)]
-        matched = partial(_of_patterns, names=both)
-        found: dict[str, Any] = {
-            "properties": {name: self._inside(place, partial(_of_name, name=name)) for name in names},
-            "patternProperties": dict.fromkeys(patterns, self._inside(place, matched)) if patterns else {},
-        }
-        if any(one[name] is not False for one in place.firm for name in _SAYS_ITSELF if name in one):
-            found["additionalProperties"] = self._inside(place, _of_others)
-        elif any(name in one for one in place.firm for name in _NAMING):
-            found["additionalProperties"] = False
-        return found | self._items(place)
-
-    def _items(self, place: Place) -> dict[str, Any]:
-        first = longest_prefix(place.every)
-        self._count(first * len(place.every))
-        found = {"items": self._inside(place, partial(_of_item, index=first))}
-        if first == 0:
-            return found
-        each = [self._inside(place, partial(_of_item, index=index)) for index in range(first)]
-        return {**found, "prefixItems": each}
-
-    def _count(self, names: int) -> None:
-        self._left -= names
-        if self._left < 0:
-            raise Invalid("`schema` is composed in too many ways: make it simpler.", field="schema")
+    def _item(self, place: Place, index: int) -> Place:
+        index = min(index, longest_prefix(place.every))
+        key = id(place.every), id(place.firm), index
+        if key not in self._inside:
+            asked = [one.get("contains") for one in place.every]
+            every = self._every.of([*asked, *(each for one in place.every for each in _of_item(one, index))])
+            firm = self._firm.of(each for one in place.firm for each in _of_item(one, index))
+            self._inside[key] = Place(every, firm)
+        return self._inside[key]
 
 
-def _of_name(one: dict[str, Any], name: str) -> list[Any]:
+def _is_closed(firm: Sayings) -> bool:
+    """Whether properties are named, and it is not said itself what others may be."""
+    if any(one[name] is not False for one in firm for name in _SAYS_ITSELF if name in one):
+        return False
+    return any(name in one for one in firm for name in _NAMING)
+
+
+def _of_name(one: dict[str, Any], name: str, matched: tuple[str, ...], others: tuple[str, ...]) -> list[Any]:
+    """What a schema says of a property: by its name, by the patterns that match it, or as of one of the others. What nobody has
+    looked at is nothing that anybody names."""
     own = [named(one, "properties")[name]] if name in named(one, "properties") else []
-    own += [each for pattern, each in named(one, "patternProperties").items() if matches(pattern, name)]
-    return own or _of_others(one)
-
-
-def _of_patterns(one: dict[str, Any], names: list[str]) -> list[Any]:
-    """What is said of whatever matches some pattern: another one may match it, too, and these names do."""
-    own = [named(one, "properties").get(name) for name in names]
-    return [*own, *named(one, "patternProperties").values(), *_of_others(one)]
-
-
-def _of_others(one: dict[str, Any]) -> list[Any]:
-    return [one.get(name) for name in _SAYS_ITSELF]
+    own += [each for pattern, each in named(one, "patternProperties").items() if pattern in matched]
+    return own or [one.get(other) for other in ("additionalProperties", *others)]
 
 
 def _of_item(one: dict[str, Any], index: int) -> list[Any]:
     first = listed(one, "prefixItems")
-    if index < len(first):
-        return [first[index], one.get("contains")]
-    return [one.get("items", one.get("unevaluatedItems")), one.get("contains")]
+    return [first[index]] if index < len(first) else [one.get("items", one.get("unevaluatedItems"))]

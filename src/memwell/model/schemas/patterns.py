@@ -1,5 +1,5 @@
-"""How much a regular expression has to keep in mind: about as many things at once as it has parts, once its repetitions are
-written out."""
+"""How much a regular expression takes: to match it, about as many things have to be kept in mind at once as it has parts, with
+its repetitions written out; to compile it, a class of Unicode's takes as much as hundreds of other parts."""
 
 from __future__ import annotations
 
@@ -7,35 +7,50 @@ import re
 from functools import lru_cache
 
 _COUNTED = re.compile(r"\{(\d{1,6})(?:(,)(\d{1,6})?)?\}")
-_CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]")
+_CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+_ESCAPED = re.compile(r"\\(?:[pPuUx]\{[^}]*\}|[pP].|.?)", re.DOTALL)
+_UNICODE = re.compile(r"\\[pP]")
 MOST = 1_000_000
+COMPILED = 250
+"""As many parts as a class of Unicode's takes to be compiled, and as it takes to be matched."""
+MATCHED = 4
 
 
-@lru_cache(maxsize=4096)
 def states(pattern: str) -> int:
     """The parts of a pattern, each as often as it may be repeated by a number."""
+    return _counted(pattern, MATCHED)
+
+
+def size(pattern: str) -> int:
+    """The same, as it counts when the pattern is compiled."""
+    return _counted(pattern, COMPILED)
+
+
+@lru_cache(maxsize=8192)
+def _counted(pattern: str, of_unicode: int) -> int:
     frames: list[list[int]] = [[]]
     at = 0
     while at < len(pattern):
-        letter = pattern[at]
-        counted = _COUNTED.match(pattern, at)
+        letter, part = pattern[at], _part(pattern, at)
+        repeated = _COUNTED.fullmatch(part)
         if letter == "(":
             frames.append([])
         elif letter == ")" and len(frames) > 1:
             inner = sum(frames.pop())
             frames[-1].append(max(inner, 1))
-        elif counted and frames[-1]:
-            frames[-1][-1] = min(MOST, frames[-1][-1] * max(int(counted[1]), int(counted[3] or 0), 1))
+        elif repeated and frames[-1]:
+            times = max(int(repeated[1]), int(repeated[3] or 0), 1)
+            frames[-1][-1] = min(MOST, frames[-1][-1] * times)
         elif letter not in "*+?|^$)":
-            frames[-1].append(1)
-        at = _after(pattern, at, counted)
+            frames[-1].append(max(1, len(_UNICODE.findall(part)) * of_unicode))
+        at += len(part)
     return min(MOST, sum(map(sum, frames)))
 
 
-def _after(pattern: str, at: int, counted: re.Match[str] | None) -> int:
-    if counted:
-        return counted.end()
-    if pattern[at] == "\\":
-        return at + 2
-    found = _CLASS.match(pattern, at) if pattern[at] == "[" else None
-    return found.end() if found else at + 1
+def _part(pattern: str, at: int) -> str:
+    """What stands at a place in a pattern and is one: a repetition, something escaped, a class, or a letter."""
+    for kind in (_COUNTED, _ESCAPED, _CLASS):
+        found = kind.match(pattern, at)
+        if found:
+            return found[0]
+    return pattern[at]

@@ -5,11 +5,14 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
-from .walk import listed, mapped, named, referred
+from .walk import listed, mapped, named, path_of, referred
 
 _NEEDED = ("required", "dependentRequired", "minProperties")
-_ONE = ("then", "else")
+_ASKING = ("if", "then", "else", "not", "dependentSchemas", "dependencies", "unevaluatedProperties")
+"""What depends on more than was given."""
+_ONE = ("additionalProperties",)
 _LIST = ("allOf", "anyOf", "oneOf")
+_NAMED = ("properties", "patternProperties")
 _DEFS = "#/$defs/"
 
 
@@ -19,13 +22,14 @@ def relaxed(root: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Relaxing:
-    """A schema on its way to one in which nothing is needed: of the objects that are merged, not of those in lists, which are
-    replaced, nor where it is asked what a value is. What is referred to gets a second form, since others may need the first."""
+    """A schema on its way to one that refuses no part of what fits: of the objects that are merged nothing is needed, and nothing
+    is asked that the rest of the value may answer; objects in lists are replaced, and stay as they are. What is referred to gets
+    a second form, since others may need the first."""
 
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
         self._defs = dict(named(root, "$defs"))
-        self._names: dict[tuple[str, bool], str] = {}
+        self._names: dict[tuple[tuple[str, ...], bool], str] = {}
         self._waiting: list[tuple[str, str, bool]] = []
 
     def whole(self) -> dict[str, Any]:
@@ -40,11 +44,14 @@ class _Relaxing:
     def _part(self, one: Any) -> Any:
         if not isinstance(one, dict):
             return one
-        found = {name: each for name, each in one.items() if name not in _NEEDED}
+        found = {
+            name: each for name, each in one.items() if name not in (*_NEEDED, *_ASKING) and not _is_whole(name, each)
+        }
         changed: dict[str, Any] = {name: self._part(found[name]) for name in _ONE if name in found}
         changed |= {name: [self._part(each) for each in listed(found, name)] for name in _LIST if name in found}
-        if isinstance(found.get("properties"), dict):
-            changed["properties"] = {name: self._part(each) for name, each in found["properties"].items()}
+        for names in _NAMED:
+            if isinstance(found.get(names), dict):
+                changed[names] = {name: self._part(each) for name, each in found[names].items()}
         if isinstance(found.get("$ref"), str):
             changed["$ref"] = self._referred(found["$ref"], needed=False)
         rest = {name: each for name, each in found.items() if name not in changed}
@@ -62,9 +69,16 @@ class _Relaxing:
         return {**one, "$ref": self._referred(reference, needed=True)}
 
     def _referred(self, reference: str, *, needed: bool) -> str:
-        key = reference, needed
+        key = tuple(path_of(reference)), needed  # the same may be spelled in many ways
         if key not in self._names:
             taken = {*self._defs, *self._names.values()}
             self._names[key] = next(name for name in (f"part_{number}" for number in count(1)) if name not in taken)
             self._waiting.append((self._names[key], reference, needed))
         return _DEFS + self._names[key]
+
+
+def _is_whole(word: str, value: Any) -> bool:
+    """Whether an object is asked for that is just so, of which only a part may be given."""
+    return (word == "const" and isinstance(value, dict)) or (
+        word == "enum" and isinstance(value, list) and any(isinstance(one, dict) for one in value)
+    )

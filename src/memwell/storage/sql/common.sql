@@ -1371,6 +1371,10 @@ LIMIT :limit;
 -- Whose a record is, if that was said.
 SELECT tie FROM record_tie WHERE tenant = :tenant AND address_id = :address_id AND tie >= 'user/' AND tie < 'user0';
 
+-- name: ties_between
+-- With what records go, from one name to another.
+SELECT DISTINCT tie FROM record_tie WHERE tenant = :tenant AND tie >= :first AND tie < :last;
+
 -- name: shorten_tied_records
 -- Let the records that go with something live no longer than so long after they were written.
 UPDATE record SET expires_at = updated_at + CAST(:lifetime AS BIGINT)

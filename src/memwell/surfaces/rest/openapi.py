@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -70,7 +71,9 @@ def curl(operation: Operation) -> str:
         path = path.replace("{" + name + "}", "ID" if value.startswith("$") else value)
     lines = [f"curl -X {operation.method} http://127.0.0.1:8420{path}", '  -H "Authorization: Bearer $MEMWELL_API_KEY"']
     if operation.method in ("GET", "DELETE"):
-        query = "&".join(f"{name}={value}" for name, value in rest.items())
+        query = urlencode(
+            {name: value if isinstance(value, str) else json.dumps(value) for name, value in rest.items()}
+        )
         lines[0] = f"curl -X {operation.method} 'http://127.0.0.1:8420{path}{'?' + query if query else ''}'"
     elif rest:
         lines.append(f"  -d {shlex.quote(json.dumps(rest, ensure_ascii=False))}")

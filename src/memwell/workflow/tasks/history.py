@@ -77,9 +77,9 @@ class Conversations:
     def _own(self) -> str:
         """The thread of the run's owner."""
         scope = self._reach.scope
-        if not scope.session:
+        if not scope.thread:
             raise Invalid(NO_THREAD, field="thread")
-        return check.identifier(scope.session if scope.user is None else f"{scope.user}/{scope.session}", "thread")
+        return check.identifier(scope.thread if scope.user is None else f"{scope.user}/{scope.thread}", "thread")
 
     def _bank(self, name: str) -> str:
         bank_id = self._banks.get(name) or self._reach.call.read(lambda space: found_bank(space, name)) or name

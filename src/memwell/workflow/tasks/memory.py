@@ -89,7 +89,7 @@ class TaskMemory:
     @property
     def _whose(self) -> Whose | None:
         scope = self._reach.scope
-        return None if scope.user is None else Whose(scope.user, scope.workflow, scope.session, scope.run)
+        return None if scope.user is None else Whose(scope.user, scope.workflow, scope.thread, scope.run)
 
     def _read(self, names: Sequence[str] | None) -> list[Gathered]:
         """Read, and note in the same breath that the run knows it: if it is erased, so is the run."""
