@@ -271,6 +271,32 @@ def test_a_store_holds_objects(memory: Memory) -> None:
         stores.update("prefs", schema={"type": "array"})
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"type": "integer", "default": "x"},
+        {"enum": ["a", "b"], "default": "c"},
+        {"type": "string", "minLength": 2, "default": ""},
+        {"type": "array", "items": {"properties": {"n": {"type": "string", "default": 7}}}},
+    ],
+)
+def test_a_default_fits_what_it_is_the_default_of(memory: Memory, wrong: dict[str, Any]) -> None:
+    """C23: what is read can be written back."""
+    schema = {"type": "object", "properties": {"n": wrong}}
+    with pytest.raises(Invalid, match="default"):
+        memory.app("shop").stores.create("prefs", schema=schema)
+    with pytest.raises(Invalid, match="default"):
+        memory.definitions.create("Profile", schema=schema)
+    fitting = {
+        "type": "object",
+        "properties": {"n": {"type": ["integer", "null"], "default": None}, "m": {"default": {}}},
+    }
+    memory.definitions.create("Profile", schema=fitting)
+    view = memory.definitions.bind(["profile"], owner="u1")
+    assert view.update({"profile": {}}).memory == {"profile": {"n": None, "m": {}}}
+    view.update(view.values)
+
+
 def test_a_store_says_which_definition_it_hides(memory: Memory) -> None:
     memory.definitions.create("Profile", schema=SCHEMA)
     warnings = memory.app("shop").stores.create("profile").warnings

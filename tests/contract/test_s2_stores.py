@@ -312,7 +312,7 @@ def test_a_schema_that_was_shown_is_a_copy(tmp_path: Path) -> None:
         settings = {"here": {"schema": schema, "strict": True}}
         ways = (stores.get("here"), stores.list()[0], stores.define(settings)[0], stores.update("here", strict=True))
         for shown in (*ways, stores.get("here")):
-            shown.schema["properties"]["n"]["type"] = "string"
+            shown.schema["properties"]["n"] |= {"type": "string", "default": "one"}
         with pytest.raises(Conflict, match="1 of 1"):
             stores.update("here", schema=shown.schema)
         for one in (memory, other):

@@ -13,6 +13,7 @@ from ..errors import Invalid, TooLarge
 from ..model.collection import Place
 from ..model.contract import Secrets
 from ..model.schema import Problem, Schema
+from ..model.schemas.check import check_defaults
 from ..operation import Response
 from ..records import Mode, Record, Write
 from ..space import Space
@@ -101,7 +102,7 @@ def check_object(held: Held) -> None:
     """Refuse a schema that cannot be used. What is kept are objects, so it must be that of one (S2.10, S3.8)."""
     if (held.schema or {}).get("type", "object") != "object":
         raise Invalid("`schema` must describe an object: its `type` is something else.", field="schema")
-    compiled(held)
+    check_defaults(compiled(held).source)
 
 
 def _made(held: Held) -> Schema:

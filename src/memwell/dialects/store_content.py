@@ -193,6 +193,8 @@ class ContentHistory(_Whose, frozen=True, kw_only=True):
 )
 def content_history(space: Space, request: ContentHistory) -> RecordHistory:
     """What was written to a store for this user, session or app, the newest first."""
+    if request.store == SESSION_META:
+        raise Invalid(f"No history of `{SESSION_META}` is kept.", field="store")
     where = located(space, request.store, request)
     found = records.read(space, where.place, where.path)
     if found is None:

@@ -8,6 +8,7 @@ import msgspec
 
 from ...errors import Invalid, TooLarge
 from ..check import plain
+from .compiled import compiled
 from .patterns import size
 from .walk import ROOT, named, referred, subschemas
 
@@ -19,6 +20,22 @@ MAX_PATTERNS = 50_000
 """The parts of all patterns, with their repetitions written out: each takes a while to be compiled."""
 
 _ELSEWHERE = ("$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$vocabulary")
+_PLAIN = (
+    "const",
+    "enum",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "maxItems",
+    "maxLength",
+    "maximum",
+    "minItems",
+    "minLength",
+    "minimum",
+    "multipleOf",
+    "pattern",
+    "type",
+)
+"""Words that say all they mean by themselves."""
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -39,6 +56,15 @@ def check(source: dict[str, Any]) -> None:
         where = f"`schema{path[:200]}`"
         _check_words(where, one)
         _check_reference(where, one, source, known)
+
+
+def check_defaults(source: dict[str, Any]) -> None:
+    """Refuse defaults that a schema itself would refuse, as far as it says so where they stand: whoever reads them could not
+    write them back."""
+    for path, one in subschemas(source):
+        own = {word: one[word] for word in _PLAIN if word in one}
+        if "default" in one and own and not compiled(own).is_valid(one["default"]):
+            raise Invalid(f"`schema{path[:200]}` has a `default` that does not fit it.", field="schema")
 
 
 def _patterns(one: dict[str, Any]) -> list[str]:
