@@ -103,9 +103,10 @@ def run_python(code: str, *arguments: object, code_expected: int = 0) -> str:
 
 def finish(process: subprocess.Popen[str], said: str | None = None, code_expected: int = 0) -> str:
     """Wait for another process, which may not outlive its test, and return what it printed."""
-    try:
-        out, err = process.communicate(said, timeout=60)
-    finally:
-        process.kill()
+    with process:
+        try:
+            out, err = process.communicate(said, timeout=300)
+        finally:
+            process.kill()
     assert process.returncode == code_expected, err
     return out
