@@ -18,10 +18,11 @@ from ...operation import Operation, advice
 from ...registry import OPERATIONS
 from ...workflow.executing import Executed
 from ...workflow.run_operations import Run
-from .given import CLEARED, FROM_FILE, JSON_ADVICE, Reader, bytes_given, clearable, document_given, json_given
+from .given import CLEARED, FROM_FILE, JSON_ADVICE, Reader, bytes_given, clearable, document_given, json_given, option
 from .known import readable
-from .output import Json, Yes, confirm, show, told
+from .output import Json, Yes, brief, show
 from .target import Target
+from .telling import confirm, told
 from .times import moment
 
 NOUNS = {
@@ -44,6 +45,8 @@ NOUNS = {
 """What a group of commands is called, and what it is about."""
 _PLAIN = (str, int, float, bool)
 FILE_ADVICE = "The file, as @PATH, at most 25 MiB; or its bytes as Base64."
+MAX_ASKED = 200
+"""How much of each name a question repeats."""
 NO = 1
 """The exit code of what was asked whether something is valid, and it is not; and of what was to be run, and failed."""
 
@@ -80,9 +83,10 @@ def _command(operation: Operation) -> Callable[..., None]:
 
     def command(invocation: typer.Context, as_json: bool, yes: bool = True, **fields: Any) -> None:
         target: Target = invocation.obj
-        with told():
-            confirm(f"{operation.summary} Go on?", yes)
-            given = _named({name: value for name, value in fields.items() if value is not None}, operation)
+        with told({"accept_breaking": option("accept_breaking")}):
+            given = {name: value for name, value in fields.items() if value is not None}
+            confirm(_question(operation, given), yes or given.get("dry_run") is True)
+            given = _named(given, operation)
             data = {name: read[name](name, value) if name in read else value for name, value in given.items()}
             with target.memory() as memory:
                 answer = memory.call(operation.name, data)
@@ -93,6 +97,15 @@ def _command(operation: Operation) -> Callable[..., None]:
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command
+
+
+def _question(operation: Operation, given: Mapping[str, Any]) -> str:
+    """What is to be done, to what, and whether it shall be: "Delete a memory store with all its content: shop, cart. Go on?"."""
+    first, _, further = operation.summary.rstrip(".").partition(". ")
+    bare = [str(given[name]) for name in operation.path_fields]
+    named = [f"{option(name)} {value}" for name, value in given.items() if name not in operation.path_fields]
+    what = ", ".join(brief(one, MAX_ASKED) for one in (*bare, *named))
+    return ". ".join(filter(None, (f"{first}: {what}" if what else first, further, "Go on?")))
 
 
 def _named(given: dict[str, Any], operation: Operation) -> dict[str, Any]:

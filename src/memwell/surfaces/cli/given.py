@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ...errors import Invalid
-from .output import bytes_of, file_text, text_of
+from .reading import bytes_of, file_text, text_of
 
 FROM_FILE = "@"
 JSON_ADVICE = "As JSON, or from a file: `@FILE`."
@@ -26,7 +26,7 @@ def json_given(name: str, value: str) -> Any:
         return msgspec.json.decode(value if file is None else file_text(file))
     except msgspec.DecodeError as error:
         where = "" if file is None else f" in {file}"
-        raise Invalid(f"{_option(name)}{where} must be JSON: {error}.") from None
+        raise Invalid(f"{option(name)}{where} must be JSON: {error}.") from None
 
 
 def document_given(_name: str, value: str) -> str:
@@ -53,10 +53,11 @@ def clearable(kind: type) -> Reader:
         try:
             return msgspec.convert(value, kind, strict=False)
         except msgspec.ValidationError:
-            raise Invalid(f"{_option(name)} is a number, not {value[:100]!r}. {CLEARED}") from None
+            raise Invalid(f"{option(name)} is a number, not {value[:100]!r}. {CLEARED}") from None
 
     return read
 
 
-def _option(name: str) -> str:
+def option(name: str) -> str:
+    """A field as an option."""
     return f"--{name.replace('_', '-')}"

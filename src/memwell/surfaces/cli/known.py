@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+import typer
 from rich.text import Text
 
 from ...dialects.contexts import Context
@@ -17,7 +18,7 @@ from ...dialects.provenance import Evidence, MemoryHistory, Version
 from ...workflow.app_transfer import AppDocument
 from ...workflow.operations import Checked
 from ...workflow.run_operations import Run, RunList
-from .output import console, print_json, print_more, print_problems, print_table, print_value, shown, utc
+from .output import console, print_json, print_more, print_table, print_value, problem_lines, shown, utc
 from .runs import print_run, print_runs
 
 INDENT = "    "
@@ -147,7 +148,8 @@ def _print_app(found: AppDocument) -> None:
 def _print_checked(found: Checked) -> None:
     about = msgspec.to_builtins(found)
     print_value({name: value for name, value in about.items() if name != "problems"})
-    print_problems(found.problems)
+    for line in problem_lines(found.problems):
+        typer.echo(line)
 
 
 _PRINTERS: Mapping[type, Callable[[Any], None]] = {

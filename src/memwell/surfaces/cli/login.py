@@ -8,8 +8,9 @@ import typer
 from rich.text import Text
 
 from ...sdk._sync import Memory
-from .output import Json, console, show, told
+from .output import Json, console, show
 from .target import Profile, Target, read_profile, require_url, write_profile
+from .telling import told
 
 
 def login(
