@@ -85,3 +85,26 @@ def test_a_reader_that_has_enough_is_no_error(filled: Path, arguments: tuple[str
     assert process.stderr.read() == b""
     process.stderr.close()
     assert process.wait(60) == (1 if arguments == ("--help",) else 141), "as of a process that SIGPIPE has ended"
+
+
+# -- errors --------------------------------------------------------------------------------------------------------------
+
+
+def test_errors_name_options_and_arguments(filled: Path) -> None:
+    _, _, err = run(filled, "store", "get-content", "shop", "cart")
+    assert err == "Error: --user-id is missing: 'cart' is kept for each user.\n"
+    _, _, err = run(filled, "user", "add", "alice")
+    assert err == "Error: Give either CONTENT (a text) or --messages (a list of turns).\n"
+    code, _, err = run(filled, "user", "set-record", "alice", "profile", "--value", "{}", "--mode", "mix")
+    assert (code, err.startswith("Error: --mode: invalid enum value 'mix'. `replace` sets")) == (2, True)
+
+
+def test_words_that_only_look_like_fields_stay(filled: Path) -> None:
+    _, _, err = run(filled, "user", "search", "alice", "--query", "x", "--min-trust", "nobody")
+    assert err.startswith("Error: --min-trust: ")
+    assert "`user`" in err, "a choice of --min-trust, and a field as well"
+    with Memory(filled, worker=False) as memory:
+        memory.definitions.create("Owner", schema=TEXTS)
+    memory_given = ("--memory", '{"owner": 3}')
+    _, _, err = run(filled, "definition", "update-memory", "--owner", "ada", *memory_given)
+    assert "`memory.owner`" in err
