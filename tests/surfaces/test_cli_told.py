@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -23,6 +24,10 @@ def run(home: Path, *arguments: str, stdin: str | None = None) -> tuple[int, str
     result = CliRunner().invoke(app, ["--home", str(home), *arguments], input=stdin)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, result.stdout, result.stderr
+
+
+def text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 @pytest.fixture
@@ -85,6 +90,62 @@ def test_a_reader_that_has_enough_is_no_error(filled: Path, arguments: tuple[str
     assert process.stderr.read() == b""
     process.stderr.close()
     assert process.wait(60) == (1 if arguments == ("--help",) else 141), "as of a process that SIGPIPE has ended"
+
+
+# -- what is answered with no --------------------------------------------------------------------------------------------
+
+
+def test_an_import_that_would_conflict_is_a_no(filled: Path) -> None:
+    with Memory(filled, worker=False) as memory:
+        exported = memory.app("shop").export()
+    asked = ("app", "import", "shop", "--dry-run", "--document")
+    assert run(filled, *asked, text(exported))[0] == 0
+    exported["stores"]["cart"]["retention"] = "1_day"
+    code, out, _ = run(filled, *asked, text(exported))
+    assert (code, "conflict" in out) == (1, True)
+    assert run(filled, *asked, text(exported), "--json")[0] == 1
+
+
+def test_a_schema_that_would_break_records_is_a_no(tmp_path: Path) -> None:
+    with Memory(tmp_path, worker=False) as memory:
+        memory.definitions.create("Profile", schema=ANY)
+        memory.definitions.bind(owner="ada").update({"profile": {"lang": 3}})
+    asked = ("definition", "check", "profile", "--schema")
+    assert run(tmp_path, *asked, text(ANY))[0] == 0
+    assert run(tmp_path, *asked, text(TEXTS))[0] == 1
+
+
+# -- warnings ------------------------------------------------------------------------------------------------------------
+
+WRONG = 'Warning: `lang`: the value is not of type "string"\n'
+
+
+def test_what_does_not_fit_is_told_as_a_warning(filled: Path) -> None:
+    asked = ("store", "set-content", "shop", "cart", "--user-id", "alice", "--data", '{"lang": 3, "warnings": [1]}')
+    code, out, err = run(filled, *asked)
+    assert (code, err, "not of type" in out, '"warnings":[1]' in out) == (0, WRONG, False, True)
+    code, out, err = run(filled, *asked, "--json")
+    assert (code, err, msgspec.json.decode(out)["warnings"][0]["path"]) == (0, "", "lang")
+
+
+def test_warnings_of_several_things_say_of_which(filled: Path) -> None:
+    contents = ("--contents", '{"cart": {"lang": 3}}')
+    _, out, err = run(filled, "store", "set-contents", "shop", "--user-id", "alice", *contents)
+    assert (err, "not of type" in out) == (WRONG.replace("lang", "cart.lang"), False)
+    run(filled, "definition", "create", "--name", "Profile", "--schema", text(TEXTS))
+    secret = text({"profile": {"password": "hunter2xyz!"}})
+    _, out, err = run(filled, "definition", "update-memory", "--owner", "ada", "--memory", secret)
+    assert (err.startswith("Warning: `profile.password`: "), "warnings" in out) == (True, False)
+
+
+def test_vague_names_and_what_is_withheld_are_told_as_warnings(tmp_path: Path) -> None:
+    code, out, err = run(tmp_path, "definition", "create", "--name", "Data")
+    assert (code, err.startswith("Warning: The slug 'data'"), "choose" in out) == (0, True, False)
+    _, out, err = run(tmp_path, "definition", "list")
+    assert (err.startswith("Warning: `data`: The slug 'data'"), "choose" in out) == (True, False)
+    run(tmp_path, "definition", "create", "--name", "Plan", "--scope", "thread")
+    code, out, err = run(tmp_path, "definition", "bind", "--owner", "ada", "--definitions", "plan")
+    assert (code, err.startswith("Warning: `plan`: "), "warnings" in out) == (0, True, False)
 
 
 # -- errors --------------------------------------------------------------------------------------------------------------

@@ -10,18 +10,21 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from ...dialects.breaking import Breaking
 from ...errors import Invalid
 from ...operation import Operation
 from ...registry import OPERATIONS
+from ...workflow.app_importing import Imported
 from ...workflow.executing import Executed
 from ...workflow.run_operations import Run
 from .given import FROM_FILE, option, require_one_input
 from .known import readable
 from .options import Taken, keyword, positional, spelled, taken
-from .output import Json, Yes, brief, show
+from .output import Json, Yes, brief, print_json, print_value
 from .reading import NAMELESS, STANDARD_INPUT
 from .target import Target
-from .telling import confirm, told
+from .telling import confirm, told, warn
+from .warned import warnings_of, without_warnings
 
 NOUNS = {
     "users": ("user", "People: what was said, what is known of them, and the records that are set."),
@@ -118,7 +121,7 @@ def _command(operation: Operation) -> Callable[..., None]:
             names |= spelled(operation, fields, data)
             with target.memory() as memory:
                 answer = memory.call(operation.name, data)
-                show(answer, as_json, readable(answer))
+                _show(answer, as_json)
             if _is_no(operation, answer):
                 raise typer.Exit(NO)
 
@@ -155,9 +158,25 @@ def _named(given: dict[str, Any], operation: Operation) -> dict[str, Any]:
     return given
 
 
+def _show(answer: Any, as_json: bool) -> None:
+    """JSON has everything in it; for people, what is warned of stands apart from the answer."""
+    if as_json:
+        return print_json(answer)
+    printed = readable(answer)
+    if printed is not None:
+        printed()
+    else:
+        print_value(without_warnings(answer))
+    return warn(warnings_of(answer))
+
+
 def _is_no(operation: Operation, answer: Any) -> bool:
     """Whether something is not valid, would conflict or break, or was run and has failed. One that still runs, or is only read,
     has not."""
     if isinstance(answer, Run | Executed):
         return operation.writes and answer.status not in ("done", "running")
+    if isinstance(answer, Imported):
+        return any(part.action == "conflict" for part in answer.parts)
+    if isinstance(answer, Breaking):
+        return answer.breaking > 0
     return getattr(answer, "valid", True) is False
