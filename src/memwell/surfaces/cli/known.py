@@ -19,6 +19,7 @@ from ...dialects.recalling import RenderedText
 from ...workflow.app_transfer import AppDocument
 from ...workflow.operations import Checked
 from ...workflow.run_operations import Run, RunList
+from .lists import LISTS
 from .output import console, print_json, print_more, print_table, print_value, problem_lines, shown, utc
 from .runs import print_run, print_runs
 from .telling import warn
@@ -171,6 +172,7 @@ _PRINTERS: Mapping[type, Callable[[Any], None]] = {
     Checked: _print_checked,
     AppDocument: _print_app,
     RenderedText: _print_rendered,
+    **LISTS,
     Run: print_run,
     RunList: print_runs,
 }
