@@ -67,6 +67,13 @@ def test_whoever_cannot_be_asked_is_told_how_to_go_on(filled: Path) -> None:
         assert "profile" in memory.user("alice").records
 
 
+def test_a_process_may_have_neither_input_nor_output(filled: Path) -> None:
+    memwell = f"{sys.executable} -m memwell --home '{located(filled)}' user"
+    closed = f"{memwell} delete-record alice profile <&-; test $? = 1 && {memwell} records alice >&-"
+    done = subprocess.run(["bash", "-c", closed], capture_output=True, text=True)
+    assert (done.returncode, "`--yes` goes on" in done.stderr, "Traceback" in done.stderr) == (0, True, False)
+
+
 def test_a_trial_is_not_asked_about(filled: Path) -> None:
     with Memory(filled, worker=False) as memory:
         bank = memory.banks.create("notes", type="general").id

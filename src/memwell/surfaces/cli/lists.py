@@ -4,7 +4,6 @@ command that gets one of them."""
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -142,7 +141,8 @@ def _needed(columns: Mapping[str, Sequence[Text]], wide: str) -> int:
 
 def _width() -> int:
     """That of the terminal, or what is said of it; elsewhere no line is broken or cut."""
-    return console().width if sys.stdout.isatty() or "COLUMNS" in os.environ else UNLIMITED
+    out = console()
+    return out.width if out.is_terminal or "COLUMNS" in os.environ else UNLIMITED
 
 
 def _json(value: Any) -> str:

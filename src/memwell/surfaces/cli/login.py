@@ -23,7 +23,7 @@ def login(
     target: Target = context.obj
     with told():
         require_url(url)
-        secret = key or typer.prompt("API key", hide_input=True)
+        secret = key or typer.prompt("API key", hide_input=True, err=True)
         with Memory(url, api_key=secret) as memory:
             status = memory.status()
         path = target.config().profile_path

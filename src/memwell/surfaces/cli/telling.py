@@ -29,7 +29,7 @@ def told(names: Mapping[str, str] | None = None) -> Iterator[None]:
     forget_document()
     try:
         yield
-        sys.stdout.flush()  # what is still held back would fail when nobody can tell of it any more
+        typer.echo(nl=False)  # what is still held back would fail when nobody can tell of it any more
     except MemwellError as error:
         _tell(error, names or {})
         raise typer.Exit(error.exit_code) from error
@@ -105,8 +105,8 @@ def confirm(question: str, yes: bool) -> None:
     if yes:
         return
     typer.echo(f"{shown(question)} [y/N]: ", nl=False, err=True)
-    answer = sys.stdin.readline()
-    if not sys.stdin.isatty():
+    answer = sys.stdin.readline() if sys.stdin else ""  # a process may be started without any
+    if not (sys.stdin and sys.stdin.isatty()):
         typer.echo(err=True)
     if not answer:
         typer.echo("Nobody is here to answer: `--yes` goes on without asking.", err=True)
