@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rich.text import Text
 from typer.testing import CliRunner
 
 from memwell import Memory
@@ -28,18 +29,18 @@ def filled(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=[80, 120, None])
 def columns(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int | None:
-    if request.param is None:
-        monkeypatch.delenv("COLUMNS", raising=False)
-    else:
-        monkeypatch.setenv("COLUMNS", str(request.param))
+    """Of a terminal, or none if the output goes elsewhere."""
     width: int | None = request.param
+    if width is not None:
+        monkeypatch.setenv("FORCE_COLOR", "1")  # it is taken for a terminal
+        monkeypatch.setenv("COLUMNS", str(width))
     return width
 
 
 def listed(home: Path, *arguments: str) -> list[str]:
     result = CliRunner().invoke(app, ["--home", str(home), *arguments])
     assert result.exit_code == 0, result.output
-    return [line.rstrip() for line in result.stdout.splitlines()]
+    return [Text.from_ansi(line).plain.rstrip() for line in result.stdout.splitlines()]
 
 
 def test_records_show_as_much_of_their_value_as_there_is_room_for(filled: Path, columns: int | None) -> None:

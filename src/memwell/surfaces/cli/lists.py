@@ -3,7 +3,6 @@ command that gets one of them."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -140,9 +139,9 @@ def _needed(columns: Mapping[str, Sequence[Text]], wide: str) -> int:
 
 
 def _width() -> int:
-    """That of the terminal, or what is said of it; elsewhere no line is broken or cut."""
+    """That of the terminal; elsewhere no line is broken or cut."""
     out = console()
-    return out.width if out.is_terminal or "COLUMNS" in os.environ else UNLIMITED
+    return out.width if out.is_terminal else UNLIMITED
 
 
 def _json(value: Any) -> str:
