@@ -51,13 +51,19 @@ def cli() -> str:
         "`MEMWELL_URL`, commands work on the server that you have logged in to, else on `~/.memwell`.",
         "Exit codes are those of the [errors](errors.md); 1 means that a question was answered with no.",
         "",
+        "Where a file can be given as `@FILE`, `@-` reads the standard input. A text that can be given so and begins with `@`",
+        "itself is written with two: `--template '@@here'`. Lists of texts have commas between them, or are JSON. What a",
+        "command warns of is on standard error, and with `--json` in the answer.",
+        "",
     ]
     for name, command in _commands("memwell", typer.main.get_command(app)):
         lines += [f"## {name}", "", (command.help or "").split("\n\n")[0].strip(), ""]
         parameters = [p for p in command.params if not getattr(p, "hidden", False) and p.name != "help"]
         if parameters:
-            lines += ["| | |", "|---|---|"]
-            lines += [f"| `{_label(p)}` | {_cell(getattr(p, 'help', '') or '')} |" for p in parameters]
+            lines += ["| | | |", "|---|---|---|"]
+            lines += [
+                f"| `{_cell(_label(p))}` | {_cell(getattr(p, 'help', '') or '')} | {_given(p)} |" for p in parameters
+            ]
             lines.append("")
     return "\n".join(lines)
 
@@ -95,7 +101,19 @@ def _commands(name: str, command: Any) -> list[tuple[str, Any]]:
 def _label(parameter: Any) -> str:
     if parameter.param_type_name == "argument":
         return str(parameter.metavar or parameter.name.upper())
-    return ", ".join([*parameter.opts, *parameter.secondary_opts])
+    names = ", ".join([*parameter.opts, *parameter.secondary_opts])
+    return f"{names} {parameter.metavar}" if parameter.metavar else names
+
+
+def _given(parameter: Any) -> str:
+    """Whether a parameter must be given, and what it is otherwise."""
+    if parameter.required:
+        return "required"
+    default = parameter.default
+    if isinstance(default, bool):
+        negative = next(iter(parameter.secondary_opts), "")
+        return f"default `{parameter.opts[0] if default else negative}`" if default or negative else ""
+    return f"default `{default}`" if default not in (None, "", ()) else ""
 
 
 def _needed(field: openapi.Field) -> str:

@@ -10,8 +10,9 @@ from rich.text import Text
 
 from ...dialects.audits import Audit
 from ...sdk._sync import Flow, Memory, User
-from .output import Json, console, show, shown, told
+from .output import Json, console, show, shown
 from .target import Target
+from .telling import told
 
 FOUND = 1
 

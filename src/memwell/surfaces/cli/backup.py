@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.text import Text
 
 from ...errors import Invalid
-from .output import Json, console, show, told, utc
+from .output import Json, console, show, utc
 from .target import Target
+from .telling import told
 
 if TYPE_CHECKING:
     from ...backup import Made, Manifest, Restored

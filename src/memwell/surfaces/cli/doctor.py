@@ -17,8 +17,9 @@ from ...errors import MemwellError
 from ...sdk._sync import Memory
 from ...storage.blobs import damaged
 from ...storage.sqlite import connect
-from .output import Json, console, show, told
+from .output import Json, console, show
 from .target import Profile, Target
+from .telling import told
 
 LITTLE_SPACE = 512 * 1024 * 1024
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗", "red")}

@@ -9,8 +9,10 @@ from typing import Annotated
 import typer
 
 from ...errors import Invalid
-from .output import Json, console, show, told
+from .output import Json, console, show
+from .reading import NAMELESS, STANDARD_INPUT, bytes_of
 from .target import Target
+from .telling import told
 
 AppArgument = Annotated[str, typer.Argument(help="The app.")]
 SessionArgument = Annotated[str, typer.Argument(help="The session; it begins if it has not.")]
@@ -20,17 +22,37 @@ def upload(
     context: typer.Context,
     app: AppArgument,
     session: SessionArgument,
-    files: Annotated[list[Path], typer.Argument(help="The files to add.", exists=True, dir_okay=False)],
+    files: Annotated[list[Path], typer.Argument(help="The files to add; `-`: standard input.")],
+    filename: Annotated[
+        str | None, typer.Option("--filename", help="What a single file is called; needed for standard input.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Add files to a session, and say what became of their text."""
     target: Target = context.obj
     with told(), target.memory() as memory:
+        _require(files, filename)
         at = memory.app(app).session(session).files
         for path in files:
-            added = at.upload(path)
+            content = bytes_of(STANDARD_INPUT) if _is_input(path) else path
+            added = at.upload(content, filename=filename)
             line = f"{added.filename}  {added.file_id}  {added.state}" + (f": {added.reason}" if added.reason else "")
             show(added, as_json, lambda line=line: console().print(line, markup=False))  # type: ignore[misc]
+
+
+def _require(files: list[Path], filename: str | None) -> None:
+    """All of them can be added, or none is."""
+    if filename is not None and len(files) > 1:
+        raise Invalid("--filename is what one file is called: give one.")
+    for path in files:
+        if not _is_input(path) and not path.is_file():
+            raise Invalid(f"{path} cannot be read: it is not a file.")
+        if _is_input(path) and filename is None:
+            raise Invalid(NAMELESS)
+
+
+def _is_input(path: Path) -> bool:
+    return str(path) == STANDARD_INPUT
 
 
 def download(

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import inspect
-import types
-import typing
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
 import typer
-from msgspec import UNSET
+from typer.core import TyperGroup
 
-from ...operation import Operation, advice
+from ...dialects.breaking import Breaking
+from ...errors import Invalid
+from ...operation import Operation
 from ...registry import OPERATIONS
+from ...workflow.app_importing import Imported
 from ...workflow.executing import Executed
 from ...workflow.run_operations import Run
-from .given import CLEARED, FROM_FILE, JSON_ADVICE, Reader, bytes_given, clearable, document_given, json_given
+from .given import FROM_FILE, option, require_one_input
 from .known import readable
-from .output import Json, Yes, confirm, show, told
+from .options import Taken, keyword, positional, spelled, taken
+from .output import Json, Yes, brief, print_json, print_value
+from .reading import NAMELESS, STANDARD_INPUT
 from .target import Target
-from .times import moment
+from .telling import confirm, told, warn
+from .warned import warnings_of, without_warnings
 
 NOUNS = {
     "users": ("user", "People: what was said, what is known of them, and the records that are set."),
@@ -42,51 +44,84 @@ NOUNS = {
     "status": ("status", "How the memory is doing."),
 }
 """What a group of commands is called, and what it is about."""
-_PLAIN = (str, int, float, bool)
-FILE_ADVICE = "The file, as @PATH, at most 25 MiB; or its bytes as Base64."
+MAX_ASKED = 200
+"""How much of each name a question repeats."""
 NO = 1
-"""The exit code of what was asked whether something is valid, and it is not; and of what was to be run, and failed."""
+"""The exit code of what was asked whether something is valid or fits, and is not or does not; and of what was run and failed."""
+
+__all__ = ["NOUNS", "add_commands", "positional"]
 
 
 def add_commands(app: typer.Typer, also: Mapping[str, Callable[..., None]]) -> None:
     """A command for every operation; `also` are commands by hand, such as `workflow run`."""
     groups: dict[str, typer.Typer] = {}
-    for operation in OPERATIONS.values():
-        noun, about = NOUNS[operation.group]
-        if noun not in groups:
-            groups[noun] = typer.Typer(no_args_is_help=True, help=about)
-            app.add_typer(groups[noun], name=noun)
-        groups[noun].command(operation.command, help=operation.summary)(_command(operation))
+    for group in dict.fromkeys(operation.group for operation in OPERATIONS.values()):
+        noun, about = NOUNS[group]
+        groups[noun] = typer.Typer(cls=_Group, no_args_is_help=True, help=about)
+        app.add_typer(groups[noun], name=noun)
     for name, command in also.items():
         noun, _, verb = name.partition(" ")
         groups[noun].command(verb)(command)
 
 
-def _command(operation: Operation) -> Callable[..., None]:
-    hints = typing.get_type_hints(operation.request, include_extras=True)
-    parameters = [_keyword("invocation", typer.Context, ...)]
-    read: dict[str, Reader] = {}
-    order = positional(operation)
-    fields = msgspec.structs.fields(operation.request)
-    for field in sorted(fields, key=lambda field: order.index(field.name) if field.name in order else len(order)):
-        kind = _plain(hints[field.name])
-        if kind not in _PLAIN or field.default is UNSET:
-            read[field.name] = _reader(kind, hints[field.name])
-        help_text = _help(operation, field, read.get(field.name))
-        parameters.append(_parameter(operation, field, str if field.name in read else kind, help_text))
-    if operation.effect == "erase":
-        parameters.append(_keyword("yes", Yes, False))
-    parameters.append(_keyword("as_json", Json, False))
+class _Group(TyperGroup):
+    """The commands of the operations of a noun, and those by hand."""
 
-    def command(invocation: typer.Context, as_json: bool, yes: bool = True, **fields: Any) -> None:
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        operations = {one.command: one for one in OPERATIONS.values() if NOUNS[one.group][0] == self.name}
+        self.commands = _Commands(operations, self.commands)
+
+
+class _Commands(MutableMapping[str, Any]):
+    """Commands by name. One of an operation is made when it is asked for: making all of them takes longer than most do."""
+
+    def __init__(self, operations: Mapping[str, Operation], made: Mapping[str, Any]) -> None:
+        self._operations = operations
+        self._made = dict(made)
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = _made(self._operations[name])
+        return self._made[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._made[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._operations, **self._made})
+
+    def __len__(self) -> int:
+        return len({**self._operations, **self._made})
+
+
+def _made(operation: Operation) -> Any:
+    alone = typer.Typer(add_completion=False)
+    alone.command(operation.command, help=operation.summary)(_command(operation))
+    return typer.main.get_command(alone)
+
+
+def _command(operation: Operation) -> Callable[..., None]:
+    fields = taken(operation)
+    parameters = [keyword("invocation", typer.Context), *(field.parameter for field in fields)]
+    if operation.effect == "erase":
+        parameters.append(keyword("yes", Yes, False))
+    parameters.append(keyword("as_json", Json, False))
+
+    def command(invocation: typer.Context, as_json: bool, yes: bool = True, **said: Any) -> None:
         target: Target = invocation.obj
-        with told():
-            confirm(f"{operation.summary} Go on?", yes)
-            given = _named({name: value for name, value in fields.items() if value is not None}, operation)
-            data = {name: read[name](name, value) if name in read else value for name, value in given.items()}
+        given = {field.name: said[field.name] for field in fields if said[field.name] not in (None, field.default)}
+        names: dict[str, str] = {}
+        with told(names):
+            confirm(_question(operation, given), yes or said.get("dry_run") is True)
+            data = _read(operation, fields, given)
+            names |= spelled(operation, fields, data)
             with target.memory() as memory:
                 answer = memory.call(operation.name, data)
-                show(answer, as_json, readable(answer))
+                _show(answer, as_json)
             if _is_no(operation, answer):
                 raise typer.Exit(NO)
 
@@ -95,80 +130,53 @@ def _command(operation: Operation) -> Callable[..., None]:
     return command
 
 
+def _question(operation: Operation, given: Mapping[str, Any]) -> str:
+    """What is to be done, to what, and whether it shall be: "Delete a memory store with all its content: shop, cart. Go on?"."""
+    first, _, further = operation.summary.rstrip(".").partition(". ")
+    bare = [str(given[name]) for name in operation.path_fields]
+    named = [f"{option(name)} {value}" for name, value in given.items() if name not in operation.path_fields]
+    what = ", ".join(brief(one, MAX_ASKED) for one in (*bare, *named))
+    return ". ".join(filter(None, (f"{first}: {what}" if what else first, further, "Go on?")))
+
+
+def _read(operation: Operation, fields: list[Taken], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The request: what was given, read as it is meant."""
+    readers = {field.name: field.read for field in fields if field.read is not None}
+    require_one_input(given[name] for name in readers if name in given)
+    named = _named(dict(given), operation)
+    return {name: readers[name](name, value) if name in readers else value for name, value in named.items()}
+
+
 def _named(given: dict[str, Any], operation: Operation) -> dict[str, Any]:
     """What was given; a file that is not called anything else has the name that it has on the disk."""
     content = given.get(operation.carries or "")
-    if isinstance(content, str) and content.startswith(FROM_FILE):
-        given.setdefault("filename", Path(content[len(FROM_FILE) :]).name)
+    if isinstance(content, str) and content.startswith(FROM_FILE) and "filename" not in given:
+        path = content[len(FROM_FILE) :]
+        if path == STANDARD_INPUT:
+            raise Invalid(NAMELESS)
+        given["filename"] = Path(path).name
     return given
 
 
-def positional(operation: Operation) -> list[str]:
-    """The fields that are given without a name: where it is, and what is said."""
-    content = [name for name in operation.request.__struct_fields__ if name == "content" and operation.writes]
-    return [*operation.path_fields, *content]
+def _show(answer: Any, as_json: bool) -> None:
+    """JSON has everything in it; for people, what is warned of stands apart from the answer."""
+    if as_json:
+        return print_json(answer)
+    printed = readable(answer)
+    if printed is not None:
+        printed()
+    else:
+        print_value(without_warnings(answer))
+    return warn(warnings_of(answer))
 
 
 def _is_no(operation: Operation, answer: Any) -> bool:
-    """Whether something is not valid, or was run and has failed. One that still runs, or is only read, has not."""
+    """Whether something is not valid, would conflict or break, or was run and has failed. One that still runs, or is only read,
+    has not."""
     if isinstance(answer, Run | Executed):
         return operation.writes and answer.status not in ("done", "running")
+    if isinstance(answer, Imported):
+        return any(part.action == "conflict" for part in answer.parts)
+    if isinstance(answer, Breaking):
+        return answer.breaking > 0
     return getattr(answer, "valid", True) is False
-
-
-def _help(operation: Operation, field: msgspec.structs.FieldInfo, read: Reader | None) -> str:
-    """What a field is for, and how it is given if it is no plain text."""
-    if field.name == operation.carries:
-        return FILE_ADVICE
-    how = JSON_ADVICE if read is json_given else CLEARED if field.default is UNSET else ""
-    return f"{advice(operation.request, field.name)} {how}".strip()
-
-
-def _parameter(operation: Operation, field: msgspec.structs.FieldInfo, kind: Any, text: str) -> inspect.Parameter:
-    required = field.required and not (operation.carries and field.name == "filename")
-    if field.name in positional(operation):
-        argument = typer.Argument(help=text, metavar=field.name.upper(), show_default=False)
-        if field.required:
-            return _keyword(field.name, Annotated[kind, argument], ...)
-        return _keyword(field.name, Annotated[kind | None, argument], None)
-    name = field.name.replace("_", "-")
-    spelled = f"--{name}/--no-{name}" if kind is bool else f"--{name}"
-    option = typer.Option(spelled, help=text, show_default=False)
-    if required:
-        return _keyword(field.name, Annotated[kind, option], ...)
-    return _keyword(field.name, Annotated[kind | None, option], None)
-
-
-def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    if default is ...:
-        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation)
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
-
-
-def _plain(hint: Any) -> Any:
-    """The type of a field that is given as it stands, as a time or as bytes; None if it is given as JSON."""
-    if typing.get_origin(hint) is Annotated:
-        return _plain(typing.get_args(hint)[0])
-    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
-        options = [option for option in typing.get_args(hint) if option is not type(None)]
-        return _plain(options[0]) if len(options) == 1 else None
-    if typing.get_origin(hint) is typing.Literal:
-        return str
-    return hint if hint in (*_PLAIN, datetime, bytes) else None
-
-
-def _reader(kind: Any, hint: Any) -> Reader:
-    """How what is given for a field is read."""
-    if kind in _PLAIN:
-        return clearable(kind)
-    if kind is datetime:
-        return moment
-    if kind is bytes:
-        return bytes_given
-    return document_given if _may_be_text(hint) else json_given
-
-
-def _may_be_text(hint: Any) -> bool:
-    """Whether a field is a text or an object, as a workflow is."""
-    options = typing.get_args(typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint)
-    return str in options and any(typing.get_origin(one) is dict for one in options)

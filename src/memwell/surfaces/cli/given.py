@@ -1,18 +1,18 @@
-"""What is given on a command line and is no plain text: JSON, documents, bytes, and what an empty text clears."""
+"""What is given on a command line and is no plain text: JSON, lists, documents, bytes, and what an empty text clears."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from ...errors import Invalid
-from .output import bytes_of, file_text, text_of
+from .reading import STANDARD_INPUT, bytes_of, called, file_text, text_of
+from .times import moment
 
 FROM_FILE = "@"
-JSON_ADVICE = "As JSON, or from a file: `@FILE`."
 CLEARED = "`''` clears it."
 
 Reader = Callable[[str, Any], Any]
@@ -21,23 +21,43 @@ Reader = Callable[[str, Any], Any]
 
 def json_given(name: str, value: str) -> Any:
     """JSON as it stands, or from a file: `@FILE`."""
-    file = value[len(FROM_FILE) :] if value.startswith(FROM_FILE) else None
+    file = _file(value)
     try:
         return msgspec.json.decode(value if file is None else file_text(file))
     except msgspec.DecodeError as error:
-        where = "" if file is None else f" in {file}"
-        raise Invalid(f"{_option(name)}{where} must be JSON: {error}.") from None
+        where = "" if file is None else f" in {called(file)}"
+        raise Invalid(f"{option(name)}{where} must be JSON: {error}.") from None
+
+
+def list_given(name: str, value: str) -> Any:
+    """Texts with commas between them, or a list as JSON."""
+    return json_given(name, value) if value.startswith(("[", FROM_FILE)) else _texts(value)
+
+
+def fields_given(name: str, value: str) -> Any:
+    """The paths of fields with commas between them, each of which is to be returned, or the same as JSON."""
+    return json_given(name, value) if value.startswith(("{", FROM_FILE)) else dict.fromkeys(_texts(value), 1)
 
 
 def document_given(_name: str, value: str) -> str:
     """A document as it stands, or from a file: `@FILE`."""
-    return text_of(value[len(FROM_FILE) :]) if value.startswith(FROM_FILE) else value
+    file = _file(value)
+    return value if file is None else text_of(file)
+
+
+def text_given(_name: str, value: str) -> str:
+    """A text as it stands, or from a file: `@FILE`. Two `@` in front of a text are one that belongs to it."""
+    if value.startswith(FROM_FILE * 2):
+        return value[len(FROM_FILE) :]
+    file = _file(value)
+    return value if file is None else file_text(file)
 
 
 def bytes_given(_name: str, value: str) -> bytes:
     """Bytes as Base64, or from a file: `@FILE`."""
-    if value.startswith(FROM_FILE):
-        return bytes_of(value[len(FROM_FILE) :])
+    file = _file(value)
+    if file is not None:
+        return bytes_of(file)
     try:
         return base64.b64decode(value, validate=True)
     except ValueError:
@@ -53,10 +73,46 @@ def clearable(kind: type) -> Reader:
         try:
             return msgspec.convert(value, kind, strict=False)
         except msgspec.ValidationError:
-            raise Invalid(f"{_option(name)} is a number, not {value[:100]!r}. {CLEARED}") from None
+            raise Invalid(f"{option(name)} is a number, not {value[:100]!r}. {CLEARED}") from None
 
     return read
 
 
-def _option(name: str) -> str:
+READERS: Mapping[str, Reader] = {
+    "projections": fields_given,
+    "template": text_given,
+    "markdown_template": text_given,
+    "matching_rules_yaml": text_given,
+    "compaction_prompt": text_given,
+}
+"""How a field is read whose type does not tell: paths that stand for an object, and texts that are kept in files. What somebody
+says is not among them, since it may begin with `@`."""
+
+ADVICE: Mapping[Reader, str] = {
+    json_given: "As JSON, or from `@FILE`; `@-`: standard input.",
+    list_given: "As `one,two`, as JSON, or from `@FILE`; `@-`: standard input.",
+    fields_given: "Or as `one,two.three`, or from `@FILE`; `@-`: standard input.",
+    document_given: "`@-`: standard input.",
+    text_given: "Or from `@FILE`; `@-`: standard input; `@@…`: a text that begins with `@`.",
+    bytes_given: "The file as `@PATH`, at most 25 MiB, or its bytes as Base64; `@-`: standard input, with --filename.",
+}
+METAVARS: Mapping[Reader, str] = {json_given: "JSON", list_given: "LIST", fields_given: "FIELDS", moment: "TIME"}
+
+
+def option(name: str) -> str:
+    """A field as an option."""
     return f"--{name.replace('_', '-')}"
+
+
+def require_one_input(given: Iterable[Any]) -> None:
+    """What was read from the standard input is gone."""
+    if sum(one == FROM_FILE + STANDARD_INPUT for one in given) > 1:
+        raise Invalid("The standard input can be read once: give `@-` once only.")
+
+
+def _file(value: str) -> str | None:
+    return value[len(FROM_FILE) :] if value.startswith(FROM_FILE) else None
+
+
+def _texts(value: str) -> list[str]:
+    return [text for part in value.split(",") if (text := part.strip())]

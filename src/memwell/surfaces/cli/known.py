@@ -8,17 +8,21 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+import typer
 from rich.text import Text
 
 from ...dialects.contexts import Context
 from ...dialects.memories import Memories, Memory
 from ...dialects.plans import Consolidated, Plan, Plans, PlanStep
 from ...dialects.provenance import Evidence, MemoryHistory, Version
+from ...dialects.recalling import RenderedText
 from ...workflow.app_transfer import AppDocument
 from ...workflow.operations import Checked
 from ...workflow.run_operations import Run, RunList
-from .output import console, print_json, print_more, print_problems, print_table, print_value, shown, utc
+from .lists import LISTS
+from .output import console, print_json, print_more, print_table, print_value, problem_lines, shown, utc
 from .runs import print_run, print_runs
+from .telling import warn
 
 INDENT = "    "
 HELD = {"secret": "it looks like a secret", "instruction": "it looks like an instruction to the agent"}
@@ -139,6 +143,12 @@ def _print_context(found: Context) -> None:
         _print_line(Text(f"{INDENT}{one.what} {one.id}: {one.reason.replace('_', ' ')}", style="dim"))
 
 
+def _print_rendered(found: RenderedText) -> None:
+    """The text alone, for whoever reads it; what it lacks is said beside it."""
+    typer.echo(shown(found.text), nl=not found.text.endswith("\n"))
+    warn(f"`{{{{{one}}}}}` has no value." for one in found.missing)
+
+
 def _print_app(found: AppDocument) -> None:
     """The document alone, as a file that can be imported."""
     print_json(found.document)
@@ -147,7 +157,8 @@ def _print_app(found: AppDocument) -> None:
 def _print_checked(found: Checked) -> None:
     about = msgspec.to_builtins(found)
     print_value({name: value for name, value in about.items() if name != "problems"})
-    print_problems(found.problems)
+    for line in problem_lines(found.problems):
+        typer.echo(line)
 
 
 _PRINTERS: Mapping[type, Callable[[Any], None]] = {
@@ -160,6 +171,8 @@ _PRINTERS: Mapping[type, Callable[[Any], None]] = {
     Context: _print_context,
     Checked: _print_checked,
     AppDocument: _print_app,
+    RenderedText: _print_rendered,
+    **LISTS,
     Run: print_run,
     RunList: print_runs,
 }

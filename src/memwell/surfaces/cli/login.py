@@ -8,8 +8,9 @@ import typer
 from rich.text import Text
 
 from ...sdk._sync import Memory
-from .output import Json, console, show, told
+from .output import Json, console, show
 from .target import Profile, Target, read_profile, require_url, write_profile
+from .telling import told
 
 
 def login(
@@ -22,7 +23,7 @@ def login(
     target: Target = context.obj
     with told():
         require_url(url)
-        secret = key or typer.prompt("API key", hide_input=True)
+        secret = key or typer.prompt("API key", hide_input=True, err=True)
         with Memory(url, api_key=secret) as memory:
             status = memory.status()
         path = target.config().profile_path

@@ -15,14 +15,15 @@ from ...operation import Operation, to_request
 from ...registry import find
 from ...sdk._sync import Memory
 from ...sdk.transport import LocalTransport
-from .output import told
 from .target import Target, transport_of
+from .telling import told
 
 
 def mcp(
     context: typer.Context,
     tools: Annotated[
-        Literal["default", "all"], typer.Option("--tools", help="A few well-named tools, or one for every operation.")
+        Literal["default", "all"],
+        typer.Option("--tools", metavar="[default|all]", help="A few well-named tools, or one for every operation."),
     ] = "default",
     user: Annotated[str | None, typer.Option("--user", help="Hold all tools to this user.")] = None,
     flow: Annotated[str | None, typer.Option("--flow", help="Hold all tools to this flow.")] = None,

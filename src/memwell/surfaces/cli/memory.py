@@ -11,9 +11,10 @@ from rich.text import Text
 from ...dialects.flows import SessionView
 from ...errors import Ambiguous, Invalid, NotFound
 from ...sdk._sync import Memory, Session
-from .output import Json, Yes, confirm, console, print_table, print_turn, show, shown, told, utc
+from .output import Json, Yes, console, print_table, print_turn, show, shown, utc
 from .search import search
 from .target import Target
+from .telling import confirm, told
 
 FlowOption = Annotated[str | None, typer.Option("--flow", help="The flow.")]
 SessionArgument = Annotated[str, typer.Argument(help="The session's id.", metavar="SESSION")]

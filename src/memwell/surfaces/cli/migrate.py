@@ -8,8 +8,9 @@ import typer
 
 from ...engine import Engine
 from ...errors import Invalid
-from .output import Json, console, show, told
+from .output import Json, console, show
 from .target import Target
+from .telling import told
 
 
 def migrate(

@@ -13,7 +13,8 @@ from ... import config as configuration
 from ...clock import SystemClock
 from ...errors import Invalid, NotFound
 from ...storage.choose import open_store
-from .output import Json, console, show, told
+from .output import Json, console, show
+from .telling import told
 
 if TYPE_CHECKING:
     from ...storage.move import Moved

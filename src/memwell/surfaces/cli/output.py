@@ -5,10 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -17,18 +14,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ...errors import Invalid, MemwellError
-from ...sdk.values import file_given
+from .reading import document
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """What would move the cursor, colour or retitle the terminal, turn the direction of a text, or cannot be printed."""
-_HEAD = re.compile(r"(?:`[^`]*`: )*.*?(?=: |$)", re.DOTALL)
-"""A sentence up to its first colon, but for those after names in front of it."""
-_UNLIMITED = 10_000
+UNLIMITED = 10_000
 """The width of what is no terminal: no line is broken there."""
-_read: ContextVar[str] = ContextVar("read", default="document")
-"""What a command has read its document from."""
-
 FEW = 5
 """With more columns than these, the cells of a table are cut short; `--json` shows all of them."""
 BRIEF = 36
@@ -57,41 +48,28 @@ def _spelled_out(found: re.Match[str]) -> str:
     return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
 
 
-def console() -> Console:
-    return Console(highlight=False, soft_wrap=True)
+class _Console(Console):
+    """A console that leaves it to the command what to do if nobody reads any more."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+def console(width: int | None = None) -> Console:
+    return _Console(highlight=False, soft_wrap=True, width=width)
 
 
 def folding(*, stderr: bool = False) -> Console:
     """A console that breaks lines at the edge of the terminal and not elsewhere: for trees, and for what is indented."""
     terminal = (sys.stderr if stderr else sys.stdout).isatty()
-    return Console(highlight=False, stderr=stderr, width=None if terminal else _UNLIMITED)
+    return _Console(highlight=False, stderr=stderr, width=None if terminal else UNLIMITED)
 
 
-def text_of(file: str) -> str:
-    """The text of a file with a document. Problems that are found in it are told with the file's name."""
-    _read.set(file)
-    return file_text(file)
-
-
-def file_text(file: str) -> str:
-    """The text of a file."""
-    try:
-        return Path(file).read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise Invalid(f"{file} is not a text in UTF-8.") from None
-
-
-def bytes_of(file: str) -> bytes:
-    """The bytes of a file."""
-    return file_given(file, None)[0]
-
-
-def print_problems(problems: Iterable[Mapping[str, Any]], *, stderr: bool = False) -> None:
+def problem_lines(problems: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """One problem per line, as compilers say it: `file:line:column: path: reason`."""
     for one in problems:
-        where = ":".join(map(str, (_read.get(), one["line"], one["column"]))) if one.get("line") else ""
-        line = ": ".join(part for part in (where, one.get("path"), one.get("reason")) if part)
-        typer.echo(shown(line), err=stderr)
+        where = ":".join(map(str, (document(), one["line"], one["column"]))) if one.get("line") else ""
+        yield shown(": ".join(part for part in (where, one.get("path"), one.get("reason")) if part))
 
 
 def utc(moment: datetime | None) -> str:
@@ -99,7 +77,7 @@ def utc(moment: datetime | None) -> str:
 
 
 def print_json(value: Any) -> None:
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+    typer.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def print_table(
@@ -215,57 +193,3 @@ def show(value: Any, as_json: bool, readable: Callable[[], None] | None = None) 
         readable()
     else:
         print_value(value)
-
-
-@contextmanager
-def told() -> Iterator[None]:
-    """Errors as one sentence, or one line per problem, and an exit code."""
-    _read.set("document")
-    try:
-        yield
-    except MemwellError as error:
-        _tell(error)
-        raise typer.Exit(error.exit_code) from error
-    except UnicodeDecodeError as error:
-        typer.echo("Error: What was given is not a text in UTF-8.", err=True)
-        raise typer.Exit(Invalid.exit_code) from error
-    except OSError as error:
-        typer.echo(shown(f"Error: {error.filename or 'A file'} cannot be used: {error.strerror}."), err=True)
-        raise typer.Exit(74) from error
-
-
-def _tell(error: MemwellError) -> None:
-    problems = error.details.get("problems")
-    if problems:
-        typer.echo(f"Error: {shown(_head(error.message))}.", err=True)
-        print_problems(problems, stderr=True)
-    elif error.details.get("breaking"):
-        typer.echo(f"Error: {shown(error.message.replace('`accept_breaking`', '--accept-breaking'))}", err=True)
-        _print_breaking(error.details["breaking"], error.details.get("examples", []))
-    else:
-        typer.echo(f"Error: {shown(error.message)}", err=True)
-    if trace := error.details.get("trace"):
-        typer.echo(f"\n{shown(trace)}", err=True, nl=False)
-
-
-def _head(message: str) -> str:
-    """A message without the problems that it names, which follow line by line; what it is about stays before it."""
-    found = _HEAD.match(message)
-    return (found[0] if found else message).rstrip(".")
-
-
-def _print_breaking(count: int, examples: Sequence[Mapping[str, Any]]) -> None:
-    """The records that a schema would break: whose, where, and why."""
-    for one in examples:
-        first, *others = one["problems"] or [{}]
-        scope = "" if one["scope"] == "global" else f" ({one['scope']})"
-        more = f" (and {len(others)} more)" if others else ""
-        parts = (one["owner"] + scope, first.get("path"), first.get("reason"))
-        typer.echo(shown(": ".join(part for part in parts if part) + more), err=True)
-    if count > len(examples):
-        typer.echo(f"… and {count - len(examples)} more", err=True)
-
-
-def confirm(question: str, yes: bool) -> None:
-    if not yes:
-        typer.confirm(question, abort=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -11,8 +9,11 @@ import typer
 
 from ...errors import Invalid
 from ...node.gateway import TIMEOUT_S, run_node
-from .output import print_json, told
+from .given import FROM_FILE
+from .output import print_json
+from .reading import STANDARD_INPUT, file_text
 from .target import Target, transport_of
+from .telling import told
 
 
 def run(
@@ -20,7 +21,7 @@ def run(
     node: Annotated[str, typer.Argument(help="The node as `module:function`; modules are looked for here first.")],
     flow: Annotated[str, typer.Option("--flow", help="The flow that is run.")],
     value: Annotated[
-        str, typer.Option("--input", help="The input as JSON; `-` reads standard input, `@file` a file.")
+        str, typer.Option("--input", help="The input as JSON; `@FILE` reads a file, `@-` or `-` standard input.")
     ] = "{}",
     timeout_s: Annotated[
         float, typer.Option("--timeout", help="After how many seconds the node is stopped.")
@@ -34,10 +35,10 @@ def run(
 
 def _input(text: str) -> object:
     try:
-        if text == "-":
-            text = sys.stdin.read()
-        elif text.startswith("@"):
-            text = Path(text[1:]).read_text(encoding="utf-8")
+        if text == STANDARD_INPUT:
+            text = file_text(text)
+        elif text.startswith(FROM_FILE):
+            text = file_text(text[len(FROM_FILE) :])
         return msgspec.json.decode(text)
     except OSError as error:
         raise Invalid(f"The input cannot be read: {error.strerror}.") from None

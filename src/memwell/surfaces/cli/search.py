@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import msgspec
 import typer
 from rich.text import Text
 
 from ...dialects.search import Hit, Hits, WhyNot
 from ...errors import Invalid
 from ...sdk._sync import Flow, Memory, Session, User
-from .output import Json, console, show, shown, told, utc
+from .given import json_given
+from .output import Json, console, show, shown, utc
 from .target import Target
+from .telling import told
 from .times import moment
 
 BAR = 12
@@ -30,16 +31,23 @@ def search(
     limit: Annotated[int, typer.Option("--limit", "-n", help="How many hits to show.")] = 5,
     turns: Annotated[bool, typer.Option("--turns", help="Search what was said as well.")] = False,
     past: Annotated[bool, typer.Option("--past", help="Search what was true once as well.")] = False,
-    where: Annotated[str | None, typer.Option("--filter", help="Conditions on metadata, as JSON.")] = None,
+    where: Annotated[
+        str | None, typer.Option("--filter", metavar="JSON", help="Conditions on metadata, as JSON or from `@FILE`.")
+    ] = None,
     after: Annotated[str | None, typer.Option("--after", help="Only what happened at this time or later.")] = None,
     before: Annotated[str | None, typer.Option("--before", help="Only what happened before this time.")] = None,
     as_of: Annotated[str | None, typer.Option("--as-of", help="Search what was known at this time.")] = None,
     valid_at: Annotated[str | None, typer.Option("--valid-at", help="Search what was true at this time.")] = None,
     min_trust: Annotated[
-        str | None, typer.Option("--min-trust", help="Leave out what is based on less: user, tool …")
+        str | None,
+        typer.Option(
+            "--min-trust", metavar="[system|user|assistant|tool|document]", help="Leave out what is based on less."
+        ),
     ] = None,
     min_score: Annotated[float, typer.Option("--min-score", help="Leave out hits with a lower score.")] = 0.0,
-    recipe: Annotated[str, typer.Option("--recipe", help="How to weigh: default, words or meaning.")] = "default",
+    recipe: Annotated[
+        str, typer.Option("--recipe", metavar="[default|words|meaning]", help="How to weigh words and meaning.")
+    ] = "default",
     explain: Annotated[bool, typer.Option("--explain", help="Show what each arm contributed to the score.")] = False,
     why_not: Annotated[str | None, typer.Option("--why-not", help="Why was the entry with this id not found?")] = None,
     as_json: Json = False,
@@ -77,10 +85,7 @@ def _conditions(turns: bool, past: bool, where: str | None, moments: dict[str, s
     if turns or past:
         found["include"] = ["turns"] * turns + ["past"] * past
     if where is not None:
-        try:
-            found["filter"] = msgspec.json.decode(where)
-        except msgspec.DecodeError as error:
-            raise Invalid(f"--filter must be JSON: {error}.") from None
+        found["filter"] = json_given("filter", where)
     for name, text in moments.items():
         if text is not None:
             found[name] = moment(name, text)

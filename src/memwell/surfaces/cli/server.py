@@ -12,8 +12,9 @@ from rich.text import Text
 from ... import functions
 from ...engine import Engine
 from ...watch import Event
-from .output import Json, console, print_json, show, told
+from .output import Json, console, print_json, show
 from .target import Target
+from .telling import told
 
 
 def serve(

@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.progress import Progress
 
 from ...errors import Invalid
-from .output import Json, console, show, told
+from .output import Json, console, show
 from .target import Target
+from .telling import told
 
 FlowArgument = Annotated[str, typer.Argument(help="The flow.")]
 BATCH = 200

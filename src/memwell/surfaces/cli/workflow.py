@@ -21,9 +21,11 @@ from ...sdk._sync import Memory
 from ...sdk.settings import Running
 from ...workflow.live import RunEvent
 from .given import json_given
-from .output import Json, folding, shown, text_of, told
+from .output import Json, folding, shown
+from .reading import text_of
 from .runs import step_line
 from .target import Target
+from .telling import told
 
 FAILED = 1
 T = TypeVar("T")
@@ -37,7 +39,10 @@ def run(
     ] = "",
     inputs: Annotated[
         str | None,
-        typer.Option("--inputs", help="Fields of `$input` as a JSON object, or `@FILE`, for workflows of tasks."),
+        typer.Option(
+            "--inputs",
+            help="Fields of `$input` as a JSON object, or from `@FILE`, for workflows of tasks.",
+        ),
     ] = None,
     metadata: Annotated[
         list[str] | None, typer.Option("--metadata", "-m", help="Metadata as `name=value`; may be repeated.")

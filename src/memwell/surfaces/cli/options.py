@@ -1,0 +1,184 @@
+"""The fields of a request as arguments and options: their names, types, defaults and help."""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+import typer
+from msgspec import NODEFAULT, UNSET
+from msgspec.structs import FieldInfo
+
+from ...operation import Operation, advice
+from .given import (
+    ADVICE,
+    CLEARED,
+    METAVARS,
+    READERS,
+    Reader,
+    bytes_given,
+    clearable,
+    document_given,
+    json_given,
+    list_given,
+    option,
+)
+from .times import moment
+
+PLAIN = (str, int, float, bool)
+SPELLED_OUT = {
+    "version": "The version that was read, to be told of changes since.",
+    "embedding_model": "The model that texts are embedded with: the one that MEMWELL_EMBEDDER names.",
+    "run": "The run that is over.",
+    "thread": "The thread that is over.",
+}
+"""What is said of a field that does not describe itself."""
+
+
+class Taken(NamedTuple):
+    """A field as the command line takes it, how what was given for it is read, if it is not taken as it stands, and what can be
+    chosen from."""
+
+    name: str
+    parameter: inspect.Parameter
+    read: Reader | None
+    default: Any
+    choices: tuple[str, ...]
+
+
+def taken(operation: Operation) -> list[Taken]:
+    """The fields of a request, those without a name first."""
+    hints = typing.get_type_hints(operation.request, include_extras=True)
+    order = positional(operation)
+    fields = msgspec.structs.fields(operation.request)
+    fields = tuple(sorted(fields, key=lambda one: order.index(one.name) if one.name in order else len(order)))
+    return [_taken(operation, field, hints[field.name]) for field in fields]
+
+
+def positional(operation: Operation) -> list[str]:
+    """The fields that are given without a name: where it is, and what is said."""
+    content = [name for name in operation.request.__struct_fields__ if name == "content" and operation.writes]
+    return [*operation.path_fields, *content]
+
+
+def spelled(operation: Operation, fields: Iterable[Taken], data: Mapping[str, Any]) -> dict[str, str]:
+    """The fields of a request by their names on the command line. Words that are something else as well are left out, which may
+    be meant: a choice, or what was given."""
+    bare = positional(operation)
+    words = {*_words(data.values()), *(choice for field in fields for choice in field.choices)}
+    names = [name for name in operation.request.__struct_fields__ if name not in words]
+    return {name: name.upper() if name in bare else option(name) for name in names}
+
+
+def _words(values: Iterable[Any]) -> Iterator[str]:
+    """The texts and names in what was given, at every depth."""
+    for value in values:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, Mapping):
+            yield from map(str, value)
+            yield from _words(value.values())
+        elif isinstance(value, list):
+            yield from _words(value)
+
+
+def keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+def _taken(operation: Operation, field: FieldInfo, hint: Any) -> Taken:
+    plain = _plain(hint)
+    read = _reader(field, plain, hint)
+    kind = (
+        plain if read is None and plain in PLAIN else str
+    )  # a choice is checked with the request, which says what each means
+    choices = typing.get_args(plain)
+    text = _help(operation, field, read)
+    if field.name in positional(operation):
+        return Taken(field.name, _argument(field, kind, text), read, None, choices)
+    default = None if read is not None or field.default in (NODEFAULT, UNSET, "") else field.default
+    metavar = f"[{'|'.join(choices)}]" if choices else None if read is None else METAVARS.get(read)
+    return Taken(field.name, _option(operation, field, kind, metavar, text, default), read, default, choices)
+
+
+def _argument(field: FieldInfo, kind: Any, text: str) -> inspect.Parameter:
+    argument = typer.Argument(help=text, metavar=field.name.upper(), show_default=False)
+    if field.required:
+        return keyword(field.name, Annotated[kind, argument])
+    return keyword(field.name, Annotated[kind | None, argument], None)
+
+
+def _option(
+    operation: Operation, field: FieldInfo, kind: Any, metavar: str | None, text: str, default: Any
+) -> inspect.Parameter:
+    name = option(field.name)
+    names = f"{name}/--no-{name[2:]}" if kind is bool else name
+    made = typer.Option(names, help=text, metavar=metavar, show_default=default is not None)
+    if field.required and not (operation.carries and field.name == "filename"):
+        return keyword(field.name, Annotated[kind, made])
+    return keyword(field.name, Annotated[kind | None, made], default)
+
+
+def _help(operation: Operation, field: FieldInfo, read: Reader | None) -> str:
+    """What a field is for, and how it is given if it is no plain text."""
+    how = ADVICE.get(read, "") if read is not None else ""
+    if field.name == operation.carries:
+        return how
+    cleared = CLEARED if field.default is UNSET else ""
+    said = advice(operation.request, field.name) or SPELLED_OUT.get(field.name, "")
+    return " ".join(filter(None, (said, how, cleared)))
+
+
+def _plain(hint: Any) -> Any:
+    """The type of a field that is given as it stands, as a time or as bytes; None if it is given as JSON."""
+    if typing.get_origin(hint) is Annotated:
+        return _plain(typing.get_args(hint)[0])
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        options = [one for one in typing.get_args(hint) if one is not type(None)]
+        return _plain(options[0]) if len(options) == 1 else None
+    if typing.get_origin(hint) is typing.Literal or hint in (*PLAIN, datetime, bytes):
+        return hint
+    return None
+
+
+def _reader(field: FieldInfo, kind: Any, hint: Any) -> Reader | None:
+    """How what is given for a field is read; None: as it stands."""
+    if field.name in READERS and kind in (str, None):
+        return READERS[field.name]
+    if kind is datetime:
+        return moment
+    if kind is bytes:
+        return bytes_given
+    if kind is not None:
+        return clearable(kind) if field.default is UNSET else None
+    if _is_texts(hint):
+        return list_given
+    return document_given if _may_be_text(hint) else json_given
+
+
+def _may_be_text(hint: Any) -> bool:
+    """Whether a field is a text or an object, as a workflow is."""
+    options = _options(hint)
+    return str in options and any(typing.get_origin(one) is dict for one in options)
+
+
+def _is_texts(hint: Any) -> bool:
+    """Whether a field is a list of texts."""
+    return any(
+        typing.get_origin(one) is list and _plain(typing.get_args(one)[0]) not in (None, datetime, bytes)
+        for one in _options(hint)
+    )
+
+
+def _options(hint: Any) -> list[Any]:
+    """The types that a field may have, without what is said of them."""
+    if typing.get_origin(hint) is Annotated:
+        return _options(typing.get_args(hint)[0])
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        return [found for one in typing.get_args(hint) for found in _options(one)]
+    return [hint]

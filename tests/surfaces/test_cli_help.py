@@ -1,0 +1,95 @@
+"""What help says of every command, and that no more is made of the commands than is called for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from memwell.registry import OPERATIONS
+from memwell.surfaces.cli.generated import NOUNS
+from memwell.surfaces.cli.main import app
+
+REFERENCE = (Path(__file__).resolve().parents[2] / "docs/reference/cli.md").read_text(encoding="utf-8")
+
+
+def commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+    children = getattr(command, "commands", {})
+    if not children:
+        yield name, command
+    for child in children:
+        yield from commands(f"{name} {child}", children[child])
+
+
+def help_of(*arguments: str) -> str:
+    return CliRunner().invoke(app, [*arguments, "--help"], env={"COLUMNS": "200"}).stdout
+
+
+def test_every_argument_and_option_says_what_it_is_for() -> None:
+    every = [
+        (name, one) for name, command in commands("memwell", typer.main.get_command(app)) for one in command.params
+    ]
+    assert len(every) > 900
+    assert [f"{name} {one.name}" for name, one in every if not (one.help or "").strip()] == []
+
+
+@pytest.mark.parametrize(
+    ("command", "default"),
+    [("user set-record", "replace"), ("store set-content", "merge"), ("app sessions-update", "merge")],
+)
+def test_choices_and_defaults_are_said(command: str, default: str) -> None:
+    (mode,) = (number for number, line in enumerate(help_of(*command.split()).splitlines()) if "--mode" in line)
+    said = " ".join(help_of(*command.split()).splitlines()[mode : mode + 3])
+    assert "[merge|replace]" in said
+    assert f"[default: {default}]" in said
+    section = REFERENCE.split(f"## memwell {command}\n")[1].split("\n## ")[0]
+    (line,) = (line for line in section.splitlines() if "--mode" in line)
+    assert r"`--mode [merge\|replace]`" in line
+    assert line.endswith(f"| default `{default}` |")
+
+
+def test_what_is_required_is_marked() -> None:
+    assert "[required]" in help_of("user", "set-record").split("--value")[1].split("--mode")[0]
+    section = REFERENCE.split("## memwell user set-record\n")[1].split("\n## ")[0]
+    assert [line.split("`")[1] for line in section.splitlines() if line.endswith("| required |")] == [
+        "USER",
+        "RECORD",
+        "--value JSON",
+    ]
+
+
+def test_flags_say_which_way_they_are() -> None:
+    assert "[default: no-explain]" in help_of("flow", "search")
+    assert "[default: wait]" in help_of("app", "execute")
+    assert "| default `--no-explain` |" in REFERENCE
+    assert "| default `--wait` |" in REFERENCE
+
+
+def test_help_says_how_things_are_given() -> None:
+    assert "`@-`: standard input" in help_of("user", "set-record")
+    assert "`@@…`: a text that begins with `@`" in help_of("app", "render")
+    assert "`one,two`" in help_of("definition", "bind")
+
+
+def test_commands_are_made_when_they_are_called_for() -> None:
+    group: Any = typer.main.get_command(app)
+    users = group.commands["user"].commands
+    assert list(users) == [one.command for one in OPERATIONS.values() if one.group == "users"]
+    assert users._made == {}
+    assert users["records"] is users["records"]
+    assert list(users._made) == ["records"]
+
+
+def test_every_operation_has_its_command() -> None:
+    group: Any = typer.main.get_command(app)
+    for operation in OPERATIONS.values():
+        assert operation.command in group.commands[NOUNS[operation.group][0]].commands
+
+
+def test_a_command_that_there_is_not_is_an_error_with_advice() -> None:
+    result = CliRunner().invoke(app, ["user", "recrods"])
+    assert (result.exit_code, "Did you mean 'records'" in result.stderr) == (2, True)
