@@ -103,7 +103,7 @@ CASES = [
         "too_large",
         "64 KiB",
     ),
-    Case("neither text nor messages", "users.add", {"user": "u"}, "invalid", "either `content`"),
+    Case("neither text nor messages", "users.add", {"user": "u"}, "invalid", "(a list of turns)"),
     Case("a bad time", "users.add", {"user": "u", "content": "x", "occurred_at": "yesterday"}, "invalid", "RFC 3339"),
     Case(
         "too many turns",

@@ -106,7 +106,12 @@ class CreateBank(Request, frozen=True, kw_only=True):
     max_turns: Count | None = None
     max_size_tokens: Count | None = None
     retention_days: Days | None = banks.RETENTION_DAYS
-    embedding_model: Annotated[str, Meta(max_length=200)] | None = None
+    embedding_model: (
+        Annotated[
+            str, Meta(max_length=200, description="The model of its embeddings: the one that MEMWELL_EMBEDDER names.")
+        ]
+        | None
+    ) = None
     dimensions: Count | None = None
     chunk_size: Chunk | None = None
     chunk_overlap: Chunk | None = None

@@ -186,8 +186,8 @@ def delete_memory(space: Space, request: OfRecord) -> Forgotten:
 class EndScope(Request, frozen=True, kw_only=True):
     """A run that is over, or a thread."""
 
-    run: ScopeId | None = None
-    thread: ScopeId | None = None
+    run: Annotated[ScopeId, Meta(description="The run that is over.")] | None = None
+    thread: Annotated[ScopeId, Meta(description="The thread that is over.")] | None = None
 
 
 @operation(

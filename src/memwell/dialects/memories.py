@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 from ..clock import optional_datetime, to_datetime
 from ..distill.facts import note_fact, note_revised
@@ -140,7 +141,7 @@ class Changes(Request, frozen=True, kw_only=True):
     importance: Importance | None = None
     confidence: Confidence | None = None
     metadata: Metadata | None = None
-    version: int | None = None
+    version: Annotated[int, Meta(description="The version that was read, to be told of changes since.")] | None = None
 
 
 class Update(Changes, frozen=True, kw_only=True):

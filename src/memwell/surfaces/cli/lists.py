@@ -15,6 +15,7 @@ from ...dialects.app_sessions import SessionList, SessionMeta
 from ...dialects.apps import Apps
 from ...dialects.definition_memory import MemoryRecord, MemoryRecords
 from ...dialects.definitions import DefinitionList
+from ...dialects.store_content import StoreRecords
 from ...dialects.stores import Stores
 from ...dialects.user_records import UserRecords
 from .output import GAP, UNLIMITED, console, print_more, shown
@@ -63,6 +64,17 @@ def print_owned(found: MemoryRecords) -> None:
     print_more(found.next_cursor)
 
 
+def print_contents(found: StoreRecords) -> None:
+    """The records of a store, and whose they are."""
+    titles = ("USER", "SESSION", "VERSION", "UPDATED", "EXPIRES", "VALUE")
+    rows = [
+        (one.user_id, one.session_id, one.version, one.updated_at, one.expires_at, _json(one.value))
+        for one in found.records
+    ]
+    _print(titles, rows, "No records.", wide="VALUE")
+    print_more(found.next_cursor)
+
+
 def print_apps(found: Apps) -> None:
     titles = ("APP", "STORES", "ANSWERED BY", "UPDATED", "DESCRIPTION")
     rows = [(one.app, one.stores, one.function or one.workflow, one.updated_at, one.description) for one in found.apps]
@@ -87,6 +99,7 @@ LISTS: Mapping[type, Any] = {
     Stores: print_stores,
     DefinitionList: print_definitions,
     MemoryRecords: print_owned,
+    StoreRecords: print_contents,
     Apps: print_apps,
     SessionList: print_sessions,
 }

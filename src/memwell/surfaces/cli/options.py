@@ -31,13 +31,6 @@ from .given import (
 from .times import moment
 
 PLAIN = (str, int, float, bool)
-SPELLED_OUT = {
-    "version": "The version that was read, to be told of changes since.",
-    "embedding_model": "The model that texts are embedded with: the one that MEMWELL_EMBEDDER names.",
-    "run": "The run that is over.",
-    "thread": "The thread that is over.",
-}
-"""What is said of a field that does not describe itself."""
 
 
 class Taken(NamedTuple):
@@ -94,9 +87,7 @@ def keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty) 
 def _taken(operation: Operation, field: FieldInfo, hint: Any) -> Taken:
     plain = _plain(hint)
     read = _reader(field, plain, hint)
-    kind = (
-        plain if read is None and plain in PLAIN else str
-    )  # a choice is checked with the request, which says what each means
+    kind = plain if read is None and plain in PLAIN else str  # a choice is checked with the request, which says more
     choices = typing.get_args(plain)
     text = _help(operation, field, read)
     if field.name in positional(operation):
@@ -130,8 +121,7 @@ def _help(operation: Operation, field: FieldInfo, read: Reader | None) -> str:
     if field.name == operation.carries:
         return how
     cleared = CLEARED if field.default is UNSET else ""
-    said = advice(operation.request, field.name) or SPELLED_OUT.get(field.name, "")
-    return " ".join(filter(None, (said, how, cleared)))
+    return " ".join(filter(None, (advice(operation.request, field.name), how, cleared)))
 
 
 def _plain(hint: Any) -> Any:
