@@ -15,7 +15,7 @@ from memwell.engine import Engine
 from memwell.errors import TooLarge
 from memwell.model.collection import Place
 from memwell.model.principal import Principal
-from memwell.records import KEPT, Record, Write, as_of, delete, every, history, read, value_at, write
+from memwell.records import KEPT, Record, Write, as_of, delete, history, named, read, value_at, write
 from memwell.sdk.transport import LocalTransport
 from memwell.space import Space
 from memwell.testing import FrozenClock
@@ -72,7 +72,7 @@ def test_values_are_merged_or_replaced(records: Records) -> None:
     assert records.value() == {"name": None, "home": {"city": "Porto", "zip": "1100"}, "tags": ["b"]}
     records.set({"name": "Ada"}, mode="replace")
     assert records.value() == {"name": "Ada"}
-    assert [one.path for one in records.reading(lambda space: every(space, PLACE))] == ["profile"]
+    assert [one.path for one in records.reading(lambda space: named(space, PLACE, "", 9))] == ["profile"]
 
 
 def test_what_does_not_pass_the_check_changes_nothing(records: Records) -> None:
@@ -120,7 +120,7 @@ def test_writes_renew_the_lifetime_and_reads_do_not(records: Records, clock: Fro
     assert records.value() == {"a": 1, "b": 1}
     clock.advance(seconds=1)
     assert records.value() is None
-    assert records.reading(lambda space: every(space, PLACE)) == []
+    assert records.reading(lambda space: named(space, PLACE, "", 9)) == []
     records.set({"c": 1}, lifetime_us=None)
     assert records.value() == {"c": 1}, "what has expired is no base to merge into"
     clock.advance(days=1000)

@@ -6,7 +6,7 @@ and a whole value now and then, so that many small changes of a large value take
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -21,7 +21,7 @@ from .model.collection import Place
 from .model.etag import etag, match
 from .model.value import merged, without
 from .space import Space
-from .storage.port import Row
+from .storage.port import Row, listed
 
 Mode = Literal["merge", "replace"]
 Check = Callable[[Any], None]
@@ -40,10 +40,11 @@ KIND = "record"
 _decode = msgspec.json.Decoder().decode
 PAGE = 1000
 """Addresses that are read at once."""
-VALUES = 16
-"""Values that are read at once: each may be large."""
+FEW = 16
+"""How many are read first, since whoever asks may want no more."""
 MAX_BYTES = 8 * 1024 * 1024
 """Of values in one answer."""
+_BEHIND_NAMES = "\U0010ffff"
 
 
 class Record(NamedTuple):
@@ -107,10 +108,10 @@ def read_held(space: Space, place: Place, path: str) -> tuple[Record, str | None
     return None if row is None else (_record(row), row[8], row[9])
 
 
-def every(space: Space, place: Place, after: str = "", limit: int = 1000) -> list[Record]:
-    """The records of a collection behind a path, in the order of their paths."""
-    asked = {"dialect": place.dialect, "name": place.name, "after": after, "now": space.now, "limit": limit}
-    return [_record(row) for row in space.tx.rows("list_records", **asked)]
+def page(space: Space, place: Place, between: tuple[str, str], limit: int) -> tuple[list[Record], bool]:
+    """The records of a collection between two paths, in the order of these: so many, or what fits into an answer; and whether
+    there are more."""
+    return _page(space, _sizes(space, "record_sizes", place, between, limit), limit)
 
 
 def named(space: Space, place: Place, after: str, limit: int) -> list[Record]:
@@ -120,23 +121,32 @@ def named(space: Space, place: Place, after: str, limit: int) -> list[Record]:
 
 def named_page(space: Space, place: Place, after: str, limit: int) -> tuple[list[Record], bool]:
     """The same, and whether there are more."""
-    found: list[Record] = []
-    size = 0
-    for row in _named(space, place, after):
-        size += len(row[4])
-        if len(found) == limit or (found and size > MAX_BYTES):
-            return found, True
-        found.append(_record(row))
-    return found, False
+    found = _sizes(space, "record_sizes", place, (after, _BEHIND_NAMES), limit)
+    return _page(space, (row for row in found if "@" not in row[1]), limit)
 
 
-def _named(space: Space, place: Place, after: str) -> Iterator[Row]:
-    asked = {"dialect": place.dialect, "name": place.name, "now": space.now, "limit": VALUES}
-    while rows := space.tx.rows("list_named_records", **asked, after=after):
-        yield from rows
-        if len(rows) < VALUES:
+def _sizes(space: Space, query: str, place: Place, between: tuple[str, str], limit: int, **asked: str) -> Iterator[Row]:
+    """Where records of a collection are (id, path, size), between two paths. The values are not read."""
+    after, until = between
+    most = max(min(limit, PAGE) + 1, FEW)
+    where = {"dialect": place.dialect, "name": place.name, "until": until, "now": space.now, "limit": most}
+    while rows := space.tx.rows(query, **where, **asked, after=after):
+        yield from (row for row in rows if row[2] is not None)
+        if len(rows) < most:
             return
-        after = rows[-1][2]
+        after = rows[-1][1]
+
+
+def _page(space: Space, found: Iterable[Row], limit: int) -> tuple[list[Record], bool]:
+    """So many records of some (id, path, size), or what fits into an answer; and whether there are more."""
+    ids: list[int] = []
+    total = 0
+    for address_id, _, size in found:
+        total += size
+        if len(ids) == limit or (ids and total > MAX_BYTES):
+            return _records(space, ids), True
+        ids.append(address_id)
+    return _records(space, ids), False
 
 
 def write(space: Space, place: Place, path: str, new: Write, check: Check = lambda value: None) -> Record:
@@ -165,10 +175,12 @@ def delete(
 
 def tied(space: Space, tie: str, after: int = 0) -> Iterator[tuple[Record, str]]:
     """The records that go with something, behind an address, each with the name of its collection."""
-    while rows := space.tx.rows("tied_records", tie=tie, after=after, now=space.now, limit=VALUES):
+    limit = FEW
+    while rows := space.tx.rows("tied_sizes", tie=tie, after=after, now=space.now, limit=limit):
+        for ids in _portions(rows):
+            yield from ((_record(row), row[8]) for row in _rows_of(space, ids))
         after = rows[-1][0]
-        for *row, name in rows:
-            yield _record(tuple(row)), name
+        limit = min(4 * limit, PAGE)
 
 
 def tied_page(space: Space, tie: str, after: int, limit: int) -> tuple[list[tuple[Record, str]], bool]:
@@ -183,10 +195,11 @@ def tied_page(space: Space, tie: str, after: int, limit: int) -> tuple[list[tupl
     return found, False
 
 
-def tied_at(space: Space, tie: str, place: Place, between: tuple[str, str], limit: int) -> list[Record]:
-    """The records of a collection that go with something, by their paths, between two of these."""
-    asked = {"dialect": place.dialect, "name": place.name, "after": between[0], "until": between[1], "now": space.now}
-    return [_record(row) for row in space.tx.rows("tied_records_at", tie=tie, **asked, limit=limit)]
+def tied_page_at(
+    space: Space, tie: str, place: Place, between: tuple[str, str], limit: int
+) -> tuple[list[Record], bool]:
+    """A page of the records of a collection that go with something, between two paths."""
+    return _page(space, _sizes(space, "tied_sizes_at", place, between, limit, tie=tie), limit)
 
 
 def addresses_tied(space: Space, tie: str) -> list[Row]:
@@ -194,7 +207,7 @@ def addresses_tied(space: Space, tie: str) -> list[Row]:
     found: list[Row] = []
     while rows := space.tx.rows("tied_addresses", tie=tie, after=found[-1][0] if found else 0, limit=PAGE):
         found += rows
-    return found
+    return [row for row in found if row[2] is not None]
 
 
 def addresses_tied_below(space: Space, prefix: str) -> list[Row]:
@@ -269,6 +282,31 @@ def version_at(space: Space, record: Record, moment: int) -> Record | None:
 def _record(row: tuple[Any, ...]) -> Record:
     """A row that begins with the columns of a record."""
     return Record(row[0], row[1], row[2], row[3], _decode(row[4]), row[5], row[6], row[7])
+
+
+def _records(space: Space, ids: Sequence[int]) -> list[Record]:
+    return [_record(row) for row in _rows_of(space, ids)]
+
+
+def _rows_of(space: Space, ids: Sequence[int]) -> list[Row]:
+    """The records at some addresses, in the order of these."""
+    rows = {row[0]: row for row in space.tx.rows("records_of", addresses=listed(ids))} if ids else {}
+    return [rows[one] for one in ids if one in rows]
+
+
+def _portions(rows: Iterable[Row]) -> Iterator[list[int]]:
+    """The addresses (id, size) where something is, parted so that what is read at once is not large."""
+    ids: list[int] = []
+    total = 0
+    for address_id, size in rows:
+        if size is None:
+            continue
+        if ids and total + size > MAX_VALUE:
+            yield ids
+            ids, total = [], 0
+        ids.append(address_id)
+        total += size
+    yield ids
 
 
 def _head(space: Space, place: Place, path: str) -> Record | None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import psycopg
+import psycopg.sql
 import pytest
 
 from memwell.storage import queries
@@ -65,6 +66,31 @@ TOO_MUCH = {
     "the words without their function": "SELECT docid FROM word WHERE tenant = :tenant AND tokens @@ CAST(:q AS TSQUERY)",
     "all tenants": "SELECT COUNT(*) FROM event",
 }
+
+# Pages of what there is much of: what is asked for besides the tenant and the moment, and how many rows a step may read for one
+# that it gives.
+PAGES: dict[str, dict[str, Any]] = {
+    "record_sizes": {"dialect": "user", "name": "crowd", "after": "p3000", "until": "q", "limit": 16},
+    "tied_sizes": {"tie": "crowd", "after": 1_003_000, "limit": 16},
+    "tied_addresses": {"tie": "crowd", "after": 1_003_000, "limit": 16},
+    "records_of": {"addresses": str([1_003_000 + number for number in range(16)])},
+}
+MOST_READ = 4
+READS_ON = """SELECT a.id, r.value FROM collection c
+    JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id AND a.path > :after
+    JOIN record r ON r.tenant = a.tenant AND r.address_id = a.id
+    WHERE c.tenant = :tenant AND a.tenant = :tenant AND r.tenant = :tenant AND c.dialect = :dialect AND c.name = :name
+      AND c.kind = 'record' AND (r.expires_at IS NULL OR r.expires_at > :now) AND a.path NOT LIKE '%@%'
+    ORDER BY a.path LIMIT :limit"""
+"""A page for which all that is behind it is sorted."""
+CROWD = """
+INSERT INTO collection VALUES ('t1', 1000000, 'user', 'crowd', 'record', 0, '{}', 0);
+INSERT INTO address SELECT 't1', 1000000 + n, 1000000, 'p' || LPAD(n::text, 4, '0'), 1, n, n, NULL, 0, NULL, NULL
+  FROM generate_series(1, 6000) n;
+INSERT INTO record SELECT 't1', 1000000 + n, 1, '{}', n, n, NULL FROM generate_series(1, 6000) n;
+INSERT INTO record_tie SELECT 't1', 'crowd', 1000000 + n FROM generate_series(1, 6000) n;
+ANALYZE address, record, record_tie, collection
+"""
 
 # One tenant in forty is large, and there are many who have hardly begun.
 FILL = """
@@ -143,6 +169,15 @@ def within(db: Db) -> Iterator[Db]:
         yield db
 
 
+@pytest.fixture
+def crowd(db: Db) -> Iterator[Db]:
+    """The same, where many records go with one thing and are at one place."""
+    with db.transaction(force_rollback=True):
+        db.execute(CROWD)
+        db.execute(f"SET LOCAL ROLE {ROLE}; SET LOCAL memwell.tenant = 't1'; SET LOCAL enable_seqscan = off")
+        yield db
+
+
 @pytest.mark.parametrize("query", QUERIES.values(), ids=lambda query: query.name)
 def test_every_query_goes_through_a_key_that_begins_with_the_tenant(within: Db, query: Query) -> None:
     found = scans(within, query.sql)
@@ -158,6 +193,20 @@ def test_what_reads_too_much_is_noticed(within: Db, sql: str) -> None:
 
 def test_what_may_read_all_of_a_tenant_is_there() -> None:
     assert WHOLE.keys() <= QUERIES.keys()
+
+
+@pytest.mark.parametrize("mode", ["force_generic_plan", "force_custom_plan"])
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_takes_as_long_as_it_is(crowd: Db, name: str, mode: str) -> None:
+    """Whoever reads all pages would else read everything as often as there are pages."""
+    crowd.execute(f"SET LOCAL plan_cache_mode = {mode}".encode())
+    found = given_by(crowd, name, QUERIES[name].sql, PAGES[name])
+    assert found[0] == 16
+    assert max(found) <= 16 * MOST_READ
+
+
+def test_a_page_that_reads_what_it_does_not_give_is_noticed(crowd: Db) -> None:
+    assert max(given_by(crowd, "reads_on", READS_ON, PAGES["record_sizes"])) > 16 * MOST_READ
 
 
 @pytest.mark.parametrize("wanted", ["c1x3 & w5", "c1x3 & v5", "a1x33 & w33", "c1x3 & nowhere"])
@@ -190,6 +239,27 @@ def scans(db: Db, sql: str) -> list[Scan]:
     finally:
         db.execute("DEALLOCATE planned")
     return [scan for plan in plans for scan in _scans(plan["Plan"], "")]
+
+
+def given_by(db: Db, name: str, sql: str, asked: dict[str, Any]) -> list[int]:
+    """How many rows each step of a query gives or leaves out when it is run, that of the whole first."""
+    given = {"tenant": "t1", "now": 1_000_000, **asked}
+    numbers: dict[str, int] = {}
+    text = re.sub(r"(?<!:):([a-z_]\w*)", lambda found: f"${numbers.setdefault(found[1], len(numbers) + 1)}", sql)
+    values = ", ".join(psycopg.sql.Literal(given[one]).as_string(db) for one in numbers)
+    db.execute(f"PREPARE {name} AS {text}".encode())
+    try:
+        said = db.execute(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) EXECUTE {name}({values})".encode()).fetchone()
+    finally:
+        db.execute(f"DEALLOCATE {name}".encode())
+    return [count for plan in (said or ([],))[0] for count in _given(plan["Plan"])]
+
+
+def _given(node: dict[str, Any]) -> Iterator[int]:
+    left_out = node.get("Rows Removed by Filter", 0) + node.get("Rows Removed by Join Filter", 0)
+    yield round((node["Actual Rows"] + left_out) * node["Actual Loops"])
+    for inner in node.get("Plans", []):
+        yield from _given(inner)
 
 
 def _scans(node: dict[str, Any], table: str) -> Iterator[Scan]:

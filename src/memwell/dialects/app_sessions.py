@@ -15,7 +15,7 @@ from ..lifecycle.erase import EVERY_RUN
 from ..model import check
 from ..model.contract import SESSION_META
 from ..model.fields import ID_PATTERN, MAX_ID, Cursor, Limit, Metadata, SessionId
-from ..model.page import cut, from_cursor, to_cursor
+from ..model.page import from_cursor, to_cursor
 from ..model.value import merged
 from ..operation import Example, Request, Response, operation
 from ..records import (
@@ -25,10 +25,10 @@ from ..records import (
     addresses_tied,
     anchor,
     delete_tied,
-    every,
+    page,
     read,
     tied,
-    tied_at,
+    tied_page_at,
     write,
 )
 from ..space import Space
@@ -131,14 +131,15 @@ class ListSessions(Request, frozen=True, kw_only=True):
 
 @operation("apps.sessions.list", "GET /v1/apps/{app}/sessions", example=Example({"app": "shop"}, _GIVEN))
 def list_sessions(space: Space, request: ListSessions) -> SessionList:
-    """The sessions of an app that have not ended, of one user or of all."""
+    """The sessions of an app that have not ended, of one user or of all. A page holds at most 8 MiB of them."""
     (after,) = from_cursor("app_sessions", request.cursor, PREFIX)
+    asked = app_records(request.app), (max(after, PREFIX), _END), request.limit
     if request.user_id is not None:
-        found = tied_at(space, user_tie(request.user_id), app_records(request.app), (after, _END), request.limit + 1)
+        found, more = tied_page_at(space, user_tie(request.user_id), *asked)
     else:
-        found = [one for one in every(space, app_records(request.app), after, request.limit + 1) if _is_session(one)]
-    page, further = cut(found, request.limit, lambda one: to_cursor("app_sessions", one.path))
-    shown = [_shown(one.path.removeprefix(PREFIX), _meta(space, one.value, one.address_id)) for one in page]
+        found, more = page(space, *asked)
+    further = to_cursor("app_sessions", found[-1].path) if more else None
+    shown = [_shown(one.path.removeprefix(PREFIX), _meta(space, one.value, one.address_id)) for one in found]
     return SessionList(sessions=shown, next_cursor=further)
 
 
@@ -350,10 +351,6 @@ def _referred(space: Space, app: str, reference: str | None) -> str | None:
 
 def _reference_tie(app: str, reference: str) -> str:
     return f"reference/{app}/{reference}"
-
-
-def _is_session(record: Record) -> bool:
-    return record.path.startswith(PREFIX)
 
 
 def _now(space: Space) -> str:

@@ -7,7 +7,7 @@ A `Tx` runs named queries and binds the tenant itself; passing one is an error. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
@@ -164,6 +164,11 @@ class Store(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def listed(numbers: Iterable[int]) -> str:
+    """Numbers as a query takes a list of them."""
+    return "[" + ",".join(map(str, numbers)) + "]"
 
 
 def require_absent(found: bool, tenant: str) -> None:

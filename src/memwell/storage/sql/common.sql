@@ -1236,26 +1236,16 @@ LEFT JOIN document d ON d.tenant = s.tenant AND d.tenant = :tenant AND d.kind = 
 WHERE c.tenant = :tenant AND a.tenant = :tenant AND r.tenant = :tenant
   AND c.dialect = :dialect AND c.name = :name AND c.kind = 'record' AND (r.expires_at IS NULL OR r.expires_at > :now);
 
--- name: list_records
--- The records of a collection behind a path, in the order of their paths.
-SELECT a.id, a.collection_id, a.path, r.version, r.value, r.created_at, r.updated_at, r.expires_at
-FROM collection c
-JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id AND a.path > :after
-JOIN record r ON r.tenant = a.tenant AND r.address_id = a.id
-WHERE c.tenant = :tenant AND a.tenant = :tenant AND r.tenant = :tenant
-  AND c.dialect = :dialect AND c.name = :name AND c.kind = 'record' AND (r.expires_at IS NULL OR r.expires_at > :now)
-ORDER BY a.path
-LIMIT :limit;
-
--- name: list_named_records
--- The records of a collection that have nothing but a name, behind a name.
-SELECT a.id, a.collection_id, a.path, r.version, r.value, r.created_at, r.updated_at, r.expires_at
-FROM collection c
-JOIN address a ON a.tenant = c.tenant AND a.collection_id = c.id AND a.path > :after
-JOIN record r ON r.tenant = a.tenant AND r.address_id = a.id
-WHERE c.tenant = :tenant AND a.tenant = :tenant AND r.tenant = :tenant
-  AND c.dialect = :dialect AND c.name = :name AND c.kind = 'record' AND (r.expires_at IS NULL OR r.expires_at > :now)
-  AND a.path NOT LIKE '%@%'
+-- name: record_sizes
+-- The addresses of a collection between two paths, in the order of these, and how large the record there is; none, if none lives
+-- there. Each is looked up by itself, and the collection before: PostgreSQL would else sort all that is behind the path.
+SELECT a.id, a.path, (
+  SELECT OCTET_LENGTH(r.value) FROM record r
+  WHERE r.tenant = :tenant AND r.address_id = a.id AND (r.expires_at IS NULL OR r.expires_at > :now))
+FROM address a
+WHERE a.tenant = :tenant AND a.path > :after AND a.path < :until AND a.collection_id = (
+  SELECT c.id FROM collection c
+  WHERE c.tenant = :tenant AND c.dialect = :dialect AND c.name = :name AND c.kind = 'record')
 ORDER BY a.path
 LIMIT :limit;
 
@@ -1319,23 +1309,25 @@ INSERT INTO record_tie (tenant, tie, address_id) VALUES (:tenant, :tie, :address
 ON CONFLICT (tenant, tie, address_id) DO NOTHING;
 
 -- name: tied_addresses
--- The addresses of the records and of the texts of files that are tied to something, behind an address.
-SELECT a.id, a.collection_id, c.kind FROM record_tie t
-JOIN address a ON a.tenant = t.tenant AND a.id = t.address_id
-JOIN collection c ON c.tenant = a.tenant AND c.id = a.collection_id
-WHERE t.tenant = :tenant AND a.tenant = :tenant AND c.tenant = :tenant AND t.tie = :tie AND t.address_id > :after
+-- The addresses of the records and of the texts of files that are tied to something, behind an address. Each is looked up by
+-- itself: PostgreSQL would else join them from the first address on.
+SELECT t.address_id,
+  (SELECT a.collection_id FROM address a WHERE a.tenant = :tenant AND a.id = t.address_id),
+  (SELECT c.kind FROM address a
+   JOIN collection c ON c.tenant = a.tenant AND c.id = a.collection_id
+   WHERE a.tenant = :tenant AND c.tenant = :tenant AND a.id = t.address_id)
+FROM record_tie t
+WHERE t.tenant = :tenant AND t.tie = :tie AND t.address_id > :after
 ORDER BY t.address_id
 LIMIT :limit;
 
--- name: tied_records
--- The records that are tied to something and live, behind an address, with the names of their collections.
-SELECT a.id, a.collection_id, a.path, r.version, r.value, r.created_at, r.updated_at, r.expires_at, c.name
+-- name: tied_sizes
+-- The addresses that are tied to something, behind an address, and how large the record there is; none, if none lives there.
+SELECT t.address_id, (
+  SELECT OCTET_LENGTH(r.value) FROM record r
+  WHERE r.tenant = :tenant AND r.address_id = t.address_id AND (r.expires_at IS NULL OR r.expires_at > :now))
 FROM record_tie t
-JOIN address a ON a.tenant = t.tenant AND a.id = t.address_id
-JOIN collection c ON c.tenant = a.tenant AND c.id = a.collection_id
-JOIN record r ON r.tenant = a.tenant AND r.address_id = a.id
-WHERE t.tenant = :tenant AND a.tenant = :tenant AND c.tenant = :tenant AND r.tenant = :tenant
-  AND t.tie = :tie AND t.address_id > :after AND (r.expires_at IS NULL OR r.expires_at > :now)
+WHERE t.tenant = :tenant AND t.tie = :tie AND t.address_id > :after
 ORDER BY t.address_id
 LIMIT :limit;
 
@@ -1354,16 +1346,17 @@ VALUES (:tenant, :id, :collection_id, '', 0, :now, :now, 0, NULL, NULL)
 ON CONFLICT (tenant, collection_id, path) DO UPDATE SET last_seen_at = excluded.last_seen_at
 RETURNING id;
 
--- name: tied_records_at
--- The records of one collection that are tied to something and live, behind a path.
-SELECT a.id, a.collection_id, a.path, r.version, r.value, r.created_at, r.updated_at, r.expires_at
+-- name: tied_sizes_at
+-- The same for those of one collection, between two paths and in the order of these.
+SELECT a.id, a.path, (
+  SELECT OCTET_LENGTH(r.value) FROM record r
+  WHERE r.tenant = :tenant AND r.address_id = a.id AND (r.expires_at IS NULL OR r.expires_at > :now))
 FROM record_tie t
 JOIN address a ON a.tenant = t.tenant AND a.id = t.address_id
-JOIN collection c ON c.tenant = a.tenant AND c.id = a.collection_id
-JOIN record r ON r.tenant = a.tenant AND r.address_id = a.id
-WHERE t.tenant = :tenant AND a.tenant = :tenant AND c.tenant = :tenant AND r.tenant = :tenant
-  AND t.tie = :tie AND c.dialect = :dialect AND c.name = :name AND a.path > :after AND a.path < :until
-  AND (r.expires_at IS NULL OR r.expires_at > :now)
+WHERE t.tenant = :tenant AND a.tenant = :tenant AND t.tie = :tie AND a.path > :after AND a.path < :until
+  AND a.collection_id = (
+    SELECT c.id FROM collection c
+    WHERE c.tenant = :tenant AND c.dialect = :dialect AND c.name = :name AND c.kind = 'record')
 ORDER BY a.path
 LIMIT :limit;
 

@@ -328,6 +328,19 @@ FROM entry e
 LEFT JOIN fact f ON f.tenant = :tenant AND f.docid = e.docid
 WHERE e.tenant = :tenant AND e.docid = ANY(CAST(STRING_TO_ARRAY(BTRIM(:docids, '[]'), ',') AS BIGINT[]));
 
+-- name: records_of
+-- The records at some addresses, with the names of their collections.
+SELECT found.id, found.collection_id, found.path, found.version, found.value, found.created_at, found.updated_at,
+  found.expires_at, found.name
+FROM UNNEST(CAST(STRING_TO_ARRAY(BTRIM(:addresses, '[]'), ',') AS BIGINT[])) AS wanted (id)
+CROSS JOIN LATERAL (
+  SELECT a.id, a.collection_id, a.path, r.version, r.value, r.created_at, r.updated_at, r.expires_at, c.name FROM record r
+  JOIN address a ON a.tenant = :tenant AND a.id = r.address_id
+  JOIN collection c ON c.tenant = :tenant AND c.id = a.collection_id
+  WHERE r.tenant = :tenant AND r.address_id = wanted.id
+  LIMIT 1
+) AS found;
+
 -- name: put_blob
 -- The bytes of a file; if they are there already, they were stored just now.
 INSERT INTO blob (tenant, digest, content, stored_at) VALUES (:tenant, :digest, :content, :stored_at)

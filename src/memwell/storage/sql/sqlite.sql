@@ -186,3 +186,12 @@ SELECT e.docid, e.recorded_at, e.retired_at, COALESCE(f.valid_from, e.occurred_a
 FROM entry e
 LEFT JOIN fact f ON f.tenant = :tenant AND f.docid = e.docid
 WHERE e.tenant = :tenant AND e.docid IN (SELECT value FROM json_each(:docids));
+
+-- name: records_of
+-- The records at some addresses, with the names of their collections.
+SELECT a.id, a.collection_id, a.path, r.version, r.value, r.created_at, r.updated_at, r.expires_at, c.name
+FROM record r
+CROSS JOIN address a
+CROSS JOIN collection c
+WHERE r.tenant = :tenant AND a.tenant = :tenant AND c.tenant = :tenant
+  AND r.address_id IN (SELECT value FROM json_each(:addresses)) AND a.id = r.address_id AND c.id = a.collection_id;
