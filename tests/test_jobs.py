@@ -104,7 +104,7 @@ def test_a_worker_that_slept_past_its_lease_cannot_write(engine: Engine, clock: 
         clock.advance(minutes=1)  # past the lease, as a stopped process would find
         assert worker(engine, lambda other: {"by": "successor"}).run_due("default") == 1
         try:
-            run.write(lambda tx: tx.run("delete_jobs_of", address_id=1))
+            run.write(lambda tx: tx.run("delete_jobs_of", addresses="[1]"))
         except LeaseLost:
             late.append("refused")
             raise

@@ -10,12 +10,13 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from memwell import Memory
+from memwell import Erased, Memory
 from memwell.clock import DAY
 from memwell.dialects.app_sessions import ListSessions, list_sessions
+from memwell.lifecycle import jobs, ledger
 from memwell.model.collection import Place
 from memwell.model.page import to_cursor
-from memwell.records import Write, named_page, page, tied, write
+from memwell.records import Write, addresses_tied, delete_tied, named_page, page, tied, write
 from memwell.space import Space
 from memwell.storage.port import Row, Tx
 from memwell.testing import FrozenClock
@@ -174,3 +175,61 @@ def test_a_cursor_leads_to_sessions_only(memory: Memory) -> None:
     shop.sessions.update("s1")
     page = memory.call("apps.sessions.list", {"app": "shop", "cursor": to_cursor("app_sessions", "")})
     assert [one.session_id for one in page.sessions] == ["s1"]
+
+
+# -- deletion ------------------------------------------------------------------------------------------------------------
+
+
+def test_many_records_are_deleted_in_few_steps(records: Records) -> None:
+    """A tenant can write nothing else meanwhile."""
+    fill(records, 600, ties=(TIE,))
+    ids = [row[0] for row in records.reading(lambda space: addresses_tied(space, TIE))]
+
+    def gone(space: Space) -> tuple[int, Watched]:
+        with watched(space) as seen:
+            return delete_tied(space, TIE)[1], seen
+
+    count, seen = records.writing(gone)
+    assert count == 600
+    assert seen.asked.total() <= 40
+    assert records.reading(lambda space: addresses_tied(space, TIE)) == []
+    assert records.reading(lambda space: page(space, PLACE, ("", "o"), 9)) == ([], False)
+    lines = records.reading(lambda space: list(ledger.lines(space.tx)))
+    assert [line.id for line in lines if line.kind == "address"] == list(map(str, ids))
+    removed = records.reading(lambda space: space.tx.rows("removals_after", after=0))
+    assert [(row[0], row[2]) for row in removed] == list(enumerate(ids, 1))
+    records.engine.worker.run_due("default")
+    assert records.reading(lambda space: space.tx.row("count_rows_of_address", address_id=ids[-1])) == (0,)
+
+
+def test_each_that_is_deleted_with_others_is_told_of_and_not_answered_from_memory(
+    memory: Memory, records: Records
+) -> None:
+    definition = memory.definitions.create("Profile", slug="profile")
+    asked = [{"user": f"u{number}", "record": "profile", "value": {"n": number}} for number in range(4)]
+    for number, one in enumerate(asked):
+        memory.call("users.set_record", one, key=f"k{number}")
+    memory.call("definitions.delete", {"definition": definition.id})
+    events = records.reading(lambda space: space.tx.rows("list_events", after=0, limit=1000))
+    assert sorted(row[6] for row in events if row[2] == "definitions.delete") == ["u0", "u1", "u2", "u3"]
+    assert [row[0] for row in events] == list(range(1, len(events) + 1))
+    for number, one in enumerate(asked):
+        with pytest.raises(Erased):
+            memory.call("users.set_record", one, key=f"k{number}")
+
+
+def test_the_run_that_deletes_many_keeps_what_it_knows_and_no_other_does(records: Records) -> None:
+    fill(records, 3, ties=(TIE,))
+    other = records.set({"n": 1}, path="other").address_id
+
+    def deleted(space: Space) -> str | None:
+        for address_id in [*(row[0] for row in addresses_tied(space, TIE)), other]:
+            for run_id in ("mine", "theirs"):
+                space.tx.send("touch_run", address_id=address_id, run_id=run_id)
+        return delete_tied(space, TIE, spared="mine")[0]
+
+    job = records.writing(deleted)
+    found = records.reading(lambda space: jobs.find(space.tx, job or ""))
+    assert found is not None
+    assert msgspec.json.decode(found.payload)["layers"]["runs"] == 1
+    assert records.reading(lambda space: space.tx.rows("runs_of", addresses=f"[{other}]")) == [("mine",)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -21,6 +21,7 @@ from .model.principal import Principal
 from .operation import Operation, to_request
 from .space import Space
 from .storage.blobs import Blobs
+from .storage.port import parts
 from .watch import announce, announce_read
 
 T = TypeVar("T")
@@ -83,10 +84,13 @@ class Call:
         return None if found is None else _answer_again(self._operation, mark, space.now, *found)
 
     def _tell(self, space: Space) -> None:
-        for event in _events(space):
-            space.tx.send(
-                "add_event", at=space.now, operation=self._operation.name, actor=self.principal.actor, **event
-            )
+        events = _events(space)
+        said = {"at": space.now, "operation": self._operation.name, "actor": self.principal.actor}
+        if len(events) == 1:
+            space.tx.send("add_event", **said, **events[0]._asdict())
+            return
+        for some in parts(events):
+            space.tx.send("add_events", **said, changed=msgspec.json.encode(some).decode())
 
 
 def dispatch(
@@ -147,13 +151,19 @@ def authorise(principal: Principal, operation: Operation, request: msgspec.Struc
         raise tie.refused()
 
 
-def _events(space: Space) -> list[dict[str, int | None]]:
+class _Event(NamedTuple):
+    """What an event says of where something has changed."""
+
+    collection_id: int | None
+    address_id: int | None
+    entries: int
+
+
+def _events(space: Space) -> list[_Event]:
     """One event for each address that got entries; else for each that was touched; else for the tenant as a whole."""
     touched = list(space.touched.values())
     shown = [one for one in touched if one.entries] or touched
-    if not shown:
-        return [{"collection_id": None, "address_id": None, "entries": 0}]
-    return [{"collection_id": one.collection_id, "address_id": one.address_id, "entries": one.entries} for one in shown]
+    return [_Event(*one[:3]) for one in shown] or [_Event(None, None, 0)]
 
 
 def _mark(principal: Principal, operation: Operation, request: msgspec.Struct, key: str) -> tuple[bytes, bytes]:

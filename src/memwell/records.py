@@ -344,7 +344,8 @@ def _kept(space: Space, place: Place, path: str, old: Record | None, new: Write,
     if expires_at is not None:
         space.answer_until(expires_at)
         if old is not None and (old.expires_at is None or expires_at < old.expires_at):
-            space.tx.send("erase_idempotency", address_id=address_id)  # what was answered before may not outlive it
+            # what was answered before may not outlive it
+            space.tx.send("erase_idempotency", addresses=listed([address_id]))
     space.touch(collection_id, address_id)
     if expires_at is not None and expires_at <= space.now + AT_LEAST_EVERY:
         jobs.ensure_slot(space.tx, "expire", expires_at, space.now)

@@ -401,7 +401,7 @@ def test_erasing_an_address_empties_its_answers_and_refuses_the_key(store: Store
             tx.run("add_idempotency_touch", address_id=address, entry_id="", key_hash=key)
 
     store.write(TENANT, remember)
-    assert store.write(TENANT, lambda tx: tx.run("erase_idempotency", address_id=7)) == 1
+    assert store.write(TENANT, lambda tx: tx.run("erase_idempotency", addresses="[7]")) == 1
     assert _answer(store, b"about it", now=50) == (None, None)
     assert _answer(store, b"about others", now=50) == (b"request", b"answer")
 

@@ -182,7 +182,7 @@ class _Again:
         elif where.kind == TALK:
             dissolve(self._space, entry_id)
         erase_fact(self._tx, entry_id, self._space.now)
-        forget_runs(self._tx, address_id)
+        forget_runs(self._tx, [address_id])
         self._found += 1
 
     def _files(self) -> None:

@@ -234,7 +234,7 @@ def _erase(space: Space, bank_id: str, located: Mapping[str, int]) -> DeletedEnt
             erase_fact(space.tx, entry_id, space.now)
     keys = sorted(set(located.values()))
     for address_id in keys:
-        forget_runs(space.tx, address_id)
+        forget_runs(space.tx, [address_id])
         space.touch(collection_id, address_id)
     empty = [(address_id, collection_id, "timeline") for address_id in keys if _is_empty(space, address_id)]
     layers = {"entries": len(located)}

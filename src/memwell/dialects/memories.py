@@ -287,7 +287,7 @@ def erase_memory(space: Space, place: Place, memory_id: str) -> Deleted:
         let_go(space, place, memory_id)
     versions, answers = erase_fact(space.tx, memory_id, space.now)
     space.touch(space.collection(place)[0], address_id)
-    forget_runs(space.tx, address_id)
+    forget_runs(space.tx, [address_id])
     return Deleted(id=memory_id, job=scrub_later(space.tx, space.now, {"facts": versions, "answers": answers}))
 
 

@@ -18,7 +18,7 @@ import msgspec
 from ..errors import Unavailable
 from ..ids import inner_id
 from ..recall import upkeep
-from ..storage.port import Rewrite, Row, Tx
+from ..storage.port import Rewrite, Row, Tx, listed, parts
 from . import jobs, ledger
 from .run import JobRun
 from .unnamed import digests_at, forget_files, left
@@ -46,23 +46,34 @@ def bury(
     grave = _grave(tx, now)
     layers = Counter(counts or {})
     buried = {row[0] for row in addresses}
-    for address_id, _, kind in addresses:
-        layers["answers"] += _forget_answers(tx, address_id)
-        layers["jobs"] += tx.run("delete_jobs_of", address_id=address_id)
-        if kind != "record":  # nothing is known because of a record, or folded there
-            layers.update(_forget_facts(tx, address_id, now, buried))
-            tx.send("delete_folds_of_address", address_id=address_id)
-            tx.send("delete_summaries_of_address", address_id=address_id)
-        layers.update(forget_runs(tx, address_id, spared))
-        if spared == EVERY_RUN and kind == "record":
-            layers.update(forget_runs(tx, files_of(address_id)))
-        tx.send("delete_ties", address_id=address_id)
-        upkeep.remove_address(tx, address_id)
-        tx.send("bury_address", id=address_id, grave=grave)
-        ledger.note(tx, "ended" if spared == EVERY_RUN else "address", str(address_id), now)
-        layers["sessions"] += kind == "timeline"
+    for some in parts(addresses):
+        ids = [row[0] for row in some]
+        layers.update(_silenced(tx, some, now, buried, spared))
+        tx.send("delete_ties_of", addresses=listed(ids))
+        upkeep.remove_addresses(tx, ids)
+        tx.send("bury_addresses", addresses=listed(ids), grave=grave)
+        ledger.note_addresses(tx, "ended" if spared == EVERY_RUN else "address", ids, now)
     payload = {"addresses": [[row[0], row[2]] for row in addresses], "layers": dict(layers)}
     return jobs.enqueue(tx, "erase", payload, now)
+
+
+def _silenced(
+    tx: Tx, addresses: Sequence[Row], now: int, buried: Collection[int], spared: str | None
+) -> dict[str, int]:
+    """Empty what speaks of some addresses, and take away what is known because of them. Returns how much that was."""
+    ids = [row[0] for row in addresses]
+    records = [row[0] for row in addresses if row[2] == "record"]
+    others = [row[0] for row in addresses if row[2] != "record"]
+    layers = Counter(answers=_forget_answers(tx, ids), jobs=tx.run("delete_jobs_of", addresses=listed(ids)))
+    if others:  # nothing is known because of a record, or folded there
+        layers.update(_forget_facts(tx, others, now, buried))
+        tx.send("delete_folds_at", addresses=listed(others))
+        tx.send("delete_summaries_at", addresses=listed(others))
+    layers.update(forget_runs(tx, ids, spared))
+    if spared == EVERY_RUN and records:
+        layers.update(forget_runs(tx, [files_of(address_id) for address_id in records]))
+    layers["sessions"] = sum(row[2] == "timeline" for row in addresses)
+    return layers
 
 
 def erase_collection(tx: Tx, collection_id: int, now: int) -> None:
@@ -83,7 +94,7 @@ def bury_file(tx: Tx, file_id: str, now: int) -> str | None:
         text_id = None if placed is None else placed[0]
     tx.send("give_file", id=file_id, address_id=text_id)
     tx.send("erase_idempotency_of_entry", address_id=session_id, entry_id=file_id)
-    runs = forget_runs(tx, files_of(session_id))
+    runs = forget_runs(tx, [files_of(session_id)])
     ledger.note(tx, "file", file_id, now)
     return bury(tx, [(text_id, 0, "text")], now, runs)
 
@@ -111,10 +122,10 @@ def erase(run: JobRun) -> dict[str, Any]:
 
 def erase_expired_address(tx: Tx, address_id: int) -> None:
     """An address whose entries have all expired goes with everything that speaks of it."""
-    _forget_answers(tx, address_id)
-    forget_runs(tx, address_id)
+    _forget_answers(tx, [address_id])
+    forget_runs(tx, [address_id])
     forget_record(tx, address_id)
-    tx.send("delete_jobs_of", address_id=address_id)
+    tx.send("delete_jobs_of", addresses=listed([address_id]))
     tx.send("delete_address", id=address_id)
 
 
@@ -161,16 +172,15 @@ def files_of(address_id: int) -> int:
     return address_id | _FILES_OF
 
 
-def forget_runs(tx: Tx, address_id: int, spared: str | None = None) -> dict[str, int]:
-    """Take away what runs of workflows were given and have given, if they knew something of an address."""
-    known = [row[0] for row in tx.rows("runs_of_address", address_id=address_id)]
+def forget_runs(tx: Tx, addresses: Sequence[int], spared: str | None = None) -> dict[str, int]:
+    """Take away what runs of workflows were given and have given, if they knew something of some addresses."""
+    known = [row[0] for row in tx.rows("runs_of", addresses=listed(addresses))]
     runs = [run_id for run_id in known if spared not in (run_id, EVERY_RUN)]
-    for run_id in runs:
-        tx.send("empty_run", id=run_id)
-        tx.send("delete_run_steps", run_id=run_id)
-        tx.send("delete_run_touches", run_id=run_id)
+    for some in parts(runs):
+        for what in ("empty_runs", "delete_steps_of_runs", "delete_touches_of_runs"):
+            tx.send(what, runs=msgspec.json.encode(some).decode())
     if len(runs) < len(known):
-        tx.send("delete_touches_of_address", address_id=address_id)
+        tx.send("delete_touches_of", addresses=listed(addresses))
     return {"runs": len(runs)} if runs else {}
 
 
@@ -179,12 +189,12 @@ def _scrub(run: JobRun, rewrite: Rewrite) -> None:
         raise Unavailable("A reader kept the write-ahead log from being emptied.")
 
 
-def _forget_facts(tx: Tx, address_id: int, now: int, buried: Collection[int]) -> dict[str, int]:
-    """Take what was said at an address away from the facts that it is evidence for; those that have no other go with it,
+def _forget_facts(tx: Tx, addresses: Sequence[int], now: int, buried: Collection[int]) -> dict[str, int]:
+    """Take what was said at some addresses away from the facts that it is evidence for; those that have no other go with it,
     and so do the plans that made them (C43). Returns how many facts went."""
-    ids = [row[0] for row in tx.rows("facts_from_address", address_id=address_id)]
-    tx.send("delete_evidence_of_address", address_id=address_id)
-    tx.send("delete_plans_of", address_id=address_id)
+    ids = [row[0] for row in tx.rows("facts_from", addresses=listed(addresses))]
+    tx.send("delete_evidence_from", addresses=listed(addresses))
+    tx.send("delete_plans_of", addresses=listed(addresses))
     gone = [fact_id for fact_id in ids if tx.row("count_evidence", fact_id=fact_id) == (0,)]
     for fact_id in gone:
         erase_fact(tx, fact_id, now, buried=buried)
@@ -217,9 +227,9 @@ def _forget_answers_about(tx: Tx, fact_id: str, places: Sequence[int]) -> int:
     return sum(tx.run("erase_idempotency_of_entry", **one) for one in named)
 
 
-def _forget_answers(tx: Tx, address_id: int) -> int:
-    count = tx.run("erase_idempotency", address_id=address_id)
-    tx.send("delete_idempotency_touches", address_id=address_id)
+def _forget_answers(tx: Tx, addresses: Sequence[int]) -> int:
+    count = tx.run("erase_idempotency", addresses=listed(addresses))
+    tx.send("delete_idempotency_touches", addresses=listed(addresses))
     return count
 
 

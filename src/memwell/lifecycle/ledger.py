@@ -8,11 +8,11 @@ over needs no line; times are in the rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple, get_args
 
 from ..ids import derived_id
-from ..storage.port import Tx
+from ..storage.port import Tx, listed
 
 Kind = Literal["address", "ended", "collection", "entry", "document", "run", "file"]
 """`ended`: an address that has come to its end, so that those who knew of it may keep what they know."""
@@ -37,6 +37,11 @@ class Line(NamedTuple):
 def note(tx: Tx, kind: Kind, mark: str, now: int) -> None:
     """Note that something is gone, in the transaction in which it goes."""
     tx.send("add_erasure", kind=kind, id=mark, at=now)
+
+
+def note_addresses(tx: Tx, kind: Literal["address", "ended"], addresses: Iterable[int], now: int) -> None:
+    """The same for some addresses."""
+    tx.send("add_erasures", kind=kind, addresses=listed(addresses), at=now)
 
 
 def lines(tx: Tx) -> Iterator[Line]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..model.entry import Entry
-from ..storage.port import Row, Tx
+from ..storage.port import Row, Tx, listed
 from . import analyse
 
 
@@ -26,11 +26,8 @@ def remove(tx: Tx, rows: Sequence[Row], *, noted: bool = True) -> None:
     docids = [int(row[0]) for row in rows]
     if not docids:
         return
-    listed = "[" + ",".join(map(str, docids)) + "]"
-    tx.send("delete_words", docids=listed)
-    tx.send("delete_vectors", docids=listed)
-    for what in ("facts", "folds", "summaries"):
-        tx.send(f"delete_{what}", docids=listed)
+    for what in ("words", "vectors", "facts", "folds", "summaries"):
+        tx.send(f"delete_{what}", docids=listed(docids))
     if noted:
         changed(tx, rows)
 
@@ -46,6 +43,6 @@ def changed(tx: Tx, rows: Sequence[Row]) -> None:
         tx.send("add_removal", docid=int(row[0]), address_id=None)
 
 
-def remove_address(tx: Tx, address_id: int) -> None:
-    """Take all of an address out of every index in memory; its words and vectors go with its entries."""
-    tx.send("add_removal", docid=None, address_id=address_id)
+def remove_addresses(tx: Tx, addresses: Sequence[int]) -> None:
+    """Take all of some addresses out of every index in memory; their words and vectors go with their entries."""
+    tx.send("add_removals", addresses=listed(addresses))

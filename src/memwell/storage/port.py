@@ -7,7 +7,7 @@ A `Tx` runs named queries and binds the tenant itself; passing one is an error. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]
 Rewrite = Literal["never", "small", "always"]
 T = TypeVar("T")
+
+TOGETHER = 500
+"""How many things a statement is about at most."""
 
 
 class Tx(Protocol):
@@ -164,6 +167,12 @@ class Store(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Items, as many at a time as a statement is about at most."""
+    for at in range(0, len(items), TOGETHER):
+        yield items[at : at + TOGETHER]
 
 
 def listed(numbers: Iterable[int]) -> str:

@@ -213,11 +213,6 @@ DELETE FROM entry WHERE tenant = :tenant AND id = :id AND version = :version;
 -- Remove every version of one entry.
 DELETE FROM entry WHERE tenant = :tenant AND id = :id;
 
--- name: bury_address
--- Take an address out of its collection, so that nothing can find it any more, until its entries are gone.
-UPDATE address SET collection_id = :grave, path = CAST(id AS TEXT), metadata = NULL
-WHERE tenant = :tenant AND id = :id;
-
 -- name: addresses_of_path
 -- Every address of a dialect's named collections with this path.
 SELECT a.id, a.collection_id, c.kind FROM collection c
@@ -319,22 +314,12 @@ INSERT INTO idempotency_touch (tenant, address_id, entry_id, key_hash)
 VALUES (:tenant, :address_id, :entry_id, :key_hash)
 ON CONFLICT (tenant, address_id, key_hash) DO NOTHING;
 
--- name: erase_idempotency
--- Empty the stored answers that speak of an address; the key itself stays refused.
-UPDATE idempotency SET request_hash = NULL, response = NULL
-WHERE tenant = :tenant AND response IS NOT NULL AND key_hash IN (
-  SELECT key_hash FROM idempotency_touch WHERE tenant = :tenant AND address_id = :address_id);
-
 -- name: erase_idempotency_of_entry
 -- Empty the stored answers that speak of one entry.
 UPDATE idempotency SET request_hash = NULL, response = NULL
 WHERE tenant = :tenant AND response IS NOT NULL AND key_hash IN (
   SELECT key_hash FROM idempotency_touch
   WHERE tenant = :tenant AND address_id = :address_id AND entry_id IN (:entry_id, ''));
-
--- name: delete_idempotency_touches
--- Forget which answers spoke of an address.
-DELETE FROM idempotency_touch WHERE tenant = :tenant AND address_id = :address_id;
 
 -- name: delete_old_idempotency
 -- Remove answers that are older than their keep.
@@ -422,10 +407,6 @@ WHERE tenant = :tenant AND id = :id AND state IN ('dead', 'cancelled');
 -- Take a waiting job out of the line.
 UPDATE job SET state = 'cancelled', slot = NULL, finished_at = :now
 WHERE tenant = :tenant AND id = :id AND state = 'ready';
-
--- name: delete_jobs_of
--- Remove the jobs that concern an address.
-DELETE FROM job WHERE tenant = :tenant AND address_id = :address_id;
 
 -- name: delete_finished_jobs
 -- Remove jobs that were finished long ago.
@@ -681,10 +662,6 @@ SELECT fact_id, MIN(plan_id) FROM evidence WHERE tenant = :tenant AND address_id
 -- The facts that are based on one entry; without a plan if that was imported.
 SELECT fact_id, MIN(plan_id) FROM evidence WHERE tenant = :tenant AND entry_id = :entry_id GROUP BY fact_id ORDER BY fact_id;
 
--- name: delete_evidence_of_address
--- Take away what was said in a session from the facts that are based on it.
-DELETE FROM evidence WHERE tenant = :tenant AND address_id = :address_id;
-
 -- name: delete_evidence_of_plan
 -- Take away what a plan had found for facts.
 DELETE FROM evidence WHERE tenant = :tenant AND plan_id = :plan_id;
@@ -720,10 +697,6 @@ WHERE tenant = :tenant AND id = :id AND state = :seen;
 -- name: plans_of_address
 -- The plans for a session, and what they do.
 SELECT id, steps FROM plan WHERE tenant = :tenant AND address_id = :address_id ORDER BY id;
-
--- name: delete_plans_of
--- Remove the plans for a session.
-DELETE FROM plan WHERE tenant = :tenant AND address_id = :address_id;
 
 -- name: add_spending
 -- Count what a language model was paid for.
@@ -1085,14 +1058,6 @@ LIMIT 1;
 -- Forget what a summary was made of.
 DELETE FROM folded WHERE tenant = :tenant AND summary_id = :id;
 
--- name: delete_folds_of_address
--- Forget what the summaries of an address were made of.
-DELETE FROM folded WHERE tenant = :tenant AND address_id = :address_id;
-
--- name: delete_summaries_of_address
--- Forget where the summaries of an address stand.
-DELETE FROM summary WHERE tenant = :tenant AND address_id = :address_id;
-
 -- name: any_entry
 -- An entry of a named collection, current or behind a summary, with its path.
 SELECT e.id, e.version, e.seq, e.kind, e.role, e.name, e.content, e.metadata, e.tool, e.origin, e.importance, e.confidence,
@@ -1178,10 +1143,6 @@ SELECT DISTINCT t.run_id FROM address a
 JOIN run_touch t ON t.tenant = a.tenant AND t.address_id = a.id
 WHERE a.tenant = :tenant AND t.tenant = :tenant AND a.expires_at <= :now AND t.run_id >= :first AND t.run_id <= :last;
 
--- name: empty_run
--- Take away what a run was given and gave.
-UPDATE run SET asked = '{"erased": true}', output = NULL, error = NULL WHERE tenant = :tenant AND id = :id;
-
 -- name: delete_run_steps
 -- Take away what the steps of a run did.
 DELETE FROM run_step WHERE tenant = :tenant AND run_id = :run_id;
@@ -1202,10 +1163,6 @@ SELECT id FROM run WHERE tenant = :tenant AND started_at < :before ORDER BY star
 -- Runs whose process has died.
 UPDATE run SET state = 'interrupted', error = 'Its process ended while it ran.', ended_at = :now
 WHERE tenant = :tenant AND started_at <= :now AND state = 'running' AND lease_until < :now;
-
--- name: delete_touches_of_address
--- Forget which runs know something of an address.
-DELETE FROM run_touch WHERE tenant = :tenant AND address_id = :address_id;
 
 -- name: find_record
 -- The value of a record by the names of its collection and its path, while it lives.

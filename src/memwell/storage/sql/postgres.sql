@@ -341,6 +341,104 @@ CROSS JOIN LATERAL (
   LIMIT 1
 ) AS found;
 
+-- name: erase_idempotency
+-- Empty the stored answers that speak of some addresses; the keys themselves stay refused.
+UPDATE idempotency SET request_hash = NULL, response = NULL
+WHERE tenant = :tenant AND response IS NOT NULL AND key_hash = ANY(ARRAY(
+  SELECT key_hash FROM idempotency_touch
+  WHERE tenant = :tenant AND address_id = ANY(CAST(STRING_TO_ARRAY(BTRIM(:addresses, '[]'), ',') AS BIGINT[]))));
+
+-- name: delete_idempotency_touches
+-- Forget which answers spoke of some addresses.
+DELETE FROM idempotency_touch
+WHERE tenant = :tenant AND address_id = ANY(CAST(STRING_TO_ARRAY(BTRIM(:addresses, '[]'), ',') AS BIGINT[]));
+
+-- name: delete_jobs_of
+-- Remove the jobs that concern some addresses.
+DELETE FROM job
+WHERE tenant = :tenant AND address_id = ANY(CAST(STRING_TO_ARRAY(BTRIM(:addresses, '[]'), ',') AS BIGINT[]));
+
+-- name: facts_from
+-- The facts that are based on what was said in some sessions.
+SELECT DISTINCT fact_id FROM evidence
+WHERE tenant = :tenant AND address_id = ANY(CAST(STRING_TO_ARRAY(BTRIM(:addresses, '[]'), ',') AS BIGINT[]))
+ORDER BY fact_id;
+
+-- name: delete_evidence_from
+-- Take away what was said in some sessions from the facts that are based on it.
+DELETE FROM evidence
+WHERE tenant = :tenant AND address_id = ANY(CAST(STRING_TO_ARRAY(BTRIM(:addresses, '[]'), ',') AS BIGINT[]));
+
+-- name: delete_plans_of
+-- Remove the plans for some sessions.
+DELETE FROM plan
+WHERE tenant = :tenant AND address_id = ANY(CAST(STRING_TO_ARRAY(BTRIM(:addresses, '[]'), ',') AS BIGINT[]));
+
+-- name: delete_folds_at
+-- Forget what the summaries of some addresses were made of.
+DELETE FROM folded
+WHERE tenant = :tenant AND address_id = ANY(CAST(STRING_TO_ARRAY(BTRIM(:addresses, '[]'), ',') AS BIGINT[]));
+
+-- name: delete_summaries_at
+-- Forget where the summaries of some addresses stand.
+DELETE FROM summary
+WHERE tenant = :tenant AND address_id = ANY(CAST(STRING_TO_ARRAY(BTRIM(:addresses, '[]'), ',') AS BIGINT[]));
+
+-- name: runs_of
+-- The runs that know something of some addresses.
+SELECT DISTINCT run_id FROM run_touch
+WHERE tenant = :tenant AND address_id = ANY(CAST(STRING_TO_ARRAY(BTRIM(:addresses, '[]'), ',') AS BIGINT[]));
+
+-- name: delete_touches_of
+-- Forget which runs know something of some addresses.
+DELETE FROM run_touch
+WHERE tenant = :tenant AND address_id = ANY(CAST(STRING_TO_ARRAY(BTRIM(:addresses, '[]'), ',') AS BIGINT[]));
+
+-- name: empty_runs
+-- Take away what some runs were given and gave.
+UPDATE run SET asked = '{"erased": true}', output = NULL, error = NULL
+WHERE tenant = :tenant AND id = ANY(ARRAY(SELECT JSON_ARRAY_ELEMENTS_TEXT(CAST(:runs AS JSON))));
+
+-- name: delete_steps_of_runs
+-- Take away what the steps of some runs did.
+DELETE FROM run_step
+WHERE tenant = :tenant AND run_id = ANY(ARRAY(SELECT JSON_ARRAY_ELEMENTS_TEXT(CAST(:runs AS JSON))));
+
+-- name: delete_touches_of_runs
+-- Forget what some runs knew of.
+DELETE FROM run_touch
+WHERE tenant = :tenant AND run_id = ANY(ARRAY(SELECT JSON_ARRAY_ELEMENTS_TEXT(CAST(:runs AS JSON))));
+
+-- name: delete_ties_of
+-- Untie some records from everything.
+DELETE FROM record_tie
+WHERE tenant = :tenant AND address_id = ANY(CAST(STRING_TO_ARRAY(BTRIM(:addresses, '[]'), ',') AS BIGINT[]));
+
+-- name: bury_addresses
+-- Take addresses out of their collections, so that nothing can find them any more, until what is there is gone.
+UPDATE address SET collection_id = :grave, path = CAST(id AS TEXT), metadata = NULL
+WHERE tenant = :tenant AND id = ANY(CAST(STRING_TO_ARRAY(BTRIM(:addresses, '[]'), ',') AS BIGINT[]));
+
+-- name: add_removals
+-- Note that all of some addresses is out of search, so that every index in memory drops it.
+INSERT INTO removal (tenant, seq, docid, address_id)
+SELECT :tenant, (SELECT COALESCE(MAX(seq), 0) FROM removal WHERE tenant = :tenant) + one.place, NULL, one.id
+FROM UNNEST(CAST(STRING_TO_ARRAY(BTRIM(:addresses, '[]'), ',') AS BIGINT[])) WITH ORDINALITY AS one (id, place);
+
+-- name: add_erasures
+-- Note that some addresses were erased, by their numbers.
+INSERT INTO erasure (tenant, seq, kind, id, at)
+SELECT :tenant, (SELECT COALESCE(MAX(seq), 0) FROM erasure WHERE tenant = :tenant) + one.place, :kind, one.id,
+  CAST(:at AS BIGINT)
+FROM UNNEST(STRING_TO_ARRAY(BTRIM(:addresses, '[]'), ',')) WITH ORDINALITY AS one (id, place);
+
+-- name: add_events
+-- Record a write that has changed several addresses: for each its collection, its number, and how many entries it got.
+INSERT INTO event (tenant, seq, at, operation, collection_id, address_id, entries, actor)
+SELECT :tenant, (SELECT COALESCE(MAX(seq), 0) FROM event WHERE tenant = :tenant) + one.place, CAST(:at AS BIGINT),
+  :operation, CAST(one.of ->> 0 AS BIGINT), CAST(one.of ->> 1 AS BIGINT), CAST(one.of ->> 2 AS BIGINT), :actor
+FROM JSON_ARRAY_ELEMENTS(CAST(:changed AS JSON)) WITH ORDINALITY AS one (of, place);
+
 -- name: put_blob
 -- The bytes of a file; if they are there already, they were stored just now.
 INSERT INTO blob (tenant, digest, content, stored_at) VALUES (:tenant, :digest, :content, :stored_at)

@@ -195,3 +195,100 @@ CROSS JOIN address a
 CROSS JOIN collection c
 WHERE r.tenant = :tenant AND a.tenant = :tenant AND c.tenant = :tenant
   AND r.address_id IN (SELECT value FROM json_each(:addresses)) AND a.id = r.address_id AND c.id = a.collection_id;
+
+-- name: erase_idempotency
+-- Empty the stored answers that speak of some addresses; the keys themselves stay refused.
+UPDATE idempotency SET request_hash = NULL, response = NULL
+WHERE tenant = :tenant AND response IS NOT NULL AND key_hash IN (
+  SELECT key_hash FROM idempotency_touch
+  WHERE tenant = :tenant AND address_id IN (SELECT value FROM json_each(:addresses)));
+
+-- name: delete_idempotency_touches
+-- Forget which answers spoke of some addresses.
+DELETE FROM idempotency_touch
+WHERE tenant = :tenant AND address_id IN (SELECT value FROM json_each(:addresses));
+
+-- name: delete_jobs_of
+-- Remove the jobs that concern some addresses.
+DELETE FROM job
+WHERE tenant = :tenant AND address_id IN (SELECT value FROM json_each(:addresses));
+
+-- name: facts_from
+-- The facts that are based on what was said in some sessions.
+SELECT DISTINCT fact_id FROM evidence
+WHERE tenant = :tenant AND address_id IN (SELECT value FROM json_each(:addresses))
+ORDER BY fact_id;
+
+-- name: delete_evidence_from
+-- Take away what was said in some sessions from the facts that are based on it.
+DELETE FROM evidence
+WHERE tenant = :tenant AND address_id IN (SELECT value FROM json_each(:addresses));
+
+-- name: delete_plans_of
+-- Remove the plans for some sessions.
+DELETE FROM plan
+WHERE tenant = :tenant AND address_id IN (SELECT value FROM json_each(:addresses));
+
+-- name: delete_folds_at
+-- Forget what the summaries of some addresses were made of.
+DELETE FROM folded
+WHERE tenant = :tenant AND address_id IN (SELECT value FROM json_each(:addresses));
+
+-- name: delete_summaries_at
+-- Forget where the summaries of some addresses stand.
+DELETE FROM summary
+WHERE tenant = :tenant AND address_id IN (SELECT value FROM json_each(:addresses));
+
+-- name: runs_of
+-- The runs that know something of some addresses.
+SELECT DISTINCT run_id FROM run_touch
+WHERE tenant = :tenant AND address_id IN (SELECT value FROM json_each(:addresses));
+
+-- name: delete_touches_of
+-- Forget which runs know something of some addresses.
+DELETE FROM run_touch
+WHERE tenant = :tenant AND address_id IN (SELECT value FROM json_each(:addresses));
+
+-- name: empty_runs
+-- Take away what some runs were given and gave.
+UPDATE run SET asked = '{"erased": true}', output = NULL, error = NULL
+WHERE tenant = :tenant AND id IN (SELECT value FROM json_each(:runs));
+
+-- name: delete_steps_of_runs
+-- Take away what the steps of some runs did.
+DELETE FROM run_step
+WHERE tenant = :tenant AND run_id IN (SELECT value FROM json_each(:runs));
+
+-- name: delete_touches_of_runs
+-- Forget what some runs knew of.
+DELETE FROM run_touch
+WHERE tenant = :tenant AND run_id IN (SELECT value FROM json_each(:runs));
+
+-- name: delete_ties_of
+-- Untie some records from everything.
+DELETE FROM record_tie
+WHERE tenant = :tenant AND address_id IN (SELECT value FROM json_each(:addresses));
+
+-- name: bury_addresses
+-- Take addresses out of their collections, so that nothing can find them any more, until what is there is gone.
+UPDATE address SET collection_id = :grave, path = CAST(id AS TEXT), metadata = NULL
+WHERE tenant = :tenant AND id IN (SELECT value FROM json_each(:addresses));
+
+-- name: add_removals
+-- Note that all of some addresses is out of search, so that every index in memory drops it.
+INSERT INTO removal (tenant, seq, docid, address_id)
+SELECT :tenant, (SELECT COALESCE(MAX(seq), 0) FROM removal WHERE tenant = :tenant) + 1 + key, NULL, value
+FROM json_each(:addresses);
+
+-- name: add_erasures
+-- Note that some addresses were erased, by their numbers.
+INSERT INTO erasure (tenant, seq, kind, id, at)
+SELECT :tenant, (SELECT COALESCE(MAX(seq), 0) FROM erasure WHERE tenant = :tenant) + 1 + key, :kind, CAST(value AS TEXT), :at
+FROM json_each(:addresses);
+
+-- name: add_events
+-- Record a write that has changed several addresses: for each its collection, its number, and how many entries it got.
+INSERT INTO event (tenant, seq, at, operation, collection_id, address_id, entries, actor)
+SELECT :tenant, (SELECT COALESCE(MAX(seq), 0) FROM event WHERE tenant = :tenant) + 1 + key, :at, :operation,
+  json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'), :actor
+FROM json_each(:changed);
