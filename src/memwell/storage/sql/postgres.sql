@@ -422,22 +422,24 @@ WHERE tenant = :tenant AND id = ANY(CAST(STRING_TO_ARRAY(BTRIM(:addresses, '[]')
 -- name: add_removals
 -- Note that all of some addresses is out of search, so that every index in memory drops it.
 INSERT INTO removal (tenant, seq, docid, address_id)
-SELECT :tenant, (SELECT COALESCE(MAX(seq), 0) FROM removal WHERE tenant = :tenant) + one.place, NULL, one.id
-FROM UNNEST(CAST(STRING_TO_ARRAY(BTRIM(:addresses, '[]'), ',') AS BIGINT[])) WITH ORDINALITY AS one (id, place);
+SELECT :tenant, last.seq + one.place, NULL, one.id
+FROM (SELECT COALESCE(MAX(seq), 0) AS seq FROM removal WHERE tenant = :tenant) AS last
+CROSS JOIN UNNEST(CAST(STRING_TO_ARRAY(BTRIM(:addresses, '[]'), ',') AS BIGINT[])) WITH ORDINALITY AS one (id, place);
 
 -- name: add_erasures
 -- Note that some addresses were erased, by their numbers.
 INSERT INTO erasure (tenant, seq, kind, id, at)
-SELECT :tenant, (SELECT COALESCE(MAX(seq), 0) FROM erasure WHERE tenant = :tenant) + one.place, :kind, one.id,
-  CAST(:at AS BIGINT)
-FROM UNNEST(STRING_TO_ARRAY(BTRIM(:addresses, '[]'), ',')) WITH ORDINALITY AS one (id, place);
+SELECT :tenant, last.seq + one.place, :kind, one.id, CAST(:at AS BIGINT)
+FROM (SELECT COALESCE(MAX(seq), 0) AS seq FROM erasure WHERE tenant = :tenant) AS last
+CROSS JOIN UNNEST(STRING_TO_ARRAY(BTRIM(:addresses, '[]'), ',')) WITH ORDINALITY AS one (id, place);
 
 -- name: add_events
 -- Record a write that has changed several addresses: for each its collection, its number, and how many entries it got.
 INSERT INTO event (tenant, seq, at, operation, collection_id, address_id, entries, actor)
-SELECT :tenant, (SELECT COALESCE(MAX(seq), 0) FROM event WHERE tenant = :tenant) + one.place, CAST(:at AS BIGINT),
-  :operation, CAST(one.of ->> 0 AS BIGINT), CAST(one.of ->> 1 AS BIGINT), CAST(one.of ->> 2 AS BIGINT), :actor
-FROM JSON_ARRAY_ELEMENTS(CAST(:changed AS JSON)) WITH ORDINALITY AS one (of, place);
+SELECT :tenant, last.seq + one.place, CAST(:at AS BIGINT), :operation, CAST(one.of ->> 0 AS BIGINT),
+  CAST(one.of ->> 1 AS BIGINT), CAST(one.of ->> 2 AS BIGINT), :actor
+FROM (SELECT COALESCE(MAX(seq), 0) AS seq FROM event WHERE tenant = :tenant) AS last
+CROSS JOIN JSON_ARRAY_ELEMENTS(CAST(:changed AS JSON)) WITH ORDINALITY AS one (of, place);
 
 -- name: put_blob
 -- The bytes of a file; if they are there already, they were stored just now.
