@@ -16,7 +16,7 @@ from memwell.dialects.app_sessions import ListSessions, list_sessions
 from memwell.lifecycle import jobs, ledger
 from memwell.model.collection import Place
 from memwell.model.page import to_cursor
-from memwell.records import Write, addresses_tied, delete_tied, named_page, page, tied, write
+from memwell.records import Write, addresses_tied, delete_tied, named_page, page, tied, tied_values, write
 from memwell.space import Space
 from memwell.storage.port import Row, Tx
 from memwell.testing import FrozenClock
@@ -95,6 +95,9 @@ def test_all_that_goes_with_something_is_read_in_few_steps(records: Records) -> 
     assert {name for _, name in found} == {"alice"}
     assert seen.asked.total() <= 10
     assert seen.given == {"tied_sizes": 600, "records_of": 600}
+    values, seen = watching(records, lambda space: list(tied_values(space, TIE)))
+    assert values == [(record.address_id, record.value) for record, _ in found]
+    assert seen.given == {"tied_sizes": 600, "values_of": 600}
 
 
 def test_large_values_are_read_a_few_at_a_time(records: Records) -> None:

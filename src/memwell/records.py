@@ -144,9 +144,9 @@ def _page(space: Space, found: Iterable[Row], limit: int) -> tuple[list[Record],
     for address_id, _, size in found:
         total += size
         if len(ids) == limit or (ids and total > MAX_BYTES):
-            return _records(space, ids), True
+            return [record for record, _ in at(space, ids)], True
         ids.append(address_id)
-    return _records(space, ids), False
+    return [record for record, _ in at(space, ids)], False
 
 
 def write(space: Space, place: Place, path: str, new: Write, check: Check = lambda value: None) -> Record:
@@ -175,10 +175,27 @@ def delete(
 
 def tied(space: Space, tie: str, after: int = 0) -> Iterator[tuple[Record, str]]:
     """The records that go with something, behind an address, each with the name of its collection."""
+    for ids in _tied(space, tie, after):
+        yield from at(space, ids)
+
+
+def tied_values(space: Space, tie: str) -> Iterator[tuple[int, Any]]:
+    """The same with nothing but the address and the value of each, which takes half the time."""
+    for ids in _tied(space, tie, 0):
+        for address_id, value in sorted(space.tx.rows("values_of", addresses=listed(ids))):
+            yield address_id, _decode(value)
+
+
+def at(space: Space, addresses: Sequence[int]) -> list[tuple[Record, str]]:
+    """The records at some addresses, in the order of these, each with the name of its collection."""
+    rows = {row[0]: row for row in space.tx.rows("records_of", addresses=listed(addresses))} if addresses else {}
+    return [(_record(rows[one]), rows[one][8]) for one in addresses if one in rows]
+
+
+def _tied(space: Space, tie: str, after: int) -> Iterator[list[int]]:
     limit = FEW
     while rows := space.tx.rows("tied_sizes", tie=tie, after=after, now=space.now, limit=limit):
-        for ids in _portions(rows):
-            yield from ((_record(row), row[8]) for row in _rows_of(space, ids))
+        yield from _portions(rows)
         after = rows[-1][0]
         limit = min(4 * limit, PAGE)
 
@@ -284,16 +301,6 @@ def _record(row: tuple[Any, ...]) -> Record:
     return Record(row[0], row[1], row[2], row[3], _decode(row[4]), row[5], row[6], row[7])
 
 
-def _records(space: Space, ids: Sequence[int]) -> list[Record]:
-    return [_record(row) for row in _rows_of(space, ids)]
-
-
-def _rows_of(space: Space, ids: Sequence[int]) -> list[Row]:
-    """The records at some addresses, in the order of these."""
-    rows = {row[0]: row for row in space.tx.rows("records_of", addresses=listed(ids))} if ids else {}
-    return [rows[one] for one in ids if one in rows]
-
-
 def _portions(rows: Iterable[Row]) -> Iterator[list[int]]:
     """The addresses (id, size) where something is, parted so that what is read at once is not large."""
     ids: list[int] = []
@@ -306,7 +313,8 @@ def _portions(rows: Iterable[Row]) -> Iterator[list[int]]:
             ids, total = [], 0
         ids.append(address_id)
         total += size
-    yield ids
+    if ids:
+        yield ids
 
 
 def _head(space: Space, place: Place, path: str) -> Record | None:

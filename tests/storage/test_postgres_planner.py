@@ -76,6 +76,7 @@ PAGES: dict[str, dict[str, Any]] = {
     "record_sizes": {"dialect": "user", "name": "crowd", "after": "p3000", "until": "q", "limit": 16},
     "tied_sizes": {"tie": "crowd", "after": 1_003_000, "limit": 16},
     "tied_addresses": {"tie": "crowd", "after": 1_003_000, "limit": 16},
+    "values_of": {"addresses": str([1_003_000 + number for number in range(16)])},
     "records_of": {"addresses": str([1_003_000 + number for number in range(16)])},
 }
 MOST_READ = 4

@@ -8,7 +8,7 @@ from msgspec import Meta, structs
 
 from ..errors import Conflict
 from ..operation import Response
-from ..records import tied
+from ..records import Record, at, tied_values
 from ..space import Space
 from .held import Held, misfits
 
@@ -42,16 +42,20 @@ class Breaking(Response, frozen=True, kw_only=True):
 def broken_by(space: Space, tie: str, held: Held) -> Breaking:
     """What would not fit of the records that go with something."""
     count = broken = 0
-    examples: list[BrokenRecord] = []
-    for record, owner in tied(space, tie):
+    named: dict[int, list[dict[str, str]]] = {}
+    for address_id, value in tied_values(space, tie):
         count += 1
-        problems = misfits(record.value, held)
+        problems = misfits(value, held)
         if problems:
             broken += 1
-        if problems and len(examples) < MAX_EXAMPLES:
-            told = [{"path": one.path, "reason": one.reason} for one in problems]
-            examples.append(BrokenRecord(owner=owner, scope=record.path.partition("@")[2] or "global", problems=told))
+        if problems and len(named) < MAX_EXAMPLES:
+            named[address_id] = [{"path": one.path, "reason": one.reason} for one in problems]
+    examples = [_example(record, owner, named[record.address_id]) for record, owner in at(space, list(named))]
     return Breaking(records=count, breaking=broken, examples=examples)
+
+
+def _example(record: Record, owner: str, problems: list[dict[str, str]]) -> BrokenRecord:
+    return BrokenRecord(owner=owner, scope=record.path.partition("@")[2] or "global", problems=problems)
 
 
 def refuse_breaking(found: Breaking) -> None:

@@ -341,6 +341,11 @@ CROSS JOIN LATERAL (
   LIMIT 1
 ) AS found;
 
+-- name: values_of
+-- The values of the records at some addresses.
+SELECT address_id, value FROM record
+WHERE tenant = :tenant AND address_id = ANY(CAST(STRING_TO_ARRAY(BTRIM(:addresses, '[]'), ',') AS BIGINT[]));
+
 -- name: erase_idempotency
 -- Empty the stored answers that speak of some addresses; the keys themselves stay refused.
 UPDATE idempotency SET request_hash = NULL, response = NULL

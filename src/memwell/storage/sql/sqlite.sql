@@ -196,6 +196,11 @@ CROSS JOIN collection c
 WHERE r.tenant = :tenant AND a.tenant = :tenant AND c.tenant = :tenant
   AND r.address_id IN (SELECT value FROM json_each(:addresses)) AND a.id = r.address_id AND c.id = a.collection_id;
 
+-- name: values_of
+-- The values of the records at some addresses.
+SELECT address_id, value FROM record
+WHERE tenant = :tenant AND address_id IN (SELECT value FROM json_each(:addresses));
+
 -- name: erase_idempotency
 -- Empty the stored answers that speak of some addresses; the keys themselves stay refused.
 UPDATE idempotency SET request_hash = NULL, response = NULL
