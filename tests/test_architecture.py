@@ -22,6 +22,7 @@ RINGS = [
     ["recall", "lifecycle"],
     ["access", "documents", "space"],
     ["records"],
+    ["record_lists"],
     ["distill", "context"],
     ["files"],
     ["engine"],

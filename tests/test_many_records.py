@@ -16,7 +16,8 @@ from memwell.dialects.app_sessions import ListSessions, list_sessions
 from memwell.lifecycle import jobs, ledger
 from memwell.model.collection import Place
 from memwell.model.page import to_cursor
-from memwell.records import Write, addresses_tied, delete_tied, named_page, page, tied, tied_values, write
+from memwell.record_lists import addresses_tied, delete_tied, named_page, page, tied, tied_values
+from memwell.records import Write, write
 from memwell.space import Space
 from memwell.storage.port import Row, Tx
 from memwell.testing import FrozenClock

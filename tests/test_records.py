@@ -15,7 +15,8 @@ from memwell.engine import Engine
 from memwell.errors import TooLarge
 from memwell.model.collection import Place
 from memwell.model.principal import Principal
-from memwell.records import KEPT, Record, Write, as_of, delete, history, named, read, value_at, write
+from memwell.record_lists import named
+from memwell.records import KEPT, Record, Write, as_of, delete, history, read, value_at, write
 from memwell.sdk.transport import LocalTransport
 from memwell.space import Space
 from memwell.testing import FrozenClock

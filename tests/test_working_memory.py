@@ -13,7 +13,7 @@ import pytest
 from memwell import AsyncMemory, Invalid, Memory, TooLarge
 from memwell.dialects.user_records import RecordChange
 from memwell.errors import Unavailable
-from memwell.records import MAX_BYTES
+from memwell.record_lists import MAX_BYTES
 from memwell.sdk._sync_definitions import WorkingMemory
 from memwell.testing import FrozenClock
 

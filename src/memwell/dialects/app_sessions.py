@@ -18,19 +18,8 @@ from ..model.fields import ID_PATTERN, MAX_ID, Cursor, Limit, Metadata, SessionI
 from ..model.page import from_cursor, to_cursor
 from ..model.value import merged
 from ..operation import Example, Request, Response, operation
-from ..records import (
-    Mode,
-    Record,
-    Write,
-    addresses_tied,
-    anchor,
-    delete_tied,
-    page,
-    read,
-    tied,
-    tied_page_at,
-    write,
-)
+from ..record_lists import addresses_tied, delete_tied, page, tied, tied_page_at
+from ..records import Mode, Record, Write, anchor, read, write
 from ..space import Space
 from .apps import AppName, settled
 from .artifacts import artifacts

@@ -8,7 +8,8 @@ from msgspec import Meta, structs
 
 from ..errors import Conflict
 from ..operation import Response
-from ..records import Record, at, tied_values
+from ..record_lists import at, tied_values
+from ..records import Record
 from ..space import Space
 from .held import Held, misfits
 

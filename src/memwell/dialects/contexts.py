@@ -17,7 +17,8 @@ from ..model.entry import TRUST, Entry
 from ..model.fields import Flow, SessionId, User
 from ..model.query import Query, Where
 from ..operation import Example, Request, Response, operation
-from ..records import as_of, named
+from ..record_lists import named
+from ..records import as_of
 from ..space import Space
 from .held import filled, misfits
 from .memories import FLOW_PATH

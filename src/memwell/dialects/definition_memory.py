@@ -17,7 +17,8 @@ from ..model.contract import MAX_NAME, SLUG_ADVICE, SLUG_PATTERN, Definition, Sc
 from ..model.fields import ID_PATTERN, MAX_ID, Cursor, Limit
 from ..model.page import from_cursor, to_cursor
 from ..operation import Example, Request, Response, operation
-from ..records import Record, delete_tied, tied_page
+from ..record_lists import delete_tied, tied_page
+from ..records import Record
 from ..records import delete as delete_record
 from ..space import Space
 from .definitions import GIVEN, OF, DefinitionId, by_slug, existing, held_to, tie_of

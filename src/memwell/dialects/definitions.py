@@ -30,7 +30,7 @@ from ..model.contract import (
 )
 from ..model.fields import ID_PATTERN
 from ..operation import Example, Request, Response, operation
-from ..records import delete_tied
+from ..record_lists import delete_tied
 from ..space import Space
 from .breaking import Accept, Breaking, broken_by, refuse_breaking
 from .held import Held, check_object

@@ -11,7 +11,8 @@ from ..context.working_memory import Section
 from ..documents import Document
 from ..errors import NotFound, TooLarge
 from ..model.contract import Definition
-from ..records import MAX_BYTES, Record, read
+from ..record_lists import MAX_BYTES
+from ..records import Record, read
 from ..space import Space
 from .definitions import every, find, held_to
 from .held import filled, misfits, refused

@@ -15,7 +15,7 @@ from ..model.collection import Place
 from ..model.page import cut, from_cursor, to_cursor
 from ..model.principal import Bound
 from ..operation import Response
-from ..records import addresses_tied
+from ..record_lists import addresses_tied
 from ..space import Space
 from ..storage.port import Row
 from .jobs import wait_for_job

@@ -17,6 +17,7 @@ from ..model.fields import Cursor, Limit, SessionId
 from ..model.page import from_cursor, to_cursor
 from ..model.value import projected
 from ..operation import Example, Request, Response, operation
+from ..record_lists import tied_page
 from ..records import Mode, Record
 from ..space import Space
 from .app_sessions import (
@@ -235,7 +236,7 @@ def list_contents(space: Space, request: ListContents) -> StoreRecords:
     """The records of a store, as they are stored: of all its users and sessions. A page holds at most 8 MiB of them."""
     existing(space, request.app, request.store)
     (after,) = from_cursor("store", request.cursor, 0)
-    found, more = records.tied_page(space, tie_of_store(request.app, request.store), after, request.limit)
+    found, more = tied_page(space, tie_of_store(request.app, request.store), after, request.limit)
     further = to_cursor("store", found[-1][0].address_id) if more else None
     return StoreRecords(records=[_stored(record, name) for record, name in found], next_cursor=further)
 

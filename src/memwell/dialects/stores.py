@@ -29,7 +29,7 @@ from ..model.contract import (
 )
 from ..model.fields import ID_PATTERN
 from ..operation import Example, Request, Response, operation
-from ..records import addresses_tied, addresses_tied_below, delete_tied
+from ..record_lists import addresses_tied, addresses_tied_below, delete_tied
 from ..space import Space
 from .app_sessions import thread_of
 from .apps import KIND as APP

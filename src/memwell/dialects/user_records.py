@@ -18,6 +18,7 @@ from ..model.fields import Cursor, Limit, User
 from ..model.page import cut, from_cursor, to_cursor
 from ..model.value import projected
 from ..operation import Example, Request, Response, operation
+from ..record_lists import MAX_BYTES, named_page
 from ..records import Mode, Record
 from ..space import Space
 from .definitions import MAX_TTL, by_slug, held_to
@@ -104,7 +105,7 @@ class ListRecords(Request, frozen=True, kw_only=True):
 def list_records(space: Space, request: ListRecords) -> UserRecords:
     """What is set about a user, by name."""
     (after,) = from_cursor("records", request.cursor, "")
-    page, more = records.named_page(space, user_records(request.user), after, request.limit)
+    page, more = named_page(space, user_records(request.user), after, request.limit)
     further = to_cursor("records", page[-1].path) if more else None
     return UserRecords(records=[shown(record, held_by(space, record.path)) for record in page], next_cursor=further)
 
@@ -304,10 +305,9 @@ def shown(record: Record, held: Held, projections: Any = None, warnings: list[Wa
 def history_of(space: Space, record: Record, limit: int, cursor: str | None) -> RecordHistory:
     (before,) = from_cursor("versions", cursor, NEWEST)
     rows = records.history(space, record, before, limit + 1)
-    longest = _longest(rows) + len(
-        msgspec.json.encode(record.value)
-    )  # each is shown as it was given, and what came of it
-    most = max(1, min(limit, records.MAX_BYTES // longest))
+    # each is shown as it was given, and what came of it
+    longest = _longest(rows) + len(msgspec.json.encode(record.value))
+    most = max(1, min(limit, MAX_BYTES // longest))
     page, further = cut(rows, most, lambda row: to_cursor("versions", row.version))
     values = records.values_of(space, record, page)
     return RecordHistory(versions=[_change(row, values.get(row.version)) for row in page], next_cursor=further)

@@ -18,7 +18,7 @@ from ..ids import new_id
 from ..model.bank import KIND as BANK
 from ..model.yaml import Path
 from ..operation import Example, Request, Response, operation
-from ..records import delete_tied
+from ..record_lists import delete_tied
 from ..space import Space
 from .document import Look, Runnable, look
 from .problems import Problems, refuse

@@ -16,7 +16,7 @@ from ..lifecycle import ledger
 from ..model import check
 from ..model.fields import ID_PATTERN, MAX_ID, Limit, Metadata, Timeout
 from ..operation import Example, Request, Response, operation
-from ..records import delete_tied
+from ..record_lists import delete_tied
 from ..space import Space
 from . import stored
 from .document import Runnable, parse

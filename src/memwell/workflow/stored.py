@@ -12,7 +12,8 @@ from ..dialects.places import app_records, user_records
 from ..errors import Conflict
 from ..ids import new_id
 from ..lifecycle.erase import EVERY_RUN
-from ..records import anchor, delete_tied
+from ..record_lists import delete_tied
+from ..records import anchor
 from ..space import Space
 from ..storage.port import Tx
 
