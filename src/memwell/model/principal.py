@@ -10,6 +10,7 @@ from ..errors import Forbidden
 
 Role = Literal["reader", "agent", "admin", "operator"]
 ROLES: tuple[Role, ...] = ("reader", "agent", "admin", "operator")
+_RANKS = {role: rank for rank, role in enumerate(ROLES)}
 
 Bound = Literal["flow", "user"]
 
@@ -38,7 +39,7 @@ class Principal(msgspec.Struct, frozen=True):
     base: str = ""
 
     def may(self, role: Role) -> bool:
-        return ROLES.index(self.role) >= ROLES.index(role)
+        return _RANKS[self.role] >= _RANKS[role]
 
     @property
     def user(self) -> str | None:

@@ -28,7 +28,9 @@ LATELY_S = 0.001
 """For how long a reader takes it that a file still has its name: to ask takes as long as to read a little. What is written is
 acknowledged only if it has."""
 FILTER = "/*filter*/"
-SEVERAL, ONE = "IN (SELECT value FROM json_each(:addresses))", "= :addresses"
+LISTED = "FROM json_each(:addresses)"
+ALONE = (("IN (SELECT value " + LISTED + ")", "= :addresses"), (LISTED, "FROM (SELECT 0 AS key, :addresses AS value)"))
+"""Where a statement takes a list of addresses apart, and what stands there if it has one."""
 SCRUB_BUSY_MS = 200
 OURS = "the tenant is bound by the transaction, not by its caller"
 
@@ -36,10 +38,12 @@ OURS = "the tenant is bound by the transaction, not by its caller"
 def _of_one(sql: str, parameters: dict[str, Any]) -> str:
     """A statement about a list of addresses, as it is if there is one only: to take the list apart takes longer than the rest."""
     number = parameters["addresses"][1:-1]
-    if SEVERAL not in sql or not number.isdecimal():
+    if LISTED not in sql or not number.isdecimal():
         return sql
     parameters["addresses"] = int(number)
-    return sql.replace(SEVERAL, ONE)
+    for several, one in ALONE:
+        sql = sql.replace(several, one)
+    return sql
 
 
 class Replaced(Exception):
