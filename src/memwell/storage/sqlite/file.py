@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
@@ -38,9 +39,14 @@ OURS = "the tenant is bound by the transaction, not by its caller"
 def _of_one(sql: str, parameters: dict[str, Any]) -> str:
     """A statement about a list of addresses, as it is if there is one only: to take the list apart takes longer than the rest."""
     number = parameters["addresses"][1:-1]
-    if LISTED not in sql or not number.isdecimal():
+    if not number.isdecimal():
         return sql
     parameters["addresses"] = int(number)
+    return _alone(sql)
+
+
+@cache
+def _alone(sql: str) -> str:
     for several, one in ALONE:
         sql = sql.replace(several, one)
     return sql
