@@ -150,8 +150,8 @@ class _Leaky:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    def read(self, tenant: str, work: Callable[[Tx], T]) -> T:
-        return self._inner.read("alpha" if self._leak == "read" else tenant, work)  # type: ignore[no-any-return]
+    def read(self, tenant: str, work: Callable[[Tx], T], *, sole: bool = False) -> T:
+        return self._inner.read("alpha" if self._leak == "read" else tenant, work, sole=sole)  # type: ignore[no-any-return]
 
     def write(self, tenant: str, work: Callable[[Tx], T]) -> T:
         return self._inner.write("alpha" if self._leak == "write" else tenant, work)  # type: ignore[no-any-return]
@@ -165,6 +165,7 @@ class _Leaky:
         ("read", "flows.memory"),
         ("read", "log.entries"),
         ("read", "jobs.show"),
+        ("read", "users.record"),
         ("write", "flows.append"),
         ("write", "flows.delete_session"),
         ("write", "users.forget"),
@@ -180,10 +181,10 @@ def test_the_check_finds_planted_leaks(leak: str, name: str, engine: Engine) -> 
     engine.__class__ = Mixed
     original = Engine.read, Engine.write
 
-    def read(self: Engine, principal: Principal, work: Any) -> Any:
+    def read(self: Engine, principal: Principal, work: Any, *given: Any, sole: bool = False) -> Any:
         self.store = _Leaky(store, leak if principal.tenant == "beta" else "")
         try:
-            return original[0](self, principal, work)
+            return original[0](self, principal, work, *given, sole=sole)
         finally:
             self.store = store
 
@@ -194,7 +195,7 @@ def test_the_check_finds_planted_leaks(leak: str, name: str, engine: Engine) -> 
         finally:
             self.store = store
 
-    Mixed.read, Mixed.write = read, write  # type: ignore[method-assign]
+    Mixed.read, Mixed.write = read, write  # type: ignore[method-assign, assignment]
     assert leaks(engine, OPERATIONS[name])
 
 

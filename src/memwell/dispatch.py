@@ -104,13 +104,14 @@ def dispatch(
 ) -> Any:
     """Carry out an operation for a principal. With a key, the same request is carried out once only."""
     try:
-        if key is not None or not operation.plain:
-            return _dispatched(engine, principal, operation, data, key, strict)
         request = to_request(operation, data, strict=strict)
         authorise(principal, operation, request)
-        run = operation.run
-        result = engine.read(principal, lambda space: run(space, request))
-        announce_read(engine, principal, operation, request, result)
+        if key is None and operation.plain:
+            result = engine.read(principal, operation.run, request, sole=operation.sole)
+        else:
+            result = _carried_out(engine, principal, operation, request, key)
+        if operation.effect == "read" and engine.store.hub.watched:
+            announce_read(engine, principal, operation, request, result)
         return result
     except RecursionError:
         raise Invalid("The request is nested too deeply.") from None
@@ -118,23 +119,13 @@ def dispatch(
         raise Invalid("The request is not valid Unicode: it holds half of a surrogate pair.") from None
 
 
-def _dispatched(
-    engine: Engine, principal: Principal, operation: Operation, data: dict[str, Any], key: str | None, strict: bool
-) -> Any:
-    request = to_request(operation, data, strict=strict)
-    authorise(principal, operation, request)
-    run = operation.run
+def _carried_out(engine: Engine, principal: Principal, operation: Operation, request: Any, key: str | None) -> Any:
     call = Call(engine, principal, operation, None if key is None else _mark(principal, operation, request, key))
+    run = operation.run
     if operation.outside:
-        result = operation.run(call, request)
-        if not operation.writes:
-            announce_read(engine, principal, operation, request, result)
-        return result
-    if operation.writes:
-        return call.write(lambda space: run(space, request))
-    result = call.read(lambda space: run(space, request))
-    announce_read(engine, principal, operation, request, result)
-    return result
+        return run(call, request)
+    act = call.write if operation.writes else call.read
+    return act(lambda space: run(space, request))
 
 
 def require_role(principal: Principal, operation: Operation) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 from . import functions
 from .clock import DAY, SECOND, Clock, SystemClock
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .recall.search import Found, Gate, Recall
 
 T = TypeVar("T")
+Given = TypeVarTuple("Given")
 
 PATIENT = ("embed", "index", "graph")
 SLOW = ("extract",)
@@ -70,9 +71,12 @@ class Engine:
         store.on_due = engine._on_due
         return engine
 
-    def read(self, principal: Principal, work: Callable[[Space], T]) -> T:
-        """Run work on a snapshot of the principal's tenant."""
-        return self.store.read(principal.tenant, lambda tx: work(Space(tx, principal, self.clock, link=self.links)))
+    def read(self, principal: Principal, work: Callable[[Space, *Given], T], *given: *Given, sole: bool = False) -> T:
+        """Run work on a snapshot of the principal's tenant; `sole`: it is one statement as a rule."""
+        clock, links = self.clock, self.links
+        return self.store.read(
+            principal.tenant, lambda tx: work(Space(tx, principal, clock, link=links), *given), sole=sole
+        )
 
     def write(self, principal: Principal, work: Callable[[Space], T]) -> T:
         """Run work in one transaction of the principal's tenant; durable when this returns."""

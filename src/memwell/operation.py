@@ -56,11 +56,17 @@ class Operation:
     json_fields: frozenset[str]
     """The fields that hold objects: in a query string they are JSON."""
 
+    names: tuple[str, ...]
+    """The fields that may stand in a URL."""
+
     by_version: bool
     """Whether it changes only the version that was read, if one is named: `if_match`."""
 
     plain: bool
     """Whether it only reads, in one transaction."""
+
+    sole: bool
+    """Whether it reads by one statement as a rule."""
 
     @property
     def group(self) -> str:
@@ -96,6 +102,7 @@ def operation(
     patient: bool = False,
     tells: Callable[[Any], dict[str, Any]] | None = None,
     carries: str | None = None,
+    sole: bool = False,
 ) -> Callable[[Callable[..., Any]], Operation]:
     """Declare the function below as an operation; its annotations say what it takes and gives.
 
@@ -103,6 +110,7 @@ def operation(
     that a tied key is held to; with `any_tie=True` the operation itself sees to it. One that is not `repeatable` cannot
     carry an idempotency key; one that is `patient` may wait for seconds. `tells` picks what the event of a read may say of
     its answer: names and reasons, never what was said. `carries` names the field whose bytes a request may have as its body.
+    One that is `sole` reads by one statement as a rule, which is quicker without a transaction around it.
     """
     method, path = route.split(" ")
 
@@ -129,8 +137,10 @@ def operation(
             patient=patient,
             tells=tells,
             carries=carries,
+            sole=sole,
             path_fields=tuple(re.findall(r"{(\w+)}", path)),
             json_fields=_json_fields(request),
+            names=tuple(name for name in request.__struct_fields__ if name in _NAMED),
             plain=effect == "read" and not outside,
             by_version="if_match" in request.__struct_fields__ and "if_match" not in _json_fields(request),
         )
@@ -162,7 +172,7 @@ def to_request(operation: Operation, data: dict[str, Any], *, strict: bool = Tru
         raise explained(kind, str(error)) from None
     except RecursionError:
         raise Invalid("The request is nested too deeply.") from None
-    for name in _names(kind):
+    for name in operation.names:
         value = getattr(request, name)
         if value is not None:
             check.identifier(value, name)
@@ -170,14 +180,6 @@ def to_request(operation: Operation, data: dict[str, Any], *, strict: bool = Tru
 
 
 _NAMED = ("flow", "user", "session", "session_id", "user_id", "owner", "id", "tenant")
-_names_of: dict[type, tuple[str, ...]] = {}
-
-
-def _names(kind: type[msgspec.Struct]) -> tuple[str, ...]:
-    names = _names_of.get(kind)
-    if names is None:
-        names = _names_of[kind] = tuple(name for name in kind.__struct_fields__ if name in _NAMED)
-    return names
 
 
 def explained(kind: type[msgspec.Struct], message: str) -> Invalid:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from .errors import Invalid, TooLarge
 from .ids import inner_id
@@ -40,7 +41,7 @@ KIND = "record"
 decode = msgspec.json.Decoder().decode
 
 
-class Record(NamedTuple):
+class Record(msgspec.Struct, frozen=True):
     """A record as it stands."""
 
     address_id: int
@@ -175,7 +176,7 @@ def version_at(space: Space, record: Record, moment: int) -> Record | None:
     if row is None or (row[1] is not None and row[1] <= moment):
         return None
     value = value_at(space, record, row[0])
-    return None if value is None else record._replace(version=row[0], value=value, updated_at=row[2], expires_at=row[1])
+    return None if value is None else replace(record, version=row[0], value=value, updated_at=row[2], expires_at=row[1])
 
 
 def to_record(row: tuple[Any, ...]) -> Record:

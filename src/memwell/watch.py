@@ -51,9 +51,7 @@ def announce(engine: Engine, principal: Principal) -> None:
 
 
 def announce_read(engine: Engine, principal: Principal, operation: Operation, request: Any, result: Any) -> None:
-    """Show a read to whoever is watching; costs nothing if nobody is."""
-    if not engine.store.hub.watched:
-        return
+    """Show a read to whoever is watching."""
     event = Event(
         operation=operation.name,
         effect="read",

@@ -60,6 +60,29 @@ def test_a_write_is_seen_by_the_next_read_of_anybody(store: Store, open_store: O
     assert store.read(TENANT, notes) == elsewhere.read(TENANT, notes) == ["noted"]
 
 
+def test_a_read_of_one_statement_that_takes_more_sees_one_moment_all_the_same(store: Store) -> None:
+    def read_around_a_write(tx: Tx) -> tuple[list[str], list[str]]:
+        before = notes(tx)
+        store.write(TENANT, note)
+        return before, notes(tx)
+
+    assert store.read(TENANT, notes, sole=True) == []
+    before, after = store.read(TENANT, read_around_a_write, sole=True)
+    assert before == after
+    assert set(store.read(TENANT, notes, sole=True)) == {"noted"}
+
+
+def test_a_read_of_one_statement_that_fails_harms_no_other(store: Store) -> None:
+    def fail(tx: Tx) -> None:
+        notes(tx)
+        raise NotFound
+
+    for _ in range(20):
+        with pytest.raises(NotFound):
+            store.read(TENANT, fail, sole=True)
+    assert store.read(TENANT, lambda tx: [notes(tx), notes(tx)]) == [[], []]
+
+
 def test_an_exception_undoes_the_whole_work(store: Store, clock: FrozenClock) -> None:
     def fail_late(tx: Tx) -> None:
         space(tx, clock).append(PLACE, "s", [draft("one"), draft("two")])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -390,6 +391,42 @@ def test_tenants_that_are_in_use_are_not_closed_under_their_users(tmp_path: Path
     for start, tenant in enumerate(tenants):
         assert sorted(contents(store, clock, tenant=tenant), key=int) == [str(n) for n in range(start, 600, 12)]
     store.close()
+
+
+def test_tenants_that_are_read_may_be_closed_and_are_read_all_the_same(tmp_path: Path, clock: FrozenClock) -> None:
+    store = SqliteStore(tmp_path / "home", clock=clock.now, durability="relaxed", open_tenants=2)
+    tenants = [f"t{n}" for n in range(12)]
+    for tenant in tenants:
+        store.create(tenant)
+        say(store, clock, tenant, tenant=tenant)
+
+    def read(n: int) -> None:
+        tenant = tenants[n % 12]
+        assert contents(store, clock, tenant=tenant) == [tenant]
+
+    before = open_files()
+    at_once(read, range(1200), threads=12)
+    assert open_files() - before < 12 * 4
+    store.close()
+
+
+def test_the_tenant_that_nobody_has_used_for_longest_gives_way(tmp_path: Path, clock: FrozenClock) -> None:
+    store = SqliteStore(tmp_path / "home", clock=clock.now, durability="relaxed", open_tenants=2)
+    for tenant in ("often", "once", "then"):
+        store.create(tenant)
+    for tenant in ("often", "once", "often", "then"):
+        time.sleep(0.002)
+        contents(store, clock, tenant=tenant)
+    assert sorted(store._files._files) == ["often", "then"]
+    store.close()
+
+
+def test_what_is_hinted_already_is_not_written_again(sqlite: SqliteStore, clock: FrozenClock) -> None:
+    def due(at: int) -> int:
+        sqlite.write(TENANT, lambda tx: tx.wake(at))
+        return int(sqlite.control.rows("hinted", tenant=TENANT, due_at=1 << 60)[0][0])
+
+    assert [due(500), due(700), due(300), due(400)] == [500, 500, 300, 300]
 
 
 # -- small words -----------------------------------------------------------------------------------------------------

@@ -237,17 +237,16 @@ def _value(expression: Expression, values: Lookup, times: Times | None) -> Any:
 def _found(expression: Expression, values: Lookup) -> tuple[bool, Any]:
     """Whether a path is there, and what stands at its end."""
     value: Any = values.get(expression.namespace)
-    for step in expression.path:
-        try:
-            value = _inner(value, step)
-        except LookupError:
-            return False, None
+    try:
+        for step in expression.path:
+            plain = type(value) is dict and type(step) is str  # as most are: nobody need ask what else they may be
+            value = value[step] if plain else _inner(value, step)
+    except LookupError:
+        return False, None
     return bool(expression.path), value
 
 
 def _inner(value: Any, step: str | int) -> Any:
-    if type(value) is dict and type(step) is str:  # as most are, and it is quicker than asking what it may be
-        return value[step]
     match value, step:
         case Mapping(), str():
             return value[step]

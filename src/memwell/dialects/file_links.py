@@ -34,7 +34,8 @@ def opened(engine: Engine, link: Named) -> tuple[File, bytes]:
         file = None
     if file is None:
         raise NotFound(NOWHERE)
-    announce_read(engine, principal, read, None, None)
+    if engine.store.hub.watched:
+        announce_read(engine, principal, read, None, None)
     return file, first
 
 

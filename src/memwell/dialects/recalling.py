@@ -10,7 +10,7 @@ from .. import documents, records
 from ..context import template as templates
 from ..context.recalled import NAMESPACE, Recalled
 from ..errors import Invalid
-from ..model.contract import SESSION_META, decode_store
+from ..model.contract import SESSION_META, Store, decode_store
 from ..operation import Example, Request, Response, operation
 from ..space import Space
 from .app_sessions import UserId, meta_of, own_session, thread_of, user_of
@@ -70,7 +70,7 @@ def recall(space: Space, name: str, scope: Scope) -> Found:
             return session_meta(space, scope.app, scope)
         document = documents.find(space.tx, store_kind(scope.app), name)
         if document is not None:
-            found = content_of(space, name, scope, decode_store(document.body).access)
+            found = content_of(space, name, scope, decode_store(document.body))
             return found if found.warning is None else _withheld(name, found.warning, found.address_id)
     known = by_slug(space, name)
     if known is None:
@@ -155,15 +155,15 @@ def session_meta(space: Space, app: str, scope: Scope) -> Found:
     return Found(meta, None if record is None else record.address_id, bool(meta["artifacts"]))
 
 
-def content_of(space: Space, name: str, scope: Scope, access: str) -> Found:
+def content_of(space: Space, name: str, scope: Scope, store: Store) -> Found:
     """The content of a store, as code reads it: also if it does not fit any more, for whoever is not shown what is there would
     write over it. Whoever is not known has none."""
-    if access == "session" and scope.session is None:
+    if store.access == "session" and scope.session is None:
         return Found()
-    if access == "user" and scope.user is None and user_of(space, scope.app or "", scope.session) is None:
+    if store.access == "user" and scope.user is None and user_of(space, scope.app or "", scope.session) is None:
         return Found()
     whose = GetContent(app=scope.app or "", store=name, user_id=scope.user, session_id=scope.session)
-    where = located(space, name, whose)
+    where = located(space, name, whose, store)
     record = records.read(space, where.place, where.path)
     if record is None:
         return Found()

@@ -255,12 +255,13 @@ class Where(NamedTuple):
     held: Held
 
 
-def located(space: Space, name: str, whose: _Whose, *, written: bool = False) -> Where:
+def located(space: Space, name: str, whose: _Whose, store: Store | None = None, *, written: bool = False) -> Where:
     """The record of a store by its access type (S2.24). What is written and lasts as long as a session does not go with that of
     another user; one's own can be read anywhere."""
     if name == SESSION_META:
         raise Forbidden(f"`{SESSION_META}` can be read only; its metadata is set by `apps.sessions.update`.")
-    _, store = existing(space, whose.app, name)
+    if store is None:
+        _, store = existing(space, whose.app, name)
     tie = tie_of_store(whose.app, name)
     match store.access:
         case "user":

@@ -14,6 +14,7 @@ from .. import records
 from ..clock import SECOND, optional_datetime, to_datetime
 from ..errors import Invalid, NotFound
 from ..model.contract import MAX_NAME, RECORD_PATTERN, decode_definition
+from ..model.etag import etag
 from ..model.fields import Cursor, Limit, User
 from ..model.page import cut, from_cursor, to_cursor
 from ..model.value import projected
@@ -119,7 +120,9 @@ class GetRecord(Request, frozen=True, kw_only=True):
     as_of: AsOf | None = None
 
 
-@operation("users.record", "GET /v1/users/{user}/records/{record}", bound="user", example=Example(_OF, _GIVEN))
+@operation(
+    "users.record", "GET /v1/users/{user}/records/{record}", bound="user", example=Example(_OF, _GIVEN), sole=True
+)
 def get_record(space: Space, request: GetRecord) -> UserRecord:
     """A record about a user, now or as it was at some time."""
     if request.projections is not None:
@@ -294,10 +297,10 @@ def shown(record: Record, held: Held, projections: Any = None, warnings: list[Wa
         name=record.path,
         value=value if projections is None else projected(value, projections),
         version=record.version,
-        etag=record.etag,
+        etag=etag(record.address_id, record.version),
         created_at=created_at,
         updated_at=created_at if record.updated_at == record.created_at else to_datetime(record.updated_at),
-        expires_at=optional_datetime(record.expires_at),
+        expires_at=None if record.expires_at is None else to_datetime(record.expires_at),
         warnings=warnings or None,
     )
 

@@ -50,7 +50,6 @@ def bury(
         ids = [row[0] for row in some]
         layers.update(_silenced(tx, some, now, buried, spared))
         tx.send("delete_ties_of", addresses=listed(ids))
-        upkeep.remove_addresses(tx, ids)
         tx.send("bury_addresses", addresses=listed(ids), grave=grave)
         ledger.note_addresses(tx, "ended" if spared == EVERY_RUN else "address", ids, now)
     payload = {"addresses": [[row[0], row[2]] for row in addresses], "layers": dict(layers)}
@@ -65,7 +64,8 @@ def _silenced(
     records = [row[0] for row in addresses if row[2] == "record"]
     others = [row[0] for row in addresses if row[2] != "record"]
     layers = Counter(answers=_forget_answers(tx, ids), jobs=tx.run("delete_jobs_of", addresses=listed(ids)))
-    if others:  # nothing is known because of a record, or folded there
+    if others:  # nothing is known because of a record, or folded there, and no index holds one
+        upkeep.remove_addresses(tx, others)
         layers.update(_forget_facts(tx, others, now, buried))
         tx.send("delete_folds_at", addresses=listed(others))
         tx.send("delete_summaries_at", addresses=listed(others))

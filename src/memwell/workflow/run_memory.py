@@ -51,7 +51,7 @@ class Reach(NamedTuple):
                 found = session_meta(space, app, self.scope)
             else:
                 _, store = existing(space, app, name)
-                found = content_of(space, name, self.scope, store.access)
+                found = content_of(space, name, self.scope, store)
             return self._touched(space, found)
 
         found = self.call.engine.write(self.call.principal, read)

@@ -76,6 +76,10 @@ SELECT COUNT(*) FROM api_key;
 INSERT INTO hint (tenant, due_at) VALUES (:tenant, :due_at)
 ON CONFLICT (tenant) DO UPDATE SET due_at = excluded.due_at WHERE excluded.due_at < hint.due_at;
 
+-- name: hinted
+-- Whether it is said already that a tenant has work at a moment, or earlier: to ask is cheaper than to say it again.
+SELECT due_at FROM hint WHERE tenant = :tenant AND due_at <= :due_at;
+
 -- name: set_hint
 -- Say when a tenant has its next work, after looking.
 INSERT INTO hint (tenant, due_at) VALUES (:tenant, :due_at)

@@ -36,7 +36,7 @@ class ControlFile:
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
         sql = self._queries[query].sql
         with self._present():
-            return self._file.read(lambda db: db.execute(sql, parameters).fetchall())
+            return self._file.read(lambda db: db.execute(sql, parameters).fetchall(), sole=True)
 
     def write(self, *calls: tuple[str, dict[str, Any]]) -> int:
         return self.exclusively(lambda db: [0, *(self._run(db, query, given) for query, given in calls)][-1])

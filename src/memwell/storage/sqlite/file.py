@@ -6,20 +6,17 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import cache
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import apsw
 
 from ...errors import MemwellError, NotFound
-from ...model.filter import Filter
-from .. import filters
 from ..group import GroupCommit
-from ..port import Rewrite, Row
-from ..queries import Query
+from ..port import Rewrite
 from . import connect, migrate
+from .tx import Another
 
 T = TypeVar("T")
 
@@ -28,81 +25,11 @@ SMALL = 64 * 1024 * 1024
 LATELY_S = 0.001
 """For how long a reader takes it that a file still has its name: to ask takes as long as to read a little. What is written is
 acknowledged only if it has."""
-FILTER = "/*filter*/"
-LISTED = "FROM json_each(:addresses)"
-ALONE = (("IN (SELECT value " + LISTED + ")", "= :addresses"), (LISTED, "FROM (SELECT 0 AS key, :addresses AS value)"))
-"""Where a statement takes a list of addresses apart, and what stands there if it has one."""
 SCRUB_BUSY_MS = 200
-OURS = "the tenant is bound by the transaction, not by its caller"
-
-
-def _of_one(sql: str, parameters: dict[str, Any]) -> str:
-    """A statement about a list of addresses, as it is if there is one only: to take the list apart takes longer than the rest."""
-    number = parameters["addresses"][1:-1]
-    if not number.isdecimal():
-        return sql
-    parameters["addresses"] = int(number)
-    return _alone(sql)
-
-
-@cache
-def _alone(sql: str) -> str:
-    for several, one in ALONE:
-        sql = sql.replace(several, one)
-    return sql
 
 
 class Replaced(Exception):
     """The file has lost its name: there is no such tenant any more, or there is one again, in another file."""
-
-
-class SqliteTx:
-    """A transaction on one tenant's file. It binds the tenant itself."""
-
-    __slots__ = ("_db", "_execute", "_queries", "_tenant", "due_at")
-
-    def __init__(self, db: apsw.Connection, queries: dict[str, Query], tenant: str) -> None:
-        self._db = db
-        self._execute = db.execute
-        self._queries = queries
-        self._tenant = tenant
-        self.due_at: int | None = None
-
-    def rows(self, query: str, condition: Filter | None = None, /, **parameters: Any) -> list[Row]:
-        if condition is None:
-            return self._run(query, parameters)
-        sql, bound = filters.to_sqlite(condition)
-        given = {**parameters, **bound, "tenant": self._tenant}
-        return self._execute(self._queries[query].sql.replace(FILTER, f"AND {sql}"), given).fetchall()
-
-    def row(self, query: str, /, **parameters: Any) -> Row | None:
-        if "tenant" in parameters:
-            raise TypeError(OURS)
-        parameters["tenant"] = self._tenant
-        found = self._execute(self._queries[query].sql, parameters).fetchall()
-        return found[0] if found else None
-
-    def run(self, query: str, /, **parameters: Any) -> int:
-        self._run(query, parameters)
-        return self._db.changes()
-
-    def send(self, query: str, /, **parameters: Any) -> None:
-        self._run(query, parameters)
-
-    def number(self, query: str, /, **parameters: Any) -> int:
-        return int(self._run(query, parameters)[0][0])
-
-    def _run(self, query: str, parameters: dict[str, Any]) -> list[Row]:
-        if "tenant" in parameters:
-            raise TypeError(OURS)
-        parameters["tenant"] = self._tenant
-        sql = self._queries[query].sql
-        if "addresses" in parameters:
-            sql = _of_one(sql, parameters)
-        return self._execute(sql, parameters).fetchall()
-
-    def wake(self, at: int) -> None:
-        self.due_at = at if self.due_at is None else min(at, self.due_at)
 
 
 class SqliteSession:
@@ -158,27 +85,30 @@ class SqliteFile:
         self._writer: tuple[apsw.Connection, GroupCommit] | None = None
         self._opening = Lock()
         self._closed = False
-        self._looked_at = 0.0
         self._inode = self._require_current()
+        self.used_at = time.monotonic()
+        """When somebody last read or wrote, give or take a millisecond."""
 
-    def read(self, work: Callable[[apsw.Connection], T]) -> T:
-        """Run work on a snapshot of the file."""
+    def read(self, work: Callable[[apsw.Connection], T], *, sole: bool = False) -> T:
+        """Run work on a snapshot of the file; if it is one statement only, that is one."""
         now = time.monotonic()
-        if self._closed or now - self._looked_at > LATELY_S:
+        if self._closed or now - self.used_at > LATELY_S:
             self._require_same_file()
-            self._looked_at = now
         readers = self._readers
         try:
             db = readers.pop()
         except IndexError:
             db = connect.open_reader(self.path, self._vfs)
         try:
-            execute = db.execute
-            execute("BEGIN")
-            result = work(db)
-            execute("COMMIT")
-        except MemwellError:
-            db.execute("ROLLBACK")
+            if sole:
+                result = work(db)
+            else:
+                db.execute("BEGIN")
+                result = work(db)
+                db.execute("COMMIT")
+        except (MemwellError, Another):
+            if not sole:
+                db.execute("ROLLBACK")
             self._keep(db)
             raise
         except BaseException as error:  # whatever state it is in, nobody else gets this connection
@@ -287,6 +217,7 @@ class SqliteFile:
             same = False
         if not same:
             raise Replaced
+        self.used_at = time.monotonic()
 
 
 def upgrade(path: Path, folder: str, durability: connect.Durability, vfs: str | None) -> None:

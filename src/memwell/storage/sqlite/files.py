@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
 from typing import TypeVar
+
+import apsw
 
 from ...errors import NotFound
 from .file import Replaced, SqliteFile
 
 T = TypeVar("T")
-U = TypeVar("U")
 
 
 class OpenFiles:
@@ -21,23 +21,29 @@ class OpenFiles:
         self._open_file = open_file
         self._limit = limit
         self._lock = Lock()
-        self._files: OrderedDict[str, SqliteFile] = OrderedDict()
+        self._files: dict[str, SqliteFile] = {}
         self._users: dict[str, int] = {}
         self._opening: dict[str, Lock] = {}
 
     def use(self, tenant: str, work: Callable[[SqliteFile], T]) -> T:
         """Do something with a tenant's file; once more, if that turns out to have been replaced by another."""
-        return self.use_for(tenant, lambda file, _: work(file), None)
-
-    def use_for(self, tenant: str, work: Callable[[SqliteFile, U], T], what: U) -> T:
-        """The same with something that the work is about: whoever reads very often need not make a function for it."""
         file = self._take(tenant)
         try:
-            return work(file, what)
+            return work(file)
         except Replaced:
-            return self._once_more(tenant, file, work, what)
+            return self._once_more(tenant, file, work)
         finally:
             self._give_back(tenant)
+
+    def read(self, tenant: str, work: Callable[[apsw.Connection], T], *, sole: bool = False) -> T:
+        """Read from a tenant's file. Nobody waits for a reader that is not counted: a connection in use is closed by its user."""
+        file = self._files.get(tenant)
+        if file is not None:
+            try:
+                return file.read(work, sole=sole)
+            except Replaced:
+                pass  # or it was closed just now, to make room for another
+        return self.use(tenant, lambda file: file.read(work, sole=sole))
 
     def close(self, tenant: str | None = None) -> None:
         """Close one file, or all."""
@@ -55,7 +61,6 @@ class OpenFiles:
             self._users[tenant] = self._users.get(tenant, 0) + 1
             file = self._files.get(tenant)
             if file is not None:
-                self._files.move_to_end(tenant)
                 return file
         try:
             return self._open_once(tenant)
@@ -63,9 +68,9 @@ class OpenFiles:
             self._give_back(tenant)
             raise
 
-    def _once_more(self, tenant: str, stale: SqliteFile, work: Callable[[SqliteFile, U], T], what: U) -> T:
+    def _once_more(self, tenant: str, stale: SqliteFile, work: Callable[[SqliteFile], T]) -> T:
         try:
-            return work(self._renew(tenant, stale), what)
+            return work(self._renew(tenant, stale))
         except Replaced:
             raise NotFound("There is no such tenant.") from None
 
@@ -90,11 +95,14 @@ class OpenFiles:
         file = self._open_file(tenant)
         with self._lock:
             self._files[tenant] = file
-            idle = [name for name in self._files if not self._users.get(name)]
+            idle = sorted((name for name in self._files if not self._users.get(name)), key=self._last_used)
             closing = [self._files.pop(name) for name in idle[: max(len(self._files) - self._limit, 0)]]
         for other in closing:
             other.close()
         return file
+
+    def _last_used(self, tenant: str) -> float:
+        return self._files[tenant].used_at
 
     def _give_back(self, tenant: str) -> None:
         with self._lock:

@@ -17,9 +17,10 @@ from ..claim import sweep, sync
 from ..port import Rewrite, Tx, require_absent, tenant_mark
 from . import connect
 from .control import ControlFile
-from .file import SqliteFile, SqliteTx, upgrade
+from .file import SqliteFile, upgrade
 from .files import OpenFiles
 from .hub import SocketHub
+from .tx import Another, SoleTx, SqliteTx
 
 if TYPE_CHECKING:
     from .carrier import SqliteCarrier
@@ -58,9 +59,14 @@ class SqliteStore:
         self.on_due = on_due
         self._finish_removals()
 
-    def read(self, tenant: str, work: Callable[[Tx], T]) -> T:
+    def read(self, tenant: str, work: Callable[[Tx], T], *, sole: bool = False) -> T:
         known = self._queries
-        return self._files.use_for(tenant, SqliteFile.read, lambda db: work(SqliteTx(db, known, tenant)))
+        if sole:
+            try:
+                return self._files.read(tenant, lambda db: work(SoleTx(db, known, tenant)), sole=True)
+            except Another:
+                pass
+        return self._files.read(tenant, lambda db: work(SqliteTx(db, known, tenant)))
 
     def write(self, tenant: str, work: Callable[[Tx], T]) -> T:
         known = self._queries
@@ -72,7 +78,8 @@ class SqliteStore:
         result, due_at = self._files.use(tenant, lambda file: file.write(run))
         if due_at is not None:
             with suppress(StorageError):  # what was written is durable; a sweep finds what the hint stood for
-                self.control.hint("add_hint", tenant=tenant, due_at=due_at)
+                if not self.control.rows("hinted", tenant=tenant, due_at=due_at):
+                    self.control.hint("add_hint", tenant=tenant, due_at=due_at)
             self.on_due(tenant, due_at)
         return result
 
