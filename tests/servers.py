@@ -7,6 +7,7 @@ of a whole second, of which the tests need hundreds.
 
 from __future__ import annotations
 
+import faulthandler
 import http.client
 import itertools
 import multiprocessing
@@ -92,6 +93,12 @@ class Process:
     def alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def last_words(self) -> str:
+        """With which code it ended, if it has, and what it had to say."""
+        code = None if self._process is None else self._process.poll()
+        return f"{code}: {self.err.read_text()}"
+
     def run(self, *command: str, **environment: str) -> None:
         """Start a command; of the tests' own environment it sees no setting of Memwell's."""
         with self.out.open("ab") as out, self.err.open("ab") as err:
@@ -142,6 +149,7 @@ def _begin(
             os.dup2(file.fileno(), number)
     os.environ.clear()
     os.environ.update(environment)
+    faulthandler.enable()  # who falls says where
     work(*arguments)
 
 
@@ -190,8 +198,8 @@ class Server(Process):
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + READY_S
         while not (self._told_its_key() and self._ready()):
-            assert self.alive, f"the server ended: {self.err.read_text()}"
-            assert time.monotonic() < deadline, f"the server did not become ready: {self.err.read_text()}"
+            assert self.alive, f"the server ended: {self.last_words}"
+            assert time.monotonic() < deadline, f"the server did not become ready: {self.last_words}"
             time.sleep(0.01)
 
     def _told_its_key(self) -> bool:
@@ -222,8 +230,8 @@ class Writers(Process):
         size = self.out.stat().st_size
         deadline = time.monotonic() + READY_S
         while self.out.stat().st_size == size:
-            assert self.alive, f"the writers ended: {self.err.read_text()}"
-            assert time.monotonic() < deadline, f"nothing was acknowledged: {self.err.read_text()}"
+            assert self.alive, f"the writers ended: {self.last_words}"
+            assert time.monotonic() < deadline, f"nothing was acknowledged: {self.last_words}"
             time.sleep(0.002)
 
 

@@ -155,7 +155,8 @@ def test_the_wheel_works_alone(tmp_path: Path) -> None:
 
 
 def test_importing_brings_nothing_heavy() -> None:
-    """What only search or PostgreSQL needs comes when it is first used."""
-    program = "import sys, memwell, memwell.surfaces.cli.main\nprint({'numpy', 'psycopg', 'mcp'} & set(sys.modules))"
+    """What only search, PostgreSQL or async callers need comes when it is first used."""
+    program = "import sys, memwell\nprint({'asyncio'} & set(sys.modules))\n"
+    program += "import memwell.surfaces.cli.main\nprint({'numpy', 'psycopg', 'mcp'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+    assert done.stdout.split() == ["set()", "set()"]

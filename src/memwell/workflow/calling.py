@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -47,6 +46,7 @@ def _is_async(function: Callable[..., Any]) -> bool:
 
 def _awaited(waiting: Awaitable[Any]) -> Any:
     """What comes of something that is awaited, in a loop of its own; where one is running, in a thread of its own."""
+    import asyncio  # imported here: it takes long to load, and few functions need it
 
     async def wait() -> Any:
         return await waiting

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -150,15 +149,21 @@ class AsyncRunMemory:
         self._memory = RunMemory(reach)
 
     async def get_content(self, store_name: str, projections: Mapping[str, Any] | None = None) -> Any:
-        return await asyncio.to_thread(self._memory.get_content, store_name, projections)
+        return await _off_the_loop(self._memory.get_content, store_name, projections)
 
     async def set_content(
         self, store_name: str, data_object: Mapping[str, Any], *, mode: Mode = "merge", unset: Sequence[str] = ()
     ) -> Any:
-        return await asyncio.to_thread(self._memory.set_content, store_name, data_object, mode=mode, unset=unset)
+        return await _off_the_loop(self._memory.set_content, store_name, data_object, mode=mode, unset=unset)
 
     async def delete_content(self, store_name: str) -> bool:
-        return await asyncio.to_thread(self._memory.delete_content, store_name)
+        return await _off_the_loop(self._memory.delete_content, store_name)
+
+
+async def _off_the_loop(work: Callable[..., T], *arguments: Any, **named: Any) -> T:
+    import asyncio  # imported here: whoever awaits has loaded it, and nobody else needs it
+
+    return await asyncio.to_thread(work, *arguments, **named)
 
 
 def _writable(store_name: str) -> str:
