@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -92,6 +93,12 @@ class BankList(Response, frozen=True, kw_only=True):
     page: int
     limit: int
     total: int
+
+    def __iter__(self) -> Iterator[BankInfo]:
+        return iter(self.memory_banks)
+
+    def __len__(self) -> int:
+        return len(self.memory_banks)
 
 
 class CreateBank(Request, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from msgspec import Meta
 from ..clock import optional_datetime, to_datetime
 from ..context.working_memory import TOOL, Section, prompt, tool_description, tool_schema
 from ..documents import Document
-from ..errors import Invalid, Stale
+from ..errors import Invalid
 from ..model.contract import MAX_NAME, SLUG_ADVICE, SLUG_PATTERN, Definition, Scope, UpdateMode
 from ..model.fields import ID_PATTERN, MAX_ID, Cursor, Limit
 from ..model.page import from_cursor, to_cursor
@@ -23,7 +23,7 @@ from ..records import delete as delete_record
 from ..space import Space
 from .definitions import GIVEN, OF, DefinitionId, by_slug, existing, held_to, tie_of
 from .gathering import Whose, bound_to, gathered, path_of
-from .held import Change, Held, Warned, compiled, filled, write
+from .held import MAX_TOLD, Change, Held, Warned, compiled, filled, told_of, write
 from .places import user_records
 
 MAX_BOUND = 50
@@ -324,9 +324,11 @@ def _known(space: Space, slugs: Iterable[str], names: Sequence[str] | None) -> d
     else:
         pairs = bound_to(space, names)
     known = {definition.slug: (document, definition) for document, definition in pairs}
-    for slug in slugs:
-        if slug not in known:
-            raise Invalid(_unknown(space, slug), field=f"memory.{slug}", slug=slug)
+    unknown = [slug for slug in slugs if slug not in known]
+    if unknown:
+        told = " ".join(_unknown(space, slug) for slug in unknown[:MAX_TOLD])
+        bound = f" Known here: {', '.join(known)}." if names and known else ""
+        raise Invalid(told + bound, field=f"memory.{unknown[0]}", slug=unknown[0])
     return known
 
 
@@ -346,12 +348,8 @@ def _written(
         raise Invalid(f"`memory.{definition.slug}` must be an object.", field=f"memory.{definition.slug}")
     place, path = user_records(whose.owner), needed_path(definition, whose)
     change = Change(data, request.mode or definition.update_mode, (request.if_match or {}).get(definition.slug))
-    try:
+    with told_of(f"memory.{definition.slug}", slug=definition.slug):
         return write(space, place, path, change, kept_as(document, definition, whose))
-    except (Invalid, Stale) as error:
-        raise type(error)(
-            f"`memory.{definition.slug}`: {error.message}", slug=definition.slug, **error.details
-        ) from None
 
 
 def _shown(record: Record, owner: str) -> MemoryRecord:

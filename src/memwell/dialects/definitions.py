@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -33,7 +34,7 @@ from ..operation import Example, Request, Response, operation
 from ..record_lists import delete_tied
 from ..space import Space
 from .breaking import Accept, Breaking, broken_by, refuse_breaking
-from .held import Held, check_object
+from .held import Held, check_object, doubts_about
 
 KIND = "definition"
 BY_SLUG, BY_NAME = "definition_slug", "definition_name"
@@ -124,6 +125,12 @@ class DefinitionList(Response, frozen=True, kw_only=True):
     limit: int
     total: int
 
+    def __iter__(self) -> Iterator[DefinitionInfo]:
+        return iter(self.definitions)
+
+    def __len__(self) -> int:
+        return len(self.definitions)
+
 
 class CreateDefinition(Request, frozen=True, kw_only=True):
     """A definition to make. Only its name is needed."""
@@ -146,8 +153,8 @@ def create(space: Space, request: CreateDefinition) -> DefinitionInfo:
     document, definition = made(space, request)
     found = broken_by(space, tie_of(document.id), held_to(document.id, definition))
     there = f"{found.breaking} of {found.records} records that were there already do not fit, and are withheld."
-    warnings = [*(vague(definition.slug, "slug") or []), *([there] if found.breaking else [])]
-    return structs.replace(info(document, definition), warnings=warnings or None)
+    odd = [] if request.schema is None else doubts_about(held_to(document.id, definition))
+    return _warned(info(document, definition), [*odd, *([there] if found.breaking else [])])
 
 
 def made(space: Space, request: CreateDefinition) -> tuple[Document, Definition]:
@@ -252,7 +259,8 @@ def update(space: Space, request: UpdateDefinition) -> DefinitionInfo:
     if name != old.name:
         _claim(space, BY_NAME, name, old.id, "name")
         documents.remove(space.tx, BY_NAME, old.name)
-    return info(documents.change(space.tx, KIND, old, name, encoded(definition), space.now), definition)
+    odd = doubts_about(held_to(old.id, definition)) if definition.schema != before.schema else []
+    return _warned(info(documents.change(space.tx, KIND, old, name, encoded(definition), space.now), definition), odd)
 
 
 class CheckDefinition(Request, frozen=True, kw_only=True):
@@ -370,6 +378,10 @@ def info(document: Document, definition: Definition) -> DefinitionInfo:
 def vague(name: str, field: str) -> list[str] | None:
     """A word of warning about a name that says nothing (C40)."""
     return [f"The {field} {name!r} does not say what it is for: choose a telling one."] if is_vague(name) else None
+
+
+def _warned(found: DefinitionInfo, more: Sequence[str]) -> DefinitionInfo:
+    return structs.replace(found, warnings=[*(found.warnings or []), *more] or None)
 
 
 def _claim(space: Space, kind: str, key: str, definition_id: str, field: str) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
 
 from .. import records
-from ..errors import Invalid, TooLarge
+from ..errors import Invalid, Stale, TooLarge
 from ..model.collection import Place
 from ..model.contract import Secrets
 from ..model.schema import Problem, Schema
 from ..model.schemas.check import check_defaults
+from ..model.schemas.doubts import doubts
 from ..operation import Response
 from ..records import Mode, Record, Write
 from ..space import Space
@@ -105,11 +107,27 @@ def check_object(held: Held) -> None:
     check_defaults(compiled(held).source)
 
 
+def doubts_about(held: Held) -> list[str]:
+    """Words of warning about a schema that was given and can be used."""
+    return doubts(dict(held.schema), strict=held.strict) if held.schema else []
+
+
+@contextmanager
+def told_of(where: str, **details: Any) -> Iterator[None]:
+    """Say of what is wrong which of several it is about."""
+    try:
+        yield
+    except (Invalid, Stale) as error:
+        raise type(error)(f"`{where}`: {error.message}", **{**error.details, **details}) from None
+
+
 def _made(held: Held) -> Schema:
     try:
         source = msgspec.json.encode(held.schema or {})
     except RecursionError:
         raise Invalid("`schema` is nested too deeply.", field="schema") from None
+    except (TypeError, ValueError) as error:
+        raise Invalid(f"`schema` must be JSON: {error}.", field="schema") from None
     return _schema(source, held.strict)
 
 

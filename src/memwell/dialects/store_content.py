@@ -33,7 +33,7 @@ from .app_sessions import (
 )
 from .app_sessions import find as find_session
 from .apps import AppName
-from .held import Change, Held, Warned, filled, write
+from .held import Change, Held, Warned, filled, told_of, write
 from .places import app_records, user_records
 from .stores import GIVEN, OF, TechnicalName, existing, held_to, tie_of_store
 from .then import AsOf
@@ -148,7 +148,10 @@ class Contents(Response, frozen=True, kw_only=True):
 )
 def set_contents(space: Space, request: SetContents) -> Contents:
     """Write to several stores, all or none."""
-    made = {name: _set(space, name, request, Change(data, request.mode)) for name, data in request.contents.items()}
+    made = {}
+    for name, data in request.contents.items():
+        with told_of(f"contents.{name}", store=name):
+            made[name] = _set(space, name, request, Change(data, request.mode))
     return Contents(contents=made)
 
 
@@ -199,7 +202,7 @@ def content_history(space: Space, request: ContentHistory) -> RecordHistory:
     where = located(space, request.store, request)
     found = records.read(space, where.place, where.path)
     if found is None:
-        raise NotFound("There is no such record.")
+        raise NotFound(f"There is no content of {request.store!r} here.")
     return history_of(space, found, request.limit, request.cursor)
 
 
@@ -298,13 +301,13 @@ def usable(projections: object) -> dict[str, Any] | None:
 def _session_meta(space: Space, request: GetContent) -> Content:
     if request.as_of is not None:
         raise Invalid(f"`{SESSION_META}` is known as it is now only: leave `as_of` away.", field="as_of")
-    session_id = _session(request)
+    session_id = _session(request, SESSION_META)
     own_session(space, request.app, session_id, request.user_id)
     return Content(content=_chosen(meta_of(space, request.app, session_id), request))
 
 
 def _of_session(space: Space, name: str, store: Store, whose: _Whose, tie: str) -> Where:
-    session_id = _session(whose)
+    session_id = _session(whose, name)
     user = whose.user_id or space.principal.user
     owner = own_session(space, whose.app, session_id, user) or user
     space.principal.speaks_for(owner)
@@ -321,9 +324,9 @@ def _held(store: Store, whose: _Whose, *ties: str) -> Held:
     return held_to(store, *ties, session_tie(whose.app, whose.session_id), tied_anew=True)
 
 
-def _session(whose: _Whose) -> str:
+def _session(whose: _Whose, name: str) -> str:
     if whose.session_id is None:
-        raise Invalid("`session_id` is missing: this is kept for each session.", field="session_id")
+        raise Invalid(f"`session_id` is missing: {name!r} is kept for each session.", field="session_id")
     return whose.session_id
 
 

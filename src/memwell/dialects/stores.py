@@ -37,7 +37,7 @@ from .apps import NEW_APP, AppName, Description, OfApp, settled
 from .apps import existing as existing_app
 from .breaking import Accept, broken_by, refuse_breaking
 from .definitions import by_slug, vague
-from .held import Held, check_object
+from .held import MAX_TOLD, Held, check_object, doubts_about
 from .places import app_records
 from .sessions import erase_addresses
 from .store_retention import retain
@@ -200,9 +200,9 @@ def update(space: Space, request: UpdateStore) -> StoreInfo:
         refuse_breaking(broken_by(space, tie_of_store(request.app, old.id), held))
     name = old.name if request.name is None else check.content(request.name, field="name")
     changed = documents.change(space.tx, store_kind(request.app), old, name, encoded(store), space.now)
-    told = []
+    told = doubts_about(held) if store.schema != before.schema else []
     if store.retention != before.retention:
-        told = retain(space, tie_of_store(request.app, old.id), old.id, store)
+        told += retain(space, tie_of_store(request.app, old.id), old.id, store)
     return info(request.app, changed, store, told)
 
 
@@ -284,10 +284,15 @@ def existing(space: Space, app: str, name: str) -> tuple[Document, Store]:
     """A store by its technical name, which is the only one that counts (S2.17)."""
     found = documents.find(space.tx, store_kind(app), name)
     if found is None:
-        raise NotFound(
-            f"The app {app!r} has no memory store {name[:100]!r}: stores are named by their technical names."
-        )
+        raise _absent(space, app, name)
     return found, decode_store(found.body)
+
+
+def _absent(space: Space, app: str, name: str) -> NotFound:
+    """The error for a store that there is not. Whoever is held to somebody is not told what else there is."""
+    names = [] if space.principal.tie else [one.id for one in documents.every(space.tx, store_kind(app))][:MAX_TOLD]
+    there = f"There is {', '.join(names)}" if names else "Stores are named by their technical names"
+    return NotFound(f"The app {app!r} has no memory store {name[:100]!r}. {there}.")
 
 
 def every(space: Space, app: str) -> list[tuple[Document, Store]]:
@@ -309,7 +314,7 @@ def made(space: Space, app: str, technical_name: str, new: NewStore) -> StoreInf
     name = check.content(new.name or technical_name, field="name")
     document = Document(technical_name, name, 1, encoded(store), space.now, space.now)
     documents.add(space.tx, kind, document)
-    return info(app, document, store, _hidden(space, technical_name))
+    return info(app, document, store, [*_hidden(space, technical_name), *doubts_about(held_to(store))])
 
 
 def settings_of(new: NewStore) -> Store:

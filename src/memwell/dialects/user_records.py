@@ -23,7 +23,7 @@ from ..record_lists import MAX_BYTES, named_page
 from ..records import Mode, Record
 from ..space import Space
 from .definitions import MAX_TTL, by_slug, held_to
-from .held import FREE, Change, Held, Warned, filled, write
+from .held import FREE, Change, Held, Warned, filled, told_of, write
 from .places import user_records
 from .then import AsOf
 from .turns import instant
@@ -129,7 +129,7 @@ def get_record(space: Space, request: GetRecord) -> UserRecord:
         projected({}, request.projections)  # wrong or not, whether or not there is a record
     known = records.read_held(space, user_records(request.user), request.record)
     if known is None:
-        raise NotFound("There is no such record.")
+        raise _absent(request.record)
     found, definition_id, body = known
     if request.as_of is not None:
         then = records.version_at(space, found, instant(request.as_of, "as_of") or 0)
@@ -186,10 +186,10 @@ def set_records(space: Space, request: SetRecords) -> UserRecords:
     """Set several records about a user, all or none."""
     for name in request.records:
         checked_name(name)
-    made = [
-        _set(space, request.user, name, Change(value, request.mode), request.ttl_s)
-        for name, value in request.records.items()
-    ]
+    made = []
+    for name, value in request.records.items():
+        with told_of(f"records.{name}", record=name):
+            made.append(_set(space, request.user, name, Change(value, request.mode), request.ttl_s))
     return UserRecords(records=made)
 
 
@@ -219,7 +219,7 @@ def delete_record(space: Space, request: DeleteRecord) -> DeletedRecord:
     """Delete a record about a user with its history."""
     job = records.delete(space, user_records(request.user), request.record, request.if_match)
     if job is None:
-        raise NotFound("There is no such record.")
+        raise _absent(request.record)
     return DeletedRecord(name=request.record, job=job)
 
 
@@ -339,8 +339,12 @@ def _lasting(held: Held, ttl_s: int | None) -> Held:
 def _existing(space: Space, user: str, name: str) -> Record:
     found = records.read(space, user_records(user), name)
     if found is None:
-        raise NotFound("There is no such record.")
+        raise _absent(name)
     return found
+
+
+def _absent(name: str) -> NotFound:
+    return NotFound(f"There is no record {name!r} of this user.")
 
 
 def _change(row: records.Change, value: Any) -> RecordChange:

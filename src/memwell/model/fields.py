@@ -14,6 +14,8 @@ MAX_ID = 256
 MAX_CONTENT = 1024 * 1024
 MAX_METADATA = 64 * 1024
 MAX_DEPTH = 16
+MAX_REQUEST_DEPTH = 128
+"""Of a request as a whole; each of its fields says how deep it may be."""
 MAX_BATCH = 1000
 MAX_KEY = 256
 

@@ -27,8 +27,17 @@ def merged(old: Any, new: Any) -> Any:
 def without(value: Any, paths: Sequence[str]) -> Any:
     """A value without some of its fields, by their paths. What is not there need not go."""
     for path in paths:
-        value = _cut(value, path.split("."))
+        value = _cut(value, _steps(path, "unset"))
     return value
+
+
+def _steps(path: str, field: str) -> list[str]:
+    """The names on the way to a field. What can lead to none is refused: nobody would notice that nothing came of it."""
+    steps = path.split(".")
+    if not all(steps) or "[" in path or "]" in path:
+        told = f"`{field}` names fields by their paths, such as `seat.row`"
+        raise Invalid(f"{told}: {path[:50]!r} is none. Items of lists have none.", field=field)
+    return steps
 
 
 def _cut(value: Any, path: list[str]) -> Any:
@@ -56,7 +65,7 @@ def projected(value: Any, projections: Mapping[str, Any]) -> Any:
     for path, mark in projections.items():
         if mark not in (1, True):
             raise Invalid(f"`projections` names fields with 1: {path[:50]!r} has something else.", field="projections")
-        _grow(wanted, path.split("."))
+        _grow(wanted, _steps(path, "projections"))
     found = _pruned(value, wanted)
     return {} if found is _NOTHING else found
 

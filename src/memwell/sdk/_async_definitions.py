@@ -70,11 +70,12 @@ class AsyncDefinitions:
         return [one async for one in found]
 
     async def bind(
-        self, definitions: Sequence[str] | None = None, *, owner: str, **where: Unpack[Binding]
+        self, definitions: Sequence[str] | None = None, owner: str | None = None, **where: Unpack[Binding]
     ) -> AsyncWorkingMemory:
-        """Load working memory of an owner: under these definitions, by id or slug, or under all global ones."""
+        """Load working memory of an owner: under these definitions, by id or slug, or under all global ones. Whoever is held to a
+        user need not say whose."""
         names = [definitions] if isinstance(definitions, str) else definitions
-        at = {"owner": owner, **where} | given(definitions=None if names is None else list(names))
+        at = {**where} | given(owner=owner, definitions=None if names is None else list(names))
         bound: Bound = await self._transport.call("definitions.bind", at)
         return AsyncWorkingMemory(self._transport, at, bound)
 

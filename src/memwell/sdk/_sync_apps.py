@@ -97,7 +97,7 @@ class Stores:
 
     def define(self, stores: str | Mapping[str, Any]) -> _Stores:
         """Make stores from YAML, or from settings by technical name; all or none."""
-        source = stores if isinstance(stores, str) else dict(stores)
+        source = stores if isinstance(stores, str) else mapping(stores, "stores")
         made: _Stores = (self._transport.call("stores.define", {"app": self._app, "stores": source})).stores
         return made
 

@@ -67,10 +67,13 @@ class Definitions:
         found = pages(self._transport, "definitions.records", "records", {"definition": definition})
         return [one for one in found]
 
-    def bind(self, definitions: Sequence[str] | None = None, *, owner: str, **where: Unpack[Binding]) -> WorkingMemory:
-        """Load working memory of an owner: under these definitions, by id or slug, or under all global ones."""
+    def bind(
+        self, definitions: Sequence[str] | None = None, owner: str | None = None, **where: Unpack[Binding]
+    ) -> WorkingMemory:
+        """Load working memory of an owner: under these definitions, by id or slug, or under all global ones. Whoever is held to a
+        user need not say whose."""
         names = [definitions] if isinstance(definitions, str) else definitions
-        at = {"owner": owner, **where} | given(definitions=None if names is None else list(names))
+        at = {**where} | given(owner=owner, definitions=None if names is None else list(names))
         bound: Bound = self._transport.call("definitions.bind", at)
         return WorkingMemory(self._transport, at, bound)
 

@@ -15,6 +15,7 @@ import msgspec
 from ..errors import MemwellError, StorageError, Unauthenticated, Unavailable, from_code
 from ..ids import new_id
 from ..model import check
+from ..model.fields import MAX_REQUEST_DEPTH
 from ..operation import Operation, to_request
 from ..registry import find
 from ..version import __version__
@@ -92,7 +93,8 @@ class _Request:
     """An operation as an HTTP request: path fields in the path, the rest in the query or the body."""
 
     def __init__(self, operation: Operation, data: dict[str, Any], key: str | None) -> None:
-        check.plain({name: value for name, value in data.items() if name != operation.carries}, "request")
+        sent = {name: value for name, value in data.items() if name != operation.carries}
+        check.plain(sent, "request", MAX_REQUEST_DEPTH)
         to_request(operation, data)  # what is wrong is said here, before a name could change the address
         rest = dict(data)
         path = operation.path

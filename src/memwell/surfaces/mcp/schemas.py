@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from ..shapes import shapes
+
 REF = "#/$defs/{name}"
 _PREFIX = REF.format(name="")
 
@@ -16,7 +18,7 @@ Schema = dict[str, Any]
 def request_fields(kind: type[msgspec.Struct]) -> tuple[Schema, list[str], Schema]:
     """The fields of a request, those that are required, and the types they refer to. Nothing is said twice: a field that
     may be left away need not also take null."""
-    (root,), types = msgspec.json.schema_components([kind], ref_template=REF)
+    (root,), types = shapes([kind], REF)
     schema = _resolved(root, types)
     return _lean(schema.get("properties", {})), list(schema.get("required", [])), _lean(types)
 
@@ -35,9 +37,9 @@ def input_schema(fields: Mapping[str, Schema], required: Iterable[str], types: S
 def output_schema(responses: Iterable[Any]) -> Schema:
     """An object that is one of these responses. One that is no object (a list) is wrapped as `{"result": …}`."""
     kinds = list(dict.fromkeys(responses))
-    roots, types = msgspec.json.schema_components(kinds, ref_template=REF)
-    shapes = [_as_object(root, types) for root in roots]
-    return _with_types(shapes[0] if len(shapes) == 1 else {"type": "object", "anyOf": shapes}, types)
+    roots, types = shapes(kinds, REF)
+    found = [_as_object(root, types) for root in roots]
+    return _with_types(found[0] if len(found) == 1 else {"type": "object", "anyOf": found}, types)
 
 
 def _as_object(root: Schema, types: Schema) -> Schema:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from ...errors import Forbidden, Invalid
 from ...model import check
+from ...model.fields import MAX_REQUEST_DEPTH
 from ...model.principal import Bound, Tie
 from ...operation import Operation
 from ...registry import OPERATIONS
@@ -46,7 +47,7 @@ class Tool:
 
     def request(self, arguments: Mapping[str, Any], tie: Tie | None) -> tuple[Operation, dict[str, Any]]:
         """The operation that the arguments ask for, and its data. A tie's name is stamped on it, whatever they say."""
-        check.plain(dict(arguments), "arguments")
+        check.plain(dict(arguments), "arguments", MAX_REQUEST_DEPTH)
         said = {name: value for name, value in arguments.items() if value is not None}
         if tie is not None:
             said = self._stamped(said, tie)

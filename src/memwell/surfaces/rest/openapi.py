@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-import msgspec
-
 from ...errors import tree
 from ...operation import Operation
 from ...version import __version__
+from ..shapes import shapes
 
 REF = "#/components/schemas/{name}"
 
@@ -33,7 +32,7 @@ def document(operations: Iterable[Operation]) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     components: dict[str, Any] = {"Error": _ERROR}
     for operation in operations:
-        (response,), found = msgspec.json.schema_components([operation.response], ref_template=REF)
+        (response,), found = shapes([operation.response], REF)
         components |= found
         body, found = _schema(operation)
         components |= {name: schema for name, schema in found.items() if name != operation.request.__name__}
@@ -135,7 +134,7 @@ def _parameters(operation: Operation, body: dict[str, Any]) -> list[dict[str, An
 
 
 def _schema(operation: Operation) -> tuple[dict[str, Any], dict[str, Any]]:
-    (schema,), components = msgspec.json.schema_components([operation.request], ref_template=REF)
+    (schema,), components = shapes([operation.request], REF)
     return (components[operation.request.__name__] if "$ref" in schema else schema), components
 
 

@@ -66,12 +66,23 @@ class Sent(NamedTuple):
         if uploads.is_file(self.operation, self.query, self.headers):
             data = uploads.fields(self.operation, _from_query(self.query, self.operation), self.headers, self.body)
         else:
-            in_query = self.operation.method in ("GET", "DELETE")
-            data = _from_query(self.query, self.operation) if in_query else _from_body(self.body)
+            data = self._said()
         data.update(zip(self.operation.path_fields, self.values, strict=True))
         if self.operation.writes and (b"if-match" in self.headers or b"if-none-match" in self.headers):
             data["if_match"] = self._version()
         return data
+
+    def _said(self) -> dict[str, Any]:
+        """What is in the query or in the body. Where nobody would look, nobody may think that it counts."""
+        if self.operation.method not in ("GET", "DELETE"):
+            if self.query:
+                raise Invalid(
+                    "This request has its fields in its body, as JSON: nothing is read from the query string."
+                )
+            return _from_body(self.body)
+        if self.body.strip() not in (b"", b"{}"):
+            raise Invalid(f"A {self.operation.method} has its fields in the query string: nothing is read from a body.")
+        return _from_query(self.query, self.operation)
 
     def _version(self) -> str:
         """The version that is to be changed. Where it would not count, nobody may think that it does."""
@@ -235,7 +246,9 @@ def _from_body(body: bytes) -> dict[str, Any]:
         return {}
     try:
         data = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+    except RecursionError:
+        raise Invalid("The body is nested too deeply.") from None
+    except (msgspec.DecodeError, ValueError) as error:
         raise Invalid(f"The body is not valid JSON: {error}.") from None
     if not isinstance(data, dict):
         raise Invalid("The body must be a JSON object.")
