@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -38,6 +41,17 @@ class Odd(Enum):
     BYTES = b"x"
 
 
+@dataclass
+class Plain:
+    number: int
+
+
+class Dumped:
+    """As a model of pydantic's."""
+
+    def model_dump(self) -> None: ...
+
+
 WRONG: list[tuple[Any, str]] = [
     ({1: 2}, "key that is not text: 1"),
     ({True: 2}, "key that is not text: True"),
@@ -51,7 +65,12 @@ WRONG: list[tuple[Any, str]] = [
     (1 << MAX_BITS, "too large"),
     (-(1 << MAX_BITS), "too large"),
     (b"x", "bytes, which is not JSON"),
-    ({1}, "set, which is not JSON"),
+    ({1}, r"set, which is not JSON: convert it by `list\(…\)`"),
+    (date(2026, 1, 1), r"date, which is not JSON: give its `isoformat\(\)`"),
+    (UUID(int=7), r"UUID, which is not JSON: convert it by `str\(…\)`"),
+    (Decimal("1.5"), r"Decimal, which is not JSON: convert it by `str\(…\)`"),
+    (Plain(1), r"Plain, which is not JSON: give its `dataclasses.asdict\(…\)`"),
+    (Dumped(), r"Dumped, which is not JSON: give its `model_dump"),
     (object(), "object, which is not JSON"),
     (Loud("x"), r"Loud, which is not JSON: convert it by `str\(…\)`"),
     (Exact(0.5), r"convert it by `float\(…\)`"),

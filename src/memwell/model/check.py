@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime
+from collections.abc import Set
+from dataclasses import is_dataclass
+from datetime import date, datetime, time
+from decimal import Decimal
 from enum import Enum
 from itertools import chain
 from types import NoneType
 from typing import Any
+from uuid import UUID
 
 import msgspec
 
@@ -130,10 +134,24 @@ def _check_leaves(kind: type, values: list[Any], field: str) -> None:
         if max(max(values), -min(values)) >> MAX_BITS:
             raise Invalid(f"`{field}` holds a whole number that is too large.", field=field)
     elif kind not in (bool, NoneType, datetime):
-        advice = next(
-            (f": convert it by `{base.__name__}(…)`" for base in (str, float, int) if issubclass(kind, base)), ""
-        )
-        raise Invalid(f"`{field}` holds a {kind.__name__}, which is not JSON{advice}.", field=field)
+        raise Invalid(f"`{field}` holds a {kind.__name__}, which is not JSON{_as_json(kind)}.", field=field)
+
+
+def as_object(kind: type) -> str:
+    """How what is no JSON object becomes one, if that is known, behind a colon."""
+    if hasattr(kind, "model_dump"):
+        return ': give its `model_dump(mode="json")`'
+    return ": give its `dataclasses.asdict(…)`" if is_dataclass(kind) else ""
+
+
+def _as_json(kind: type) -> str:
+    if told := as_object(kind):
+        return told
+    if issubclass(kind, date | time):
+        return ": give its `isoformat()`"
+    bases = ((str, str | UUID | Decimal), (float, float), (int, int), (list, Set))
+    base = next((one.__name__ for one, kinds in bases if issubclass(kind, kinds)), None)
+    return "" if base is None else f": convert it by `{base}(…)`"
 
 
 def _check_texts(texts: list[str], field: str) -> None:

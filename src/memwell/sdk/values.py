@@ -13,6 +13,7 @@ from ..dialects.definition_memory import Tool
 from ..dialects.jobs import Job
 from ..dialects.sessions import Erasure
 from ..errors import Invalid, MemwellError, TooLarge, Unavailable
+from ..model.check import as_object
 from ..model.file import MAX_FILE
 
 Message = Mapping[str, Any]
@@ -99,7 +100,7 @@ def arguments(given: Any) -> Any:
 def mapping(value: Any, field: str) -> dict[str, Any]:
     """An object that a caller has given, or what a model has made of one."""
     if not isinstance(value, Mapping):
-        raise Invalid(f"`{field}` must be an object, not {type(value).__name__}.", field=field)
+        raise Invalid(f"`{field}` must be an object, not {type(value).__name__}{as_object(type(value))}.", field=field)
     return dict(value)
 
 
