@@ -57,7 +57,7 @@ def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
 STORES = """\
 done John (en) wants: two tickets
 {'items': ['two tickets']}
-2 records are gone
+2 records are gone, the session meta among them
 warranty.txt text/plain extracted
 warranty.txt says: The warranty of the blender ends in March.
 0 hits; False

@@ -30,6 +30,8 @@ Check = Callable[[Any], None]
 
 MAX_VALUE = 1024 * 1024
 MAX_DEPTH = 64
+MAX_NAME = 1024
+"""Characters of the name of a field: it is told wherever something is wrong below it."""
 WHOLE_EVERY = 64
 """After how many changes the whole value is kept."""
 SMALL = 8
@@ -261,7 +263,7 @@ def _tie(space: Space, address_id: int, new: Write) -> None:
 
 def _given(data: Any) -> str:
     """What was given, as JSON: times, tuples and the like are what they become there."""
-    plain(data, "value", MAX_DEPTH)
+    plain(data, "value", MAX_DEPTH, longest=MAX_NAME)
     if not isinstance(data, dict):
         raise Invalid("A record is a JSON object.", field="value")
     return _encoded(data)

@@ -36,6 +36,9 @@ MAX_REMEMBERED = 16 * 1024
 MAX_RESULT = 4 * 1024 * 1024
 """A template and a result are measured in bytes of UTF-8, an expression in characters."""
 
+MAX_BEGINNING = 200
+"""How many characters at the beginning of a line may still become a heading or a role."""
+
 BARE = ""
 """The namespace of bare names."""
 
@@ -119,9 +122,9 @@ def render(
         if isinstance(piece, str):
             result.add(piece)
         elif (value := _value(piece, values, times)) is not None:
-            written = _written(piece, value, plain=piece.namespace not in on_one_line)
-            quoted = piece.namespace in on_one_line and result.is_at_line_start and is_loud(written)
-            result.add(compact(written) if quoted else written)
+            guarded = piece.namespace in on_one_line
+            written = _written(piece, value, plain=not guarded)
+            result.insert(compact(written) if guarded and result.would_be_loud(written) else written)
         elif missing == "error":
             _refuse(piece, f"{_shown(piece.source)} has no value.")
         else:
@@ -184,16 +187,39 @@ class _Result:
     def __init__(self) -> None:
         self._parts: list[str] = []
         self._room = MAX_RESULT
+        self._line: str | None = ""
+        """What was inserted since the line began, if nothing but that stands there, and little enough to be the beginning of
+        something loud: several values may make up a heading together."""
 
     def add(self, text: str) -> None:
+        """Add what the author wrote."""
+        self._grow(text)
+        line = max(text.rfind("\n"), text.rfind("\r")) + 1
+        if line:
+            self._line = ""
+        if text[line:].strip():
+            self._line = None
+
+    def insert(self, text: str) -> None:
+        """Add somebody's value."""
+        self._grow(text)
+        self._line = self._begun(text)
+
+    def would_be_loud(self, text: str) -> bool:
+        """Whether a value would be taken for the beginning of a line that is loud."""
+        return self._line is not None and is_loud(self._line + text)
+
+    def _begun(self, text: str) -> str | None:
+        line = max(text.rfind("\n"), text.rfind("\r")) + 1
+        before = "" if line else self._line
+        begun = None if before is None else (before + text[line:]).lstrip()
+        return begun if begun is None or len(begun) <= MAX_BEGINNING else None
+
+    def _grow(self, text: str) -> None:
         self._room -= _size(text)
         if self._room < 0:
             raise TooLarge(f"What a template renders to has at most {_mebibytes(MAX_RESULT)}: insert less.")
         self._parts.append(text)
-
-    @property
-    def is_at_line_start(self) -> bool:
-        return not self._parts or self._parts[-1].endswith(("\n", "\r"))
 
     def text(self) -> str:
         return "".join(self._parts)

@@ -65,8 +65,9 @@ def write(space: Space, place: Place, path: str, change: Change, held: Held) -> 
     warnings: list[Warned] = []
 
     def check(value: Any) -> None:
+        judged = list(_judged(value, held))  # first: what is refused anyway need not be looked through
         warnings.extend(Warned(path=one.path, reason=one.reason) for one in _secrets(change.data, held))
-        warnings.extend(_judged(value, held))
+        warnings.extend(judged)
 
     asked = (change.mode, held.lifetime_us, change.if_match, held.ties, held.tied_anew)
     new = Write(dict(change.data), *asked, lasting=held.lasting, unset=tuple(change.unset))

@@ -7,10 +7,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..model.schema import Problem
-from ..model.value import masked
+from ..model.value import At, masked, path_to
 
 MAX_LOOKED_AT = 64 * 1024
 """Characters in which secrets are looked for, where there may be many values."""
+MAX_TEXTS = 10_000
+"""Different texts that are looked at: each takes some fifty microseconds, and who writes waits for it."""
+MAX_FOUND = 20
+MAX_NAME = 64
+"""Characters of a name that are looked at with each of the values under it."""
 _FEW_DIGITS = 1000
 """A number below it is no code, whatever it is called."""
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -20,48 +25,50 @@ _ONLY = frozenset({"value", "text", "plain", "raw", "current", "old", "new"})
 
 
 def secrets_in(data: Any, most: int = MAX_LOOKED_AT) -> list[Problem]:
-    """What looks like a secret in a value, and where. What is longer than can be looked at may hold one."""
+    """What looks like a secret in a value, and where; some of it, if it is much. What is longer than can be looked at may hold
+    one."""
     from ..distill.suspicion.suspect import secret_in  # here, since what it knows takes a while to load
 
     found: list[Problem] = []
     left = most
-    for path, name, said in _texts(data, "", ""):
+    kinds: dict[str, str | None] = {}
+    for at, name, said in _texts(data):
         left -= len(said)
-        if left < 0:
+        told = f"{name}: {said}" if name else said
+        if left < 0 or len(kinds) > MAX_TEXTS:
             return [*found, Problem("", "it is too large to be looked through for secrets")]
-        kind = secret_in(f"{name}: {said}" if name else said)
-        if kind is not None:
-            found.append(Problem(path, f"it looks like a secret ({kind})"))
+        if told not in kinds:
+            kinds[told] = secret_in(told)
+        if (kind := kinds[told]) is not None:
+            found.append(Problem(path_to(at), f"it looks like a secret ({kind})"))
+            if len(found) == MAX_FOUND:
+                return found
     return found
 
 
-def _texts(value: Any, path: str, name: str) -> Iterator[tuple[str, str, str]]:
+def _texts(value: Any, at: At | None = None, name: str = "") -> Iterator[tuple[At | None, str, str]]:
     """What a value says, field by field: where, under which name, as somebody would say it, and what."""
     match value:
         case dict():
             for key, item in value.items():
-                yield from _texts_of(str(key), item, path, name)
+                inside = At(at, str(key))
+                if masked(str(key)) != key:
+                    yield inside, "", str(key)
+                yield from _texts(item, inside, _spoken(str(key), name))
         case list():
             for number, item in enumerate(value):
-                yield from _texts(item, f"{path}[{number}]", name)
+                yield from _texts(item, At(at, number), name)
         case bool():
             return
         case int() if abs(value) < _FEW_DIGITS:
             return
         case str() | int():
-            yield path, name, str(value)
-
-
-def _texts_of(key: str, item: Any, path: str, above: str) -> Iterator[tuple[str, str, str]]:
-    shown = masked(key)
-    if shown != key:
-        yield f"{path}.{shown}" if path else shown, "", key
-    yield from _texts(item, f"{path}.{shown}" if path else shown, _spoken(key, above))
+            yield at, name, str(value)
 
 
 def _spoken(key: str, above: str) -> str:
-    """A name as somebody would say it; where it says nothing, the one above it."""
-    name = _HUMP.sub(" ", key).replace("_", " ").replace("-", " ").lower()
+    """A name as somebody would say it; where it says nothing, the one above it. What it ends with says most of it."""
+    name = _HUMP.sub(" ", key[-MAX_NAME:]).replace("_", " ").replace("-", " ").lower()
     if name in _ONLY and above:
         return above
     return "password" if _PASSWORD.search(name) else name

@@ -57,10 +57,11 @@ def key(value: str) -> str:
     return value
 
 
-def plain(value: Any, field: str, depth: int = MAX_DEPTH + 8) -> None:
-    """Refuse what would change on its way through JSON, and what is nested deeper than so many levels."""
+def plain(value: Any, field: str, depth: int = MAX_DEPTH + 8, *, longest: int | None = None) -> None:
+    """Refuse what would change on its way through JSON, what is nested deeper than so many levels, and names that are longer than
+    they may be."""
     try:
-        _check_tree(value, field, depth)
+        _check_tree(value, field, depth, longest)
     except _TooDeep:
         raise Invalid(f"`{field}` is nested deeper than {depth} levels.", field=field) from None
 
@@ -84,27 +85,27 @@ def to_json(value: Any, field: str = "metadata", limit: int = MAX_METADATA) -> s
     return text
 
 
-def _check_tree(value: Any, field: str, depth: int) -> None:
+def _check_tree(value: Any, field: str, depth: int, longest: int | None = None) -> None:
     """Level by level, and the values of a kind together: a large value is checked as fast as it is written."""
     level, left = [value], MAX_VALUES
     for _ in range(depth + 1):
         left -= len(level)
         if left < 0:
             raise TooLarge(f"`{field}` holds more than {MAX_VALUES} values.", field=field)
-        level = _below(level, field)
+        level = _below(level, field, longest)
         if not level:
             return
     raise _TooDeep
 
 
-def _below(level: list[Any], field: str) -> list[Any]:
+def _below(level: list[Any], field: str, longest: int | None) -> list[Any]:
     """Check the values of a level. Returns what is inside them."""
     found: list[Any] = []
     kinds = set(map(type, level))
     for kind in kinds:
         same: list[Any] = level if len(kinds) == 1 else [value for value in level if type(value) is kind]
         if issubclass(kind, dict):
-            _check_keys(list(chain.from_iterable(same)), field)
+            _check_keys(list(chain.from_iterable(same)), field, longest)
             found += chain.from_iterable(map(dict.values, same))
         elif issubclass(kind, list | tuple):
             found += chain.from_iterable(same)
@@ -113,12 +114,14 @@ def _below(level: list[Any], field: str) -> list[Any]:
     return found
 
 
-def _check_keys(keys: list[Any], field: str) -> None:
+def _check_keys(keys: list[Any], field: str, longest: int | None) -> None:
     for kind in set(map(type, keys)):
         if kind is not str and not issubclass(kind, Enum):
             wrong = next(key for key in keys if type(key) is kind)
             raise Invalid(f"`{field}` has a key that is not text: {repr(wrong)[:MAX_SHOWN]}.", field=field)
     _check_texts(keys, field)
+    if longest is not None and max(map(len, keys), default=0) > longest:
+        raise TooLarge(f"`{field}` has a name of more than {longest} characters: make it shorter.", field=field)
 
 
 def _check_leaves(kind: type, values: list[Any], field: str) -> None:

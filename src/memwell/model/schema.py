@@ -18,11 +18,14 @@ from .schemas.defaults import Defaults
 from .schemas.effort import Effort
 from .schemas.relaxing import relaxed
 from .schemas.walk import subschemas
+from .value import longest_path
 
 if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator
 
 MAX_PROBLEMS = 20
+MUCH = 20_000_000
+"""Characters of the paths of all errors that a value may have."""
 MANY = 20_000
 """Up to how many errors there may be, all of them are looked for, and not only the first."""
 
@@ -75,7 +78,7 @@ def _told(validator: Draft202012Validator, value: Any, faults: int, kind: str | 
     """What is wrong with a value. All errors are made at once, so of a large value only the first one is."""
     import jsonschema_rs
 
-    if faults <= MANY:
+    if faults <= MANY and faults * longest_path(value) <= MUCH:
         odd = (one for one in validator.iter_errors(value) if kind in (None, one.kind.name))
         return [problem(one) for one in islice(odd, MAX_PROBLEMS)]
     try:

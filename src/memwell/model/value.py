@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import Invalid
 
@@ -12,6 +12,8 @@ Tree: TypeAlias = dict[str, "Tree | None"]
 _NOTHING: Any = object()
 
 MAX_PROJECTIONS = 100
+MAX_PATH = 200
+"""Characters of a path that are told."""
 MAYBE_SECRET = 16
 """The length of a name that may be a secret."""
 
@@ -47,6 +49,37 @@ def _cut(value: Any, path: list[str]) -> Any:
     if inside:
         return {**value, name: _cut(value[name], inside)}
     return {other: each for other, each in value.items() if other != name}
+
+
+class At(NamedTuple):
+    """A place in a value: the one that it is in, and under which name or number. A path is written only where it is told: written
+    for every part, the paths of a value may be much larger than that."""
+
+    above: At | None
+    step: str | int
+
+
+def path_to(at: At | None) -> str:
+    """The path to a place, as it is told: `orders[0].id`; empty for the whole."""
+    steps: list[str] = []
+    while at is not None:
+        steps.append(f"[{at.step}]" if isinstance(at.step, int) else f".{masked(at.step)}")
+        at = at.above
+    path = "".join(reversed(steps)).removeprefix(".")
+    return path if len(path) <= MAX_PATH else path[: MAX_PATH - 1] + "…"
+
+
+def longest_path(value: Any) -> int:
+    """How many characters the names on the way to any part of a value have at most, and one for each number."""
+    longest, waiting = 0, [(value, 0)]
+    while waiting:
+        one, length = waiting.pop()
+        longest = max(longest, length)
+        if isinstance(one, dict):
+            waiting += [(each, length + len(name)) for name, each in one.items()]
+        elif isinstance(one, list):
+            waiting += [(each, length + 1) for each in one]
+    return longest
 
 
 def masked(name: str) -> str:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MAX_REASON = 200
 MAX_TOLD = 10
+MAX_SHOWN = 100
 PATTERN_BYTES = 1024 * 1024
 """How large a pattern may become when it is compiled."""
 _TYPES = "array, boolean, integer, null, number, object, string"
@@ -63,7 +64,9 @@ def problem(error: ValidationError) -> Problem:
 
 def not_allowed(names: list[str]) -> str:
     """Why properties are refused that nobody has named."""
-    told = ", ".join([*(repr(masked(name)) for name in names[:MAX_TOLD]), *(["…"] if len(names) > MAX_TOLD else [])])
+    told = ", ".join(
+        [*(repr(masked(name)[:MAX_SHOWN]) for name in names[:MAX_TOLD]), *(["…"] if len(names) > MAX_TOLD else [])]
+    )
     return f"Additional properties are not allowed ({told} {'was' if len(names) == 1 else 'were'} unexpected)"
 
 

@@ -38,7 +38,7 @@ _INSIDE = {
 }
 _LOOKING_AGAIN = ("unevaluatedProperties", "unevaluatedItems")
 _NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-_LONG = 1 << 63
+LONG = 1 << 63
 
 MEMBERS = 8
 """So many members of an `enum` take as long to compare as a subschema to apply."""
@@ -175,7 +175,7 @@ def _booleans(one: dict[str, Any]) -> int:
 
 
 def _is_long(number: Any) -> bool:
-    return isinstance(number, int) and not -_LONG <= number < _LONG
+    return isinstance(number, int) and not -LONG <= number < LONG
 
 
 def parts_of(value: Any) -> int:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from ...errors import TooLarge
-from .cost import cost, patterns_of
+from .cost import LONG, cost, patterns_of
 from .described import Described, Sayings, longest_prefix
-from .walk import listed, named
+from .walk import listed, named, subschemas
 
 MAX_WORK = 5_000_000
 """Subschemas times the parts of a value."""
 MAX_MATCHED = 100_000_000
 """Characters times the parts of the patterns that they are held to: each takes some ten nanoseconds."""
+MAX_LONG = 100
+"""Whole numbers that do not fit into 64 bits look all the same to a validator that asks whether items are unique: each is
+compared with every other."""
 _OTHERS = ("additionalProperties", "unevaluatedProperties")
 _ITEMS = ("contains", "items", "unevaluatedItems")
 
@@ -23,10 +26,16 @@ class Effort:
     def __init__(self, source: dict[str, Any]) -> None:
         self._cost = cost(source)
         self._matching = Matching(source)
+        self._compares = any("uniqueItems" in one for _, one in subschemas(source))
 
     def faults(self, value: Any) -> int:
         """How many errors a value may have at most; an error if it takes too long to look for them."""
-        parts, characters = _measured(value)
+        parts, characters, long = _measured(value)
+        if self._compares and long > MAX_LONG:
+            raise TooLarge(
+                f"The value has more than {MAX_LONG} whole numbers of over 63 bits, and its schema asks whether items are "
+                "unique, which takes long with such: give them as text."
+            )
         if self._cost.weight * parts > MAX_WORK:
             raise TooLarge(
                 "The value has too many parts to be checked against so large a schema: make one of them smaller."
@@ -108,9 +117,9 @@ def _by_name(sayings: Sayings) -> dict[str, list[Any]]:
     return found
 
 
-def _measured(value: Any) -> tuple[int, int]:
-    """How many values there are in one, itself included, and how many characters."""
-    parts, characters, waiting = 0, 0, [value]
+def _measured(value: Any) -> tuple[int, int, int]:
+    """How many values there are in one, itself included, how many characters, and how many long numbers."""
+    parts, characters, long, waiting = 0, 0, 0, [value]
     while waiting:
         one = waiting.pop()
         parts += 1
@@ -121,4 +130,6 @@ def _measured(value: Any) -> tuple[int, int]:
             waiting += one
         elif isinstance(one, str):
             characters += len(one)
-    return parts, characters
+        elif isinstance(one, int) and not -LONG <= one < LONG:
+            long += 1
+    return parts, characters, long

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ...errors import TooLarge
-from ..value import masked
+from ..value import At, path_to
 from .compiled import Problem, matcher, not_allowed
 from .described import Described, Sayings, longest_prefix
 from .walk import listed, named, subschemas
@@ -28,7 +28,7 @@ class Place(NamedTuple):
 class Part(NamedTuple):
     """An object or a list in a value, where it is, and what is said of it."""
 
-    path: str
+    at: At | None
     value: Any
     place: Place
 
@@ -58,7 +58,7 @@ class Fence:
         """Where there is something that has no name, up to so many places."""
         found: list[Problem] = []
         left = MAX_MATCHES
-        waiting = [Part("", value, self._whole)]
+        waiting = [Part(None, value, self._whole)]
         while waiting and len(found) < most:
             part = waiting.pop()
             if isinstance(part.value, list):
@@ -71,13 +71,13 @@ class Fence:
                 )
             unknown: list[str] = []
             waiting += self._properties(part, unknown)
-            found += [Problem(part.path, not_allowed(unknown))] if unknown else []
+            found += [Problem(path_to(part.at), not_allowed(unknown))] if unknown else []
         return found
 
     def _items(self, part: Part) -> Iterator[Part]:
         for number, each in enumerate(part.value):
             if isinstance(each, dict | list):
-                yield Part(f"{part.path}[{number}]", each, self._item(part.place, number))
+                yield Part(At(part.at, number), each, self._item(part.place, number))
 
     def _properties(self, part: Part, unknown: list[str]) -> Iterator[Part]:
         """The properties that have parts themselves; the names that nobody knows are noted."""
@@ -87,8 +87,7 @@ class Fence:
             if names.closed and name not in names.known and not matched:
                 unknown.append(name)
             elif isinstance(each, dict | list):
-                path = f"{part.path}.{masked(name)}" if part.path else masked(name)
-                yield Part(path, each, self._property(part.place, names, name, matched))
+                yield Part(At(part.at, name), each, self._property(part.place, names, name, matched))
 
     def _said(self, place: Place) -> Names:
         key = id(place.every), id(place.firm)
