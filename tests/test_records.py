@@ -26,6 +26,7 @@ from .engines import remains
 T = TypeVar("T")
 PLACE = Place("user", "alice", "record")
 LATER = 2**62
+ROOM = 1 << 30
 
 
 class Records:
@@ -155,7 +156,7 @@ def test_history_and_what_was_at_a_moment(records: Records, clock: FrozenClock) 
         clock.advance(seconds=1)
     record = records.get()
     assert record is not None
-    changes = records.reading(lambda space: history(space, record, LATER, 1000))
+    changes = records.reading(lambda space: history(space, record, LATER, 1000, ROOM)[0])
     assert [one.version for one in changes] == list(range(200, 0, -1))
     expected: dict[str, int] = {}
     for number, moment in enumerate(moments):
@@ -174,7 +175,7 @@ def test_what_has_expired_is_no_part_of_what_comes_after(records: Records, clock
     assert record is not None
     seen = [records.reading(lambda space: as_of(space, record, start + n * SECOND)) for n in (0, 59, 60, 119, 120)]  # noqa: B023 -- run at once
     assert seen == [None, None, None, None, {"b": 1}]
-    assert len(records.reading(lambda space: history(space, record, LATER, 10))) == 1
+    assert len(records.reading(lambda space: history(space, record, LATER, 10, ROOM)[0])) == 1
 
 
 def test_history_has_an_end(records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +185,7 @@ def test_history_has_an_end(records: Records, monkeypatch: pytest.MonkeyPatch) -
         records.set({f"key{number}": number})
     record = records.get()
     assert record is not None
-    kept = records.reading(lambda space: history(space, record, LATER, 1000))
+    kept = records.reading(lambda space: history(space, record, LATER, 1000, ROOM)[0])
     assert 64 <= len(kept) <= 128
     oldest = kept[-1].version
     assert len(records.reading(lambda space: value_at(space, record, oldest))) == oldest

@@ -7,6 +7,7 @@ and a whole value now and then, so that many small changes of a large value take
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -136,10 +137,18 @@ def anchor(space: Space, place: Place) -> int:
     return int(row[0])
 
 
-def history(space: Space, record: Record, before: int, limit: int) -> list[Change]:
-    """What was written to a record, the newest first."""
-    asked = {"address_id": record.address_id, "before": before, "limit": limit}
-    return [Change(*row) for row in space.tx.rows("record_versions", **asked)]
+def history(space: Space, record: Record, before: int, limit: int, room: int) -> tuple[list[Change], bool]:
+    """What was written to a record, the newest first: so much, or what there is room for; and whether there is more. What is not
+    given is not read."""
+    asked = {"address_id": record.address_id, "before": before}
+    sizes = [row[0] for row in space.tx.rows("record_version_sizes", **asked, limit=limit + 1)]
+    count = fitting(sizes[:limit], room)
+    return [Change(*row) for row in space.tx.rows("record_versions", **asked, limit=count)], count < len(sizes)
+
+
+def fitting(sizes: Sequence[int], room: int) -> int:
+    """How many of some things have room, one after the other: one, if there is any."""
+    return sum(total <= room or number == 0 for number, total in enumerate(accumulate(sizes)))
 
 
 def value_at(space: Space, record: Record, version: int) -> Any:

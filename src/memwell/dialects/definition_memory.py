@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -368,6 +369,7 @@ def _shown(record: Record, owner: str) -> MemoryRecord:
 
 
 def _taken(one: Section) -> dict[str, Any]:
-    """What the tool takes for a definition: nothing that would be refused, and in merge mode parts of it (C31)."""
+    """What the tool takes for a definition: nothing that would be refused, and in merge mode parts of it (C31). It is a copy:
+    what is kept in memory is everybody's."""
     schema = compiled(Held(one.schema, True))
-    return schema.relaxed() if one.merges else schema.closed
+    return deepcopy(schema.relaxed() if one.merges else schema.closed)

@@ -251,6 +251,8 @@ def update(space: Space, request: UpdateDefinition) -> DefinitionInfo:
     changed |= {
         one: getattr(request, one) for one in ("ttl_seconds", "description") if getattr(request, one) is not UNSET
     }
+    if changed.get("ttl_seconds", before.ttl_seconds) != before.ttl_seconds:
+        changed["lasting_from"] = space.now
     definition = structs.replace(before, **changed)
     check_object(held_to("", definition))
     if definition.schema != before.schema and not request.accept_breaking:

@@ -78,7 +78,7 @@ def gathered(
     room = MAX_BYTES
     for document, definition in pairs:
         one = _gathered(space, document, definition, whose, strict) if room >= 0 else None
-        room -= len(document.body) + (0 if one is None else _size(one.loaded))
+        room -= len(document.body) + (0 if one is None else _size(one.section))
         if one is None or room < 0:
             room = -1
             one = _without_room(document, definition, one, strict)
@@ -133,5 +133,6 @@ def _without_room(document: Document, definition: Definition, one: Gathered | No
     return Gathered(section, Loaded(warning=NO_ROOM, address_id=address_id), writable=False)
 
 
-def _size(found: Loaded) -> int:
-    return 0 if found.record is None else len(msgspec.json.encode(found.record.value))
+def _size(found: Section) -> int:
+    """What is shown: the value, with what defaults make of it."""
+    return 0 if found.value is None else len(msgspec.json.encode(found.value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..dispatch import KEEP_ANSWERS
 from ..lifecycle import jobs
 from ..model.contract import Store
 from ..space import Space
@@ -18,6 +19,7 @@ def retain(space: Space, tie: str, name: str, store: Store) -> list[str]:
         space.tx.send("end_tied_records", tie=tie, skip=len(name) + 1, now=space.now)
     space.tx.send("expire_tied_addresses", tie=tie)
     space.tx.send("expire_tied_versions", tie=tie)
+    space.tx.send("erase_answers_about_tied", tie=tie, until=space.now + KEEP_ANSWERS)  # they may not outlive it
     jobs.ensure_slot(space.tx, "expire", space.now, space.now)
     return _told(space, tie) if store.lifetime_us is None else []
 

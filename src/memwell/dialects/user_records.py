@@ -16,7 +16,7 @@ from ..errors import Invalid, NotFound
 from ..model.contract import MAX_NAME, RECORD_PATTERN, decode_definition
 from ..model.etag import etag
 from ..model.fields import Cursor, Limit, User
-from ..model.page import cut, from_cursor, to_cursor
+from ..model.page import from_cursor, to_cursor
 from ..model.value import projected
 from ..operation import Example, Request, Response, operation
 from ..record_lists import MAX_BYTES, named_page
@@ -107,8 +107,9 @@ def list_records(space: Space, request: ListRecords) -> UserRecords:
     """What is set about a user, by name."""
     (after,) = from_cursor("records", request.cursor, "")
     page, more = named_page(space, user_records(request.user), after, request.limit)
-    further = to_cursor("records", page[-1].path) if more else None
-    return UserRecords(records=[shown(record, held_by(space, record.path)) for record in page], next_cursor=further)
+    found = _shown_within(space, page)
+    further = to_cursor("records", found[-1].name) if more or len(found) < len(page) else None
+    return UserRecords(records=found, next_cursor=further)
 
 
 class GetRecord(Request, frozen=True, kw_only=True):
@@ -279,7 +280,7 @@ def held_by(space: Space, name: str) -> Held:
     found = by_slug(space, name)
     if found is None or found[1].scope != "global":
         return FREE._replace(lasting=0)
-    return held_to(found[0].id, found[1])._replace(lasting=found[0].updated_at)
+    return held_to(found[0].id, found[1])._replace(lasting=found[1].lasting_from or found[0].created_at)
 
 
 def held_as(definition_id: str | None, body: str | None) -> Held:
@@ -305,19 +306,27 @@ def shown(record: Record, held: Held, projections: Any = None, warnings: list[Wa
     )
 
 
+def _shown_within(space: Space, page: Sequence[Record]) -> list[UserRecord]:
+    """Some records as they are shown, as far as there is room for what defaults make of them; one, if there is any."""
+    found: list[UserRecord] = []
+    room = MAX_BYTES
+    for record in page:
+        one = shown(record, held_by(space, record.path))
+        room -= len(msgspec.json.encode(one.value))
+        if found and room < 0:
+            break
+        found.append(one)
+    return found
+
+
 def history_of(space: Space, record: Record, limit: int, cursor: str | None) -> RecordHistory:
+    """Each change is shown as it was given, and what came of it, as far as both have room."""
     (before,) = from_cursor("versions", cursor, NEWEST)
-    rows = records.history(space, record, before, limit + 1)
-    # each is shown as it was given, and what came of it
-    longest = _longest(rows) + len(msgspec.json.encode(record.value))
-    most = max(1, min(limit, MAX_BYTES // longest))
-    page, further = cut(rows, most, lambda row: to_cursor("versions", row.version))
-    values = records.values_of(space, record, page)
+    rows, more = records.history(space, record, before, limit, MAX_BYTES // 2)
+    values = records.values_of(space, record, rows)
+    page = rows[: records.fitting([len(msgspec.json.encode(values.get(row.version))) for row in rows], MAX_BYTES // 2)]
+    further = to_cursor("versions", page[-1].version) if more or len(page) < len(rows) else None
     return RecordHistory(versions=[_change(row, values.get(row.version)) for row in page], next_cursor=further)
-
-
-def _longest(rows: Sequence[records.Change]) -> int:
-    return max((len(row.data) for row in rows), default=0)
 
 
 def _set(space: Space, user: str, name: str, change: Change, ttl_s: int | None) -> UserRecord:

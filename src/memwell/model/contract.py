@@ -64,6 +64,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     update_mode: UpdateMode = "replace"
     secrets: Secrets = "warn"
     description: str | None = None
+    lasting_from: int | None = None
+    """When its lifetime was changed last; None: it never was."""
 
     @property
     def lifetime_us(self) -> int | None:

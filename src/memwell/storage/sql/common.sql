@@ -1233,6 +1233,13 @@ WHERE tenant = :tenant AND address_id = :address_id AND version < :before
 ORDER BY version DESC
 LIMIT :limit;
 
+-- name: record_version_sizes
+-- How much was written to a record, the newest first.
+SELECT OCTET_LENGTH(data) FROM record_version
+WHERE tenant = :tenant AND address_id = :address_id AND version < :before
+ORDER BY version DESC
+LIMIT :limit;
+
 -- name: record_version_at
 -- What was the last to be written to a record before a moment was over.
 SELECT version, expires_at, written_at FROM record_version
@@ -1366,6 +1373,15 @@ WHERE tenant = :tenant AND (address_id, version) IN (
   SELECT r.address_id, r.version FROM record_tie t
   JOIN record r ON r.tenant = t.tenant AND r.address_id = t.address_id
   WHERE t.tenant = :tenant AND r.tenant = :tenant AND t.tie = :tie);
+
+-- name: erase_answers_about_tied
+-- Empty the stored answers that speak of what goes with something and expires before a moment.
+UPDATE idempotency SET request_hash = NULL, response = NULL
+WHERE tenant = :tenant AND response IS NOT NULL AND key_hash IN (
+  SELECT i.key_hash FROM record_tie t
+  JOIN record r ON r.tenant = t.tenant AND r.address_id = t.address_id
+  JOIN idempotency_touch i ON i.tenant = t.tenant AND i.address_id = t.address_id
+  WHERE t.tenant = :tenant AND r.tenant = :tenant AND i.tenant = :tenant AND t.tie = :tie AND r.expires_at <= :until);
 
 -- name: count_tied_to_no_session
 -- How many of the records that go with something, and live, go with no session.

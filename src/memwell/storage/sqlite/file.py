@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 
 import apsw
 
-from ...errors import MemwellError, NotFound
+from ...errors import MemwellError, NotFound, StorageError
 from ..group import GroupCommit
 from ..port import Rewrite
 from . import connect, migrate
@@ -98,7 +98,7 @@ class SqliteFile:
         try:
             db = readers.pop()
         except IndexError:
-            db = connect.open_reader(self.path, self._vfs)
+            db = self._open_reader()
         try:
             if sole:
                 result = work(db)
@@ -114,6 +114,7 @@ class SqliteFile:
         except BaseException as error:  # whatever state it is in, nobody else gets this connection
             db.close(True)
             if isinstance(error, apsw.Error | UnicodeDecodeError):
+                self._require_same_file()
                 raise connect.translated(error, self.path) from error
             raise
         if len(readers) < self._max_readers and not self._closed:
@@ -168,8 +169,9 @@ class SqliteFile:
     def close(self) -> None:
         """Readers first: only a writer that is the last to leave takes the write-ahead log with it."""
         self._closed = True
-        while self._readers:
-            self._readers.pop().close(True)
+        with suppress(IndexError):  # whoever reads takes from the same list
+            while True:
+                self._readers.pop().close(True)
         with self._opening:
             writer, self._writer = self._writer, None
         if writer:
@@ -181,6 +183,20 @@ class SqliteFile:
             self._readers.append(reader)
         else:
             reader.close()
+
+    def _open_reader(self) -> apsw.Connection:
+        """A connection to this file, and not to another that has its name by now."""
+        try:
+            db = connect.open_reader(self.path, self._vfs)
+        except StorageError:
+            self._require_same_file()
+            raise
+        try:
+            self._require_same_file()
+        except Replaced:
+            db.close()
+            raise
+        return db
 
     def _open_writer(self) -> tuple[apsw.Connection, GroupCommit]:
         with self._opening:

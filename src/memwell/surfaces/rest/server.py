@@ -69,7 +69,9 @@ class Sent(NamedTuple):
             data = self._said()
         data.update(zip(self.operation.path_fields, self.values, strict=True))
         if self.operation.writes and (b"if-match" in self.headers or b"if-none-match" in self.headers):
-            data["if_match"] = self._version()
+            version = self._version()
+            if data.setdefault("if_match", version) != version:
+                raise Invalid("`if_match` says something else than the header: give one of them.", field="if_match")
         return data
 
     def _said(self) -> dict[str, Any]:
