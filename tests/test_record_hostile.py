@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import time
 import tracemalloc
-from itertools import count
+from contextlib import suppress
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -251,29 +251,22 @@ def test_a_header_and_a_body_that_disagree_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.sqlite("about its files")
-def test_a_tenant_that_is_made_anew_elsewhere_is_never_called_damaged(tmp_path: Path, clock: FrozenClock) -> None:
+@pytest.mark.parametrize("in_its_place", [False, True])
+def test_a_tenant_that_was_removed_elsewhere_is_not_called_damaged(
+    tmp_path: Path, clock: FrozenClock, in_its_place: bool
+) -> None:
+    """Also in the moment in which it is taken that its file is still there, and if another one has begun to be made by then."""
     here, elsewhere = (SqliteStore(tmp_path / "home", clock=clock.now) for _ in range(2))
     elsewhere.create("t")
-    wrong: list[Exception] = []
-
-    def read() -> None:
-        for _ in range(2000):
-            try:
-                here.read("t", lambda tx: tx.row("last_event"))
-                here.read("t", lambda tx: tx.row("last_event"), sole=True)
-            except NotFound:
-                continue
-            except Exception as error:  # noqa: BLE001 -- it is looked at below
-                wrong.append(error)
-
-    readers = [Thread(target=read) for _ in range(4)]
-    for reader in readers:
-        reader.start()
-    for _ in count():
-        if not any(reader.is_alive() for reader in readers):
-            break
-        elsewhere.drop("t")
-        elsewhere.create("t")
-    assert wrong == []
+    assert here.read("t", lambda tx: tx.row("last_event")) == (0,)
+    (file,) = here._files._files.values()
+    file._readers.pop().close()
+    file.used_at = time.monotonic() + 1000
+    elsewhere.drop("t")
+    if in_its_place:
+        file.path.touch()
+    for sole in (True, False):
+        with suppress(NotFound):
+            here.read("t", lambda tx: tx.row("last_event"), sole=sole)
     for store in (here, elsewhere):
         store.close()

@@ -268,7 +268,7 @@ def test_the_sdk_refuses_the_same_here_and_over_http(
         (b'"text"', "JSON object"),
         (b'{"role":"user","content":"\xff"}', "not valid JSON"),
         (b'{"role":"user","content":NaN}', "not valid JSON"),
-        (b'{"a":' * 100_000, "not valid JSON"),
+        (b'{"a":' * 100_000, "nested too deeply"),
         (b'{"role":"user","content":"\\ud800"}', "not valid JSON"),
     ],
     ids=["cut off", "a list", "a string", "not UTF-8", "NaN", "very deep", "half a surrogate"],
