@@ -129,6 +129,8 @@ FIRST = "python -c 'import json, sys; print(next(iter(json.load(sys.stdin).value
         ("docs/banks.md", ["prefers aisle seats", "Nothing is beyond the thresholds", "scheduled", "dry_run  true"]),
         ("docs/workflows.md", ["Hello again", "Hello world", "needs_model  true"]),
         ("docs/definitions.md", ["customer_profile", "- Language: pt"]),
+        ("docs/records.md", ['value       {"language":"pt","seat":{"row":14}}', '{"seat":{"row":14}}']),
+        ("docs/stores.md", ["The user speaks en.", 'content     {"preferences":{"language":"en"}}']),
         (
             "docs/backup.md",
             ["is whole", "default: 2 entries are there.", "I moved to Porto.", "default: 2 entries are back."],

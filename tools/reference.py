@@ -9,6 +9,7 @@ import typer
 from memwell.config import PREFIX, SETTINGS
 from memwell.errors import tree
 from memwell.registry import OPERATIONS
+from memwell.surfaces.cli.arguments import BARE
 from memwell.surfaces.cli.main import app
 from memwell.surfaces.rest import openapi
 
@@ -54,6 +55,10 @@ def cli() -> str:
         "Where a file can be given as `@FILE`, `@-` reads the standard input. A text that can be given so and begins with `@`",
         "itself is written with two: `--template '@@here'`. Lists of texts have commas between them, or are JSON. What a",
         "command warns of is on standard error, and with `--json` in the answer.",
+        "",
+        "Where a last argument has an option of the same name, give one or the other: `memwell store create shop userPrefs` and",
+        "`memwell store create shop --technical-name userPrefs` do the same. What begins with `-` stands behind `--`:",
+        "`memwell flow search support -- -17`.",
         "",
     ]
     for name, command in _commands("memwell", typer.main.get_command(app)):
@@ -107,7 +112,7 @@ def _label(parameter: Any) -> str:
 
 def _given(parameter: Any) -> str:
     """Whether a parameter must be given, and what it is otherwise."""
-    if parameter.required:
+    if parameter.required or parameter.name.endswith(BARE):
         return "required"
     default = parameter.default
     if isinstance(default, bool):

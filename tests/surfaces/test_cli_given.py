@@ -1,4 +1,4 @@
-"""What is given to commands: from the standard input, from files, and as lists."""
+"""What is given to commands: with and without its name, from the standard input, from files, and as lists."""
 
 from __future__ import annotations
 
@@ -26,6 +26,116 @@ def filled(tmp_path: Path) -> Path:
             "cart", {"lang": "pt", "seat": {"row": 12, "letter": "C"}}
         )
     return tmp_path
+
+
+# -- with and without its name -------------------------------------------------------------------------------------------
+
+
+FIRST = [
+    (("store", "create", "shop"), "--technical-name", "userPrefs", '"technical_name":"userPrefs"'),
+    (("definition", "create"), "--name", "Customer Profile", '"slug":"customer_profile"'),
+    (("user", "set-record", "alice", "profile"), "--value", '{"language": "pt"}', '"value":{"language":"pt"}'),
+    (("store", "set-content", "shop", "cart", "--user-id", "bob"), "--data", '{"n": 1}', '"content":{"n":1}'),
+    (("app", "render", "shop", "--user-id", "alice"), "--template", "{{memory.cart.lang}}", '"text":"pt"'),
+    (("store", "define", "shop"), "--stores", "{notes: {retention: 1_day}}", '"technical_name":"notes"'),
+    (("bank", "create"), "--name", "chats", '"name":"chats"'),
+    (("flow", "search", "support", "--include", "turns"), "--query", "order", '"content":"Where is my order?"'),
+]
+"""What is typed first, and what the answer tells of it."""
+
+
+@pytest.mark.parametrize("form", ["argument", "option"])
+@pytest.mark.parametrize(("command", "option", "value", "told"), FIRST, ids=[" ".join(one[0][:2]) for one in FIRST])
+def test_the_one_field_that_is_needed_may_be_given_without_its_name(
+    filled: Path, form: str, command: tuple[str, ...], option: str, value: str, told: str
+) -> None:
+    with Memory(filled, worker=False) as memory:
+        memory.flow("support").session("s1").history.append(role="user", content="Where is my order?")
+    given = (value,) if form == "argument" else (option, value)
+    code, out, err = run(filled, *command, *given, "--json")
+    assert code == 0, err
+    assert told in msgspec.json.format(out, indent=-1)
+
+
+def test_what_is_needed_is_given_once(tmp_path: Path) -> None:
+    code, _, err = run(tmp_path, "definition", "create", "Profile", "--name", "Plan")
+    assert (code, "NAME and --name are the same: give one of them." in err, "Usage: " in err) == (2, True, True)
+    code, _, err = run(tmp_path, "store", "create", "shop")
+    assert (code, "Missing argument 'TECHNICAL_NAME' (or --technical-name)." in err, "Usage: " in err) == (
+        2,
+        True,
+        True,
+    )
+    with Memory(tmp_path, worker=False) as memory:
+        assert memory.definitions.list().definitions == []
+
+
+def test_what_has_no_name_is_read_as_what_has_one(filled: Path, tmp_path: Path) -> None:
+    (tmp_path / "stores.yaml").write_text("notes: {retention: 1_day}\n", encoding="utf-8")
+    (tmp_path / "wrong.yaml").write_text("name: hi\nsteps:\n  - {step_type: tekst}\n", encoding="utf-8")
+    assert run(filled, "store", "define", "shop", f"@{tmp_path}/stores.yaml")[0] == 0
+    assert run(filled, "user", "set-record", "alice", "profile", "@-", stdin='{"name": "Zoë"}')[0] == 0
+    assert run(filled, "app", "render", "shop", "@@{{memory.cart.lang}}", "--user-id", "alice")[1] == "@pt\n"
+    code, out, _ = run(filled, "workflow", "validate", f"@{tmp_path}/wrong.yaml")
+    assert (code, f"{tmp_path}/wrong.yaml:3:" in out) == (1, True)
+    code, _, err = run(filled, "runs", "begin-document", "@-", "--inputs", "@-", stdin="{}")
+    assert (code, "can be read once" in err) == (2, True)
+    with Memory(filled, worker=False) as memory:
+        assert memory.user("alice").records["profile"] == {"name": "Zoë"}
+        assert memory.app("shop").stores.get("notes").retention == "1_day"
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "wrong", "said"),
+    [
+        (("user", "set-record", "alice", "profile"), "value", "{nonsense", "must be JSON"),
+        (("user", "set-record", "alice", "profile"), "value", "3", "`object`"),
+        (("store", "define", "shop"), "stores", "cart", "must give settings by the technical names"),
+        (("tenant", "create"), "tenant", "No Tenant", "lower-case"),
+    ],
+)
+def test_errors_name_a_field_as_it_was_given(
+    filled: Path, command: tuple[str, ...], name: str, wrong: str, said: str
+) -> None:
+    code, _, err = run(filled, *command, wrong)
+    assert (code, err.startswith(f"Error: {name.upper()}"), said in err) == (2, True, True), err
+    code, _, err = run(filled, *command, f"--{name}", wrong)
+    assert (code, err.startswith(f"Error: --{name}"), said in err) == (2, True, True), err
+
+
+def test_what_begins_like_an_option_stands_behind_two_dashes(filled: Path) -> None:
+    assert run(filled, "app", "render", "shop", "--user-id", "alice", "--", "-17")[1] == "-17\n"
+    assert run(filled, "app", "render", "shop", "--user-id", "alice", "--template=-17")[1] == "-17\n"
+    assert run(filled, "app", "render", "shop", "--user-id", "alice", "-17")[0] == 2
+
+
+def test_an_empty_text_is_given(filled: Path) -> None:
+    assert run(filled, "app", "render", "shop", "", "--user-id", "alice")[:2] == (0, "\n")
+    code, _, err = run(filled, "app", "render", "shop", "", "--template", "hi", "--user-id", "alice")
+    assert (code, "are the same" in err) == (2, True)
+
+
+def test_yes_or_no_may_be_said_without_a_name(tmp_path: Path) -> None:
+    with Memory(tmp_path, worker=False) as memory:
+        file = memory.app("shop").session("s1").files.upload(b"some words", filename="notes.txt").file_id
+    asked = ("app", "files-update", "shop", "s1", file)
+    for given, active in (("false", False), ("true", True), ("--no-is-active", False)):
+        code, out, err = run(tmp_path, *asked, given, "--json")
+        assert (code, msgspec.json.decode(out)["is_active"]) == (0, active), err
+    assert run(tmp_path, *asked, "maybe")[0] == 2
+
+
+def test_the_name_of_a_file_alone_is_told_how_to_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "stores.yaml").write_text("notes: {retention: 1_day}\n", encoding="utf-8")
+    for asked in (("store", "define", "shop"), ("user", "set-record", "alice", "profile")):
+        code, _, err = run(tmp_path / "home", *asked, "stores.yaml")
+        assert (code, err.endswith("To read it from stores.yaml, write @stores.yaml.\n")) == (2, True)
+        assert "write @" not in run(tmp_path / "home", *asked, "none.yaml")[2]
+    (tmp_path / "@stores.yaml").write_text("x", encoding="utf-8")
+    assert run(tmp_path / "home", "store", "define", "shop", "@stores.yaml")[0] == 0, (
+        "the file that is named behind `@`"
+    )
 
 
 # -- standard input ------------------------------------------------------------------------------------------------------
@@ -119,8 +229,15 @@ def test_a_list_of_texts_has_commas_or_is_json(tmp_path: Path, given: str) -> No
     assert msgspec.json.decode(out)["values"] == {"profile": {"n": 1}, "plan": {"n": 1}}
 
 
-@pytest.mark.parametrize("given", ["lang,seat.row", '{"lang": 1, "seat.row": 1}'])
+@pytest.mark.parametrize("given", ["lang,seat.row", '{"lang": 1, "seat.row": 1}', ' ["lang", "seat.row"]'])
 def test_fields_to_return_are_named_with_commas_or_as_json(filled: Path, given: str) -> None:
     asked = ("store", "get-content", "shop", "cart", "--user-id", "alice", "--projections", given, "--json")
     code, out, err = run(filled, *asked)
     assert (code, msgspec.json.decode(out)["content"]) == (0, {"lang": "pt", "seat": {"row": 12}}), err
+
+
+@pytest.mark.parametrize("given", ["[1]", '"lang"', '[["lang"]]', '"lang","seat"', "@-"])
+def test_fields_to_return_that_are_no_paths_are_an_error(filled: Path, given: str) -> None:
+    asked = ("store", "get-content", "shop", "cart", "--user-id", "alice", "--projections", given)
+    code, out, err = run(filled, *asked, stdin="3")
+    assert (code, out, err.startswith("Error: --projections ")) == (2, "", True), err

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from memwell.operation import Operation
 from memwell.registry import OPERATIONS
 from memwell.surfaces.cli.generated import NOUNS
 from memwell.surfaces.cli.main import app
@@ -53,13 +55,51 @@ def test_choices_and_defaults_are_said(command: str, default: str) -> None:
 
 
 def test_what_is_required_is_marked() -> None:
-    assert "[required]" in help_of("user", "set-record").split("--value")[1].split("--mode")[0]
+    assert "[required]" in help_of("flow", "append").split("--role")[1].split("--")[0]
     section = REFERENCE.split("## memwell user set-record\n")[1].split("\n## ")[0]
     assert [line.split("`")[1] for line in section.splitlines() if line.endswith("| required |")] == [
         "USER",
         "RECORD",
-        "--value JSON",
+        "VALUE",
     ]
+
+
+def alone(operation: Operation) -> list[str]:
+    """What must be given besides where it is, if that is one thing and nothing is said."""
+    fields = msgspec.structs.fields(operation.request)
+    others = [one.name for one in fields if one.required and one.name not in operation.path_fields]
+    says = operation.writes and any(one.name == "content" for one in fields)
+    return others if len(others) == 1 and not says else []
+
+
+def test_what_is_needed_besides_is_the_last_argument_and_an_option() -> None:
+    group: Any = typer.main.get_command(app)
+    assert len([one for one in OPERATIONS.values() if alone(one)]) > 25
+    for operation in OPERATIONS.values():
+        made = group.commands[NOUNS[operation.group][0]].commands[operation.command].params
+        arguments = [one.metavar for one in made if one.param_type_name == "argument"]
+        expected = [*operation.path_fields, *alone(operation)]
+        if "CONTENT" not in arguments:
+            assert arguments == [name.upper() for name in expected], operation.name
+        options = {name for one in made for name in one.opts}
+        assert {f"--{name.replace('_', '-')}" for name in alone(operation)} <= options, operation.name
+
+
+def test_what_is_needed_is_described_once() -> None:
+    arguments, options = help_of("store", "create").split("Options")
+    assert "store create [OPTIONS] {APP} [TECHNICAL_NAME]" in arguments
+    described = arguments.split("│      TECHNICAL_NAME")[1]
+    assert "it never changes" in described
+    assert "Required, here or as --technical-name." in " ".join(described.replace("│", " ").split())
+    assert "The same as TECHNICAL_NAME." in options
+    assert "it never changes" not in options
+
+
+@pytest.mark.parametrize("command", ["execute", "sessions-update", "files-upload"])
+def test_metadata_of_a_session_is_said_to_be_its_own(command: str) -> None:
+    said = " ".join(help_of("app", command).replace("│", " ").split())
+    assert "--metadata JSON The session's metadata" in said
+    assert "stored with the entry" not in said
 
 
 def test_flags_say_which_way_they_are() -> None:

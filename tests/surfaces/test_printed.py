@@ -5,8 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
+from rich.cells import cell_len
+from rich.text import Text
 
+from memwell.surfaces.cli.layout import laid_out, wrapped
 from memwell.surfaces.cli.output import print_value
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -42,3 +46,108 @@ def test_a_table_that_has_no_room_becomes_blocks(columns: int, capsys: pytest.Ca
 def test_a_table_of_few_columns_stays_one(columns: int, capsys: pytest.CaptureFixture[str]) -> None:
     print_value([{"name": "profile", "value": {"about": "x" * 100}, "version": 1}])
     assert capsys.readouterr().out.splitlines()[0].split() == ["NAME", "VALUE", "VERSION"]
+
+
+# -- one thing, in a terminal ----------------------------------------------------------------------------------------------
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "lang": {"type": "string"},
+        "seat": {"type": "object", "properties": {"row": {"type": "integer"}}, "required": ["row"]},
+    },
+    "required": ["lang"],
+}
+ONE: dict[str, Any] = {
+    "name": "profile",
+    "tags": ["a", "b"],
+    "schema": SCHEMA,
+    "about": "Some words that are more than fit. " * 3,
+}
+"""What has a schema that is too long for a line, and a text that is."""
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # it is taken for a terminal
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def printed(value: Any, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    print_value(value)
+    return [Text.from_ansi(line).plain.rstrip() for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.usefixtures("terminal")
+def test_json_that_does_not_fit_beside_its_name_is_laid_out_below(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(ONE, capsys)
+    assert lines[:3] == ["name    profile", 'tags    ["a", "b"]', "schema"]
+    assert lines[3:15] == [
+        "  {",
+        '    "type": "object",',
+        '    "properties": {',
+        '      "lang": {"type": "string"},',
+        '      "seat": {',
+        '        "type": "object",',
+        '        "properties": {"row": {"type": "integer"}},',
+        '        "required": ["row"]',
+        "      }",
+        "    },",
+        '    "required": ["lang"]',
+        "  }",
+    ]
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.usefixtures("terminal")
+def test_texts_stay_in_their_column(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed({"id": 1, "about": ONE["about"] + "\n- more"}, capsys)
+    assert lines == [
+        "id     1",
+        "about  Some words that are more than fit. Some words that are more than fit.",
+        "       Some words that are more than fit.",
+        "       - more",
+    ]
+
+
+@pytest.mark.usefixtures("terminal")
+def test_what_may_be_copied_is_not_broken(capsys: pytest.CaptureFixture[str]) -> None:
+    link = "https://example.com/" + "x" * 100
+    assert printed({"link": link}, capsys) == [f"link  {link}"]
+    assert printed({"links": [link]}, capsys)[2] == f'    "{link}"'
+
+
+@pytest.mark.usefixtures("terminal")
+def test_values_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    for value in ({"a": "\x9b2J"}, {"a": "\x9b2J" + " word" * 30}):
+        print_value({"value": value})
+        out = capsys.readouterr().out
+        assert ("\x9b" in out, "\\x9b2J" in out) == (False, True)
+
+
+def test_where_there_is_no_terminal_no_line_is_broken(columns: int, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(ONE, capsys)
+    assert lines[2] == f"schema  {msgspec.json.encode(SCHEMA).decode()}"
+    assert (len(lines), lines[3]) == (4, f"about   {ONE['about']}".rstrip())
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_what_is_laid_out_is_the_same_value(width: int) -> None:
+    value = {"a": [{}, [], [[1, 2.5, None], {"deep": [{"er": True}] * 9}], "x" * 50], "b": SCHEMA, "é": "語語"}
+    lines = laid_out(value, width)
+    assert msgspec.json.decode("".join(lines)) == value
+    assert [line for line in lines if cell_len(line) > width and "x" * 50 not in line] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("", [""]),
+        ("a\n\nb", ["a", "", "b"]),
+        ("  - some words that go on", ["  - some words that", "go on"]),
+        ("see " + "x" * 30 + " now", ["see", "x" * 30, "now"]),
+        ("語" * 12, ["語" * 10, "語" * 2]),
+    ],
+)
+def test_texts_are_broken_between_words(text: str, lines: list[str]) -> None:
+    assert wrapped(text, 20) == lines

@@ -14,7 +14,7 @@ from ..ids import new_id
 from ..lifecycle.erase import EVERY_RUN
 from ..model import check
 from ..model.contract import SESSION_META
-from ..model.fields import ID_PATTERN, MAX_ID, Cursor, Limit, Metadata, SessionId
+from ..model.fields import ID_PATTERN, MAX_ID, Cursor, Limit, SessionId
 from ..model.page import from_cursor, to_cursor
 from ..model.value import merged
 from ..operation import Example, Request, Response, operation
@@ -45,6 +45,12 @@ Reference = Annotated[
         min_length=1, max_length=MAX_ID, pattern=ID_PATTERN, description="A name of the caller's own, to find it again."
     ),
 ]
+SessionMetadata = Annotated[
+    dict[str, Any],
+    Meta(
+        description="The session's metadata, of at most 64 KiB and 16 levels; code and prompts see it in `sessionMeta`."
+    ),
+]
 ModeField = Annotated[Mode, Meta(description="`merge` keeps the metadata that is not given; `replace` does not.")]
 
 _NEW = {"app": "shop", "session_id": "sess_123", "metadata": {"userId": "user_456", "channel": "mobile_app"}}
@@ -73,7 +79,7 @@ class UpdateSession(Request, frozen=True, kw_only=True):
 
     app: AppName
     session_id: SessionId
-    metadata: Metadata | None = None
+    metadata: SessionMetadata | None = None
     mode: ModeField = "merge"
     user_id: UserId | None = None
     user_reference: Reference | None = None

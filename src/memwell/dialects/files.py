@@ -16,13 +16,14 @@ from ..extract.names import clean_name
 from ..files import kept
 from ..files.kept import New, Owner
 from ..lifecycle.unnamed import delete_unnamed, is_swept, sweep_later
-from ..model.fields import AnyId, Metadata, SessionId
+from ..model.fields import AnyId, SessionId
 from ..model.file import MAX_FILE, STATES, File, State
 from ..operation import Example, Request, Response, operation
 from ..space import Space
 from ..storage.blobs import digest_of
 from .app_sessions import (
     Opening,
+    SessionMetadata,
     UserId,
     find,
     in_session_tie,
@@ -94,7 +95,7 @@ class UploadFile(Request, frozen=True, kw_only=True):
     content: FileContent
     mimetype: Mimetype | None = None
     user_id: UserId | None = None
-    metadata: Metadata | None = None
+    metadata: SessionMetadata | None = None
 
 
 @operation(

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from ..dialects.app_sessions import Opening, Reference, UserId, open_session
+from ..dialects.app_sessions import Opening, Reference, SessionMetadata, UserId, open_session
 from ..dialects.apps import App, AppName, existing
 from ..dispatch import Call
 from ..errors import Invalid
 from ..model import check
-from ..model.fields import Metadata, SessionId
+from ..model.fields import SessionId
 from ..operation import Example, Request, Response, operation
 from ..space import Space
 from . import stored
@@ -35,7 +35,7 @@ class Execute(Request, frozen=True, kw_only=True):
     app: AppName
     message: Message
     session_id: SessionId | None = None
-    metadata: Metadata | None = None
+    metadata: SessionMetadata | None = None
     user_id: UserId | None = None
     user_reference: Reference | None = None
     session_reference: Reference | None = None

@@ -14,7 +14,7 @@ from ..dispatch import Call
 from ..errors import Conflict, NotFound
 from ..lifecycle import ledger
 from ..model import check
-from ..model.fields import ID_PATTERN, MAX_ID, Limit, Metadata, Timeout
+from ..model.fields import ID_PATTERN, MAX_ID, Limit, Timeout
 from ..operation import Example, Request, Response, operation
 from ..record_lists import delete_tied
 from ..space import Space
@@ -45,6 +45,10 @@ Thread = Annotated[
     ),
 ]
 Inputs = Annotated[dict[str, Any], Meta(description="Fields of `$input`, for workflows of tasks.")]
+RunMetadata = Annotated[
+    dict[str, Any],
+    Meta(description="What steps find as `{{metadata.user_id}}`: a JSON object of at most 64 KiB and 16 levels."),
+]
 Wait = Annotated[bool, Meta(description="Whether to wait for the end, or to answer as soon as the run has begun.")]
 
 _GIVEN = (("workflows.create", {"document": HELLO}),)
@@ -97,7 +101,7 @@ class Given(Request, frozen=True, kw_only=True):
 
     input: Input = ""
     inputs: Inputs | None = None
-    metadata: Metadata | None = None
+    metadata: RunMetadata | None = None
     owner: Who | None = None
     thread: Thread | None = None
     wait: Wait = True

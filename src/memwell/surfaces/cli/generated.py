@@ -1,9 +1,10 @@
-"""A command for every operation, made from the registry: names and content are arguments, the rest are options."""
+"""A command for every operation, made from the registry: names and content are arguments, the rest are options. If there is one
+more field that must be given, it is both."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ from ...registry import OPERATIONS
 from ...workflow.app_importing import Imported
 from ...workflow.executing import Executed
 from ...workflow.run_operations import Run
+from .arguments import label, positional, settled
 from .given import FROM_FILE, option, require_one_input
 from .known import readable
-from .options import Taken, keyword, positional, spelled, taken
+from .options import Taken, keyword, spelled, taken
 from .output import Json, Yes, brief, print_json, print_value
 from .reading import NAMELESS, STANDARD_INPUT
 from .target import Target
@@ -106,19 +108,20 @@ def _made(operation: Operation) -> Any:
 
 def _command(operation: Operation) -> Callable[..., None]:
     fields = taken(operation)
-    parameters = [keyword("invocation", typer.Context), *(field.parameter for field in fields)]
+    parameters = [keyword("invocation", typer.Context), *(one for field in fields for one in field.parameters)]
     if operation.effect == "erase":
         parameters.append(keyword("yes", Yes, False))
     parameters.append(keyword("as_json", Json, False))
 
     def command(invocation: typer.Context, as_json: bool, yes: bool = True, **said: Any) -> None:
         target: Target = invocation.obj
-        given = {field.name: said[field.name] for field in fields if said[field.name] not in (None, field.default)}
+        meant = settled(operation, said, invocation)
+        given = _given(fields, meant.values)
         names: dict[str, str] = {}
         with told(names):
             confirm(_question(operation, given), yes or said.get("dry_run") is True)
-            data = _read(operation, fields, given)
-            names |= spelled(operation, fields, data)
+            data = _read(operation, fields, given, meant.bare)
+            names |= spelled(fields, data, meant.bare)
             with target.memory() as memory:
                 answer = memory.call(operation.name, data)
                 _show(answer, as_json)
@@ -130,6 +133,11 @@ def _command(operation: Operation) -> Callable[..., None]:
     return command
 
 
+def _given(fields: list[Taken], values: Mapping[str, Any]) -> dict[str, Any]:
+    """What somebody has given, and not only left as it is."""
+    return {one.name: value for one in fields if (value := values[one.name]) not in (None, one.default)}
+
+
 def _question(operation: Operation, given: Mapping[str, Any]) -> str:
     """What is to be done, to what, and whether it shall be: "Delete a memory store with all its content: shop, cart. Go on?"."""
     first, _, further = operation.summary.rstrip(".").partition(". ")
@@ -139,12 +147,14 @@ def _question(operation: Operation, given: Mapping[str, Any]) -> str:
     return ". ".join(filter(None, (f"{first}: {what}" if what else first, further, "Go on?")))
 
 
-def _read(operation: Operation, fields: list[Taken], given: Mapping[str, Any]) -> dict[str, Any]:
+def _read(operation: Operation, fields: list[Taken], given: Mapping[str, Any], bare: Collection[str]) -> dict[str, Any]:
     """The request: what was given, read as it is meant."""
     readers = {field.name: field.read for field in fields if field.read is not None}
     require_one_input(given[name] for name in readers if name in given)
     named = _named(dict(given), operation)
-    return {name: readers[name](name, value) if name in readers else value for name, value in named.items()}
+    return {
+        name: readers[name](label(name, bare), value) if name in readers else value for name, value in named.items()
+    }
 
 
 def _named(given: dict[str, Any], operation: Operation) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ FROM_FILE = "@"
 CLEARED = "`''` clears it."
 
 Reader = Callable[[str, Any], Any]
-"""Reads what was given for a field, by the field's name."""
+"""Reads what was given for a field. What the field is called on the command line is told with what is wrong."""
 
 
 def json_given(name: str, value: str) -> Any:
@@ -25,8 +26,9 @@ def json_given(name: str, value: str) -> Any:
     try:
         return msgspec.json.decode(value if file is None else file_text(file))
     except msgspec.DecodeError as error:
-        where = "" if file is None else f" in {called(file)}"
-        raise Invalid(f"{option(name)}{where} must be JSON: {error}.") from None
+        if file is None:
+            raise Invalid(f"{name} must be JSON: {error}.{_forgotten(value)}") from None
+        raise Invalid(f"{name} in {called(file)} must be JSON: {error}.") from None
 
 
 def list_given(name: str, value: str) -> Any:
@@ -35,13 +37,25 @@ def list_given(name: str, value: str) -> Any:
 
 
 def fields_given(name: str, value: str) -> Any:
-    """The paths of fields with commas between them, each of which is to be returned, or the same as JSON."""
-    return json_given(name, value) if value.startswith(("{", FROM_FILE)) else dict.fromkeys(_texts(value), 1)
+    """The paths of fields with commas between them, each of which is to be returned, or the same as JSON: a list of them, or an
+    object. What begins like JSON is no path, which would be that of nothing."""
+    if not value.strip().startswith(("{", "[", '"', FROM_FILE)):
+        return dict.fromkeys(_texts(value), 1)
+    found = json_given(name, value.strip())
+    if isinstance(found, list) and all(isinstance(one, str) for one in found):
+        return dict.fromkeys(found, 1)
+    if not isinstance(found, dict):
+        raise Invalid(
+            f'{name} is `one,two.three`, a list such as ["one", "two.three"], or an object such as {{"one": 1}}.'
+        )
+    return found
 
 
-def document_given(_name: str, value: str) -> str:
+def document_given(name: str, value: str) -> str:
     """A document as it stands, or from a file: `@FILE`."""
     file = _file(value)
+    if file is None and (advice := _forgotten(value)):
+        raise Invalid(f"{name} is a document, not the name of a file.{advice}")
     return value if file is None else text_of(file)
 
 
@@ -73,7 +87,7 @@ def clearable(kind: type) -> Reader:
         try:
             return msgspec.convert(value, kind, strict=False)
         except msgspec.ValidationError:
-            raise Invalid(f"{option(name)} is a number, not {value[:100]!r}. {CLEARED}") from None
+            raise Invalid(f"{name} is a number, not {value[:100]!r}. {CLEARED}") from None
 
     return read
 
@@ -91,7 +105,7 @@ says is not among them, since it may begin with `@`."""
 ADVICE: Mapping[Reader, str] = {
     json_given: "As JSON, or from `@FILE`; `@-`: standard input.",
     list_given: "As `one,two`, as JSON, or from `@FILE`; `@-`: standard input.",
-    fields_given: "Or as `one,two.three`, or from `@FILE`; `@-`: standard input.",
+    fields_given: "Or as `one,two.three`, as a list in JSON, or from `@FILE`; `@-`: standard input.",
     document_given: "`@-`: standard input.",
     text_given: "Or from `@FILE`; `@-`: standard input; `@@…`: a text that begins with `@`.",
     bytes_given: "The file as `@PATH`, at most 25 MiB, or its bytes as Base64; `@-`: standard input, with --filename.",
@@ -108,6 +122,11 @@ def require_one_input(given: Iterable[Any]) -> None:
     """What was read from the standard input is gone."""
     if sum(one == FROM_FILE + STANDARD_INPUT for one in given) > 1:
         raise Invalid("The standard input can be read once: give `@-` once only.")
+
+
+def _forgotten(value: str) -> str:
+    """What to do about the name of a file that was given instead of what is in it."""
+    return f" To read it from {value}, write {FROM_FILE}{value}." if os.path.isfile(value) else ""
 
 
 def _file(value: str) -> str | None:

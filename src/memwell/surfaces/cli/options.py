@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple
 
@@ -15,6 +15,7 @@ from msgspec import NODEFAULT, UNSET
 from msgspec.structs import FieldInfo
 
 from ...operation import Operation, advice
+from .arguments import BARE, label, needed, positional
 from .given import (
     ADVICE,
     CLEARED,
@@ -35,10 +36,10 @@ PLAIN = (str, int, float, bool)
 
 class Taken(NamedTuple):
     """A field as the command line takes it, how what was given for it is read, if it is not taken as it stands, and what can be
-    chosen from."""
+    chosen from. One that may be given with and without its name has two parameters."""
 
     name: str
-    parameter: inspect.Parameter
+    parameters: tuple[inspect.Parameter, ...]
     read: Reader | None
     default: Any
     choices: tuple[str, ...]
@@ -47,25 +48,17 @@ class Taken(NamedTuple):
 def taken(operation: Operation) -> list[Taken]:
     """The fields of a request, those without a name first."""
     hints = typing.get_type_hints(operation.request, include_extras=True)
-    order = positional(operation)
+    order = [*positional(operation), needed(operation)]
     fields = msgspec.structs.fields(operation.request)
     fields = tuple(sorted(fields, key=lambda one: order.index(one.name) if one.name in order else len(order)))
     return [_taken(operation, field, hints[field.name]) for field in fields]
 
 
-def positional(operation: Operation) -> list[str]:
-    """The fields that are given without a name: where it is, and what is said."""
-    content = [name for name in operation.request.__struct_fields__ if name == "content" and operation.writes]
-    return [*operation.path_fields, *content]
-
-
-def spelled(operation: Operation, fields: Iterable[Taken], data: Mapping[str, Any]) -> dict[str, str]:
+def spelled(fields: Iterable[Taken], data: Mapping[str, Any], bare: Collection[str]) -> dict[str, str]:
     """The fields of a request by their names on the command line. Words that are something else as well are left out, which may
     be meant: a choice, or what was given."""
-    bare = positional(operation)
     words = {*_words(data.values()), *(choice for field in fields for choice in field.choices)}
-    names = [name for name in operation.request.__struct_fields__ if name not in words]
-    return {name: name.upper() if name in bare else option(name) for name in names}
+    return {field.name: label(field.name, bare) for field in fields if field.name not in words}
 
 
 def _words(values: Iterable[Any]) -> Iterator[str]:
@@ -91,10 +84,14 @@ def _taken(operation: Operation, field: FieldInfo, hint: Any) -> Taken:
     choices = typing.get_args(plain)
     text = _help(operation, field, read)
     if field.name in positional(operation):
-        return Taken(field.name, _argument(field, kind, text), read, None, choices)
+        return Taken(field.name, (_argument(field, kind, text),), read, None, choices)
     default = None if read is not None or field.default in (NODEFAULT, UNSET, "") else field.default
     metavar = f"[{'|'.join(choices)}]" if choices else None if read is None else METAVARS.get(read)
-    return Taken(field.name, _option(operation, field, kind, metavar, text, default), read, default, choices)
+    if field.name == needed(operation):
+        return Taken(field.name, _either(field, kind, metavar, text), read, None, choices)
+    required = field.required and not (operation.carries and field.name == "filename")
+    made = _option(field, kind, metavar, text, default, required=required)
+    return Taken(field.name, (made,), read, default, choices)
 
 
 def _argument(field: FieldInfo, kind: Any, text: str) -> inspect.Parameter:
@@ -104,13 +101,21 @@ def _argument(field: FieldInfo, kind: Any, text: str) -> inspect.Parameter:
     return keyword(field.name, Annotated[kind | None, argument], None)
 
 
+def _either(field: FieldInfo, kind: Any, metavar: str | None, text: str) -> tuple[inspect.Parameter, ...]:
+    """A field as an argument and as an option. Neither is required by itself; that one is, is seen when both are known."""
+    text = f"{text} Required, here or as {option(field.name)}."
+    argument = typer.Argument(help=text, metavar=field.name.upper(), show_default=False)
+    bare = keyword(field.name + BARE, Annotated[kind | None, argument], None)
+    return bare, _option(field, kind, metavar, f"The same as {field.name.upper()}.", None, required=False)
+
+
 def _option(
-    operation: Operation, field: FieldInfo, kind: Any, metavar: str | None, text: str, default: Any
+    field: FieldInfo, kind: Any, metavar: str | None, text: str, default: Any, *, required: bool
 ) -> inspect.Parameter:
     name = option(field.name)
     names = f"{name}/--no-{name[2:]}" if kind is bool else name
     made = typer.Option(names, help=text, metavar=metavar, show_default=default is not None)
-    if field.required and not (operation.carries and field.name == "filename"):
+    if required:
         return keyword(field.name, Annotated[kind, made])
     return keyword(field.name, Annotated[kind | None, made], default)
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from .layout import STEP, fits, laid_out, one_line, wrapped
 from .reading import document
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -161,10 +162,29 @@ def _print_blocks(columns: list[str], items: list[dict[str, Any]], *, apart: boo
 
 
 def _print_lines(lines: dict[str, Any]) -> None:
-    width = max((len(name) for name in lines), default=0)
+    """Names, and what each of them has, beside it or below it. Where there is no screen, no line is broken."""
+    out = console()
+    column = max(map(len, lines), default=0) + GAP
     for name, item in lines.items():
-        cell = _cell(item).replace("\n", "\n" + " " * (width + GAP))
-        console().print(Text.assemble((name.ljust(width + GAP), "bold"), cell))
+        first, *others = (
+            _on_screen(item, column, out.width) if out.is_terminal else _beside(_cell(item).split("\n"), column)
+        )
+        label = name.ljust(column) if first else name
+        out.print(Text.assemble((label, "bold"), "\n".join((first, *others))))
+
+
+def _on_screen(item: Any, column: int, width: int) -> list[str]:
+    """What stands beside a name, and in the lines below. JSON that has no room beside it is below as a whole."""
+    if not isinstance(item, dict | list):
+        return _beside(wrapped(_cell(item), width - column), column)
+    if fits(line := shown(one_line(item)), width - column):
+        return [line]
+    return ["", *(STEP + shown(one) for one in laid_out(item, width - len(STEP)))]
+
+
+def _beside(lines: list[str], column: int) -> list[str]:
+    first, *others = lines
+    return [first, *(" " * column + other for other in others)]
 
 
 def _tells(name: str, items: list[dict[str, Any]]) -> bool:
@@ -183,7 +203,7 @@ def brief(text: str, limit: int | None) -> str:
 def _cell(value: Any) -> str:
     if isinstance(value, datetime):
         return utc(value)
-    return shown(value) if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return shown(value if isinstance(value, str) else msgspec.json.encode(value).decode())
 
 
 def show(value: Any, as_json: bool, readable: Callable[[], None] | None = None) -> None:

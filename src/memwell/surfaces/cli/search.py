@@ -10,7 +10,7 @@ from rich.text import Text
 from ...dialects.search import Hit, Hits, WhyNot
 from ...errors import Invalid
 from ...sdk._sync import Flow, Memory, Session, User
-from .given import json_given
+from .given import json_given, option
 from .output import Json, console, show, shown, utc
 from .target import Target
 from .telling import told
@@ -85,10 +85,10 @@ def _conditions(turns: bool, past: bool, where: str | None, moments: dict[str, s
     if turns or past:
         found["include"] = ["turns"] * turns + ["past"] * past
     if where is not None:
-        found["filter"] = json_given("filter", where)
+        found["filter"] = json_given("--filter", where)
     for name, text in moments.items():
         if text is not None:
-            found[name] = moment(name, text)
+            found[name] = moment(option(name), text)
     return found
 
 

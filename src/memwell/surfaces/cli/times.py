@@ -7,11 +7,10 @@ from datetime import UTC, datetime
 from ...errors import Invalid
 
 
-def moment(option: str, text: str) -> datetime:
+def moment(name: str, text: str) -> datetime:
     """A day or a time; without a zone it is UTC."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        name = option.replace("_", "-")
-        raise Invalid(f"--{name} is a day or a time (RFC 3339), such as 2026-04-19 or 2026-04-19T10:00:00Z.") from None
+        raise Invalid(f"{name} is a day or a time (RFC 3339), such as 2026-04-19 or 2026-04-19T10:00:00Z.") from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -103,7 +103,7 @@ def _given(given: str) -> str:
 
 
 def _object(given: str) -> dict[str, Any]:
-    found = json_given("inputs", given)
+    found = json_given("--inputs", given)
     if not isinstance(found, dict):
         raise Invalid(f"--inputs is a JSON object, not {given[:100]!r}.")
     return found
