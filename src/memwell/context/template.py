@@ -69,11 +69,22 @@ class Expression:
     """Empty if the source is several words or a written time, which no name can be."""
 
 
+class Words(NamedTuple):
+    """Plain text of a template: what the author wrote."""
+
+    text: str
+    size: int
+    breaks: bool
+    """Whether a line ends in it."""
+    speaks: bool
+    """Whether there are words on the line that it leaves."""
+
+
 @dataclass(frozen=True, slots=True)
 class Template:
     """A template that has been read: plain text and expressions, in order."""
 
-    pieces: tuple[str | Expression, ...]
+    pieces: tuple[Words | Expression, ...]
 
 
 class Rendered(NamedTuple):
@@ -119,7 +130,7 @@ def render(
     result = _Result()
     absent: list[Expression] = []
     for piece in template.pieces:
-        if isinstance(piece, str):
+        if isinstance(piece, Words):
             result.add(piece)
         elif (value := _value(piece, values, times)) is not None:
             guarded = piece.namespace in on_one_line
@@ -146,18 +157,18 @@ class _Reader:
         self._line = 1
         self._line_start = 0
 
-    def pieces(self) -> list[str | Expression]:
-        found: list[str | Expression] = []
+    def pieces(self) -> list[Words | Expression]:
+        found: list[Words | Expression] = []
         expressions = 0
         while (start := self._text.find("{{", self._at)) >= 0:
             if start > self._at:
-                found.append(self._text[self._at : start])
+                found.append(_words(self._text[self._at : start]))
             expressions += 1
             place = self._go_to(start)
             if expressions > MAX_EXPRESSIONS:
                 _refuse(place, f"a template has at most {MAX_EXPRESSIONS} expressions: make it shorter.")
             found.append(_expression(self._inside(place), place))
-        return [*found, self._text[self._at :]] if self._at < len(self._text) else found
+        return [*found, _words(self._text[self._at :])] if self._at < len(self._text) else found
 
     def _inside(self, place: _Place) -> str:
         """What stands between these braces; the reader goes on behind them."""
@@ -191,38 +202,48 @@ class _Result:
         """What was inserted since the line began, if nothing but that stands there, and little enough to be the beginning of
         something loud: several values may make up a heading together."""
 
-    def add(self, text: str) -> None:
+    def add(self, words: Words) -> None:
         """Add what the author wrote."""
-        self._grow(text)
-        line = max(text.rfind("\n"), text.rfind("\r")) + 1
-        if line:
-            self._line = ""
-        if text[line:].strip():
+        self._grow(words.text, words.size)
+        if words.speaks:
             self._line = None
+        elif words.breaks:
+            self._line = ""
 
     def insert(self, text: str) -> None:
         """Add somebody's value."""
-        self._grow(text)
-        self._line = self._begun(text)
+        self._grow(text, len(text) if text.isascii() else _size(text))
+        if self._line is not None or "\n" in text or "\r" in text:
+            self._line = self._begun(text)
 
     def would_be_loud(self, text: str) -> bool:
         """Whether a value would be taken for the beginning of a line that is loud."""
         return self._line is not None and is_loud(self._line + text)
 
     def _begun(self, text: str) -> str | None:
-        line = max(text.rfind("\n"), text.rfind("\r")) + 1
+        line = _last_line(text)
         before = "" if line else self._line
         begun = None if before is None else (before + text[line:]).lstrip()
         return begun if begun is None or len(begun) <= MAX_BEGINNING else None
 
-    def _grow(self, text: str) -> None:
-        self._room -= _size(text)
+    def _grow(self, text: str, size: int) -> None:
+        self._room -= size
         if self._room < 0:
             raise TooLarge(f"What a template renders to has at most {_mebibytes(MAX_RESULT)}: insert less.")
         self._parts.append(text)
 
     def text(self) -> str:
         return "".join(self._parts)
+
+
+def _words(text: str) -> Words:
+    line = _last_line(text)
+    return Words(text, _size(text), line > 0, bool(text[line:].strip()))
+
+
+def _last_line(text: str) -> int:
+    """Where the last line of a text begins."""
+    return max(text.rfind("\n"), text.rfind("\r")) + 1
 
 
 def _expression(source: str, place: _Place) -> Expression:
@@ -265,7 +286,7 @@ def _found(expression: Expression, values: Lookup) -> tuple[bool, Any]:
     value: Any = values.get(expression.namespace)
     try:
         for step in expression.path:
-            plain = type(value) is dict and type(step) is str  # as most are: nobody need ask what else they may be
+            plain = isinstance(value, dict) and type(step) is str  # as most are: nobody need ask what else they may be
             value = value[step] if plain else _inner(value, step)
     except LookupError:
         return False, None
