@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ SOURCE = Path(memwell.__file__).parent
 
 RINGS = [
     ["errors", "version"],
-    ["clock", "functions", "ids"],
+    ["clock", "functions", "ids", "typed"],
     ["config"],
     ["model"],
     ["storage", "models", "extract"],
@@ -152,6 +153,46 @@ def test_the_wheel_works_alone(tmp_path: Path) -> None:
     said, where = done.stdout.splitlines()
     assert said == "I live in Porto."
     assert where.startswith(str(target))
+
+
+def test_types_are_learnt_in_one_place() -> None:
+    """What msgspec is told of by two threads at once brings the process down."""
+    untyped = re.compile(r"msgspec\.convert\(|json\.decode\([^()]*\btype=|json\.Decoder\((?!\)|float_hook)")
+    found = [file.name for file in SOURCE.rglob("*.py") if untyped.search(file.read_text(encoding="utf-8"))]
+    assert found == ["typed.py"]
+
+
+RACE = """
+from __future__ import annotations
+import sys, threading
+from typing import Annotated
+import msgspec
+from memwell import typed
+
+sys.setswitchinterval(1e-6)
+FIELDS = "".join(f"    field{n}: Annotated[str, msgspec.Meta(min_length=1)] | None = None\\n" for n in range(20))
+for number in range(100):
+    exec("from __future__ import annotations\\nclass Made(msgspec.Struct, kw_only=True):\\n" + FIELDS)
+    start = threading.Barrier(8)
+
+    def work(kind=Made):
+        start.wait()
+        for _ in range(3):
+            typed.convert({"field0": "a", "field19": "b"}, kind)
+            typed.decode(b'{"field3": "c"}', kind)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+print("survived")
+"""
+
+
+def test_threads_that_use_a_type_first_do_not_bring_the_process_down() -> None:
+    done = subprocess.run([sys.executable, "-c", RACE], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, "survived"), done.stderr[-500:]
 
 
 def test_importing_brings_nothing_heavy() -> None:

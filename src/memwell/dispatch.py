@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
+from . import typed
 from .clock import DAY
 from .engine import Engine
 from .errors import Erased, Forbidden, Invalid, KeyReused
@@ -189,7 +190,7 @@ def _answer_again(
         until, _, response = response[len(UNTIL) :].partition(b" ")
         if int(until) <= now:  # what it speaks of has expired, and is not made again
             raise Erased
-    return msgspec.json.decode(response, type=operation.response)
+    return typed.decode(response, operation.response)
 
 
 def _until(moment: int | None) -> bytes:

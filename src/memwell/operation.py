@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from . import typed
 from .errors import Invalid
 from .model import check
 from .model.principal import Bound, Role
@@ -167,7 +168,7 @@ def to_request(operation: Operation, data: dict[str, Any], *, strict: bool = Tru
     if "tenant" in data and "tenant" not in kind.__struct_fields__:
         data = {key: value for key, value in data.items() if key != "tenant"}
     try:
-        request = msgspec.convert(data, kind, strict=strict)
+        request = typed.convert(data, kind, strict=strict)
     except msgspec.ValidationError as error:
         raise explained(kind, str(error)) from None
     except RecursionError:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from . import typed
 from .clock import SECOND, Clock
 from .errors import Stale
 from .ids import inner_id, new_id
@@ -32,7 +33,7 @@ Link = Callable[[Principal, str, str, int], str]
 """Makes the address at which a principal can read a file, by its id and its digest, from a moment on."""
 
 _NEWEST = 2**62
-_decode_policy = lru_cache(256)(msgspec.json.Decoder(Policy).decode)
+_decode_policy = lru_cache(256)(typed.decoder(Policy))
 
 
 class Touched(NamedTuple):

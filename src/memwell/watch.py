@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from . import typed
 from .clock import to_datetime
 from .engine import Engine
 from .model.principal import Principal
@@ -41,7 +42,7 @@ class _Message(msgspec.Struct):
     event: Event | None = None
 
 
-_decode = msgspec.json.Decoder(_Message).decode
+_decode = typed.decoder(_Message)
 
 
 def announce(engine: Engine, principal: Principal) -> None:

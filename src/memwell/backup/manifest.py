@@ -21,6 +21,7 @@ from typing import Literal
 
 import msgspec
 
+from .. import typed
 from ..errors import Corrupted, Invalid, NotFound, Unsupported
 from ..lifecycle.ledger import Line, is_sound
 
@@ -119,10 +120,10 @@ def read(folder: Path) -> Manifest:
     """The manifest of a backup. One that is not exactly what was written is refused, and so are paths that lead elsewhere."""
     data = _bytes(folder)
     try:
-        version = msgspec.json.decode(data, type=_Version).format
+        version = typed.decode(data, _Version).format
         if version > FORMAT:
             raise Unsupported(f"{folder.name} was made by a newer version of Memwell: upgrade this program.")
-        manifest = msgspec.json.decode(data, type=Manifest)
+        manifest = typed.decode(data, Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Corrupted(f"{folder.name} is damaged: its {MANIFEST} cannot be read. Nothing was changed.") from None
     if rendered(sealed(manifest)) != data or not _is_coherent(manifest):
@@ -229,7 +230,7 @@ def read_lines(path: Path) -> list[Line]:
         raise Corrupted(f"{path} is too large. Nothing was changed.")
     try:
         with open(path, "rb") as file:
-            found = [msgspec.json.decode(text, type=Line) for text in iter(lambda: file.readline(MAX_LINE), b"")]
+            found = [typed.decode(text, Line) for text in iter(lambda: file.readline(MAX_LINE), b"")]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Corrupted(f"{path} is damaged. Nothing was changed.") from None
     if not all(is_sound(line) for line in found):

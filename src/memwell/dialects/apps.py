@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, structs
 
-from .. import documents
+from .. import documents, typed
 from ..clock import to_datetime
 from ..documents import Document
 from ..errors import Invalid, NotFound
@@ -143,7 +143,7 @@ OPERATIONS = (configure, list_apps, get)
 
 # -- what others use -----------------------------------------------------------------------------------------------------
 
-decode = msgspec.json.Decoder(App).decode
+decode = typed.decoder(App)
 
 
 def existing(space: Space, name: str) -> tuple[Document, App]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, structs
 
-from .. import documents
+from .. import documents, typed
 from ..dispatch import Call
 from ..documents import Document
 from ..errors import Conflict, Invalid
@@ -152,7 +152,7 @@ def _made(space: Space, app: str, name: str, new: NewStore) -> StoreInfo:
 
 def _read_store(name: str, given: Any) -> NewStore:
     try:
-        return msgspec.convert(given or {}, NewStore)
+        return typed.convert(given or {}, NewStore)
     except msgspec.ValidationError as error:
         reason = explained(NewStore, str(error)[:300]).message
         raise Invalid(f"The store {name!r} cannot be made: {reason}", field=f"stores.{name}") from None

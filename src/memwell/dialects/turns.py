@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from .. import typed
 from ..clock import to_datetime, to_micros
 from ..errors import Invalid
 from ..model import check
@@ -87,8 +88,8 @@ class _Tool(msgspec.Struct, omit_defaults=True):
     calls: list[dict[str, Any]] | None = None
 
 
-_decode_tool = msgspec.json.Decoder(_Tool).decode
-_decode_metadata = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_tool = typed.decoder(_Tool)
+_decode_metadata = typed.decoder(dict[str, Any])
 
 
 def to_draft(turn: NewTurn) -> Draft:

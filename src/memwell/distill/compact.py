@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
-from .. import documents
+from .. import documents, typed
 from ..clock import HOUR
 from ..errors import Stale, Unavailable
 from ..lifecycle.run import JobRun, Repeat
@@ -151,7 +149,7 @@ def _apply(tx: Tx, run: JobRun, found: _Found, made: Summarised) -> None:
 
 def _shared(sources: Sequence[Entry]) -> dict[str, Any]:
     """The metadata that all have in common, so that filters find the summary as they found them."""
-    found = [msgspec.json.decode(entry.metadata or "{}", type=dict[str, Any]) for entry in sources]
+    found = [typed.decode(entry.metadata or "{}", dict[str, Any]) for entry in sources]
     first = found[0] if found else {}
     return {
         name: value

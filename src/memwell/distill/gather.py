@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
+from .. import typed
 from ..clock import to_datetime
 from ..model.collection import Place
 from ..model.entry import Entry
@@ -18,7 +17,7 @@ CHUNK = 1000
 SOMEBODY = "The user"
 _USER_FIELDS = ("user", "user_id", "user_name")
 _PASSED_ON = ("tool", "document")
-_decode_metadata = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_metadata = typed.decoder(dict[str, Any])
 
 
 class Session(NamedTuple):

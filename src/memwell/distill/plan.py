@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from .. import typed
 from .values import Candidate, Kind
 
 Do = Literal["add", "merge", "supersede", "skip"]
@@ -111,7 +112,7 @@ class Made(NamedTuple):
     last_seq: int
 
 
-decoded = msgspec.json.Decoder(Steps).decode
+decoded = typed.decoder(Steps)
 
 
 def encoded(steps: Steps) -> str:

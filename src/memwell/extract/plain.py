@@ -7,6 +7,7 @@ import codecs
 import re
 from collections.abc import Iterator
 
+from .. import typed
 from .kinds import is_text
 from .wrong import Note, Wrong
 
@@ -70,7 +71,7 @@ def wrong_json(content: bytes) -> str | None:
             content = content[len(mark) :].decode(encoding, "replace").encode()
             break
     try:
-        msgspec.json.decode(content, type=msgspec.Raw)
+        typed.decode(content, msgspec.Raw)
     except RecursionError:
         return "is JSON that is nested too deeply to be checked"
     except msgspec.DecodeError as error:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from .. import typed
 from ..clock import Clock
 from ..errors import LeaseLost
 from ..model.job import StoredJob
@@ -42,7 +43,7 @@ class JobRun:
 
     @property
     def payload(self) -> dict[str, Any]:
-        return msgspec.json.decode(self.job.payload, type=dict[str, Any])
+        return typed.decode(self.job.payload, dict[str, Any])
 
     def read(self, work: Callable[[Tx], T]) -> T:
         return self._store.read(self._tenant, work)
@@ -60,7 +61,7 @@ class JobRun:
     @property
     def progress(self) -> dict[str, Any] | None:
         """What an earlier attempt noted before its worker died."""
-        return msgspec.json.decode(self.job.result, type=dict[str, Any]) if self.job.result else None
+        return typed.decode(self.job.result, dict[str, Any]) if self.job.result else None
 
     def note(self, tx: Tx, progress: dict[str, Any]) -> None:
         """Note how far this attempt came, in the transaction of what it did."""

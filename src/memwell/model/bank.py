@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from .. import typed
 from ..clock import DAY
 from ..errors import Invalid
 from .collection import Place, Policy
@@ -108,7 +109,7 @@ def _wrong(text: str, most: int) -> str | None:
     return "is blank" if all(one[0] == "Z" or one == "Cf" for one in categories) else None
 
 
-decoded = msgspec.json.Decoder(Bank).decode
+decoded = typed.decoder(Bank)
 
 
 def encoded(bank: Bank) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from .. import typed
 from ..clock import DAY, SECOND
 from ..errors import Invalid
 
@@ -73,8 +74,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return min(lifetime or RUN_LIFETIME, RUN_LIFETIME) if self.scope == "run" else lifetime
 
 
-_decode_store = msgspec.json.Decoder(Store).decode
-_decode_definition = msgspec.json.Decoder(Definition).decode
+_decode_store = typed.decoder(Store)
+_decode_definition = typed.decoder(Definition)
 
 
 @lru_cache(maxsize=256)

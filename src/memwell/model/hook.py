@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from .. import typed
+
 KIND = "hook"
 
 Names = tuple[str, ...]
@@ -48,7 +50,7 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The rules as they were written, if that was YAML."""
 
 
-decoded = msgspec.json.Decoder(Hook).decode
+decoded = typed.decoder(Hook)
 
 
 def encoded(hook: Hook) -> str:

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
+from .. import typed
 from .completer import Completion, Message, ToolCall, failed, tokens_of
 
 MANY = 100_000_000
@@ -17,7 +18,7 @@ T = TypeVar("T")
 def decoded(body: bytes, shape: type[T]) -> T:
     """What the bytes say, if they have the shape that they should have."""
     try:
-        return msgspec.json.decode(body, type=shape)
+        return typed.decode(body, shape)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         raise failed("invalid_answer") from None
 

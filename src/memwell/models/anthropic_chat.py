@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from .. import typed
 from .address import ANTHROPIC, host_of
 from .answers import counted, decoded, whole
 from .anthropic_layout import laid_out
@@ -256,7 +257,7 @@ def _whole(said: Completion, ending: str | None) -> Completion:
 def _counts(usage: Any) -> tuple[int, ...]:
     """As the server counted: in, out, found in its cache. What the cache held is not among its `input_tokens`."""
     try:
-        given = msgspec.convert(usage, _Usage)
+        given = typed.convert(usage, _Usage)
     except msgspec.ValidationError:
         return ()
     cached = given.cache_read_input_tokens or 0

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from .. import typed
 from ..errors import Invalid, ModelFailed
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Endpoint:
         given = [text[:MAX_CHARACTERS] or " " for text in texts]
         try:
             body = self._post({"model": self._model, "input": given, "encoding_format": "float"})
-            data = msgspec.json.decode(body, type=_Answer).data
+            data = typed.decode(body, _Answer).data
         except httpx.HTTPStatusError as error:
             raise ModelFailed(f"The embeddings endpoint answered with {error.response.status_code}.") from None
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:

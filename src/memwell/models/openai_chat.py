@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from .. import typed
 from .address import host_of
 from .answers import counted, decoded, whole
 from .completer import Completion, Message, Tool, ToolCall, failed
@@ -262,11 +263,11 @@ def _whole(said: Completion, ending: str | None, refused: bool) -> Completion:
 def _counts(usage: Any) -> tuple[int, ...]:
     """As the server counted: in, out, found in its cache. Nothing if it did not, or not in numbers."""
     try:
-        given = msgspec.convert(usage, _Usage)
+        given = typed.convert(usage, _Usage)
     except msgspec.ValidationError:
         return ()
     try:
-        cached = msgspec.convert(given.prompt_tokens_details or {}, _Details).cached_tokens
+        cached = typed.convert(given.prompt_tokens_details or {}, _Details).cached_tokens
     except msgspec.ValidationError:
         cached = 0
     return given.prompt_tokens, given.completion_tokens, cached

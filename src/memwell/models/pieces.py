@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from .. import typed
 from ..errors import ModelFailed
 
 SPACE = "▁"
@@ -36,7 +37,7 @@ class Pieces:
 
     def __init__(self, path: Path) -> None:
         try:
-            rules = msgspec.json.decode(path.read_bytes(), type=_File).model
+            rules = typed.decode(path.read_bytes(), _File).model
         except (OSError, msgspec.MsgspecError) as error:
             raise ModelFailed(f"The model's file {path.name} is missing or damaged: reinstall `wordllama`.") from error
         self._vocabulary = rules.vocab

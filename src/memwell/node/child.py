@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from .. import typed
 from ..errors import Invalid, MemwellError
 from .context import Link, NodeContext
 from .wire import Done, Failed, Start, decode_from_parent
@@ -79,7 +80,7 @@ def decode(function: Callable[..., Any], value: Any) -> Any:
         except json_format.ParseError as error:
             raise Invalid(f"The input does not fit {kind.__name__}: {error}") from error
     try:
-        return msgspec.convert(value, kind)
+        return typed.convert(value, kind)
     except msgspec.ValidationError as error:
         raise Invalid(f"The input does not fit {getattr(kind, '__name__', kind)}: {error}.") from error
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from .. import typed
 from ..dialects.flows import Ended
 from ..dialects.memories import Memory
 from ..dialects.search import Hits
@@ -38,7 +39,7 @@ class Link:
         told = await answer
         if told.error is not None:
             raise from_code(told.error["code"], told.error["message"], told.error["details"])
-        return msgspec.json.decode(told.result, type=kind)
+        return typed.decode(told.result, kind)
 
     async def listen(self) -> None:
         """Hand answers to whoever asked, until the parent is gone."""

@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from .. import typed
+
 MAX_FRAME = 64 * 1024 * 1024
 HEAD = struct.Struct(">I")
 
@@ -51,8 +53,8 @@ class Failed(msgspec.Struct, tag="failed"):
 FromNode = Ask | Done | Failed
 FromParent = Start | Tell
 
-decode_from_node = msgspec.json.Decoder(FromNode).decode
-decode_from_parent = msgspec.json.Decoder(FromParent).decode
+decode_from_node = typed.decoder(FromNode)
+decode_from_parent = typed.decoder(FromParent)
 
 
 def frame(message: msgspec.Struct) -> bytes:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
+from .. import typed
 from ..errors import Unavailable
 from ..lifecycle.run import JobRun
 from ..model.collection import Policy
@@ -18,7 +17,7 @@ EMBED_BATCH = 256
 INDEX_BATCH = 500
 DROP_BATCH = 2000
 
-_decode_policy = msgspec.json.Decoder(Policy).decode
+_decode_policy = typed.decoder(Policy)
 
 
 def embed(run: JobRun, meaning: Meaning) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
 import numpy as np
 
+from .. import typed
 from ..clock import Clock
 from ..errors import Invalid, ModelFailed, StorageError
 from ..lifecycle import jobs
@@ -26,7 +26,7 @@ from . import parts
 if TYPE_CHECKING:
     from ..models.embedder import Embedder, Vectors
 
-_decode_policy = lru_cache(256)(msgspec.json.Decoder(Policy).decode)
+_decode_policy = lru_cache(256)(typed.decoder(Policy))
 
 RETRY_S = 30.0
 WRITE_BATCH = 1000

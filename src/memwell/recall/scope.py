@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-import msgspec
-
+from .. import typed
 from ..model.collection import Place, Policy
 from ..model.query import Where
 from ..storage.port import Row, Tx
 from . import analyse
 
-_decode_policy = lru_cache(256)(msgspec.json.Decoder(Policy).decode)
+_decode_policy = lru_cache(256)(typed.decoder(Policy))
 
 
 class Span(NamedTuple):

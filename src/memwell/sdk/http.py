@@ -12,6 +12,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
+from .. import typed
 from ..errors import MemwellError, StorageError, Unauthenticated, Unavailable, from_code
 from ..ids import new_id
 from ..model import check
@@ -139,8 +140,8 @@ def _answer(operation: Operation, status: int, body: bytes) -> Any:
     try:
         if status < 300:
             if operation.envelope:
-                return msgspec.json.decode(body, type=dict[str, operation.response])["data"]  # type: ignore[name-defined]
-            return msgspec.json.decode(body, type=operation.response)
+                return typed.decode(body, dict[str, operation.response])["data"]  # type: ignore[name-defined]
+            return typed.decode(body, operation.response)
         error = msgspec.json.decode(body)["error"]
         return _raise(from_code(error["code"], error["message"], error.get("details") or {}))
     except (msgspec.DecodeError, KeyError, TypeError):
@@ -162,7 +163,7 @@ def _unreachable(error: httpx.TransportError) -> Unavailable:
 
 
 def _event(line: str) -> Event | None:
-    return msgspec.json.decode(line[6:], type=Event) if line.startswith("data: ") else None
+    return typed.decode(line[6:], Event) if line.startswith("data: ") else None
 
 
 def _in_query(value: Any) -> str:

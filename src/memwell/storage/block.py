@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import typed
 from .port import Row, Tx
 
 NEVER = 2**62
@@ -42,7 +42,7 @@ HOUR = 3_600_000_000
 CLOSE = 4
 _FIRST = 64
 _NO_ROWS: Any = np.zeros(0, np.int32)
-_decode_names = msgspec.json.Decoder(list[str | None]).decode
+_decode_names = typed.decoder(list[str | None])
 
 Array = NDArray[Any]
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NoReturn
 import msgspec
 from msgspec import Meta, structs
 
-from .. import documents
+from .. import documents, typed
 from ..dialects.apps import App, ConfigureApp, Description, FunctionField, MaxFiles, MaxStores, configure
 from ..dialects.apps import decode as decode_app
 from ..dialects.banks import CreateBank, created, settled
@@ -254,7 +254,7 @@ def _answers_otherwise(app: App, file: AppFile) -> bool:
 
 def _converted(given: Mapping[str, Any], kind: Any, field: str) -> Any:
     try:
-        return msgspec.convert(dict(given), kind)
+        return typed.convert(dict(given), kind)
     except msgspec.ValidationError as error:
         reason = explained(kind, str(error)[:300]).message
         raise Invalid(f"`{field[:MAX_SHOWN]}` cannot be read: {reason}", field=field[:MAX_SHOWN]) from None

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, structs
 
-from .. import documents
+from .. import documents, typed
 from ..context.expression import is_expression
 from ..dialects.apps import AppName, OfApp, existing
 from ..dialects.definitions import find
@@ -107,7 +107,7 @@ def _file(source: str | dict[str, Any]) -> AppFile:
     if isinstance(value, dict) and list(value) == ["document"]:  # the answer of `apps.export` as it stands
         value = value["document"]
     try:
-        file = msgspec.convert(value, AppFile)
+        file = typed.convert(value, AppFile)
     except msgspec.ValidationError as error:
         raise Invalid(f"This is not an exported app: {str(error)[:300]}.", field="document") from None
     if file.memwell != 1:

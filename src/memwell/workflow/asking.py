@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from .. import typed
 from ..distill.proposals.budget import charged
 from ..distill.proposals.ledger import NO_BUDGET, Ledger
 from ..engine import Engine
@@ -40,7 +41,7 @@ class _Said(msgspec.Struct, frozen=True):
     content: str
 
 
-_decode = msgspec.json.Decoder(list[_Said]).decode
+_decode = typed.decoder(list[_Said])
 
 
 class Asking:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from .. import documents
+from .. import documents, typed
 from ..dialects.bank_reading import key_address
 from ..dialects.banks import CreateBank, created, settled
 from ..dispatch import Call
@@ -64,7 +64,7 @@ def found_bank(space: Space, name: str) -> str | None:
 def _made(call: Call, name: str, settings: Mapping[str, Any]) -> str:
     """A new bank, unless another run has just made it: whoever writes is alone, so that there is one of each name."""
     try:
-        request = msgspec.convert({**settings, "name": name}, CreateBank)
+        request = typed.convert({**settings, "name": name}, CreateBank)
     except msgspec.ValidationError as error:
         raise Invalid(f"`memory_banks.{name}` does not fit: {error}.") from None
     bank = settled(call, request)

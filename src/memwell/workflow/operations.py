@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from .. import documents
+from .. import documents, typed
 from ..clock import to_datetime
 from ..dialects.banks import CreateBank, OfBank, find_bank, settled
 from ..dispatch import Call
@@ -109,7 +109,7 @@ def _check_settings(call: Call, found: Look) -> None:
     """Note banks that could not be made: what only the settings together, and this store, can say."""
     for name, settings in found.document.banks.items():
         try:
-            settled(call, msgspec.convert({**settings, "name": name}, CreateBank))
+            settled(call, typed.convert({**settings, "name": name}, CreateBank))
         except msgspec.ValidationError:
             continue  # each field was judged for itself
         except Invalid as error:
@@ -317,7 +317,7 @@ def find(space: Space, workflow_id: str, version: int | None) -> Stored:
 
 
 def decoded(body: str) -> dict[str, Any]:
-    return msgspec.json.decode(body, type=dict[str, Any])
+    return typed.decode(body, dict[str, Any])
 
 
 def _existing(space: Space, workflow_id: str) -> Stored:

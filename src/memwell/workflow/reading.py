@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from .. import typed
 from ..dialects.banks import CreateBank
 from ..model.yaml import Path
 from .problems import Problems
@@ -62,7 +63,7 @@ class Reading:
     def _fits(self, value: Any, kind: Any, path: Path) -> bool:
         """Whether a value is what it must be; otherwise it is noted."""
         try:
-            msgspec.convert(value, kind)
+            typed.convert(value, kind)
         except msgspec.ValidationError as error:
             reason = str(error)
             self._wrong(path, f"{reason[:1].lower()}{reason[1:]}.")

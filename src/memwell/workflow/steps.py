@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from .. import typed
 from ..context import outputs
 from ..context.outputs import JSON
 from ..dialects import bank_entries
@@ -63,7 +64,7 @@ class Doing(NamedTuple):
 def do(kind: str, given: Mapping[str, Any], doing: Doing) -> Output:
     """Carry out a step whose templates are filled."""
     try:
-        step = msgspec.convert(dict(given), kinds.KINDS[kind], strict=False)
+        step = typed.convert(dict(given), kinds.KINDS[kind], strict=False)
     except msgspec.ValidationError as error:
         raise Invalid(f"The step does not fit after substitution: {error}.") from None
     return _DOES[kind](step, doing)

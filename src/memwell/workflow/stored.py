@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from .. import typed
 from ..clock import SECOND
 from ..dialects.places import app_records, user_records
 from ..errors import Conflict
@@ -79,8 +80,8 @@ class RunRow(NamedTuple):
     """Whether it knows what has expired and was not swept yet."""
 
 
-_decode_step = msgspec.json.Decoder(StepBody).decode
-decode_asked = msgspec.json.Decoder(Asked).decode
+_decode_step = typed.decoder(StepBody)
+decode_asked = typed.decoder(Asked)
 
 
 class Begun(NamedTuple):

@@ -14,6 +14,7 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
+from ... import typed
 from ..values import Candidate, Kind, Said, Source
 from ..word_sets import word_set
 from .prompt import KINDS, Piece
@@ -137,7 +138,7 @@ class _Facts(msgspec.Struct):
     facts: list[_Fact]
 
 
-_decode = msgspec.json.Decoder(_Facts).decode
+_decode = typed.decoder(_Facts)
 
 
 def candidates(text: str, pieces: Mapping[str, Piece], allowed: Allowed) -> list[Candidate]:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from ... import typed
 from ...clock import Clock
 from ...models.completer import Completer, Message, failed
 from ...models.llm import Wanted
@@ -41,7 +42,7 @@ class Invented(msgspec.Struct, frozen=True):
     speaker: Speaker | None
 
 
-_decode = msgspec.json.Decoder(Annotated[list[_Text | _Told], msgspec.Meta(min_length=FEWEST)]).decode
+_decode = typed.decoder(Annotated[list[_Text | _Told], msgspec.Meta(min_length=FEWEST)])
 
 
 def invent(

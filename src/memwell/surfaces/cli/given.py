@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from ... import typed
 from ...errors import Invalid
 from .reading import STANDARD_INPUT, bytes_of, called, file_text, text_of
 from .times import moment
@@ -85,7 +86,7 @@ def clearable(kind: type) -> Reader:
         if not value:
             return None
         try:
-            return msgspec.convert(value, kind, strict=False)
+            return typed.convert(value, kind, strict=False)
         except msgspec.ValidationError:
             raise Invalid(f"{name} is a number, not {value[:100]!r}. {CLEARED}") from None
 

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from ... import config as configuration
+from ... import typed
 from ...config import Config
 from ...errors import Invalid, NotFound, Unauthenticated
 from ...sdk._sync import Memory
@@ -92,7 +93,7 @@ def read_profile(path: Path) -> Profile | None:
     if not path.exists():
         return None
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Profile)
+        return typed.decode(path.read_bytes(), Profile)
     except msgspec.DecodeError:
         raise Invalid(f"{path} is damaged: run `memwell login` again.") from None
 

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from ... import typed
 from ...errors import Invalid
 from .output import Json, console, show
 from .target import Target
@@ -89,6 +90,6 @@ def _batches(file: BinaryIO) -> Iterator[tuple[int, list[dict[str, Any]]]]:
 
 def _line(number: int, text: bytes) -> dict[str, Any]:
     try:
-        return msgspec.json.decode(text, type=dict[str, Any])
+        return typed.decode(text, dict[str, Any])
     except msgspec.DecodeError as error:
         raise Invalid(f"Line {number} is not a JSON object: {error}. What came before it is imported.") from None

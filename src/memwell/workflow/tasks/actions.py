@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ... import typed
 from ...context.lines import compact
 from ...context.outputs import JSON
 from ...context.working_memory import TOOL, appended
@@ -70,7 +71,7 @@ def act(task: Task, given: dict[str, Any], acting: Acting) -> Told:
         return _call(task, given, acting)
     texts = {name: _text(given[name]) for name in _TEXTS if name in given}
     try:
-        inputs: Any = msgspec.convert({**given, **texts}, kind)
+        inputs: Any = typed.convert({**given, **texts}, kind)
     except msgspec.ValidationError as error:
         raise Invalid(f"The inputs do not fit: {error}.") from None
     match task.action:

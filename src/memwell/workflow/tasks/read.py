@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from ... import typed
 from ...context.expression import is_expression
 from ...context.working_memory import TOOL
 from ...errors import MemwellError
@@ -206,7 +207,7 @@ class _Reading(Reading):
         own = self._fit(given, Settings, path)
         self._history(own, path)
         try:
-            return msgspec.convert(merged, Settings)
+            return typed.convert(merged, Settings)
         except msgspec.ValidationError:
             return own or Settings()
 
@@ -368,7 +369,7 @@ class _Reading(Reading):
                     self._wrong((*path, name), "it is missing.")
         if not value and required(kind):
             self._wrong(path, f"`{required(kind)[0]}` is missing.")
-        return msgspec.convert(value, kind) if fits else None
+        return typed.convert(value, kind) if fits else None
 
 
 def _holds_expression(value: Any) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ... import typed
 from ...context.outputs import JSON
 from ...errors import Invalid
 from ...models import completer
@@ -37,7 +38,7 @@ class FunctionTool(NamedTuple):
     def call(self, arguments: Mapping[str, Any], reach: Reach) -> str:
         """What it gives, as text. Arguments that do not fit are an error that says so."""
         try:
-            given = msgspec.convert(dict(arguments), self.takes)
+            given = typed.convert(dict(arguments), self.takes)
         except msgspec.ValidationError as error:
             raise Invalid(f"The arguments do not fit: {error}.") from None
         named = {name: getattr(given, name) for name in self.takes.__struct_fields__}
