@@ -445,19 +445,19 @@ def test_a_key_is_limited_in_its_rate(tmp_path: Path) -> None:
 
 
 def test_a_call_that_takes_too_long_is_given_up_and_counted_calls_are_counted(tmp_path: Path) -> None:
-    with live(tmp_path, worker=False, request_timeout_s=1.0) as server, server.memory() as memory:
+    with live(tmp_path, worker=False, request_timeout_s=4.0) as server, server.memory() as memory:
         memory.user("a").add("x")
         job = memory.jobs.list(kind="embed")[0].id
 
         async def work(client: Client) -> None:
             started = time.perf_counter()
-            slow = [client.call_tool("jobs_wait", {"id": job, "timeout_s": 2}) for _ in range(8)]  # nobody runs it
+            slow = [client.call_tool("jobs_wait", {"id": job, "timeout_s": 9}) for _ in range(8)]  # nobody runs it
             waiting = asyncio.gather(*slow)
             quick = await client.call_tool("users_history", {"user": "a"})
             assert not quick.is_error
             assert not waiting.done(), "those that wait hold up nobody"
             assert {error_code(result) for result in await waiting} == {"unavailable"}
-            assert time.perf_counter() - started < 5, "and not each other"
+            assert time.perf_counter() - started < 16, "and not each other"
 
         with server.client() as client:
             over_http(server, work, query="?tools=all")
