@@ -156,10 +156,11 @@ def test_the_wheel_works_alone(tmp_path: Path) -> None:
 
 
 def test_types_are_learnt_in_one_place() -> None:
-    """What msgspec is told of by two threads at once brings the process down."""
+    """What msgspec is told of by two threads at once brings the process down. The one that reads files has one thread, and loads
+    nothing of ours."""
     untyped = re.compile(r"msgspec\.convert\(|json\.decode\([^()]*\btype=|json\.Decoder\((?!\)|float_hook)")
     found = [file.name for file in SOURCE.rglob("*.py") if untyped.search(file.read_text(encoding="utf-8"))]
-    assert found == ["typed.py"]
+    assert sorted(found) == ["plain.py", "typed.py"]
 
 
 RACE = """

@@ -7,7 +7,6 @@ import codecs
 import re
 from collections.abc import Iterator
 
-from .. import typed
 from .kinds import is_text
 from .wrong import Note, Wrong
 
@@ -71,7 +70,7 @@ def wrong_json(content: bytes) -> str | None:
             content = content[len(mark) :].decode(encoding, "replace").encode()
             break
     try:
-        typed.decode(content, msgspec.Raw)
+        msgspec.json.decode(content, type=msgspec.Raw)
     except RecursionError:
         return "is JSON that is nested too deeply to be checked"
     except msgspec.DecodeError as error:
