@@ -102,7 +102,10 @@ def read(space: Space, place: Place, path: str) -> Record | None:
 def read_held(space: Space, place: Place, path: str) -> tuple[Record, str | None, str | None] | None:
     """A record, and the id and the body of the definition that has its path as its slug."""
     row = space.tx.row("find_held_record", dialect=place.dialect, name=place.name, path=path, now=space.now)
-    return None if row is None else (to_record(row), row[8], row[9])
+    if row is None:
+        return None
+    found = Record(row[0], row[1], row[2], row[3], decode(row[4]), row[5], row[6], row[7])
+    return found, row[8], row[9]
 
 
 def write(space: Space, place: Place, path: str, new: Write, check: Check = lambda value: None) -> Record:

@@ -18,7 +18,8 @@ T = TypeVar("T")
 MOST = 4096
 """How many types are remembered: some are made for a single use."""
 _learning = Lock()
-_known: set[Any] = set()
+_known: dict[int, Any] = {}
+"""By their identity, which no other can have as long as they are kept here. Not all of them can be hashed."""
 
 
 @overload
@@ -27,7 +28,8 @@ def convert(value: Any, kind: type[T], *, strict: bool = True) -> T: ...
 def convert(value: Any, kind: Any, *, strict: bool = True) -> Any: ...
 def convert(value: Any, kind: Any, *, strict: bool = True) -> Any:
     """A value of a type, made of what JSON is made of."""
-    _learn(kind)
+    if id(kind) not in _known:
+        _learn(kind)
     return msgspec.convert(value, kind, strict=strict)
 
 
@@ -37,7 +39,8 @@ def decode(data: bytes | str, kind: type[T]) -> T: ...
 def decode(data: bytes | str, kind: Any) -> Any: ...
 def decode(data: bytes | str, kind: Any) -> Any:
     """A value of a type, made of JSON."""
-    _learn(kind)
+    if id(kind) not in _known:
+        _learn(kind)
     return msgspec.json.decode(data, type=kind)
 
 
@@ -53,13 +56,7 @@ def decoder(kind: Any) -> Callable[[bytes | str], Any]:
 
 def _learn(kind: Any) -> None:
     """Let msgspec know a type, and all that it speaks of, before it is used."""
-    try:
-        if kind in _known:
-            return
-    except TypeError:  # it cannot be noted, and is learnt again each time
-        decoder(kind)
-        return
     decoder(kind)
     if len(_known) >= MOST:
         _known.clear()
-    _known.add(kind)
+    _known[id(kind)] = kind
