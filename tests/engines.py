@@ -29,6 +29,7 @@ from memwell.storage.choose import open_store
 from memwell.storage.postgres.citus import distribute
 
 from .postgres import Given, Server, available
+from .recycled import Recycled
 
 CITUS = "MEMWELL_TEST_CITUS_DSN"
 ENGINES = ("sqlite", "postgres", *(["citus"] if os.environ.get(CITUS) else []))
@@ -83,6 +84,7 @@ class Databases:
 
     def __init__(self) -> None:
         self._servers: dict[bool, Server | Given] = {}
+        self._recycled: Recycled | None = None
         self._made: dict[Path, str] = {}
         self._lock = Lock()
         self.engine = "sqlite"
@@ -94,7 +96,7 @@ class Databases:
         place = Path(home).resolve()
         with self._lock:
             if place not in self._made:
-                self._made[place] = _distributed(self.server) if self._on_citus else self.server.database(TEMPLATE)
+                self._made[place] = _distributed(self.server) if self._on_citus else self.recycled.take()
             return self._made[place]
 
     @property
@@ -107,6 +109,12 @@ class Databases:
                 server.template(TEMPLATE, lambda dsn: Memory(dsn, worker=False).close())
             self._servers[self._on_citus] = server
         return self._servers[self._on_citus]
+
+    @property
+    def recycled(self) -> Recycled:
+        if self._recycled is None:
+            self._recycled = Recycled(self.server, TEMPLATE)
+        return self._recycled
 
     @property
     def _on_citus(self) -> bool:
@@ -125,7 +133,10 @@ class Databases:
         if self.engine == "sqlite":
             shutil.copytree(home, copy)
         else:
-            self._made[copy.resolve()] = self.server.copy(self._made[home.resolve()])
+            dsn = self._made[home.resolve()]
+            if not self._on_citus:
+                self.recycled.hang_up(dsn)
+            self._made[copy.resolve()] = self.server.copy(dsn)
 
     def remove(self, copy: Path) -> None:
         if self.engine == "sqlite":
@@ -137,9 +148,14 @@ class Databases:
         """Drop what stands for the directories inside a folder."""
         for place, dsn in self.inside(folder):
             del self._made[place]
-            self.server.drop(dsn)
+            if self._on_citus:
+                self.server.drop(dsn)
+            else:
+                self.recycled.give_back(dsn)
 
     def close(self) -> None:
+        if self._recycled is not None:
+            self._recycled.close()
         for server in self._servers.values():
             server.__exit__(None, None, None)
 

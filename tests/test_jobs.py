@@ -173,6 +173,31 @@ def test_work_is_found_by_hints_and_without_them(engine: Engine, clock: FrozenCl
     assert found.run_hinted() == 1
 
 
+@pytest.mark.parametrize("ahead", [{"hours": 1}, {"days": 365}], ids=["an hour", "a year"])
+def test_a_clock_that_is_set_back_leaves_no_job_waiting_for_the_time_that_it_told(
+    engine: Engine, clock: FrozenClock, ahead: dict[str, float]
+) -> None:
+    """G8: what was put off, and what was taken by a worker that has died, is done within the time that it would have taken."""
+
+    def dies(run: JobRun) -> dict[str, Any]:
+        raise KeyboardInterrupt
+
+    known = worker(engine, lambda run: {})
+    known._sweep()
+    clock.advance(**ahead)
+    put_off, taken = enqueue(engine), enqueue(engine)
+    assert worker(engine, lambda run: Repeat(engine.clock.now() + 60 * SECOND)).run_due("default") == 2
+    clock.advance(minutes=1)
+    with pytest.raises(KeyboardInterrupt):
+        worker(engine, dies).run_due("default")
+    clock.advance(**{unit: -count for unit, count in ahead.items()})
+    clock.advance(hours=1, minutes=1)  # an hour is a wait that a job may have
+    known._sweep()
+    clock.advance(minutes=1)
+    known.run_hinted()
+    assert [state(engine, job_id).state for job_id in (put_off, taken)] == ["done", "done"]
+
+
 def test_jobs_can_be_listed_cancelled_retried_and_waited_for(tmp_path: Path) -> None:
     with Memory(tmp_path, worker=False) as memory:
         session = memory.flow("f").session("s")

@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from ..clock import SECOND, Clock
+from ..clock import DAY, HOUR, SECOND, Clock
 from ..errors import LeaseLost, MemwellError, NotFound
 from ..model.job import LEASE, StoredJob, after_failure
 from ..storage.port import Store, Tx
@@ -34,6 +34,8 @@ POLL_S = 0.5
 MAX_PAUSE_S = 30.0
 SWEEP_EVERY = 600 * SECOND
 SWEEP_STEP = 20
+FAR, FAR_LEASE = 2 * DAY, HOUR
+"""No job waits longer, and no lease lasts longer: what does was written by a clock that has been set back since."""
 CLAIM_STEP = 16
 TURN_S = 0.5
 """After how long it is the next tenant's turn; the job at hand is finished first."""
@@ -166,7 +168,7 @@ class Worker:
     def _sweep(self) -> None:
         """Walk over some tenants and renew their hints; a whole round is begun every ten minutes."""
         now = self._clock.now()
-        if not self._sweep_after and now - self._swept_at < SWEEP_EVERY:
+        if not self._sweep_after and 0 <= now - self._swept_at < SWEEP_EVERY:
             return
         self._swept_at = now if not self._sweep_after else self._swept_at
         tenants = self._store.control.rows("list_tenants", after=self._sweep_after, limit=SWEEP_STEP)
@@ -178,14 +180,18 @@ class Worker:
         self._sweep_after = tenants[-1][0] if len(tenants) == SWEEP_STEP else ""
 
     def _look_at(self, tenant: str, now: int) -> None:
-        """Renew a tenant's hint, and see to it that its daily sweep is in line, whatever became of the last one."""
-        slot, due = self._store.read(
-            tenant, lambda tx: (tx.row("find_slot", slot="expire"), tx.row("next_due", kinds=self._kinds))
-        )
+        """Renew a tenant's hint, and see to it that its daily sweep is in line, whatever became of the last one, or of the
+        clock."""
+        far = {"far": now + FAR, "far_lease": now + FAR_LEASE}
+        slot, stray = self._store.read(tenant, lambda tx: (tx.row("find_slot", slot="expire"), tx.row("far_jobs", **far)))
         if slot is None:
             self._store.write(tenant, lambda tx: ensure_slot(tx, "expire", now, now))
-        elif due and due[0] is not None:
-            self._store.control.hint("add_hint", tenant=tenant, due_at=due[0])
+        if stray is not None:
+            back = {**far, "now": now, "lease_until": now + self._lease}
+            self._store.write(tenant, lambda tx: tx.send("bring_back_jobs", **back))
+        due_at = self._next_due(tenant, now)
+        if due_at is not None:
+            self._store.control.hint("add_hint", tenant=tenant, due_at=due_at)
 
     def _due(self, tx: Tx, kinds: str) -> list[tuple[Any, ...]]:
         return tx.rows("due_jobs", now=self._clock.now(), kinds=kinds, limit=CLAIM_STEP)

@@ -374,6 +374,19 @@ WHERE tenant = :tenant AND id = :id
 RETURNING id, kind, state, payload, attempts, max_attempts, run_at, lease_until, fence, worker, error, result, created_at,
   finished_at, address_id;
 
+-- name: far_jobs
+-- Whether something waits for a moment that no job waits for: it was put in line by a clock that has been set back since.
+SELECT 1 FROM job WHERE tenant = :tenant AND state = 'ready' AND run_at > :far
+UNION ALL SELECT 1 FROM job WHERE tenant = :tenant AND state = 'running' AND lease_until > :far_lease
+LIMIT 1;
+
+-- name: bring_back_jobs
+-- Have that done now; whoever still works at it renews the lease.
+UPDATE job SET run_at = CASE WHEN state = 'ready' THEN :now ELSE run_at END,
+  lease_until = CASE WHEN state = 'running' THEN :lease_until ELSE lease_until END
+WHERE tenant = :tenant
+  AND ((state = 'ready' AND run_at > :far) OR (state = 'running' AND lease_until > :far_lease));
+
 -- name: beat_job
 -- Keep a lease alive.
 UPDATE job SET lease_until = :lease_until WHERE tenant = :tenant AND id = :id AND fence = :fence AND state = 'running';
