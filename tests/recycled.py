@@ -1,5 +1,7 @@
-"""Databases of PostgreSQL that tests use one after the other. To empty one takes a tenth of the time that a new one takes, and whoever
-connects to it finds what the server knows of its tables ready."""
+"""Databases of PostgreSQL that tests use one after the other.
+
+To empty one takes a tenth of the time that a new one takes, and what the server knows of its tables is ready for whoever connects.
+"""
 
 from __future__ import annotations
 

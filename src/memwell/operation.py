@@ -12,6 +12,7 @@ import types
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal
 
 import msgspec
@@ -54,14 +55,8 @@ class Operation:
     tells: Callable[[Any], dict[str, Any]] | None
     carries: str | None
     path_fields: tuple[str, ...]
-    json_fields: frozenset[str]
-    """The fields that hold objects: in a query string they are JSON."""
-
     names: tuple[str, ...]
     """The fields that may stand in a URL."""
-
-    by_version: bool
-    """Whether it changes only the version that was read, if one is named: `if_match`."""
 
     plain: bool
     """Whether it only reads, in one transaction."""
@@ -85,6 +80,16 @@ class Operation:
     @property
     def writes(self) -> bool:
         return self.effect != "read"
+
+    @property
+    def json_fields(self) -> frozenset[str]:
+        """The fields that hold objects: in a query string they are JSON."""
+        return _json_fields(self.request)
+
+    @property
+    def by_version(self) -> bool:
+        """Whether it changes only the version that was read, if one is named: `if_match`."""
+        return "if_match" in self.request.__struct_fields__ and "if_match" not in self.json_fields
 
 
 def operation(
@@ -140,16 +145,16 @@ def operation(
             carries=carries,
             sole=sole,
             path_fields=tuple(re.findall(r"{(\w+)}", path)),
-            json_fields=_json_fields(request),
             names=tuple(name for name in request.__struct_fields__ if name in _NAMED),
             plain=effect == "read" and not outside,
-            by_version="if_match" in request.__struct_fields__ and "if_match" not in _json_fields(request),
         )
 
     return declare
 
 
+@cache
 def _json_fields(request: type[msgspec.Struct]) -> frozenset[str]:
+    """Found when it is first asked for: to read the hints of all requests would take a fifth of `import memwell`."""
     hints = typing.get_type_hints(request)
     return frozenset(name for name, hint in hints.items() if "dict[" in str(hint))
 
