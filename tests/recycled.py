@@ -1,6 +1,6 @@
 """Databases of PostgreSQL that tests use one after the other.
 
-To empty one takes a tenth of the time that a new one takes, and what the server knows of its tables is ready for whoever connects.
+To empty one takes a tenth of the time of a new one, and what the server knows of its tables is there for whoever connects.
 """
 
 from __future__ import annotations

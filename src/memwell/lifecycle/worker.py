@@ -183,7 +183,9 @@ class Worker:
         """Renew a tenant's hint, and see to it that its daily sweep is in line, whatever became of the last one, or of the
         clock."""
         far = {"far": now + FAR, "far_lease": now + FAR_LEASE}
-        slot, stray = self._store.read(tenant, lambda tx: (tx.row("find_slot", slot="expire"), tx.row("far_jobs", **far)))
+        slot, stray = self._store.read(
+            tenant, lambda tx: (tx.row("find_slot", slot="expire"), tx.row("far_jobs", **far))
+        )
         if slot is None:
             self._store.write(tenant, lambda tx: ensure_slot(tx, "expire", now, now))
         if stray is not None:
