@@ -49,7 +49,7 @@ bench-peers: $(PEERS)/.installed  ## Measure the same searches in LangGraph and 
 	$(PEERS)/bin/python -m bench.peers
 
 CHAOS := $(addprefix tests/,test_crash.py test_crash_recall.py test_crash_distill.py test_crash_compact.py test_compaction.py \
-	test_unsay.py test_record_trials.py test_distill_model.py test_distill_input.py test_poison.py test_fleet.py test_exactly_once.py test_filters.py test_search.py test_backup.py context)
+	test_unsay.py test_record_trials.py test_distill_model.py test_distill_input.py test_poison.py test_fleet.py test_exactly_once.py test_filters.py test_search.py test_backup.py context storage/test_postgres_schema.py storage/test_power_loss.py storage/test_faults.py)
 
 chaos: setup  ## The tests of crashes, faults and properties, ten times as long: 200 rounds.
 	$(BIN)/python -m pytest $(CHAOS) --rounds 200

@@ -41,6 +41,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "sqlite(why): about SQLite's own files, so it runs on no other engine")
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than there are cores: there is always one that waits, for another process or a time to pass."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marked = metafunc.definition.get_closest_marker("sqlite") is not None
     directory = not {"tmp_path", "tmp_path_factory"}.isdisjoint(metafunc.fixturenames)

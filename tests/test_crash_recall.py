@@ -239,7 +239,7 @@ def test_writers_and_embedders_that_are_killed_leave_the_index_as_if_made_from_s
     random, home = Random(SEED), tmp_path / "home"
     fill(home)
     with Child(home, "writer", FIRST, site) as writer, Child(home, "embedder", SECOND_MODEL, site) as embedder:
-        for number in range(1, max(rounds // (2 if DATABASES.engine == "sqlite" else 4), 1) + 1):
+        for number in range(1, max(rounds // 4, 1) + 1):
             writer.start(number * 10_000)
             embedder.start(number, MEMWELL_EMBEDDER=(SECOND_MODEL, THIRD_MODEL)[number % 2])
             if number % 5:

@@ -23,7 +23,6 @@ from memwell import Memory, NotFound
 from memwell.sdk.values import Receipt
 
 from .conftest import CHAOS
-from .engines import DATABASES
 from .servers import Server
 
 pytestmark = pytest.mark.long
@@ -199,8 +198,8 @@ def memory(server: Server) -> Iterator[Memory]:
 
 @pytest.fixture
 def requests(rounds: int) -> int:
-    """On PostgreSQL, where a request takes four times as long, all of them are for chaos."""
-    return REQUESTS if DATABASES.engine == "sqlite" or rounds >= CHAOS else FEWER
+    """All of them are for chaos."""
+    return REQUESTS if rounds >= CHAOS else FEWER
 
 
 def plan(server: Server, requests: int, random: Random) -> tuple[list[Ask], list[Send]]:

@@ -17,6 +17,7 @@ from memwell.errors import Corrupted, MemwellError, NotFound, StorageError, Stor
 from memwell.storage.sqlite import SqliteStore
 from memwell.storage.sqlite.connect import require_sqlite
 
+from ..conftest import CHAOS
 from .disks import FullDisk, UnsyncedDisk, full_disk, unsynced_disk
 from .scene import TENANT, FrozenClock, at_once, contents, finish, note, notes, outcome, python, run_python, say
 
@@ -359,10 +360,11 @@ def fast_disk() -> Iterator[UnsyncedDisk]:
 
 @pytest.mark.long
 def test_a_thousand_tenants_need_few_files_and_no_threads(
-    tmp_path: Path, clock: FrozenClock, fast_disk: UnsyncedDisk
+    tmp_path: Path, clock: FrozenClock, fast_disk: UnsyncedDisk, rounds: int
 ) -> None:
+    """Three hundred, unless it is for chaos."""
     store = SqliteStore(tmp_path / "home", clock=clock.now, open_tenants=32, vfs=fast_disk.name)
-    tenants = [f"t{n}" for n in range(1000)]
+    tenants = [f"t{n}" for n in range(1000 if rounds >= CHAOS else 300)]
     before, threads, most = open_files(), threading.active_count(), 0
     for tenant in tenants:
         store.create(tenant)

@@ -17,6 +17,7 @@ import pytest
 from memwell.storage.sqlite import SqliteStore
 from memwell.storage.sqlite.connect import Durability
 
+from ..conftest import CHAOS
 from .disks import Op, RecordingDisk, cut_power, recording_disk
 from .scene import TENANT, FrozenClock, at_once, contents, heard, note, say
 
@@ -105,10 +106,11 @@ def test_what_was_acknowledged_survives_power_loss(tmp_path: Path, work: Callabl
 
 
 @pytest.mark.long
-def test_a_directory_that_was_being_made_when_the_power_went_can_be_opened(tmp_path: Path) -> None:
+def test_a_directory_that_was_being_made_when_the_power_went_can_be_opened(tmp_path: Path, rounds: int) -> None:
     ops = record(tmp_path / "home", nobody, "full")
+    often, once = (20, 2) if rounds >= CHAOS else (10, 1)
     for moment in range(len(ops) + 1):
-        for seed in range(20 if moment < 12 else 2):  # SQLite makes a file under a journal, before there is a log
+        for seed in range(often if moment < 12 else once):  # SQLite makes a file under a journal, before there is a log
             assert lost_at(moment, ops, tmp_path, Random(f"{moment}, {seed}")) == [], f"seed {seed}, moment {moment}"
 
 
