@@ -182,7 +182,7 @@ def test_an_app_is_made_elsewhere(shop: App, there: Memory) -> None:
 
 
 def test_what_an_import_has_made_is_settled_as_it_was(shop: App, there: Memory, here: Memory) -> None:
-    """The bank and the definition that the workflow names come along with their settings."""
+    """B3.17: the bank and the definition that the workflow names come along with their settings, and its ids are the new ones."""
     there.app("shop").import_document(shop.export())
     (bank,) = there.banks.list().memory_banks
     assert (bank.name, bank.type, bank.retention_days) == ("chats", "general", 7)
@@ -314,6 +314,7 @@ def test_a_store_that_is_there_in_another_way_is_named(
 
 
 def test_everything_that_stands_in_the_way_is_named_at_once(shop: App, there: Memory) -> None:
+    """B3.17: a definition of the same slug that is another one, and whatever else there is."""
     there.app("shop").stores.create("cart")
     there.banks.create("chats", type="general", retention_days=8)
     there.definitions.create("Customer Profile", ttl_seconds=60)

@@ -591,7 +591,7 @@ def test_the_user_of_a_session_may_be_told_later(memory: Memory, shop: App, tmp_
 
 
 def test_sessions_are_listed_page_by_page(memory: Memory, shop: App) -> None:
-    """Those that have not ended, of one user or of all, whatever else the app keeps."""
+    """B2.9: those that have not ended, of one user or of all, whatever else the app keeps."""
     for number in range(60):
         user = ("alice", "bob")[number % 2]
         shop.sessions.update(f"s{number:02}", user_id=user)

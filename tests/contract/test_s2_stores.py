@@ -514,7 +514,7 @@ def test_a_store_becomes_strict_only_if_its_content_fits(shop: App, prefs: Scope
 
 
 def test_a_record_is_read_whole(prefs: Scope) -> None:
-    """S2.20, S2.22, S2.19, C25: it is the data itself, and a plain value at once."""
+    """S2.20, S2.22, S2.19, C25, B2.5: it is the data itself, and a plain value at once, not a result that holds it."""
     assert prefs.set_content("userPrefs", FULL) == FULL
     found = prefs.get_content("userPrefs")
     assert type(found) is dict

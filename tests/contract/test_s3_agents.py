@@ -286,6 +286,23 @@ def test_forgetting_somebody_empties_the_runs_that_knew_them(
             memory.workflows.show("nothing")
 
 
+def test_a_task_that_says_nothing_of_it_asks_what_came_in(
+    served: Callable[..., ScriptedServer], tmp_path: Path
+) -> None:
+    """B3.23: the text of the input, with common instructions; of a history, the last four messages."""
+    server = served(["Hello."])
+    with Memory(tmp_path / "home", worker=False) as memory:
+        assert done(memory, tasks(answer=("ai_generate_text", {})), "Who is there?") == "Hello."
+        assert [(one["role"], one["content"]) for one in messages(server)] == [
+            ("system", "You are a helpful assistant."),
+            ("user", "Who is there?"),
+        ]
+        history = tasks(answer=("ai_generate_reply", {"input_mode": "history"}))
+        for number in range(4):
+            done(memory, history, f"Message {number}", thread="t1")
+        assert [one["content"] for one in messages(server)[1:]] == ["Hello.", "Message 2", "Hello.", "Message 3"]
+
+
 # -- what must not happen ------------------------------------------------------------------------------------------------
 
 

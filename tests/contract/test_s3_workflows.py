@@ -155,7 +155,7 @@ def test_a_definition_that_there_is_not_is_refused(memory: Memory, tmp_path: Pat
 
 
 def test_the_tool_name_is_reserved(memory: Memory) -> None:
-    """S3.37, C21: a custom tool of that name is refused when the workflow is saved."""
+    """S3.37, C21, unlike B3.13: a custom tool of that name is refused when the workflow is saved."""
     for name, action in (("update_memory", "lookup_order"), ("custom", "update_memory")):
         tool = {"kind": "tools", "action": action}
         agent = {"kind": "task", "action": "ai_agent", "bindings": {"tools": [name]}}

@@ -182,6 +182,8 @@ def test_the_table_speaks_of_fields_that_exist() -> None:
 
 
 def test_with_all_tools_there_is_one_for_every_operation() -> None:
+    """B3.16: definitions are made, found and changed by tools as well."""
+    assert {"definitions_list", "definitions_get", "definitions_create", "definitions_update"} <= set(toolbox("all"))
     tools = toolbox("all")
     assert set(tools) == {name.replace(".", "_") for name in OPERATIONS}
     for name, operation in OPERATIONS.items():
