@@ -260,7 +260,7 @@ def test_a_tenant_that_was_removed_elsewhere_is_not_called_damaged(
     elsewhere.create("t")
     assert here.read("t", lambda tx: tx.row("last_event")) == (0,)
     (file,) = here._files._files.values()
-    file._readers.pop().close()
+    file._readers.pop().connection.close()
     file.used_at = time.monotonic() + 1000
     elsewhere.drop("t")
     if in_its_place:

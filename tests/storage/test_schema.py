@@ -101,7 +101,7 @@ def test_every_reference_begins_with_the_tenant(db: apsw.Connection) -> None:
 
 
 def test_references_are_enforced_where_it_is_written(sqlite: SqliteStore) -> None:
-    enforced = sqlite._files.use(TENANT, lambda file: file.write(lambda db: db.pragma("foreign_keys")))
+    enforced = sqlite._files.use(TENANT, lambda file: file.write(lambda db: db.connection.pragma("foreign_keys")))
     assert enforced == 1
 
 

@@ -41,7 +41,7 @@ class ControlFile:
     def write(self, *calls: tuple[str, dict[str, Any]]) -> int:
         return self.exclusively(lambda db: [0, *(self._run(db, query, given) for query, given in calls)][-1])
 
-    def exclusively(self, work: Callable[[apsw.Connection], T]) -> T:
+    def exclusively(self, work: Callable[[apsw.Cursor], T]) -> T:
         """Run work while no other process changes the list of tenants."""
         with self._present():
             return self._file.write(work)
@@ -77,7 +77,7 @@ class ControlFile:
         self.renew()
         return self.secret == secret or self.exclusively(lambda db: self._replace(db, secret))
 
-    def _replace(self, db: apsw.Connection, secret: bytes) -> bool:
+    def _replace(self, db: apsw.Cursor, secret: bytes) -> bool:
         """While nobody can add a key. There is a secret at any moment, or another process would make one."""
         if db.execute(self._queries["count_keys"].sql).fetchall()[0][0]:
             return False
@@ -98,9 +98,9 @@ class ControlFile:
             what = "It is closed" if self._closed else "The data directory was removed or replaced while it was open"
             raise StorageError(f"{what}: open it again.") from None
 
-    def _run(self, db: apsw.Connection, query: str, parameters: dict[str, Any]) -> int:
+    def _run(self, db: apsw.Cursor, query: str, parameters: dict[str, Any]) -> int:
         db.execute(self._queries[query].sql, parameters).fetchall()
-        return db.changes()
+        return db.connection.changes()
 
 
 def _create_secret(path: Path, secret: bytes, *, replace: bool = False) -> None:

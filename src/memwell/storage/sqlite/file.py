@@ -26,6 +26,7 @@ LATELY_S = 0.001
 """For how long a reader takes it that a file still has its name: to ask takes as long as to read a little. What is written is
 acknowledged only if it has."""
 SCRUB_BUSY_MS = 200
+CLOSED = (apsw.ConnectionClosedError, apsw.CursorClosedError)
 
 
 class Replaced(Exception):
@@ -81,64 +82,64 @@ class SqliteFile:
         self._durability: connect.Durability = durability
         self._vfs = vfs
         self._max_readers = max_readers
-        self._readers: list[apsw.Connection] = []
-        self._writer: tuple[apsw.Connection, GroupCommit] | None = None
+        self._readers: list[apsw.Cursor] = []
+        self._writer: tuple[apsw.Cursor, GroupCommit] | None = None
         self._opening = Lock()
         self._closed = False
         self._inode = self._require_current()
         self.used_at = time.monotonic()
         """When somebody last read or wrote, give or take a millisecond."""
 
-    def read(self, work: Callable[[apsw.Connection], T], *, sole: bool = False) -> T:
+    def read(self, work: Callable[[apsw.Cursor], T], *, sole: bool = False) -> T:
         """Run work on a snapshot of the file; if it is one statement only, that is one."""
         now = time.monotonic()
         if self._closed or now - self.used_at > LATELY_S:
             self._require_same_file()
         readers = self._readers
         try:
-            db = readers.pop()
+            reader = readers.pop()
         except IndexError:
-            db = self._open_reader()
+            reader = self._open_reader()
         try:
             if sole:
-                result = work(db)
+                result = work(reader)
             else:
-                db.execute("BEGIN")
-                result = work(db)
-                db.execute("COMMIT")
+                reader.execute("BEGIN")
+                result = work(reader)
+                reader.execute("COMMIT")
         except (MemwellError, Another):
             if not sole:
-                db.execute("ROLLBACK")
-            self._keep(db)
+                reader.execute("ROLLBACK")
+            self._keep(reader)
             raise
         except BaseException as error:  # whatever state it is in, nobody else gets this connection
-            db.close(True)
+            reader.connection.close(True)
             if isinstance(error, apsw.Error | UnicodeDecodeError):
                 self._require_same_file()
                 raise connect.translated(error, self.path) from error
             raise
         if len(readers) < self._max_readers and not self._closed:
-            readers.append(db)
+            readers.append(reader)
         else:
-            db.close()
+            reader.connection.close()
         return result
 
-    def write(self, work: Callable[[apsw.Connection], T]) -> T:
+    def write(self, work: Callable[[apsw.Cursor], T]) -> T:
         """Run work in a transaction; when this returns, it is on disk."""
-        db, group = self._writer or self._open_writer()
+        writer, group = self._writer or self._open_writer()
         try:
-            return group.run(lambda: work(db))
-        except apsw.ConnectionClosedError:
+            return group.run(lambda: work(writer))
+        except CLOSED:
             raise Replaced from None
         except (apsw.Error, UnicodeDecodeError) as error:
             raise connect.translated(error, self.path) from error
 
     def alone(self, work: Callable[[apsw.Connection], T]) -> T:
         """Run work on the writer's connection, outside a transaction."""
-        db, group = self._writer or self._open_writer()
+        writer, group = self._writer or self._open_writer()
         try:
-            return group.alone(lambda: work(db))
-        except apsw.ConnectionClosedError:
+            return group.alone(lambda: work(writer.connection))
+        except CLOSED:
             raise Replaced from None
         except apsw.Error as error:
             raise connect.translated(error, self.path) from error
@@ -171,20 +172,20 @@ class SqliteFile:
         self._closed = True
         with suppress(IndexError):  # whoever reads takes from the same list
             while True:
-                self._readers.pop().close(True)
+                self._readers.pop().connection.close(True)
         with self._opening:
             writer, self._writer = self._writer, None
         if writer:
-            db, group = writer
-            group.alone(lambda: db.close(True))  # nobody is in the middle of a transaction then
+            cursor, group = writer
+            group.alone(lambda: cursor.connection.close(True))  # nobody is in the middle of a transaction then
 
-    def _keep(self, reader: apsw.Connection) -> None:
+    def _keep(self, reader: apsw.Cursor) -> None:
         if len(self._readers) < self._max_readers and not self._closed:
             self._readers.append(reader)
         else:
-            reader.close()
+            reader.connection.close()
 
-    def _open_reader(self) -> apsw.Connection:
+    def _open_reader(self) -> apsw.Cursor:
         """A connection to this file, and not to another that has its name by now."""
         try:
             db = connect.open_reader(self.path, self._vfs)
@@ -196,15 +197,15 @@ class SqliteFile:
         except Replaced:
             db.close()
             raise
-        return db
+        return db.cursor()
 
-    def _open_writer(self) -> tuple[apsw.Connection, GroupCommit]:
+    def _open_writer(self) -> tuple[apsw.Cursor, GroupCommit]:
         with self._opening:
             if self._closed:
                 raise Replaced
             if self._writer is None:
                 db = connect.open_writer(self.path, self._durability, self._vfs, create=False)
-                self._writer = db, GroupCommit(SqliteSession(db, self._require_same_file))
+                self._writer = db.cursor(), GroupCommit(SqliteSession(db, self._require_same_file))
             return self._writer
 
     def _require_current(self) -> int:

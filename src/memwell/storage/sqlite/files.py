@@ -35,7 +35,7 @@ class OpenFiles:
         finally:
             self._give_back(tenant)
 
-    def read(self, tenant: str, work: Callable[[apsw.Connection], T], *, sole: bool = False) -> T:
+    def read(self, tenant: str, work: Callable[[apsw.Cursor], T], *, sole: bool = False) -> T:
         """Read from a tenant's file. Nobody waits for a reader that is not counted: a connection in use is closed by its user."""
         file = self._files.get(tenant)
         if file is not None:

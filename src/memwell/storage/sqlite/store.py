@@ -63,16 +63,16 @@ class SqliteStore:
         known = self._queries
         if sole:
             try:
-                return self._files.read(tenant, lambda db: work(SoleTx(db, known, tenant)), sole=True)
+                return self._files.read(tenant, lambda reader: work(SoleTx(reader, known, tenant)), sole=True)
             except Another:
                 pass
-        return self._files.read(tenant, lambda db: work(SqliteTx(db, known, tenant)))
+        return self._files.read(tenant, lambda reader: work(SqliteTx(reader, known, tenant)))
 
     def write(self, tenant: str, work: Callable[[Tx], T]) -> T:
         known = self._queries
 
-        def run(db: apsw.Connection) -> tuple[T, int | None]:
-            tx = SqliteTx(db, known, tenant)
+        def run(writer: apsw.Cursor) -> tuple[T, int | None]:
+            tx = SqliteTx(writer, known, tenant)
             return work(tx), tx.due_at
 
         result, due_at = self._files.use(tenant, lambda file: file.write(run))
@@ -90,7 +90,7 @@ class SqliteStore:
         if self.control.rows("find_tenant", id=tenant):
             return False
 
-        def create(db: apsw.Connection) -> bool:
+        def create(db: apsw.Cursor) -> bool:
             if db.execute(_system("find_tenant"), {"id": tenant}).fetchall():
                 return False
             self._remove(tenant)  # what a creation or a removal left behind when it was killed
@@ -146,7 +146,7 @@ class SqliteStore:
         return {}  # all vectors of a file fit into memory
 
     def check(self, tenant: str) -> list[str]:
-        def integrity(db: apsw.Connection) -> list[str]:
+        def integrity(db: apsw.Cursor) -> list[str]:
             found = [str(row[0]) for row in db.execute("PRAGMA integrity_check(20)")]
             found += [f"broken reference in {row[0]}" for row in db.execute("PRAGMA foreign_key_check").fetchall()[:20]]
             return [line for line in found if line != "ok"]
@@ -189,7 +189,7 @@ class SqliteStore:
     def _finish_removals(self) -> None:
         """Remove what is left of tenants whose removal was killed."""
 
-        def finish(tenant: str, db: apsw.Connection) -> None:
+        def finish(tenant: str, db: apsw.Cursor) -> None:
             if not db.execute(_system("find_tenant"), {"id": tenant}).fetchall():
                 self._remove(tenant)
 
@@ -231,7 +231,7 @@ class SqliteReceiver:
         return SqliteFile(path, "sqlite", durability=store._durability, vfs=store._vfs)
 
 
-def _number_from(number: int, db: apsw.Connection) -> None:
+def _number_from(number: int, db: apsw.Cursor) -> None:
     db.execute("DELETE FROM sqlite_sequence WHERE name = 'entry'")
     db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('entry', ?)", (number,))
 
