@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
@@ -11,7 +12,7 @@ from . import functions
 from .clock import DAY, SECOND, Clock, SystemClock
 from .config import Config
 from .config import load as load_config
-from .errors import Invalid
+from .errors import Invalid, MemwellError
 from .files.links import Links
 from .lifecycle import erase, jobs, retention, unnamed
 from .lifecycle.run import Handler, JobRun, Repeat
@@ -40,6 +41,7 @@ SLOW = ("extract",)
 """What takes as long as whoever made a file wants it to: nothing else waits behind it."""
 GRAPH_AFTER = 60 * SECOND
 """How long collections are left to grow before somebody looks how large they are."""
+FINISH_S = 5.0
 MOST_MODELS = 32
 """How many language models that workflows name are kept open besides the one that is set."""
 HANDLERS: dict[str, Handler] = {"expire": retention.expire, "erase": erase.erase, "sweep": unnamed.sweep}
@@ -122,6 +124,11 @@ class Engine:
         """Where no worker runs in this process, run the tenant's due jobs here and now, but for those that may take long."""
         if not self.worker.running:
             self.worker.run_due(tenant, without=PATIENT)
+
+    def finish(self, tenant: str) -> None:
+        """Carry out the erasures that are due, for some seconds at most: what was deleted is to be gone when this process is."""
+        with suppress(MemwellError):  # then the next who opens it goes on
+            self.worker.run_some("erase", tenant, FINISH_S)
 
     def close(self) -> None:
         for end in self.ends:

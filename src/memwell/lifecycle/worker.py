@@ -125,6 +125,10 @@ class Worker:
         """Run everything that is due in one tenant, now and in this thread, but for some kinds."""
         return self._run_some(tenant, _encoded(kind for kind in self._handlers if kind not in without), math.inf)
 
+    def run_some(self, kind: str, tenant: str, seconds: float) -> int:
+        """Run what is due of one kind in one tenant, now and in this thread, and begin nothing more when the time is up."""
+        return self._run_some(tenant, _encoded([kind]), seconds)
+
     def _run_some(self, tenant: str, kinds: str, seconds: float) -> int:
         """Run what is due until there is no more of it, the time is up or the worker is to stop."""
         done, until = 0, time.monotonic() + seconds

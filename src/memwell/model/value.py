@@ -10,6 +10,8 @@ from ..errors import Invalid
 Tree: TypeAlias = dict[str, "Tree | None"]
 """Names, and what is wanted inside of them; None: all of it."""
 _NOTHING: Any = object()
+MAX_DOTS = 64
+"""How many parts the name of a field may have that is looked for by a path."""
 
 MAX_PROJECTIONS = 100
 MAX_PATH = 200
@@ -43,12 +45,16 @@ def _steps(path: str, field: str) -> list[str]:
 
 
 def _cut(value: Any, path: list[str]) -> Any:
-    name, *inside = path
-    if not isinstance(value, dict) or name not in value:
+    """A name may have dots in it: the longest that is there is meant."""
+    if not isinstance(value, dict):
         return value
-    if inside:
-        return {**value, name: _cut(value[name], inside)}
-    return {other: each for other, each in value.items() if other != name}
+    for count in range(min(len(path), MAX_DOTS), 0, -1):
+        name, inside = ".".join(path[:count]), path[count:]
+        if name in value:
+            if inside:
+                return {**value, name: _cut(value[name], inside)}
+            return {other: each for other, each in value.items() if other != name}
+    return value
 
 
 class At(NamedTuple):
@@ -115,6 +121,15 @@ def _grow(tree: Tree, path: list[str]) -> None:
         tree = tree.setdefault(name, {})  # type: ignore[assignment]
 
 
+def _reached(tree: Tree | None, path: list[str]) -> Any:
+    """What is wanted of a field with dots in its name."""
+    for name in path:
+        if tree is None or name not in tree:
+            return _NOTHING
+        tree = tree[name]
+    return tree
+
+
 def _pruned(value: Any, wanted: Tree | None) -> Any:
     """A value with nothing but what is wanted of it. A list is gone through."""
     if wanted is None:
@@ -124,4 +139,7 @@ def _pruned(value: Any, wanted: Tree | None) -> Any:
     if not isinstance(value, dict):
         return _NOTHING
     parts = {name: _pruned(value[name], inner) for name, inner in wanted.items() if name in value}
+    for name in value:
+        if "." in name and (inner := _reached(wanted, name.split("."))) is not _NOTHING:
+            parts[name] = _pruned(value[name], inner)
     return {name: part for name, part in parts.items() if part is not _NOTHING}

@@ -15,7 +15,7 @@ from ..errors import MemwellError
 from ._async_jobs import pages
 from .settings import Binding, DefinitionChanges, DefinitionPage, DefinitionSettings
 from .transport import AsyncTransport
-from .values import arguments, given, mapping, tool_for
+from .values import arguments, given, listed, mapping, tool_for
 
 _WHOSE = ("owner", "workflow", "thread", "run")
 
@@ -74,8 +74,7 @@ class AsyncDefinitions:
     ) -> AsyncWorkingMemory:
         """Load working memory of an owner: under these definitions, by id or slug, or under all global ones. Whoever is held to a
         user need not say whose."""
-        names = [definitions] if isinstance(definitions, str) else definitions
-        at = {**where} | given(owner=owner, definitions=None if names is None else list(names))
+        at = {**where} | given(owner=owner, definitions=None if definitions is None else listed(definitions))
         bound: Bound = await self._transport.call("definitions.bind", at)
         return AsyncWorkingMemory(self._transport, at, bound)
 

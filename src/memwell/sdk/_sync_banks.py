@@ -15,7 +15,7 @@ from ..errors import Invalid
 from ._sync_jobs import erase, pages
 from .settings import BankPage, BankSettings, BankUpdate, Days, Loading, Sampled
 from .transport import Transport
-from .values import Message, Receipt, given
+from .values import Message, Receipt, given, listed
 
 
 class Banks:
@@ -76,7 +76,7 @@ class Bank:
         idempotency_key: str | None = None,
     ) -> Added:
         """Write an entry. A conversation bank answers with the messages so far, ready for a model."""
-        data = given(speaker=speaker, metadata=metadata, compacts=None if compacts is None else list(compacts))
+        data = given(speaker=speaker, metadata=metadata, compacts=None if compacts is None else listed(compacts))
         data |= {"bank": self.id, "key": key, "content": content}
         added: Added = self._transport.call("banks.add", data, key=idempotency_key)
         return added

@@ -10,7 +10,7 @@ from ..dialects.user_records import DeletedRecord, RecordChange, UserRecord
 from ..errors import NotFound
 from ._sync_jobs import pages
 from .transport import Transport
-from .values import given, mapping
+from .values import given, listed, mapping
 
 D = TypeVar("D")
 Fields: TypeAlias = Mapping[str, int]
@@ -65,12 +65,12 @@ class RecordCalls:
         name: str,
         changes: Mapping[str, Any],
         *,
-        unset: Sequence[str] = (),
+        unset: str | Sequence[str] = (),
         ttl_s: int | None = None,
         if_match: str | None = None,
     ) -> UserRecord:
         """Merge changes into a record, at every depth; fields that are not given stay, but for those of `unset`."""
-        more = given(ttl_s=ttl_s, if_match=if_match, unset=list(unset) or None)
+        more = given(ttl_s=ttl_s, if_match=if_match, unset=listed(unset) or None)
         return self._write(name, changes, "merge", more)
 
     def set_all(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
@@ -26,6 +27,8 @@ from ..watch import Event, watch
 T = TypeVar("T")
 
 
+_SERVER = re.compile(r"[\w.-]+:\d{1,5}(?:/.*)?")
+"""What is meant as an address, and would be the name of a directory."""
 _forks = 0
 """How often this process was forked since this was loaded. It is asked with every call, where asking the system would be slow."""
 
@@ -87,6 +90,9 @@ class LocalTransport:
         return watch(self.engine, self.principal)
 
     def close(self) -> None:
+        """What was deleted a moment ago is erased before this returns, if the worker has not come to it."""
+        if self._ready and self._with_worker and self._finalizer.alive and _forks == self._forks:
+            self.engine.finish(self.principal.tenant)
         self._finalizer()
 
     def _prepare(self) -> None:
@@ -184,6 +190,9 @@ def _resolve(
         if tenant is not None:
             raise Invalid("Over HTTP the tenant comes from the API key: leave `tenant` away.")
         return config, text
+    if api_key is not None or (_SERVER.fullmatch(text) and not Path(text).exists()):
+        told = f"{text!r} is no address of a server" if text else "No server is named"
+        raise Invalid(f"{told}: it begins with http:// or https://. A directory needs no `api_key`.")
     if "://" in text and not text.startswith(("postgresql://", "postgres://")):
         raise Unsupported(
             f"{text.split('://')[0]}:// is not supported: give a directory, a postgresql:// address or an http URL."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypedDict
@@ -70,7 +70,7 @@ def searched(at: Mapping[str, str], query: str, limit: int, conditions: Conditio
     """A search as the request wants it."""
     data: dict[str, Any] = {"query": query, "limit": limit, **conditions, **at}
     if "include" in data:
-        data["include"] = list(data["include"])
+        data["include"] = listed(data["include"])
     return given(**data)
 
 
@@ -122,6 +122,11 @@ def file_given(file: str | Path | bytes, filename: str | None) -> tuple[bytes, s
         return content, filename or path.name
     except OSError as error:
         raise Invalid(f"{path} cannot be read: {error.strerror}.", field="file") from None
+
+
+def listed(texts: str | Iterable[str]) -> list[str]:
+    """Texts as a list. A text alone is one of them, and not the list of its letters."""
+    return [texts] if isinstance(texts, str) else list(texts)
 
 
 def given(**fields: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from ...workflow.app_importing import Imported
 from ...workflow.executing import Executed
 from ...workflow.run_operations import Run
 from .arguments import label, positional, settled
-from .given import FROM_FILE, option, require_one_input
+from .given import FROM_FILE, option, read_given, require_one_input
 from .known import readable
 from .options import Taken, keyword, spelled, taken
 from .output import Json, Yes, brief, print_json, print_value
@@ -135,14 +135,19 @@ def _command(operation: Operation) -> Callable[..., None]:
 
 def _given(fields: list[Taken], values: Mapping[str, Any]) -> dict[str, Any]:
     """What somebody has given, and not only left as it is."""
-    return {one.name: value for one in fields if (value := values[one.name]) not in (None, one.default)}
+    return {one.name: value for one in fields if (value := values[one.name]) not in (None, [], one.default)}
 
 
 def _question(operation: Operation, given: Mapping[str, Any]) -> str:
     """What is to be done, to what, and whether it shall be: "Delete a memory store with all its content: shop, cart. Go on?"."""
     first, _, further = operation.summary.rstrip(".").partition(". ")
     bare = [str(given[name]) for name in operation.path_fields]
-    named = [f"{option(name)} {value}" for name, value in given.items() if name not in operation.path_fields]
+    named = [
+        f"{option(name)} {each}"
+        for name, value in given.items()
+        if name not in operation.path_fields
+        for each in (value if isinstance(value, list) else [value])
+    ]
     what = ", ".join(brief(one, MAX_ASKED) for one in (*bare, *named))
     return ". ".join(filter(None, (f"{first}: {what}" if what else first, further, "Go on?")))
 
@@ -153,7 +158,8 @@ def _read(operation: Operation, fields: list[Taken], given: Mapping[str, Any], b
     require_one_input(given[name] for name in readers if name in given)
     named = _named(dict(given), operation)
     return {
-        name: readers[name](label(name, bare), value) if name in readers else value for name, value in named.items()
+        name: read_given(readers[name], label(name, bare), value) if name in readers else value
+        for name, value in named.items()
     }
 
 

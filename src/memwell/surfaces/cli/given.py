@@ -52,6 +52,20 @@ def fields_given(name: str, value: str) -> Any:
     return found
 
 
+def read_given(read: Reader, name: str, value: Any) -> Any:
+    """What was given for a field, read as it is meant; what was given several times, together."""
+    if not isinstance(value, list):
+        return read(name, value)
+    found = [read(name, one) for one in value]
+    if len(found) == 1:
+        return found[0]
+    if all(isinstance(one, list) for one in found):
+        return [text for one in found for text in one]
+    if all(isinstance(one, dict) for one in found):
+        return {field: mark for one in found for field, mark in one.items()}
+    raise Invalid(f"{name} was given {len(found)} times: give it once, or each time as a list.")
+
+
 def document_given(name: str, value: str) -> str:
     """A document as it stands, or from a file: `@FILE`."""
     file = _file(value)
@@ -105,12 +119,13 @@ says is not among them, since it may begin with `@`."""
 
 ADVICE: Mapping[Reader, str] = {
     json_given: "As JSON, or from `@FILE`; `@-`: standard input.",
-    list_given: "As `one,two`, as JSON, or from `@FILE`; `@-`: standard input.",
-    fields_given: "Or as `one,two.three`, as a list in JSON, or from `@FILE`; `@-`: standard input.",
+    list_given: "As `one,two`, as JSON, or from `@FILE`; `@-`: standard input. May be given several times.",
+    fields_given: "Or as `one,two.three`, as a list in JSON, or from `@FILE`; `@-`: standard input. May be given several times.",
     document_given: "`@-`: standard input.",
     text_given: "Or from `@FILE`; `@-`: standard input; `@@…`: a text that begins with `@`.",
     bytes_given: "The file as `@PATH`, at most 25 MiB, or its bytes as Base64; `@-`: standard input, with --filename.",
 }
+SEVERAL = (list_given, fields_given)
 METAVARS: Mapping[Reader, str] = {json_given: "JSON", list_given: "LIST", fields_given: "FIELDS", moment: "TIME"}
 
 
@@ -121,7 +136,8 @@ def option(name: str) -> str:
 
 def require_one_input(given: Iterable[Any]) -> None:
     """What was read from the standard input is gone."""
-    if sum(one == FROM_FILE + STANDARD_INPUT for one in given) > 1:
+    each = [part for one in given for part in (one if isinstance(one, list) else [one])]
+    if sum(one == FROM_FILE + STANDARD_INPUT for one in each) > 1:
         raise Invalid("The standard input can be read once: give `@-` once only.")
 
 

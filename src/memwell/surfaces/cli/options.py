@@ -21,6 +21,7 @@ from .given import (
     CLEARED,
     METAVARS,
     READERS,
+    SEVERAL,
     Reader,
     bytes_given,
     clearable,
@@ -90,7 +91,8 @@ def _taken(operation: Operation, field: FieldInfo, hint: Any) -> Taken:
     if field.name == needed(operation):
         return Taken(field.name, _either(field, kind, metavar, text), read, None, choices)
     required = field.required and not (operation.carries and field.name == "filename")
-    made = _option(field, kind, metavar, text, default, required=required)
+    many = list[kind] if read in SEVERAL else kind  # type: ignore[valid-type]
+    made = _option(field, many, metavar, text, default, required=required)
     return Taken(field.name, (made,), read, default, choices)
 
 
