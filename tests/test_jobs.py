@@ -173,6 +173,17 @@ def test_work_is_found_by_hints_and_without_them(engine: Engine, clock: FrozenCl
     assert found.run_hinted() == 1
 
 
+def test_what_is_to_be_done_once_waits_for_no_clock_that_was_set_back(engine: Engine, clock: FrozenClock) -> None:
+    """G8, G9: what was deleted is erased, also if the clock was ahead by less than a daily job waits."""
+    clock.advance(hours=47)
+    job_id = enqueue(engine)
+    clock.advance(hours=-47)
+    known = worker(engine, lambda run: {})
+    known._sweep()
+    known.run_hinted()
+    assert state(engine, job_id).state == "done"
+
+
 @pytest.mark.parametrize("ahead", [{"hours": 1}, {"days": 365}], ids=["an hour", "a year"])
 def test_a_clock_that_is_set_back_leaves_no_job_waiting_for_the_time_that_it_told(
     engine: Engine, clock: FrozenClock, ahead: dict[str, float]

@@ -62,6 +62,7 @@ class Space:
         "_link",
         "answers_until",
         "clock",
+        "looked",
         "now",
         "principal",
         "run",
@@ -81,6 +82,7 @@ class Space:
         self.now = clock.now()
         self.touched: dict[int, Touched] = {}
         self.answers_until: int | None = None
+        self.looked = 0  # characters in which secrets were looked for
         self.run: str | None = None  # the run of a workflow that does this, if one does
 
     # -- writing -----------------------------------------------------------------------------------------------------

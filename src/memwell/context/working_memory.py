@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..model.schemas.walk import ROOT, mapped
-from .lines import one_line
+from .fence import is_loud
+from .lines import compact, one_line
 
 HEADING = "# Working Memory"
 TOOL = "update_memory"
@@ -78,7 +79,8 @@ def _section(one: Section) -> str:
 
 def _label(name: str, schema: Any) -> str:
     title = schema.get("title") if isinstance(schema, Mapping) else None
-    return one_line(title if isinstance(title, str) and title.strip() else humanised(name))
+    label = one_line(title if isinstance(title, str) and title.strip() else humanised(name))
+    return compact(label) if is_loud(label) else label
 
 
 def _placed(schema: Mapping[str, Any], place: str) -> Any:

@@ -20,6 +20,7 @@ from ..space import Space
 from . import definitions, stores
 from .apps import AppName
 from .definitions import CreateDefinition, DefinitionInfo
+from .held import given_schema
 from .stores import NewStore, StoreInfo, Stores
 
 MAX_SOURCE = 1024 * 1024
@@ -89,7 +90,7 @@ def as_stored(new: CreateDefinition) -> CreateDefinition:
     """A definition with what would be made of it, so that the same is known again."""
     name = new.name.strip()
     slug = slug_of(name) or None if new.slug is None else new.slug
-    return structs.replace(new, name=name, slug=slug, schema=new.schema or {"type": "object"})
+    return structs.replace(new, name=name, slug=slug, schema=given_schema(new.schema or {"type": "object"}))
 
 
 def other_settings(there: tuple[Document, Definition], wanted: CreateDefinition) -> list[str]:

@@ -22,7 +22,7 @@ from ..record_lists import delete_tied, tied_page
 from ..records import Record
 from ..records import delete as delete_record
 from ..space import Space
-from .definitions import GIVEN, OF, DefinitionId, by_slug, existing, held_to, tie_of
+from .definitions import GIVEN, OF, DefinitionId, by_slug, existing, held_to, held_with_its_lifetime, tie_of
 from .gathering import Whose, bound_to, gathered, path_of
 from .held import MAX_TOLD, Change, Held, Warned, compiled, filled, told_of, write
 from .places import user_records
@@ -48,7 +48,8 @@ Names = Annotated[
 Values = Annotated[
     dict[str, Any],
     Meta(
-        description='New values by slug, such as {"customer_profile": {"preferred_name": "Ada"}}; one may stand alone.'
+        max_length=MAX_BOUND,
+        description='New values by slug, such as {"customer_profile": {"preferred_name": "Ada"}}; one may stand alone.',
     ),
 ]
 Mode = Annotated[UpdateMode, Meta(description="`replace` or `merge`; left away: as each definition says.")]
@@ -131,7 +132,10 @@ class UpdateMemory(_OfOwner, frozen=True, kw_only=True):
     definitions: Names | None = None
     mode: Mode | None = None
     if_match: (
-        Annotated[dict[str, str], Meta(description="The versions that were read, by slug: refused if one has changed.")]
+        Annotated[
+            dict[str, str],
+            Meta(max_length=MAX_BOUND, description="The versions that were read, by slug: refused if one has changed."),
+        ]
         | None
     ) = None
 
@@ -308,8 +312,9 @@ def needed_path(definition: Definition, whose: Whose) -> str:
 def kept_as(document: Document, definition: Definition, whose: Whose) -> Held:
     """What a record is held to, and goes with."""
     scope: Scope = definition.scope
-    ties = [] if scope == "global" else [f"{scope}/{getattr(whose, scope)}"]
-    return held_to(document.id, definition, *ties)
+    if scope == "global":
+        return held_with_its_lifetime(document, definition)
+    return held_to(document.id, definition, f"{scope}/{getattr(whose, scope)}")
 
 
 def _check_slug(slug: str) -> None:

@@ -34,7 +34,7 @@ from ..operation import Example, Request, Response, operation
 from ..record_lists import delete_tied
 from ..space import Space
 from .breaking import Accept, Breaking, broken_by, refuse_breaking
-from .held import Held, check_object, doubts_about
+from .held import Held, check_object, doubts_about, given_schema
 
 KIND = "definition"
 BY_SLUG, BY_NAME = "definition_slug", "definition_name"
@@ -163,7 +163,7 @@ def made(space: Space, request: CreateDefinition) -> tuple[Document, Definition]
     if not slug:
         raise Invalid(f"No slug can be made from {name!r}: give one. {SLUG_ADVICE}.", field="slug")
     fields = {one: getattr(request, one) for one in ("scope", "ttl_seconds", "update_mode", "secrets", "description")}
-    definition = Definition(slug=slug, schema=request.schema or {"type": "object"}, **fields)
+    definition = Definition(slug=slug, schema=given_schema(request.schema or {"type": "object"}), **fields)
     check_object(held_to("", definition))
     document = Document(str(uuid.uuid4()), name, 1, encoded(definition), space.now, space.now)
     _claim(space, BY_SLUG, slug, document.id, "slug")
@@ -248,6 +248,8 @@ def update(space: Space, request: UpdateDefinition) -> DefinitionInfo:
         raise Stale(f"The current version is {old.version}: read it again and repeat the change.", version=old.version)
     changes = {one: getattr(request, one) for one in ("schema", "update_mode", "secrets")}
     changed = {one: value for one, value in changes.items() if value is not None}
+    if "schema" in changed:
+        changed["schema"] = given_schema(changed["schema"])
     changed |= {
         one: getattr(request, one) for one in ("ttl_seconds", "description") if getattr(request, one) is not UNSET
     }
@@ -281,7 +283,7 @@ class CheckDefinition(Request, frozen=True, kw_only=True):
 def check_schema(space: Space, request: CheckDefinition) -> Breaking:
     """Which stored records a new schema would break, without saving it."""
     document, definition = existing(space, request.definition)
-    definition = structs.replace(definition, schema=request.schema)
+    definition = structs.replace(definition, schema=given_schema(request.schema))
     check_object(held_to("", definition))
     return broken_by(space, tie_of(document.id), held_to(document.id, definition))
 
@@ -351,6 +353,12 @@ def held_to(definition_id: str, definition: Definition, *ties: str) -> Held:
     return Held(
         definition.schema, True, definition.lifetime_us, (tie_of(definition_id), *ties), secrets=definition.secrets
     )
+
+
+def held_with_its_lifetime(document: Document, definition: Definition) -> Held:
+    """The same for records that may have a lifetime of their own: they keep it, if they were written since the definition has its
+    own."""
+    return held_to(document.id, definition)._replace(lasting=definition.lasting_from or document.created_at)
 
 
 def checked_slug(slug: str) -> str:

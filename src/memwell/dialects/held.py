@@ -19,7 +19,7 @@ from ..model.schemas.doubts import doubts
 from ..operation import Response
 from ..records import Mode, Record, Write
 from ..space import Space
-from .secrecy import secrets_in
+from .secrecy import look
 
 MAX_SHOWN = 200
 MAX_TOLD = 5
@@ -66,7 +66,7 @@ def write(space: Space, place: Place, path: str, change: Change, held: Held) -> 
 
     def check(value: Any) -> None:
         judged = list(_judged(value, held))  # first: what is refused anyway need not be looked through
-        warnings.extend(Warned(path=one.path, reason=one.reason) for one in _secrets(change.data, held))
+        warnings.extend(Warned(path=one.path, reason=one.reason) for one in _secrets(space, change.data, held))
         warnings.extend(judged)
 
     asked = (change.mode, held.lifetime_us, change.if_match, held.ties, held.tied_anew)
@@ -122,14 +122,27 @@ def told_of(where: str, **details: Any) -> Iterator[None]:
         raise type(error)(f"`{where}`: {error.message}", **{**error.details, **details}) from None
 
 
+def given_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema as it is stored. What Python says in another way, such as tuples, is the same from then on."""
+    with _readable():
+        found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(schema))
+    return found
+
+
 def _made(held: Held) -> Schema:
-    try:
+    with _readable():
         source = msgspec.json.encode(held.schema or {})
+    return _schema(source, held.strict)
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    try:
+        yield
     except RecursionError:
         raise Invalid("`schema` is nested too deeply.", field="schema") from None
     except (TypeError, ValueError) as error:
         raise Invalid(f"`schema` must be JSON: {error}.", field="schema") from None
-    return _schema(source, held.strict)
 
 
 def refused(problems: Sequence[Problem], what: str = "The value") -> Invalid:
@@ -155,9 +168,13 @@ def _judged(value: Any, held: Held) -> Iterator[Warned]:
         yield Warned(path=one.path, reason=one.reason)
 
 
-def _secrets(data: Mapping[str, Any], held: Held) -> list[Problem]:
-    """What looks like a secret in what is to be written, if anybody minds (S3.44)."""
-    problems = [] if held.secrets is None else secrets_in(data, records.MAX_VALUE)
+def _secrets(space: Space, data: Mapping[str, Any], held: Held) -> list[Problem]:
+    """What looks like a secret in what is to be written, if anybody minds (S3.44). Others wait meanwhile, so there is a limit for
+    a call, and not for each record in it."""
+    if held.secrets is None:
+        return []
+    problems, looked = look(data, records.MAX_VALUE - space.looked)
+    space.looked += looked
     if problems and held.secrets == "reject":
         told = ", ".join(f"`{one.path[:MAX_SHOWN]}`" for one in problems[:MAX_TOLD])
         listed = [{"path": one.path, "reason": one.reason} for one in problems]

@@ -25,8 +25,13 @@ _ONLY = frozenset({"value", "text", "plain", "raw", "current", "old", "new"})
 
 
 def secrets_in(data: Any, most: int = MAX_LOOKED_AT) -> list[Problem]:
+    """What looks like a secret in a value, and where."""
+    return look(data, most)[0]
+
+
+def look(data: Any, most: int) -> tuple[list[Problem], int]:
     """What looks like a secret in a value, and where; some of it, if it is much. What is longer than can be looked at may hold
-    one."""
+    one. And how many characters were looked at."""
     from ..distill.suspicion.suspect import secret_in  # here, since what it knows takes a while to load
 
     found: list[Problem] = []
@@ -36,14 +41,14 @@ def secrets_in(data: Any, most: int = MAX_LOOKED_AT) -> list[Problem]:
         left -= len(said)
         told = f"{name}: {said}" if name else said
         if left < 0 or len(kinds) > MAX_TEXTS:
-            return [*found, Problem("", "it is too large to be looked through for secrets")]
+            return [*found, Problem("", "it is too large to be looked through for secrets")], most - max(left, 0)
         if told not in kinds:
             kinds[told] = secret_in(told)
         if (kind := kinds[told]) is not None:
             found.append(Problem(path_to(at), f"it looks like a secret ({kind})"))
             if len(found) == MAX_FOUND:
-                return found
-    return found
+                break
+    return found, most - left
 
 
 def _texts(value: Any, at: At | None = None, name: str = "") -> Iterator[tuple[At | None, str, str]]:
@@ -60,9 +65,11 @@ def _texts(value: Any, at: At | None = None, name: str = "") -> Iterator[tuple[A
                 yield from _texts(item, At(at, number), name)
         case bool():
             return
-        case int() if abs(value) < _FEW_DIGITS:
+        case int() | float() if abs(value) < _FEW_DIGITS:
             return
-        case str() | int():
+        case float() if value.is_integer():
+            yield at, name, str(int(value))
+        case str() | int() | float():
             yield at, name, str(value)
 
 

@@ -37,7 +37,7 @@ from .apps import NEW_APP, AppName, Description, OfApp, settled
 from .apps import existing as existing_app
 from .breaking import Accept, broken_by, refuse_breaking
 from .definitions import by_slug, vague
-from .held import MAX_TOLD, Held, check_object, doubts_about
+from .held import MAX_TOLD, Held, check_object, doubts_about, given_schema
 from .places import app_records
 from .sessions import erase_addresses
 from .store_retention import retain
@@ -191,6 +191,8 @@ def update(space: Space, request: UpdateStore) -> StoreInfo:
     if request.version not in (None, old.version):
         raise Stale(f"The current version is {old.version}: read it again and repeat the change.", version=old.version)
     changes = {name: value for name in ("schema", "strict") if (value := getattr(request, name)) is not None}
+    if "schema" in changes:
+        changes["schema"] = given_schema(changes["schema"])
     changes |= {} if request.retention is None else {"retention": retention(request.retention)}
     changes |= {name: value for name in ("description",) if (value := getattr(request, name)) is not UNSET}
     store = structs.replace(before, **changes)
@@ -321,7 +323,7 @@ def settings_of(new: NewStore) -> Store:
     return Store(
         access=new.access,
         retention=retention(new.retention),
-        schema=new.schema or {},
+        schema=given_schema(new.schema or {}),
         strict=new.strict,
         description=new.description,
     )

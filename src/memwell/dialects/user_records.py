@@ -22,7 +22,7 @@ from ..operation import Example, Request, Response, operation
 from ..record_lists import MAX_BYTES, named_page
 from ..records import Mode, Record
 from ..space import Space
-from .definitions import MAX_TTL, by_slug, held_to
+from .definitions import MAX_TTL, by_slug, held_to, held_with_its_lifetime
 from .held import FREE, Change, Held, Warned, filled, told_of, write
 from .places import user_records
 from .then import AsOf
@@ -135,7 +135,7 @@ def get_record(space: Space, request: GetRecord) -> UserRecord:
     if request.as_of is not None:
         then = records.version_at(space, found, instant(request.as_of, "as_of") or 0)
         if then is None:
-            raise NotFound("There was no such record at that time.")
+            raise NotFound("There was no such record at that time, or what it was is not known any more.")
         found = then
     return shown(found, held_as(definition_id, body), request.projections)
 
@@ -280,7 +280,7 @@ def held_by(space: Space, name: str) -> Held:
     found = by_slug(space, name)
     if found is None or found[1].scope != "global":
         return FREE._replace(lasting=0)
-    return held_to(found[0].id, found[1])._replace(lasting=found[1].lasting_from or found[0].created_at)
+    return held_with_its_lifetime(*found)
 
 
 def held_as(definition_id: str | None, body: str | None) -> Held:

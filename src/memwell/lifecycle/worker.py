@@ -34,8 +34,9 @@ POLL_S = 0.5
 MAX_PAUSE_S = 30.0
 SWEEP_EVERY = 600 * SECOND
 SWEEP_STEP = 20
-FAR, FAR_LEASE = 2 * DAY, HOUR
-"""No job waits longer, and no lease lasts longer: what does was written by a clock that has been set back since."""
+FAR, FAR_SOON = 2 * DAY, HOUR
+"""No job waits longer: the first if it is done again and again, the second if it is done once, or is held by a lease. What does
+was written by a clock that has been set back since."""
 CLAIM_STEP = 16
 TURN_S = 0.5
 """After how long it is the next tenant's turn; the job at hand is finished first."""
@@ -186,7 +187,7 @@ class Worker:
     def _look_at(self, tenant: str, now: int) -> None:
         """Renew a tenant's hint, and see to it that its daily sweep is in line, whatever became of the last one, or of the
         clock."""
-        far = {"far": now + FAR, "far_lease": now + FAR_LEASE}
+        far = {"far": now + FAR, "far_soon": now + FAR_SOON}
         slot, stray = self._store.read(
             tenant, lambda tx: (tx.row("find_slot", slot="expire"), tx.row("far_jobs", **far))
         )

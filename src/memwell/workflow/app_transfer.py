@@ -127,7 +127,11 @@ def _definitions(space: Space, workflow: Any) -> dict[str, Any]:
         for name in [text, *slugs.findall(text)]:
             pair = find(space, name) if len(name) <= 255 else None
             if pair is not None:
-                named[pair[0].id] = {"name": pair[0].name, "slug": pair[1].slug, **_plain(pair[1], leave=("slug",))}
+                named[pair[0].id] = {
+                    "name": pair[0].name,
+                    "slug": pair[1].slug,
+                    **_plain(pair[1], leave=("slug", "lasting_from")),
+                }
     return named
 
 

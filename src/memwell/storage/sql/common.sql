@@ -376,8 +376,9 @@ RETURNING id, kind, state, payload, attempts, max_attempts, run_at, lease_until,
 
 -- name: far_jobs
 -- Whether something waits for a moment that no job waits for: it was put in line by a clock that has been set back since.
-SELECT 1 FROM job WHERE tenant = :tenant AND state = 'ready' AND run_at > :far
-UNION ALL SELECT 1 FROM job WHERE tenant = :tenant AND state = 'running' AND lease_until > :far_lease
+SELECT 1 FROM job
+WHERE tenant = :tenant AND state = 'ready' AND run_at > CASE WHEN slot IS NULL THEN CAST(:far_soon AS BIGINT) ELSE CAST(:far AS BIGINT) END
+UNION ALL SELECT 1 FROM job WHERE tenant = :tenant AND state = 'running' AND lease_until > :far_soon
 LIMIT 1;
 
 -- name: bring_back_jobs
@@ -385,7 +386,8 @@ LIMIT 1;
 UPDATE job SET run_at = CASE WHEN state = 'ready' THEN :now ELSE run_at END,
   lease_until = CASE WHEN state = 'running' THEN :lease_until ELSE lease_until END
 WHERE tenant = :tenant
-  AND ((state = 'ready' AND run_at > :far) OR (state = 'running' AND lease_until > :far_lease));
+  AND ((state = 'ready' AND run_at > CASE WHEN slot IS NULL THEN CAST(:far_soon AS BIGINT) ELSE CAST(:far AS BIGINT) END)
+    OR (state = 'running' AND lease_until > :far_soon));
 
 -- name: beat_job
 -- Keep a lease alive.

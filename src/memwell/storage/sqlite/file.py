@@ -26,6 +26,8 @@ LATELY_S = 0.001
 """For how long a reader takes it that a file still has its name: to ask takes as long as to read a little. What is written is
 acknowledged only if it has."""
 SCRUB_BUSY_MS = 200
+TRIES = 5
+"""How often a file is looked at that has another in its place by then."""
 CLOSED = (apsw.ConnectionClosedError, apsw.CursorClosedError)
 
 
@@ -118,10 +120,12 @@ class SqliteFile:
                 self._require_same_file()
                 raise connect.translated(error, self.path) from error
             raise
-        if len(readers) < self._max_readers and not self._closed:
+        if len(readers) < self._max_readers:
             readers.append(reader)
         else:
             reader.connection.close()
+        if self._closed:
+            self._close_readers()
         return result
 
     def write(self, work: Callable[[apsw.Cursor], T]) -> T:
@@ -170,9 +174,7 @@ class SqliteFile:
     def close(self) -> None:
         """Readers first: only a writer that is the last to leave takes the write-ahead log with it."""
         self._closed = True
-        with suppress(IndexError):  # whoever reads takes from the same list
-            while True:
-                self._readers.pop().connection.close(True)
+        self._close_readers()
         with self._opening:
             writer, self._writer = self._writer, None
         if writer:
@@ -180,10 +182,18 @@ class SqliteFile:
             group.alone(lambda: cursor.connection.close(True))  # nobody is in the middle of a transaction then
 
     def _keep(self, reader: apsw.Cursor) -> None:
-        if len(self._readers) < self._max_readers and not self._closed:
+        if len(self._readers) < self._max_readers:
             self._readers.append(reader)
         else:
             reader.connection.close()
+        if self._closed:
+            self._close_readers()
+
+    def _close_readers(self) -> None:
+        """Whoever closes the file does so, and whoever puts a reader back afterwards."""
+        with suppress(IndexError):  # whoever reads takes from the same list
+            while True:
+                self._readers.pop().connection.close(True)
 
     def _open_reader(self) -> apsw.Cursor:
         """A connection to this file, and not to another that has its name by now."""
@@ -216,15 +226,28 @@ class SqliteFile:
             upgrade(
                 self.path, self._folder, self._durability, self._vfs
             )  # its making was cut off; a reader cannot heal it
+        for _ in range(TRIES):
+            try:
+                inode, current = self._looked_at()
+            except FileNotFoundError:
+                break
+            if inode is not None:
+                if not current:
+                    upgrade(self.path, self._folder, self._durability, self._vfs)
+                return inode
+        raise NotFound("There is no such tenant.")
+
+    def _looked_at(self) -> tuple[int | None, bool]:
+        """Which file it is, if it is still the one of that name after a look at it, and whether its schema is today's."""
+        before = os.stat(self._name).st_ino
         db = connect.open_reader(self.path, self._vfs)
         try:
             with connect.told(self.path):
                 current = migrate.is_current(db, self._folder, self.path.name)
+            same = os.stat(self._name).st_ino == before  # while it is open, no other file gets its number
         finally:
             db.close()
-        if not current:
-            upgrade(self.path, self._folder, self._durability, self._vfs)
-        return self.path.stat().st_ino
+        return (before if same else None), current
 
     def _require_same_file(self) -> None:
         """Nothing may be read from, or acknowledged into, a file that has lost its name."""

@@ -128,9 +128,26 @@ def _parameters(operation: Operation, body: dict[str, Any]) -> list[dict[str, An
         for name, schema in body.get("properties", {}).items()
         if name in operation.path_fields or in_query
     ]
+    headers = _HEADERS if operation.by_version else _HEADERS[:1]
     if operation.writes:
-        found.append({"name": "Idempotency-Key", "in": "header", "required": False, "schema": {"type": "string"}})
+        found += [{"name": name, "in": "header", "required": False, **about} for name, about in headers]
     return found
+
+
+_HEADERS: list[tuple[str, dict[str, Any]]] = [
+    ("Idempotency-Key", {"schema": {"type": "string"}}),
+    (
+        "If-Match",
+        {
+            "schema": {"type": "string"},
+            "description": "The ETag that was read: 412 if it is another by now. `*`: there must be one.",
+        },
+    ),
+    (
+        "If-None-Match",
+        {"schema": {"type": "string", "enum": ["*"]}, "description": "There must not be one: 412 otherwise."},
+    ),
+]
 
 
 def _schema(operation: Operation) -> tuple[dict[str, Any], dict[str, Any]]:
