@@ -57,6 +57,19 @@ def test_the_one_field_that_is_needed_may_be_given_without_its_name(
     assert told in msgspec.json.format(out, indent=-1)
 
 
+def test_a_list_may_be_given_several_times(filled: Path) -> None:
+    """All of it counts, and not only the last."""
+    command = ("store", "get-content", "shop", "cart", "--user-id", "alice", "--json")
+    code, out, _ = run(filled, *command, "--projections", "seat.row", "--projections", '["lang"]')
+    assert (code, msgspec.json.decode(out)["content"]) == (0, {"seat": {"row": 12}, "lang": "pt"})
+    change = ("store", "set-content", "shop", "cart", "{}", "--user-id", "alice", "--json")
+    code, out, _ = run(filled, *change, "--unset", "lang", "--unset", "seat.row,nothing")
+    assert (code, msgspec.json.decode(out)["content"]) == (0, {"seat": {"letter": "C"}})
+    code, _, err = run(filled, *change, "--unset", "[1]", "--unset", "@-", stdin="7")
+    assert code != 0
+    assert "2 times" in err
+
+
 def test_what_is_needed_is_given_once(tmp_path: Path) -> None:
     code, _, err = run(tmp_path, "definition", "create", "Profile", "--name", "Plan")
     assert (code, "NAME and --name are the same: give one of them." in err, "Usage: " in err) == (2, True, True)

@@ -358,7 +358,8 @@ def held_to(definition_id: str, definition: Definition, *ties: str) -> Held:
 def held_with_its_lifetime(document: Document, definition: Definition) -> Held:
     """The same for records that may have a lifetime of their own: they keep it, if they were written since the definition has its
     own."""
-    return held_to(document.id, definition)._replace(lasting=definition.lasting_from or document.created_at)
+    since = document.created_at if definition.lasting_from is None else definition.lasting_from + 1
+    return held_to(document.id, definition)._replace(lasting=since)
 
 
 def checked_slug(slug: str) -> str:
