@@ -116,6 +116,7 @@ def test_a_rendered_prompt_says_what_is_withheld(memory: Memory) -> None:
     assert [one.split(":")[0] for one in made.warnings] == ["`prefs` is withheld", "`profile` is withheld"]
     assert CANARY not in repr(made)
     assert memory.call("apps.render", {**asked, "user_id": "u2"}).warnings is None
+    assert memory.app("shop").scope(user_id="u1").rendered(STEP["template"]) == made
 
 
 def test_a_step_says_what_is_withheld_from_its_template(memory: Memory, shop: App) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 from ..dialects.app_sessions import EndedSession, SessionMeta
 from ..dialects.apps import AppInfo
+from ..dialects.recalling import RenderedText
 from ..dialects.store_content import Content, StoreRecord
 from ..dialects.stores import DeletedApp, DeletedStore, StoreInfo
 from ..dialects.user_records import RecordChange
@@ -215,5 +216,9 @@ class AsyncScope:
 
     async def render(self, template: str) -> str:
         """A prompt with `{{memory.<store>.<path>}}` filled in."""
-        text: str = (await self._transport.call("apps.render", {**self._at, "template": template})).text
-        return text
+        return (await self.rendered(template)).text
+
+    async def rendered(self, template: str) -> RenderedText:
+        """The same with the names that had no value, and what is withheld."""
+        found: RenderedText = await self._transport.call("apps.render", {**self._at, "template": template})
+        return found

@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 from ..dialects.app_sessions import EndedSession, SessionMeta
 from ..dialects.apps import AppInfo
+from ..dialects.recalling import RenderedText
 from ..dialects.store_content import Content, StoreRecord
 from ..dialects.stores import DeletedApp, DeletedStore, StoreInfo
 from ..dialects.user_records import RecordChange
@@ -209,5 +210,9 @@ class Scope:
 
     def render(self, template: str) -> str:
         """A prompt with `{{memory.<store>.<path>}}` filled in."""
-        text: str = (self._transport.call("apps.render", {**self._at, "template": template})).text
-        return text
+        return (self.rendered(template)).text
+
+    def rendered(self, template: str) -> RenderedText:
+        """The same with the names that had no value, and what is withheld."""
+        found: RenderedText = self._transport.call("apps.render", {**self._at, "template": template})
+        return found
