@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -35,6 +36,10 @@ def pytest_configure(config: pytest.Config) -> None:
     killed leaves its files as they are, and a loss of power is played by `storage/disks.py`.
     """
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(base(durable=False)))
+    if (
+        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    ):  # as in the background, where all that tests start would, too
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # tests start hundreds of processes: each would compile everything
     hypothesis.settings.register_profile("steady", derandomize=True)
     hypothesis.settings.load_profile("steady" if config.getoption("--rounds") < CHAOS else "default")

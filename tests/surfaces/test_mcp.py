@@ -673,6 +673,20 @@ def test_it_ends_with_its_input_or_by_a_signal(number: signal.Signals | None, tm
     assert (process.returncode, out, err) == (0, "", "")
 
 
+def test_it_can_be_ended_where_a_shell_has_started_it_in_the_background(tmp_path: Path) -> None:
+    """Such a shell lets it ignore what Ctrl-C sends."""
+    ignoring = ["sh", "-c", 'trap "" INT; exec "$0" "$@"', MEMWELL, "--home", located(tmp_path), "mcp"]
+    process = _start(ignoring)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(json.dumps(INITIALIZE) + "\n")
+    process.stdin.flush()
+    assert process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (0, "", "")
+
+
 def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
     home, runner = ("--home", located(tmp_path)), CliRunner()
     both = runner.invoke(app, [*home, "mcp", "--user", "a", "--flow", "b"])
