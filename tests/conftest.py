@@ -36,9 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     killed leaves its files as they are, and a loss of power is played by `storage/disks.py`.
     """
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(base(durable=False)))
-    if (
-        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    ):  # as in the background, where all that tests start would, too
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background, where all that tests start would, too
         signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # tests start hundreds of processes: each would compile everything
     hypothesis.settings.register_profile("steady", derandomize=True)
