@@ -33,7 +33,9 @@ Perform = Callable[[Operation, dict[str, Any]], Any]
 
 def serve(tools: Mapping[str, Tool], tie: Tie | None, perform: Perform, max_line: int) -> None:
     """Serve until standard input is closed, the client is gone, or a signal says so."""
-    previous = signal.signal(signal.SIGTERM, _interrupt)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as where a shell has started this in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    previous = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         asyncio.run(_serve(tools, tie, perform, max_line))
     except (KeyboardInterrupt, BrokenPipeError):
@@ -117,10 +119,3 @@ class Lines:
             asyncio.run_coroutine_threadsafe(put, self._loop).result()
         except RuntimeError:  # the loop has ended, and with it whoever listened
             put.close()
-
-
-def _interrupt(*_: object) -> None:
-    """End as at Ctrl-C, also if that is ignored, as it is where a shell has started this in the background."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.raise_signal(signal.SIGINT)
