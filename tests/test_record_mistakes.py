@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -201,19 +200,16 @@ def test_a_tenant_that_is_made_anew_while_it_is_opened_is_not_called_damaged(
 def test_a_reader_that_comes_back_to_a_closed_file_is_closed(tmp_path: Path, clock: FrozenClock) -> None:
     store = SqliteStore(tmp_path / "home", clock=clock.now)
     store.create("t")
-    (file,) = [store._files.use("t", lambda file: file)]
-    inside, closed = threading.Event(), threading.Event()
+    file = store._files.use("t", lambda file: file)
 
-    def slow(cursor: Any) -> Any:
-        inside.set()
-        assert closed.wait(10)
-        return cursor.execute("SELECT 1").fetchall()
+    class Late(list[Any]):
+        """It is closed after it was seen that it is open, and before the reader is back."""
 
-    reading = threading.Thread(target=lambda: file.read(slow))
-    reading.start()
-    assert inside.wait(10)
-    file.close()
-    closed.set()
-    reading.join()
+        def append(self, reader: Any) -> None:
+            file.close()
+            super().append(reader)
+
+    file._readers = Late()
+    assert file.read(lambda reader: reader.execute("SELECT 1").fetchall()) == [(1,)]
     assert file._readers == []
     store.close()
