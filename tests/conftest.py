@@ -44,6 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "sqlite(why): about SQLite's own files, so it runs on no other engine")
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """One process more than there are cores: there is always one that waits, for another process or a time to pass."""
     return (os.cpu_count() or 1) + 1
