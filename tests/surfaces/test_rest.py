@@ -41,6 +41,8 @@ def test_health_ready_metrics_and_docs(tmp_path: Path) -> None:
         assert "users.add" in page.text
         assert "http://" not in re.sub(r"http://127\.0\.0\.1:8420", "", page.text), "it needs nothing from elsewhere"
         assert "<script" not in page.text
+        assert "<code>next_cursor</code>" in page.text
+        assert "`" not in page.text, "what stands between backticks is code"
         assert client.get("/").headers["location"] == "/docs"
 
 

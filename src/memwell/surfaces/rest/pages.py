@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import html
+import re
 from collections.abc import AsyncIterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -175,17 +176,22 @@ def docs_page() -> str:
 def _section(name: str) -> str:
     operation = OPERATIONS[name]
     fields = "".join(
-        f"<tr><td><code>{html.escape(field.name)}</code></td><td>{html.escape(field.type)}</td>"
-        f"<td>{'required' if field.required else ''}</td><td>{html.escape(field.description)}</td></tr>"
+        f"<tr><td><code>{html.escape(field.name)}</code></td><td>{_prose(field.type)}</td>"
+        f"<td>{'required' if field.required else ''}</td><td>{_prose(field.description)}</td></tr>"
         for field in openapi.fields(operation)
     )
     table = f"<table>{fields}</table>" if fields else ""
     return (
-        f'<section id="{name}"><h2>{name}</h2><p>{html.escape(operation.summary)}</p>'
+        f'<section id="{name}"><h2>{name}</h2><p>{_prose(operation.summary)}</p>'
         f"<pre>{operation.method} {html.escape(operation.path)}</pre>{table}"
         f"<p>Example</p><pre>{html.escape(openapi.curl(operation))}</pre>"
         f"<p>Role <code>{operation.role}</code>, answers with status {operation.status}.</p></section>"
     )
+
+
+def _prose(text: str) -> str:
+    """A text of ours as HTML; what stands between backticks is code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
 
 
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Memwell API</title>
@@ -200,7 +206,9 @@ td{{border-bottom:1px solid #e8ecf4;padding:.35rem .7rem .35rem 0;vertical-align
 section,td{{border-color:#2a3346}}}} @media(max-width:50rem){{body{{display:block}}nav{{width:auto;height:auto;position:static}}}}
 </style><nav><strong>Memwell {version}</strong><ul>{links}</ul></nav><main><h1>Memwell API</h1>
 <p>Send your key as <code>Authorization: Bearer mw_…</code>. A write may carry an <code>Idempotency-Key</code>: the same
-request with the same key is carried out once. The machine-readable form is <a href="/openapi.json">/openapi.json</a>;
+request with the same key is carried out once. Where a request has a field <code>if_match</code>, the headers
+<code>If-Match</code> and <code>If-None-Match: *</code> say the same. The machine-readable form is
+<a href="/openapi.json">/openapi.json</a>;
 <code>GET /v1/events</code> streams every read and write as it happens, <code>GET /v1/runs/RUN/stream</code> what happens in a
 run of a workflow. Errors are
 <code>{{"error": {{"code", "message", "details"}}}}</code>; the message says what to do.</p>{sections}</main></html>"""
