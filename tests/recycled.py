@@ -15,6 +15,8 @@ from .postgres import Given, Server
 
 USES = 40
 """How many tests use a database: what they deleted makes it slower in time."""
+LINES = 8
+"""How many databases are kept at once. A test that needs hundreds has new ones: each line is one of the server's connections."""
 LEAVING_S = 0.1
 """For how long whoever has hung up may still be seen."""
 
@@ -33,7 +35,7 @@ Rows = list[tuple[Any, ...]]
 
 
 class Recycled:
-    """Databases made from one template. Each has a line of its own, by which it is emptied."""
+    """Databases made from one template. The first of them have lines of their own, by which they are emptied."""
 
     def __init__(self, server: Server | Given, template: str) -> None:
         self._server = server
@@ -72,6 +74,8 @@ class Recycled:
 
     def _new(self) -> str:
         dsn = self._server.database(self._template)
+        if len(self._lines) >= LINES:
+            return dsn
         line = self._lines[dsn] = psycopg.connect(dsn, autocommit=True)
         if self._seeded is None:
             tables = [table for (table,) in _rows(line, _TABLES)]
