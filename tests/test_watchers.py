@@ -27,7 +27,7 @@ from .engines import located
 from .live import Live, live
 from .servers import Server
 
-AT_ONCE_S = 2.0
+AT_ONCE_S = 8.0
 """A time-out, not a promise: what waits behind a run waits for much longer."""
 ASKS = {
     "name": "asks",

@@ -230,4 +230,4 @@ def test_no_input_makes_anything_but_invalid(text: str, now: datetime) -> None:
 def test_a_mebibyte_is_read_in_linear_time(piece: str) -> None:
     start = time.process_time()
     assert moment(piece * ((1 << 20) // len(piece)), NOW) is None
-    assert time.process_time() - start < 1
+    assert time.process_time() - start < 5
