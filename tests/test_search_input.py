@@ -21,8 +21,8 @@ from memwell.surfaces.cli.main import app
 from .live import Live, live
 
 STORED = ("We ship to the EU only", 'He said "never again" - and left', "The party is on 🎉 Friday")
-SLOW_S = 30.0
-"""No query that is answered, however odd, may keep others waiting for longer."""
+SLOW_S = 5.0
+"""No query that is answered, however odd, may keep a processor busy for longer."""
 
 
 def nested(depth: int) -> Any:
@@ -243,12 +243,12 @@ ODD = [
 @pytest.mark.parametrize("query", ODD, ids=lambda query: ascii(query[:20]))
 def test_any_text_is_only_text(memory: Memory, query: str) -> None:
     """FTS5 syntax, control characters, private characters, pictures, dates that are none: all are words or nothing."""
-    started = time.perf_counter()
+    started = time.process_time()
     for recipe in ("default", "words", "meaning"):
         hits = memory.flow("f").search(query, recipe=recipe, include=["turns"], explain=True)
         assert {hit.content for hit in hits} <= set(STORED)
         assert all(0 <= hit.score <= 1 for hit in hits)
-    assert time.perf_counter() - started < SLOW_S
+    assert time.process_time() - started < SLOW_S
     assert memory.flow("empty").search(query).hits == []
     assert memory.user("nobody").search(query).hits == []
 
@@ -411,9 +411,9 @@ def test_a_query_of_nothing_but_dates_is_answered_in_time(tmp_path: Path, query:
         history = memory.flow("f").session("s").history
         history.append(role="user", content="the first", occurred_at=datetime(1920, 5, 1, tzinfo=UTC))
         history.append(role="user", content="the last", occurred_at=datetime(2026, 5, 1, tzinfo=UTC))
-        started = time.perf_counter()
+        started = time.process_time()
         memory.flow("f").search(query, include=["turns"])
-        assert time.perf_counter() - started < SLOW_S
+        assert time.process_time() - started < SLOW_S
 
 
 def test_the_largest_content_is_found(tmp_path: Path) -> None:

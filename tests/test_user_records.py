@@ -412,9 +412,9 @@ def test_what_is_deleted_or_forgotten_is_gone(me: User, memory: Memory, tmp_path
 
 def test_a_large_record_does_not_hold_up_a_context(me: User) -> None:
     me.records["large"] = {f"k{number}": "some words here" for number in range(30_000)}
-    started = time.monotonic()
+    started = time.process_time()
     assert [one.reason for one in me.context().left_out] == ["budget"]
-    assert time.monotonic() - started < 30
+    assert time.process_time() - started < 10
 
 
 # -- over HTTP -----------------------------------------------------------------------------------------------------------
@@ -548,10 +548,10 @@ def test_a_schema_reaches_nothing_outside_of_itself(memory: Memory) -> None:
 def test_a_catastrophic_pattern_takes_no_time(memory: Memory, me: User) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
     memory.definitions.create("Profile", schema=schema)
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(Invalid, match="does not match"):
         me.records["profile"] = {"a": "a" * 100_000 + "!"}
-    assert time.monotonic() - started < 30
+    assert time.process_time() - started < 5
     for pattern in ("(?=a)b", r"(a)\1", "("):
         with pytest.raises(Invalid, match="schema"):
             memory.definitions.create("Other", schema={"type": "object", "properties": {"a": {"pattern": pattern}}})

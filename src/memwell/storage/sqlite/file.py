@@ -97,9 +97,8 @@ class SqliteFile:
         now = time.monotonic()
         if self._closed or now - self.used_at > LATELY_S:
             self._require_same_file()
-        readers = self._readers
         try:
-            reader = readers.pop()
+            reader = self._readers.pop()
         except IndexError:
             reader = self._open_reader()
         try:
@@ -120,12 +119,7 @@ class SqliteFile:
                 self._require_same_file()
                 raise connect.translated(error, self.path) from error
             raise
-        if len(readers) < self._max_readers:
-            readers.append(reader)
-        else:
-            reader.connection.close()
-        if self._closed:
-            self._close_readers()
+        self._keep(reader)
         return result
 
     def write(self, work: Callable[[apsw.Cursor], T]) -> T:

@@ -206,7 +206,7 @@ td{{border-bottom:1px solid #e8ecf4;padding:.35rem .7rem .35rem 0;vertical-align
 section,td{{border-color:#2a3346}}}} @media(max-width:50rem){{body{{display:block}}nav{{width:auto;height:auto;position:static}}}}
 </style><nav><strong>Memwell {version}</strong><ul>{links}</ul></nav><main><h1>Memwell API</h1>
 <p>Send your key as <code>Authorization: Bearer mw_…</code>. A write may carry an <code>Idempotency-Key</code>: the same
-request with the same key is carried out once. Where a request has a field <code>if_match</code>, the headers
+request with the same key is carried out once. Where <code>if_match</code> is a text, the headers
 <code>If-Match</code> and <code>If-None-Match: *</code> say the same. The machine-readable form is
 <a href="/openapi.json">/openapi.json</a>;
 <code>GET /v1/events</code> streams every read and write as it happens, <code>GET /v1/runs/RUN/stream</code> what happens in a
