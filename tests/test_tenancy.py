@@ -150,8 +150,8 @@ class _Leaky:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    def read(self, tenant: str, work: Callable[[Tx], T], *, sole: bool = False) -> T:
-        return self._inner.read("alpha" if self._leak == "read" else tenant, work, sole=sole)  # type: ignore[no-any-return]
+    def read(self, tenant: str, work: Callable[[Tx], T], sole: bool = False) -> T:
+        return self._inner.read("alpha" if self._leak == "read" else tenant, work, sole)  # type: ignore[no-any-return]
 
     def write(self, tenant: str, work: Callable[[Tx], T]) -> T:
         return self._inner.write("alpha" if self._leak == "write" else tenant, work)  # type: ignore[no-any-return]

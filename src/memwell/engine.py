@@ -77,14 +77,15 @@ class Engine:
         """Run work on a snapshot of the principal's tenant; `sole`: it is one statement as a rule."""
         clock, links = self.clock, self.links
         return self.store.read(
-            principal.tenant, lambda tx: work(Space(tx, principal, clock, link=links), *given), sole=sole
+            principal.tenant, lambda tx: work(Space(tx, principal, clock, clock.now(), links), *given), sole
         )
 
     def write(self, principal: Principal, work: Callable[[Space], T]) -> T:
         """Run work in one transaction of the principal's tenant; durable when this returns."""
+        clock = self.clock
         return self.store.write(
             principal.tenant,
-            lambda tx: work(Space(tx, principal, self.clock, embeds=self._embeds, link=self.links)),
+            lambda tx: work(Space(tx, principal, clock, clock.now(), self.links, self._embeds)),
         )
 
     @property

@@ -24,6 +24,12 @@ from .model.principal import Bound, Role
 
 Effect = Literal["read", "write", "erase"]
 
+NAMED: dict[str, Callable[[str, str], str]] = {
+    **dict.fromkeys(("flow", "user", "session", "session_id", "user_id", "owner", "id", "tenant"), check.identifier),
+    "record": check.word,
+}
+"""What names something, in whichever request it stands, and may stand in a URL."""
+
 
 @dataclass(frozen=True, slots=True)
 class Example:
@@ -55,8 +61,8 @@ class Operation:
     tells: Callable[[Any], dict[str, Any]] | None
     carries: str | None
     path_fields: tuple[str, ...]
-    names: tuple[str, ...]
-    """The fields that may stand in a URL."""
+    names: tuple[tuple[str, Callable[[str, str], str]], ...]
+    """The fields of `NAMED`, each with what it is looked at by."""
 
     plain: bool
     """Whether it only reads, in one transaction."""
@@ -145,7 +151,7 @@ def operation(
             carries=carries,
             sole=sole,
             path_fields=tuple(re.findall(r"{(\w+)}", path)),
-            names=tuple(name for name in request.__struct_fields__ if name in _NAMED),
+            names=tuple((name, NAMED[name]) for name in request.__struct_fields__ if name in NAMED),
             plain=effect == "read" and not outside,
         )
 
@@ -178,14 +184,11 @@ def to_request(operation: Operation, data: dict[str, Any], *, strict: bool = Tru
         raise explained(kind, str(error)) from None
     except RecursionError:
         raise Invalid("The request is nested too deeply.") from None
-    for name in operation.names:
+    for name, look in operation.names:
         value = getattr(request, name)
         if value is not None:
-            check.identifier(value, name)
+            look(value, name)
     return request
-
-
-_NAMED = ("flow", "user", "session", "session_id", "user_id", "owner", "id", "tenant")
 
 
 def explained(kind: type[msgspec.Struct], message: str) -> Invalid:
@@ -201,7 +204,7 @@ def explained(kind: type[msgspec.Struct], message: str) -> Invalid:
         what = f"{path}.{missing[1]}".lstrip(".")
         return Invalid(f"`{what}` is missing. {advice(kind, missing[1])}".strip(), field=what)
     if "matching regex" in reason:
-        reason = "this holds a character that is not allowed"
+        reason = check.NOT_ALLOWED
     if "nvalid enum value" in reason and (choices := _choices(kind, field)):
         reason = f"{reason} (it is {choices})"
     if path == "" and where.startswith("` in `$."):  # the name of a property

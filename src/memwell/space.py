@@ -24,7 +24,7 @@ from .model.filter import Filter
 from .model.principal import Principal
 from .recall import upkeep
 from .recall.parts import question_share
-from .storage.port import Row, Tx
+from .storage.port import Reach, Row, Tx
 
 EMBED_AFTER = 10 * SECOND
 """How long new entries wait for the background to embed them, so that many are done at once."""
@@ -53,37 +53,23 @@ class Located(NamedTuple):
     address_id: int
 
 
-class Space:
+class Space(msgspec.Struct, eq=False):
     """The verbs. Made by the engine for one call of one principal; it lives as long as the transaction."""
 
-    __slots__ = (
-        "_collections",
-        "_embeds",
-        "_link",
-        "answers_until",
-        "clock",
-        "looked",
-        "now",
-        "principal",
-        "run",
-        "touched",
-        "tx",
-    )
-
-    def __init__(
-        self, tx: Tx, principal: Principal, clock: Clock, *, embeds: bool = False, link: Link | None = None
-    ) -> None:
-        self.tx = tx
-        self._embeds = embeds
-        self._link = link
-        self._collections: dict[Place, tuple[int, Policy]] = {}
-        self.principal = principal
-        self.clock = clock
-        self.now = clock.now()
-        self.touched: dict[int, Touched] = {}
-        self.answers_until: int | None = None
-        self.looked = 0  # characters in which secrets were looked for
-        self.run: str | None = None  # the run of a workflow that does this, if one does
+    tx: Tx
+    principal: Principal
+    clock: Clock
+    now: int
+    """When it began: one moment for all that it does."""
+    _link: Link | None = None
+    _embeds: bool = False
+    _collections: dict[Place, tuple[int, Policy]] = {}
+    touched: dict[int, Touched] = {}
+    answers_until: int | None = None
+    looked: int = 0
+    """Characters in which secrets were looked for."""
+    run: str | None = None
+    """The run of a workflow that does this, if one does."""
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -267,3 +253,8 @@ class Space:
             asks=question_share(entry.content),
         )
         return entry, number
+
+
+def for_worker(tx: Tx, reach: Reach, clock: Clock, *, embeds: bool = True) -> Space:
+    """A tenant's memory as a job works on it."""
+    return Space(tx, Principal(reach.key, "admin", "worker"), clock, clock.now(), None, embeds)

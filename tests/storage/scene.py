@@ -39,7 +39,7 @@ def draft(content: str) -> Draft:
 
 
 def space(tx: Tx, clock: FrozenClock, tenant: str = TENANT) -> Space:
-    return Space(tx, Principal(tenant, "agent"), clock)
+    return Space(tx, Principal(tenant, "agent"), clock, clock.now())
 
 
 def say(

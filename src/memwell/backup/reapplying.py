@@ -87,7 +87,7 @@ def reapply(store: Store, tenant: str, told: Collection[Line], clock: Clock) -> 
         raise Corrupted("What tells of erasures tells of what cannot be. Nothing was changed.")
     found, asked = 0, list[str]()
     if fresh:
-        found, asked = store.write(tenant, lambda tx: _Again(Space(tx, principal, clock), fresh).erase())
+        found, asked = store.write(tenant, lambda tx: _Again(Space(tx, principal, clock, clock.now()), fresh).erase())
     if found or store.read(tenant, _is_waiting):
         return Reapplied(found, _finish(store, tenant, asked, clock))
     return Reapplied(0, 0)

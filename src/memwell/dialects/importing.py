@@ -73,6 +73,8 @@ class _Importing:
         self.added = self.skipped = 0
 
     def take(self, line: Line, where: str) -> None:
+        if line.session is not None:
+            check.identifier(line.session, f"{where}.session")
         if line.type == "memory":
             if line.session is not None:
                 self._drafts.setdefault((self._timeline, line.session), [])

@@ -24,7 +24,6 @@ from ..model.fields import (
     Limit,
     Metadata,
     Role,
-    SessionId,
 )
 from ..model.page import from_cursor, to_cursor
 from ..operation import Example, Request, Response, operation
@@ -42,7 +41,7 @@ _TURN = {"flow": "support", "session": "alice-42", "role": "user", "content": "W
 class Words(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Words of a turn that a memory is based on: from which character to which."""
 
-    session: SessionId
+    session: AnyId
     turn: AnyId
     start: Annotated[int, Meta(ge=0, le=MAX_CONTENT)]
     end: Annotated[int, Meta(ge=0, le=MAX_CONTENT)]
@@ -52,7 +51,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     """One line of an export."""
 
     type: Annotated[Literal["session", "turn", "memory"], Meta(description="`session`, `turn` or `memory`.")]
-    session: SessionId | None = None
+    session: AnyId | None = None
     id: AnyId | None = None
     role: Role | None = None
     content: str | None = None

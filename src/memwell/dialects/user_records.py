@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
@@ -13,9 +12,10 @@ from msgspec import Meta
 from .. import records
 from ..clock import SECOND, optional_datetime, to_datetime
 from ..errors import Invalid, NotFound
-from ..model.contract import MAX_NAME, RECORD_PATTERN, decode_definition
+from ..model import check
+from ..model.contract import MAX_NAME, decode_definition
 from ..model.etag import etag
-from ..model.fields import Cursor, Limit, User
+from ..model.fields import Cursor, Limit, User, named
 from ..model.page import from_cursor, to_cursor
 from ..model.value import projected
 from ..operation import Example, Request, Response, operation
@@ -31,15 +31,7 @@ from .turns import instant
 NEWEST = 2**62
 MAX_TOGETHER = 50
 
-RecordName = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=MAX_NAME,
-        pattern=RECORD_PATTERN,
-        description="The record's name: letters, digits and underscores.",
-    ),
-]
+RecordName = Annotated[str, named(check.WORD.pattern, MAX_NAME, "The record's name: letters, digits and underscores.")]
 Value = Annotated[dict[str, Any], Meta(description="A JSON object of at most 1 MiB and 64 levels.")]
 Projections = Annotated[
     dict[str, Any],
@@ -186,7 +178,7 @@ class SetRecords(Request, frozen=True, kw_only=True):
 def set_records(space: Space, request: SetRecords) -> UserRecords:
     """Set several records about a user, all or none."""
     for name in request.records:
-        checked_name(name)
+        _require_name(name)
     made = []
     for name, value in request.records.items():
         with told_of(f"records.{name}", record=name):
@@ -269,12 +261,6 @@ OPERATIONS = (list_records, get_record, set_record, set_records, delete_record, 
 # -- what others use -----------------------------------------------------------------------------------------------------
 
 
-def checked_name(name: str) -> str:
-    if len(name) > MAX_NAME or not re.fullmatch(RECORD_PATTERN, name):
-        raise Invalid(f"{name[:100]!r} cannot name a record: use letters, digits and underscores.", field="record")
-    return name
-
-
 def held_by(space: Space, name: str) -> Held:
     """What a record of a name is held to: the global definition with that slug, if there is one."""
     found = by_slug(space, name)
@@ -343,6 +329,11 @@ def _lasting(held: Held, ttl_s: int | None) -> Held:
     wanted = ttl_s * SECOND or None
     lifetimes = [one for one in (wanted, held.lifetime_us) if one is not None]
     return held._replace(lifetime_us=min(lifetimes, default=None), lasting=None)
+
+
+def _require_name(name: str) -> None:
+    if len(name) > MAX_NAME or not check.WORD.search(name):
+        raise Invalid(f"{name[:100]!r} cannot name a record: use letters, digits and underscores.", field="record")
 
 
 def _existing(space: Space, user: str, name: str) -> Record:

@@ -17,8 +17,7 @@ from ..model import bank as banks
 from ..model import check
 from ..model.bank import KIND, RESERVED, SUMMARY, Bank
 from ..model.entry import Draft, Entry
-from ..model.principal import Principal
-from ..space import Space
+from ..space import for_worker
 from ..storage.port import Tx
 from .fold import Item, Retold, fold, retold, to_fold, visible
 from .summary import Line, summarise
@@ -129,7 +128,7 @@ def _look(tx: Tx, address_id: int, now: int) -> _Found | None:
 
 
 def _apply(tx: Tx, run: JobRun, found: _Found, made: Summarised) -> None:
-    space = Space(tx, Principal(run.reach.key, "admin", "worker"), run.clock, embeds=True)
+    space = for_worker(tx, run.reach, run.clock)
     key, bank, items = found.key, found.bank, found.items
     sources = [item.entry for item in found.told.items]
     draft = Draft(

@@ -14,8 +14,7 @@ from ..errors import Stale, Unavailable
 from ..ids import new_id
 from ..lifecycle.run import JobRun
 from ..model.entry import Entry
-from ..model.principal import Principal
-from ..space import Space
+from ..space import Space, for_worker
 from ..storage.port import Reach, Tx
 from .apply import apply, head_of, keep
 from .gather import CHUNK, Session, find_session, next_turns, to_said
@@ -145,7 +144,7 @@ def _carried_out(tx: Tx, run: JobRun, chunk: Chunk, made: Made, extracted: Extra
 
 
 def _space(tx: Tx, run: JobRun) -> Space:
-    return Space(tx, Principal(run.reach.key, "admin", "worker"), run.clock, embeds=True)
+    return for_worker(tx, run.reach, run.clock)
 
 
 def _ids(entries: Sequence[Entry]) -> list[str]:

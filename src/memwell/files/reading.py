@@ -19,8 +19,7 @@ from ..lifecycle.run import JobRun
 from ..model.collection import Address
 from ..model.entry import Draft
 from ..model.file import MAX_TOKENS, File, State
-from ..model.principal import Principal
-from ..space import Space
+from ..space import Space, for_worker
 from ..storage.port import Tx
 from .kept import save, texts
 from .passages import passages
@@ -68,7 +67,7 @@ def _read(run: JobRun, file: File) -> _Read:
 
 def _write_some(tx: Tx, run: JobRun, read: _Read, embeds: bool) -> bool:
     """Write the next passages; False if these were the last."""
-    space = Space(tx, Principal(run.reach.key, "admin", "worker"), run.clock, embeds=embeds)
+    space = for_worker(tx, run.reach, run.clock, embeds=embeds)
     file, place = _current(tx, run), texts(run.payload["app"])
     address = space.address(place, file.id)
     if address is None or file.state != "pending":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Set
 from dataclasses import is_dataclass
 from datetime import date, datetime, time
@@ -16,13 +17,16 @@ from uuid import UUID
 import msgspec
 
 from ..errors import Invalid, TooLarge
-from .fields import ID_ADVICE, MAX_CONTENT, MAX_DEPTH, MAX_KEY, MAX_METADATA
+from .fields import ID_ADVICE, ID_PATTERN, MAX_CONTENT, MAX_DEPTH, MAX_KEY, MAX_METADATA
 
+NOT_ALLOWED = "this holds a character that is not allowed"
 MAX_BITS = 14_000
 """Of a whole number: Python writes no longer ones."""
 MAX_SHOWN = 100
 MAX_VALUES = 16 * 1024 * 1024
 """In one value, counted again wherever it is: more than any request can hold, and less than one that holds itself."""
+WORD = re.compile(r"^[A-Za-z0-9_]+$(?!\n)")
+_ID = re.compile(ID_PATTERN)
 
 
 class _TooDeep(Exception):
@@ -45,8 +49,19 @@ def identifier(value: str, field: str) -> str:
     """A name that may stand in a URL: `.` and `..` would be folded away by clients."""
     if value in (".", ".."):
         raise Invalid(f"`{field}` cannot be {value!r}. {ID_ADVICE}", field=field)
+    if not value.isprintable() and not _ID.search(
+        value
+    ):  # what is no letter and no sign may still be allowed, such as joiners
+        raise Invalid(f"`{field}`: {NOT_ALLOWED}. {ID_ADVICE}", field=field)
     if not value.isascii():
         _size(value, field)
+    return value
+
+
+def word(value: str, field: str) -> str:
+    """A name of letters, digits and underscores."""
+    if not WORD.search(value):
+        raise Invalid(f"`{field}`: {NOT_ALLOWED}. Use letters, digits and underscores.", field=field)
     return value
 
 

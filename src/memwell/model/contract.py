@@ -24,8 +24,6 @@ SESSION = "session"
 MAX_STORES = 15
 MAX_NAME = 255
 NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_]*$(?!\n)"
-RECORD_PATTERN = r"^[A-Za-z0-9_]+$(?!\n)"
-"""Of a record about a person: whatever may be a technical name, or a slug."""
 SLUG_PATTERN = r"^[a-z0-9_]+$(?!\n)"
 APP_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$(?!\n)"
 NAME_ADVICE = "A technical name has letters, digits and underscores, and begins with a letter."

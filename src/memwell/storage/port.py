@@ -127,7 +127,7 @@ class Store(Protocol):
     @property
     def hub(self) -> Hub: ...
 
-    def read(self, tenant: str, work: Callable[[Tx], T], *, sole: bool = False) -> T:
+    def read(self, tenant: str, work: Callable[[Tx], T], sole: bool = False) -> T:
         """`sole`: it is one statement as a rule, for which no transaction need be opened."""
         ...
 

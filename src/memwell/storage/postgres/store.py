@@ -61,7 +61,7 @@ class PostgresStore:
         self.hub = NotifyHub(dsn, self._borrowed)
         self.on_due = on_due
 
-    def read(self, tenant: str, work: Callable[[Tx], T], *, sole: bool = False) -> T:
+    def read(self, tenant: str, work: Callable[[Tx], T], sole: bool = False) -> T:
         return self._in(tenant, work, must_exist=True)
 
     def write(self, tenant: str, work: Callable[[Tx], T]) -> T:

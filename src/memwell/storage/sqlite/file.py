@@ -92,7 +92,7 @@ class SqliteFile:
         self.used_at = time.monotonic()
         """When somebody last read or wrote, give or take a millisecond."""
 
-    def read(self, work: Callable[[apsw.Cursor], T], *, sole: bool = False) -> T:
+    def read(self, work: Callable[[apsw.Cursor], T], sole: bool = False) -> T:
         """Run work on a snapshot of the file; if it is one statement only, that is one."""
         now = time.monotonic()
         if self._closed or now - self.used_at > LATELY_S:

@@ -35,15 +35,15 @@ class OpenFiles:
         finally:
             self._give_back(tenant)
 
-    def read(self, tenant: str, work: Callable[[apsw.Cursor], T], *, sole: bool = False) -> T:
+    def read(self, tenant: str, work: Callable[[apsw.Cursor], T], sole: bool = False) -> T:
         """Read from a tenant's file. Nobody waits for a reader that is not counted: a connection in use is closed by its user."""
         file = self._files.get(tenant)
         if file is not None:
             try:
-                return file.read(work, sole=sole)
+                return file.read(work, sole)
             except Replaced:
                 pass  # or it was closed just now, to make room for another
-        return self.use(tenant, lambda file: file.read(work, sole=sole))
+        return self.use(tenant, lambda file: file.read(work, sole))
 
     def close(self, tenant: str | None = None) -> None:
         """Close one file, or all."""

@@ -20,7 +20,7 @@ from .control import ControlFile
 from .file import SqliteFile, upgrade
 from .files import OpenFiles
 from .hub import SocketHub
-from .tx import Another, SoleTx, SqliteTx
+from .tx import SPENT, Another, SqliteTx
 
 if TYPE_CHECKING:
     from .carrier import SqliteCarrier
@@ -59,20 +59,20 @@ class SqliteStore:
         self.on_due = on_due
         self._finish_removals()
 
-    def read(self, tenant: str, work: Callable[[Tx], T], *, sole: bool = False) -> T:
+    def read(self, tenant: str, work: Callable[[Tx], T], sole: bool = False) -> T:
         known = self._queries
         if sole:
             try:
-                return self._files.read(tenant, lambda reader: work(SoleTx(reader, known, tenant)), sole=True)
+                return self._files.read(tenant, lambda reader: work(SqliteTx(reader, SPENT, known, tenant)), True)
             except Another:
                 pass
-        return self._files.read(tenant, lambda reader: work(SqliteTx(reader, known, tenant)))
+        return self._files.read(tenant, lambda reader: work(SqliteTx(reader, reader, known, tenant)))
 
     def write(self, tenant: str, work: Callable[[Tx], T]) -> T:
         known = self._queries
 
         def run(writer: apsw.Cursor) -> tuple[T, int | None]:
-            tx = SqliteTx(writer, known, tenant)
+            tx = SqliteTx(writer, writer, known, tenant)
             return work(tx), tx.due_at
 
         result, due_at = self._files.use(tenant, lambda file: file.write(run))
@@ -212,7 +212,7 @@ class SqliteReceiver:
         self.blobs = store._blobs(tenant, lambda: True)
 
     def write(self, work: Callable[[Tx], T]) -> T:
-        return self._file.write(lambda db: work(SqliteTx(db, self._store._queries, self._tenant)))
+        return self._file.write(lambda db: work(SqliteTx(db, db, self._store._queries, self._tenant)))
 
     def start_over(self) -> None:
         self._file.close()

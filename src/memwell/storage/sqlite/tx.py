@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import apsw
+import msgspec
 
 from ...model.filter import Filter
 from .. import filters
@@ -20,36 +20,53 @@ ALONE = (("IN (SELECT value " + LISTED + ")", "= :addresses"), (LISTED, "FROM (S
 OURS = "the tenant is bound by the transaction, not by its caller"
 
 
-class SqliteTx:
+class Another(Exception):
+    """A read that was to be one statement takes another one."""
+
+
+class Spent:
+    """Stands for a cursor once the one statement was run: that was a snapshot by itself, and another needs a transaction."""
+
+    def execute(self, sql: str, parameters: dict[str, Any]) -> apsw.Cursor:
+        raise Another
+
+
+SPENT = Spent()
+
+
+class SqliteTx(msgspec.Struct, eq=False):
     """A transaction on one tenant's file. It binds the tenant itself. Whatever it runs, it reads to its end, so one cursor is
     enough; to make one takes half as long as a small statement."""
 
-    __slots__ = ("_cursor", "_execute", "_queries", "_tenant", "due_at")
-
-    def __init__(self, cursor: apsw.Cursor, queries: dict[str, Query], tenant: str) -> None:
-        self._cursor = cursor
-        self._execute: Callable[[str, dict[str, Any]], apsw.Cursor] = cursor.execute
-        self._queries = queries
-        self._tenant = tenant
-        self.due_at: int | None = None
+    _cursor: apsw.Cursor | Spent
+    """What the next statement runs on."""
+    _then: apsw.Cursor | Spent
+    """What all behind it do."""
+    _queries: dict[str, Query]
+    _tenant: str
+    due_at: int | None = None
 
     def rows(self, query: str, condition: Filter | None = None, /, **parameters: Any) -> list[Row]:
         if condition is None:
             return self._run(query, parameters)
         sql, bound = filters.to_sqlite(condition)
         given = {**parameters, **bound, "tenant": self._tenant}
-        return self._execute(self._queries[query].sql.replace(FILTER, f"AND {sql}"), given).fetchall()
+        cursor, self._cursor = self._cursor, self._then
+        return cursor.execute(self._queries[query].sql.replace(FILTER, f"AND {sql}"), given).fetchall()
 
     def row(self, query: str, /, **parameters: Any) -> Row | None:
         if "tenant" in parameters:
             raise TypeError(OURS)
         parameters["tenant"] = self._tenant
-        found = self._execute(self._queries[query].sql, parameters).fetchall()
+        cursor, self._cursor = self._cursor, self._then
+        found = cursor.execute(self._queries[query].sql, parameters).fetchall()
         return found[0] if found else None
 
     def run(self, query: str, /, **parameters: Any) -> int:
+        cursor = self._cursor
         self._run(query, parameters)
-        return self._cursor.connection.changes()
+        assert isinstance(cursor, apsw.Cursor)  # noqa: S101 -- or the statement was not run
+        return cursor.connection.changes()
 
     def send(self, query: str, /, **parameters: Any) -> None:
         self._run(query, parameters)
@@ -64,35 +81,11 @@ class SqliteTx:
         sql = self._queries[query].sql
         if "addresses" in parameters:
             sql = _of_one(sql, parameters)
-        return self._execute(sql, parameters).fetchall()
+        cursor, self._cursor = self._cursor, self._then
+        return cursor.execute(sql, parameters).fetchall()
 
     def wake(self, at: int) -> None:
         self.due_at = at if self.due_at is None else min(at, self.due_at)
-
-
-class Another(Exception):
-    """A read that was to be one statement takes another one."""
-
-
-class SoleTx(SqliteTx):
-    """A read that is one statement as a rule. That is a snapshot by itself; with another, it must be done again on one."""
-
-    __slots__ = ()
-
-    def __init__(self, cursor: apsw.Cursor, queries: dict[str, Query], tenant: str) -> None:
-        self._cursor = cursor
-        self._execute = self._first
-        self._queries = queries
-        self._tenant = tenant
-        self.due_at = None
-
-    def _first(self, sql: str, parameters: dict[str, Any]) -> apsw.Cursor:
-        self._execute = _another
-        return self._cursor.execute(sql, parameters)
-
-
-def _another(sql: str, parameters: dict[str, Any]) -> apsw.Cursor:
-    raise Another
 
 
 def _of_one(sql: str, parameters: dict[str, Any]) -> str:
