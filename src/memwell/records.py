@@ -210,7 +210,7 @@ def _tag(old: Record | None) -> str | None:
 
 def _kept(space: Space, place: Place, path: str, old: Record | None, new: Write, given: str, value: Any) -> Record:
     encoded = _encoded(value)
-    collection_id, _ = space.collection(place)
+    collection_id = space.collection(place)[0] if old is None else old.collection_id
     expires_at = _expires_at(space.now, old, new)
     placed = {"collection_id": collection_id, "path": path}
     address_id, version = _placed(space, placed, expires_at)
