@@ -7,6 +7,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
+from random import Random
 
 import docx
 import pypdf
@@ -147,6 +148,18 @@ SPOILT = pdf(
         stream(said(["two"])),
     ]
 )
+
+
+@pytest.mark.parametrize(("seed", "begins"), [(210, b"/U <c400"), (275, b"/O <5c00")])
+def test_what_looks_like_utf_16_in_the_dictionary_of_a_cipher_is_read(
+    seed: int, begins: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S2.36: one in a hundred files has such bytes by chance. What decodes them must be there before the process is limited: it
+    can open no file any more then."""
+    monkeypatch.setattr("secrets.token_bytes", Random(seed).randbytes)
+    file = locked("")
+    assert begins in file
+    assert extract(file, PDF, PATIENT).text == "secret"
 
 
 def test_a_file_that_cannot_be_read_says_why() -> None:

@@ -22,6 +22,7 @@ _ENCODINGS = (
     "cp932",
     "utf-16",
     "utf-16-be",
+    "utf-16-le",
     "latin-1",
     "cp1252",
     "charmap",
