@@ -195,3 +195,16 @@ def test_an_empty_name_is_no_function(memory: Memory) -> None:
     shop.configure(function="reply")
     memory.call("apps.configure", {"app": "shop", "function": None})
     assert shop.info().function is None
+
+
+def test_what_is_spelled_like_a_name_of_the_document_is_no_reference(memory: Memory) -> None:
+    """B3.17: ids are remapped where something is referred to. A name, a text and a key that are spelled alike stay."""
+    add = {"step_type": "add_memory", "memory_bank_id": "notes", "key": "notes"}
+    steps = [{"step_type": "text", "template": "notes", "steps": [add]}]
+    document = {"memory_banks": {"notes": {"name": "notes"}}, "workflow": {"name": "notes", "steps": steps}}
+    made = memory.app("shop").import_document(document)
+    workflow = memory.app("shop").export()["workflow"]
+    (text,) = workflow["steps"]
+    (added,) = text["steps"]
+    assert (workflow["name"], text["template"], added["key"]) == ("notes", "notes", "notes")
+    assert added["memory_bank_id"] == made.ids["notes"] != "notes"

@@ -78,6 +78,78 @@ def test_of_a_value_with_long_paths_few_errors_are_made() -> None:
     assert len(schema.problems(nested([1] * 50, 3, "a"))) == 20
 
 
+WORDS = [f"s{number:05}" for number in range(7000)]
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ({"items": {"enum": WORDS}}, ["q"] * 2000),
+        ({"propertyNames": {"enum": WORDS}}, {f"q{number}": 1 for number in range(2000)}),
+        ({"items": {"const": "x" * 60_000}}, ["q"] * 2000),
+        ({"items": {"required": ["x" * 60_000]}}, [{}] * 2000),
+        ({"items": {"not": {"enum": WORDS}}}, ["s00001"] * 2000),
+        ({"items": {"dependentRequired": {"a": ["x" * 60_000]}}}, [{"a": 1}] * 2000),
+    ],
+)
+def test_errors_do_not_repeat_a_large_schema_again_and_again(part: dict[str, Any], value: Any) -> None:
+    """Each of them has in it what it repeats of the schema: a value of a few KB took gigabytes."""
+    schema = Schema({"properties": {"v": part}}, strict=False)
+    started = time.process_time()
+    assert len(schema.problems({"v": value})) == 1
+    assert time.process_time() - started < 1
+    assert schema.problems({"v": [] if isinstance(value, list) else {}}) == []
+
+
+def test_of_small_ones_all_errors_are_told() -> None:
+    schema = Schema({"properties": {"v": {"items": {"enum": WORDS[:100]}}}}, strict=False)
+    assert len(schema.problems({"v": ["q"] * 15})) == 15
+
+
+def test_the_name_of_a_property_may_be_a_secret_also_where_names_must_fit() -> None:
+    """What the schema names itself is none, however long it is."""
+    secret = "sk-1234567890123456"
+    names = {"pattern": "^[a-z_]+1?$"}
+    schema = Schema({"propertyNames": names, "properties": {"home_address_line1": {"type": "string"}}}, strict=False)
+    (told,) = schema.problems({secret: 1})
+    assert told == ("", "the name 'sk-1…' does not match \"^[a-z_]+1?$\"")
+    assert [one.path for one in schema.problems({"home_address_line1": 1})] == ["home_address_line1"]
+    quoted = Schema({"propertyNames": {"not": {"const": secret}}}, strict=False).problems({secret: 1})
+    assert secret not in str([one for one in quoted if one.reason.startswith("the name")])
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_problems_of_names_that_are_alike_are_told_apart(strict: bool) -> None:
+    lines = {f"shipping_address_line{number}": {"type": "string"} for number in (1, 2)}
+    inner: dict[str, Any] = {"allOf": [{"properties": {"home_of_user_0000001": {"properties": {"a": {}}}}}]}
+    schema = Schema({"properties": lines, **inner}, strict=strict)
+    found = schema.problems(dict.fromkeys(lines, 1))
+    assert [one.path for one in found] == list(lines)
+    if strict:
+        (unknown,) = schema.problems({"home_of_user_0000001": {"b": 1}})
+        assert unknown.path == "home_of_user_0000001"
+
+
+def test_a_call_is_checked_as_far_as_two_values_may_be(memory: Memory) -> None:
+    """Others wait meanwhile. What is read is withheld, what is written is refused, and nothing of it is there."""
+    shop = memory.app("shop")
+    schema = {"type": "object", "properties": {"a": {"items": {"enum": list(range(4000))}}}}
+    held = {"access": "application", "schema": schema, "strict": True}
+    names = [f"s{number}" for number in range(4)]
+    shop.stores.define(dict.fromkeys(names, held))
+    large = {"a": [1] * 8000}
+    share = Schema(schema, strict=True).effort(large).share
+    assert 0.7 < share < 1
+    here = shop.scope()
+    with pytest.raises(TooLarge, match=r"contents\.s2.*together"):
+        here.set_contents(dict.fromkeys(names, large))
+    assert [here.get_content(name) for name in names] == [None] * 4
+    for name in names:
+        here.set_content(name, large)
+    shown = here.rendered("".join(f"{{{{memory.{name}.a[0]}}}}" for name in names))
+    assert (shown.text, len(shown.warnings or [])) == ("11", 2)
+
+
 def test_the_fence_writes_no_path_that_it_does_not_tell() -> None:
     schema = Schema({"patternProperties": {"^k": {}, "^y": {"properties": {"a": {}}}}}, strict=True)
     with Peak() as peak:
@@ -105,6 +177,33 @@ def test_very_many_texts_are_not_looked_through() -> None:
     assert secrets_in({"words": ["book"] * 3 * MAX_TEXTS}, MIB) == []
     (told,) = secrets_in({"words": [f"book {n}" for n in range(MAX_TEXTS + 10)]}, MIB)
     assert "too large" in told.reason
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"x": "sk-abcdefghijklmnop\u200bqrstuvwxyz123456"},
+        {"pass\u200bword": "hunter2secret"},
+        {"pass\u2060word": "hunter2secret"},
+        {"card": "4111\u20091111\u20091111\u20091111"},
+        {"x": "\uff53\uff4b-abcdefghijklmnopqrstuvwxyz123456"},
+    ],
+)
+def test_a_secret_is_one_behind_what_nobody_sees(memory: Memory, value: dict[str, Any]) -> None:
+    """S3.44."""
+    assert secrets_in(value)
+    memory.definitions.create("Account", secrets="reject")
+    with pytest.raises(Invalid, match="Secrets do not belong"):
+        memory.definitions.bind(["account"], "u1").update({"account": value})
+
+
+@pytest.mark.parametrize("padding", ["\u200b", "\u200d", "\ufe0f", "\U000e0100"])
+def test_a_context_withholds_a_secret_that_is_padded_with_what_nobody_sees(memory: Memory, padding: str) -> None:
+    me = memory.user("u1")
+    me.records["login"] = {"password": "hunter2-Tr0ub4dor", "note": padding * 20_000}
+    context = me.context("How do I log in?")
+    assert "hunter2" not in context.text
+    assert [(one.id, one.reason) for one in context.left_out] == [("login", "secret")]
 
 
 def test_a_long_name_is_looked_at_by_its_end() -> None:
@@ -237,7 +336,7 @@ def test_what_a_definition_is_called_does_not_change_how_long_a_record_lives(
     memory.definitions.update("otp_sent", ttl_seconds=DAY // 1_000_000)
     later = records.update("otp_sent", {"n": 2}).expires_at
     assert later is not None
-    assert (later - kept).total_seconds() > 80_000
+    assert (later - kept).total_seconds() == 1, "it has one of its own"
 
 
 def test_a_header_and_a_body_that_disagree_are_refused(tmp_path: Path) -> None:

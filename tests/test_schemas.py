@@ -413,7 +413,34 @@ def test_a_pattern_that_cannot_be_used_says_why(pattern: str, told: str) -> None
         Schema({"properties": {"a": {"pattern": pattern}}}, strict=True)
 
 
-@pytest.mark.parametrize("pattern", ["^.{1,255}$", r"^\S{1,200}$", "^.{1,1000}$"])
+@pytest.mark.parametrize("piece", ["[ -\U0010ffff]", r"[\x{20}-\x{10ffff}]", "[\u4e00-\u9fff]"])
+@pytest.mark.parametrize("folding", ["(?i)", "(?s-u)(?i:x)", "(?mi)"])
+def test_patterns_that_are_read_letter_by_letter_are_few(piece: str, folding: str) -> None:
+    """Where the case of letters does not count, each of a class is looked up; dozens of such classes take seconds."""
+    many = {f"p{n}": {"pattern": folding + piece * 12 + str(n)} for n in range(10)}
+    with pytest.raises(Invalid, match="patterns that are too large together"):
+        Schema({"properties": many}, strict=True)
+    assert Schema({"pattern": f"(?i)^{piece}+$"}, strict=True).problems("abc") is not None
+
+
+def test_patterns_that_are_written_out_again_and_again_are_few() -> None:
+    """A validator spells out what stands for letters one by one, in the whole pattern each time."""
+    many = {f"p{n}": {"pattern": r"\w" * 250 + str(n)} for n in range(30)}
+    with pytest.raises(Invalid, match="patterns that are too large together"):
+        Schema({"properties": many}, strict=True)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "^.{1,255}$",
+        r"^\S{1,200}$",
+        "^.{1,1000}$",
+        r"(?i)^[a-zà-ÿ]{1,50}$",
+        r"^\w+(?:[-.]\w+){0,20}(?:@\w+\.\w{2,10})?$",
+        "abc",
+    ],
+)
 def test_common_patterns_can_be_used(pattern: str) -> None:
     assert Schema({"pattern": pattern}, strict=True).problems("abc") == []
 

@@ -88,7 +88,9 @@ class Write(NamedTuple):
     history: bool = True
     """Whether what it was before is kept."""
     lasting: int | None = None
-    """It lives as long as it was to live before, or as it may at most, if it was written since then."""
+    """It lives as long as it was to live before, or as it may at most, if it was written since then ..."""
+    former: tuple[int, ...] = ()
+    """... or for another time than one of these."""
     unset: tuple[str, ...] = ()
     """The fields that are to be gone, by their paths."""
 
@@ -258,9 +260,9 @@ def _placed(space: Space, placed: dict[str, Any], expires_at: int | None) -> tup
 
 def _expires_at(now: int, old: Record | None, new: Write) -> int | None:
     lifetimes = [] if new.lifetime_us is None else [new.lifetime_us]
-    lasts = old is not None and new.lasting is not None and old.updated_at >= new.lasting
-    if lasts and old is not None and old.expires_at is not None:
-        lifetimes.append(old.expires_at - old.updated_at)
+    if old is not None and old.expires_at is not None and new.lasting is not None:
+        before = old.expires_at - old.updated_at
+        lifetimes += [before] if old.updated_at >= new.lasting or before not in new.former else []
     return now + min(lifetimes) if lifetimes else None
 
 

@@ -68,6 +68,8 @@ class Space(msgspec.Struct, eq=False):
     answers_until: int | None = None
     looked: int = 0
     """Characters in which secrets were looked for."""
+    checked: float = 0.0
+    """What it took to check values by their schemas, as a share of what one may take."""
     run: str | None = None
     """The run of a workflow that does this, if one does."""
 

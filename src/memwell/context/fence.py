@@ -24,7 +24,7 @@ _ROLE = (
 )
 _SQUARE = re.compile(rf"[\[\uff3b](?=\s{{0,3}}/?\s{{0,3}}(?:{_ROLE}|tool_\w{{1,20}}|available_tools)\b)", re.IGNORECASE)
 _LINE_START = re.compile(
-    rf"^(?!\| )(?=[^\S\n]*+(?:#|=+[^\S\n]*$|-+[^\S\n]*$|`{{3}}|~{{3}}"
+    rf"^(?!\| )(?=(?:[^\S\n]|\u2800)*+(?:#|=+[^\S\n]*$|-+[^\S\n]*$|`{{3}}|~{{3}}"
     rf"|(?:[^\w\n]|_){{0,12}}+(?:{_ROLE})[^\S\n]{{0,9}}[^\w\s]{{0,4}}[^\S\n]{{0,9}}[:：﹕꞉]))",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -37,7 +37,19 @@ _TEMPLATE = re.compile(
 
 def is_loud(text: str) -> bool:
     """Whether the beginning of a text, at the start of a line, could be taken for a heading, a role or a block of code."""
-    return _LINE_START.match(text) is not None
+    return _LINE_START.match(seen(text)) is not None
+
+
+def seen(text: str) -> str:
+    """A text without what nobody sees."""
+    return text if text.isascii() else INVISIBLE.sub("", text)
+
+
+def untagged(text: str) -> str:
+    """A text that opens no tag by which a chat is written down."""
+    if text.isascii() and "<" not in text and "[" not in text:
+        return text
+    return _SQUARE.sub("(", _TEMPLATE.sub("‹", text))
 
 
 def new_token() -> str:
@@ -70,7 +82,7 @@ def closing(token: str) -> str:
 
 def neutral(text: str, token: str = "") -> str:
     """The text without anything that a fence, a tag, a role or a heading could be made of. Doing it twice changes nothing."""
-    return _LINE_START.sub("| ", _SQUARE.sub("(", _OPENING.sub("‹", _without(text, token))))
+    return _LINE_START.sub("| ", _SQUARE.sub("(", _OPENING.sub("‹", without(text, token))))
 
 
 def in_list(text: str, token: str = "") -> str:
@@ -81,7 +93,7 @@ def in_list(text: str, token: str = "") -> str:
 
 def spoken(text: str, token: str = "") -> str:
     """A turn that is a message of its own: only what templates and fences are made of is taken away, so that code stays code."""
-    return _SQUARE.sub("(", _TEMPLATE.sub("‹", _without(text, token)))
+    return untagged(without(text, token))
 
 
 def one_line(text: str, token: str = "") -> str:
@@ -93,8 +105,8 @@ def _visible(text: str) -> str:
     return _CONTROL.sub("", INVISIBLE.sub("", _LINE_END.sub("\n", text)))
 
 
-def _without(text: str, token: str) -> str:
-    """The visible text without the token: whoever has seen it cannot use it either."""
+def without(text: str, token: str) -> str:
+    """The visible text without the token: whoever has seen it cannot use it either. In a fence a text is no shorter than this."""
     text = _visible(text)
     return text.replace(token, "…") if token else text
 

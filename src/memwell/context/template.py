@@ -25,8 +25,8 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 from ..errors import Invalid, TooLarge
-from .fence import is_loud
-from .lines import compact, one_line
+from .fence import is_loud, seen
+from .lines import compact, quoted, visible
 
 MAX_TEMPLATE = 1024 * 1024
 MAX_EXPRESSIONS = 10_000
@@ -135,7 +135,7 @@ def render(
         elif (value := _value(piece, values, times)) is not None:
             guarded = piece.namespace in on_one_line
             written = _written(piece, value, plain=not guarded)
-            result.insert(compact(written) if guarded and result.would_be_loud(written) else written)
+            result.insert(result.guarded(written) if guarded else written, len(written))
         elif missing == "error":
             _refuse(piece, f"{_shown(piece.source)} has no value.")
         else:
@@ -210,20 +210,21 @@ class _Result:
         elif words.breaks:
             self._line = ""
 
-    def insert(self, text: str) -> None:
-        """Add somebody's value."""
-        self._grow(text, len(text) if text.isascii() else _size(text))
+    def insert(self, text: str, length: int) -> None:
+        """Add somebody's value, of so many characters with all that nobody sees of it: that has taken time, too."""
+        self._grow(text, max(length, len(text) if text.isascii() else _size(text)))
         if self._line is not None or "\n" in text or "\r" in text:
             self._line = self._begun(text)
 
-    def would_be_loud(self, text: str) -> bool:
-        """Whether a value would be taken for the beginning of a line that is loud."""
-        return self._line is not None and is_loud(self._line + text)
+    def guarded(self, text: str) -> str:
+        """What is seen of a value; quoted, if it would be taken for the beginning of a line that is loud."""
+        line = visible(text)
+        return compact(line) if self._line is not None and is_loud(self._line + line) else line
 
     def _begun(self, text: str) -> str | None:
         line = _last_line(text)
         before = "" if line else self._line
-        begun = None if before is None else (before + text[line:]).lstrip()
+        begun = None if before is None else seen(before + text[line:]).replace("\u2800", " ").lstrip()
         return begun if begun is None or len(begun) <= MAX_BEGINNING else None
 
     def _grow(self, text: str, size: int) -> None:
@@ -327,11 +328,11 @@ def _called(namespace: str) -> str:
 
 
 def _written(expression: Expression, value: Any, *, plain: bool) -> str:
-    """A value as it is inserted."""
+    """A value as it is written."""
     if plain and isinstance(value, str):
         return value
     try:
-        return compact(value) if plain else one_line(value)
+        return compact(value) if plain else quoted(value)
     except (TypeError, ValueError, RecursionError):
         _refuse(expression, f"{_shown(expression.source)} has a value that cannot be written as JSON.")
 

@@ -162,7 +162,7 @@ def _set_of(space: Space, request: UserContext) -> _Set:
     further = _further(space, place, found[-1].path, until) if found else None
     values = {one.path: one.value if until is None else as_of(space, one, until) for one in found}
     known = {name: (value, held_by(space, name)) for name, value in values.items() if value is not None}
-    misfitting = {name for name, (value, held) in known.items() if misfits(value, held)}
+    misfitting = {name for name, (value, held) in known.items() if misfits(value, held, space)}
     left_out = [LeftOut(what="record", id=name, reason="misfit") for name in sorted(misfitting)]
     left_out += [] if further is None else [LeftOut(what="record", id=further, reason="many")]
     return _Set({name: filled(*pair) for name, pair in known.items() if name not in misfitting}, left_out)
@@ -196,16 +196,16 @@ def _context(
     known: _Set = _Set({}, ()),
 ) -> Context:
     from ..context.assemble import assemble
-    from ..context.fence import token_for
+    from ..context.fence import token_for, without
 
     records = known.values
     said = {entry.id for entry in turns}
     secret = [entry for entry in turns if _is_secret(entry)]
-    texts = {name: compact(value)[: request.budget * 8] for name, value in records.items()}
+    token = token_for(call.engine.store.control.secret, f"{call.principal.tenant}/{where}")
+    texts = {name: without(compact(value), token)[: request.budget * 8] for name, value in records.items()}
     secrets = [name for name, text in texts.items() if len(text) < request.budget * 8 and secrets_in(records[name])]
     found = call.read(lambda space: _important(space, facts, request)) | _relevant(call, facts, request)
     hits = [(entry, score) for entry, score in found.values() if entry.id not in said]
-    token = token_for(call.engine.store.control.secret, f"{call.principal.tenant}/{where}")
     made = assemble(
         request.query or "",
         [_turn(entry) for entry in turns if entry not in secret],

@@ -341,7 +341,7 @@ def _known(space: Space, slugs: Iterable[str], names: Sequence[str] | None) -> d
 def _unknown(space: Space, slug: str) -> str:
     unknown = f'Unknown memory definition "{slug}"'
     if by_slug(space, slug) is None:
-        return f"{unknown}."
+        return f"{unknown}: give values by slug, with nothing around them." if slug == "memory" else f"{unknown}."
     declared = "in a workflow, declare it in `defs` as `kind: memory`"
     return f"{unknown} here: there is one, but it is not bound. Name it in `definitions`; {declared}."
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, structs
 
 from .. import documents
-from ..clock import to_datetime
+from ..clock import SECOND, to_datetime
 from ..documents import Document
 from ..errors import Conflict, Invalid, NotFound, Stale
 from ..model import check
@@ -40,6 +40,8 @@ KIND = "definition"
 BY_SLUG, BY_NAME = "definition_slug", "definition_name"
 """Documents that lead from a slug or a name to the definition that has it: no two can have the same."""
 MAX_TTL = 100 * 365 * 86_400
+MAX_FORMER = 20
+"""How many of its former lifetimes a definition knows."""
 
 DefinitionId = Annotated[
     str, Meta(min_length=1, max_length=MAX_NAME, pattern=ID_PATTERN, description="The definition's id, or its slug.")
@@ -254,7 +256,8 @@ def update(space: Space, request: UpdateDefinition) -> DefinitionInfo:
         one: getattr(request, one) for one in ("ttl_seconds", "description") if getattr(request, one) is not UNSET
     }
     if changed.get("ttl_seconds", before.ttl_seconds) != before.ttl_seconds:
-        changed["lasting_from"] = space.now
+        was = [] if before.ttl_seconds is None else [before.ttl_seconds]
+        changed |= {"lasting_from": space.now, "former_ttls": [*before.former_ttls, *was][-MAX_FORMER:]}
     definition = structs.replace(before, **changed)
     check_object(held_to("", definition))
     if definition.schema != before.schema and not request.accept_breaking:
@@ -356,10 +359,11 @@ def held_to(definition_id: str, definition: Definition, *ties: str) -> Held:
 
 
 def held_with_its_lifetime(document: Document, definition: Definition) -> Held:
-    """The same for records that may have a lifetime of their own: they keep it, if they were written since the definition has its
-    own."""
-    since = document.created_at if definition.lasting_from is None else definition.lasting_from + 1
-    return held_to(document.id, definition)._replace(lasting=since)
+    """The same for records that may have a lifetime of their own, which they keep. What was written before the definition's was
+    changed, and lived as long as that was, has none."""
+    since = 0 if definition.lasting_from is None else definition.lasting_from + 1
+    former = tuple(one * SECOND for one in definition.former_ttls)
+    return held_to(document.id, definition)._replace(lasting=since, former=former)
 
 
 def checked_slug(slug: str) -> str:

@@ -95,7 +95,7 @@ def loaded(space: Space, document: Document, definition: Definition, whose: Whos
     record = read(space, user_records(whose.owner), path)
     if record is None:
         return Loaded()
-    problems = misfits(record.value, held_to(document.id, definition))
+    problems = misfits(record.value, held_to(document.id, definition), space)
     if not problems:
         return Loaded(record, address_id=record.address_id)
     error = refused(problems, f"The stored value of {definition.slug!r}")

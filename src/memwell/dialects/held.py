@@ -13,7 +13,7 @@ from .. import records
 from ..errors import Invalid, Stale, TooLarge
 from ..model.collection import Place
 from ..model.contract import Secrets
-from ..model.schema import Problem, Schema
+from ..model.schema import Problem, Schema, Taken
 from ..model.schemas.check import check_defaults
 from ..model.schemas.doubts import doubts
 from ..operation import Response
@@ -22,6 +22,8 @@ from ..space import Space
 from .secrecy import look
 
 MAX_SHOWN = 200
+TOGETHER = 2.0
+"""What the values of one call may take to be checked, as a share of what one may: others wait meanwhile."""
 MAX_TOLD = 5
 """How many problems are named in a sentence; all of them are in the details."""
 
@@ -43,6 +45,7 @@ class Held(NamedTuple):
     tied_anew: bool = False
     secrets: Secrets | None = None
     lasting: int | None = None
+    former: tuple[int, ...] = ()
 
 
 FREE = Held()
@@ -65,12 +68,12 @@ def write(space: Space, place: Place, path: str, change: Change, held: Held) -> 
     warnings: list[Warned] = []
 
     def check(value: Any) -> None:
-        judged = list(_judged(value, held))  # first: what is refused anyway need not be looked through
+        judged = list(_judged(space, value, held))  # first: what is refused anyway need not be looked through
         warnings.extend(Warned(path=one.path, reason=one.reason) for one in _secrets(space, change.data, held))
         warnings.extend(judged)
 
     asked = (change.mode, held.lifetime_us, change.if_match, held.ties, held.tied_anew)
-    new = Write(dict(change.data), *asked, lasting=held.lasting, unset=tuple(change.unset))
+    new = Write(dict(change.data), *asked, lasting=held.lasting, former=held.former, unset=tuple(change.unset))
     return records.write(space, place, path, new, check), warnings
 
 
@@ -79,12 +82,14 @@ def filled(value: Any, held: Held) -> Any:
     return compiled(held).with_defaults(value) if held.schema else value
 
 
-def misfits(value: Any, held: Held) -> list[Problem]:
-    """Why a value does not fit any more. One that takes too long to be checked is not known to fit."""
+def misfits(value: Any, held: Held, space: Space | None = None) -> list[Problem]:
+    """Why a value does not fit any more. One that takes too long to be checked, by itself or with the others of a call, is not
+    known to fit."""
     if not held.schema:
         return []
+    schema = compiled(held)
     try:
-        return compiled(held).problems(value)
+        return schema.problems(value, _effort(space, schema, value))
     except TooLarge:
         return [Problem("", "it is too large to be checked against this schema")]
 
@@ -103,7 +108,7 @@ def compiled(held: Held) -> Schema:
 
 def check_object(held: Held) -> None:
     """Refuse a schema that cannot be used. What is kept are objects, so it must be that of one (S2.10, S3.8)."""
-    if (held.schema or {}).get("type", "object") != "object":
+    if (held.schema or {}).get("type", "object") not in ("object", ["object"]):
         raise Invalid("`schema` must describe an object: its `type` is something else.", field="schema")
     check_defaults(compiled(held).source)
 
@@ -157,14 +162,25 @@ def _told(problem: Problem) -> str:
     return f"`{problem.path}`: {problem.reason}" if problem.path else problem.reason
 
 
-def _judged(value: Any, held: Held) -> Iterator[Warned]:
+def _effort(space: Space | None, schema: Schema, value: Any) -> Taken:
+    """What it takes to check a value; an error if there is too much to be checked in this call."""
+    effort = schema.effort(value)
+    if space is not None:
+        space.checked += effort.share
+        if space.checked > TOGETHER:
+            raise TooLarge("The values of this call take too long to be checked together: write fewer of them at once.")
+    return effort
+
+
+def _judged(space: Space, value: Any, held: Held) -> Iterator[Warned]:
     if not held.schema:
         return
     schema = compiled(held)
-    problems = schema.problems(value)
+    effort = _effort(space, schema, value)
+    problems = schema.problems(value, effort)
     if problems and held.strict:
         raise refused(problems)
-    for one in [*problems, *schema.warnings(value)]:
+    for one in [*problems, *schema.warnings(value, effort)]:
         yield Warned(path=one.path, reason=one.reason)
 
 

@@ -167,7 +167,7 @@ def content_of(space: Space, name: str, scope: Scope, store: Store) -> Found:
     record = records.read(space, where.place, where.path)
     if record is None:
         return Found()
-    problems = misfits(record.value, where.held) if where.held.strict else []
+    problems = misfits(record.value, where.held, space) if where.held.strict else []
     warning = refused(problems, "The stored value").message if problems else None
     return Found(filled(record.value, where.held), record.address_id, warning=warning)
 

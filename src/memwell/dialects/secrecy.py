@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from ..distill.suspicion.hidden_text import visible
 from ..model.schema import Problem
 from ..model.value import At, masked, path_to
 
@@ -39,7 +40,7 @@ def look(data: Any, most: int) -> tuple[list[Problem], int]:
     kinds: dict[str, str | None] = {}
     for at, name, said in _texts(data):
         left -= len(said)
-        told = f"{name}: {said}" if name else said
+        told = visible(f"{name}: {said}" if name else said)
         if left < 0 or len(kinds) > MAX_TEXTS:
             return [*found, Problem("", "it is too large to be looked through for secrets")], most - max(left, 0)
         if told not in kinds:
@@ -75,7 +76,7 @@ def _texts(value: Any, at: At | None = None, name: str = "") -> Iterator[tuple[A
 
 def _spoken(key: str, above: str) -> str:
     """A name as somebody would say it; where it says nothing, the one above it. What it ends with says most of it."""
-    name = _HUMP.sub(" ", key[-MAX_NAME:]).replace("_", " ").replace("-", " ").lower()
+    name = _HUMP.sub(" ", visible(key)[-MAX_NAME:]).replace("_", " ").replace("-", " ").lower()
     if name in _ONLY and above:
         return above
     return "password" if _PASSWORD.search(name) else name

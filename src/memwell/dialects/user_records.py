@@ -333,7 +333,9 @@ def _lasting(held: Held, ttl_s: int | None) -> Held:
 
 def _require_name(name: str) -> None:
     if len(name) > MAX_NAME or not check.WORD.search(name):
-        raise Invalid(f"{name[:100]!r} cannot name a record: use letters, digits and underscores.", field="record")
+        raise Invalid(
+            f"{name[:100]!r} cannot name a record: use letters, digits and underscores.", field=f"records.{name[:100]}"
+        )
 
 
 def _existing(space: Space, user: str, name: str) -> Record:

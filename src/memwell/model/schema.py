@@ -16,8 +16,9 @@ from .schemas.compiled import Problem as Problem
 from .schemas.compiled import compiled, problem
 from .schemas.defaults import Defaults
 from .schemas.effort import Effort
+from .schemas.effort import Taken as Taken
 from .schemas.relaxing import relaxed
-from .schemas.walk import subschemas
+from .schemas.walk import named, subschemas
 from .value import longest_path
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 MAX_PROBLEMS = 20
 MUCH = 20_000_000
-"""Characters of the paths of all errors that a value may have."""
+"""Characters of all errors that a value may have: their paths, and what they repeat of the schema."""
 MANY = 20_000
 """Up to how many errors there may be, all of them are looked for, and not only the first."""
 
@@ -45,25 +46,31 @@ class Schema:
         if shown is not self.source:
             self._check = compiled(shown)
         self._fence = fence
-        self._has_formats = any("format" in one for _, one in subschemas(self.source))
+        every = [one for _, one in subschemas(self.source)]
+        self._names = frozenset(name for one in every for name in named(one, "properties"))
+        self._has_formats = any("format" in one for one in every)
         self._looks_right: Draft202012Validator | None = None
         self._defaults = Defaults(self.source)
 
-    def problems(self, value: Any) -> list[Problem]:
+    def effort(self, value: Any) -> Taken:
+        """What it takes to check a value; an error if that is too long."""
+        return self._effort.of(value)
+
+    def problems(self, value: Any, effort: Taken | None = None) -> list[Problem]:
         """Why a value does not fit; nothing if it does."""
-        faults = self._effort.faults(value)
-        found = [] if self._check.is_valid(value) else _told(self._check, value, faults)
+        taken = effort or self.effort(value)
+        found = [] if self._check.is_valid(value) else self._told(self._check, value, taken)
         found += [] if self._fence is None else self._fence.problems(value, MAX_PROBLEMS)
         return list(dict.fromkeys(found))[:MAX_PROBLEMS]
 
-    def warnings(self, value: Any) -> list[Problem]:
+    def warnings(self, value: Any, effort: Taken | None = None) -> list[Problem]:
         """What is let through although it does not look right: texts that do not have the format that is named (C34)."""
         if not self._has_formats:
             return []
         if self._looks_right is None:
             self._looks_right = compiled(self.source, formats=True)
-        faults = self._effort.faults(value)
-        return [] if self._looks_right.is_valid(value) else _told(self._looks_right, value, faults, "format")
+        taken = effort or self.effort(value)
+        return [] if self._looks_right.is_valid(value) else self._told(self._looks_right, value, taken, "format")
 
     def with_defaults(self, value: Any) -> Any:
         """A value with what the schema says about properties that are missing (C23)."""
@@ -73,16 +80,18 @@ class Schema:
         """The schema for a value that is merged into another: nothing is required (C31)."""
         return relaxed(self.closed)
 
+    def _told(
+        self, validator: Draft202012Validator, value: Any, taken: Taken, kind: str | None = None
+    ) -> list[Problem]:
+        """What is wrong with a value. All errors are made at once, so of a large value only the first one is."""
+        import jsonschema_rs
 
-def _told(validator: Draft202012Validator, value: Any, faults: int, kind: str | None = None) -> list[Problem]:
-    """What is wrong with a value. All errors are made at once, so of a large value only the first one is."""
-    import jsonschema_rs
-
-    if faults <= MANY and faults * longest_path(value) <= MUCH:
-        odd = (one for one in validator.iter_errors(value) if kind in (None, one.kind.name))
-        return [problem(one) for one in islice(odd, MAX_PROBLEMS)]
-    try:
-        validator.validate(value)
-    except jsonschema_rs.ValidationError as error:
-        return [problem(error)] if kind in (None, error.kind.name) else []
-    return []
+        faults = taken.faults
+        if faults <= MANY and faults * (self._effort.said + longest_path(value)) <= MUCH:
+            odd = (one for one in validator.iter_errors(value) if kind in (None, one.kind.name))
+            return [problem(one, self._names) for one in islice(odd, MAX_PROBLEMS)]
+        try:
+            validator.validate(value)
+        except jsonschema_rs.ValidationError as error:
+            return [problem(error, self._names)] if kind in (None, error.kind.name) else []
+        return []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import Invalid
@@ -65,11 +65,11 @@ class At(NamedTuple):
     step: str | int
 
 
-def path_to(at: At | None) -> str:
-    """The path to a place, as it is told: `orders[0].id`; empty for the whole."""
+def path_to(at: At | None, names: Set[str] = frozenset()) -> str:
+    """The path to a place, as it is told: `orders[0].id`; empty for the whole. `names` are no secrets."""
     steps: list[str] = []
     while at is not None:
-        steps.append(f"[{at.step}]" if isinstance(at.step, int) else f".{masked(at.step)}")
+        steps.append(f"[{at.step}]" if isinstance(at.step, int) else f".{told_name(at.step, names)}")
         at = at.above
     path = "".join(reversed(steps)).removeprefix(".")
     return path if len(path) <= MAX_PATH else path[: MAX_PATH - 1] + "…"
@@ -91,6 +91,11 @@ def longest_path(value: Any) -> int:
 def masked(name: str) -> str:
     """The name of a property as it is told. A long one with digits may be a secret itself, and none is repeated."""
     return name[:4] + "…" if len(name) >= MAYBE_SECRET and any(map(str.isdigit, name)) else name
+
+
+def told_name(name: str, names: Set[str]) -> str:
+    """The same, but for names that everybody knows."""
+    return name if name in names else masked(name)
 
 
 def projected(value: Any, projections: Mapping[str, Any]) -> Any:

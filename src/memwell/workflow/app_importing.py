@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal, NoReturn
@@ -32,6 +33,9 @@ from .operations import created as created_workflow
 from .operations import decoded, read
 
 MAX_PARTS = 200
+REFERENCES = ("memory_bank_id", "definition_id")
+"""The fields of a workflow that name a part of its app."""
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 MAX_SHOWN = 100
 """How much of a name in a document is repeated in a sentence."""
 
@@ -229,13 +233,14 @@ class Importing:
         self._parts.append(Part(what=what, name=name, action=action, reason=reason))
 
 
-def with_ids(value: Any, ids: Mapping[str, str]) -> Any:
-    """A document in which ids are those of this place."""
+def with_ids(value: Any, ids: Mapping[str, str], field: str = "") -> Any:
+    """A document in which ids are those of this place. A document may use names in their stead: these count only where something
+    is referred to, since a text may be spelled like one."""
     match value:
-        case str():
+        case str() if field in REFERENCES or _ID.fullmatch(value):
             return ids.get(value, value)
         case dict():
-            return {name: with_ids(one, ids) for name, one in value.items()}
+            return {name: with_ids(one, ids, name) for name, one in value.items()}
         case list():
             return [with_ids(one, ids) for one in value]
     return value

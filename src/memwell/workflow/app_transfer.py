@@ -130,7 +130,7 @@ def _definitions(space: Space, workflow: Any) -> dict[str, Any]:
                 named[pair[0].id] = {
                     "name": pair[0].name,
                     "slug": pair[1].slug,
-                    **_plain(pair[1], leave=("slug", "lasting_from")),
+                    **_plain(pair[1], leave=("slug", "lasting_from", "former_ttls")),
                 }
     return named
 

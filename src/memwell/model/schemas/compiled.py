@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
+import msgspec
+
 from ...errors import Invalid
-from ..value import masked
+from ..value import masked, told_name
 from .walk import PATTERNS, ROOT, mapped, path_of
 
 if TYPE_CHECKING:
@@ -55,11 +58,23 @@ def matcher(pattern: str) -> Draft202012Validator:
     return compiled({"pattern": pattern})
 
 
-def problem(error: ValidationError) -> Problem:
-    parts = [f"[{part}]" if isinstance(part, int) else f".{masked(part)}" for part in error.instance_path]
+def problem(error: ValidationError, names: Set[str] = frozenset()) -> Problem:
+    """What an error says. `names` are those that the schema names itself, which are no secrets."""
+    parts = [f"[{part}]" if isinstance(part, int) else f".{told_name(part, names)}" for part in error.instance_path]
+    return Problem(_cut("".join(parts).removeprefix(".")), _cut(_reason(error)))
+
+
+def _reason(error: ValidationError) -> str:
     unexpected: list[str] = getattr(error.kind, "unexpected", [])
-    reason = not_allowed(unexpected) if unexpected else error.message.splitlines()[0]
-    return Problem(_cut("".join(parts).removeprefix(".")), _cut(reason))
+    if unexpected:
+        return not_allowed(unexpected)
+    if error.kind.name != "propertyNames":
+        return error.message.splitlines()[0]
+    inner: Any = getattr(error.kind, "error")  # noqa: B009 -- it has one, whatever its type says
+    name, message = str(inner.instance), error.message.splitlines()[0]  # in which the validator does not mask the name
+    written = msgspec.json.encode(name).decode()
+    what = message.removeprefix(written) if message.startswith(written) else " does not fit"
+    return f"the name {masked(name)[:MAX_SHOWN]!r}{what}"
 
 
 def not_allowed(names: list[str]) -> str:

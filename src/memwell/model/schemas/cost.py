@@ -44,7 +44,7 @@ MEMBERS = 8
 """So many members of an `enum` take as long to compare as a subschema to apply."""
 STARTED = 5
 """What a pattern takes in any case, in parts of it."""
-FRACTION = 50
+FRACTION = 150
 """As many subschemas as it takes to divide by a fraction exactly."""
 
 Node: TypeAlias = int

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
+
+import msgspec
 
 from ...errors import TooLarge
 from .cost import LONG, cost, patterns_of
@@ -11,13 +13,26 @@ from .walk import listed, named, subschemas
 
 MAX_WORK = 5_000_000
 """Subschemas times the parts of a value."""
-MAX_MATCHED = 40_000_000
-"""Characters times the parts of the patterns that they are held to: each takes ten to thirty nanoseconds."""
+MAX_MATCHED = 20_000_000
+"""Characters times the parts of the patterns that they are held to: each takes ten to fifty nanoseconds."""
 MAX_LONG = 100
 """Whole numbers that do not fit into 64 bits look all the same to a validator that asks whether items are unique: each is
 compared with every other."""
 _OTHERS = ("additionalProperties", "unevaluatedProperties")
 _ITEMS = ("contains", "items", "unevaluatedItems")
+
+
+_REPEATED = ("enum", "const", "required", "pattern", "dependentRequired", "dependencies", "not")
+"""What an error repeats of the schema that it comes from."""
+
+
+class Taken(NamedTuple):
+    """What it takes to check a value."""
+
+    faults: int
+    """How many errors it may have at most."""
+    share: float
+    """How much of what one value may take at most."""
 
 
 class Effort:
@@ -26,10 +41,13 @@ class Effort:
     def __init__(self, source: dict[str, Any]) -> None:
         self._cost = cost(source)
         self._matching = Matching(source)
-        self._compares = any("uniqueItems" in one for _, one in subschemas(source))
+        every = [one for _, one in subschemas(source)]
+        self._compares = any("uniqueItems" in one for one in every)
+        self.said = max(map(_said, every), default=0)
+        """How many characters of the schema an error may repeat."""
 
-    def faults(self, value: Any) -> int:
-        """How many errors a value may have at most; an error if it takes too long to look for them."""
+    def of(self, value: Any) -> Taken:
+        """What it takes to check a value; an error if that is too long."""
         parts, characters, long = _measured(value)
         if self._compares and long > MAX_LONG:
             raise TooLarge(
@@ -40,11 +58,14 @@ class Effort:
             raise TooLarge(
                 "The value has too many parts to be checked against so large a schema: make one of them smaller."
             )
-        if self._cost.patterns * characters > MAX_MATCHED and self._matching.of(value) > MAX_MATCHED:
+        matched = self._cost.patterns * characters
+        if matched > MAX_MATCHED:
+            matched = self._matching.of(value)
+        if matched > MAX_MATCHED:
             raise TooLarge(
                 "The value has texts that are too long for the patterns of its schema: make them shorter, or the schema simpler."
             )
-        return self._cost.faults * parts
+        return Taken(self._cost.faults * parts, max(self._cost.weight * parts / MAX_WORK, matched / MAX_MATCHED))
 
 
 class Matching:
@@ -107,6 +128,10 @@ class Matching:
             found += [each for one in sayings for each in listed(one, "prefixItems")[index : index + 1]]
             self._inside[key] = self._described.of(found)
         return self._inside[key]
+
+
+def _said(one: dict[str, Any]) -> int:
+    return sum(len(msgspec.json.encode(one[word])) for word in _REPEATED if word in one)
 
 
 def _by_name(sayings: Sayings) -> dict[str, list[Any]]:

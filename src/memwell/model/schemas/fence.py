@@ -50,9 +50,9 @@ class Fence:
         self._whole = Place(self._every.whole(), self._firm.whole())
         self._names: dict[tuple[int, int], Names] = {}
         self._inside: dict[tuple[int, int, Any], Place] = {}
-        self._matching = {
-            name: matcher(name) for _, one in subschemas(root) for name in named(one, "patternProperties")
-        }
+        schemas = [one for _, one in subschemas(root)]
+        self._matching = {name: matcher(name) for one in schemas for name in named(one, "patternProperties")}
+        self._openly = frozenset(name for one in schemas for name in named(one, "properties"))
 
     def problems(self, value: Any, most: int) -> list[Problem]:
         """Where there is something that has no name, up to so many places."""
@@ -71,7 +71,7 @@ class Fence:
                 )
             unknown: list[str] = []
             waiting += self._properties(part, unknown)
-            found += [Problem(path_to(part.at), not_allowed(unknown))] if unknown else []
+            found += [Problem(path_to(part.at, self._openly), not_allowed(unknown))] if unknown else []
         return found
 
     def _items(self, part: Part) -> Iterator[Part]:
