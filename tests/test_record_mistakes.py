@@ -118,6 +118,38 @@ def test_a_secret_may_be_a_number_with_a_point(memory: Memory, value: dict[str, 
     assert secrets_in({"ratio": 0.75, "pin": 12.0}) == []
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"auth_code": "493021"},
+        {"2fa": "493021"},
+        {"pin_code": "4821"},
+        {"accessCode": "482100"},
+        {"passphrase": "correct horse battery"},
+        {"pass": "hunter2x"},
+        {"secret": "s3cr3tvalue"},
+    ],
+)
+def test_a_secret_is_known_by_the_name_of_its_field(value: dict[str, Any]) -> None:
+    """S3.44."""
+    assert secrets_in(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"pass": "monthly"},
+        {"secret": "santa"},
+        {"2fa": "enabled"},
+        {"zip_code": "49302"},
+        {"passphrase": "none"},
+        {"code": "SAVE20"},
+    ],
+)
+def test_what_only_sounds_like_a_secret_is_none(value: dict[str, Any]) -> None:
+    assert secrets_in(value) == []
+
+
 def test_a_call_is_looked_through_for_secrets_as_far_as_one_record_would_be(memory: Memory) -> None:
     """Others wait for it. Who minds what was not looked at is told."""
     memory.user("alice").records["first"] = {}

@@ -205,7 +205,8 @@ def open_session(space: Space, app: str, opening: Opening) -> Opened:
     said["runId"] = opening.run_id
     info |= {name: value for name, value in said.items() if value is not None}
     info |= {"sessionId": session_id, "appId": app, "timestamp": _now(space)}
-    metadata = {} if old is None or opening.mode == "replace" else old.value["metadata"]
+    replaced = opening.mode == "replace" and opening.metadata is not None
+    metadata = {} if old is None or replaced else old.value["metadata"]
     value = {"metadata": _merged(metadata, opening.metadata), "sessionInfo": info}
     ties = [session_tie(app, session_id)]
     ties += [] if user_id is None else [user_tie(user_id)]
@@ -284,10 +285,12 @@ def _meta(space: Space, value: Mapping[str, Any], address_id: int | None = None)
 
 def _user(opening: Opening, owner: str | None, reference: str | None) -> str | None:
     """Whose session it is: said outright, else by the metadata or the reference. It does not change hands."""
-    claims = [opening.user_id, _in_metadata(opening.metadata)]
-    if any(claim is not None and owner not in (None, claim) for claim in claims):
+    claims = {claim for claim in (opening.user_id, _in_metadata(opening.metadata)) if claim is not None}
+    if len(claims) > 1:
+        raise Invalid("`user_id` and `metadata.userId` name two users, and a session belongs to one.", field="metadata")
+    if owner is not None and not claims <= {owner}:
         raise Conflict(TAKEN)
-    if owner is not None and opening.user_reference not in (None, owner, reference):
+    if owner is not None and not claims and opening.user_reference not in (None, owner, reference):
         raise Conflict(TAKEN)
     user_id = owner or next((claim for claim in [*claims, opening.user_reference] if claim is not None), None)
     return None if user_id is None else check.identifier(user_id, "user_id")

@@ -153,7 +153,7 @@ def _made(space: Space, app: str, name: str, new: NewStore) -> StoreInfo:
 
 def _read_store(name: str, given: Any) -> NewStore:
     try:
-        return typed.convert(given or {}, NewStore)
+        return typed.convert({} if given is None else given, NewStore)
     except msgspec.ValidationError as error:
         reason = explained(NewStore, str(error)[:300]).message
         raise Invalid(f"The store {name!r} cannot be made: {reason}", field=f"stores.{name}") from None

@@ -13,7 +13,7 @@ from msgspec import Meta
 from ..clock import optional_datetime, to_datetime
 from ..context.working_memory import TOOL, Section, prompt, tool_description, tool_schema
 from ..documents import Document
-from ..errors import Invalid
+from ..errors import Conflict, Invalid
 from ..model.contract import MAX_NAME, SLUG_ADVICE, SLUG_PATTERN, Definition, Scope, UpdateMode
 from ..model.fields import ID_PATTERN, MAX_ID, Cursor, Limit
 from ..model.page import from_cursor, to_cursor
@@ -353,9 +353,18 @@ def _written(
     if not isinstance(data, dict):
         raise Invalid(f"`memory.{definition.slug}` must be an object.", field=f"memory.{definition.slug}")
     place, path = user_records(whose.owner), needed_path(definition, whose)
+    if definition.scope == "run":
+        _require_under_way(space, whose.run or "")
     change = Change(data, request.mode or definition.update_mode, (request.if_match or {}).get(definition.slug))
     with told_of(f"memory.{definition.slug}", slug=definition.slug):
         return write(space, place, path, change, kept_as(document, definition, whose))
+
+
+def _require_under_way(space: Space, run: str) -> None:
+    """A run of a workflow that is over has taken its memory with it. Of other runs nothing is known here."""
+    found = space.tx.row("run_is_over", id=run)
+    if found is not None and found[0]:
+        raise Conflict("This run is over, and its memory is gone with it: use memory of another scope.", run=run)
 
 
 def _shown(record: Record, owner: str) -> MemoryRecord:

@@ -33,13 +33,15 @@ from ..model.fields import ID_PATTERN
 from ..operation import Example, Request, Response, operation
 from ..record_lists import delete_tied
 from ..space import Space
-from .breaking import Accept, Breaking, broken_by, refuse_breaking
+from .breaking import Accept, Breaking, accepted, broken_by
 from .held import Held, check_object, doubts_about, given_schema
 
 KIND = "definition"
 BY_SLUG, BY_NAME = "definition_slug", "definition_name"
 """Documents that lead from a slug or a name to the definition that has it: no two can have the same."""
 MAX_TTL = 100 * 365 * 86_400
+RESERVED = frozenset({"bind", "end", "memory"})
+"""What stands in addresses where a slug could."""
 MAX_FORMER = 20
 """How many of its former lifetimes a definition knows."""
 
@@ -164,6 +166,10 @@ def made(space: Space, request: CreateDefinition) -> tuple[Document, Definition]
     slug = slug_of(name) if request.slug is None else checked_slug(request.slug)
     if not slug:
         raise Invalid(f"No slug can be made from {name!r}: give one. {SLUG_ADVICE}.", field="slug")
+    if slug in RESERVED:
+        raise Invalid(
+            f"{slug!r} cannot be a slug, since addresses of operations end like that: give another.", field="slug"
+        )
     fields = {one: getattr(request, one) for one in ("scope", "ttl_seconds", "update_mode", "secrets", "description")}
     definition = Definition(slug=slug, schema=given_schema(request.schema or {"type": "object"}), **fields)
     check_object(held_to("", definition))
@@ -260,13 +266,14 @@ def update(space: Space, request: UpdateDefinition) -> DefinitionInfo:
         changed |= {"lasting_from": space.now, "former_ttls": [*before.former_ttls, *was][-MAX_FORMER:]}
     definition = structs.replace(before, **changed)
     check_object(held_to("", definition))
-    if definition.schema != before.schema and not request.accept_breaking:
-        refuse_breaking(broken_by(space, tie_of(old.id), held_to(old.id, definition)))
+    odd: list[str] = []
+    if definition.schema != before.schema:
+        held = held_to(old.id, definition)
+        odd = [*doubts_about(held), *accepted(broken_by(space, tie_of(old.id), held), request.accept_breaking)]
     name = old.name if request.name is None else check.content(request.name.strip(), field="name")
     if name != old.name:
         _claim(space, BY_NAME, name, old.id, "name")
         documents.remove(space.tx, BY_NAME, old.name)
-    odd = doubts_about(held_to(old.id, definition)) if definition.schema != before.schema else []
     return _warned(info(documents.change(space.tx, KIND, old, name, encoded(definition), space.now), definition), odd)
 
 

@@ -24,6 +24,7 @@ from .secrecy import look
 MAX_SHOWN = 200
 TOGETHER = 2.0
 """What the values of one call may take to be checked, as a share of what one may: others wait meanwhile."""
+UNCHECKED = "it is too large to be checked against this schema"
 MAX_TOLD = 5
 """How many problems are named in a sentence; all of them are in the details."""
 
@@ -91,7 +92,7 @@ def misfits(value: Any, held: Held, space: Space | None = None) -> list[Problem]
     try:
         return schema.problems(value, _effort(space, schema, value))
     except TooLarge:
-        return [Problem("", "it is too large to be checked against this schema")]
+        return [Problem("", UNCHECKED)]
 
 
 def compiled(held: Held) -> Schema:
@@ -176,8 +177,14 @@ def _judged(space: Space, value: Any, held: Held) -> Iterator[Warned]:
     if not held.schema:
         return
     schema = compiled(held)
-    effort = _effort(space, schema, value)
-    problems = schema.problems(value, effort)
+    try:
+        effort = _effort(space, schema, value)
+        problems = schema.problems(value, effort)
+    except TooLarge:
+        if held.strict:
+            raise
+        yield Warned(path="", reason=UNCHECKED)
+        return
     if problems and held.strict:
         raise refused(problems)
     for one in [*problems, *schema.warnings(value, effort)]:

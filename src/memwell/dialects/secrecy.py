@@ -20,7 +20,12 @@ MAX_NAME = 64
 _FEW_DIGITS = 1000
 """A number below it is no code, whatever it is called."""
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_PASSWORD = re.compile(r"\b(?:password|passwd|passphrase|passcode)s?\d*$")
+_PASSWORD = re.compile(r"\b(?:password|passwd|passphrase|passcode)s?\d*$|^pwd$")
+_CODE = re.compile(r"\b(?:(?:auth(?:entication)?|access|2fa|mfa|two factor|pin) codes?|2fa|mfa|totp)$")
+_PHRASE = re.compile(r"\b(?:passphrase|pass phrase)s?\d*$")
+PHRASE = "passphrase"
+_PERHAPS = frozenset({"pass", "secret"})
+"""A plain word under such a name is a ticket or a surprise."""
 _ONLY = frozenset({"value", "text", "plain", "raw", "current", "old", "new"})
 """Names that say no more than the one above them."""
 
@@ -40,7 +45,7 @@ def look(data: Any, most: int) -> tuple[list[Problem], int]:
     kinds: dict[str, str | None] = {}
     for at, name, said in _texts(data):
         left -= len(said)
-        told = visible(f"{name}: {said}" if name else said)
+        told = visible(_told(name, said))
         if left < 0 or len(kinds) > MAX_TEXTS:
             return [*found, Problem("", "it is too large to be looked through for secrets")], most - max(left, 0)
         if told not in kinds:
@@ -50,6 +55,15 @@ def look(data: Any, most: int) -> tuple[list[Problem], int]:
             if len(found) == MAX_FOUND:
                 break
     return found, most - left
+
+
+def _told(name: str, said: str) -> str:
+    """What a value says, in a sentence."""
+    if name == PHRASE:  # several words are one secret
+        return f"password: {'_'.join(said.split())}"
+    if name in _PERHAPS and any(map(str.isdigit, said)):
+        return f"password: {said}"
+    return f"{name}: {said}" if name else said
 
 
 def _texts(value: Any, at: At | None = None, name: str = "") -> Iterator[tuple[At | None, str, str]]:
@@ -79,4 +93,8 @@ def _spoken(key: str, above: str) -> str:
     name = _HUMP.sub(" ", visible(key)[-MAX_NAME:]).replace("_", " ").replace("-", " ").lower()
     if name in _ONLY and above:
         return above
+    if _CODE.search(name):
+        return "verification code"
+    if _PHRASE.search(name):
+        return PHRASE
     return "password" if _PASSWORD.search(name) else name

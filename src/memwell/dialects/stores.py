@@ -35,7 +35,7 @@ from .app_sessions import thread_of
 from .apps import KIND as APP
 from .apps import NEW_APP, AppName, Description, OfApp, settled
 from .apps import existing as existing_app
-from .breaking import Accept, broken_by, refuse_breaking
+from .breaking import Accept, accepted, broken_by
 from .definitions import by_slug, vague
 from .held import MAX_TOLD, Held, check_object, doubts_about, given_schema
 from .places import app_records
@@ -198,11 +198,15 @@ def update(space: Space, request: UpdateStore) -> StoreInfo:
     store = structs.replace(before, **changes)
     held = held_to(store)
     check_object(held)
-    if store.strict and not request.accept_breaking and (store.schema, store.strict) != (before.schema, before.strict):
-        refuse_breaking(broken_by(space, tie_of_store(request.app, old.id), held))
+    told = doubts_about(held) if store.schema != before.schema else []
+    if (store.schema, store.strict) != (before.schema, before.strict):
+        found = broken_by(space, tie_of_store(request.app, old.id), held)
+        if store.strict:
+            told += accepted(found, request.accept_breaking)
+        else:
+            told += accepted(found, True, "are shown all the same: the store is not strict")
     name = old.name if request.name is None else check.content(request.name, field="name")
     changed = documents.change(space.tx, store_kind(request.app), old, name, encoded(store), space.now)
-    told = doubts_about(held) if store.schema != before.schema else []
     if store.retention != before.retention:
         told += retain(space, tie_of_store(request.app, old.id), old.id, store)
     return info(request.app, changed, store, told)

@@ -6,9 +6,9 @@ are matched in time linear in the text. What a value holds is in no message abou
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .schemas.check import check
 from .schemas.closing import Closed, closed
@@ -22,8 +22,11 @@ from .schemas.walk import named, subschemas
 from .value import longest_path
 
 if TYPE_CHECKING:
-    from jsonschema_rs import Draft202012Validator
+    from jsonschema_rs import Draft202012Validator, ValidationError
 
+Tell: TypeAlias = "Callable[[ValidationError], Problem | None]"
+
+NO_FORMAT = "the value has none of the formats that are named"
 MAX_PROBLEMS = 20
 MUCH = 20_000_000
 """Characters of all errors that a value may have: their paths, and what they repeat of the schema."""
@@ -59,7 +62,7 @@ class Schema:
     def problems(self, value: Any, effort: Taken | None = None) -> list[Problem]:
         """Why a value does not fit; nothing if it does."""
         taken = effort or self.effort(value)
-        found = [] if self._check.is_valid(value) else self._told(self._check, value, taken)
+        found = [] if self._check.is_valid(value) else self._told(self._check, value, taken, self._problem)
         found += [] if self._fence is None else self._fence.problems(value, MAX_PROBLEMS)
         return list(dict.fromkeys(found))[:MAX_PROBLEMS]
 
@@ -69,8 +72,16 @@ class Schema:
             return []
         if self._looks_right is None:
             self._looks_right = compiled(self.source, formats=True)
-        taken = effort or self.effort(value)
-        return [] if self._looks_right.is_valid(value) else self._told(self._looks_right, value, taken, "format")
+        if self._looks_right.is_valid(value):
+            return []
+        fits = self._check.is_valid(value)
+
+        def looks(error: ValidationError) -> Problem | None:
+            if error.kind.name == "format":
+                return self._problem(error)
+            return self._problem(error)._replace(reason=NO_FORMAT) if fits else None  # else that is a problem
+
+        return self._told(self._looks_right, value, effort or self.effort(value), looks)
 
     def with_defaults(self, value: Any) -> Any:
         """A value with what the schema says about properties that are missing (C23)."""
@@ -80,18 +91,18 @@ class Schema:
         """The schema for a value that is merged into another: nothing is required (C31)."""
         return relaxed(self.closed)
 
-    def _told(
-        self, validator: Draft202012Validator, value: Any, taken: Taken, kind: str | None = None
-    ) -> list[Problem]:
+    def _problem(self, error: ValidationError) -> Problem:
+        return problem(error, self._names)
+
+    def _told(self, validator: Draft202012Validator, value: Any, taken: Taken, tell: Tell) -> list[Problem]:
         """What is wrong with a value. All errors are made at once, so of a large value only the first one is."""
         import jsonschema_rs
 
         faults = taken.faults
         if faults <= MANY and faults * (self._effort.said + longest_path(value)) <= MUCH:
-            odd = (one for one in validator.iter_errors(value) if kind in (None, one.kind.name))
-            return [problem(one, self._names) for one in islice(odd, MAX_PROBLEMS)]
+            return list(islice(filter(None, map(tell, validator.iter_errors(value))), MAX_PROBLEMS))
         try:
             validator.validate(value)
         except jsonschema_rs.ValidationError as error:
-            return [problem(error, self._names)] if kind in (None, error.kind.name) else []
+            return list(filter(None, [tell(error)]))
         return []

@@ -20,7 +20,7 @@ from ._async_jobs import pages
 from ._async_records import Fields, changes
 from .settings import AppSettings, ContentChange, Executing, SessionChanges, StoreChanges, StoreSettings
 from .transport import AsyncTransport
-from .values import given, mapping
+from .values import given, listed, mapping
 
 _Stores = list[StoreInfo]
 _Sessions = list[SessionMeta]
@@ -194,6 +194,8 @@ class AsyncScope:
     async def write(self, store_name: str, data_object: Mapping[str, Any], **how: Unpack[ContentChange]) -> Content:
         """The same, with the version that it has now, and warnings of what does not fit."""
         data = {**self._at, "store": store_name, "data": mapping(data_object, "data"), **given(**how)}
+        if "unset" in data:
+            data["unset"] = listed(data["unset"])
         made: Content = await self._transport.call("stores.set_content", data)
         return made
 

@@ -20,7 +20,7 @@ from ._sync_jobs import pages
 from ._sync_records import Fields, changes
 from .settings import AppSettings, ContentChange, Executing, SessionChanges, StoreChanges, StoreSettings
 from .transport import Transport
-from .values import given, mapping
+from .values import given, listed, mapping
 
 _Stores = list[StoreInfo]
 _Sessions = list[SessionMeta]
@@ -188,6 +188,8 @@ class Scope:
     def write(self, store_name: str, data_object: Mapping[str, Any], **how: Unpack[ContentChange]) -> Content:
         """The same, with the version that it has now, and warnings of what does not fit."""
         data = {**self._at, "store": store_name, "data": mapping(data_object, "data"), **given(**how)}
+        if "unset" in data:
+            data["unset"] = listed(data["unset"])
         made: Content = self._transport.call("stores.set_content", data)
         return made
 

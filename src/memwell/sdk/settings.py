@@ -167,7 +167,7 @@ class ContentChange(TypedDict, total=False):
     """How content is written: merged (as it is by default) or replaced, without some fields, and only on top of one version."""
 
     mode: Literal["merge", "replace"]
-    unset: Sequence[str]
+    unset: str | Sequence[str]
     if_match: str | None
 
 

@@ -105,13 +105,14 @@ class RunMemory:
         return value if value is None or wanted is None else projected(value, wanted)
 
     def set_content(
-        self, store_name: str, data_object: Mapping[str, Any], *, mode: Mode = "merge", unset: Sequence[str] = ()
+        self, store_name: str, data_object: Mapping[str, Any], *, mode: Mode = "merge", unset: str | Sequence[str] = ()
     ) -> Any:
         """Write to a store; fields that are not given stay as they are, unless the whole is replaced. Returns the record. What
         does not look right is a warning of the step."""
         if not isinstance(data_object, Mapping):
             raise Invalid("What is written to a store is an object: give a dict.", field="data")
-        given = {"store": _writable(store_name), "data": dict(data_object), "mode": mode, "unset": list(unset)}
+        fields = [unset] if isinstance(unset, str) else list(unset)
+        given = {"store": _writable(store_name), "data": dict(data_object), "mode": mode, "unset": fields}
         request = to_request(store_content.set_content, {**given, **self._whose()})
 
         def work(space: Space) -> Content:
@@ -152,7 +153,7 @@ class AsyncRunMemory:
         return await _off_the_loop(self._memory.get_content, store_name, projections)
 
     async def set_content(
-        self, store_name: str, data_object: Mapping[str, Any], *, mode: Mode = "merge", unset: Sequence[str] = ()
+        self, store_name: str, data_object: Mapping[str, Any], *, mode: Mode = "merge", unset: str | Sequence[str] = ()
     ) -> Any:
         return await _off_the_loop(self._memory.set_content, store_name, data_object, mode=mode, unset=unset)
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from .compiled import matcher
 from .walk import listed, named, referred, subschemas
 
 MAX_FILLED = 1024 * 1024
@@ -28,8 +29,8 @@ class Default(NamedTuple):
 
 
 class Defaults:
-    """Fills in what is missing: in objects, in those inside of them and in lists, and where a schema refers to another. What
-    holds only under a condition, or is one of several possibilities, is not filled in."""
+    """Fills in what is missing: in objects, in those inside of them, in lists, and where a schema refers to another. What holds
+    only under a condition, or is one of several possibilities, is not filled in."""
 
     def __init__(self, root: dict[str, Any]) -> None:
         self._said = Said(root)
@@ -48,6 +49,8 @@ class Said:
         self._names: dict[int, dict[str, Sayings]] = {}
         self._defaults: dict[int, dict[str, Default]] = {}
         self._items: dict[tuple[int, int], Sayings] = {}
+        self._maps: dict[int, tuple[str, ...] | None] = {}
+        self._inside: dict[tuple[int, str | None, tuple[str, ...]], Sayings] = {}
         self.whole = self.of([root])
 
     def of(self, schemas: Iterable[Any]) -> Sayings:
@@ -71,6 +74,23 @@ class Said:
                     together.setdefault(name, []).append(each)
             known = self._names[id(sayings)] = {name: self.of(each) for name, each in together.items()}
         return known
+
+    def maps(self, sayings: Sayings) -> tuple[str, ...] | None:
+        """The patterns of names by which something is said of properties; None if nothing is said of any that is not named."""
+        key = id(sayings)
+        if key not in self._maps:
+            patterns = tuple(name for one in sayings for name in named(one, "patternProperties"))
+            others = any(isinstance(one.get("additionalProperties"), dict) for one in sayings)
+            self._maps[key] = patterns if patterns or others else None
+        return self._maps[key]
+
+    def inside(self, sayings: Sayings, name: str, patterns: tuple[str, ...]) -> Sayings:
+        """What is said of a property: by its name and the patterns that match it, or as of one of the others."""
+        matched = tuple(pattern for pattern in patterns if matcher(pattern).is_valid(name))
+        key = id(sayings), name if name in self.names(sayings) else None, matched
+        if key not in self._inside:
+            self._inside[key] = self.of(each for one in sayings for each in _of_name(one, name, matched))
+        return self._inside[key]
 
     def defaults(self, sayings: Sayings) -> dict[str, Default]:
         """The properties that are filled in if they are missing."""
@@ -104,13 +124,19 @@ class _Filling:
             return value
         if isinstance(value, list):
             return [self.filled(self._said.item(sayings, index), each) for index, each in enumerate(value)]
-        names = self._said.names(sayings)
-        found = {name: self.filled(names.get(name, ()), each) for name, each in value.items()}
+        found = {name: self.filled(self._inside(sayings, name), each) for name, each in value.items()}
         for name, default in self._said.defaults(sayings).items():
             self._left -= 1
             if name not in found and self._left >= 0:
                 self._fill_in(found, name, default)
         return found
+
+    def _inside(self, sayings: Sayings, name: str) -> Sayings:
+        maps = self._said.maps(sayings)
+        if maps is None:
+            return self._said.names(sayings).get(name, ())
+        self._left -= len(maps)
+        return self._said.inside(sayings, name, maps) if self._left >= 0 else ()
 
     def _fill_in(self, found: dict[str, Any], name: str, default: Default) -> None:
         self._left -= LOOKED + default.size
@@ -134,6 +160,12 @@ class _Filling:
 def _default(sayings: Sayings) -> Default | None:
     one = next((one for one in sayings if "default" in one), None)
     return None if one is None else Default(one["default"], len(msgspec.json.encode(one["default"])), sayings)
+
+
+def _of_name(one: dict[str, Any], name: str, matched: tuple[str, ...]) -> list[Any]:
+    own = [each for key, each in named(one, "properties").items() if key == name]
+    own += [each for pattern, each in named(one, "patternProperties").items() if pattern in matched]
+    return own or [one.get("additionalProperties")]
 
 
 def _of_item(one: dict[str, Any], index: int) -> Any:

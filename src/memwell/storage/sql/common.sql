@@ -1111,6 +1111,10 @@ WHERE tenant = :tenant AND id = :id AND asked <> '{"erased": true}' AND (state <
 SELECT id, workflow_id, workflow_version, name, state, asked, output, error, started_at, ended_at, lease_until
 FROM run WHERE tenant = :tenant AND id = :id;
 
+-- name: run_is_over
+-- Whether a run has come to its end.
+SELECT CASE WHEN state IN ('done', 'failed') THEN 1 ELSE 0 END FROM run WHERE tenant = :tenant AND id = :id;
+
 -- name: list_runs
 -- Runs, the newest first.
 SELECT id, workflow_id, workflow_version, name, state, asked, output, error, started_at, ended_at, lease_until

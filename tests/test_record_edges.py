@@ -1,0 +1,159 @@
+"""Where sessions, runs, schemas and records meet: what is one's own stays so, and what is odd is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from memwell import Conflict, Invalid, Memory, TooLarge, function, functions
+from memwell.dialects.definitions import RESERVED
+from memwell.registry import OPERATIONS
+
+from .contract.test_s3_memory import define
+
+
+def test_a_field_to_be_unset_is_one_for_functions_and_scopes_too(memory: Memory) -> None:
+    """S2.25: a text is not the list of its letters."""
+    shop = memory.app("shop")
+    shop.stores.create("prefs")
+
+    def forgets(message: str, memory: Any) -> Any:
+        memory.set_content("prefs", {"a": 1, "b": 2, "ab": 3})
+        return memory.set_content("prefs", {}, unset="ab")
+
+    function(forgets)
+    try:
+        shop.configure(function="forgets")
+        shop.execute("x", "s1", {"userId": "u1"})
+    finally:
+        functions.unregister("forgets")
+    here = shop.scope(user_id="u1")
+    assert here.get_content("prefs") == {"a": 1, "b": 2}
+    assert here.set_content("prefs", {"ab": 3}, unset="a") == {"b": 2, "ab": 3}
+
+
+def test_a_session_is_its_users_by_whatever_name(memory: Memory) -> None:
+    """B2.11: a reference that comes later is that of the user who says so; one alone is somebody's whom nobody knows."""
+    shop = memory.app("shop")
+    shop.stores.create("cart", access="session", retention="session")
+    shop.scope(user_id="u1", session_id="s1").set_content("cart", {"n": 1})
+    with pytest.raises(Conflict, match="another user"):
+        shop.sessions.update("s1", user_reference="R")
+    shop.sessions.update("s1", user_id="u1", user_reference="R")
+    assert shop.sessions.update("s1", user_reference="R").session_info["userId"] == "u1"
+    with pytest.raises(Conflict, match="another user"):
+        shop.sessions.update("s1", user_reference="Q")
+
+
+def test_a_session_has_one_user(memory: Memory) -> None:
+    """S2.3: nobody is asked which of two is meant, not even the first time."""
+    shop = memory.app("shop")
+    with pytest.raises(Invalid, match="name two users"):
+        shop.sessions.update("s1", {"userId": "u2"}, user_id="u1")
+    assert shop.sessions.list() == []
+    assert shop.sessions.update("s1", {"userId": "u1"}, user_id="u1").session_info["userId"] == "u1"
+
+
+def test_metadata_that_are_not_given_are_not_replaced(memory: Memory) -> None:
+    """S2.3."""
+    shop = memory.app("shop")
+    shop.sessions.update("s1", {"channel": "web"})
+    assert shop.sessions.update("s1", mode="replace", session_reference="R").metadata == {"channel": "web"}
+    assert shop.sessions.update("s1", {}, mode="replace").metadata == {}
+
+
+def test_no_slug_stands_where_an_operation_does(memory: Memory) -> None:
+    """S3.4: whatever has a slug is reached by it over HTTP."""
+    base = "/v1/memory_definitions/"
+    ends = {one.path.removeprefix(base).split("/")[0] for one in OPERATIONS.values() if one.path.startswith(base)}
+    assert {end for end in ends if not end.startswith("{")} == RESERVED
+    for name in ("Memory", "bind", "End!"):
+        with pytest.raises(Invalid, match="cannot be a slug"):
+            memory.definitions.create(name)
+    assert memory.definitions.create("Memory", slug="memories").slug == "memories"
+
+
+def test_the_memory_of_a_run_that_is_over_stays_gone(memory: Memory) -> None:
+    """S3.15. Of runs elsewhere nothing is known."""
+    define(memory, "Scratch", {"type": "object"}, scope="run")
+    run = memory.workflows.run({"name": "w", "steps": [{"step_type": "text", "template": "x"}]}, "hi", owner="u1")
+    over = memory.definitions.bind(["scratch"], owner="u1", run=run.id)
+    with pytest.raises(Conflict, match="This run is over"):
+        over.update({"scratch": {"a": 1}})
+    assert over.values == {}
+    elsewhere = memory.definitions.bind(["scratch"], owner="u1", run="one-of-my-own")
+    assert elsewhere.update({"scratch": {"a": 1}}).memory == {"scratch": {"a": 1}}
+
+
+@pytest.mark.parametrize("word", ["anyOf", "oneOf"])
+def test_a_format_that_is_one_of_several_possibilities_is_looked_at(memory: Memory, word: str) -> None:
+    """C34: such as a date or nothing."""
+    when = {word: [{"type": "string", "format": "date"}, {"type": "null"}]}
+    shop = memory.app("shop")
+    shop.stores.create("trips", schema={"type": "object", "properties": {"when": when, "n": {"type": "integer"}}})
+    here = shop.scope(user_id="u1")
+    (told,) = here.write("trips", {"when": "tomorrow"}).warnings or []
+    assert (told.path, "format" in told.reason) == ("when", True)
+    assert here.write("trips", {"when": None}).warnings is None
+    assert here.write("trips", {"when": "2026-04-19"}).warnings is None
+    assert [one.path for one in here.write("trips", {"n": "x"}).warnings or []] == ["n"]
+
+
+def test_defaults_are_filled_in_in_maps(memory: Memory) -> None:
+    """C23: by the patterns that match a name, or as of one of the others."""
+    place = {"type": "object", "properties": {"open": {"default": True}}}
+    room = {"type": "object", "properties": {"beds": {"default": 2}}}
+    both = {"additionalProperties": place, "patternProperties": {"^room": room}, "properties": {"room0": place}}
+    shop = memory.app("shop")
+    shop.stores.create("map", schema={"type": "object", "properties": {"places": both, "plain": {"type": "object"}}})
+    value = {"places": {"bar": {}, "room1": {}, "room0": {}, "n": 1}, "plain": {"a": {}}}
+    filled = shop.scope(user_id="u1").set_content("map", value)
+    assert filled["places"] == {
+        "bar": {"open": True},
+        "room1": {"beds": 2},
+        "room0": {"open": True, "beds": 2},
+        "n": 1,
+    }
+    assert filled["plain"] == {"a": {}}
+
+
+def test_what_breaks_is_counted_also_where_that_is_accepted(memory: Memory) -> None:
+    """C24."""
+    number = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    define(memory, "Profile", {"type": "object"})
+    shop = memory.app("shop")
+    for name, strict in (("strict", True), ("loose", False)):
+        shop.stores.create(name, strict=strict)
+    for user, n in (("u1", 1), ("u2", "x"), ("u3", "y")):
+        memory.user(user).records["profile"] = {"n": n}
+        shop.scope(user_id=user).set_contents({"strict": {"n": n}, "loose": {"n": n}})
+    told = memory.definitions.update("profile", schema=number, accept_breaking=True).warnings or []
+    assert [one[:35] for one in told] == ["2 of 3 stored records do not fit th"]
+    (refusing,) = shop.stores.update("strict", schema=number, accept_breaking=True).warnings or []
+    (warning,) = shop.stores.update("loose", schema=number).warnings or []
+    assert "withheld" in refusing
+    assert "not strict" in warning
+
+
+def test_a_store_that_is_not_strict_takes_what_is_too_large_to_be_checked(memory: Memory) -> None:
+    """C23: any object, with a warning."""
+    shop = memory.app("shop")
+    schema = {"type": "object", "properties": {"t": {"type": "string", "pattern": "^[a-z]{1,200}$"}}}
+    shop.stores.create("loose", schema=schema)
+    shop.stores.create("strict", schema=schema, strict=True)
+    here = shop.scope(user_id="u1")
+    (told,) = here.write("loose", {"t": "x" * 300_000}).warnings or []
+    assert "too large to be checked" in told.reason
+    with pytest.raises(TooLarge):
+        here.write("strict", {"t": "x" * 300_000})
+
+
+@pytest.mark.parametrize("wrong", ["false", "[]", "0", '""'])
+def test_what_describes_no_store_makes_none(memory: Memory, wrong: str) -> None:
+    """S2.14."""
+    shop = memory.app("shop")
+    with pytest.raises(Invalid, match="cart"):
+        shop.stores.define(f"cart: {wrong}")
+    assert shop.stores.list() == []
+    assert [one.technical_name for one in shop.stores.define("cart:")] == ["cart"]
