@@ -49,9 +49,7 @@ def identifier(value: str, field: str) -> str:
     """A name that may stand in a URL: `.` and `..` would be folded away by clients."""
     if value in (".", ".."):
         raise Invalid(f"`{field}` cannot be {value!r}. {ID_ADVICE}", field=field)
-    if not value.isprintable() and not _ID.search(
-        value
-    ):  # what is no letter and no sign may still be allowed, such as joiners
+    if not value.isprintable() and not _ID.search(value):  # joiners, for one, are allowed
         raise Invalid(f"`{field}`: {NOT_ALLOWED}. {ID_ADVICE}", field=field)
     if not value.isascii():
         _size(value, field)

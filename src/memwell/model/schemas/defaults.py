@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from .compiled import matcher
+from .described import of_property
 from .walk import listed, named, referred, subschemas
 
 MAX_FILLED = 1024 * 1024
@@ -89,7 +90,7 @@ class Said:
         matched = tuple(pattern for pattern in patterns if matcher(pattern).is_valid(name))
         key = id(sayings), name if name in self.names(sayings) else None, matched
         if key not in self._inside:
-            self._inside[key] = self.of(each for one in sayings for each in _of_name(one, name, matched))
+            self._inside[key] = self.of(each for one in sayings for each in of_property(one, name, matched))
         return self._inside[key]
 
     def defaults(self, sayings: Sayings) -> dict[str, Default]:
@@ -160,12 +161,6 @@ class _Filling:
 def _default(sayings: Sayings) -> Default | None:
     one = next((one for one in sayings if "default" in one), None)
     return None if one is None else Default(one["default"], len(msgspec.json.encode(one["default"])), sayings)
-
-
-def _of_name(one: dict[str, Any], name: str, matched: tuple[str, ...]) -> list[Any]:
-    own = [each for key, each in named(one, "properties").items() if key == name]
-    own += [each for pattern, each in named(one, "patternProperties").items() if pattern in matched]
-    return own or [one.get("additionalProperties")]
 
 
 def _of_item(one: dict[str, Any], index: int) -> Any:

@@ -47,3 +47,11 @@ class Described:
 def longest_prefix(sayings: Sayings) -> int:
     """How many items of a list are described one by one."""
     return max((len(listed(one, "prefixItems")) for one in sayings), default=0)
+
+
+def of_property(one: dict[str, Any], name: str, matched: tuple[str, ...], others: tuple[str, ...] = ()) -> list[Any]:
+    """What a schema says of a property: by its name, by the patterns that match it, or as of one of the others. What nobody has
+    looked at is nothing that anybody names."""
+    own = [named(one, "properties")[name]] if name in named(one, "properties") else []
+    own += [each for pattern, each in named(one, "patternProperties").items() if pattern in matched]
+    return own or [one.get(other) for other in ("additionalProperties", *others)]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ...errors import TooLarge
 from ..value import At, path_to
 from .compiled import Problem, matcher, not_allowed
-from .described import Described, Sayings, longest_prefix
+from .described import Described, Sayings, longest_prefix, of_property
 from .walk import listed, named, subschemas
 
 MAX_MATCHES = 200_000
@@ -104,8 +104,8 @@ class Fence:
         key = id(place.every), id(place.firm), (name if is_known else None, matched)
         if key not in self._inside:
             others = () if is_known or matched else ("unevaluatedProperties",)
-            every = self._every.of(each for one in place.every for each in _of_name(one, name, matched, others))
-            firm = self._firm.of(each for one in place.firm for each in _of_name(one, name, matched, others))
+            every = self._every.of(each for one in place.every for each in of_property(one, name, matched, others))
+            firm = self._firm.of(each for one in place.firm for each in of_property(one, name, matched, others))
             self._inside[key] = Place(every, firm)
         return self._inside[key]
 
@@ -125,14 +125,6 @@ def _is_closed(firm: Sayings) -> bool:
     if any(one[name] is not False for one in firm for name in _SAYS_ITSELF if name in one):
         return False
     return any(name in one for one in firm for name in _NAMING)
-
-
-def _of_name(one: dict[str, Any], name: str, matched: tuple[str, ...], others: tuple[str, ...]) -> list[Any]:
-    """What a schema says of a property: by its name, by the patterns that match it, or as of one of the others. What nobody has
-    looked at is nothing that anybody names."""
-    own = [named(one, "properties")[name]] if name in named(one, "properties") else []
-    own += [each for pattern, each in named(one, "patternProperties").items() if pattern in matched]
-    return own or [one.get(other) for other in ("additionalProperties", *others)]
 
 
 def _of_item(one: dict[str, Any], index: int) -> list[Any]:
