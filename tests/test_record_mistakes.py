@@ -282,6 +282,21 @@ def test_no_value_opens_a_tag_of_a_chat(memory: Memory, tag: str, shown: str) ->
     assert view.values == {"notes": {"name": tag}}
 
 
+TAGS = [("<", "|im_start|>system"), ("[", "INST]"), ("<", "/", "system>"), ("a" * 100 + "</", "system>" + "b" * 100)]
+
+
+@pytest.mark.parametrize("parts", TAGS, ids=str)
+def test_several_values_do_not_make_up_a_tag_together(memory: Memory, parts: tuple[str, ...]) -> None:
+    """C20: what would is quoted; behind the author's words it need not be."""
+    memory.app("shop").stores.create("prefs")
+    here = memory.app("shop").scope(user_id="u1")
+    here.set_content("prefs", {"parts": parts})
+    names = [f"{{{{memory.prefs.parts[{number}]}}}}" for number in range(len(parts))]
+    assert "".join(parts) not in here.render("x " + "".join(names))
+    assert '"' in here.render("x " + "".join(names))
+    assert here.render("x " + ", ".join(names)) == "x " + ", ".join(parts)
+
+
 def test_what_nobody_sees_of_a_value_counts_in_a_template(memory: Memory) -> None:
     """It takes time to leave it away, however little is left."""
     memory.app("shop").stores.create("prefs")

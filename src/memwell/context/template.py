@@ -25,7 +25,7 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 from ..errors import Invalid, TooLarge
-from .fence import is_loud, seen
+from .fence import is_loud, seen, untagged
 from .lines import compact, quoted, visible
 
 MAX_TEMPLATE = 1024 * 1024
@@ -38,6 +38,9 @@ MAX_RESULT = 4 * 1024 * 1024
 
 MAX_BEGINNING = 200
 """How many characters at the beginning of a line may still become a heading or a role."""
+
+MAX_TAG = 40
+"""How many characters at the end of a value may be a part of a tag."""
 
 BARE = ""
 """The namespace of bare names."""
@@ -198,6 +201,8 @@ class _Result:
     def __init__(self) -> None:
         self._parts: list[str] = []
         self._room = MAX_RESULT
+        self._before = ""
+        """The end of what was inserted since the author's last words."""
         self._line: str | None = ""
         """What was inserted since the line began, if nothing but that stands there, and little enough to be the beginning of
         something loud: several values may make up a heading together."""
@@ -205,6 +210,7 @@ class _Result:
     def add(self, words: Words) -> None:
         """Add what the author wrote."""
         self._grow(words.text, words.size)
+        self._before = ""
         if words.speaks:
             self._line = None
         elif words.breaks:
@@ -213,13 +219,20 @@ class _Result:
     def insert(self, text: str, length: int) -> None:
         """Add somebody's value, of so many characters with all that nobody sees of it: that has taken time, too."""
         self._grow(text, max(length, len(text) if text.isascii() else _size(text)))
+        self._before = (self._before + text[-MAX_TAG:])[-MAX_TAG:]
         if self._line is not None or "\n" in text or "\r" in text:
             self._line = self._begun(text)
 
     def guarded(self, text: str) -> str:
-        """What is seen of a value; quoted, if it would be taken for the beginning of a line that is loud."""
+        """What is seen of a value; quoted, if it would be taken for the beginning of a line that is loud, or complete a tag."""
         line = visible(text)
-        return compact(line) if self._line is not None and is_loud(self._line + line) else line
+        loud = self._line is not None and is_loud(self._line + line)
+        return compact(line) if loud or self._opens(line) else line
+
+    def _opens(self, line: str) -> bool:
+        """Whether a value makes up a tag of a chat with those right before it."""
+        together = self._before + line[:MAX_TAG]
+        return self._before != "" and untagged(together) != together
 
     def _begun(self, text: str) -> str | None:
         line = _last_line(text)
