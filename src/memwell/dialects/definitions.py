@@ -168,7 +168,8 @@ def made(space: Space, request: CreateDefinition) -> tuple[Document, Definition]
         raise Invalid(f"No slug can be made from {name!r}: give one. {SLUG_ADVICE}.", field="slug")
     if slug in RESERVED:
         raise Invalid(
-            f"{slug!r} cannot be a slug, since addresses of operations end like that: give another.", field="slug"
+            f"{slug!r} cannot be a slug, since addresses of operations end like that: give another as `slug`.",
+            field="slug",
         )
     fields = {one: getattr(request, one) for one in ("scope", "ttl_seconds", "update_mode", "secrets", "description")}
     definition = Definition(slug=slug, schema=given_schema(request.schema or {"type": "object"}), **fields)
