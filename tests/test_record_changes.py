@@ -163,9 +163,9 @@ def test_a_retry_is_answered_to_whoever_asked_first_only(tmp_path: Path) -> None
                 assert (status, found["content"]) == (200, {"secret": user, "lang": "pt"})
         assert sent("flow", "PATCH", at, data={"lang": "pt"})[0] == 403
         update = {"owner": "u1", "memory": {"profile": {"a": "1"}}}
-        assert sent("u1", "PATCH", "/v1/memory_definitions/memory", **update)[0] == 200
-        assert sent("u2", "PATCH", "/v1/memory_definitions/memory", **update)[0] == 403
-        assert sent("flow", "PATCH", "/v1/memory_definitions/memory", **update)[0] == 403
+        assert sent("u1", "PATCH", "/v1/working_memory", **update)[0] == 200
+        assert sent("u2", "PATCH", "/v1/working_memory", **update)[0] == 403
+        assert sent("flow", "PATCH", "/v1/working_memory", **update)[0] == 403
         assert sent("u1", "DELETE", at)[1]["deleted"]
         assert memory.app("shop").scope(user_id="u2").get_content("prefs") == {"secret": "u2", "lang": "pt"}
         assert sent("u2", "DELETE", at)[1]["deleted"]

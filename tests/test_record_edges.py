@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memwell import Conflict, Invalid, Memory, TooLarge, function, functions
-from memwell.dialects.definitions import RESERVED
-from memwell.registry import OPERATIONS
 
 from .contract.test_s3_memory import define
+from .live import live
 
 
 def test_a_field_to_be_unset_is_one_for_functions_and_scopes_too(memory: Memory) -> None:
@@ -63,15 +63,20 @@ def test_metadata_that_are_not_given_are_not_replaced(memory: Memory) -> None:
     assert shop.sessions.update("s1", {}, mode="replace").metadata == {}
 
 
-def test_no_slug_stands_where_an_operation_does(memory: Memory) -> None:
-    """S3.4: whatever has a slug is reached by it over HTTP."""
-    base = "/v1/memory_definitions/"
-    ends = {one.path.removeprefix(base).split("/")[0] for one in OPERATIONS.values() if one.path.startswith(base)}
-    assert {end for end in ends if not end.startswith("{")} == RESERVED
-    for name in ("Memory", "bind", "End!"):
-        with pytest.raises(Invalid, match="cannot be a slug"):
-            memory.definitions.create(name)
-    assert memory.definitions.create("Memory", slug="memories").slug == "memories"
+@pytest.mark.parametrize("slug", ["memory", "bind", "end", "records", "check"])
+def test_whatever_its_slug_a_definition_is_reached_by_it_over_http(tmp_path: Path, slug: str) -> None:
+    """S3.4: no operation has its address where a slug could stand."""
+    with live(tmp_path / "home") as server, server.client() as client:
+        made = client.post("/v1/memory_definitions", json={"name": "One", "slug": slug})
+        assert made.status_code == 201
+        at = f"/v1/memory_definitions/{slug}"
+        assert client.get(at).json()["slug"] == slug
+        assert client.patch(at, json={"ttl_seconds": 60}).json()["ttl_seconds"] == 60
+        assert client.post(f"{at}/check", json={"schema": {"type": "object"}}).json()["breaking"] == 0
+        written = client.patch("/v1/working_memory", json={"owner": "u1", "memory": {slug: {"n": 1}}})
+        assert written.json()["memory"] == {slug: {"n": 1}}
+        assert len(client.get(f"{at}/records").json()["records"]) == 1
+        assert client.delete(at).json()["slug"] == slug
 
 
 def test_the_memory_of_a_run_that_is_over_stays_gone(memory: Memory) -> None:

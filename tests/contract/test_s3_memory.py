@@ -861,12 +861,12 @@ def test_it_is_the_same_behind_a_server(tmp_path: Path) -> None:
         with pytest.raises(Invalid, match="preferred_name"):
             view.update({"profile": WRONG})
         sent = {"owner": "u1", "definitions": ["profile"]}
-        answer = client.post("/v1/memory_definitions/bind", json=sent).json()
+        answer = client.post("/v1/working_memory/bind", json=sent).json()
         assert answer["values"] == view.values
         assert answer["tool"]["name"] == "update_memory"
         changed = {**sent, "memory": {"profile": {}}}
         for tag, status in (('"0-0"', 412), ("0-0", 412), ("old", 400)):
-            stale = client.patch("/v1/memory_definitions/memory", json={**changed, "if_match": {"profile": tag}})
+            stale = client.patch("/v1/working_memory", json={**changed, "if_match": {"profile": tag}})
             assert stale.status_code == status
 
 
@@ -881,4 +881,4 @@ def test_a_value_that_is_nested_too_deep_is_refused(tmp_path: Path, levels: int)
             written(memory, {"profile": value})
     body = '{"owner": "u1", "memory": {"profile": ' + '{"a":' * levels + "1" + "}" * levels + "}}"
     with live(tmp_path / "home", worker=False) as server, server.client() as client:
-        assert client.patch("/v1/memory_definitions/memory", content=body).status_code == 400
+        assert client.patch("/v1/working_memory", content=body).status_code == 400

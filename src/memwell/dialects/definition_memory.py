@@ -107,7 +107,7 @@ class Bind(_OfOwner, frozen=True, kw_only=True):
 
 @operation(
     "definitions.bind",
-    "POST /v1/memory_definitions/bind",
+    "POST /v1/working_memory/bind",
     any_tie=True,
     example=Example({"definitions": ["customer_profile"], "owner": "u1"}, _WRITTEN),
 )
@@ -150,7 +150,7 @@ class Updated(Response, frozen=True, kw_only=True):
 
 @operation(
     "definitions.update_memory",
-    "PATCH /v1/memory_definitions/memory",
+    "PATCH /v1/working_memory",
     effect="write",
     any_tie=True,
     example=Example(_ADA, GIVEN),
@@ -198,7 +198,7 @@ class EndScope(Request, frozen=True, kw_only=True):
 
 @operation(
     "definitions.end",
-    "POST /v1/memory_definitions/end",
+    "POST /v1/working_memory/end",
     effect="erase",
     example=Example({"run": "run-7"}, GIVEN),
 )

@@ -40,8 +40,6 @@ KIND = "definition"
 BY_SLUG, BY_NAME = "definition_slug", "definition_name"
 """Documents that lead from a slug or a name to the definition that has it: no two can have the same."""
 MAX_TTL = 100 * 365 * 86_400
-RESERVED = frozenset({"bind", "end", "memory"})
-"""What stands in addresses where a slug could."""
 MAX_FORMER = 20
 """How many of its former lifetimes a definition knows."""
 
@@ -166,11 +164,6 @@ def made(space: Space, request: CreateDefinition) -> tuple[Document, Definition]
     slug = slug_of(name) if request.slug is None else checked_slug(request.slug)
     if not slug:
         raise Invalid(f"No slug can be made from {name!r}: give one. {SLUG_ADVICE}.", field="slug")
-    if slug in RESERVED:
-        raise Invalid(
-            f"{slug!r} cannot be a slug, since addresses of operations end like that: give another as `slug`.",
-            field="slug",
-        )
     fields = {one: getattr(request, one) for one in ("scope", "ttl_seconds", "update_mode", "secrets", "description")}
     definition = Definition(slug=slug, schema=given_schema(request.schema or {"type": "object"}), **fields)
     check_object(held_to("", definition))
