@@ -197,6 +197,21 @@ def test_an_empty_name_is_no_function(memory: Memory) -> None:
     assert shop.info().function is None
 
 
+def test_the_bank_of_a_tasks_history_is_a_reference(memory: Memory) -> None:
+    """B3.17."""
+    history = {"bank": "b1", "key": "=$context.owner"}
+    task = {"kind": "task", "action": "ai_generate_reply", "inputs": {"input_mode": "history"}}
+    task["settings"] = {"history": history}
+    document = {
+        "memory_banks": {"b1": {"name": "Chats", "type": "conversation"}},
+        "workflow": {"name": "t", "defs": {"a": task}, "flow": [{"do": "a"}]},
+    }
+    made = memory.app("shop").import_document(document)
+    again = memory.app("shop").export()
+    assert again["workflow"]["defs"]["a"]["settings"]["history"]["bank"] == made.ids["b1"]
+    assert list(again["memory_banks"]) == [made.ids["b1"]]
+
+
 def test_what_is_spelled_like_a_name_of_the_document_is_no_reference(memory: Memory) -> None:
     """B3.17: ids are remapped where something is referred to. A name, a text and a key that are spelled alike stay."""
     add = {"step_type": "add_memory", "memory_bank_id": "notes", "key": "notes"}

@@ -135,7 +135,7 @@ def test_a_call_is_checked_as_far_as_two_values_may_be(memory: Memory) -> None:
     shop = memory.app("shop")
     schema = {"type": "object", "properties": {"a": {"items": {"enum": list(range(4000))}}}}
     held = {"access": "application", "schema": schema, "strict": True}
-    names = [f"s{number}" for number in range(4)]
+    names = [f"s{number}" for number in range(12)]
     shop.stores.define(dict.fromkeys(names, held))
     large = {"a": [1] * 8000}
     share = Schema(schema, strict=True).effort(large).share
@@ -143,11 +143,12 @@ def test_a_call_is_checked_as_far_as_two_values_may_be(memory: Memory) -> None:
     here = shop.scope()
     with pytest.raises(TooLarge, match=r"contents\.s2.*together"):
         here.set_contents(dict.fromkeys(names, large))
-    assert [here.get_content(name) for name in names] == [None] * 4
+    assert [here.get_content(name) for name in names] == [None] * 12
     for name in names:
         here.set_content(name, large)
     shown = here.rendered("".join(f"{{{{memory.{name}.a[0]}}}}" for name in names))
-    assert (shown.text, len(shown.warnings or [])) == ("11", 2)
+    assert "1" * 8 <= shown.text < "1" * 12
+    assert len(shown.text) + len(shown.warnings or []) == 12
 
 
 def test_the_fence_writes_no_path_that_it_does_not_tell() -> None:

@@ -89,8 +89,8 @@ class Write(NamedTuple):
     """Whether what it was before is kept."""
     lasting: int | None = None
     """It lives as long as it was to live before, or as it may at most, if it was written since then ..."""
-    former: tuple[int, ...] = ()
-    """... or for another time than one of these."""
+    former: tuple[int, ...] | None = None
+    """... or for another time than one of these, if they are known."""
     unset: tuple[str, ...] = ()
     """The fields that are to be gone, by their paths."""
 
@@ -262,7 +262,8 @@ def _expires_at(now: int, old: Record | None, new: Write) -> int | None:
     lifetimes = [] if new.lifetime_us is None else [new.lifetime_us]
     if old is not None and old.expires_at is not None and new.lasting is not None:
         before = old.expires_at - old.updated_at
-        lifetimes += [before] if old.updated_at >= new.lasting or before not in new.former else []
+        own = old.updated_at >= new.lasting or (new.former is not None and before not in new.former)
+        lifetimes += [before] if own else []
     return now + min(lifetimes) if lifetimes else None
 
 

@@ -46,10 +46,12 @@ def seen(text: str) -> str:
 
 
 def untagged(text: str) -> str:
-    """A text that opens no tag by which a chat is written down."""
+    """A text that opens no tag by which a chat is written down. Where nobody sees what stands in a tag, that is gone as well."""
     if text.isascii() and "<" not in text and "[" not in text:
         return text
-    return _SQUARE.sub("(", _TEMPLATE.sub("‹", text))
+    bare = seen(text)
+    found = _SQUARE.sub("(", _TEMPLATE.sub("‹", bare))
+    return text if found == bare else found
 
 
 def new_token() -> str:

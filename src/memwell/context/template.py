@@ -202,7 +202,7 @@ class _Result:
         self._parts: list[str] = []
         self._room = MAX_RESULT
         self._before = ""
-        """The end of what was inserted since the author's last words."""
+        """The end of what was inserted since the author's last words. A space is none."""
         self._line: str | None = ""
         """What was inserted since the line began, if nothing but that stands there, and little enough to be the beginning of
         something loud: several values may make up a heading together."""
@@ -210,7 +210,7 @@ class _Result:
     def add(self, words: Words) -> None:
         """Add what the author wrote."""
         self._grow(words.text, words.size)
-        self._before = ""
+        self._before = "" if words.speaks or words.breaks else self._before + words.text[:MAX_TAG]
         if words.speaks:
             self._line = None
         elif words.breaks:

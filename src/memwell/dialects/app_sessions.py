@@ -290,7 +290,8 @@ def _user(opening: Opening, owner: str | None, reference: str | None) -> str | N
         raise Invalid("`user_id` and `metadata.userId` name two users, and a session belongs to one.", field="metadata")
     if owner is not None and not claims <= {owner}:
         raise Conflict(TAKEN)
-    if owner is not None and not claims and opening.user_reference not in (None, owner, reference):
+    another = opening.user_reference not in (None, owner, reference)
+    if owner is not None and another and (reference is not None or not claims):  # else the user says so
         raise Conflict(TAKEN)
     user_id = owner or next((claim for claim in [*claims, opening.user_reference] if claim is not None), None)
     return None if user_id is None else check.identifier(user_id, "user_id")

@@ -59,14 +59,13 @@ def _example(record: Record, owner: str, problems: list[dict[str, str]]) -> Brok
     return BrokenRecord(owner=owner, scope=record.path.partition("@")[2] or "global", problems=problems)
 
 
-def accepted(
-    found: Breaking, accept: bool, what: str = "are withheld from models until they are written anew"
-) -> list[str]:
+def accepted(found: Breaking, accept: bool) -> list[str]:
     """A warning about the records that break; an error, if that is not accepted."""
     if not found.breaking:
         return []
     if accept:
-        return [f"{found.breaking} of {found.records} stored records do not fit this schema, and {what}."]
+        count = f"{found.breaking} of {found.records} stored records"
+        return [f"{count} do not fit this schema, and are withheld from models until they are written anew."]
     raise Conflict(
         f"{found.breaking} of {found.records} stored records would not fit this schema. Change them first, or save it with "
         "`accept_breaking`.",

@@ -257,7 +257,7 @@ def update(space: Space, request: UpdateDefinition) -> DefinitionInfo:
     }
     if changed.get("ttl_seconds", before.ttl_seconds) != before.ttl_seconds:
         was = [] if before.ttl_seconds is None else [before.ttl_seconds]
-        changed |= {"lasting_from": space.now, "former_ttls": [*before.former_ttls, *was][-MAX_FORMER:]}
+        changed |= {"lasting_from": space.now, "former_ttls": [*(before.former_ttls or []), *was][-MAX_FORMER:]}
     definition = structs.replace(before, **changed)
     check_object(held_to("", definition))
     odd: list[str] = []
@@ -363,7 +363,7 @@ def held_with_its_lifetime(document: Document, definition: Definition) -> Held:
     """The same for records that may have a lifetime of their own, which they keep. What was written before the definition's was
     changed, and lived as long as that was, has none."""
     since = 0 if definition.lasting_from is None else definition.lasting_from + 1
-    former = tuple(one * SECOND for one in definition.former_ttls)
+    former = None if definition.former_ttls is None else tuple(one * SECOND for one in definition.former_ttls)
     return held_to(document.id, definition)._replace(lasting=since, former=former)
 
 

@@ -14,7 +14,7 @@ from ..errors import Invalid, Stale, TooLarge
 from ..model.collection import Place
 from ..model.contract import Secrets
 from ..model.schema import Problem, Schema, Taken
-from ..model.schemas.check import check_defaults
+from ..model.schemas.check import check, check_defaults, check_patterns
 from ..model.schemas.doubts import doubts
 from ..operation import Response
 from ..records import Mode, Record, Write
@@ -22,8 +22,8 @@ from ..space import Space
 from .secrecy import look
 
 MAX_SHOWN = 200
-TOGETHER = 2.0
-"""What the values of one call may take to be checked, as a share of what one may: others wait meanwhile."""
+WRITTEN, READ = 2.0, 8.0
+"""What the values of one call may take to be checked, as a share of what one may: others wait meanwhile, writers most of all."""
 UNCHECKED = "it is too large to be checked against this schema"
 MAX_TOLD = 5
 """How many problems are named in a sentence; all of them are in the details."""
@@ -46,7 +46,7 @@ class Held(NamedTuple):
     tied_anew: bool = False
     secrets: Secrets | None = None
     lasting: int | None = None
-    former: tuple[int, ...] = ()
+    former: tuple[int, ...] | None = None
 
 
 FREE = Held()
@@ -90,7 +90,7 @@ def misfits(value: Any, held: Held, space: Space | None = None) -> list[Problem]
         return []
     schema = compiled(held)
     try:
-        return schema.problems(value, _effort(space, schema, value))
+        return schema.problems(value, _effort(space, schema, value, READ))
     except TooLarge:
         return [Problem("", UNCHECKED)]
 
@@ -111,6 +111,9 @@ def check_object(held: Held) -> None:
     """Refuse a schema that cannot be used. What is kept are objects, so it must be that of one (S2.10, S3.8)."""
     if (held.schema or {}).get("type", "object") not in ("object", ["object"]):
         raise Invalid("`schema` must describe an object: its `type` is something else.", field="schema")
+    source = given_schema(held.schema or {})
+    check(source)
+    check_patterns(source)
     check_defaults(compiled(held).source)
 
 
@@ -163,13 +166,14 @@ def _told(problem: Problem) -> str:
     return f"`{problem.path}`: {problem.reason}" if problem.path else problem.reason
 
 
-def _effort(space: Space | None, schema: Schema, value: Any) -> Taken:
-    """What it takes to check a value; an error if there is too much to be checked in this call."""
+def _effort(space: Space | None, schema: Schema, value: Any, most: float) -> Taken:
+    """What it takes to check a value; an error if there is too much to be checked in this call. What is not checked does not
+    count: small values behind a large one are."""
     effort = schema.effort(value)
     if space is not None:
-        space.checked += effort.share
-        if space.checked > TOGETHER:
+        if space.checked + effort.share > most:
             raise TooLarge("The values of this call take too long to be checked together: write fewer of them at once.")
+        space.checked += effort.share
     return effort
 
 
@@ -178,7 +182,7 @@ def _judged(space: Space, value: Any, held: Held) -> Iterator[Warned]:
         return
     schema = compiled(held)
     try:
-        effort = _effort(space, schema, value)
+        effort = _effort(space, schema, value, WRITTEN)
         problems = schema.problems(value, effort)
     except TooLarge:
         if held.strict:
@@ -207,4 +211,4 @@ def _secrets(space: Space, data: Mapping[str, Any], held: Held) -> list[Problem]
 
 @lru_cache(maxsize=128)
 def _schema(source: bytes, strict: bool) -> Schema:
-    return Schema(msgspec.json.decode(source), strict=strict)
+    return Schema(msgspec.json.decode(source), strict=strict, stored=True)

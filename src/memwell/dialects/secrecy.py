@@ -21,9 +21,12 @@ _FEW_DIGITS = 1000
 """A number below it is no code, whatever it is called."""
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _PASSWORD = re.compile(r"\b(?:password|passwd|passphrase|passcode)s?\d*$|^pwd$")
-_CODE = re.compile(r"\b(?:(?:auth(?:entication)?|access|2fa|mfa|two factor|pin) codes?|2fa|mfa|totp)$")
+_CODE = re.compile(r"\b(?:(?:auth(?:entication)?|access|2fa|mfa|two factor) codes?|2fa|mfa|totp)$")
 _PHRASE = re.compile(r"\b(?:passphrase|pass phrase)s?\d*$")
 PHRASE = "passphrase"
+MAX_PHRASE = 6
+"""Words; more of them are a sentence about one."""
+PIN = 4
 _PERHAPS = frozenset({"pass", "secret"})
 """A plain word under such a name is a ticket or a surprise."""
 _ONLY = frozenset({"value", "text", "plain", "raw", "current", "old", "new"})
@@ -59,10 +62,13 @@ def look(data: Any, most: int) -> tuple[list[Problem], int]:
 
 def _told(name: str, said: str) -> str:
     """What a value says, in a sentence."""
-    if name == PHRASE:  # several words are one secret
-        return f"password: {'_'.join(said.split())}"
-    if name in _PERHAPS and any(map(str.isdigit, said)):
+    words = said.split()
+    if name == PHRASE and len(words) <= MAX_PHRASE:  # several words are one secret
+        return f"password: {'_'.join(words)}"
+    if name in _PERHAPS and len(words) == 1 and any(map(str.isdigit, said)):
         return f"password: {said}"
+    if name.endswith("pin code") and len(said) == PIN:  # a longer one is that of a place
+        return f"pin: {said}"
     return f"{name}: {said}" if name else said
 
 

@@ -199,12 +199,8 @@ def update(space: Space, request: UpdateStore) -> StoreInfo:
     held = held_to(store)
     check_object(held)
     told = doubts_about(held) if store.schema != before.schema else []
-    if (store.schema, store.strict) != (before.schema, before.strict):
-        found = broken_by(space, tie_of_store(request.app, old.id), held)
-        if store.strict:
-            told += accepted(found, request.accept_breaking)
-        else:
-            told += accepted(found, True, "are shown all the same: the store is not strict")
+    if store.strict and (store.schema, store.strict) != (before.schema, before.strict):
+        told += accepted(broken_by(space, tie_of_store(request.app, old.id), held), request.accept_breaking)
     name = old.name if request.name is None else check.content(request.name, field="name")
     changed = documents.change(space.tx, store_kind(request.app), old, name, encoded(store), space.now)
     if store.retention != before.retention:

@@ -65,8 +65,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     description: str | None = None
     lasting_from: int | None = None
     """When its lifetime was changed last; None: it never was."""
-    former_ttls: list[int] = []
-    """What it was before, the last ones."""
+    former_ttls: list[int] | None = None
+    """What it was before, the last ones, if that is known."""
 
     @property
     def lifetime_us(self) -> int | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from .schemas.check import check
+from .schemas.check import check, check_patterns
 from .schemas.closing import Closed, closed
 from .schemas.compiled import Problem as Problem
 from .schemas.compiled import compiled, problem
@@ -36,11 +36,13 @@ MANY = 20_000
 
 class Schema:
     """A schema that was checked. `strict`: properties that it does not name are refused, unless it says itself that there may
-    be others (S3.9)."""
+    be others (S3.9). `stored`: it is one that was given before."""
 
-    def __init__(self, source: Mapping[str, Any], *, strict: bool) -> None:
+    def __init__(self, source: Mapping[str, Any], *, strict: bool, stored: bool = False) -> None:
         self.source: dict[str, Any] = dict(source)
         check(self.source)
+        if not stored:
+            check_patterns(self.source)
         self._effort = Effort(self.source)
         self._check = compiled(self.source)
         shown, fence = closed(self.source) if strict else Closed(self.source, None)

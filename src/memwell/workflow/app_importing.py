@@ -33,7 +33,7 @@ from .operations import created as created_workflow
 from .operations import decoded, read
 
 MAX_PARTS = 200
-REFERENCES = ("memory_bank_id", "definition_id")
+REFERENCES = ("memory_bank_id", "bank", "definition_id")
 """The fields of a workflow that name a part of its app."""
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 MAX_SHOWN = 100

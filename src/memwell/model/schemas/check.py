@@ -49,13 +49,17 @@ def check(source: dict[str, Any]) -> None:
             "`schema` is read as JSON Schema Draft 2020-12: leave `$schema` away, or name that.", field="schema"
         )
     every = list(subschemas(source))
-    if sum(map(size, (pattern for _, one in every for pattern in _patterns(one)))) > MAX_PATTERNS:
-        raise Invalid("`schema` has patterns that are too large together: repeat less in them.", field="schema")
     known = {id(one) for _, one in every}
     for path, one in every:
         where = f"`schema{path[:200]}`"
         _check_words(where, one)
         _check_reference(where, one, source, known)
+
+
+def check_patterns(source: dict[str, Any]) -> None:
+    """Refuse patterns that take long to be compiled. What is stored was looked at when it was given, by what counted then."""
+    if sum(size(pattern) for _, one in subschemas(source) for pattern in _patterns(one)) > MAX_PATTERNS:
+        raise Invalid("`schema` has patterns that are too large together: repeat less in them.", field="schema")
 
 
 def check_defaults(source: dict[str, Any]) -> None:

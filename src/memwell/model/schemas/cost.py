@@ -44,8 +44,8 @@ MEMBERS = 8
 """So many members of an `enum` take as long to compare as a subschema to apply."""
 STARTED = 5
 """What a pattern takes in any case, in parts of it."""
-FRACTION = 150
-"""As many subschemas as it takes to divide by a fraction exactly."""
+FRACTION, TINY = 50, 150
+"""As many subschemas as it takes to divide by a fraction exactly, and by one that is very small."""
 
 Node: TypeAlias = int
 
@@ -154,10 +154,8 @@ def _own(one: dict[str, Any]) -> Cost:
     wanted = [listed(one, "required"), *named(one, "dependentRequired").values(), *named(one, "dependencies").values()]
     faults = 1 + sum(len(names) for names in wanted if isinstance(names, list)) + _booleans(one)
     members = parts_of(listed(one, "enum")) + parts_of(one.get("const")) + faults
-    slow = sum(
-        (isinstance(one.get(name), float) and name == "multipleOf") or _is_long(one.get(name)) for name in _NUMBERS
-    )
-    return Cost(1, 1 + members // MEMBERS + slow * FRACTION, patterns_of(one), faults)
+    slow = FRACTION * sum(_is_long(one.get(name)) for name in _NUMBERS) + _divided(one.get("multipleOf"))
+    return Cost(1, 1 + members // MEMBERS + slow, patterns_of(one), faults)
 
 
 def patterns_of(one: dict[str, Any]) -> int:
@@ -172,6 +170,12 @@ def _booleans(one: dict[str, Any]) -> int:
     found += [each for name in (*_HERE_LIST, "prefixItems") for each in listed(one, name)]
     found += [each for name in (*_HERE_NAMED, "patternProperties", "properties") for each in named(one, name).values()]
     return sum(isinstance(each, bool) for each in found)
+
+
+def _divided(by: Any) -> int:
+    if not isinstance(by, float):
+        return 0
+    return FRACTION if abs(by) > 1e-9 else TINY
 
 
 def _is_long(number: Any) -> bool:

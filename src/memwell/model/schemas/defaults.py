@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import deepcopy
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -12,8 +12,12 @@ from .compiled import matcher
 from .described import of_property
 from .walk import listed, named, referred, subschemas
 
+if TYPE_CHECKING:
+    from jsonschema_rs import Draft202012Validator
+
 MAX_FILLED = 1024 * 1024
 """How much is filled in, in bytes of JSON: what is missing behind that stays away."""
+MOST_KNOWN = 1000
 LOOKED = 16
 """What it takes to fill one in beside its bytes, in the same measure. To look whether one is missing takes one."""
 
@@ -34,11 +38,17 @@ class Defaults:
     only under a condition, or is one of several possibilities, is not filled in."""
 
     def __init__(self, root: dict[str, Any]) -> None:
+        self._root = root
         self._said = Said(root)
         self._any = any("default" in one for _, one in subschemas(root))
 
     def filled(self, value: Any) -> Any:
-        return _Filling(self._said).filled(self._said.whole, value) if self._any else value
+        if not self._any:
+            return value
+        said = self._said
+        if said.is_full:
+            said = self._said = Said(self._root)
+        return _Filling(said).filled(said.whole, value)
 
 
 class Said:
@@ -51,6 +61,7 @@ class Said:
         self._defaults: dict[int, dict[str, Default]] = {}
         self._items: dict[tuple[int, int], Sayings] = {}
         self._maps: dict[int, tuple[str, ...] | None] = {}
+        self._matching: dict[str, Draft202012Validator] = {}
         self._inside: dict[tuple[int, str | None, tuple[str, ...]], Sayings] = {}
         self.whole = self.of([root])
 
@@ -76,6 +87,11 @@ class Said:
             known = self._names[id(sayings)] = {name: self.of(each) for name, each in together.items()}
         return known
 
+    @property
+    def is_full(self) -> bool:
+        """Whether more is known than is worth to be kept: which patterns a name matches is up to the names."""
+        return len(self._inside) > MOST_KNOWN
+
     def maps(self, sayings: Sayings) -> tuple[str, ...] | None:
         """The patterns of names by which something is said of properties; None if nothing is said of any that is not named."""
         key = id(sayings)
@@ -87,7 +103,7 @@ class Said:
 
     def inside(self, sayings: Sayings, name: str, patterns: tuple[str, ...]) -> Sayings:
         """What is said of a property: by its name and the patterns that match it, or as of one of the others."""
-        matched = tuple(pattern for pattern in patterns if matcher(pattern).is_valid(name))
+        matched = tuple(pattern for pattern in patterns if self._matches(pattern, name))
         key = id(sayings), name if name in self.names(sayings) else None, matched
         if key not in self._inside:
             self._inside[key] = self.of(each for one in sayings for each in of_property(one, name, matched))
@@ -108,6 +124,11 @@ class Said:
         if key not in self._items:
             self._items[key] = self.of(_of_item(one, place) for one in sayings)
         return self._items[key]
+
+    def _matches(self, pattern: str, name: str) -> bool:
+        if pattern not in self._matching:
+            self._matching[pattern] = matcher(pattern)
+        return self._matching[pattern].is_valid(name)
 
     def _referred(self, one: dict[str, Any]) -> Any:
         return referred(self._root, one["$ref"]) if isinstance(one["$ref"], str) else None

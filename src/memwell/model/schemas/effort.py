@@ -13,7 +13,7 @@ from .walk import listed, named, subschemas
 
 MAX_WORK = 5_000_000
 """Subschemas times the parts of a value."""
-MAX_MATCHED = 20_000_000
+MAX_MATCHED = 40_000_000
 """Characters times the parts of the patterns that they are held to: each takes ten to fifty nanoseconds."""
 MAX_LONG = 100
 """Whole numbers that do not fit into 64 bits look all the same to a validator that asks whether items are unique: each is
