@@ -141,9 +141,9 @@ def test_defaults_in_maps_take_what_matching_takes() -> None:
     schema = Schema({"type": "object", "patternProperties": patterns}, strict=False)
     value = {f"k{number}_ab": dict[str, Any]() for number in range(300)}
     assert schema.with_defaults(value) == {name: {"x": 1} for name in value}
-    started = time.process_time()
+    started = time.thread_time()
     schema.with_defaults(value)
-    assert time.process_time() - started < 1
+    assert time.thread_time() - started < 1
     many = Schema({"patternProperties": {f"k{number:02}": inner for number in range(12)}}, strict=False)
     for first in range(0, 4096, 512):
         names = [

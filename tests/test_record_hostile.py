@@ -95,9 +95,9 @@ WORDS = [f"s{number:05}" for number in range(7000)]
 def test_errors_do_not_repeat_a_large_schema_again_and_again(part: dict[str, Any], value: Any) -> None:
     """Each of them has in it what it repeats of the schema: a value of a few KB took gigabytes."""
     schema = Schema({"properties": {"v": part}}, strict=False)
-    started = time.process_time()
+    started = time.thread_time()
     assert len(schema.problems({"v": value})) == 1
-    assert time.process_time() - started < 1
+    assert time.thread_time() - started < 1
     assert schema.problems({"v": [] if isinstance(value, list) else {}}) == []
 
 

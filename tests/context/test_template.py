@@ -423,8 +423,12 @@ def test_a_mebibyte_is_rendered_in_linear_time(piece: str) -> None:
     taken = []
     for size in (1 << 18, 1 << 20):
         text = piece * (size // len(piece.encode()))
-        start = time.process_time()
-        with suppress(Invalid):
-            rendered(text, values={BARE: {"a": "{{a}}" * 50}})
-        taken.append(time.process_time() - start)
+        taken.append(min(_time_of(text) for _ in range(3)))  # once, something else may be done in this process
     assert taken[1] < 12 * max(taken[0], 0.02)
+
+
+def _time_of(text: str) -> float:
+    start = time.thread_time()
+    with suppress(Invalid):
+        rendered(text, values={BARE: {"a": "{{a}}" * 50}})
+    return time.thread_time() - start
