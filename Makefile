@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEERS := .venv-peers
 
-.PHONY: help setup serve test check format bench bench-peers chaos docs wheel lock clean
+.PHONY: help setup serve test check format golden bench bench-peers chaos docs wheel lock clean
 
 help:  ## Show what can be made.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/' | expand -t 13
@@ -29,6 +29,10 @@ check: setup  ## Lint, types, and everything that is generated.
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python tools/generate.py --check
+	$(BIN)/python tools/golden.py
+
+golden: setup  ## Accept the public interface as it is now.
+	$(BIN)/python tools/golden.py --write
 
 format: setup  ## Format the code and regenerate what is generated.
 	$(BIN)/python tools/generate.py
