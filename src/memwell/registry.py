@@ -7,11 +7,13 @@ from .dialects import (
     agent_log,
     app_sessions,
     apps,
+    audits,
     bank_compaction,
     bank_entries,
     bank_items,
     bank_stats,
     banks,
+    contexts,
     defining,
     definition_memory,
     definitions,
@@ -20,10 +22,19 @@ from .dialects import (
     flows,
     hook_resolving,
     hooks,
+    importing,
     jobs,
+    memories,
+    plans,
+    provenance,
     recalling,
+    search,
+    settings,
     store_content,
     stores,
+    transfer,
+    user_memories,
+    user_records,
     users,
 )
 from .errors import NotFound
@@ -32,9 +43,20 @@ from .workflow import app_transfer, executing
 from .workflow import operations as workflows
 from .workflow import run_operations as runs
 
-DIALECTS = (
+ROOMS = (
     users,
+    user_memories,
+    user_records,
     flows,
+    memories,
+    search,
+    plans,
+    provenance,
+    audits,
+    contexts,
+    settings,
+    transfer,
+    importing,
     agent_log,
     hooks,
     hook_resolving,
@@ -60,9 +82,16 @@ DIALECTS = (
     jobs,
     admin,
 )
-OPERATIONS: dict[str, Operation] = {
-    operation.name: operation for dialect in DIALECTS for operation in dialect.OPERATIONS
-}
+
+
+def _collect() -> dict[str, Operation]:
+    """The operations that the rooms declare, those of one group together."""
+    found = [value for room in ROOMS for value in vars(room).values() if isinstance(value, Operation)]
+    groups = list(dict.fromkeys(operation.group for operation in found))
+    return {operation.name: operation for operation in sorted(found, key=lambda one: groups.index(one.group))}
+
+
+OPERATIONS = _collect()
 
 
 def find(name: str) -> Operation:

@@ -294,13 +294,6 @@ def show_status(call: Call, request: Nothing) -> Status:
     )
 
 
-OPERATIONS = (
-    *(create_tenant, list_tenants, delete_tenant),
-    *(create_key, list_keys, revoke_key),
-    *(list_events, show_status),
-)
-
-
 def _tenant(call: Call, tenant: str) -> Tenant:
     rows = call.engine.store.control.rows("find_tenant", id=tenant)
     if not rows:

@@ -164,9 +164,6 @@ def delete(space: Space, request: OfSession) -> Erasure:
     return erase_addresses(space, addresses)
 
 
-OPERATIONS = (sessions, entries, append, end, delete)
-
-
 def _entry(entry: Entry) -> LogEntry:
     return LogEntry(
         entry_type=entry.kind,

@@ -161,9 +161,6 @@ def end(space: Space, request: OfSession) -> EndedSession:
     return EndedSession(session_id=request.session_id, records=count, job=job)
 
 
-OPERATIONS = (update, get, list_sessions, end)
-
-
 # -- what others use -----------------------------------------------------------------------------------------------------
 
 

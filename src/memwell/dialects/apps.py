@@ -138,9 +138,6 @@ def get(space: Space, request: OfApp) -> AppInfo:
     return _info(space, *existing(space, request.app))
 
 
-OPERATIONS = (configure, list_apps, get)
-
-
 # -- what others use -----------------------------------------------------------------------------------------------------
 
 decode = typed.decoder(App)

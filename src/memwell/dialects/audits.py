@@ -60,10 +60,6 @@ def audit_user(space: Space, request: AuditUser) -> Audit:
     return _audit(space, user_facts(request.user))
 
 
-FLOW_OPERATIONS = (audit_flow,)
-USER_OPERATIONS = (audit_user,)
-
-
 def _audit(space: Space, place: Place) -> Audit:
     from ..distill.audit import audit
 

@@ -182,9 +182,6 @@ def try_compaction(call: Call, request: TrySamples) -> Trial:
     return _of_samples(call, bank, request)
 
 
-OPERATIONS = (compact, try_compaction, test_compaction)
-
-
 # -- what is tried -------------------------------------------------------------------------------------------------------
 
 

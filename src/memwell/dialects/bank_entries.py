@@ -387,9 +387,6 @@ def _rendered(found: Sequence[Shown], content_type: ContentType, *, search: bool
     return None
 
 
-OPERATIONS = (add, search, load_bank)
-
-
 # -- inside --------------------------------------------------------------------------------------------------------------
 
 

@@ -161,9 +161,6 @@ def delete_entries(space: Space, request: DeleteEntries) -> DeletedEntries:
     return DeletedEntries(ids=[*located], dry_run=True) if request.dry_run else _erase(space, request.bank, located)
 
 
-OPERATIONS = (entries, entry, delete_entry, delete_entries)
-
-
 # -- inside ---------------------------------------------------------------------------------------------------------------
 
 

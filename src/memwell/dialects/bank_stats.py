@@ -106,9 +106,6 @@ def keys(space: Space, request: OfBank) -> list[Counted]:
     return [Counted(value=path, entries=entries) for path, entries in rows if entries]
 
 
-OPERATIONS = (stats, keys)
-
-
 def _counted(bank_id: str, found: Sequence[tuple[str, Entry]], compacted: int, now: int) -> BankStats:
     from ..context.tokens import estimate  # here, since its patterns take a while to compile
 

@@ -294,8 +294,6 @@ _TEMPLATES: list[tuple[str, str, dict[str, Any]]] = [
     ),
 ]
 
-OPERATIONS = (create, list_banks, templates, get, update, delete, wipe)
-
 
 # -- what others use -----------------------------------------------------------------------------------------------------
 

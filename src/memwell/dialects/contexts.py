@@ -134,10 +134,6 @@ def context_of_flow(call: Call, request: FlowContext) -> Context:
     return _context(call, request, f"flow/{request.flow}", [*own, Where(place, FLOW_PATH, FACTS)], turns)
 
 
-FLOW_OPERATIONS = (context_of_flow,)
-USER_OPERATIONS = (context_of_user,)
-
-
 class _Set(NamedTuple):
     """What is set about a user, by name, and what of it is not shown."""
 

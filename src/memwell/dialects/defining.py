@@ -80,9 +80,6 @@ def define(space: Space, request: CreateDefinition) -> DefinitionInfo:
     return definitions.info(*there)
 
 
-OPERATIONS = (define_stores, define)
-
-
 # -- what others use -----------------------------------------------------------------------------------------------------
 
 

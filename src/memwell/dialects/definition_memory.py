@@ -256,9 +256,6 @@ def list_records(space: Space, request: ListRecords) -> MemoryRecords:
     return MemoryRecords(records=[_shown(*one) for one in page], next_cursor=further)
 
 
-OPERATIONS = (bind, update_memory, delete_memory, end, list_records)
-
-
 # -- what others use -----------------------------------------------------------------------------------------------------
 
 

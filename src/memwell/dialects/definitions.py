@@ -317,9 +317,6 @@ def delete(space: Space, request: OfDefinition) -> DeletedDefinition:
     return DeletedDefinition(id=document.id, slug=definition.slug, records=count, job=job)
 
 
-OPERATIONS = (create, list_definitions, get, update, check_schema, delete)
-
-
 # -- what others use -----------------------------------------------------------------------------------------------------
 
 

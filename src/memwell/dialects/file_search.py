@@ -50,9 +50,6 @@ def search(call: Call, request: SearchFiles) -> Hits:
     return structs.replace(hits, warning=" ".join(filter(None, [f"{said} still being read.", hits.warning])))
 
 
-OPERATIONS = (search,)
-
-
 def _files(space: Space, request: SearchFiles) -> list[File]:
     session = session_of(space, request.app, request.session_id)
     return [] if session is None else [one for one in of_session(space, session.address_id) if one.active]

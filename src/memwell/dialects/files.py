@@ -219,9 +219,6 @@ def delete(space: Space, request: OfFile) -> DeletedFile:
     return DeletedFile(file_id=file.id, job=kept.delete(space, file))
 
 
-OPERATIONS = (upload, list_files, get, read, update, delete)
-
-
 # -- what others use -----------------------------------------------------------------------------------------------------
 
 

@@ -19,18 +19,9 @@ from ..model.principal import Tie
 from ..operation import Example, Request, Response, operation
 from ..space import Space
 from ..storage.port import Row
-from .audits import FLOW_OPERATIONS as AUDIT_OPERATIONS
-from .contexts import FLOW_OPERATIONS as CONTEXT_OPERATIONS
-from .importing import OPERATIONS as IMPORT_OPERATIONS
-from .memories import OPERATIONS as MEMORY_OPERATIONS
 from .memories import Memory, session_memories
 from .places import flow_facts, flow_timeline
-from .plans import FLOW_OPERATIONS as PLAN_OPERATIONS
-from .provenance import FLOW_OPERATIONS as PROVENANCE_OPERATIONS
-from .search import FLOW_OPERATIONS as SEARCH_OPERATIONS
 from .sessions import NEWEST, Erasure, Sessions, erase_addresses, erase_everything, list_names, list_sessions
-from .settings import FLOW_OPERATIONS as SETTINGS_OPERATIONS
-from .transfer import OPERATIONS as EXPORT_OPERATIONS
 from .turns import Messages, NewTurn, Turn, Turns, to_draft, to_turn, to_turns
 
 _TURN = {"flow": "support", "session": "alice-42", "role": "user", "content": "Where is my order?"}
@@ -308,20 +299,6 @@ class DeleteFlow(Request, frozen=True, kw_only=True):
 def delete(call: Call, request: DeleteFlow) -> Erasure:
     """Erase all memory of a flow for good, and the keys that were held to it."""
     return erase_everything(call, "flow", request.flow)
-
-
-OPERATIONS = (
-    *(list_flows, sessions, show, find, append, extend, last, page, end, delete_session, delete),
-    *MEMORY_OPERATIONS,
-    *SEARCH_OPERATIONS,
-    *PLAN_OPERATIONS,
-    *PROVENANCE_OPERATIONS,
-    *AUDIT_OPERATIONS,
-    *CONTEXT_OPERATIONS,
-    *SETTINGS_OPERATIONS,
-    *EXPORT_OPERATIONS,
-    *IMPORT_OPERATIONS,
-)
 
 
 def _existing(space: Space, request: OfSession) -> Address:

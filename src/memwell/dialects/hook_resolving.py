@@ -173,9 +173,6 @@ def resolve_any(space: Space, request: ResolveAny) -> Resolution:
     return _resolution(space, request, about, chosen, "priority_match", [one.id for one in matches])
 
 
-OPERATIONS = (preview, resolve, resolve_any)
-
-
 def _by_id(space: Space, hook_id: str) -> Candidate:
     return _enabled(candidate(documents.existing(space.tx, KIND, hook_id)))
 

@@ -194,9 +194,6 @@ def delete(space: Space, request: OfHook) -> DeletedHook:
     return DeletedHook(id=gone.id, name=gone.name)
 
 
-OPERATIONS = (create, list_hooks, get, update, delete)
-
-
 # -- what others use -----------------------------------------------------------------------------------------------------
 
 

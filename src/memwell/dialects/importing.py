@@ -56,9 +56,6 @@ def import_lines(space: Space, request: Import) -> Imported:
     return Imported(added=importing.added, skipped=importing.skipped)
 
 
-OPERATIONS = (import_lines,)
-
-
 class _Importing:
     """An import under way. What goes to one place is written together, in order, when all lines were looked at."""
 

@@ -125,9 +125,6 @@ def cancel(space: Space, request: One) -> Job:
     return _existing(space, request.id)
 
 
-OPERATIONS = (list_jobs, show, wait, retry, cancel)
-
-
 def to_job(job: StoredJob) -> Job:
     return Job(
         id=job.id,

@@ -183,9 +183,6 @@ def delete_memory(space: Space, request: One) -> Deleted:
     return erase_memory(space, flow_facts(request.flow), request.id)
 
 
-OPERATIONS = (write, memories, memory, update_memory, delete_memory)
-
-
 def session_memories(space: Space, flow: str, session: str) -> list[Memory]:
     """The newest memories of one session: what was written for it, and what was distilled from it."""
     written = space.address(flow_facts(flow), session)

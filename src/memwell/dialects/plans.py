@@ -259,10 +259,6 @@ def revert_plan_of_user(space: Space, request: UserPlan) -> Plan:
     return _revert(space, user_facts(request.user), request.id)
 
 
-FLOW_OPERATIONS = (consolidate_flow, plans_of_flow, plan_of_flow, apply_plan_of_flow, revert_plan_of_flow)
-USER_OPERATIONS = (consolidate_user, plans_of_user, plan_of_user, apply_plan_of_user, revert_plan_of_user)
-
-
 # -- what both do --------------------------------------------------------------------------------------------------------
 
 

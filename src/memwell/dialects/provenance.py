@@ -212,10 +212,6 @@ def revoke_of_user(space: Space, request: RevokeOfUser) -> Revoked:
     return _revoke(space, user_facts(request.user), user_timeline(request.user), request.session, request.turn)
 
 
-FLOW_OPERATIONS = (history_of_flow, held_of_flow, release_of_flow, revoke_of_flow)
-USER_OPERATIONS = (history_of_user, held_of_user, release_of_user, revoke_of_user)
-
-
 # -- what both do --------------------------------------------------------------------------------------------------------
 
 

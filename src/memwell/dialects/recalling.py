@@ -142,9 +142,6 @@ def render(space: Space, request: RenderTemplate) -> RenderedText:
     return RenderedText(text=made.text, missing=missing, warnings=list(known.warnings) or None)
 
 
-OPERATIONS = (render,)
-
-
 def session_meta(space: Space, app: str, scope: Scope) -> Found:
     """The meta of the session, if there is one. It is not shown to another user than its own."""
     if scope.session is None:

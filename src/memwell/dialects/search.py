@@ -197,10 +197,6 @@ def why_not_flow(call: Call, request: WhyNotFlow) -> WhyNot:
     return _why_not(call, request, request.id, _of_flow(request))
 
 
-FLOW_OPERATIONS = (search_flow, why_not_flow)
-USER_OPERATIONS = (search_user, why_not_user)
-
-
 def _of_user(request: SearchUser) -> list[Where]:
     kinds = None if "turns" in request.include else NOTES
     timeline = Where(user_timeline(request.user), request.session, kinds)

@@ -93,10 +93,6 @@ def configure_flow(space: Space, request: ConfigureFlow) -> Settings:
     return _configure(space, [flow_timeline(request.flow), flow_facts(request.flow)], request.language)
 
 
-USER_OPERATIONS = (user_settings, configure_user)
-FLOW_OPERATIONS = (flow_settings, configure_flow)
-
-
 def _settings(space: Space, place: Place) -> Settings:
     policy = space.policy(place)
     return Settings(language=(policy or Policy()).language)

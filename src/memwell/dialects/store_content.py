@@ -244,9 +244,6 @@ def list_contents(space: Space, request: ListContents) -> StoreRecords:
     return StoreRecords(records=[_stored(record, name) for record, name in found], next_cursor=further)
 
 
-OPERATIONS = (get_content, set_content, set_contents, delete_content, content_history, list_contents)
-
-
 # -- what others use -----------------------------------------------------------------------------------------------------
 
 

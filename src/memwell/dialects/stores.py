@@ -262,9 +262,6 @@ def delete_app(space: Space, request: OfApp) -> DeletedApp:
     return DeletedApp(app=request.app, stores=len(stores), records=records, job=erased.job)
 
 
-OPERATIONS = (create, list_stores, get, update, delete, delete_app)
-
-
 # -- what others use -----------------------------------------------------------------------------------------------------
 
 

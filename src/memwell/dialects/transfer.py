@@ -121,9 +121,6 @@ def export(space: Space, request: Export) -> Lines:
     return Lines(lines=lines, next_cursor=to_cursor("export", kind, path, seq))
 
 
-OPERATIONS = (export,)
-
-
 class _Place(NamedTuple):
     """An address to export."""
 

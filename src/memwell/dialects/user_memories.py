@@ -92,6 +92,3 @@ def update_memory(space: Space, request: Update) -> Memory:
 def delete_memory(space: Space, request: One) -> Deleted:
     """Delete what is known, and its history, for good. What was said stays."""
     return erase_memory(space, user_facts(request.user), request.id)
-
-
-OPERATIONS = (memories, memory, update_memory, delete_memory)

@@ -255,9 +255,6 @@ def record_history(space: Space, request: HistoryOf) -> RecordHistory:
     return history_of(space, _existing(space, request.user, request.record), request.limit, request.cursor)
 
 
-OPERATIONS = (list_records, get_record, set_record, set_records, delete_record, record_history)
-
-
 # -- what others use -----------------------------------------------------------------------------------------------------
 
 

@@ -18,19 +18,11 @@ from ..model.fields import Cursor, Limit, Metadata, SessionId, User
 from ..model.page import cut, from_cursor, to_cursor
 from ..operation import Example, Request, Response, operation
 from ..space import Space
-from .audits import USER_OPERATIONS as AUDIT_OPERATIONS
-from .contexts import USER_OPERATIONS as CONTEXT_OPERATIONS
 from .places import IDLE, user_timeline
-from .plans import USER_OPERATIONS as PLAN_OPERATIONS
-from .provenance import USER_OPERATIONS as PROVENANCE_OPERATIONS
 from .recent import newest_first
 from .search import NOTES
-from .search import USER_OPERATIONS as SEARCH_OPERATIONS
 from .sessions import NEWEST, Erasure, Sessions, erase_everything, list_names, list_sessions
-from .settings import USER_OPERATIONS as SETTINGS_OPERATIONS
 from .turns import Messages, NewTurn, OccurredAt, Turn, Turns, TurnText, to_draft, to_turn, to_turns
-from .user_memories import OPERATIONS as MEMORY_OPERATIONS
-from .user_records import OPERATIONS as RECORD_OPERATIONS
 
 AUTO = "auto:"
 
@@ -175,19 +167,6 @@ class Forget(Request, frozen=True, kw_only=True):
 def forget(call: Call, request: Forget) -> Erasure:
     """Forget everything about a user, everywhere, and the keys that were held to it. The job's result is the receipt."""
     return erase_everything(call, "user", request.user)
-
-
-OPERATIONS = (
-    *(add, history, sessions, list_users, forget),
-    *MEMORY_OPERATIONS,
-    *SEARCH_OPERATIONS,
-    *PLAN_OPERATIONS,
-    *PROVENANCE_OPERATIONS,
-    *AUDIT_OPERATIONS,
-    *CONTEXT_OPERATIONS,
-    *SETTINGS_OPERATIONS,
-    *RECORD_OPERATIONS,
-)
 
 
 def _turns(request: Add) -> list[NewTurn]:

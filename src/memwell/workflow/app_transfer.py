@@ -28,7 +28,7 @@ from .operations import KIND as WORKFLOW
 from .operations import decoded
 from .source import read as read_source
 
-__all__ = ["OPERATIONS", "AppDocument", "Imported", "export", "import_app"]
+__all__ = ["AppDocument", "Imported", "export", "import_app"]
 
 _IN_TEMPLATES = re.compile(r"\bmemory\.(\w+)")
 _IN_EXPRESSIONS = re.compile(r"""\bmemory\s*(?:\.\s*[`"']?|,\s*["'])(\w+)""")
@@ -92,9 +92,6 @@ def import_app(call: Call, request: ImportApp) -> Imported:
         return call.engine.write(call.principal, importing.tried)
     except Undone as undone:
         return undone.found
-
-
-OPERATIONS = (export, import_app)
 
 
 def _file(source: str | dict[str, Any]) -> AppFile:

@@ -96,9 +96,6 @@ def execute(call: Call, request: Execute) -> Executed:
     return call.read(lambda space: _told(space, opened.session_id, run_id))
 
 
-OPERATIONS = (execute,)
-
-
 def _answers(space: Space, name: str, app: App) -> tuple[Runnable, str | None, int | None]:
     if app.workflow is not None:
         found = find(space, app.workflow, None)

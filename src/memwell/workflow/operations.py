@@ -274,9 +274,6 @@ def _named(stored: Stored) -> set[str | None]:
     return {node.bank for node in look(decoded(stored.body)).document.walk()}
 
 
-OPERATIONS = (validate, create, list_workflows, get, update, delete, agents)
-
-
 # -- what others use -----------------------------------------------------------------------------------------------------
 
 

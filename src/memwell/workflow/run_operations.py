@@ -279,9 +279,6 @@ def delete_run(space: Space, request: OfRun) -> DeletedRun:
     return DeletedRun(id=request.run)
 
 
-OPERATIONS = (run_workflow, run_document, list_runs, get_run, events, repeat, delete_run)
-
-
 def _waited(call: Call, row: RunRow, timeout_s: float) -> RunRow:
     """A run of another process, once it is over or the time is."""
     until = time.monotonic() + timeout_s
