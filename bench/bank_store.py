@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from memwell import Memory
-from memwell.dialects.bank_reading import key_address
-from memwell.distill.fold import fold, visible
-from memwell.engine import Engine
-from memwell.model.bank import SUMMARY, place
-from memwell.model.entry import ORIGIN_OF_ROLE, Draft
+from memwell.banks.banks import SUMMARY, place
+from memwell.banks.compaction import fold, visible
+from memwell.banks.entries import key_address
+from memwell.core.engine import Engine
+from memwell.core.space import Space
+from memwell.model.collection import ORIGIN_OF_ROLE, Draft
 from memwell.sdk.transport import LocalTransport
-from memwell.space import Space
 
 from .bare import TENANT
 from .corpus import PER_SESSION, Fact, facts

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from memwell import Memory
+from memwell.banks import banks, entries
 from memwell.clock import SystemClock
-from memwell.dialects import bank_entries, banks
-from memwell.dispatch import Call
+from memwell.core.dispatch import Call
+from memwell.core.space import Space
 from memwell.registry import find
 from memwell.sdk._sync_banks import Bank
 from memwell.sdk.settings import BankSettings
-from memwell.space import Space
 from memwell.storage.sqlite import connect
 
 from . import bank_store, bare_search, corpus
@@ -100,8 +100,8 @@ def _commit(memory: Memory, bank: Bank) -> Callable[[], object]:
 
 
 def _written(bank_id: str, space: Space) -> object:
-    new = bank_entries.NewEntry(KEY, TURN, "user")
-    return bank_entries.write(space, bank_id, banks.find_bank(space, bank_id)[1], new)
+    new = entries.NewEntry(KEY, TURN, "user")
+    return entries.write(space, bank_id, banks.find_bank(space, bank_id)[1], new)
 
 
 def _loaded(home: Path, memory: Memory, bank: Bank, order: Order) -> list[Timings]:

@@ -18,7 +18,7 @@ from typing import Any
 import apsw
 
 from memwell.model.collection import TURN_RETENTION
-from memwell.recall.upkeep import entry_tokens
+from memwell.search.upkeep import entry_tokens
 from memwell.storage import queries
 from memwell.storage.sqlite import connect
 from memwell.storage.sqlite.file import upgrade

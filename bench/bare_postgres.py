@@ -20,9 +20,9 @@ from psycopg.adapt import Dumper
 from psycopg.pq import Format
 
 from memwell.models.wordllama import DIMENSIONS, WordLlama
-from memwell.recall import analyse
-from memwell.recall.upkeep import entry_tokens
-from memwell.storage.postgres.halfvec import number_of_type
+from memwell.search import words as analyse
+from memwell.search.upkeep import entry_tokens
+from memwell.storage.postgres.statements import number_of_type
 
 from .texts import TURN
 

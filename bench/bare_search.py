@@ -19,7 +19,7 @@ import simsimd
 from numpy.typing import NDArray
 
 from memwell.models.wordllama import WordLlama
-from memwell.recall import analyse
+from memwell.search import words as analyse
 
 from .corpus import PER_SESSION, Asked
 from .store import Store

@@ -19,7 +19,8 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from memwell.models import wordllama
-from memwell.recall import analyse, dates
+from memwell.search import query
+from memwell.search import words as analyse
 
 WORDS = 20
 ASKED = 4
@@ -83,7 +84,7 @@ def _query(draw: random.Random, content: str, rare: bool) -> str | None:
     words = [word for word in content.lower().rstrip(".").split() if not stop.issuperset(analyse.tokens(word))]
     words = sorted(set(words), key=_ranks().__getitem__)
     text = " ".join(words[-ASKED:] if rare else draw.sample(words, ASKED)) if len(words) >= ASKED else ""
-    return text if text and dates.without(text) == text else None
+    return text if text and query.without(text) == text else None
 
 
 @cache

@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from datetime import date, datetime
 
-from memwell.distill.extraction.extract import extract
-from memwell.distill.values import Said
+from memwell.facts.plan import Said
+from memwell.facts.rules.extract import extract
 
 Turn = tuple[str, str, str, str]
 _WORD = re.compile(r"[a-z0-9']+")

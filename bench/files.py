@@ -12,7 +12,7 @@ from tests.extract.samples import text_pdf
 
 from memwell.extract.extract import extract
 from memwell.extract.kinds import DOCX, PDF
-from memwell.extract.limits import Limits
+from memwell.extract.process import Limits
 
 from .measure import Blocks, alternate, median_ratio
 from .sizes import QUICK, Sizes

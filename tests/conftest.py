@@ -11,7 +11,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-import memwell.engine
+import memwell.core.engine
 from memwell import Memory
 from memwell.testing import FrozenClock
 
@@ -73,7 +73,7 @@ def engine_name(request: pytest.FixtureRequest) -> Iterator[str]:
     name: str = getattr(request, "param", "sqlite")
     DATABASES.engine = name
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(memwell.engine, "open_store", DATABASES.open)
+        patch.setattr(memwell.core.engine, "open_store", DATABASES.open)
         share(patch)
         yield name
     DATABASES.engine = "sqlite"

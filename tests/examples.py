@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from memwell.operation import Operation
+from memwell.core.operation import Operation
 
 Call = Callable[[str, dict[str, Any]], Any]
 

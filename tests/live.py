@@ -16,7 +16,8 @@ import uvicorn.server
 
 from memwell import Memory, config
 from memwell.clock import Clock
-from memwell.engine import Engine
+from memwell.core.engine import Engine
+from memwell.registry import open_engine
 from memwell.surfaces.rest.serve import Runner, bind, first_key, loop_factory, uvicorn_config
 from memwell.surfaces.rest.server import Server
 
@@ -57,7 +58,7 @@ def live(
 ) -> Iterator[Live]:
     settings = {"rate_limit": 0, **settings}
     configured = config.load(home=str(home), worker=worker, **settings)
-    engine = Engine.open(configured, clock)
+    engine = open_engine(configured, clock)
     key = first_key(engine, configured) or "" if auth else ""
     engine.ensure_tenant(configured.tenant)
     listener = bind(replace(configured, host="127.0.0.1", port=0))

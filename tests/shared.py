@@ -22,7 +22,7 @@ import typer.main
 import typer.testing
 
 from memwell.models import wordllama
-from memwell.models.pieces import REMEMBERED, Pieces
+from memwell.models.wordllama import REMEMBERED, Pieces
 
 
 def share(patch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from memwell.clock import SECOND
 from memwell.config import load
-from memwell.engine import Engine
-from memwell.lifecycle.worker import Worker
+from memwell.jobs.worker import Worker
+from memwell.registry import open_engine
 
 from .servers import forks
 
@@ -38,8 +38,8 @@ class Point(NamedTuple):
 
 def work(home: str, point: Point | None, how: int, parent: Connection) -> None:
     """Work, once told to, until struck; the parent is told when it is about to be, and what the worker logs."""
-    engine = Engine.open(load(home=home))
-    handlers = {kind: engine._handlers()[kind] for kind in KINDS}
+    engine = open_engine(load(home=home))
+    handlers = {kind: engine.handlers[kind] for kind in KINDS}
     worker = Worker(engine.store, engine.clock, handlers, lease=LEASE)
     if point is not None:
         store: Any = engine.store

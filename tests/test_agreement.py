@@ -13,7 +13,7 @@ from memwell import Memory
 from memwell.clock import SystemClock
 from memwell.config import load
 from memwell.storage.choose import open_store
-from memwell.storage.move import move_tenant
+from memwell.storage.copier import move_tenant
 
 from .engines import DATABASES, TEMPLATE
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memwell import Memory
-from memwell.dialects.plans import Plan
+from memwell.facts.plans import Plan
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 THINGS = [

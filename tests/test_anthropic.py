@@ -15,11 +15,10 @@ from typing import Any
 import pytest
 
 from memwell import Invalid, ModelFailed, config
-from memwell.engine import Engine
-from memwell.models.anthropic_chat import AnthropicChat
-from memwell.models.anthropic_layout import laid_out
+from memwell.models.anthropic_chat import AnthropicChat, laid_out
 from memwell.models.completer import Completion, Message, estimated_tokens, reason_of
 from memwell.models.llm import TIMEOUT_S, Wanted, open_completer, parse_llm
+from memwell.registry import open_engine
 from memwell.scripted import ChatRequest, Fault, Raw, Reply, ScriptedServer, ToolCall, ToolCalls, Worded
 
 anthropic: Any = pytest.importorskip("anthropic")
@@ -421,7 +420,7 @@ def test_the_setting_opens_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-openai")
     with serving(["here"]) as server:
-        engine = Engine.open(config.load(home=str(tmp_path), llm=f"anthropic:m@{server.url}?timeout_s=5"))
+        engine = open_engine(config.load(home=str(tmp_path), llm=f"anthropic:m@{server.url}?timeout_s=5"))
         try:
             assert engine.completer is not None
             completer, wanted = engine.completer

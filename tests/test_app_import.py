@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memwell import Conflict, Invalid, Memory
-from memwell.workflow.app_transfer import Imported
+from memwell.workflows.app_transfer import Imported
 
 QUOTED = """\
 name: quoted

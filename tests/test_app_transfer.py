@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from memwell import Conflict, Forbidden, Invalid, Memory, NotFound, function, functions
+from memwell import Conflict, Forbidden, Invalid, Memory, NotFound, function
+from memwell.core import functions
 from memwell.sdk._sync_apps import App
 from memwell.testing import two_tenants
-from memwell.workflow.app_transfer import Imported
+from memwell.workflows.app_transfer import Imported
 
 from .live import live
 

@@ -18,16 +18,15 @@ import pytest
 from typer.testing import CliRunner
 
 from memwell import Conflict, Memory, NotFound
-from memwell.access import Doorman
-from memwell.backup import back_up, check, making, restore
-from memwell.backup.checking import strangers
+from memwell.backup import back_up, check, make, restore
+from memwell.backup.check import strangers
 from memwell.backup.manifest import MANIFEST, FileInfo, Manifest, TenantInfo, digest_of, rendered, sealed
 from memwell.clock import SystemClock
 from memwell.config import load
+from memwell.core.access import Doorman
 from memwell.errors import Corrupted, Invalid, StorageFull, Unsupported
-from memwell.storage.carrier import Carrying
 from memwell.storage.choose import open_store
-from memwell.storage.move import Moved, summary
+from memwell.storage.copier import Carrying, Moved, summary
 from memwell.surfaces.cli.main import app
 
 from .conftest import CHAOS
@@ -509,7 +508,7 @@ def test_a_full_disk_leaves_nothing_behind(home: str, folder: Path, monkeypatch:
     def full(path: Path) -> None:
         raise OSError(28, os.strerror(28), str(path))
 
-    monkeypatch.setattr(making, "_sync_file", full)
+    monkeypatch.setattr(make, "_sync_file", full)
     with pytest.raises(StorageFull, match="Free some space"):
         back_up(home, folder)
     assert list(folder.iterdir()) == []

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from memwell import Conflict, Memory
-from memwell.access import Doorman
-from memwell.backup import back_up, check, known, restore
+from memwell.backup import back_up, check, erasures, restore
 from memwell.clock import SystemClock
+from memwell.core.access import Doorman
+from memwell.core.operation import Operation
+from memwell.erasure import log
 from memwell.errors import Corrupted, Invalid, Unauthenticated, Unsupported
-from memwell.lifecycle import ledger
-from memwell.operation import Operation
 from memwell.registry import OPERATIONS
 
 from .engines import located, remains
@@ -249,7 +249,7 @@ def test_whatever_erases_says_so(operation: Operation, tmp_path: Path) -> None:
     with Memory(tmp_path / "home", worker=False) as memory:
         run_example(operation, lambda name, data: memory.call(name, data))
     store = stored(tmp_path / "home")
-    noted = store.read("default", lambda tx: list(ledger.lines(tx)))
+    noted = store.read("default", lambda tx: list(log.lines(tx)))
     dropped = store.control.rows("list_dropped", after="", limit=10)
     store.close()
     assert noted or dropped
@@ -316,7 +316,7 @@ def test_what_was_erased_before_the_backup_and_has_come_back_stays(
     done = restore(made, located(tmp_path / "new"))
     assert [(one.tenant, one.erased) for one in done.tenants] == [("acme", 0), ("default", 0)], older
     assert (done.told_by, done.dropped) == ([], [])
-    monkeypatch.setattr(known, "SLACK", 0)  # long after
+    monkeypatch.setattr(erasures, "SLACK", 0)  # long after
     done = restore(made, located(tmp_path / "told"), erasures=[home])
     assert [one.erased for one in done.tenants] == [0, 0]
     one = restore(made, home, replace=True)
@@ -337,7 +337,7 @@ def test_a_home_that_was_lost_keeps_its_backups_and_what_tells_them(home: str, f
         memory.user("alice").forget()
         noted = back_up(home, folder, erasures_only=True, keep=1)
     store = stored(home)
-    lines = store.read("default", lambda tx: list(ledger.lines(tx)))
+    lines = store.read("default", lambda tx: list(log.lines(tx)))
     store.write("default", lambda tx: tx.send("delete_erasures_after", after=0))
     assert back_up(home, folder, erasures_only=True, keep=1).removed == [], "it knows what the newer one does not"
     store.control.write(("set_tenant_made", {"id": "default", "created_at": 1}))
@@ -346,7 +346,7 @@ def test_a_home_that_was_lost_keeps_its_backups_and_what_tells_them(home: str, f
     assert lost.removed == []
     done = restore(made.path, home, replace=True)
     assert done.told_by[0] == noted.path.name
-    assert store.read("default", lambda tx: list(ledger.lines(tx))) == lines
+    assert store.read("default", lambda tx: list(log.lines(tx))) == lines
     store.close()
     assert found(tmp_path / "home", {CANARY: print}) == []
     assert back_up(home, folder, keep=1).removed == [made.path.name], "it is the one that was lost again"

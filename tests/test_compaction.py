@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from memwell import Invalid, Memory
-from memwell.engine import Engine
-from memwell.model.bank import Bank as Settings
+from memwell.banks.banks import Bank as Settings
+from memwell.core.engine import Engine
 from memwell.sdk._sync_banks import Bank
 from memwell.sdk.transport import LocalTransport
 from memwell.testing import Fault, FrozenClock, ScriptedServer

@@ -15,7 +15,7 @@ import pytest
 
 from memwell import Invalid, ModelFailed
 from memwell.models.completer import SENTENCES, Completion, Message, estimated_tokens, failed, reason_of
-from memwell.models.deadline import Flow
+from memwell.models.http import Flow
 from memwell.models.llm import TIMEOUT_S, Wanted, open_completer, parse_llm
 from memwell.models.openai_chat import OpenAIChat
 from memwell.scripted import ChatRequest, Fault, Raw, Reply, ScriptedModel, ScriptedServer, Worded

@@ -14,8 +14,8 @@ import pytest
 
 from memwell import Memory, Turn, Unavailable
 from memwell.clock import SECOND, SystemClock
-from memwell.dialects.sessions import Erasure
-from memwell.model.job import LEASE
+from memwell.jobs.queue import LEASE
+from memwell.timelines.sessions import Erasure
 
 from .engines import DATABASES, query, remains
 from .servers import FLOW, Planned, Server, Writers, planned

@@ -14,9 +14,9 @@ import pytest
 
 from memwell import Memory
 from memwell.clock import SECOND, SystemClock
-from memwell.engine import Engine
-from memwell.lifecycle import jobs
-from memwell.model.job import LEASE
+from memwell.core.engine import Engine
+from memwell.jobs import queue
+from memwell.jobs.queue import LEASE
 from memwell.sdk.transport import LocalTransport
 
 from .engines import DATABASES, located, query
@@ -115,7 +115,7 @@ def _embed_until_killed(home: str, first: int) -> None:
     memory = Memory(home, worker=False, clock=Later(first))
     engine = engine_of(memory)
     for number in itertools.count(first):
-        engine.store.write("default", lambda tx: jobs.ensure_slot(tx, "embed", 0, 0))
+        engine.store.write("default", lambda tx: queue.ensure_slot(tx, "embed", 0, 0))
         _tell("begin", number, "-")
         engine.worker.run_due("default")
         _tell("done", number, "-")
@@ -193,7 +193,7 @@ def rebuilt(home: Path, copy: Path) -> Path:
         query(copy, f"DELETE FROM {table}")
     with Memory(copy, worker=False, clock=Later(10_000)) as memory:
         engine = engine_of(memory)
-        engine.store.write("default", lambda tx: jobs.ensure_slot(tx, "index", 0, 0))
+        engine.store.write("default", lambda tx: queue.ensure_slot(tx, "index", 0, 0))
         engine.worker.run_due("default")
         assert memory.jobs.list(kind="index")[0].state == "done"
     return copy

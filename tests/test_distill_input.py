@@ -8,9 +8,9 @@ from threading import Barrier, Thread
 
 import pytest
 
-import memwell.distill.job
+import memwell.facts.consolidation
 from memwell import Memory
-from memwell.distill.plan import Made
+from memwell.facts.plan import Made
 
 from .contract.conftest import engine_of
 
@@ -96,7 +96,7 @@ def test_ended_twice_at_once(memory: Memory) -> None:
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> None:
     """Do something once, after a plan was made and before it is applied."""
-    planned, left = memwell.distill.job.planned, [do]
+    planned, left = memwell.facts.consolidation.planned, [do]
 
     def interrupted(*given: object) -> Made:
         made = planned(*given)  # type: ignore[arg-type]
@@ -104,7 +104,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> None
             left.pop()()
         return made
 
-    monkeypatch.setattr(memwell.distill.job, "planned", interrupted)
+    monkeypatch.setattr(memwell.facts.consolidation, "planned", interrupted)
 
 
 def test_written_to_while_it_is_distilled(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:

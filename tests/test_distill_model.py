@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from memwell import Memory
-from memwell.engine import Engine
+from memwell.core.engine import Engine
 from memwell.sdk._sync import Flow
 from memwell.sdk.transport import LocalTransport
 from memwell.testing import Fault, ScriptedServer

@@ -14,12 +14,12 @@ import pytest
 
 from memwell import Hits, Memory
 from memwell.clock import SECOND
-from memwell.engine import Engine
-from memwell.lifecycle import jobs
+from memwell.core.engine import Engine
+from memwell.core.space import EMBED_AFTER
+from memwell.jobs import queue
 from memwell.models.wordllama import WordLlama
-from memwell.recall import meaning
 from memwell.sdk.transport import LocalTransport
-from memwell.space import EMBED_AFTER
+from memwell.search import embeddings
 from memwell.testing import EmbeddingServer, FrozenClock, ScriptedEmbedder
 
 from .engines import DATABASES, located, query
@@ -413,7 +413,7 @@ def test_a_model_that_fails_is_left_alone_for_a_while_and_then_used_again(
         assert len(model.seen) == len(FACTS), "it was asked once"
         model.heal()
         assert ask(memory).method == "words"
-        monkeypatch.setattr(meaning, "RETRY_S", 0.0)
+        monkeypatch.setattr(embeddings, "RETRY_S", 0.0)
         assert best(memory) == FACTS[0]
 
 
@@ -431,7 +431,7 @@ def test_a_model_that_fails_at_the_query_alone_is_told_too(scene: Scene) -> None
 def test_a_job_whose_model_fails_is_tried_again_and_keeps_the_old_vectors(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(meaning, "RETRY_S", 0.0)
+    monkeypatch.setattr(embeddings, "RETRY_S", 0.0)
     scene.make("old")
     new = scene.make("new", dimensions=32)
     with scene.open("old") as memory:
@@ -501,7 +501,7 @@ def test_an_endpoint_that_fails_later_is_used_again_once_it_answers(
             assert found.warning
         assert len(server.requests) - asked == 1
         server.answer = "normal"
-        monkeypatch.setattr(meaning, "RETRY_S", 0.0)
+        monkeypatch.setattr(embeddings, "RETRY_S", 0.0)
         assert best(memory, "grapes") == "Grapes came later"
         scene.require_whole()
 
@@ -540,12 +540,12 @@ def test_an_endpoint_that_hangs_keeps_nobody_waiting_twice(
             assert ask(memory).method == "words"
         assert len(server.requests) == asked, "it is left alone for a while"
         server.answer = "normal"
-        monkeypatch.setattr(meaning, "RETRY_S", 0.0)
+        monkeypatch.setattr(embeddings, "RETRY_S", 0.0)
         assert best(memory) == FACTS[0]
 
 
 def test_a_model_is_left_alone_for_half_a_minute() -> None:
-    assert meaning.RETRY_S == 30.0
+    assert embeddings.RETRY_S == 30.0
 
 
 def test_closing_a_memory_closes_its_connections(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -666,7 +666,7 @@ def test_two_processes_with_different_models_do_not_damage_each_others_vectors(
             remember(memory, f"Here was number {n} of the plum")
             assert best(memory, f"number {n} plum") == f"Here was number {n} of the plum"
             if n % 10 == 5:
-                engine.store.write("default", lambda tx: jobs.ensure_slot(tx, "embed", 0, 0))
+                engine.store.write("default", lambda tx: queue.ensure_slot(tx, "embed", 0, 0))
                 engine.worker.run_due("default")
         assert finish(other).strip() == "words+meaning"
         assert best(memory) == FACTS[0]

@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 
 from memwell import Erased, Memory, NotFound, Receipt
-from memwell.lifecycle import erase
+from memwell.erasure import erase
 from memwell.sdk.transport import LocalTransport
 from memwell.storage.blobs import FolderBlobs, TableBlobs
 from memwell.storage.port import Tx

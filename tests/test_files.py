@@ -16,28 +16,18 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from memwell import (
-    Conflict,
-    Corrupted,
-    Forbidden,
-    Invalid,
-    Memory,
-    MemwellError,
-    NotFound,
-    TooLarge,
-    function,
-    functions,
-)
+from memwell import Conflict, Corrupted, Forbidden, Invalid, Memory, MemwellError, NotFound, TooLarge, function
 from memwell.clock import HOUR
-from memwell.dispatch import dispatch
-from memwell.files.links import Named, sign, verify
+from memwell.core import functions
+from memwell.core.dispatch import dispatch
+from memwell.core.file_links import Named, sign, verify
+from memwell.core.space import Space
 from memwell.files.passages import LONGEST, passages
-from memwell.model.file import MAX_FILE
 from memwell.model.principal import Principal, Tie
+from memwell.records.file_rows import MAX_FILE
 from memwell.registry import find
 from memwell.sdk._sync_files import AppSession
 from memwell.sdk.transport import LocalTransport
-from memwell.space import Space
 from memwell.storage.blobs import FolderBlobs, TableBlobs
 from memwell.surfaces.cli.main import app
 from memwell.surfaces.rest.uploads import MAX_PARTS, parse
@@ -354,7 +344,7 @@ def test_reading_that_was_cut_off_goes_on_where_it_was(
 ) -> None:
     """A worker that dies between two batches leaves no passage twice, and none out."""
     monkeypatch.setattr("memwell.files.reading.AT_ONCE", 2)
-    monkeypatch.setattr("memwell.dialects.files.READ_S", 0.0)  # nobody waits for what fails
+    monkeypatch.setattr("memwell.files.files.READ_S", 0.0)  # nobody waits for what fails
     text = "\n\n".join(f"Chapter {number}. " + "Something is told here. " * 40 for number in range(9))
     written: list[Any] = []
     original = Space.append
@@ -525,7 +515,7 @@ def test_a_file_whose_reading_was_cancelled_has_failed_and_can_be_read_again(
 ) -> None:
     """G7: nothing waits for ever."""
     with monkeypatch.context() as patch:
-        patch.setattr("memwell.dialects.files.read_soon", lambda call, at, file: file)
+        patch.setattr("memwell.files.files.read_soon", lambda call, at, file: file)
         files = [session.files.upload(TEXT + b"%d" % number, "a.txt") for number in range(2)]
     for file in files:
         memory.jobs.cancel(file.job or "")
@@ -659,7 +649,7 @@ def _line(server: Live, head: str, **sizes: int) -> socket.socket:
 @pytest.fixture
 def tight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Live, str]]:
     """A server where one tenant may have one upload and one download under way, and the key of another tenant."""
-    monkeypatch.setattr("memwell.surfaces.rest.upload_requests.EACH", 1)
+    monkeypatch.setattr("memwell.surfaces.rest.uploads.EACH", 1)
     monkeypatch.setattr("memwell.surfaces.rest.downloads.EACH", 1)
     with live(tmp_path, worker=False) as server, server.memory() as memory:
         memory.call("tenants.create", {"tenant": "other"})
@@ -693,7 +683,7 @@ def test_who_sends_slowly_keeps_nobody_else_waiting(tight: tuple[Live, str], mon
         assert other.post(f"{FILES}?filename=a.txt", content=TEXT).status_code == 201
         line.sendall(b"a warrant")
         assert line.recv(12) == b"HTTP/1.1 201"
-        monkeypatch.setattr("memwell.surfaces.rest.upload_requests.PATIENCE_S", 0.1)
+        monkeypatch.setattr("memwell.surfaces.rest.uploads.PATIENCE_S", 0.1)
         line.recv(65536)
         line.sendall(f"{head}\r\n\r\na".encode())
         assert line.recv(12) == b"HTTP/1.1 503"

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from memwell.errors import Invalid, TooLarge
 from memwell.model import filter as filters
 from memwell.model.filter import And, Leaf, Not, Or, found, leaf_matches, leaves, matches, parse
-from memwell.storage.filters import to_sqlite
+from memwell.storage.sqlite.filters import to_sqlite
 
 from .thorough import examples
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from memwell.model import filter as filters
 from memwell.model.filter import And, Filter, Not, Or, found, leaf_matches, leaves, matches, parse
-from memwell.storage.filters_postgres import to_postgres
+from memwell.storage.postgres.filters import to_postgres
 
 from .postgres import Given, Server, available
 from .test_filters import NASTY, POOL, RULES, Dice, nested, reworded, thorough

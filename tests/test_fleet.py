@@ -28,11 +28,12 @@ import pytest
 
 from memwell import Event as Happened
 from memwell import Memory, RateLimited, StorageError, StorageFull, Turn, Unavailable, config
-from memwell.access import LARGEST_PORTION, Doorman, create_key
 from memwell.clock import DAY
-from memwell.engine import Engine
-from memwell.lifecycle import jobs
-from memwell.lifecycle import worker as lifecycle
+from memwell.core.access import LARGEST_PORTION, Doorman, create_key
+from memwell.core.engine import Engine
+from memwell.jobs import queue as jobs
+from memwell.jobs import worker as lifecycle
+from memwell.registry import open_engine
 from memwell.storage.port import Control, Store
 from memwell.surfaces.rest.serve import first_key
 
@@ -136,7 +137,7 @@ def three_servers(home: Path, **settings: str) -> Iterator[list[Server]]:
 def engines(home: Path, count: int) -> Iterator[list[Engine]]:
     """What so many servers would open."""
     with ExitStack() as closing:
-        opened = [Engine.open(config.load(home=str(home))) for _ in range(count)]
+        opened = [open_engine(config.load(home=str(home))) for _ in range(count)]
         for engine in opened:
             closing.callback(engine.close)
         yield opened

@@ -12,17 +12,17 @@ import pytest
 
 from memwell import Conflict, LeaseLost, Memory, config
 from memwell.clock import SECOND
-from memwell.engine import Engine
-from memwell.lifecycle import jobs
-from memwell.lifecycle.run import JobRun, Repeat
-from memwell.lifecycle.worker import Worker
-from memwell.model.job import MAX_ATTEMPTS, after_failure, backoff
+from memwell.core.engine import Engine
+from memwell.jobs import queue
+from memwell.jobs.queue import MAX_ATTEMPTS, JobRun, Repeat, after_failure, backoff
+from memwell.jobs.worker import Worker
+from memwell.registry import open_engine
 from memwell.testing import FrozenClock
 
 
 @pytest.fixture
 def engine(tmp_path: Path, clock: FrozenClock) -> Iterator[Engine]:
-    engine = Engine.open(config.load(home=str(tmp_path)), clock)
+    engine = open_engine(config.load(home=str(tmp_path)), clock)
     engine.ensure_tenant("default")
     yield engine
     engine.close()
@@ -33,16 +33,16 @@ def worker(engine: Engine, handler: Any, lease: int = 30 * SECOND) -> Worker:
 
 
 def enqueue(engine: Engine, **payload: Any) -> str:
-    return engine.store.write("default", lambda tx: jobs.enqueue(tx, "test", payload, engine.clock.now()))
+    return engine.store.write("default", lambda tx: queue.enqueue(tx, "test", payload, engine.clock.now()))
 
 
 def state(engine: Engine, job_id: str) -> Any:
-    return engine.store.read("default", lambda tx: jobs.find(tx, job_id))
+    return engine.store.read("default", lambda tx: queue.find(tx, job_id))
 
 
 def test_a_job_exists_exactly_if_what_caused_it_does(engine: Engine) -> None:
     def fails(tx: Any) -> None:
-        jobs.enqueue(tx, "test", {}, 0)
+        queue.enqueue(tx, "test", {}, 0)
         raise RuntimeError("undo")
 
     with pytest.raises(RuntimeError):
@@ -158,7 +158,7 @@ def test_a_long_job_keeps_its_lease(engine: Engine) -> None:
 
 
 def test_a_worker_leaves_alone_what_it_does_not_know(engine: Engine) -> None:
-    job_id = engine.store.write("default", lambda tx: jobs.enqueue(tx, "later", {}, engine.clock.now()))
+    job_id = engine.store.write("default", lambda tx: queue.enqueue(tx, "later", {}, engine.clock.now()))
     assert worker(engine, lambda run: {}).run_due("default") == 0
     assert state(engine, job_id).state == "ready"
 
@@ -250,12 +250,12 @@ def test_the_embedded_worker_runs_by_itself_unless_it_is_off(tmp_path: Path) -> 
 
 def test_tenants_take_turns(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """G9: one that has much to do does not keep the others waiting: after its time it goes behind them."""
-    monkeypatch.setattr("memwell.lifecycle.worker.TURN_S", 0.0)
+    monkeypatch.setattr("memwell.jobs.worker.TURN_S", 0.0)
     order: list[str] = []
     engine.ensure_tenant("busy")
     for tenant, count in (("busy", 3), ("default", 1)):
         for _ in range(count):
-            engine.store.write(tenant, lambda tx: jobs.enqueue(tx, "test", {}, engine.clock.now() - SECOND))
+            engine.store.write(tenant, lambda tx: queue.enqueue(tx, "test", {}, engine.clock.now() - SECOND))
     engine.store.control.hint("add_hint", tenant="busy", due_at=0)  # it has waited for longest
 
     def note(run: JobRun) -> dict[str, Any]:
@@ -280,10 +280,10 @@ def test_what_may_take_long_keeps_nothing_else_waiting(engine: Engine) -> None:
         return {}
 
     both = Worker(engine.store, engine.clock, {"slow": slow, "quick": quick}, slow=("slow",))
-    reading = engine.store.write("default", lambda tx: jobs.enqueue(tx, "slow", {}, engine.clock.now()))
+    reading = engine.store.write("default", lambda tx: queue.enqueue(tx, "slow", {}, engine.clock.now()))
     both.start()
     assert begun.wait(30)
-    engine.store.write("default", lambda tx: jobs.enqueue(tx, "quick", {}, engine.clock.now()))
+    engine.store.write("default", lambda tx: queue.enqueue(tx, "quick", {}, engine.clock.now()))
     both.wake()
     assert done.wait(30)
     both.stop()

@@ -12,14 +12,14 @@ import pytest
 
 from memwell import Erased, Memory
 from memwell.clock import DAY
-from memwell.dialects.app_sessions import ListSessions, list_sessions
-from memwell.lifecycle import jobs, ledger
+from memwell.core.space import Space
+from memwell.erasure import log
+from memwell.jobs import queue
 from memwell.model.collection import Place
-from memwell.model.page import to_cursor
-from memwell.recall import upkeep
-from memwell.record_lists import addresses_tied, delete_tied, named_page, page, tied, tied_values
-from memwell.records import Write, write
-from memwell.space import Space
+from memwell.model.fields import to_cursor
+from memwell.records.app_sessions import ListSessions, list_sessions
+from memwell.records.records import Write, addresses_tied, delete_tied, named_page, page, tied, tied_values, write
+from memwell.search import upkeep
 from memwell.storage.port import Row, Tx
 from memwell.testing import FrozenClock
 
@@ -199,7 +199,7 @@ def test_many_records_are_deleted_in_few_steps(records: Records) -> None:
     assert seen.asked.total() <= 40
     assert records.reading(lambda space: addresses_tied(space, TIE)) == []
     assert records.reading(lambda space: page(space, PLACE, ("", "o"), 9)) == ([], False)
-    lines = records.reading(lambda space: list(ledger.lines(space.tx)))
+    lines = records.reading(lambda space: list(log.lines(space.tx)))
     assert [line.id for line in lines if line.kind == "address"] == list(map(str, ids))
     assert records.reading(lambda space: space.tx.rows("removals_after", after=0)) == []  # no index holds a record
     records.engine.worker.run_due("default")
@@ -240,7 +240,7 @@ def test_the_run_that_deletes_many_keeps_what_it_knows_and_no_other_does(records
         return delete_tied(space, TIE, spared="mine")[0]
 
     job = records.writing(deleted)
-    found = records.reading(lambda space: jobs.find(space.tx, job or ""))
+    found = records.reading(lambda space: queue.find(space.tx, job or ""))
     assert found is not None
     assert msgspec.json.decode(found.payload)["layers"]["runs"] == 1
     assert records.reading(lambda space: space.tx.rows("runs_of", addresses=f"[{other}]")) == [("mine",)]

@@ -16,10 +16,8 @@ import pytest
 
 from memwell import Invalid, Memory, ModelFailed, config
 from memwell.models import wordllama
-from memwell.models.choose import open_embedder
-from memwell.models.embedder import Embedder
+from memwell.models.embedder import Embedder, Fastembed, open_embedder
 from memwell.models.endpoint import BATCH, Endpoint
-from memwell.models.fastembed import Fastembed
 from memwell.models.onnx import Onnx
 from memwell.models.wordllama import DIMENSIONS, PIECES, TOKENIZER, WEIGHTS, WordLlama, installed
 from memwell.testing import EmbeddingServer, ScriptedEmbedder, word_vector

@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 from memwell import Conflict, Memory, NotFound, Unavailable
 from memwell.clock import SystemClock
 from memwell.config import load
-from memwell.storage import move as moving
+from memwell.storage import copier as moving
 from memwell.storage.choose import open_store
-from memwell.storage.move import Receiving, move_keys, move_tenant, summary
+from memwell.storage.copier import Receiving, move_keys, move_tenant, summary
 from memwell.storage.port import Tx
 from memwell.surfaces.cli.main import app
 
@@ -118,7 +118,7 @@ def test_keys_work_where_they_were_moved_to(homes: Homes) -> None:
     source, target = homes.stores()
     move_tenant(source, target, "default")
     assert move_keys(source, target, "default") == 1
-    from memwell.access import Doorman
+    from memwell.core.access import Doorman
 
     assert Doorman(target.control, SystemClock()).admit(secret).tenant == "default"
     source.close()

@@ -11,7 +11,7 @@ import pytest
 from msgspec import inspect
 
 from memwell import Invalid, Memory
-from memwell.operation import NAMED, Operation, to_request
+from memwell.core.operation import NAMED, Operation, to_request
 from memwell.registry import OPERATIONS
 
 SAMPLES = ("a", "a b", "a\u200db", "\u00e9", "a\nb", "a\n", "\x00", "a\x7f", "\x85", "x-y", "A_1", "\U0001f600")

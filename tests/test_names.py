@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from memwell import Conflict, Memory, documents
-from memwell.model.contract import slug_of
+from memwell import Conflict, Memory
+from memwell.core import documents
+from memwell.records.contract import slug_of
 
 
 @pytest.mark.parametrize(

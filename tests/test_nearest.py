@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from memwell import Memory
 from memwell.models.wordllama import WordLlama
-from memwell.recall import nearest
-from memwell.recall.nearest import Bits
-from memwell.storage import block
-from memwell.storage.block import quantised
+from memwell.search import index, nearest
+from memwell.search.index import quantised
+from memwell.search.nearest import Bits
 
 Vectors = NDArray[np.float32]
 
@@ -95,7 +94,7 @@ def test_where_signs_say_nothing_everything_is_scanned() -> None:
 def test_a_large_scope_is_searched_like_a_small_one(
     tmp_path: Path, texts: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(block, "EXACT_PARTS", 100)
+    monkeypatch.setattr(index, "EXACT_PARTS", 100)
     with Memory(tmp_path, worker=False) as memory:
         flow = memory.flow("f")
         flow.import_lines([{"type": "memory", "content": text, "metadata": {"n": n}} for n, text in enumerate(texts)])

@@ -8,7 +8,7 @@ import pytest
 
 from memwell import Conflict, Invalid, Memory, NotFound, Stale
 from memwell.clock import to_datetime
-from memwell.engine import Engine
+from memwell.core.engine import Engine
 from memwell.sdk._sync import Flow
 from memwell.sdk.transport import LocalTransport
 from memwell.testing import FrozenClock

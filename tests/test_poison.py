@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from memwell import Memory
-from memwell.context.fence import one_line
-from memwell.context.render import PREAMBLE
-from memwell.dialects.memories import Memory as MemoryEntry
-from memwell.distill.trust import is_trusted, lowest
+from memwell.facts.memories import Memory as MemoryEntry
+from memwell.screening.screen import is_trusted, lowest
 from memwell.sdk._sync import Flow
 from memwell.sdk.transport import LocalTransport
 from memwell.testing import ScriptedServer
+from memwell.text.fence import PREAMBLE, fence_line
 
 from .distill import later, poison
 from .distill.everyday import CLEAN
@@ -145,8 +144,8 @@ def require_held_is_not_found(said: Told, facts: dict[str, Known]) -> None:
 
 def require_fences(said: Told, facts: dict[str, Known]) -> None:
     """Nothing that is held is in a context; what is not trusted is in a fence that says so, and nothing is outside of one."""
-    held = {id_: one_line(fact.content) for id_, fact in facts.items() if fact.held}
-    origins = {one_line(fact.content): fact.origin for fact in facts.values() if not fact.held}
+    held = {id_: fence_line(fact.content) for id_, fact in facts.items() if fact.held}
+    origins = {fence_line(fact.content): fact.origin for fact in facts.values() if not fact.held}
     untrusted = 0
     for text in [*said.by_users.values(), *said.from_outside.values()]:
         context = said.flow.context(text, budget=4000)

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from memwell import Conflict, Invalid, Memory, TooLarge, documents, function, functions
-from memwell.dialects.definitions import KIND, existing
-from memwell.model.contract import encoded
-from memwell.model.schema import Schema
-from memwell.model.schemas.defaults import MOST_KNOWN
+from memwell import Conflict, Invalid, Memory, TooLarge, function
+from memwell.core import documents, functions
+from memwell.records.contract import encoded
+from memwell.records.definitions import KIND, existing
+from memwell.records.schema import Schema
+from memwell.records.schemas.defaults import MOST_KNOWN
 from memwell.testing import FrozenClock
 
 from .contract.conftest import engine_of

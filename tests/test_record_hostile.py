@@ -12,10 +12,10 @@ import pytest
 
 from memwell import Conflict, Invalid, Memory, NotFound, TooLarge
 from memwell.clock import DAY
-from memwell.dialects.secrecy import MAX_FOUND, MAX_TEXTS, secrets_in
-from memwell.model.schema import Schema
-from memwell.model.value import MAX_PATH, longest_path
-from memwell.records import MAX_NAME, fitting
+from memwell.records.records import MAX_NAME, fitting
+from memwell.records.schema import Schema
+from memwell.records.secrets import MAX_FOUND, MAX_TEXTS, secrets_in
+from memwell.records.values import MAX_PATH, longest_path
 from memwell.storage.sqlite import SqliteStore
 from memwell.testing import FrozenClock
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memwell import Conflict, Erased, Invalid, Memory, Stale, function
-from memwell.functions import unregister
+from memwell.core.functions import unregister
 from memwell.sdk._sync import User
 from memwell.testing import FrozenClock
 

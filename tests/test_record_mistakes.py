@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from memwell import Invalid, Memory
-from memwell.dialects.held import Change, Held, write
-from memwell.dialects.places import user_records
-from memwell.dialects.secrecy import secrets_in
-from memwell.records import MAX_VALUE
-from memwell.storage.sqlite import SqliteStore, migrate
+from memwell.core.places import user_records
+from memwell.records.records import MAX_VALUE
+from memwell.records.secrets import secrets_in
+from memwell.records.validation import Change, Held, write
+from memwell.storage.sqlite import SqliteStore, connect
 from memwell.testing import FrozenClock
 
 from .contract.conftest import engine_of
@@ -336,7 +336,7 @@ def test_a_tenant_that_is_made_anew_while_it_is_opened_is_not_called_damaged(
 ) -> None:
     here, elsewhere = (SqliteStore(tmp_path / "home", clock=clock.now) for _ in range(2))
     elsewhere.create("t")
-    looked = migrate.is_current
+    looked = connect.is_current
     replaced: list[bool] = []
 
     def look(db: Any, folder: str, name: str) -> bool:
@@ -347,7 +347,7 @@ def test_a_tenant_that_is_made_anew_while_it_is_opened_is_not_called_damaged(
             (tmp_path / "home" / "tenants" / "t.db").touch()  # as far as the making of another has come
         return found
 
-    monkeypatch.setattr(migrate, "is_current", look)
+    monkeypatch.setattr(connect, "is_current", look)
     assert here.read("t", lambda tx: tx.row("last_event")) == (0,)
     assert replaced
     for store in (here, elsewhere):

@@ -18,9 +18,9 @@ import pytest
 from typer.testing import CliRunner
 
 from memwell import Memory, NotFound, function
-from memwell.functions import unregister
+from memwell.core.functions import unregister
 from memwell.surfaces.cli.main import app
-from memwell.surfaces.mcp.answers import Caller, carry_out
+from memwell.surfaces.mcp.server import Caller, carry_out
 from memwell.surfaces.mcp.tools import toolbox
 from memwell.testing import FrozenClock, ScriptedServer
 

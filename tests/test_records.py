@@ -11,14 +11,13 @@ import pytest
 
 from memwell import Invalid, Memory, Stale
 from memwell.clock import DAY, SECOND
-from memwell.engine import Engine
+from memwell.core.engine import Engine
+from memwell.core.space import Space
 from memwell.errors import TooLarge
 from memwell.model.collection import Place
 from memwell.model.principal import Principal
-from memwell.record_lists import named
-from memwell.records import KEPT, Record, Write, as_of, delete, history, read, value_at, write
+from memwell.records.records import KEPT, Record, Write, as_of, delete, history, named, read, value_at, write
 from memwell.sdk.transport import LocalTransport
-from memwell.space import Space
 from memwell.testing import FrozenClock
 
 from .engines import remains
@@ -179,7 +178,7 @@ def test_what_has_expired_is_no_part_of_what_comes_after(records: Records, clock
 
 
 def test_history_has_an_end(records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memwell.records.KEPT", 64)
+    monkeypatch.setattr("memwell.records.records.KEPT", 64)
     assert KEPT == 1024
     for number in range(200):
         records.set({f"key{number}": number})

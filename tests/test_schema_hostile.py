@@ -8,8 +8,8 @@ import jsonschema_rs
 import pytest
 
 from memwell import Invalid, Memory, TooLarge
-from memwell.model.schema import Schema
-from memwell.model.schemas.patterns import size, states
+from memwell.records.schema import Schema
+from memwell.records.schemas.patterns import size, states
 
 OBJECT = {"type": "object"}
 

@@ -8,8 +8,8 @@ import pytest
 
 from memwell import Invalid, TooLarge
 from memwell.errors import MemwellError
-from memwell.model.schema import MAX_PROBLEMS, Problem, Schema
-from memwell.model.value import merged, projected
+from memwell.records.schema import MAX_PROBLEMS, Problem, Schema
+from memwell.records.values import merged, projected
 
 PROFILE = {
     "type": "object",

@@ -19,14 +19,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memwell import Forbidden, Invalid, Memory, NotFound
-from memwell.engine import Engine
+from memwell.core.engine import Engine
 from memwell.model.filter import matches, parse
 from memwell.model.principal import Principal
 from memwell.model.query import Query
-from memwell.recall import analyse, meaning, upkeep
-from memwell.recall.view import look
 from memwell.sdk.transport import LocalTransport
-from memwell.storage.block import search_state
+from memwell.search import embeddings, upkeep
+from memwell.search import words as analyse
+from memwell.search.columns import look
+from memwell.storage.port import search_state
 from memwell.testing import FrozenClock
 
 from . import engines
@@ -696,7 +697,7 @@ SENTENCE = f"the {CANARY} automobile of the physician"
 @pytest.fixture
 def kept_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search keeps the vectors that it makes, however few they are."""
-    monkeypatch.setattr(meaning, "WORTH_KEEPING", 1)
+    monkeypatch.setattr(embeddings, "WORTH_KEEPING", 1)
 
 
 def stored(home: Path) -> list[tuple[bytes, str]]:

@@ -15,9 +15,8 @@ import pytest
 from memwell import ModelFailed
 from memwell.models.anthropic_chat import AnthropicChat
 from memwell.models.completer import Completion, Message, Streamer, estimated_tokens, failed, reason_of, stream_of
-from memwell.models.events import events
+from memwell.models.http import Way, Ways, events, ways
 from memwell.models.openai_chat import OpenAIChat
-from memwell.models.ways import Way, Ways, ways
 from memwell.scripted import ChatRequest, Fault, Raw, Reply, ScriptedModel, ScriptedServer, StreamFault, Worded
 
 Kind = Literal["openai", "anthropic"]

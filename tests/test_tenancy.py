@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 from memwell import Forbidden, MemwellError, NotFound, config
-from memwell.access import create_key
 from memwell.clock import SECOND
-from memwell.dispatch import dispatch
-from memwell.engine import Engine
+from memwell.core.access import create_key
+from memwell.core.dispatch import dispatch
+from memwell.core.engine import Engine
+from memwell.core.operation import Operation
 from memwell.model.principal import Principal, Tie
-from memwell.operation import Operation
-from memwell.registry import OPERATIONS
+from memwell.registry import OPERATIONS, open_engine
 from memwell.storage.port import Tx
 from memwell.testing import FrozenClock, two_tenants
 
@@ -41,7 +41,7 @@ def admin(tenant: str) -> Principal:
 def seeded(engine_name: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with both tenants in it. It is made once, and every test has a copy."""
     home = tmp_path_factory.mktemp("seeded") / "home"
-    engine = open_engine(home)
+    engine = open_at(home)
     for tenant in CANARY:
         engine.ensure_tenant(tenant)
         _seed(engine, tenant)
@@ -52,7 +52,7 @@ def seeded(engine_name: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def engine(seeded: Path, tmp_path: Path) -> Iterator[Engine]:
     DATABASES.copy(seeded, tmp_path / "home")
-    engine = open_engine(tmp_path / "home")
+    engine = open_at(tmp_path / "home")
     yield engine
     engine.close()
 
@@ -62,13 +62,13 @@ def untouched(seeded: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """One copy for all tests in which everything is refused; each sees to it that nothing has changed."""
     home = tmp_path_factory.mktemp("untouched") / "home"
     DATABASES.copy(seeded, home)
-    engine = open_engine(home)
+    engine = open_at(home)
     yield engine
     engine.close()
 
 
-def open_engine(home: Path) -> Engine:
-    return Engine.open(config.load(home=str(home)), FrozenClock())
+def open_at(home: Path) -> Engine:
+    return open_engine(config.load(home=str(home)), FrozenClock())
 
 
 def _seed(engine: Engine, tenant: str) -> None:

@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 
 from memwell import Invalid, Memory, NotFound
-from memwell.model.life import NEVER, Life
+from memwell.model.query import NEVER, Life
 from memwell.sdk._sync import Flow, User
 from memwell.testing import FrozenClock
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memwell import Invalid, Memory, NotFound
-from memwell.model.schemas.doubts import MAX_DOUBTS, doubts
+from memwell.records.schemas.doubts import MAX_DOUBTS, doubts
 from memwell.registry import OPERATIONS
 from memwell.surfaces.mcp.tools import toolbox
 from memwell.surfaces.rest.openapi import document

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from memwell import Invalid, Memory
-from memwell.dialects.transfer import Line
 from memwell.testing import FrozenClock, two_tenants
+from memwell.timelines.transfer import Line
 
 
 def fill(memory: Memory) -> None:

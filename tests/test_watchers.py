@@ -18,10 +18,10 @@ import msgspec
 import pytest
 
 from memwell import Memory
-from memwell.surfaces.rest import run_stream
+from memwell.surfaces.rest import runs as run_stream
 from memwell.testing import ScriptedServer
-from memwell.workflow import running
-from memwell.workflow.running import runs_of
+from memwell.workflows import runs as running
+from memwell.workflows.runs import runs_of
 
 from .engines import located
 from .live import Live, live

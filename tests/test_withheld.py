@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from memwell import Forbidden, Invalid, Memory, function
-from memwell.dialects import contexts
-from memwell.functions import unregister
+from memwell.context import contexts
+from memwell.core.functions import unregister
 from memwell.sdk._sync_apps import App
 from memwell.testing import FrozenClock
 

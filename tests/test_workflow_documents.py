@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from memwell import Memory
 from memwell.errors import Invalid
 from memwell.testing import ScriptedServer
-from memwell.workflow.document import Document, parse
-from memwell.workflow.source import read
+from memwell.workflows.document import Document, parse
+from memwell.workflows.source import read
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "workflows"
 

@@ -19,9 +19,9 @@ from memwell import Conflict, Invalid, Memory
 from memwell.errors import TooLarge
 from memwell.scripted.server import ChatRequest
 from memwell.testing import Fault, FrozenClock, ScriptedServer
-from memwell.workflow.cache import Cache
-from memwell.workflow.run_operations import Run
-from memwell.workflow.running import Runs
+from memwell.workflows.run_operations import Run
+from memwell.workflows.runs import Runs
+from memwell.workflows.tree import Cache
 
 from .engines import located, remains
 from .test_workflow_runs import CHATBOT, WHO, document, served, text
@@ -142,7 +142,7 @@ def test_a_step_that_has_read_what_is_erased_meanwhile_keeps_nothing_of_it(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The erasure falls between reading and writing down."""
-    from memwell.workflow import steps
+    from memwell.workflows import steps
 
     bank = memory.banks.create("notes", type="general")
     bank.add(SECRET, key="k")
@@ -169,7 +169,7 @@ def test_a_step_reads_also_where_something_is_erased_all_the_time(
     bank = memory.banks.create("notes", type="general")
     bank.add(SECRET, key="k")
     numbers = count()
-    monkeypatch.setattr("memwell.workflow.tree._erased", lambda space: next(numbers))
+    monkeypatch.setattr("memwell.workflows.tree._erased", lambda space: next(numbers))
     run = memory.workflows.run(document(load(cache_minutes=60)))
     assert (run.status, run.output) == ("done", SECRET)
     bank.wipe()
@@ -199,7 +199,7 @@ def test_a_cached_answer_is_not_kept_if_it_is_erased_meanwhile(memory: Memory, m
 def test_a_key_that_is_made_and_erased_while_all_are_searched_leaves_nothing(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from memwell.workflow import steps
+    from memwell.workflows import steps
 
     bank = memory.banks.create("notes", type="general")
     bank.add("A note.", key="k")

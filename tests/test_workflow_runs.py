@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from memwell import Conflict, Invalid, Memory, NotFound, Stale
-from memwell.engine import Engine
+from memwell.core.engine import Engine
 from memwell.sdk.transport import LocalTransport
 from memwell.testing import Fault, FrozenClock, ScriptedServer, StreamFault
 
@@ -148,7 +148,7 @@ def test_retries_and_their_end(served: Callable[..., ScriptedServer], tmp_path: 
 
 
 def test_a_step_that_takes_too_long_fails(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    from memwell.workflow import steps
+    from memwell.workflows import steps
 
     free = Event()
     plain = steps._DOES["text"]

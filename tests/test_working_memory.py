@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from memwell import AsyncMemory, Invalid, Memory, TooLarge
-from memwell.dialects.user_records import RecordChange
 from memwell.errors import Unavailable
-from memwell.record_lists import MAX_BYTES
+from memwell.records.records import MAX_BYTES
+from memwell.records.user_records import RecordChange
 from memwell.sdk._sync_definitions import WorkingMemory
 from memwell.testing import FrozenClock
 

@@ -18,12 +18,12 @@ import typer
 
 import memwell
 from memwell.config import PREFIX, SETTINGS
+from memwell.core.operation import Operation
 from memwell.errors import tree
-from memwell.operation import Operation
 from memwell.registry import OPERATIONS
 from memwell.surfaces.cli.main import app
 from memwell.surfaces.mcp.tools import toolbox
-from memwell.surfaces.shapes import shapes
+from memwell.surfaces.schemas import shapes
 
 GOLDEN = Path(__file__).resolve().parent.parent / "tests/golden/interface.json"
 FLAGS = ("effect", "role", "bound", "status", "envelope", "any_tie", "repeatable", "patient", "carries")

@@ -10,16 +10,10 @@ me.search("where does she live?")
 
 import logging as _logging
 
-from .dialects.definitions import DefinitionInfo
-from .dialects.flows import SessionView
-from .dialects.jobs import Job
-from .dialects.memories import Memory as MemoryEntry
-from .dialects.search import Hit, Hits, WhyNot
-from .dialects.sessions import SessionInfo
-from .dialects.store_content import Content
-from .dialects.stores import StoreInfo
-from .dialects.turns import Turn
-from .dialects.user_records import RecordChange, UserRecord
+from .admin.jobs import Job
+from .core.events import Event
+from .core.functions import function
+from .core.turns import Turn
 from .errors import (
     Ambiguous,
     Conflict,
@@ -43,7 +37,12 @@ from .errors import (
     Unavailable,
     Unsupported,
 )
-from .functions import function
+from .facts.memories import Memory as MemoryEntry
+from .facts.search import Hit, Hits, WhyNot
+from .records.contents import Content
+from .records.definitions import DefinitionInfo
+from .records.stores import StoreInfo
+from .records.user_records import RecordChange, UserRecord
 from .sdk._async import AsyncMemory
 from .sdk._async_apps import AsyncApp, AsyncScope
 from .sdk._async_definitions import AsyncWorkingMemory
@@ -51,9 +50,10 @@ from .sdk._sync import Memory
 from .sdk._sync_apps import App, Scope
 from .sdk._sync_definitions import WorkingMemory
 from .sdk.values import Receipt
+from .timelines.flows import SessionView
+from .timelines.sessions import SessionInfo
 from .version import __version__
-from .watch import Event
-from .workflow.executing import Executed
+from .workflows.app_execution import Executed
 
 __all__ = [
     "Ambiguous",

@@ -1,47 +1,24 @@
-"""Every operation there is."""
+"""Every operation and every kind of job there is, collected from the modules that declare them."""
 
 from __future__ import annotations
 
-from .dialects import (
-    admin,
-    agent_log,
-    app_sessions,
-    apps,
-    audits,
-    bank_compaction,
-    bank_entries,
-    bank_items,
-    bank_stats,
-    banks,
-    contexts,
-    defining,
-    definition_memory,
-    definitions,
-    file_search,
-    files,
-    flows,
-    hook_resolving,
-    hooks,
-    importing,
-    jobs,
-    memories,
-    plans,
-    provenance,
-    recalling,
-    search,
-    settings,
-    store_content,
-    stores,
-    transfer,
-    user_memories,
-    user_records,
-    users,
-)
+from .admin import admin, jobs
+from .banks import banks, entries, items, statistics, trials
+from .clock import Clock
+from .config import Config, load
+from .context import contexts, hook_resolution, hooks, memory_namespace
+from .core.engine import Engine
+from .core.operation import Operation
+from .erasure import retention
 from .errors import NotFound
-from .operation import Operation
-from .workflow import app_transfer, executing
-from .workflow import operations as workflows
-from .workflow import run_operations as runs
+from .facts import audit, memories, plans, provenance, search, user_memories
+from .files import files
+from .records import app_sessions, apps, contents, define, definitions, stores, user_records, working_memory
+from .search import upkeep
+from .timelines import agent_log, flows, settings, transfer, users
+from .workflows import app_execution, app_transfer
+from .workflows import operations as workflows
+from .workflows import run_operations as runs
 
 ROOMS = (
     users,
@@ -52,32 +29,30 @@ ROOMS = (
     search,
     plans,
     provenance,
-    audits,
+    audit,
     contexts,
     settings,
     transfer,
-    importing,
     agent_log,
     hooks,
-    hook_resolving,
+    hook_resolution,
     banks,
-    bank_entries,
-    bank_items,
-    bank_stats,
-    bank_compaction,
+    entries,
+    items,
+    statistics,
+    trials,
     apps,
     app_sessions,
     files,
-    file_search,
     stores,
-    store_content,
-    recalling,
+    contents,
+    memory_namespace,
     definitions,
-    defining,
-    definition_memory,
+    define,
+    working_memory,
     workflows,
     runs,
-    executing,
+    app_execution,
     app_transfer,
     jobs,
     admin,
@@ -92,6 +67,7 @@ def _collect() -> dict[str, Operation]:
 
 
 OPERATIONS = _collect()
+JOBS = tuple(job for room in (retention, upkeep, *ROOMS) for job in getattr(room, "JOBS", ()))
 
 
 def find(name: str) -> Operation:
@@ -99,3 +75,8 @@ def find(name: str) -> Operation:
         return OPERATIONS[name]
     except KeyError:
         raise NotFound(f"There is no operation `{name}`.") from None
+
+
+def open_engine(config: Config | None = None, clock: Clock | None = None) -> Engine:
+    """Open a data directory or a database, with the jobs of all rooms."""
+    return Engine.open(config or load(), clock, JOBS)

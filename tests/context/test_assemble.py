@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memwell.context.assemble import assemble
-from memwell.context.tokens import MESSAGE, estimate
-from memwell.context.values import Context, RecentTurn, RecordText, RelevantFact
+from memwell.context.assemble import Context, RecentTurn, RecordText, RelevantFact, assemble
+from memwell.text.tokens import MESSAGE, estimate
 
 from ..thorough import examples
 

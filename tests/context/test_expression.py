@@ -35,8 +35,7 @@ from memwell.context.expression import (
     problems_in,
     resolved,
 )
-from memwell.context.expression_pool import Pool
-from memwell.context.expression_process import Stopped
+from memwell.context.expression_pool import Pool, Stopped
 from memwell.errors import Invalid, TooLarge, Unavailable, Unsupported
 
 from ..thorough import examples

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memwell.context.fence import closing, fenced, in_list, neutral, new_token, one_line, opening, spoken, token_for
+from memwell.text.fence import closing, fence_line, fenced, in_list, neutral, new_token, opening, spoken, token_for
 
 from ..thorough import examples
 
@@ -50,7 +50,7 @@ def test_no_stored_string_forges_anything(text: str) -> None:
     assert not UNSEEN.search(body)
     assert not FORGED.search(body)
     assert neutral(body, TOKEN) == body
-    assert "\n" not in one_line(text, TOKEN)
+    assert "\n" not in fence_line(text, TOKEN)
     assert body.splitlines() == body.split("\n") if body and not body.endswith("\n") else True
 
 

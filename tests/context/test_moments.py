@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memwell.context.moments import MAX_NUMBER, moment, times
 from memwell.errors import Invalid
+from memwell.text.moments import MAX_NUMBER, moment, times
 
 from ..thorough import examples
 

@@ -16,7 +16,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memwell.context.moments import times
 from memwell.context.template import (
     BARE,
     MAX_EXPRESSION,
@@ -32,6 +31,7 @@ from memwell.context.template import (
     render,
 )
 from memwell.errors import Invalid, TooLarge
+from memwell.text.moments import times
 
 from ..thorough import examples
 

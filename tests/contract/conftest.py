@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from memwell import Memory
-from memwell.engine import Engine
+from memwell.core.engine import Engine
 from memwell.sdk.transport import LocalTransport
 from memwell.surfaces.cli.main import app
 

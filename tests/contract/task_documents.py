@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from memwell import Memory, function
-from memwell.functions import unregister
-from memwell.workflow.run_operations import Run
+from memwell.core.functions import unregister
+from memwell.workflows.run_operations import Run
 
 PROFILE: dict[str, Any] = {
     "type": "object",

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from memwell import Invalid, Memory, NotFound, Stale
-from memwell.lifecycle.jobs import find
+from memwell.jobs.queue import find
 from memwell.sdk import _async, _sync
 from memwell.testing import FrozenClock
 

@@ -228,7 +228,7 @@ def test_the_bank_of_another_tenant_is_not_found(memory: Memory) -> None:
     engine = engine_of(memory)
     engine.ensure_tenant("other")
     bank = memory.banks.create("mine")
-    from memwell.dispatch import dispatch
+    from memwell.core.dispatch import dispatch
     from memwell.model.principal import Principal
     from memwell.registry import find
 

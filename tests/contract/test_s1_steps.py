@@ -15,7 +15,7 @@ import pytest
 from memwell import Invalid, Memory
 from memwell.sdk._sync_banks import Bank
 from memwell.testing import FrozenClock, ScriptedServer
-from memwell.workflow.run_operations import Run
+from memwell.workflows.run_operations import Run
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "workflows"
 
@@ -66,7 +66,7 @@ def test_a_list_is_a_sequence_and_children_get_their_parents_output(memory: Memo
 
 def test_children_run_side_by_side(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     """S1.15: each of them waits for the other, which ends only if both run at once."""
-    from memwell.workflow import steps
+    from memwell.workflows import steps
 
     both = Barrier(2, timeout=10)
     plain = steps._DOES["text"]

@@ -13,10 +13,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from memwell import Conflict, Forbidden, Invalid, Memory, NotFound, TooLarge, function, functions
+from memwell import Conflict, Forbidden, Invalid, Memory, NotFound, TooLarge, function
+from memwell.core import functions
 from memwell.sdk._sync_apps import App, Scope
 from memwell.testing import FrozenClock, ScriptedServer
-from memwell.workflow.executing import Executed
+from memwell.workflows.app_execution import Executed
 
 from ..engines import remains
 from ..live import live

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from memwell import Invalid, Memory, NotFound, function
-from memwell.functions import unregister
+from memwell.core.functions import unregister
 from memwell.testing import ScriptedServer, ToolCall, ToolCalls, Worded
 
 from ..test_workflow_runs import served

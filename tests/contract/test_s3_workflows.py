@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memwell import Invalid, Memory, function
-from memwell.functions import unregister
+from memwell.core.functions import unregister
 
 from .task_documents import ANSWER, GREET, NAME, SAVE, define, done, registered, run, tasks, values
 

@@ -24,7 +24,7 @@ from memwell import (
     Stale,
     TooLarge,
 )
-from memwell.dialects.hook_memory import PAGE, Budget, memory_context
+from memwell.context.hook_resolution import PAGE, Budget, memory_context
 from memwell.model.principal import Principal
 from memwell.testing import FrozenClock, two_tenants
 

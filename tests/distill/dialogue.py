@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memwell.distill.reconciliation.reconcile import Decision, confirmed, reconcile
-from memwell.distill.values import Candidate, Known, Said, Source
+from memwell.facts.plan import Candidate, Known, Said, Source
+from memwell.facts.reconcile import Decision, confirmed, reconcile
 from memwell.models.wordllama import WordLlama
 
 FOLDER = Path(__file__).with_name("dialogues")

@@ -11,8 +11,8 @@ from itertools import chain
 
 import pytest
 
-from memwell.distill.extraction.extract import extract
-from memwell.distill.values import Candidate
+from memwell.facts.plan import Candidate
+from memwell.facts.rules.extract import extract
 
 from .dialogue import Dialogue, Extract, Fact, Turn, dialogues, judged, remember, worded_by_hand, wrong
 

@@ -6,8 +6,8 @@ from datetime import date
 
 import pytest
 
-from memwell.distill.extraction.extract import extract
-from memwell.distill.values import Candidate, Said
+from memwell.facts.plan import Candidate, Said
+from memwell.facts.rules.extract import extract
 
 DAY = date(2023, 5, 8)
 Line = tuple[str, str]

@@ -7,10 +7,10 @@ from datetime import date
 
 import pytest
 
-from memwell.distill.extraction.days import dated
-from memwell.distill.extraction.extract import extract
-from memwell.distill.extraction.sentences import split, without_echoes
-from memwell.distill.values import Said
+from memwell.facts.plan import Said
+from memwell.facts.rules.dates import dated
+from memwell.facts.rules.extract import extract
+from memwell.facts.rules.sentences import split, without_echoes
 
 DAY = date(2023, 5, 8)
 TALK = (

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from memwell import ModelFailed
-from memwell.distill.proposals.answer import Allowed, Refused, bare, candidates, too_deep
-from memwell.distill.proposals.budget import Spent, charged, left, may_spend, set_aside
-from memwell.distill.proposals.prompt import SCHEMA, chunks, labelled, messages
-from memwell.distill.proposals.propose import PATIENCE, Limits, Proposed, propose
-from memwell.distill.values import Candidate, Said, Source
+from memwell.facts.by_model import PATIENCE, Limits, Proposed, propose
+from memwell.facts.model_answer import Allowed, Refused, bare, candidates, too_deep
+from memwell.facts.model_prompt import SCHEMA, chunks, labelled, messages
+from memwell.facts.plan import Candidate, Said, Source
 from memwell.models.completer import Completion, failed
 from memwell.models.openai_chat import OpenAIChat
+from memwell.models.spending import Spent, charged, left, may_spend, set_aside
 from memwell.scripted import Asked, Fault, ScriptedModel, ScriptedServer
 
 DAY = date(2026, 4, 19)

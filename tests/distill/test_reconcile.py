@@ -7,9 +7,9 @@ from functools import cache
 
 import pytest
 
-from memwell.distill.reconciliation.reconcile import Decision, confirmed, reconcile
-from memwell.distill.reconciliation.topics import key, read, topic
-from memwell.distill.values import Candidate, Kind, Known
+from memwell.facts.plan import Candidate, Kind, Known
+from memwell.facts.reconcile import Decision, confirmed, reconcile
+from memwell.facts.topics import key, read, topic
 
 from .dialogue import FOLDER, similarity
 

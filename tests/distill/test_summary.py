@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memwell.context.tokens import estimate
-from memwell.distill.summary import Line, Summary, summarise
+from memwell.banks.summary.summarise import Line, Summary, summarise
+from memwell.text.tokens import estimate
 
 from ..thorough import examples
 

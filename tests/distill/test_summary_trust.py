@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from memwell import Invalid, Memory
-from memwell.context.tokens import estimate
-from memwell.distill.summary import Line, summarise
-from memwell.distill.summing.told import NOTHING
-from memwell.distill.summing.trusted import trimmed
+from memwell.banks.summary.passages import trimmed
+from memwell.banks.summary.sentences import NOTHING
+from memwell.banks.summary.summarise import Line, summarise
 from memwell.errors import ModelFailed
 from memwell.registry import find
 from memwell.sdk.transport import LocalTransport
 from memwell.testing import Fault, ScriptedServer
+from memwell.text.tokens import estimate
 
 USER, ASSISTANT, NOBODY = "user", "assistant", None
 Turn = tuple[str | None, str]

@@ -10,10 +10,10 @@ from datetime import date
 
 import pytest
 
-from memwell.distill.extraction.extract import extract
-from memwell.distill.suspicion.aside import LONGEST, SHOWN, put_aside
-from memwell.distill.suspicion.suspect import suspect
-from memwell.distill.values import Said
+from memwell.facts.plan import Said
+from memwell.facts.plan_builder import LONGEST, SHOWN, put_aside
+from memwell.facts.rules.extract import extract
+from memwell.screening.screen import suspect
 
 from . import later, poison
 from .everyday import CLEAN as EVERYDAY

@@ -7,8 +7,8 @@ from typing import get_args
 
 import pytest
 
-from memwell.distill.trust import ORDER, at_least, is_trusted, lowest
-from memwell.model.entry import Origin
+from memwell.model.collection import Origin
+from memwell.screening.screen import ORDER, at_least, is_trusted, lowest
 
 
 def test_every_origin_has_its_place() -> None:

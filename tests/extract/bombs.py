@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 
 from memwell.extract.extract import Extracted, extract
 from memwell.extract.kinds import DOCX, JSON, PDF, TXT
-from memwell.extract.limits import Limits
+from memwell.extract.process import Limits
 
 from .samples import MEGABYTE, archive, in_zlib, one_page, paragraphs, pdf, repeated, said, stream, text_pdf, word
 

@@ -15,7 +15,7 @@ import pytest
 
 from memwell.extract.extract import Extracted, extract
 from memwell.extract.kinds import DOCX, JSON, KEPT, PDF, TXT
-from memwell.extract.limits import Limits
+from memwell.extract.process import Limits
 
 from .bombs import BOMBS
 from .samples import OFFICE, one_page, paragraphs, pdf, said, stream, text_pdf, word

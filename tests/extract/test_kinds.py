@@ -9,8 +9,22 @@ from urllib.parse import unquote
 
 import pytest
 
-from memwell.extract.kinds import DOCX, JSON, KEPT, PDF, PPTX, READ, TXT, UNKNOWN, XLSX, ZIP, is_read, mimetype_of
-from memwell.extract.names import clean_name, content_disposition
+from memwell.extract.kinds import (
+    DOCX,
+    JSON,
+    KEPT,
+    PDF,
+    PPTX,
+    READ,
+    TXT,
+    UNKNOWN,
+    XLSX,
+    ZIP,
+    clean_name,
+    content_disposition,
+    is_read,
+    mimetype_of,
+)
 
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00"
 OFFICE = b"PK\x03\x04\x14\x00word/document.xml"

@@ -10,10 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from memwell.clock import DAY
-from memwell.model.collection import Place, Policy
-from memwell.model.entry import Draft, Entry
+from memwell.core.space import Space
+from memwell.model.collection import Draft, Entry, Place, Policy
 from memwell.model.principal import Principal
-from memwell.space import Space
 from memwell.storage.port import Store, Tx
 
 T = TypeVar("T")

@@ -9,16 +9,15 @@ from typing import Any
 import pytest
 
 from memwell.clock import DAY, HOUR, SECOND
-from memwell.engine import HANDLERS
+from memwell.erasure.erase import bury, erase, sweep
+from memwell.erasure.retention import expire
 from memwell.errors import LeaseLost, MemwellError, NotFound
 from memwell.ids import inner_id
-from memwell.lifecycle import jobs
-from memwell.lifecycle.erase import bury
-from memwell.lifecycle.run import JobRun
-from memwell.lifecycle.worker import Worker
+from memwell.jobs import queue
+from memwell.jobs.queue import Handler, JobRun, StoredJob
+from memwell.jobs.worker import Worker
 from memwell.model.collection import Address
-from memwell.model.job import StoredJob
-from memwell.recall import upkeep
+from memwell.search import upkeep
 from memwell.storage.port import Row, Store, Tx
 
 from .conftest import OpenStore
@@ -38,6 +37,7 @@ from .scene import (
     space,
 )
 
+HANDLERS: dict[str, Handler] = {"expire": expire, "erase": erase, "sweep": sweep}
 LEASE = 30 * SECOND
 
 
@@ -97,7 +97,7 @@ def test_an_exception_undoes_the_whole_work(store: Store, clock: FrozenClock) ->
 
 
 def test_a_database_error_is_one_of_ours_and_undoes_the_work(store: Store, clock: FrozenClock) -> None:
-    job_id = store.write(TENANT, lambda tx: jobs.enqueue(tx, "erase", {}, clock.now()))
+    job_id = store.write(TENANT, lambda tx: queue.enqueue(tx, "erase", {}, clock.now()))
 
     def add_twice(tx: Tx) -> None:
         note(tx)
@@ -531,7 +531,7 @@ def test_due_jobs_are_those_waiting_and_those_abandoned(store: Store, clock: Fro
 
 def test_a_slot_holds_one_job_that_can_only_be_hastened(store: Store, clock: FrozenClock) -> None:
     for run_at in (50, 80, 30):
-        store.write(TENANT, lambda tx, at=run_at: jobs.ensure_slot(tx, "expire", at, 0))  # type: ignore[misc]
+        store.write(TENANT, lambda tx, at=run_at: queue.ensure_slot(tx, "expire", at, 0))  # type: ignore[misc]
     rows = store.read(TENANT, lambda tx: tx.rows("list_jobs", before="~", state=None, kind=None, limit=9))
     assert [StoredJob(*row).run_at for row in rows] == [30]
 
@@ -679,11 +679,11 @@ def _add_job(tx: Tx, job_id: str) -> None:
 
 def _job(store: Store, clock: FrozenClock, delay: int = 0, kind: str = "erase") -> str:
     now = clock.now()
-    return store.write(TENANT, lambda tx: jobs.enqueue(tx, kind, {}, now, run_at=now + delay))
+    return store.write(TENANT, lambda tx: queue.enqueue(tx, kind, {}, now, run_at=now + delay))
 
 
 def _find(store: Store, job_id: str) -> StoredJob | None:
-    return store.read(TENANT, lambda tx: jobs.find(tx, job_id))
+    return store.read(TENANT, lambda tx: queue.find(tx, job_id))
 
 
 def _claim(store: Store, clock: FrozenClock, job_id: str, start: Barrier | None = None) -> StoredJob | None:

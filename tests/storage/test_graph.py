@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from memwell import Hits, Memory
-from memwell.engine import Engine
-from memwell.recall import remote
+from memwell.core.engine import Engine
 from memwell.sdk.transport import LocalTransport
+from memwell.search import nearest
 from memwell.storage.postgres import graph
 
 from ..engines import query
@@ -37,8 +37,8 @@ QUERIES = [f"Who {VERBS[n % 7]} a {TOPICS[n % 8]}?" for n in range(20)] + [
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graph, "FROM", LARGE)
     monkeypatch.setattr(graph, "BATCH", 150)
-    monkeypatch.setattr(remote, "FEW", 40)
-    monkeypatch.setattr(remote, "NAMED", 100)
+    monkeypatch.setattr(nearest, "FEW", 40)
+    monkeypatch.setattr(nearest, "NAMED", 100)
 
 
 @pytest.fixture
@@ -181,9 +181,9 @@ def test_a_making_that_was_cut_off_is_gone_on_with(memory: Memory, monkeypatch: 
 def test_the_job_tends_to_it_after_embedding(memory: Memory) -> None:
     fill(memory, "f", LARGE)
     engine = engine_of(memory)
-    from memwell.lifecycle import jobs
+    from memwell.jobs import queue
 
-    engine.store.write("default", lambda tx: jobs.ensure_slot(tx, "graph", 0, 0))
+    engine.store.write("default", lambda tx: queue.ensure_slot(tx, "graph", 0, 0))
     engine.worker.run_due("default")
     job = memory.jobs.list(kind="graph")[0]
     assert (job.state, job.result) == ("done", {"taken": 1, "let_go": 0})

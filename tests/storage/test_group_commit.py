@@ -11,7 +11,7 @@ from typing import Any
 import apsw
 import pytest
 
-from memwell.storage.group import MAX_BATCH, GroupCommit
+from memwell.storage.group_commit import MAX_BATCH, GroupCommit
 from memwell.storage.sqlite.file import SqliteSession
 
 from .scene import at_once, run_python

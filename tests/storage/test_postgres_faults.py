@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 from memwell import Memory
 from memwell.errors import Corrupted, Invalid, MemwellError, StorageError, StorageFull, Unavailable, Unsupported
-from memwell.storage.group import GroupCommit
+from memwell.storage.group_commit import GroupCommit
 from memwell.storage.port import Tx
 from memwell.storage.postgres import PostgresStore, connect, migrate, store
 from memwell.storage.postgres.statements import Connection

@@ -25,7 +25,7 @@ from memwell.sdk.transport import LocalTransport
 from memwell.storage import queries
 from memwell.storage.postgres import migrate
 from memwell.storage.postgres.connect import ROLE, SCHEMA, connected
-from memwell.storage.sqlite import migrate as sqlite_migrate
+from memwell.storage.sqlite import connect as sqlite_migrate
 
 from ..conftest import CHAOS
 from ..engines import TEMPLATE

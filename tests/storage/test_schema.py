@@ -14,8 +14,8 @@ import pytest
 from memwell.errors import StorageError, Unsupported
 from memwell.storage import queries
 from memwell.storage.sqlite import SqliteStore, connect
+from memwell.storage.sqlite.connect import APPLICATION_ID, newest
 from memwell.storage.sqlite.file import SqliteFile, upgrade
-from memwell.storage.sqlite.migrate import APPLICATION_ID, newest
 
 from .scene import TENANT, FrozenClock, run_python
 

@@ -13,7 +13,8 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from memwell import Memory, function, functions
+from memwell import Memory, function
+from memwell.core import functions
 from memwell.surfaces.cli.main import app
 
 from ..engines import located

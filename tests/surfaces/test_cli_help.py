@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from memwell.operation import Operation
+from memwell.core.operation import Operation
 from memwell.registry import OPERATIONS
 from memwell.surfaces.cli.generated import NOUNS
 from memwell.surfaces.cli.main import app

@@ -26,15 +26,13 @@ from mcp.types import CallToolResult
 from typer.testing import CliRunner
 
 from memwell import Forbidden, Invalid, Memory
+from memwell.core.operation import Operation
 from memwell.model.principal import Bound, Tie
-from memwell.operation import Operation
 from memwell.registry import OPERATIONS
 from memwell.surfaces.cli.main import app
-from memwell.surfaces.mcp.answers import Answer, Caller
-from memwell.surfaces.mcp.origins import require_allowed
-from memwell.surfaces.mcp.server import protocol_server
-from memwell.surfaces.mcp.table import INSTRUCTIONS, TABLE
-from memwell.surfaces.mcp.tools import Selection, toolbox
+from memwell.surfaces.mcp.http import require_allowed
+from memwell.surfaces.mcp.server import Answer, Caller, protocol_server
+from memwell.surfaces.mcp.tools import INSTRUCTIONS, TABLE, Selection, toolbox
 
 from ..engines import located
 from ..examples import plain

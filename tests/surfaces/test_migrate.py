@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from memwell import Memory
 from memwell.storage.postgres import migrate
-from memwell.storage.sqlite.migrate import newest
+from memwell.storage.sqlite.connect import newest
 from memwell.surfaces.cli.main import app
 
 from ..storage.databases import database, older_database

@@ -19,12 +19,11 @@ from mcp import Client, StdioServerParameters
 from typer.testing import CliRunner
 
 from memwell import Memory
-from memwell.operation import Operation
+from memwell.core.operation import Operation
 from memwell.registry import OPERATIONS
 from memwell.surfaces.cli.generated import NOUNS, positional
 from memwell.surfaces.cli.main import app
-from memwell.surfaces.mcp.answers import Answer, Caller
-from memwell.surfaces.mcp.server import protocol_server
+from memwell.surfaces.mcp.server import Answer, Caller, protocol_server
 from memwell.surfaces.mcp.tools import toolbox
 
 from ..engines import located

@@ -10,8 +10,7 @@ import pytest
 from rich.cells import cell_len
 from rich.text import Text
 
-from memwell.surfaces.cli.layout import laid_out, wrapped
-from memwell.surfaces.cli.output import print_value
+from memwell.surfaces.cli.output import laid_out, print_value, wrapped
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 HIT: dict[str, Any] = {

@@ -19,9 +19,9 @@ import msgspec
 import pytest
 
 from memwell import Invalid, RateLimited, config
-from memwell.registry import find
+from memwell.registry import find, open_engine
+from memwell.surfaces.rest.replies import TimeLimit
 from memwell.surfaces.rest.serve import JsonLines, run
-from memwell.surfaces.rest.time_limit import TimeLimit
 
 from ..engines import listeners, located
 from ..live import live
@@ -156,10 +156,9 @@ def test_without_keys_only_this_machine_is_answered(tmp_path: Path) -> None:
 
 def test_no_auth_is_refused_on_other_addresses(tmp_path: Path) -> None:
     """T6"""
-    from memwell.engine import Engine
 
     configured = config.load(home=str(tmp_path), host="0.0.0.0")  # noqa: S104
-    engine = Engine.open(configured)
+    engine = open_engine(configured)
     with socket.create_server(("127.0.0.1", 0)) as listener, pytest.raises(Invalid, match="--no-auth"):
         run(engine, configured, auth=False, listener=listener)
     engine.close()

@@ -7,9 +7,9 @@ check(made.path)
 restore(made.path, "./elsewhere")
 """
 
-from .checking import check
-from .making import Made, back_up
+from .check import check
+from .make import Made, back_up
 from .manifest import Manifest
-from .restoring import Restored, RestoredTenant, restore
+from .restore import Restored, RestoredTenant, restore
 
 __all__ = ["Made", "Manifest", "Restored", "RestoredTenant", "back_up", "check", "restore"]

@@ -22,8 +22,8 @@ from typing import Literal
 import msgspec
 
 from .. import typed
+from ..erasure.log import Line, is_sound
 from ..errors import Corrupted, Invalid, NotFound, Unsupported
-from ..lifecycle.ledger import Line, is_sound
 
 FORMAT = 1
 MANIFEST = "manifest.json"

@@ -1,5 +1,4 @@
-"""The text of uploaded files: which kinds are read (`kinds`), what a name may show (`names`), and the reading (`extract`).
+"""The text of uploaded files.
 
-PDF and DOCX are read in a process of their own with limits of time, memory and output; a bad file is a result, not an
-error.
+PDF and DOCX are read in a child process with limits of time, memory and output. A bad file is a result, not an error.
 """

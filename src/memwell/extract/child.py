@@ -12,8 +12,7 @@ import resource
 import sys
 from collections.abc import Callable, Iterator
 
-from .wire import CUT, DONE, FAILED, NOTE, OUT_OF_MEMORY, READY, TEXT, frame
-from .wrong import Note, Wrong, said
+from .wire import CUT, DONE, FAILED, NOTE, OUT_OF_MEMORY, READY, TEXT, Note, Wrong, frame, said
 
 DESCRIPTORS = 3  # standard input, output and error
 

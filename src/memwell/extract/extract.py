@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from . import kinds, process
-from .limits import Limits
 from .plain import seen
+from .process import Limits
 
 State = Literal["extracted", "empty", "kept", "failed"]
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from io import BytesIO
 
-from .wrong import Wrong, said
+from .wire import Wrong, said
 
 # pypdf takes these up where they are installed; none of them helps with text, and each takes time to load.
 _NOT_NEEDED = ("PIL", "brotli", "fontTools", "arabic_reshaper", "bidi")

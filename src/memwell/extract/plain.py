@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from .kinds import is_text
-from .wrong import Note, Wrong
+from .wire import Note, Wrong
 
 _MARKED = (
     (codecs.BOM_UTF8, "utf-8"),

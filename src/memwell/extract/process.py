@@ -1,4 +1,4 @@
-"""One run of the reading process: started, fed, listened to, and stopped when its time is up."""
+"""How much a file may cost."""
 
 from __future__ import annotations
 
@@ -15,8 +15,23 @@ from threading import BoundedSemaphore
 from typing import IO
 
 from . import wire
-from .limits import Limits
 from .wire import HEAD, OUT_OF_MEMORY
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What reading one file may take, and give."""
+
+    wall_s: float = 1.7  # which makes two seconds with the start of the process
+    cpu_s: float = 2.0  # in whole seconds: a part of one counts as one
+    memory: int = 256 * 2**20  # bytes of address space, hence of memory
+    characters: int = 2_000_000  # of text; the rest is left out
+    unpacked: int = 100_000_000  # bytes
+    start_s: float = 20.0  # for the process to start, on a machine that is busy; it has no file yet
+
+
+# -- One run of the reading process: started, fed, listened to, and stopped when its time is up.
+
 
 TOO_BIG = "needed too much memory"
 TOO_LONG = "took longer than {:g} seconds to read"
@@ -28,7 +43,7 @@ _START = (
     "sys.modules['memwell'] = package; sys.path += sys.argv[7:]; from memwell.extract.child import main; "
     "main(sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5]), int(sys.argv[6]))"
 )
-_PACKAGE = str(Path(__file__).parent.parent)
+_PACKAGE = str(Path(__file__).parents[1])
 _STEP = 1 << 16
 _WIDEST = 4  # bytes of a character
 _SLACK = 1 << 20  # for what frames add, and reasons

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from io import BytesIO
 from xml.parsers import expat
 
-from .wrong import Wrong, said
+from .wire import Wrong, said
 
 RELATIONS = "_rels/.rels"
 MOST_RELATIONS = 1_000_000  # bytes

@@ -12,16 +12,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ..context.tokens import estimate
+from ..core.space import Space, for_worker
 from ..errors import Corrupted, NotFound
 from ..extract.extract import Extracted, extract
-from ..lifecycle.run import JobRun
-from ..model.collection import Address
-from ..model.entry import Draft
-from ..model.file import MAX_TOKENS, File, State
-from ..space import Space, for_worker
+from ..jobs.queue import JobRun
+from ..model.collection import Address, Draft
+from ..records.file_rows import MAX_TOKENS, File, State, save, texts
 from ..storage.port import Tx
-from .kept import save, texts
+from ..text.tokens import estimate
 from .passages import passages
 
 AT_ONCE = 100

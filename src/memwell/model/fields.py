@@ -6,9 +6,16 @@ sentence that a caller is told when a value does not fit.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import base64
+import binascii
+import re
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, TypeVar
 
+import msgspec
 from msgspec import Meta
+
+from ..errors import Invalid, Stale
 
 MAX_ID = 256
 MAX_CONTENT = 1024 * 1024
@@ -78,3 +85,80 @@ FilterField = Annotated[
 ]
 After = Annotated[int, Meta(ge=0, le=2**62, description="Only what has a `seq` above this one.")]
 Timeout = Annotated[float, Meta(ge=0, le=10, description="How many seconds to wait, from 0 to 10.")]
+
+
+# -- Cursors: opaque to callers, and refused when they were not made by us for that list.
+
+
+T = TypeVar("T")
+
+
+def cut(rows: Sequence[T], limit: int, cursor_after: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
+    """A page of rows that were asked for with one more than the limit, and where the next page begins, if there is one."""
+    page = rows[:limit]
+    return page, cursor_after(page[-1]) if len(rows) > limit else None
+
+
+def to_cursor(kind: str, *position: int | str) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode([kind, *position])).decode().rstrip("=")
+
+
+def from_cursor(kind: str, cursor: str | None, *start: int | str) -> list[Any]:
+    """The position that a cursor stands for, or the start; the types must be those of the start."""
+    if not cursor:
+        return list(start)
+    try:
+        parts = msgspec.json.decode(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except (ValueError, binascii.Error, msgspec.DecodeError):
+        parts = None
+    if (
+        not isinstance(parts, list)
+        or parts[:1] != [kind]
+        or [type(part) for part in parts[1:]] != [type(part) for part in start]
+        or not all(abs(part) < 2**63 for part in parts if isinstance(part, int))
+    ):
+        raise Invalid(
+            "`cursor` is not one that this list gave out: leave it away to begin at the start.", field="cursor"
+        )
+    return parts[1:]
+
+
+# -- Entity tags: by which a caller says which version of something is to be changed.
+
+
+ANY, NONE = "*", "none"
+"""Instead of a version: whichever there is, or that there is none."""
+_BARE = re.compile(r"[0-9a-f]+-[0-9]+")
+MAX_SHOWN = 50
+
+
+def etag(address_id: int, version: int) -> str:
+    """What tells a version from every other, also from those of a record that was deleted before."""
+    return f'"{address_id:x}-{version}"'
+
+
+def match(current: str | None, wanted: str | None) -> None:
+    """Refuse to change what is not the version that was read, or one of several."""
+    if wanted is None:
+        return
+    if wanted == NONE:
+        if current is not None:
+            raise Stale("There is such a record already: read it, and change that one.", version=current)
+        return
+    tags = [] if wanted == ANY else list(map(_quoted, wanted.split(",")))
+    if current is None:
+        raise Stale("There is no such record, or not any more: read it again and repeat the change.", version=None)
+    if wanted == ANY or current in tags:
+        return
+    raise Stale("The record is not the one that was read: read it again and repeat the change.", version=current)
+
+
+def _quoted(tag: str) -> str:
+    """A tag as it is written. One that was copied without its quotes is meant as well; what can be none was never read."""
+    tag = tag.strip()
+    if tag.startswith(('"', "W/")):
+        return tag
+    if not _BARE.fullmatch(tag):
+        told = "`if_match` is the `etag` that was read, or `*` (there must be a record), or `none` (there must not)"
+        raise Invalid(f"{told}, not {tag[:MAX_SHOWN]!r}.", field="if_match")
+    return f'"{tag}"'

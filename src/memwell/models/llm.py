@@ -7,8 +7,8 @@ from typing import NamedTuple
 from urllib.parse import parse_qs
 
 from ..errors import Invalid, MemwellError, ModelFailed
-from .address import ANTHROPIC
 from .completer import Completer
+from .endpoint import ANTHROPIC
 
 GROUP = "memwell.completers"
 TIMEOUT_S = 30.0

@@ -14,12 +14,9 @@ from typing import Any
 import msgspec
 
 from .. import typed
-from .address import host_of
-from .answers import counted, decoded, whole
 from .completer import Completion, Message, Tool, ToolCall, failed
-from .events import events
-from .guarded import MAX_ANSWER, Guarded, Vendor
-from .ways import Way, Ways, about, ways
+from .endpoint import host_of
+from .http import MAX_ANSWER, Guarded, Vendor, Way, Ways, about, counted, decoded, events, ways, whole
 
 VENDOR = Vendor("openai", "OpenAI", attrgetter("chat.completions.with_streaming_response.create"))
 FORMATS = ("json_schema", "json_object", "text")

@@ -18,7 +18,7 @@ import msgspec
 from .. import typed
 from ..errors import Invalid, MemwellError
 from .context import Link, NodeContext
-from .wire import Done, Failed, Start, decode_from_parent
+from .gateway import Done, Failed, Start, decode_from_parent
 
 MAX_TRACE = 20_000
 

@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from .. import typed
-from ..dialects.flows import Ended
-from ..dialects.memories import Memory
-from ..dialects.search import Hits
-from ..dialects.turns import Turn, Turns
+from ..core.turns import Turn, Turns
 from ..errors import NodeFailed, from_code
-from .wire import HEAD, Ask, Tell, decode_from_parent, frame
+from ..facts.memories import Memory
+from ..facts.search import Hits
+from ..timelines.flows import Ended
+from .gateway import HEAD, Ask, Tell, decode_from_parent, frame
 
 T = TypeVar("T")
 

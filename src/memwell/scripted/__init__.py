@@ -1,7 +1,6 @@
 """Language models that say what they are told: one to hand to code, one behind HTTP. Public as `memwell.testing`."""
 
-from .model import Asked, ScriptedModel
-from .replies import Fault, Raw, Reply, StreamFault, ToolCall, ToolCalls, Worded
+from .model import Asked, Fault, Raw, Reply, ScriptedModel, StreamFault, ToolCall, ToolCalls, Worded
 from .server import ChatRequest, ScriptedServer
 
 __all__ = [

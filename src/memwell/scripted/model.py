@@ -1,15 +1,141 @@
-"""A language model without a model: it answers what it was told to answer, and remembers what it was asked."""
+"""What a scripted server may be told to answer, in whatever protocol it speaks."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
 from threading import Event, Lock
 from typing import Any, NamedTuple
 
 from ..models import completer
 from ..models.completer import Completion, Message, Tool, estimated_tokens, failed
-from .replies import ToolCalls
+
+HUGE = 50 * 1024 * 1024
+LEVELS = 100_000
+
+
+class Fault(Enum):
+    """Every way in which a model, or its server, was seen to fail."""
+
+    HANG = "hang"
+    """It takes the request and never answers."""
+    DRIP = "drip"
+    """It answers one byte in each `drip_s`, for ever."""
+    DRIP_HEADERS = "drip_headers"
+    """The same, before the body begins."""
+    ERROR = "error"
+    """500, with an HTML page."""
+    BUSY = "busy"
+    """429, with Retry-After."""
+    UNAUTHORISED = "unauthorised"
+    """401."""
+    RESET = "reset"
+    """The connection is reset."""
+    HALF = "half"
+    """The connection ends in the middle of the answer."""
+    CUT_JSON = "cut_json"
+    """The model's JSON ends in the middle, as if that were all."""
+    LENGTH = "length"
+    """The same, and the server says so: `finish_reason` is `length`."""
+    WRONG_SCHEMA = "wrong_schema"
+    HUGE = "huge"
+    """50 MB."""
+    NAN = "nan"
+    DEEP = "deep"
+    """100,000 levels of lists."""
+    REFUSAL = "refusal"
+    WRONG_IDS = "wrong_ids"
+    """A statement about a turn that nobody gave it."""
+    DUPLICATES = "duplicates"
+    """The same statement, five times."""
+    NO_CHOICES = "no_choices"
+    GARBAGE = "garbage"
+    """200, with an HTML page."""
+
+
+class StreamFault(Enum):
+    """Every way in which a stream was seen to fail in its middle. An answer that is not streamed fails likewise."""
+
+    GARBAGE = "stream_garbage"
+    """Something that is no event, and then the rest."""
+    CUT = "stream_cut"
+    """The connection ends."""
+    HANG = "stream_hang"
+    """Nothing more comes."""
+    DRIP = "stream_drip"
+    """One byte comes in each `drip_s`, for ever."""
+    ERROR = "stream_error"
+    """The server tells that it failed."""
+
+
+class ToolCall(NamedTuple):
+    """A tool that the model wants called."""
+
+    name: str
+    arguments: Mapping[str, Any]
+
+
+class ToolCalls(NamedTuple):
+    """An answer that is calls of tools."""
+
+    calls: tuple[ToolCall, ...]
+
+
+class Worded(NamedTuple):
+    """An answer in every detail."""
+
+    text: str | None
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    finish_reason: str = "stop"
+    refusal: str | None = None
+
+
+class Raw(NamedTuple):
+    """Any status and body at all."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = {}
+
+
+Reply = str | Mapping[str, Any] | ToolCalls | Worded | Raw | Fault | StreamFault
+
+
+def fact(**changes: Any) -> dict[str, Any]:
+    """A statement in the form that Memwell asks for, about the first turn."""
+    made = {"text": "Something was said.", "evidence": [{"turn": "t1", "quote": ""}], "subject": None}
+    return made | {"kind": "statement", "importance": 0.5, "confidence": 0.9, "since": None} | changes
+
+
+def worded(reply: str | Mapping[str, Any] | Worded | Fault) -> Worded:
+    """What the model says, for all replies that are words."""
+    if isinstance(reply, Worded):
+        return reply
+    if isinstance(reply, Fault):
+        return _FAULTY[reply]
+    return Worded(reply if isinstance(reply, str) else json.dumps(reply))
+
+
+def _json(*facts: Any) -> str:
+    return json.dumps({"facts": list(facts)})
+
+
+_FAULTY = {
+    Fault.CUT_JSON: Worded(_json(fact())[:60]),
+    Fault.LENGTH: Worded(_json(fact())[:60], finish_reason="length"),
+    Fault.WRONG_SCHEMA: Worded('{"memories": "none"}'),
+    Fault.NAN: Worded(_json(fact(importance=float("nan")))),
+    Fault.DEEP: Worded("[" * LEVELS + "]" * LEVELS),
+    Fault.REFUSAL: Worded(None, refusal="I cannot help with that."),
+    Fault.WRONG_IDS: Worded(_json(fact(evidence=[{"turn": "t999999", "quote": ""}]))),
+    Fault.DUPLICATES: Worded(_json(*[fact()] * 5)),
+}
+
+
+# -- A language model without a model: it answers what it was told to answer, and remembers what it was asked.
+
 
 PATIENCE_S = 60.0
 

@@ -9,18 +9,17 @@ from typing import Any
 
 import msgspec
 
+from ..admin.admin import Key, NewKey, Status, Tenant
 from ..clock import Clock
-from ..dialects.admin import Key, NewKey, Status, Tenant
-from ..dialects.agent_log import AgentSession, LogEntry
-from ..dialects.apps import AppInfo
-from ..dialects.flows import Ended, FlowInfo, SessionView
-from ..dialects.importing import Imported
-from ..dialects.sessions import SessionInfo
-from ..dialects.settings import Settings
-from ..dialects.transfer import Line
-from ..dialects.turns import Turn, Turns
-from ..dialects.users import Added, UserInfo
-from ..watch import Event
+from ..core.events import Event
+from ..core.turns import Turn, Turns
+from ..records.apps import AppInfo
+from ..timelines.agent_log import AgentSession, LogEntry
+from ..timelines.flows import Ended, FlowInfo, SessionView
+from ..timelines.sessions import SessionInfo
+from ..timelines.settings import Settings
+from ..timelines.transfer import Imported, Line
+from ..timelines.users import Added, UserInfo
 from ._async_apps import AsyncApp
 from ._async_banks import AsyncBanks
 from ._async_definitions import AsyncDefinitions

@@ -7,11 +7,11 @@ from typing import Any, Unpack
 
 from msgspec.structs import replace
 
-from ..context.working_memory import appended
-from ..dialects.breaking import Breaking
-from ..dialects.definition_memory import Bound, Forgotten, MemoryRecord, Updated, Withheld
-from ..dialects.definitions import DefinitionInfo, DefinitionList, DeletedDefinition
 from ..errors import MemwellError
+from ..records.definitions import DefinitionInfo, DefinitionList, DeletedDefinition
+from ..records.memory_prompt import appended
+from ..records.validation import Breaking
+from ..records.working_memory import Bound, Forgotten, MemoryRecord, Updated, Withheld
 from ._async_jobs import pages
 from .settings import Binding, DefinitionChanges, DefinitionPage, DefinitionSettings
 from .transport import AsyncTransport

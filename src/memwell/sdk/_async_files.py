@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
-from ..dialects.app_sessions import EndedSession, SessionMeta
-from ..dialects.files import DeletedFile, FileInfo
-from ..dialects.search import Hits
+from ..facts.search import Hits
+from ..files.files import DeletedFile, FileInfo
+from ..records.app_sessions import EndedSession, SessionMeta
 from .settings import FileConditions, FileSettings
 from .transport import AsyncTransport
 from .values import file_given, given

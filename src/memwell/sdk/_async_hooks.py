@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Unpack
 
-from ..dialects.hook_resolving import Preview, Resolution
-from ..dialects.hooks import DeletedHook, HookInfo
+from ..context.hook_resolution import Preview, Resolution
+from ..context.hooks import DeletedHook, HookInfo
 from .settings import HookChanges, HookSettings
 from .transport import AsyncTransport
 from .values import given

@@ -6,8 +6,8 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from ..dialects.jobs import Job
-from ..dialects.sessions import Erasure
+from ..admin.jobs import Job
+from ..timelines.sessions import Erasure
 from .transport import AsyncTransport
 from .values import Receipt, given, to_receipt, unfinished
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias, TypeVar, overload
 
-from ..dialects.user_records import DeletedRecord, RecordChange, UserRecord
 from ..errors import NotFound
+from ..records.user_records import DeletedRecord, RecordChange, UserRecord
 from ._async_jobs import pages
 from .transport import AsyncTransport
 from .values import given, listed, mapping

@@ -6,9 +6,9 @@ import builtins
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Unpack
 
-from ..workflow.live import RunEvent
-from ..workflow.operations import Checked, Workflow
-from ..workflow.run_operations import Happened, Run
+from ..workflows.events import RunEvent
+from ..workflows.operations import Checked, Workflow
+from ..workflows.run_operations import Happened, Run
 from .settings import Running
 from .transport import AsyncTransport
 from .values import given

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Unpack
 
-from ..dialects.app_sessions import EndedSession, SessionMeta
-from ..dialects.apps import AppInfo
-from ..dialects.recalling import RenderedText
-from ..dialects.store_content import Content, StoreRecord
-from ..dialects.stores import DeletedApp, DeletedStore, StoreInfo
-from ..dialects.user_records import RecordChange
-from ..records import Mode
-from ..workflow.app_transfer import AppDocument, Imported
-from ..workflow.executing import Executed
+from ..context.memory_namespace import RenderedText
+from ..records.app_sessions import EndedSession, SessionMeta
+from ..records.apps import AppInfo
+from ..records.contents import Content, StoreRecord
+from ..records.records import Mode
+from ..records.stores import DeletedApp, DeletedStore, StoreInfo
+from ..records.user_records import RecordChange
+from ..workflows.app_execution import Executed
+from ..workflows.app_transfer import AppDocument, Imported
 from ._sync_files import AppSession
 from ._sync_jobs import pages
 from ._sync_records import Fields, changes

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Unpack
 
-from ..dialects.bank_compaction import Compacting, Trial
-from ..dialects.bank_entries import Added, BankEntry, Loaded, Matches
-from ..dialects.bank_items import DeletedEntries
-from ..dialects.bank_stats import BankStats, Counted
-from ..dialects.banks import BankInfo, BankList
+from ..banks.banks import BankInfo, BankList
+from ..banks.entries import Added, BankEntry, Loaded, Matches
+from ..banks.items import DeletedEntries
+from ..banks.statistics import BankStats, Counted
+from ..banks.trials import Compacting, Trial
 from ..errors import Invalid
 from ._sync_jobs import erase, pages
 from .settings import BankPage, BankSettings, BankUpdate, Days, Loading, Sampled

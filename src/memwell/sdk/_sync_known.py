@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Unpack
 
-from ..dialects.audits import Audit
-from ..dialects.contexts import Context
-from ..dialects.memories import Memory as MemoryEntry
-from ..dialects.plans import Plan
-from ..dialects.provenance import MemoryHistory, Revoked
-from ..dialects.search import Hits, WhyNot
+from ..context.contexts import Context
+from ..facts.audit import Audit
+from ..facts.memories import Memory as MemoryEntry
+from ..facts.plans import Plan
+from ..facts.provenance import MemoryHistory, Revoked
+from ..facts.search import Hits, WhyNot
 from ._sync_jobs import Jobs, pages
 from .transport import Transport
 from .values import Conditions, given, searched

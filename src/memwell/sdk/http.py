@@ -13,14 +13,14 @@ import httpx
 import msgspec
 
 from .. import typed
+from ..core.events import Event
+from ..core.operation import Operation, to_request
 from ..errors import MemwellError, StorageError, Unauthenticated, Unavailable, from_code
 from ..ids import new_id
 from ..model import check
 from ..model.fields import MAX_REQUEST_DEPTH
-from ..operation import Operation, to_request
 from ..registry import find
 from ..version import __version__
-from ..watch import Event
 
 TRIES = 5
 _TIMEOUT = httpx.Timeout(60.0, connect=5.0)

@@ -16,13 +16,13 @@ from msgspec.structs import replace
 from .. import config as configuration
 from ..clock import Clock
 from ..config import Config
-from ..dispatch import dispatch
-from ..engine import Engine
+from ..core.dispatch import dispatch
+from ..core.engine import Engine
+from ..core.events import Event, watch
+from ..core.operation import to_request
 from ..errors import Invalid, StorageError, Unsupported
 from ..model.principal import Principal, Tie
-from ..operation import to_request
-from ..registry import find
-from ..watch import Event, watch
+from ..registry import find, open_engine
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ class LocalTransport:
 
     def __init__(self, config: Config, clock: Clock | None = None) -> None:
         self.principal = _local_principal(config.tenant)
-        self.engine = Engine.open(config, clock)
+        self.engine = open_engine(config, clock)
         self._with_worker = config.worker
         self._finalizer = weakref.finalize(self, Engine.close, self.engine)
         self._lock = Lock()

@@ -9,12 +9,12 @@ from typing import Any, TypedDict
 
 import msgspec
 
-from ..dialects.definition_memory import Tool
-from ..dialects.jobs import Job
-from ..dialects.sessions import Erasure
+from ..admin.jobs import Job
 from ..errors import Invalid, MemwellError, TooLarge, Unavailable
 from ..model.check import as_object
-from ..model.file import MAX_FILE
+from ..records.file_rows import MAX_FILE
+from ..records.working_memory import Tool
+from ..timelines.sessions import Erasure
 
 Message = Mapping[str, Any]
 

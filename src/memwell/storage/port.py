@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from .blobs import Blobs
 
 Row = tuple[Any, ...]
+State = tuple[int, int]
+"""The last number of an entry, and how often something was erased: an index in memory is current up to these."""
 Rewrite = Literal["never", "small", "always"]
 T = TypeVar("T")
 
@@ -70,6 +72,11 @@ class Reach:
     @property
     def blobs(self) -> Blobs:
         return self._store.blobs(self.key)
+
+
+def search_state(tx: Tx) -> State:
+    row = tx.row("search_state")
+    return (int(row[0]), int(row[1])) if row else (0, 0)
 
 
 class Control(Protocol):

@@ -14,20 +14,18 @@ import psycopg
 from ...errors import NotFound, StorageError
 from .. import queries
 from ..blobs import TableBlobs
-from ..group import GroupCommit
+from ..group_commit import GroupCommit
 from ..port import Rewrite, Tx, require_absent, tenant_mark
 from . import connect, migrate
 from .connect import Mode, Pool
 from .control import ControlTables
 from .graph import Gardener
-from .halfvec import number_of_type
-from .hub import NotifyHub
-from .statements import Connection
-from .tx import PostgresSession, PostgresTx
-from .wire import Wire
+from .notifier import NotifyHub
+from .statements import Connection, number_of_type
+from .tx import PostgresSession, PostgresTx, Wire
 
 if TYPE_CHECKING:
-    from .carrier import PostgresCarrier
+    from .copier import PostgresCarrier
 
 T = TypeVar("T")
 
@@ -116,7 +114,7 @@ class PostgresStore:
 
     @property
     def carrier(self) -> PostgresCarrier:
-        from .carrier import PostgresCarrier
+        from .copier import PostgresCarrier
 
         return PostgresCarrier(self)
 

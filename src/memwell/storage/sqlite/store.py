@@ -12,18 +12,16 @@ import apsw
 
 from ...errors import Corrupted, NotFound, StorageError, StorageFull
 from .. import queries
-from ..blobs import FolderBlobs, clear_dropped
-from ..claim import sweep, sync
+from ..blobs import FolderBlobs, clear_dropped, sweep, sync
 from ..port import Rewrite, Tx, require_absent, tenant_mark
 from . import connect
 from .control import ControlFile
-from .file import SqliteFile, upgrade
-from .files import OpenFiles
-from .hub import SocketHub
+from .file import OpenFiles, SqliteFile, upgrade
+from .notifier import SocketHub
 from .tx import SPENT, Another, SqliteTx
 
 if TYPE_CHECKING:
-    from .carrier import SqliteCarrier
+    from .copier import SqliteCarrier
 
 T = TypeVar("T")
 
@@ -109,7 +107,7 @@ class SqliteStore:
 
     @property
     def carrier(self) -> SqliteCarrier:
-        from .carrier import SqliteCarrier
+        from .copier import SqliteCarrier
 
         return SqliteCarrier(self)
 

@@ -9,9 +9,9 @@ import apsw
 import msgspec
 
 from ...model.filter import Filter
-from .. import filters
 from ..port import Row
 from ..queries import Query
+from . import filters
 
 FILTER = "/*filter*/"
 LISTED = "FROM json_each(:addresses)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,15 +11,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from ...errors import Invalid
+from ... import config as configuration
+from ...clock import SystemClock
+from ...errors import Invalid, NotFound
+from ...registry import open_engine
+from ...storage.choose import open_store
+from .messages import told
 from .output import Json, console, show, utc
 from .target import Target
-from .telling import told
 
 if TYPE_CHECKING:
     from ...backup import Made, Manifest, Restored
+    from ...storage.copier import Moved
 
 Tenants = Annotated[list[str] | None, typer.Option("--tenant", help="Only this tenant; may be repeated.")]
 
@@ -43,7 +50,7 @@ def backup(
     It works on the data directory or the database itself. What the folder holds is as private as the data.
     """
     from ... import backup as backups
-    from ...backup.checking import strangers
+    from ...backup.check import strangers
 
     whose: Target = context.obj
     with told():
@@ -181,3 +188,113 @@ def _print_restored(done: Restored, home: str) -> None:
     for name in done.dropped:
         out.print(f"{name} was deleted after this backup was made, and is left out.")
     out.print(f"Restored to {home}. Erasures are known until {utc(done.known_until)}; later ones cannot be.")
+
+
+# -- `memwell migrate`: bring what is stored up to this version's tables, on purpose and before anybody needs them.
+
+
+def migrate(
+    context: typer.Context,
+    citus: Annotated[
+        bool, typer.Option("--citus", help="Distribute the tables by tenant; the database has the extension Citus.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Bring the tables up to date. Opening does the same; this does it with the rights of whoever runs it."""
+    target: Target = context.obj
+    with told():
+        config = target.config()
+        if citus and not config.on_postgres:
+            raise Invalid("--citus is for a database: give its address with --home postgresql://…")
+        engine = open_engine(config)
+        try:
+            tenants = [row[0] for row in engine.store.control.rows("list_tenants", after="", limit=10_000_000)]
+            for tenant in [] if config.on_postgres else tenants:  # each has tables of its own
+                engine.store.read(tenant, lambda tx: tx.row("last_event"))
+        finally:
+            engine.close()
+        tables = _distribute(config.home) if citus else []
+        result = {"tenants": len(tenants), **({"distributed": tables} if citus else {})}
+        show(result, as_json, lambda: console().print(_sentence(config.shown_home, len(tenants), tables)))
+
+
+def _distribute(dsn: str) -> list[str]:
+    from ...storage.postgres.citus import distribute
+
+    return distribute(dsn)
+
+
+def _sentence(home: str, tenants: int, tables: list[str]) -> str:
+    spread = f", {len(tables)} tables distributed by tenant" if tables else ""
+    return f"{home} is up to date: {tenants} {'tenant' if tenants == 1 else 'tenants'}{spread}."
+
+
+# -- `memwell move`: from a directory to a database, or back.
+
+
+def move(
+    source: Annotated[str, typer.Argument(help="The data directory, or a postgresql:// address.")],
+    target: Annotated[str, typer.Argument(help="Where to: a postgresql:// address, or a directory.")],
+    tenant: Annotated[list[str] | None, typer.Option("--tenant", help="Only this tenant; may be repeated.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Copy tenants from one store to another, and prove that both hold the same.
+
+    The source stays as it is; it can be read meanwhile, and its writers wait. A move that was cut off goes on where it was.
+    """
+    with told():
+        if configuration.load(home=source).home_path == configuration.load(home=target).home_path:
+            raise Invalid("Source and target are the same.")
+        results = _move(source, target, tenant or [], quiet=as_json)
+        show(results, as_json, lambda: _print(results))
+
+
+def _move(source: str, target: str, chosen: list[str], *, quiet: bool) -> list[dict[str, Any]]:
+    from ...storage.copier import move_keys, move_tenant
+
+    clock = SystemClock().now
+    here = open_store(configuration.load(home=source), clock)
+    there = open_store(configuration.load(home=target), clock)
+    try:
+        known = [row[0] for row in here.control.rows("list_tenants", after="", limit=10_000_000)]
+        missing = [name for name in chosen if name not in known]
+        if missing:
+            raise NotFound(f"There is no tenant {missing[0]} at the source.")
+        done = {row[0] for row in there.control.rows("list_tenants", after="", limit=10_000_000)}
+        results: list[dict[str, Any]] = []
+        with _move_progress(quiet) as progress:
+            for name in chosen or known:
+                if name in done and not chosen:
+                    continue  # an earlier run has moved it
+                count = _counter(progress, name, here.read(name, lambda tx: tx.row("count_all")))
+                moved = move_tenant(here, there, name, count)
+                results.append(_result(name, moved, move_keys(here, there, name)))
+        return results
+    finally:
+        here.close()
+        there.close()
+
+
+def _move_progress(quiet: bool) -> Progress:
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console(), transient=True, disable=quiet or not sys.stdout.isatty())
+
+
+def _counter(progress: Progress, tenant: str, total: tuple[Any, ...] | None) -> Callable[[str, int], None]:
+    task = progress.add_task(f"moving {tenant}", total=total[0] if total else None)
+    return lambda table, rows: progress.advance(task, rows)
+
+
+def _result(tenant: str, moved: Moved, keys: int | None) -> dict[str, Any]:
+    return {"tenant": tenant, "rows": moved.rows, "digest": moved.digest, "keys": keys}
+
+
+def _print(results: list[dict[str, Any]]) -> None:
+    out = console()
+    for result in results:
+        rows = result["rows"]
+        out.print(f"{result['tenant']}: {rows['entry']:,} entries, {sum(rows.values()):,} rows; both sides are equal.")
+        if result["keys"] is None:
+            out.print("  Its API keys were not moved, since the target has a secret of its own: make new ones there.")
+    if not results:
+        out.print("Everything was there already.")

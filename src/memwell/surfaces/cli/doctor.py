@@ -1,25 +1,74 @@
-"""`memwell doctor`: look at everything that can be wrong, and say what to do."""
+"""`memwell audit`: what should not be among the facts, with the items. It returns 1 if there is anything, for builds."""
 
 from __future__ import annotations
 
 import shutil
 import sys
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import apsw
+import msgspec
 import typer
 from rich.text import Text
 
 from ...config import Config
-from ...engine import Engine
+from ...core.engine import Engine
 from ...errors import MemwellError
-from ...sdk._sync import Memory
+from ...facts.audit import Audit
+from ...registry import open_engine
+from ...sdk._sync import Flow, Memory, User
 from ...storage.blobs import damaged
 from ...storage.sqlite import connect
-from .output import Json, console, show
+from .messages import told
+from .output import Json, console, show, shown
 from .target import Profile, Target
-from .telling import told
+
+FOUND = 1
+
+
+def audit(
+    context: typer.Context,
+    flow: Annotated[str | None, typer.Option("--flow", help="Only this flow.")] = None,
+    user: Annotated[str | None, typer.Option("--user", help="Only this user.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Look for duplicates, contradictions, echoes, orphans, stale and secret-looking facts."""
+    target: Target = context.obj
+    with told(), target.memory() as memory:
+        found = {f"{place._dialect[:-1]} {place.id}": place.audit() for place in _places(memory, flow, user)}
+        show(_plain(found), as_json, lambda: _print(found))
+    if any(one.findings for one in found.values()):
+        raise typer.Exit(FOUND)
+
+
+def _places(memory: Memory, flow: str | None, user: str | None) -> list[Flow | User]:
+    if flow is not None or user is not None:
+        given: list[Flow | User] = [memory.flow(flow)] if flow is not None else []
+        return [*given, *([memory.user(user)] if user is not None else [])]
+    flows: list[Flow | User] = [memory.flow(one.flow) for one in memory.flows()]
+    return [*flows, *(memory.user(one.user) for one in memory.users())]
+
+
+def _plain(found: dict[str, Audit]) -> list[dict[str, Any]]:
+    return [{"where": where, **msgspec.to_builtins(one)} for where, one in found.items()]
+
+
+def _print(found: dict[str, Audit]) -> None:
+    out = console()
+    for where, one in found.items():
+        for finding in one.findings:
+            problem = Text(f"{finding.problem:14}", style="yellow")
+            out.print(Text.assemble(problem, f"{shown(where)}  {finding.reason} {', '.join(map(shown, finding.ids))}"))
+    facts = sum(one.facts for one in found.values())
+    findings = sum(sum(one.counts.values()) for one in found.values())
+    counts = ((facts, "fact"), (len(found), "place"), (findings, "finding"))
+    known, places, wrong = (f"{count:,} {noun}{'' if count == 1 else 's'}" for count, noun in counts)
+    out.print(Text(f"{known} in {places}, {wrong}", style="dim"))
+
+
+# -- `memwell doctor`: look at everything that can be wrong, and say what to do.
+
 
 LITTLE_SPACE = 512 * 1024 * 1024
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗", "red")}
@@ -40,12 +89,12 @@ def doctor(context: typer.Context, as_json: Json = False) -> None:
         remote = target.remote()
         findings = list(_remote(remote) if remote else _local(target.config()))
         shown = [finding._asdict() for finding in findings]
-        show(shown, as_json, lambda: _print(findings))
+        show(shown, as_json, lambda: _print_findings(findings))
     if any(finding.state == "problem" for finding in findings):
         raise typer.Exit(1)
 
 
-def _print(findings: list[Finding]) -> None:
+def _print_findings(findings: list[Finding]) -> None:
     for subject, state, text in findings:
         mark, style = _MARKS[state]
         console().print(Text.assemble((mark, style), "  ", (subject.ljust(12), "bold"), text))
@@ -71,7 +120,7 @@ def _local(config: Config) -> Iterator[Finding]:
 
 def _database(config: Config) -> Iterator[Finding]:
     try:
-        engine = Engine.open(config)
+        engine = open_engine(config)
     except MemwellError as error:
         yield Finding("postgresql", "problem", error.message)
         return
@@ -99,7 +148,7 @@ def _directory(config: Config) -> Iterator[Finding]:
         "disk", "warning" if few else "ok", f"{free / 1e9:.1f} GB free{': free some space' if few else ''} in {home}"
     )
     try:
-        engine = Engine.open(config)
+        engine = open_engine(config)
     except MemwellError as error:
         yield Finding("control.db", "problem", error.message)
         return

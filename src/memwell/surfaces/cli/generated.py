@@ -11,22 +11,32 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from ...dialects.breaking import Breaking
+from ...core.operation import Operation
 from ...errors import Invalid
-from ...operation import Operation
+from ...records.validation import Breaking
 from ...registry import OPERATIONS
-from ...workflow.app_importing import Imported
-from ...workflow.executing import Executed
-from ...workflow.run_operations import Run
-from .arguments import label, positional, settled
-from .given import FROM_FILE, option, read_given, require_one_input
-from .known import readable
-from .options import Taken, keyword, spelled, taken
+from ...workflows.app_execution import Executed
+from ...workflows.app_transfer import Imported
+from ...workflows.run_operations import Run
+from .fields import (
+    FROM_FILE,
+    NAMELESS,
+    STANDARD_INPUT,
+    Taken,
+    keyword,
+    label,
+    option,
+    positional,
+    read_given,
+    require_one_input,
+    settled,
+    spelled,
+    taken,
+)
+from .messages import confirm, told, warn, warnings_of, without_warnings
 from .output import Json, Yes, brief, print_json, print_value
-from .reading import NAMELESS, STANDARD_INPUT
+from .printers import readable
 from .target import Target
-from .telling import confirm, told, warn
-from .warned import warnings_of, without_warnings
 
 NOUNS = {
     "users": ("user", "People: what was said, what is known of them, and the records that are set."),

@@ -7,22 +7,14 @@ from typing import Annotated
 import typer
 
 from ...version import __version__
-from . import (
-    audit,
-    backup,
-    doctor,
-    files,
-    generated,
-    login,
-    mcp,
-    memory,
-    migrate,
-    move,
-    run,
-    server,
-    transfer,
-    workflow,
-)
+from . import backup, doctor, generated, memory, server, transfer, workflow
+from . import backup as migrate
+from . import backup as move
+from . import doctor as audit
+from . import server as login
+from . import server as mcp
+from . import transfer as files
+from . import workflow as run
 from .target import Target
 
 app = typer.Typer(
@@ -68,7 +60,7 @@ app.command()(server.watch)
 app.command()(mcp.mcp)
 app.command()(login.login)
 app.command()(login.logout)
-app.command()(run.run)
+app.command()(run.run_node_once)
 app.command()(transfer.export)
 app.command("import")(transfer.import_file)
 app.command()(audit.audit)
@@ -77,7 +69,9 @@ app.command()(migrate.migrate)
 app.command()(move.move)
 app.command()(backup.backup)
 app.command()(backup.restore)
-generated.add_commands(app, {"workflow run": workflow.run, "app upload": files.upload, "app download": files.download})
+generated.add_commands(
+    app, {"workflow run": workflow.run_workflow, "app upload": files.upload, "app download": files.download}
+)
 
 
 def main() -> None:

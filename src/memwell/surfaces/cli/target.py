@@ -1,4 +1,4 @@
-"""What a command talks to: a directory, or a server that one has logged in to."""
+"""Times as people write them on a command line."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,18 @@ from ...config import Config
 from ...errors import Invalid, NotFound, Unauthenticated
 from ...sdk._sync import Memory
 from ...sdk.transport import LocalTransport, Transport
+
+
+def moment(name: str, text: str) -> datetime:
+    """A day or a time; without a zone it is UTC."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise Invalid(f"{name} is a day or a time (RFC 3339), such as 2026-04-19 or 2026-04-19T10:00:00Z.") from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+# -- What a command talks to: a directory, or a server that one has logged in to.
 
 
 class Profile(msgspec.Struct):

@@ -1,4 +1,4 @@
-"""`memwell workflow run`: a live tree of what the steps do, and the answer as it comes."""
+"""`memwell run`: a node, once, for a flow."""
 
 from __future__ import annotations
 
@@ -17,21 +17,152 @@ from rich.text import Text
 from rich.tree import Tree
 
 from ...errors import Invalid
+from ...node.gateway import TIMEOUT_S, run_node
 from ...sdk._sync import Memory
 from ...sdk.settings import Running
-from ...workflow.live import RunEvent
-from .given import json_given
-from .output import Json, folding, shown
-from .reading import text_of
-from .runs import step_line
-from .target import Target
-from .telling import told
+from ...workflows.events import RunEvent
+from ...workflows.run_operations import Run, RunList, StepRun
+from .fields import FROM_FILE, STANDARD_INPUT, file_text, json_given, text_of
+from .messages import told
+from .output import Json, brief, folding, print_json, shown, utc
+from .target import Target, transport_of
+
+
+def run_node_once(
+    context: typer.Context,
+    node: Annotated[str, typer.Argument(help="The node as `module:function`; modules are looked for here first.")],
+    flow: Annotated[str, typer.Option("--flow", help="The flow that is run.")],
+    value: Annotated[
+        str, typer.Option("--input", help="The input as JSON; `@FILE` reads a file, `@-` or `-` standard input.")
+    ] = "{}",
+    timeout_s: Annotated[
+        float, typer.Option("--timeout", help="After how many seconds the node is stopped.")
+    ] = TIMEOUT_S,
+) -> None:
+    """Run node code in a process of its own, with the memory of a flow, and print its reply."""
+    target: Target = context.obj
+    with told(), target.memory() as memory:
+        print_json(run_node(transport_of(memory), node, flow, _input(value), timeout_s=timeout_s))
+
+
+def _input(text: str) -> object:
+    try:
+        if text == STANDARD_INPUT:
+            text = file_text(text)
+        elif text.startswith(FROM_FILE):
+            text = file_text(text[len(FROM_FILE) :])
+        return msgspec.json.decode(text)
+    except OSError as error:
+        raise Invalid(f"The input cannot be read: {error.strerror}.") from None
+    except msgspec.DecodeError as error:
+        raise Invalid(f"The input is not JSON: {error}.") from None
+
+
+# -- Runs of workflows as people read them: a list of what was asked, and of one run what each step was given, gave and took.
+
+
+INDENT = "    "
+FIRST_WORDS = 60
+_MARKS = {
+    "running": ("●", "yellow"),
+    "retrying": ("●", "yellow"),
+    "done": ("✓", "green"),
+    "cached": ("✓", "cyan"),
+    "failed": ("✗", "red"),
+    "interrupted": ("✗", "red"),
+}
+
+
+def step_line(step: str, kind: str, state: str, seconds: float | None, error: str | None) -> Text:
+    """A step in a tree: its state, its name, how long it took, and why it failed."""
+    line = Text.assemble(_mark(state), shown(step), (f"  {shown(kind)}", "dim"))
+    if seconds is not None:
+        line.append(f"  {seconds * 1000:.0f} ms", style="dim")
+    if state == "cached":
+        line.append("  from memory", style="cyan")
+    if error:
+        line.append(f"\n{shown(error)}", style="red")
+    return line
+
+
+def print_runs(found: RunList) -> None:
+    out = folding()
+    for run in found.runs:
+        first = Text.assemble(_mark(run.status), (run.status, "bold"), f"  {shown(run.name)}")
+        if run.input:
+            first.append(f"  {brief(shown(run.input[: 10 * FIRST_WORDS]), FIRST_WORDS)}", "dim")
+        out.print(first, no_wrap=True, overflow="ellipsis")
+        out.print(Text(INDENT + " · ".join(_about(run)), style="dim"))
+    if not found.runs:
+        out.print(Text("No runs.", style="dim"))
+
+
+def print_run(run: Run) -> None:
+    out = folding()
+    out.print(Text.assemble(_mark(run.status), ("Run ", "bold"), (run.id, "bold cyan"), f"  {shown(run.name)}"))
+    named = [f"{name} {shown(value)}" for name, value in (("owner", run.owner), ("thread", run.thread)) if value]
+    version = [f"version {run.workflow_version}"] if run.workflow_version else []
+    out.print(Text(INDENT + " · ".join([run.status, *list(_about(run))[1:], *version, *named]), style="dim"))
+    if run.metadata:
+        _print_said(out, "metadata", msgspec.json.encode(run.metadata).decode())
+    _print_said(out, "input", run.input)
+    out.print(_tree(run))
+    for step in run.steps:
+        _print_step(out, step)
+    out.print(Text("Result", style="bold"))
+    _print_said(out, "error", run.error or "", "red")
+    _print_said(out, "output", run.output or "")
+
+
+def _mark(state: str) -> tuple[str, str]:
+    mark, colour = _MARKS.get(state, ("?", "red"))
+    return f"{mark} ", colour
+
+
+def _about(run: Run) -> Iterator[str]:
+    yield run.id
+    yield utc(run.started_at)
+    if run.ended_at is not None:
+        yield f"{(run.ended_at - run.started_at).total_seconds():.1f} s"
+
+
+def _tree(run: Run) -> Tree:
+    tree = Tree(Text(shown(run.name), style="bold"))
+    above = [tree]
+    for step in run.steps:
+        del above[step.level + 1 :]
+        line = step_line(step.id, step.step_type, step.status, step.duration_seconds, step.error)
+        above.append(above[-1].add(line))
+    return tree
+
+
+def _print_step(out: Console, step: StepRun) -> None:
+    attempts = f"  {step.attempts} attempts" if step.attempts > 1 else ""
+    cut = "  cut: there was more" if step.cut else ""
+    out.print(Text.assemble((shown(step.id), "bold"), (f"  {shown(step.step_type)}{attempts}{cut}", "dim")))
+    _print_said(out, "input", step.input)
+    _print_said(out, "output", step.output)
+    _print_said(out, "error", step.error or "", "red")
+
+
+def _print_said(out: Console, what: str, said: str, style: str = "") -> None:
+    """What was said, indented under its name; nothing if nothing was."""
+    if not said:
+        return
+    out.print(Text(f"{INDENT}{what}", style="dim"))
+    for line in Text(shown(said)).wrap(out, max(20, out.width - 2 * len(INDENT))):
+        line.rstrip()
+        out.print(Text.assemble(INDENT * 2, (line.plain, style)))
+
+
+# -- `memwell workflow run`: a live tree of what the steps do, and the answer as it comes.
+
 
 FAILED = 1
 T = TypeVar("T")
 
 
-def run(
+def run_workflow(
     context: typer.Context,
     file: Annotated[str, typer.Argument(help="A file with the workflow, or the id of a stored one.", metavar="FILE")],
     given: Annotated[

@@ -18,11 +18,10 @@ import anyio
 import anyio.to_thread
 from mcp.server.stdio import stdio_server
 
+from ...core.operation import Operation
 from ...errors import TooLarge
 from ...model.principal import Tie
-from ...operation import Operation
-from .answers import Answer, Caller
-from .server import protocol_server
+from .server import Answer, Caller, protocol_server
 from .tools import Tool
 
 THREADS = 16

@@ -13,12 +13,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from ...dialects.file_links import named, opened, piece
+from ...core.file_links import Named
 from ...errors import MemwellError
-from ...extract.names import content_disposition
-from ...files.links import Named
-from ...model.file import File
-from .shares import Shares
+from ...extract.kinds import content_disposition
+from ...files.files import named, opened, piece
+from ...records.file_rows import File
+from .threads import Shares
 
 if TYPE_CHECKING:
     from .server import Server

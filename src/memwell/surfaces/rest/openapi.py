@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from ...core.operation import Operation
 from ...errors import tree
-from ...operation import Operation
 from ...version import __version__
-from ..shapes import shapes
+from ..schemas import shapes
 
 REF = "#/components/schemas/{name}"
 

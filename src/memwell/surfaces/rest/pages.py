@@ -1,12 +1,17 @@
-"""The fixed pages: health, metrics, the API's description, and the live stream of events."""
+"""Counters for Prometheus. They name operations and statuses, never tenants or what was said."""
 
 from __future__ import annotations
 
 import asyncio
 import html
+import logging
 import re
-from collections.abc import AsyncIterator
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Mapping
 from functools import cache
+from threading import Event as Flag
+from threading import Semaphore, Thread
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,17 +20,124 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from ...core.engine import Engine
+from ...core.events import Event, watch
 from ...errors import Forbidden, Invalid, MemwellError, NotFound, StorageError, Unauthenticated, Unavailable
 from ...model.principal import Principal
 from ...registry import OPERATIONS
 from ...version import __version__
-from ...watch import Event
 from . import downloads, openapi, replies
-from .pump import End, Pump
-from .run_stream import RunStream
+from .runs import RunStream
 
 if TYPE_CHECKING:
     from .server import Server
+
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Metrics:
+    """Kept by the event loop alone, so nothing here needs a lock."""
+
+    def __init__(self) -> None:
+        self._requests: Counter[tuple[str, int]] = Counter()
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._buckets: defaultdict[str, list[int]] = defaultdict(lambda: [0] * (len(BUCKETS) + 1))
+
+    def record(self, operation: str, status: int, seconds: float) -> None:
+        place = bisect_left(BUCKETS, seconds)
+        self._requests[operation, status] += 1
+        self._seconds[operation] += seconds
+        self._buckets[operation][place] += 1
+
+    def render(self, gauges: Mapping[str, tuple[str, float]]) -> str:
+        lines = [
+            "# HELP memwell_requests_total Requests by operation and status.",
+            "# TYPE memwell_requests_total counter",
+            *(
+                f'memwell_requests_total{{operation="{name}",status="{status}"}} {count}'
+                for (name, status), count in sorted(self._requests.items())
+            ),
+            "# HELP memwell_request_seconds How long requests took.",
+            "# TYPE memwell_request_seconds histogram",
+        ]
+        for name in sorted(self._buckets):
+            lines += self._histogram(name)
+        for name, (text, value) in gauges.items():
+            lines += [f"# HELP {name} {text}", f"# TYPE {name} gauge", f"{name} {value:g}"]
+        return "\n".join(lines) + "\n"
+
+    def _histogram(self, name: str) -> list[str]:
+        lines, total = [], 0
+        for bound, count in zip((*map(str, BUCKETS), "+Inf"), self._buckets[name], strict=True):
+            total += count
+            lines.append(f'memwell_request_seconds_bucket{{operation="{name}",le="{bound}"}} {total}')
+        lines.append(f'memwell_request_seconds_sum{{operation="{name}"}} {self._seconds[name]:.6f}')
+        lines.append(f'memwell_request_seconds_count{{operation="{name}"}} {total}')
+        return lines
+
+
+# -- A thread that carries events from the engine, which waits for them, to a stream on the event loop.
+
+
+log = logging.getLogger("memwell.rest")
+
+QUEUE = 100
+LOOK_EVERY_S = 0.5
+
+
+class End:
+    """What comes last, if the events end before the stream does."""
+
+
+class Pump:
+    """One stream's thread. It ends within half a second of being stopped."""
+
+    def __init__(self, engine: Engine, principal: Principal, after: int | None) -> None:
+        self._queue: asyncio.Queue[Event | End | None] = asyncio.Queue()
+        self._room = Semaphore(QUEUE)
+        self._loop = asyncio.get_running_loop()
+        self._stopped = Flag()
+        self._thread = Thread(target=self._run, args=(engine, principal, after), name="memwell-events", daemon=True)
+        self._thread.start()
+
+    async def get(self) -> Event | End | None:
+        """The next event; None when there was none for a while."""
+        event = await self._queue.get()
+        self._room.release()
+        return event
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def join(self) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _run(self, engine: Engine, principal: Principal, after: int | None) -> None:
+        try:
+            for event in watch(engine, principal, after):
+                if not self._put(event):
+                    return
+        except MemwellError as error:
+            log.warning("events.failed", extra={"code": error.code})
+            self._put(End())
+
+    def _put(self, event: Event | End | None) -> bool:
+        """Hand an event over, as soon as there is room; False if nobody listens any more."""
+        while not self._room.acquire(timeout=LOOK_EVERY_S):
+            if self._stopped.is_set():
+                return False
+        if self._stopped.is_set():
+            return False
+        try:
+            self._loop.call_soon_threadsafe(self._queue.put_nowait, event)
+        except RuntimeError:  # the event loop has ended
+            return False
+        return True
+
+
+# -- The fixed pages: health, metrics, the API's description, and the live stream of events.
+
 
 MAX_STREAMS = 64
 _HEADERS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}

@@ -1,14 +1,76 @@
-"""Answers as bytes."""
+"""How long a request may take, and what is answered when that time is up."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 import msgspec
+from starlette.types import Receive
 
-from ...errors import MemwellError
-from ...operation import Operation
+from ...core.operation import Operation
+from ...errors import Invalid, MemwellError, TooLarge, Unavailable
+
+_TIME_IS_UP = "time is up"
+
+
+class TimeLimit:
+    """Cuts the present task off after a while. `answer` says how to go on; whoever knows better may change it."""
+
+    def __init__(self, seconds: float, operation: Operation) -> None:
+        self.answer = Unavailable(f"The request took too long{_advice(operation)}")
+        self._task = asyncio.current_task()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._give_up)
+
+    def lift(self) -> None:
+        self._timer.cancel()
+
+    def has_caused(self, error: asyncio.CancelledError) -> bool:
+        """Whether it was this that has cut the task off; then the task goes on, to answer."""
+        if self._task is None or _TIME_IS_UP not in error.args:
+            return False
+        self._task.uncancel()
+        return True
+
+    def _give_up(self) -> None:
+        if self._task is not None:
+            self._task.cancel(_TIME_IS_UP)
+
+
+def _advice(operation: Operation) -> str:
+    if not operation.writes:
+        return ": try again."
+    if operation.repeatable:
+        return ". It may still be carried out: repeat it with the same Idempotency-Key."
+    return ". It may still be carried out: look before you repeat it."
+
+
+# -- The bodies of requests, as far as they may be read.
+
+
+async def read_body(receive: Receive, headers: dict[bytes, bytes], limit: int) -> bytes:
+    """The body, if it is not too long; the bytes that come are counted, whatever the header says."""
+    length = headers.get(b"content-length", b"0")
+    if not length.isdigit() or int(length) > limit:
+        raise TooLarge(f"The request is larger than {limit} bytes.", limit=limit)
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Invalid("The request was cut off.")
+        part = message.get("body", b"")
+        size += len(part)
+        if size > limit:
+            raise TooLarge(f"The request is larger than {limit} bytes.", limit=limit)
+        parts.append(part)
+        if not message.get("more_body"):
+            return b"".join(parts)
+
+
+# -- Answers as bytes.
+
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Reply = tuple[int, bytes, list[tuple[bytes, bytes]]]

@@ -1,9 +1,4 @@
-"""The ASGI application: operations at their routes, and the fixed pages beside them.
-
-A request is read on the event loop, up to a counted limit, and carried out in a thread. Operations that may wait for long
-have threads of their own, so that they cannot hold up the others, and so has the door: whoever knocks never waits behind
-somebody's work. Whoever waits for a run holds no thread at all.
-"""
+"""Finding the operation for a request. Segments are decoded one by one, so an id may hold a slash."""
 
 from __future__ import annotations
 
@@ -11,33 +6,69 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from ...access import Doorman
 from ...config import Config
-from ...dispatch import dispatch
-from ...engine import Engine
+from ...core.access import Doorman
+from ...core.dispatch import dispatch
+from ...core.engine import Engine
+from ...core.operation import Operation
 from ...errors import Forbidden, Invalid, MemwellError, NotAllowed, Unavailable
-from ...model.etag import NONE
+from ...model.fields import NONE
 from ...model.principal import Principal
-from ...operation import Operation
 from ...registry import OPERATIONS
-from ...workflow.running import runs_of
+from ...workflows.runs import runs_of
 from . import replies, uploads
-from .bodies import read_body
-from .metrics import Metrics
-from .pages import pages
-from .pump import Pump
-from .router import Router
-from .run_requests import RunRequests
+from .pages import Metrics, Pump, pages
+from .replies import TimeLimit, read_body
+from .runs import RunRequests
 from .threads import Threads
-from .time_limit import TimeLimit
-from .upload_requests import UploadRequests
+from .uploads import UploadRequests
+
+
+class Router:
+    """A tree of path segments; None stands for any segment, the value of a field."""
+
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        self._root: dict[str | None, object] = {}
+        for operation in operations:
+            node = self._root
+            for segment in operation.path.strip("/").split("/"):
+                name = None if segment.startswith("{") else segment
+                node = node.setdefault(name, {})  # type: ignore[assignment]
+            methods: dict[str, Operation] = node.setdefault("", {})  # type: ignore[assignment]
+            methods[operation.method] = operation
+
+    def find(self, raw_path: bytes) -> tuple[dict[str, Operation], list[str]] | None:
+        """The operations at a path by method, and the values of its fields."""
+        node = self._root
+        values: list[str] = []
+        path = raw_path.decode("ascii", "replace")
+        encoded = "%" in path
+        for raw in path.partition("?")[0].strip("/").split("/"):
+            segment = unquote(raw, errors="strict") if encoded else raw
+            following = node.get(segment) if raw else None
+            if following is None:
+                following = node.get(None) if raw else None
+                values.append(segment)
+            if following is None:
+                return None
+            node = following  # type: ignore[assignment]
+        methods: dict[str, Operation] | None = node.get("")  # type: ignore[assignment]
+        return None if methods is None else (methods, values)
+
+
+# -- The ASGI application: operations at their routes, and the fixed pages beside them.
+#
+# A request is read on the event loop, up to a counted limit, and carried out in a thread. Operations that may wait for long
+# have threads of their own, so that they cannot hold up the others, and so has the door: whoever knocks never waits behind
+# somebody's work. Whoever waits for a run holds no thread at all.
+
 
 log = logging.getLogger("memwell.rest")
 

@@ -1,14 +1,37 @@
-"""Threads for requests. Leaner than an executor: one queue in, one callback on the event loop out."""
+"""Places for what takes memory or time: so many in all, and for one tenant so few that others find some."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from asyncio import Semaphore
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Generic, TypeVar
+from weakref import WeakValueDictionary
 
-from ...errors import MemwellError
+from ...errors import MemwellError, Unavailable
+
+
+class Shares:
+    def __init__(self, in_all: int, each: int) -> None:
+        self._all = Semaphore(in_all)
+        self._each = each
+        self._own: WeakValueDictionary[str, Semaphore] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def place(self, tenant: str, *, wait: bool = True) -> AsyncIterator[None]:
+        """Hold a place. Whoever does not wait is told to come back if there is none."""
+        own = self._own.setdefault(tenant, Semaphore(self._each))
+        if not wait and (own.locked() or self._all.locked()):
+            raise Unavailable("Too many files are under way: try again in a moment.", retry_after_s=5)
+        async with own, self._all:
+            yield
+
+
+# -- Threads for requests. Leaner than an executor: one queue in, one callback on the event loop out.
+
 
 T = TypeVar("T")
 

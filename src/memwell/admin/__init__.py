@@ -1,0 +1,1 @@
+"""Tenants, keys, jobs, events and the state of the server."""

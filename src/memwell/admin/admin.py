@@ -1,0 +1,322 @@
+"""Tenants, keys, events and the state of things."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from ..clock import SECOND, to_datetime
+from ..core import access
+from ..core.dispatch import Call
+from ..core.events import Event, to_event
+from ..core.operation import Example, Request, Response, operation
+from ..core.space import Space
+from ..errors import Conflict, Forbidden, Invalid, NotFound
+from ..model.fields import After, AnyId, Cursor, Flow, Label, Limit, TenantId, User, cut, from_cursor, to_cursor
+from ..model.principal import Tie
+from ..version import __version__
+
+KeyRole = Annotated[
+    Literal["reader", "agent", "admin", "operator"],
+    Meta(description="`reader` reads, `agent` also writes, `admin` also manages, `operator` also manages tenants."),
+]
+
+Rate = Annotated[
+    int, Meta(ge=0, le=1_000_000, description="Requests per second; 0: no limit; left away: the server's limit.")
+]
+ExpiresIn = Annotated[
+    int, Meta(ge=1, le=3_650 * 86_400, description="After how many seconds it expires; left away: never.")
+]
+
+
+class Tenant(Response, frozen=True, kw_only=True):
+    """A tenant."""
+
+    tenant: str
+    created_at: datetime
+
+
+class Tenants(Response, frozen=True, kw_only=True):
+    """Tenants by name."""
+
+    tenants: list[Tenant]
+    next_cursor: str | None = None
+
+
+class NamedTenant(Request, frozen=True, kw_only=True):
+    """Which tenant."""
+
+    tenant: TenantId
+
+
+class ListTenants(Request, frozen=True, kw_only=True):
+    """Which tenants to return."""
+
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+_ACME = {"tenant": "acme"}
+
+
+@operation(
+    "tenants.create",
+    "POST /v1/tenants",
+    effect="write",
+    role="operator",
+    outside=True,
+    repeatable=False,
+    status=201,
+    example=Example(_ACME),
+)
+def create_tenant(call: Call, request: NamedTenant) -> Tenant:
+    """Make a tenant."""
+    if not call.engine.ensure_tenant(request.tenant):
+        raise Conflict("There is a tenant of that name already.")
+    call.record()
+    return _tenant(call, request.tenant)
+
+
+@operation(
+    "tenants.list", "GET /v1/tenants", role="operator", outside=True, example=Example({}, (("tenants.create", _ACME),))
+)
+def list_tenants(call: Call, request: ListTenants) -> Tenants:
+    """The tenants."""
+    (after,) = from_cursor("tenants", request.cursor, "")
+    rows = call.engine.store.control.rows("list_tenants", after=after, limit=request.limit + 1)
+    page, further = cut(rows, request.limit, lambda row: to_cursor("tenants", row[0]))
+    shown = [Tenant(tenant=name, created_at=to_datetime(created_at)) for name, created_at in page]
+    return Tenants(tenants=shown, next_cursor=further)
+
+
+@operation(
+    "tenants.delete",
+    "DELETE /v1/tenants/{tenant}",
+    effect="erase",
+    role="operator",
+    outside=True,
+    repeatable=False,
+    example=Example(_ACME, (("tenants.create", _ACME),)),
+)
+def delete_tenant(call: Call, request: NamedTenant) -> Tenant:
+    """Erase a tenant with all its memory and keys, for good."""
+    if request.tenant == call.principal.tenant:
+        raise Conflict("That is the tenant you are speaking for; another operator has to delete it.")
+    tenant = _tenant(call, request.tenant)
+    call.engine.store.drop(request.tenant)
+    call.record()
+    return tenant
+
+
+class Key(Response, frozen=True, kw_only=True):
+    """An API key, without its secret."""
+
+    id: str
+    tenant: str
+    name: str
+    role: str
+    created_at: datetime
+    flow: str | None = None
+    user: str | None = None
+    rate_limit: int | None = None
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+
+
+class NewKey(Key, frozen=True, kw_only=True):
+    """A new API key. `secret` is shown this once and stored nowhere."""
+
+    secret: str
+
+
+class Keys(Response, frozen=True, kw_only=True):
+    """Keys in the order they were made."""
+
+    keys: list[Key]
+    next_cursor: str | None = None
+
+
+class CreateKey(Request, frozen=True, kw_only=True):
+    """What the key may do."""
+
+    name: Label = "key"
+    role: KeyRole = "agent"
+    flow: Flow | None = None
+    user: User | None = None
+    tenant: TenantId | None = None
+    rate_limit: Rate | None = None
+    expires_in_s: ExpiresIn | None = None
+
+
+_KEY = {"name": "chatbot", "role": "agent", "flow": "support"}
+
+
+@operation(
+    "keys.create",
+    "POST /v1/keys",
+    effect="write",
+    role="admin",
+    outside=True,
+    repeatable=False,
+    status=201,
+    example=Example(_KEY),
+)
+def create_key(call: Call, request: CreateKey) -> NewKey:
+    """Make an API key, perhaps held to one flow or one user. Its secret is shown once."""
+    tenant = request.tenant or call.principal.tenant
+    if (tenant != call.principal.tenant or request.role == "operator") and not call.principal.may("operator"):
+        raise Forbidden("Only an operator can make keys for other tenants or other operators.")
+    if request.flow is not None and request.user is not None:
+        raise Invalid("A key is held to one flow or one user, not to both.", field="flow")
+    _tenant(call, tenant)
+    tie = Tie("flow", request.flow) if request.flow is not None else None
+    tie = Tie("user", request.user) if request.user is not None else tie
+    now = call.engine.clock.now()
+    expires_at = None if request.expires_in_s is None else now + request.expires_in_s * SECOND
+    key_id, secret = access.create_key(
+        call.engine.store.control, tenant, request.name, request.role, tie, request.rate_limit, now, expires_at
+    )
+    call.record()
+    key = _key(call, tenant, key_id)
+    return NewKey(secret=secret, **{name: getattr(key, name) for name in key.__struct_fields__})
+
+
+class ListKeys(Request, frozen=True, kw_only=True):
+    """Which keys to return."""
+
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+@operation("keys.list", "GET /v1/keys", role="admin", outside=True, example=Example({}, (("keys.create", _KEY),)))
+def list_keys(call: Call, request: ListKeys) -> Keys:
+    """The tenant's API keys, without their secrets."""
+    (after,) = from_cursor("keys", request.cursor, "")
+    rows = call.engine.store.control.rows(
+        "list_keys", tenant=call.principal.tenant, after=after, limit=request.limit + 1
+    )
+    page, further = cut(rows, request.limit, lambda row: to_cursor("keys", row[0]))
+    return Keys(keys=[_to_key(access.StoredKey(*row)) for row in page], next_cursor=further)
+
+
+class OneKey(Request, frozen=True, kw_only=True):
+    """Which key."""
+
+    id: AnyId
+
+
+@operation(
+    "keys.revoke",
+    "DELETE /v1/keys/{id}",
+    effect="write",
+    role="admin",
+    outside=True,
+    repeatable=False,
+    example=Example({"id": "$0.id"}, (("keys.create", _KEY),)),
+)
+def revoke_key(call: Call, request: OneKey) -> Key:
+    """Make an API key useless, within a second."""
+    tenant = call.principal.tenant
+    _key(call, tenant, request.id)
+    call.engine.store.control.write(
+        ("revoke_key", {"tenant": tenant, "id": request.id, "now": call.engine.clock.now()})
+    )
+    call.record()
+    return _key(call, tenant, request.id)
+
+
+class ListEvents(Request, frozen=True, kw_only=True):
+    """Which events to return."""
+
+    after: After = 0
+    limit: Limit = 100
+
+
+class Events(Response, frozen=True, kw_only=True):
+    """Write events in order."""
+
+    events: list[Event]
+
+
+@operation("events.list", "GET /v1/events/log", example=Example({"limit": 10}))
+def list_events(space: Space, request: ListEvents) -> Events:
+    """What was written, in order. `GET /v1/events` streams it live, together with what is read."""
+    rows = space.tx.rows("list_events", after=request.after, limit=request.limit)
+    return Events(events=[to_event(row) for row in rows])
+
+
+class Nothing(Request, frozen=True, kw_only=True):
+    """No parameters."""
+
+
+class Backlog(Response, frozen=True, kw_only=True):
+    """Jobs of one kind and state. `oldest_at` is when the first of them was due."""
+
+    kind: str
+    state: str
+    count: int
+    oldest_at: datetime
+
+
+class Status(Response, frozen=True, kw_only=True):
+    """What is running, and how it is."""
+
+    version: str
+    tenant: str
+    role: str
+    storage: dict[str, Any]
+    backlog: list[Backlog]
+    worker: bool
+    flow: str | None = None
+    user: str | None = None
+
+
+@operation("status.show", "GET /v1/status", outside=True, any_tie=True, example=Example())
+def show_status(call: Call, request: Nothing) -> Status:
+    """Whom the key speaks for, the storage, and the backlog of jobs."""
+    tie = call.principal.tie
+    rows = call.read(lambda space: space.tx.rows("job_backlog")) if tie is None else []
+    return Status(
+        version=__version__,
+        tenant=call.principal.tenant,
+        role=call.principal.role,
+        storage=call.engine.store.describe(),
+        backlog=[
+            Backlog(kind=kind, state=state, count=count, oldest_at=to_datetime(oldest))
+            for kind, state, count, oldest in rows
+        ],
+        worker=call.engine.worker.running,
+        flow=tie.name if tie and tie.kind == "flow" else None,
+        user=tie.name if tie and tie.kind == "user" else None,
+    )
+
+
+def _tenant(call: Call, tenant: str) -> Tenant:
+    rows = call.engine.store.control.rows("find_tenant", id=tenant)
+    if not rows:
+        raise NotFound("There is no such tenant.")
+    return Tenant(tenant=rows[0][0], created_at=to_datetime(rows[0][1]))
+
+
+def _key(call: Call, tenant: str, key_id: str) -> Key:
+    rows = call.engine.store.control.rows("find_key", tenant=tenant, id=key_id)
+    if not rows:
+        raise NotFound("There is no such key.")
+    return _to_key(access.StoredKey(*rows[0]))
+
+
+def _to_key(key: access.StoredKey) -> Key:
+    return Key(
+        id=key.id,
+        tenant=key.tenant,
+        name=key.name,
+        role=key.role,
+        created_at=to_datetime(key.created_at),
+        flow=key.tie_name if key.tie_kind == "flow" else None,
+        user=key.tie_name if key.tie_kind == "user" else None,
+        rate_limit=key.rate,
+        expires_at=None if key.expires_at is None else to_datetime(key.expires_at),
+        revoked_at=None if key.revoked_at is None else to_datetime(key.revoked_at),
+    )

@@ -1,0 +1,158 @@
+"""Background work, made visible."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from ..clock import optional_datetime, to_datetime
+from ..core.dispatch import Call
+from ..core.operation import Example, Request, Response, operation
+from ..core.space import Space
+from ..errors import Conflict, NotFound
+from ..jobs import queue as store_jobs
+from ..jobs.queue import StoredJob
+from ..model.fields import AnyId, Cursor, Label, Limit, Timeout, cut, from_cursor, to_cursor
+
+_TURN = {"flow": "support", "session": "alice-42", "role": "user", "content": "Where is my order?"}
+_SESSION = {"flow": "support", "session": "alice-42"}
+_GIVEN = (("flows.append", _TURN), ("flows.end", _SESSION))
+_ONE = {"id": "$1.job"}
+
+
+class Job(Response, frozen=True, kw_only=True):
+    """A piece of background work."""
+
+    id: str
+    kind: str
+    state: str
+    attempts: int
+    run_at: datetime
+    created_at: datetime
+    finished_at: datetime | None = None
+    error: str | None = None
+    result: dict[str, Any] | None = None
+
+
+class Jobs(Response, frozen=True, kw_only=True):
+    """Jobs, the newest first."""
+
+    jobs: list[Job]
+    next_cursor: str | None = None
+
+
+class ListJobs(Request, frozen=True, kw_only=True):
+    """Which jobs to return."""
+
+    state: Annotated[
+        Literal["ready", "running", "done", "dead", "cancelled"] | None,
+        Meta(description="Only jobs in this state: `ready`, `running`, `done`, `dead` or `cancelled`."),
+    ] = None
+    kind: Label | None = None
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+@operation("jobs.list", "GET /v1/jobs", example=Example({"kind": "consolidate"}, _GIVEN))
+def list_jobs(space: Space, request: ListJobs) -> Jobs:
+    """The tenant's background jobs, the newest first."""
+    (before,) = from_cursor("jobs", request.cursor, "~")
+    rows = space.tx.rows("list_jobs", before=before, state=request.state, kind=request.kind, limit=request.limit + 1)
+    page, further = cut(rows, request.limit, lambda row: to_cursor("jobs", row[0]))
+    return Jobs(jobs=[to_job(StoredJob(*row)) for row in page], next_cursor=further)
+
+
+class One(Request, frozen=True, kw_only=True):
+    """Which job."""
+
+    id: AnyId
+
+
+@operation("jobs.show", "GET /v1/jobs/{id}", any_tie=True, example=Example(_ONE, _GIVEN))
+def show(space: Space, request: One) -> Job:
+    """One job, with its result or its error."""
+    return _existing(space, request.id)
+
+
+class Wait(One, frozen=True, kw_only=True):
+    """Which job to wait for, and how long."""
+
+    timeout_s: Timeout = 5.0
+
+
+@operation(
+    "jobs.wait",
+    "GET /v1/jobs/{id}/wait",
+    outside=True,
+    any_tie=True,
+    patient=True,
+    example=Example({"id": "$1.job", "timeout_s": 0}, _GIVEN),
+)
+def wait(call: Call, request: Wait) -> Job:
+    """Wait until a job is finished, or until the time is up; either way, the job as it then is."""
+    return wait_for_job(call, request.id, request.timeout_s)
+
+
+@operation(
+    "jobs.retry",
+    "POST /v1/jobs/{id}/retry",
+    effect="write",
+    role="admin",
+    example=Example(_ONE, (*_GIVEN, ("jobs.cancel", _ONE))),
+)
+def retry(space: Space, request: One) -> Job:
+    """Put a dead or cancelled job back in line."""
+    job = _existing(space, request.id)
+    if not space.tx.run("retry_job", id=request.id, now=space.now):
+        raise Conflict(f"Only a dead or cancelled job can be tried again; this one is {job.state}.")
+    space.tx.wake(space.now)
+    return _existing(space, request.id)
+
+
+@operation("jobs.cancel", "POST /v1/jobs/{id}/cancel", effect="write", role="admin", example=Example(_ONE, _GIVEN))
+def cancel(space: Space, request: One) -> Job:
+    """Take a waiting job out of the line."""
+    job = _existing(space, request.id)
+    if job.kind == "erase":
+        raise Conflict("An erasure cannot be cancelled: what it erases is out of sight already.")
+    if not space.tx.run("cancel_job", id=request.id, now=space.now):
+        raise Conflict(f"Only a waiting job can be cancelled; this one is {job.state}.")
+    return _existing(space, request.id)
+
+
+def to_job(job: StoredJob) -> Job:
+    return Job(
+        id=job.id,
+        kind=job.kind,
+        state=job.state,
+        attempts=job.attempts,
+        run_at=to_datetime(job.run_at),
+        created_at=to_datetime(job.created_at),
+        finished_at=optional_datetime(job.finished_at),
+        error=job.error,
+        result=msgspec.json.decode(job.result) if job.result else None,
+    )
+
+
+def _existing(space: Space, job_id: str) -> Job:
+    job = store_jobs.find(space.tx, job_id)
+    if job is None:
+        raise NotFound("There is no such job.")
+    return to_job(job)
+
+
+def wait_for_job(call: Call, job_id: str, timeout_s: float) -> Job:
+    deadline = time.monotonic() + timeout_s
+    pause = 0.005
+    while True:
+        call.engine.help_out(call.principal.tenant)
+        job = call.read(lambda space: _existing(space, job_id))
+        left = deadline - time.monotonic()
+        if job.state in ("done", "dead", "cancelled") or left <= 0:
+            return job
+        time.sleep(min(pause, left))
+        pause = min(pause * 1.5, 0.25)

@@ -1,0 +1,289 @@
+"""Making a backup: under another name at first, verified, and only then what it is called."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+import msgspec
+
+from .. import config as configuration
+from ..clock import SystemClock
+from ..config import Config
+from ..erasure import log
+from ..errors import Conflict, Invalid, MemwellError, NotFound, StorageError, StorageFull
+from ..storage.blobs import claim, sweep, sync
+from ..storage.copier import Carrying
+from ..storage.port import tenant_mark
+from ..storage.sqlite import SqliteStore, connect
+from ..storage.sqlite import connect as migrate
+from ..version import __version__
+from .check import require_sound
+from .erasures import EVERY, Source, of_backup, open_existing
+from .manifest import (
+    FORMAT,
+    MANIFEST,
+    PARTIAL,
+    FileInfo,
+    Kind,
+    Manifest,
+    TenantInfo,
+    backups_in,
+    digest_of,
+    is_name,
+    name_of,
+    read,
+    rendered,
+    sealed,
+    write_lines,
+)
+
+Progress = Callable[[str], None]
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM})
+
+
+class Made(NamedTuple):
+    """A backup that was made, and the older ones that were removed for it."""
+
+    path: Path
+    manifest: Manifest
+    removed: list[str]
+
+
+def back_up(
+    home: str | Path | None = None,
+    folder: str | Path | None = None,
+    *,
+    tenants: Sequence[str] = (),
+    erasures_only: bool = False,
+    keep: int | None = None,
+    progress: Progress = lambda what: None,
+) -> Made:
+    """Copy a data directory or a database into a new folder inside of `folder`, while it is used, and verify the copy.
+
+    Every write that was acknowledged before this began is in it. `erasures_only`: no memory, only what was erased. `keep`: how
+    many backups of the same kind are left, this one included.
+    """
+    config = configuration.load(home=None if home is None else str(home))
+    if keep is not None and keep < 1:
+        raise Invalid("Keep at least one backup.", field="keep")
+    place = _place(config, folder)
+    began = datetime.now(UTC)
+    store = open_existing(config)
+    try:
+        with told():
+            made = _make(
+                store, place, _Wanted(began, "erasures" if erasures_only else "whole", config, tenants), progress
+            )
+            lost = any(one.lost for one in made.manifest.tenants)
+            return made._replace(removed=[] if keep is None or lost else prune(made.path, made.manifest, keep))
+    finally:
+        store.close()
+
+
+class _Wanted(NamedTuple):
+    began: datetime
+    kind: Kind
+    config: Config
+    tenants: Sequence[str]
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Turn the system's errors into ours."""
+    try:
+        yield
+    except OSError as error:
+        what = f"{error.filename or 'The disk'} cannot be read or written: {error.strerror}"
+        if error.errno in _NO_ROOM:
+            raise StorageFull(f"{what}. Free some space, or check the rights; nothing was changed.") from error
+        raise StorageError(f"{what}.") from error
+
+
+def _place(config: Config, folder: str | Path | None) -> Path:
+    """Where backups go: beside the data, if nothing else is said, and never into it."""
+    if folder is None:
+        if config.on_postgres:
+            raise Invalid("Say where to: a folder for backups of a database has to be named.")
+        home = config.home_path.absolute()
+        return home.with_name(f"{home.name}-backups")
+    place = Path(folder).expanduser().absolute()
+    if not config.on_postgres and place.resolve().is_relative_to(config.home_path.resolve()):
+        raise Invalid("A backup inside the data directory would be lost with it: choose another folder.")
+    if place.exists() and not place.is_dir():
+        raise Invalid(f"{place} is not a folder.")
+    return place
+
+
+def _make(store: Carrying, folder: Path, wanted: _Wanted, progress: Progress) -> Made:
+    known: dict[str, int] = dict(store.control.rows("list_tenants", after="", limit=EVERY))
+    missing = [name for name in wanted.tenants if name not in known]
+    if missing:
+        raise NotFound(f"There is no tenant {missing[0]}.")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    sweep_folder(folder)
+    final = folder / name_of(wanted.began, wanted.kind)
+    partial = final.with_name(final.name + PARTIAL)
+    os.mkdir(partial, 0o700)
+    held = claim(partial)
+    try:
+        if held is None or final.exists():
+            raise Conflict("Another backup is being made under the same name: try again.")
+        infos = _fill(store, partial, wanted.kind, sorted(wanted.tenants or known), progress)
+        manifest = _seal(partial, _described(store, wanted, infos), progress)
+        os.rename(partial, final)
+        sync(folder)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    finally:
+        if held is not None:
+            os.close(held)
+    return Made(final, manifest, [])
+
+
+def sweep_folder(folder: Path) -> None:
+    """Remove what backups and restores left behind in a folder when they were killed."""
+    partial = [path for path in folder.glob(f"memwell-*{PARTIAL}") if is_name(path.name.removesuffix(PARTIAL))]
+    sweep([*partial, *folder.glob(".memwell-restoring-*")])
+
+
+def _described(store: Carrying, wanted: _Wanted, infos: list[TenantInfo]) -> Manifest:
+    engine, schema = str(store.describe()["engine"]), migrate.newest("sqlite")
+    home, chosen = wanted.config.shown_home, sorted(wanted.tenants)
+    return Manifest(FORMAT, __version__, engine, schema, wanted.kind, home, wanted.began, chosen, infos, [])
+
+
+# -- filling it ----------------------------------------------------------------------------------------------------------
+
+
+def _fill(store: Carrying, partial: Path, kind: Kind, tenants: Sequence[str], progress: Progress) -> list[TenantInfo]:
+    from ..storage.copier import move_keys
+
+    (partial / "erasures").mkdir(mode=0o700)
+    target = SqliteStore(partial, clock=SystemClock().now, durability="relaxed")
+    infos: list[TenantInfo] = []
+    try:
+        for tenant in tenants:
+            progress(f"copying {tenant}")
+            info = _taken(store, target, kind, tenant)
+            if info is not None:
+                infos.append(info)
+                move_keys(store, target, tenant)
+        dropped = store.control.rows("list_dropped", after="", limit=EVERY)
+        target.control.write(*(("add_dropped", {"id": mark, "at": at}) for mark, at in dropped))
+    finally:
+        target.close()
+    return infos
+
+
+def _taken(store: Carrying, target: SqliteStore, kind: Kind, tenant: str) -> TenantInfo | None:
+    """Copy one tenant; None if it was deleted meanwhile."""
+    try:
+        return _whole(store, target, tenant) if kind == "whole" else _erasures(store, target, tenant)
+    except MemwellError:
+        if store.control.rows("find_tenant", id=tenant):
+            raise
+        target.drop(tenant)
+        (target.home / "erasures" / f"{tenant}.jsonl").unlink(missing_ok=True)
+        return None
+
+
+def _whole(store: Carrying, target: SqliteStore, tenant: str) -> TenantInfo:
+    lost = store.carrier.take(tenant, target)
+    row = target.read(tenant, lambda tx: tx.row("count_all_entries"))
+    erased = target.read(tenant, lambda tx: list(log.lines(tx)))
+    write_lines(target.home / "erasures" / f"{tenant}.jsonl", erased)
+    return TenantInfo(tenant, row[0] if row else 0, sum(1 for _ in target.blobs(tenant).list()), len(erased), lost)
+
+
+def _erasures(store: Carrying, target: SqliteStore, tenant: str) -> TenantInfo:
+    erased = store.read(tenant, lambda tx: list(log.lines(tx)))
+    write_lines(target.home / "erasures" / f"{tenant}.jsonl", erased)
+    rows = store.control.rows("find_tenant", id=tenant)
+    target.control.write(*(("add_tenant", {"id": row[0], "now": row[1]}) for row in rows))
+    return TenantInfo(tenant, 0, 0, len(erased), [])
+
+
+# -- sealing it ----------------------------------------------------------------------------------------------------------
+
+
+def _seal(partial: Path, described: Manifest, progress: Progress) -> Manifest:
+    """Verify what was copied, name it in the manifest, and have the disk keep all of it."""
+    files: list[FileInfo] = []
+    for path in sorted(path for path in partial.rglob("*") if path.is_file()):
+        if path.suffix == ".db":
+            progress(f"checking {path.stem}")
+            _settle(path)
+            require_sound(path)
+    for path in sorted(path for path in partial.rglob("*") if path.is_file()):
+        os.chmod(path, 0o600)
+        _sync_file(path)
+        files.append(FileInfo(path.relative_to(partial).as_posix(), *digest_of(path)))
+    manifest = sealed(msgspec.structs.replace(described, files=files))
+    (partial / MANIFEST).write_bytes(rendered(manifest))
+    os.chmod(partial / MANIFEST, 0o600)
+    _sync_file(partial / MANIFEST)
+    for folder in [partial, *(path for path in partial.rglob("*") if path.is_dir())]:
+        os.chmod(folder, 0o700)
+        sync(folder)
+    return manifest
+
+
+def _settle(path: Path) -> None:
+    """Let a database be one file, with no log beside it."""
+    with connect.told(path):
+        db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        db.pragma("journal_mode", "delete")
+        db.close()
+
+
+def _sync_file(path: Path) -> None:
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+
+
+# -- Removing older backups: never the last one that knows something.
+
+
+def prune(made: Path, manifest: Manifest, keep: int) -> list[str]:
+    """Remove the oldest backups of the same home, kind and tenants. What cannot be read as one is left alone, and so are links,
+    those of tenants that were lost, and those that know of an erasure which the new one does not know of."""
+    newest = of_backup(made, manifest, manifest.names)
+    alike = [path for path in backups_in(made.parent) if path == made or _is_superseded(path, manifest, newest)]
+    doomed = [path for path in alike[:-keep] if path != made]
+    for path in doomed:
+        cut = path.with_name(path.name + PARTIAL)
+        os.rename(path, cut)  # a removal that is cut off leaves nothing that looks whole
+        shutil.rmtree(cut)
+    return [path.name for path in doomed]
+
+
+def _is_superseded(path: Path, other: Manifest, newest: Source) -> bool:
+    if path.is_symlink():
+        return False
+    try:
+        one = read(path)
+        alike = (one.home, one.kind, one.chosen) == (other.home, other.kind, other.chosen)
+        return alike and _is_known_by(newest, of_backup(path, one, one.names))
+    except MemwellError:
+        return False
+
+
+def _is_known_by(newest: Source, older: Source) -> bool:
+    """Whether each of the older one's tenants is in the newer one with all that was erased of it, or was deleted. A home may
+    have been lost, and made anew in the same place."""
+    for tenant, lines in older.lines.items():
+        made_at = older.made_at[tenant]
+        if tenant_mark(tenant, made_at) in newest.dropped:
+            continue
+        if not newest.knows(tenant, made_at) or not set(newest.lines[tenant]).issuperset(lines):
+            return False
+    return set(newest.dropped).issuperset(older.dropped)

@@ -1,0 +1,298 @@
+"""The way back: a verified backup is copied beside itself, everything is erased again that was erased since, and only what is
+left is brought to where it is to be. An erased byte never gets there, not even if this is cut off."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .. import config as configuration
+from ..clock import SystemClock
+from ..config import Config
+from ..erasure import log
+from ..erasure.erase import scrub_later, sweep_later
+from ..errors import Conflict, Corrupted, Invalid, NotFound, Unavailable
+from ..storage.blobs import FolderBlobs, claim
+from ..storage.choose import open_store
+from ..storage.copier import KEY_COLUMNS, Agree, Arrival, Carrying
+from ..storage.port import Tx, search_state
+from ..storage.sqlite import SqliteStore
+from .check import require_ours, require_readable
+from .erasures import EVERY, Key, Known, Reapplied, beside, of_store, reapply, told_of
+from .make import Progress, sweep_folder, told
+from .manifest import Manifest, read, require_whole
+
+ATTEMPTS = 20
+AHEAD = 1 << 20
+"""By how much the numbers of a restored tenant are beyond those of the one that it replaces, which goes on meanwhile."""
+
+
+class RestoredTenant(NamedTuple):
+    """A tenant that was restored: how much of it was erased again and how many traces a second look found of that, how many keys
+    it has (None: they could not be taken along), and which of its files the backup lacks."""
+
+    tenant: str
+    entries: int
+    erased: int
+    residual: int
+    keys: int | None
+    replaced: bool
+    lost: list[str]
+
+
+class Restored(NamedTuple):
+    """What was restored. `dropped`: tenants that were deleted since, and are left out. `told_by`: where erasures are known from,
+    and `known_until` which moment, for every tenant that was restored."""
+
+    tenants: list[RestoredTenant]
+    dropped: list[str]
+    told_by: list[str]
+    known_until: datetime
+
+
+def restore(
+    backup: str | Path,
+    home: str | Path | None = None,
+    *,
+    tenants: Sequence[str] = (),
+    replace: bool = False,
+    erasures: Sequence[str | Path] = (),
+    progress: Progress = lambda what: None,
+) -> Restored:
+    """Put a backup, or some of its tenants, into a data directory or a database.
+
+    What was erased since stays erased, as far as it is known: from the tenant that is replaced, from newer backups in the same
+    folder, and from what `erasures` names. Nothing can be seen of a tenant before all of it is there.
+    """
+    folder = Path(backup).expanduser()
+    manifest = read(folder)
+    require_readable(manifest, folder)
+    if manifest.kind != "whole":
+        raise Invalid(f"{folder.name} holds no memory, only what was erased: give it with --erasures.")
+    chosen = list(dict.fromkeys(tenants)) or manifest.names
+    missing = [name for name in chosen if name not in manifest.names]
+    if missing:
+        raise NotFound(f"There is no tenant {missing[0]} in {folder.name}.")
+    with told():
+        progress("checking the backup")
+        require_whole(folder, manifest.needed_by(chosen))
+        require_ours(folder, manifest, chosen)
+        known = Known(manifest.created_at, list(beside(folder, manifest, chosen)))
+        known.sources += [source for named in erasures for source in told_of(str(named), chosen)]
+        config = _into(home, folder)
+        target = open_store(config, SystemClock().now)
+        try:
+            known.sources.append(of_store(target, config.shown_home, chosen))
+            with _staged(folder, manifest, chosen) as staged:
+                work = _Restore(folder, manifest, staged, target, known, progress)
+                try:
+                    return work.run(chosen, replace, named=bool(tenants))
+                finally:
+                    work.leave()
+        finally:
+            target.close()
+
+
+def _into(home: str | Path | None, folder: Path) -> Config:
+    config = configuration.load(home=None if home is None else str(home))
+    if not config.on_postgres and config.home_path.resolve().is_relative_to(folder.resolve()):
+        raise Invalid("A backup cannot be restored into itself: choose another directory.")
+    return config
+
+
+@contextmanager
+def _staged(folder: Path, manifest: Manifest, chosen: Sequence[str]) -> Iterator[SqliteStore]:
+    """A copy of what is needed, beside the backup: it holds nothing that the backup does not."""
+    beside_it = folder.resolve().parent
+    writable = os.access(beside_it, os.W_OK)
+    if writable:
+        sweep_folder(beside_it)
+    place = Path(tempfile.mkdtemp(prefix=".memwell-restoring-", dir=beside_it if writable else None))
+    held = claim(place)
+    try:
+        (place / "tenants").mkdir(mode=0o700)
+        for one in manifest.needed_by(chosen):
+            if one.path.startswith("tenants/") or "/" not in one.path:
+                shutil.copyfile(folder / one.path, place / one.path)
+        staged = SqliteStore(place, clock=SystemClock().now, durability="relaxed")
+        try:
+            yield staged
+        finally:
+            staged.close()
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+        if held is not None:
+            os.close(held)
+
+
+class _Restore:
+    """One backup on its way into one store."""
+
+    def __init__(
+        self, folder: Path, manifest: Manifest, staged: SqliteStore, target: Carrying, known: Known, progress: Progress
+    ) -> None:
+        self._folder, self._manifest, self._progress = folder, manifest, progress
+        self._staged, self._target, self._known = staged, target, known
+        self._carrier = target.carrier
+        self._clock = SystemClock()
+        self._made_at: dict[str, int] = dict(staged.control.rows("list_tenants", after="", limit=EVERY))
+        self._erased: dict[str, Reapplied] = {}
+
+    def run(self, chosen: Sequence[str], replace: bool, *, named: bool) -> Restored:
+        dropped = [name for name in chosen if self._known.is_dropped(name, self._made_at[name])]
+        if dropped and named:
+            raise Conflict(f"The tenant {dropped[0]} was deleted after this backup was made: it stays deleted.")
+        wanted = [name for name in chosen if name not in dropped]
+        present = [name for name in wanted if self._target.control.rows("find_tenant", id=name)]
+        if present and not replace:
+            raise Conflict(
+                f"There is a tenant {present[0]} at the target already: restore to another place, or replace it "
+                "(--replace), which loses what was written since."
+            )
+        for name in wanted:
+            self._prepare(name)
+        done = self._bring([name for name in wanted if name not in present])
+        done += [self._replace(name, present) for name in present]
+        speaking = {name: self._known.speaking(name, self._made_at[name]) for name in wanted}
+        told_by = dict.fromkeys(
+            source.name for source in self._known.sources if any(source in s for s in speaking.values())
+        )
+        since = self._manifest.created_at
+        until = min((max([since, *(one.until for one in found)]) for found in speaking.values()), default=since)
+        return Restored(sorted(done), dropped, list(told_by), until)
+
+    def leave(self) -> None:
+        """Clear away what has not come to its end."""
+        self._carrier.leave()
+
+    def _prepare(self, tenant: str) -> None:
+        """Erase again what was erased since, and look whether what is left is sound."""
+        self._progress(f"preparing {tenant}")
+        again = reapply(self._staged, tenant, self._known.lines(tenant), self._clock)
+        before = self._erased.get(tenant, Reapplied(0, 0))
+        self._erased[tenant] = Reapplied(before.found + again.found, before.residual + again.residual)
+        damage = self._staged.check(tenant)
+        if damage:
+            raise Corrupted(
+                f"The copy of {tenant} in {self._folder.name} is damaged: {damage[0]}. Nothing was changed."
+            )
+
+    # -- a tenant that is not there ------------------------------------------------------------------------------------
+
+    def _bring(self, tenants: Sequence[str]) -> list[RestoredTenant]:
+        """All of them come into sight at once."""
+        keys = {tenant: self._keys(tenant) for tenant in tenants}
+        results = [self._result(tenant, keys[tenant], replaced=False) for tenant in tenants]
+        arrivals: list[Arrival] = []
+        for tenant in tenants:
+            self._progress(f"restoring {tenant}")
+            one = Arrival(tenant, self._made_at[tenant], keys[tenant] or ())
+            arrivals.append(self._carrier.bring(one, self._staged, self._blobs(tenant)))
+        if arrivals:
+            self._carrier.admit(arrivals)
+        for tenant in tenants:
+            self._target.control.hint("add_hint", tenant=tenant, due_at=self._clock.now())
+        return results
+
+    # -- a tenant that is there ----------------------------------------------------------------------------------------
+
+    def _replace(self, tenant: str, present: Sequence[str]) -> RestoredTenant:
+        """Nothing that is erased while this goes on is forgotten: then what was prepared is not good enough."""
+        self._progress(f"restoring {tenant}")
+        for _ in range(ATTEMPTS):
+            self._go_beyond(tenant)
+            if self._carrier.replace(tenant, self._staged, self._blobs(tenant), self._agreeing(tenant)):
+                break
+            self._known.sources[-1] = of_store(self._target, self._known.sources[-1].name, present)
+            self._prepare(tenant)
+        else:
+            raise Unavailable(f"Things are being erased from {tenant} all the time: try again in a moment.")
+        self._target.scrub(tenant)
+        keys = self._keys(tenant)
+        made = {"id": tenant, "created_at": self._made_at[tenant]}
+        changes = [*self._taken_back(tenant), *(("put_key", key) for key in keys or ())]
+        self._target.control.write(("set_tenant_made", made), *changes)
+        self._target.control.scrub()
+        self._target.control.hint("add_hint", tenant=tenant, due_at=self._clock.now())
+        return self._result(tenant, keys, replaced=True)
+
+    def _agreeing(self, tenant: str) -> Agree:
+        """Whether all that was erased is known, and no number was given that will be given again."""
+        known = set(self._known.sources[-1].lines.get(tenant, ()))
+        ours = self._staged.read(tenant, _numbers)
+
+        def agree(tx: Tx) -> bool:
+            beyond = all(one < other for one, other in zip(_numbers(tx), ours, strict=True))
+            return beyond and all(line in known for line in log.lines(tx))
+
+        return agree
+
+    def _go_beyond(self, tenant: str) -> None:
+        """Number what comes later so that nobody who remembers the tenant as it was takes it for something else: neither an
+        index in memory, nor who looks on."""
+        both = zip(*(store.read(tenant, _numbers) for store in (self._staged, self._target)), strict=True)
+        entry, removal, event = (max(pair) + AHEAD for pair in both)
+        self._staged.write(tenant, lambda tx: _begin_anew(tx, removal, event, self._clock.now()))
+        self._staged.number_from(tenant, entry)
+
+    # -- what it takes along -------------------------------------------------------------------------------------------
+
+    def _keys(self, tenant: str) -> list[Key] | None:
+        """The keys that still hold; None if the target has others, that are hashed in another way."""
+        rows = self._staged.control.rows("page_keys", tenant=tenant)
+        own = [dict(zip(KEY_COLUMNS, row, strict=True)) for row in rows]
+        keys = self._known.keys(tenant, self._made_at[tenant], own)
+        return None if keys and not self._target.control.adopt(self._staged.control.secret) else keys
+
+    def _taken_back(self, tenant: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """What makes keys that are at the target useless, as far as somebody newer says that they are revoked or gone."""
+        made_at, control = self._made_at[tenant], self._target.control
+        others = [
+            one.keys.get(tenant, {}) for one in self._known.speaking(tenant, made_at) if one != self._known.sources[-1]
+        ]
+        backed_up = {row[0] for row in self._staged.control.rows("page_keys", tenant=tenant)}
+        there = [dict(zip(KEY_COLUMNS, row, strict=True)) for row in control.rows("page_keys", tenant=tenant)]
+        shared = [key for key in there if key["id"] in backed_up.union(*others)]
+        left = {key["id"]: key for key in self._known.keys(tenant, made_at, shared)}
+        for key_id in (key["id"] for key in shared):
+            if key_id not in left:
+                yield "delete_key", {"tenant": tenant, "id": key_id}
+            elif left[key_id]["revoked_at"] is not None:
+                yield "revoke_key", {"tenant": tenant, "id": key_id, "now": left[key_id]["revoked_at"]}
+
+    def _blobs(self, tenant: str) -> FolderBlobs:
+        return FolderBlobs(self._folder / "blobs" / tenant, self._clock.now, lambda: True)
+
+    def _result(self, tenant: str, keys: list[Key] | None, *, replaced: bool) -> RestoredTenant:
+        row = self._staged.read(tenant, lambda tx: tx.row("count_all_entries"))
+        lost = next(one.lost for one in self._manifest.tenants if one.tenant == tenant)
+        count = None if keys is None else len(keys)
+        return RestoredTenant(tenant, row[0] if row else 0, *self._erased[tenant], count, replaced, lost)
+
+
+def _numbers(tx: Tx) -> tuple[int, int, int]:
+    """The highest numbers that were given: of an entry, a removal and an event."""
+    event = tx.row("last_event")
+    return (*search_state(tx), int(event[0]) if event else 0)
+
+
+def _begin_anew(tx: Tx, removal: int, event: int, now: int) -> None:
+    """Have every index in memory be made anew, tell those who look on, and let go of what nobody names any more: bytes in the
+    file, and files."""
+    tx.send("put_removal", seq=removal, docid=None, address_id=None)
+    restored = {
+        "operation": "backup.restore",
+        "collection_id": None,
+        "address_id": None,
+        "entries": 0,
+        "actor": "local",
+    }
+    tx.send("put_event", seq=event, at=now, **restored)
+    scrub_later(tx, now, {})
+    sweep_later(tx, now)

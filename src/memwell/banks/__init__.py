@@ -1,0 +1,1 @@
+"""Memory banks: entries partitioned by keys, searched, loaded in order and compacted."""

@@ -1,0 +1,1 @@
+"""Summaries of older entries, by rules."""

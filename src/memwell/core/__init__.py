@@ -1,0 +1,1 @@
+"""The engine: operations, dispatch, spaces, access and events."""

@@ -1,0 +1,216 @@
+"""One place through which every call goes: who, may they, was it done before, do it, tell.
+
+Surfaces authenticate, which gives a principal, and hand it here with the name of an operation and its data. Nothing
+reaches a dialect on any other way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, cast
+
+import msgspec
+
+from .. import typed
+from ..clock import DAY
+from ..errors import Erased, Forbidden, Invalid, KeyReused
+from ..jobs import queue
+from ..model import check
+from ..model.principal import Principal
+from ..storage.blobs import Blobs
+from ..storage.port import parts
+from .engine import Engine
+from .events import announce, announce_read
+from .operation import Operation, to_request
+from .space import Space
+
+T = TypeVar("T")
+
+KEEP_ANSWERS = DAY
+UNTIL = b"@"
+
+
+class Call:
+    """One call of an operation: a principal's, inside one tenant, carried out once if it has a mark."""
+
+    def __init__(
+        self, engine: Engine, principal: Principal, operation: Operation, mark: tuple[bytes, bytes] | None = None
+    ) -> None:
+        self.engine = engine
+        self.principal = principal
+        self._operation = operation
+        self._mark = mark
+
+    def read(self, work: Callable[[Space], T]) -> T:
+        return self.engine.read(self.principal, work)
+
+    def write(self, work: Callable[[Space], T]) -> T:
+        """Work, its event and its stored answer, in one transaction."""
+        result = self.engine.write(self.principal, lambda space: self._perform(space, work))
+        announce(self.engine, self.principal)
+        return result
+
+    def answered(self) -> Any:
+        """What was answered to this very request before; None if it is new. For what must be known before a transaction."""
+        return self.read(self._found)
+
+    @property
+    def blobs(self) -> Blobs:
+        """The files of the principal's tenant."""
+        return self.engine.store.blobs(self.principal.tenant)
+
+    def record(self) -> None:
+        """The event alone, for what was done above the tenants and cannot be answered from memory."""
+        self.engine.write(self.principal, self._tell)
+        announce(self.engine, self.principal)
+
+    def _perform(self, space: Space, work: Callable[[Space], T]) -> T:
+        mark = self._mark
+        again = self._found(space)
+        if again is not None:
+            return cast(T, again)
+        result = work(space)
+        if mark is not None and (space.touched or self._operation.bound is None):
+            # an answer that names an address without touching it could not be erased with it, and need not be kept
+            _remember(space, mark, result, speaks_of_entries=self._operation.effect != "erase")
+        self._tell(space)
+        return result
+
+    def _found(self, space: Space) -> Any:
+        mark = self._mark
+        if mark is None:
+            return None
+        found = space.tx.row("find_idempotency", key_hash=mark[0], now=space.now)
+        return None if found is None else _answer_again(self._operation, mark, space.now, *found)
+
+    def _tell(self, space: Space) -> None:
+        events = _events(space)
+        said = {"at": space.now, "operation": self._operation.name, "actor": self.principal.actor}
+        if len(events) == 1:
+            space.tx.send("add_event", **said, **events[0]._asdict())
+            return
+        for some in parts(events):
+            space.tx.send("add_events", **said, changed=msgspec.json.encode(some).decode())
+
+
+def dispatch(
+    engine: Engine,
+    principal: Principal,
+    operation: Operation,
+    data: dict[str, Any],
+    *,
+    key: str | None = None,
+    strict: bool = True,
+) -> Any:
+    """Carry out an operation for a principal. With a key, the same request is carried out once only."""
+    try:
+        request = to_request(operation, data, strict=strict)
+        authorise(principal, operation, request)
+        if key is None and operation.plain:
+            result = engine.read(principal, operation.run, request, sole=operation.sole)
+        else:
+            result = _carried_out(engine, principal, operation, request, key)
+        if operation.effect == "read" and engine.store.hub.watched:
+            announce_read(engine, principal, operation, request, result)
+        return result
+    except RecursionError:
+        raise Invalid("The request is nested too deeply.") from None
+    except UnicodeEncodeError:
+        raise Invalid("The request is not valid Unicode: it holds half of a surrogate pair.") from None
+
+
+def _carried_out(engine: Engine, principal: Principal, operation: Operation, request: Any, key: str | None) -> Any:
+    call = Call(engine, principal, operation, None if key is None else _mark(principal, operation, request, key))
+    run = operation.run
+    if operation.outside:
+        return run(call, request)
+    act = call.write if operation.writes else call.read
+    return act(lambda space: run(space, request))
+
+
+def require_role(principal: Principal, operation: Operation) -> None:
+    if not principal.may(operation.role):
+        raise Forbidden(f"`{operation.name}` needs the role `{operation.role}`; this key has `{principal.role}`.")
+
+
+def authorise(principal: Principal, operation: Operation, request: msgspec.Struct) -> None:
+    if not principal.may(operation.role):
+        require_role(principal, operation)
+    tie = principal.tie
+    if tie is None or operation.any_tie:
+        return
+    if operation.bound != tie.kind or getattr(request, tie.kind) != tie.name:
+        raise tie.refused()
+
+
+class _Event(NamedTuple):
+    """What an event says of where something has changed."""
+
+    collection_id: int | None
+    address_id: int | None
+    entries: int
+
+
+def _events(space: Space) -> list[_Event]:
+    """One event for each address that got entries; else for each that was touched; else for the tenant as a whole."""
+    touched = list(space.touched.values())
+    shown = [one for one in touched if one.entries] or touched
+    return [_Event(*one[:3]) for one in shown] or [_Event(None, None, 0)]
+
+
+def _mark(principal: Principal, operation: Operation, request: msgspec.Struct, key: str) -> tuple[bytes, bytes]:
+    """The key and the request as hashes: a key may hold a name, and names must be erasable. Whoever is held to somebody has keys
+    of their own: what they leave unsaid is said by whom they are held to, so the same words of another are another request."""
+    check.key(key)
+    if not operation.repeatable:
+        raise Invalid(f"`{operation.name}` cannot carry an Idempotency-Key: its answer is not stored.")
+    body = msgspec.json.encode(request, order="deterministic")
+    held = b"" if principal.tie is None else msgspec.json.encode(principal.tie)
+    return _digest(operation.name.encode(), key.encode(), held), _digest(operation.name.encode(), body)
+
+
+def marked(operation: Operation, what: str) -> tuple[bytes, bytes]:
+    """The mark of something that is done once, whatever else is asked under the same name."""
+    digest = _digest(operation.name.encode(), b"once", what.encode())
+    return digest, digest
+
+
+def _digest(*parts: bytes) -> bytes:
+    return hashlib.blake2b(b"\x00".join(parts), digest_size=20).digest()
+
+
+def _answer_again(
+    operation: Operation, mark: tuple[bytes, bytes], now: int, request_hash: bytes | None, response: bytes | None
+) -> Any:
+    if request_hash is None or response is None:
+        raise Erased
+    if request_hash != mark[1]:
+        raise KeyReused
+    if response.startswith(UNTIL):
+        until, _, response = response[len(UNTIL) :].partition(b" ")
+        if int(until) <= now:  # what it speaks of has expired, and is not made again
+            raise Erased
+    return typed.decode(response, operation.response)
+
+
+def _until(moment: int | None) -> bytes:
+    """What stands before an answer that may be given until some moment. JSON begins with none of it."""
+    return b"" if moment is None else UNTIL + b"%d " % moment
+
+
+def _remember(space: Space, mark: tuple[bytes, bytes], result: Any, *, speaks_of_entries: bool) -> None:
+    """Keep the answer for retries, and note what it speaks of, so that it can be erased together with that."""
+    expires_at = space.now + KEEP_ANSWERS
+    space.tx.send(
+        "add_idempotency",
+        key_hash=mark[0],
+        request_hash=mark[1],
+        response=_until(space.answers_until) + msgspec.json.encode(result),
+        expires_at=expires_at,
+    )
+    for touched in space.touched.values() if speaks_of_entries else ():
+        space.tx.send(
+            "add_idempotency_touch", address_id=touched.address_id, entry_id=touched.entry_id, key_hash=mark[0]
+        )
+    queue.ensure_slot(space.tx, "expire", expires_at, space.now)

@@ -1,0 +1,93 @@
+"""Documents: what people define and the engine keeps as JSON. A bank, a hook, a workflow is one."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ..erasure import log
+from ..errors import Conflict, NotFound, Stale
+from ..storage.port import Tx
+
+PAGE = 500
+MAX_DOCUMENTS = 2000
+"""How many of a kind a tenant may have."""
+
+
+class Document(NamedTuple):
+    """A document as it is stored. Columns in the order of `find_document`."""
+
+    id: str
+    name: str
+    version: int
+    body: str
+    created_at: int
+    updated_at: int
+
+
+def find(tx: Tx, kind: str, document_id: str) -> Document | None:
+    row = tx.row("find_document", kind=kind, id=document_id)
+    return None if row is None else Document(*row)
+
+
+def existing(tx: Tx, kind: str, document_id: str) -> Document:
+    """A document that must be there. One of another tenant is not."""
+    found = find(tx, kind, document_id)
+    if found is None:
+        raise NotFound(f"There is no such {kind}.")
+    return found
+
+
+def named(tx: Tx, kind: str, name: str) -> list[Document]:
+    return [Document(*row) for row in tx.rows("named_documents", kind=kind, name=name)]
+
+
+def every(tx: Tx, kind: str) -> list[Document]:
+    """All of a kind, by their ids; there is a limit to how many these are."""
+    found: list[Document] = []
+    after = ""
+    while rows := tx.rows("list_documents", kind=kind, after=after, limit=PAGE):
+        found += [Document(*row) for row in rows]
+        after = found[-1].id
+    return found
+
+
+def add(tx: Tx, kind: str, document: Document) -> None:
+    row = tx.row("count_documents", kind=kind)
+    if row is not None and row[0] >= MAX_DOCUMENTS:
+        raise Conflict(f"There are {MAX_DOCUMENTS:,} {_noun(kind)}s already: delete one first.")
+    tx.send(
+        "add_document",
+        kind=kind,
+        id=document.id,
+        name=document.name,
+        version=document.version,
+        body=document.body,
+        now=document.created_at,
+    )
+
+
+def change(tx: Tx, kind: str, old: Document, name: str, body: str, now: int) -> Document:
+    """The next version of a document, if it is still the one that was read."""
+    changed = {"name": name, "body": body, "now": now, "seen": old.version}
+    if not tx.run("set_document", kind=kind, id=old.id, **changed):
+        raise Stale("Somebody else has just changed it: read it again and repeat the change.")
+    return old._replace(name=name, version=old.version + 1, body=body, updated_at=now)
+
+
+def erase(tx: Tx, kind: str, document_id: str, now: int) -> bool:
+    """Delete a document because somebody wants it to be gone, also from what is restored from a backup."""
+    found = find(tx, kind, document_id)
+    if found is None:
+        return False
+    log.note(tx, "document", log.document_mark(kind, document_id, found.created_at), now)
+    return remove(tx, kind, document_id)
+
+
+def remove(tx: Tx, kind: str, document_id: str) -> bool:
+    return bool(tx.run("delete_document", kind=kind, id=document_id))
+
+
+def _noun(kind: str) -> str:
+    """What people call a kind: what leads to a definition (`definition_slug`), or belongs to an app (`store:shop`), too."""
+    return re.split("[_:]", kind, maxsplit=1)[0]

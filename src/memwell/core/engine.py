@@ -1,0 +1,193 @@
+"""The engine: a store, a clock and a worker. It opens transactions for principals; the verbs are in `space`."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
+
+from ..clock import DAY, Clock, SystemClock
+from ..config import Config
+from ..errors import Invalid, MemwellError
+from ..jobs.queue import Handler, JobKind, ensure_slot
+from ..jobs.worker import Worker
+from ..model.principal import Principal
+from ..storage.choose import open_store
+from ..storage.port import Reach, Store
+from . import functions
+from .file_links import Links
+from .space import Space
+
+if TYPE_CHECKING:
+    from ..model.query import Query
+    from ..models.completer import Completer
+    from ..models.llm import Wanted
+    from ..search.search import Found, Gate, Recall
+
+T = TypeVar("T")
+Given = TypeVarTuple("Given")
+
+FINISH_S = 5.0
+MOST_MODELS = 32
+"""How many language models that workflows name are kept open besides the one that is set."""
+
+
+class Engine:
+    def __init__(self, store: Store, clock: Clock, config: Config, jobs: Collection[JobKind] = ()) -> None:
+        self.store = store
+        self.clock = clock
+        self._config = config
+        self.embeds = config.embedder != "none"
+        self._recall: Recall | None = None
+        self._completer: tuple[tuple[Completer, Wanted] | None] | None = None
+        self._models: OrderedDict[str, Completer] = OrderedDict()
+        self._lock = Lock()
+        self.links = Links(store)
+        self.forgets: list[Callable[[], None]] = []
+        """What else holds something in memory, to be told once something was erased."""
+        self.ends: list[Callable[[], None]] = []
+        """What else is under way, to be told before all is closed."""
+        self.handlers: dict[str, Handler] = {kind.name: partial(kind.run, self) for kind in jobs}
+        self._patient = [kind.name for kind in jobs if kind.patient]
+        self.worker = Worker(store, clock, self.handlers, slow=[kind.name for kind in jobs if kind.slow])
+
+    @classmethod
+    def open(cls, config: Config, clock: Clock | None = None, jobs: Collection[JobKind] = ()) -> Engine:
+        """Open a data directory or a database, making what is new. `registry.open_engine` adds the jobs of all rooms."""
+        clock = clock or SystemClock()
+        store = open_store(config, clock.now)
+        engine = cls(store, clock, config, jobs)
+        store.on_due = engine._on_due
+        return engine
+
+    def read(self, principal: Principal, work: Callable[[Space, *Given], T], *given: *Given, sole: bool = False) -> T:
+        """Run work on a snapshot of the principal's tenant; `sole`: it is one statement as a rule."""
+        clock, links = self.clock, self.links
+        return self.store.read(
+            principal.tenant, lambda tx: work(Space(tx, principal, clock, clock.now(), links), *given), sole
+        )
+
+    def write(self, principal: Principal, work: Callable[[Space], T]) -> T:
+        """Run work in one transaction of the principal's tenant; durable when this returns."""
+        clock = self.clock
+        return self.store.write(
+            principal.tenant,
+            lambda tx: work(Space(tx, principal, clock, clock.now(), self.links, self.embeds)),
+        )
+
+    @property
+    def recall(self) -> Recall:
+        """Search. It is loaded when it is first used: most of what it needs, no other operation does."""
+        if self._recall is None:
+            from ..models.embedder import open_embedder
+            from ..search.search import Recall
+
+            with self._lock:
+                if self._recall is None:
+                    config = self._config
+                    self._recall = Recall(lambda: open_embedder(config), self.clock, config.index_memory)
+        return self._recall
+
+    def search(self, principal: Principal, query: Query) -> Found:
+        """What fits a query best in the principal's tenant."""
+        return self.recall.search(Reach(self.store, principal.tenant), query)
+
+    def why_not(self, principal: Principal, query: Query, entry_id: str) -> Gate:
+        """Why an entry is not among the hits of a query."""
+        return self.recall.why_not(Reach(self.store, principal.tenant), query, entry_id)
+
+    def function(self, name: str) -> Callable[..., Any]:
+        """A Python function that this process has registered."""
+        return functions.find(name, self._config.functions)
+
+    def ensure_tenant(self, tenant: str) -> bool:
+        """Make a tenant if there is none of that name; True if it was made."""
+        made = self.store.create(tenant)
+        if made:
+            now = self.clock.now()
+            self.store.write(tenant, lambda tx: ensure_slot(tx, "expire", now + DAY, now))
+        return made
+
+    def help_out(self, tenant: str) -> None:
+        """Where no worker runs in this process, run the tenant's due jobs here and now, but for those that may take long."""
+        if not self.worker.running:
+            self.worker.run_due(tenant, without=self._patient)
+
+    def finish(self, tenant: str) -> None:
+        """Carry out the erasures that are due, for some seconds at most: what was deleted is to be gone when this process is."""
+        with suppress(MemwellError):  # then the next who opens it goes on
+            self.worker.run_some("erase", tenant, FINISH_S)
+
+    def drop_caches(self, tenant: str) -> None:
+        """Drop what this process holds in memory, since something of the tenant was erased."""
+        if self._recall is not None:
+            self._recall.forget(tenant)
+        for forget in self.forgets:
+            forget()
+
+    def close(self) -> None:
+        for end in self.ends:
+            end()
+        self.worker.stop()
+        if self._recall is not None:
+            self._recall.meaning.close()
+        own = [] if self._completer is None or self._completer[0] is None else [self._completer[0][0]]
+        for completer in [*own, *self._models.values()]:
+            _hang_up(completer)
+        self.store.close()
+
+    @property
+    def completer(self) -> tuple[Completer, Wanted] | None:
+        """The language model, if one is set. It is opened when it is first needed."""
+        from ..models.llm import open_completer, parse_llm
+
+        with self._lock:
+            if self._completer is None:
+                wanted = parse_llm(self._config.llm, self._config.embedder_url)
+                key = self._config.llm_key(wanted.kind if wanted else "")
+                self._completer = (None if wanted is None else (open_completer(wanted, key), wanted),)
+            return self._completer[0]
+
+    def require_provider(self, provider: str | None) -> None:
+        """A workflow may name a model, on the server that is set, and no other server."""
+        from ..models.llm import BUILT_IN
+
+        found = self.completer
+        if found is None or found[1].kind not in BUILT_IN or provider in (None, found[1].kind):
+            return
+        raise Invalid(
+            f"The model is of the provider {provider!r}, and this store asks `{found[1].kind}:{found[1].model}`: name that "
+            "provider, leave it away, or set MEMWELL_LLM to another."
+        )
+
+    def model(self, provider: str | None, model_id: str | None) -> tuple[Completer, Wanted] | None:
+        """The language model that a workflow names. A plugin is a model of its own, whatever it is called."""
+        from ..models.llm import BUILT_IN, open_completer
+
+        self.require_provider(provider)
+        found = self.completer
+        if found is None or found[1].kind not in BUILT_IN or model_id in (None, found[1].model):
+            return found
+        named = found[1]._replace(model=model_id or "")
+        with self._lock:
+            other = self._models.get(named.model)
+            if other is None:
+                other = self._models[named.model] = open_completer(named, self._config.llm_key(named.kind))
+            self._models.move_to_end(named.model)
+            gone = self._models.popitem(last=False)[1] if len(self._models) > MOST_MODELS else None
+        if gone is not None:
+            _hang_up(gone)
+        return other, named
+
+    def _on_due(self, tenant: str, at: int) -> None:
+        if at <= self.clock.now():
+            self.worker.wake()
+
+
+def _hang_up(completer: Completer) -> None:
+    """End the lines of a model; a call that is under way comes to its end first."""
+    close: Callable[[], None] = getattr(completer, "close", lambda: None)
+    close()

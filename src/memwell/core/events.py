@@ -1,0 +1,124 @@
+"""Events as they happen. Writes are read from the database, where they are exact and can be read again from any number;
+reads come over the hub, are never stored, and may be dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+from .. import typed
+from ..clock import to_datetime
+from ..model.principal import Principal
+from ..storage.port import Row, Tx
+from .engine import Engine
+from .operation import Operation
+
+PAGE = 500
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A read or a write. It names what was touched, never what was said."""
+
+    operation: str
+    effect: Literal["read", "write"]
+    at: datetime
+    actor: str
+    seq: int | None = None
+    dialect: str | None = None
+    name: str | None = None
+    session: str | None = None
+    entries: int = 0
+    details: dict[str, Any] = {}
+    """What was decided, where there was something to decide."""
+
+
+class _Message(msgspec.Struct):
+    """What travels over the hub: a read event, or only the hint that something was written."""
+
+    tenant: str
+    event: Event | None = None
+
+
+_decode = typed.decoder(_Message)
+
+
+def announce(engine: Engine, principal: Principal) -> None:
+    """Let watchers know that something was written."""
+    if engine.store.hub.watched:
+        engine.store.hub.publish(msgspec.json.encode(_Message(principal.tenant)))
+
+
+def announce_read(engine: Engine, principal: Principal, operation: Operation, request: Any, result: Any) -> None:
+    """Show a read to whoever is watching."""
+    event = Event(
+        operation=operation.name,
+        effect="read",
+        at=to_datetime(engine.clock.now()),
+        actor=principal.actor,
+        dialect=operation.bound or operation.group,
+        name=getattr(request, operation.bound, None) if operation.bound else None,
+        session=getattr(request, "session", None) or getattr(request, "session_id", None),
+        details=operation.tells(result) if operation.tells else {},
+    )
+    engine.store.hub.publish(msgspec.json.encode(_Message(principal.tenant, event)))
+
+
+def watch(engine: Engine, principal: Principal, after: int | None = None) -> Iterator[Event | None]:
+    """An endless stream of a tenant's events; None comes now and then when there are none."""
+    with engine.store.hub.listen() as messages:
+        seen = engine.store.read(principal.tenant, _last) if after is None else after
+        yield None
+        for raw in messages:
+            message = None if raw is None else _decoded(raw)
+            if message is not None and message.tenant != principal.tenant:
+                continue
+            if message is not None and message.event is not None:
+                if _visible(message.event, principal):
+                    yield message.event
+                continue
+            for event in events_after(engine, principal, seen):
+                seen = event.seq or seen
+                if _visible(event, principal):
+                    yield event
+            if raw is None:
+                yield None
+
+
+def events_after(engine: Engine, principal: Principal, seq: int) -> list[Event]:
+    rows = engine.store.read(principal.tenant, lambda tx: tx.rows("list_events", after=seq, limit=PAGE))
+    return [to_event(row) for row in rows]
+
+
+def to_event(row: Row) -> Event:
+    seq, at, operation, actor, entries, dialect, name, session = row
+    return Event(
+        operation=operation,
+        effect="write",
+        at=to_datetime(at),
+        actor=actor,
+        seq=seq,
+        dialect=dialect,
+        name=name,
+        session=session or None,
+        entries=entries,
+    )
+
+
+def _last(tx: Tx) -> int:
+    row = tx.row("last_event")
+    return int(row[0]) if row else 0
+
+
+def _decoded(raw: bytes) -> _Message | None:
+    try:
+        return _decode(raw)
+    except msgspec.DecodeError:
+        return None
+
+
+def _visible(event: Event, principal: Principal) -> bool:
+    tie = principal.tie
+    return tie is None or (event.dialect == tie.kind and event.name == tie.name)

@@ -1,0 +1,240 @@
+"""Operations are data; surfaces are loops over them.
+
+An operation has a name, a request and a response type, a function, a route, flags and a runnable example. A dialect is a
+list of operations. REST routes, the OpenAPI document, commands, SDK transports, the reference and the parity test are
+made from that list, so a new operation exists on every surface by being declared once.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Literal
+
+import msgspec
+
+from .. import typed
+from ..errors import Invalid
+from ..model import check
+from ..model.principal import Bound, Role
+
+Effect = Literal["read", "write", "erase"]
+
+NAMED: dict[str, Callable[[str, str], str]] = {
+    **dict.fromkeys(("flow", "user", "session", "session_id", "user_id", "owner", "id", "tenant"), check.identifier),
+    "record": check.word,
+}
+"""What names something, in whichever request it stands, and may stand in a URL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A request that works, after some others. `$0.id` stands for a field of the first one's response."""
+
+    request: dict[str, Any] = field(default_factory=dict)
+    given: tuple[tuple[str, dict[str, Any]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    name: str
+    summary: str
+    method: str
+    path: str
+    effect: Effect
+    role: Role
+    request: type[msgspec.Struct]
+    response: Any
+    run: Callable[[Any, Any], Any]
+    example: Example
+    bound: Bound | None
+    outside: bool
+    status: int
+    envelope: bool
+    any_tie: bool
+    repeatable: bool
+    patient: bool
+    tells: Callable[[Any], dict[str, Any]] | None
+    carries: str | None
+    path_fields: tuple[str, ...]
+    names: tuple[tuple[str, Callable[[str, str], str]], ...]
+    """The fields of `NAMED`, each with what it is looked at by."""
+
+    plain: bool
+    """Whether it only reads, in one transaction."""
+
+    sole: bool
+    """Whether it reads by one statement as a rule."""
+
+    @property
+    def group(self) -> str:
+        return self.name.split(".", 1)[0]
+
+    @property
+    def verb(self) -> str:
+        return self.name.split(".", 1)[1]
+
+    @property
+    def command(self) -> str:
+        """The verb as a command spells it."""
+        return self.verb.replace("_", "-").replace(".", "-")
+
+    @property
+    def writes(self) -> bool:
+        return self.effect != "read"
+
+    @property
+    def json_fields(self) -> frozenset[str]:
+        """The fields that hold objects: in a query string they are JSON."""
+        return _json_fields(self.request)
+
+    @property
+    def by_version(self) -> bool:
+        """Whether it changes only the version that was read, if one is named: `if_match`."""
+        return "if_match" in self.request.__struct_fields__ and "if_match" not in self.json_fields
+
+
+def operation(
+    name: str,
+    route: str,
+    *,
+    effect: Effect = "read",
+    role: Role | None = None,
+    example: Example | None = None,
+    bound: Bound | None = None,
+    outside: bool = False,
+    status: int = 200,
+    envelope: bool = False,
+    any_tie: bool = False,
+    repeatable: bool = True,
+    patient: bool = False,
+    tells: Callable[[Any], dict[str, Any]] | None = None,
+    carries: str | None = None,
+    sole: bool = False,
+) -> Callable[[Callable[..., Any]], Operation]:
+    """Declare the function below as an operation; its annotations say what it takes and gives.
+
+    It receives a `Space` inside a transaction, or with `outside=True` a `Call` that opens its own. `bound` names the field
+    that a tied key is held to; with `any_tie=True` the operation itself sees to it. One that is not `repeatable` cannot
+    carry an idempotency key; one that is `patient` may wait for seconds. `tells` picks what the event of a read may say of
+    its answer: names and reasons, never what was said. `carries` names the field whose bytes a request may have as its body.
+    One that is `sole` reads by one statement as a rule, which is quicker without a transaction around it.
+    """
+    method, path = route.split(" ")
+
+    def declare(function: Callable[..., Any]) -> Operation:
+        hints = typing.get_type_hints(function, include_extras=True)
+        request = next(kind for key, kind in hints.items() if key == "request")
+        return Operation(
+            name=name,
+            summary=" ".join((function.__doc__ or "").split()),
+            method=method,
+            path=path,
+            effect=effect,
+            role=role or ("reader" if effect == "read" else "agent"),
+            request=request,
+            response=hints["return"],
+            run=function,
+            example=example or Example(),
+            bound=bound,
+            outside=outside,
+            status=status,
+            envelope=envelope,
+            any_tie=any_tie,
+            repeatable=repeatable,
+            patient=patient,
+            tells=tells,
+            carries=carries,
+            sole=sole,
+            path_fields=tuple(re.findall(r"{(\w+)}", path)),
+            names=tuple((name, NAMED[name]) for name in request.__struct_fields__ if name in NAMED),
+            plain=effect == "read" and not outside,
+        )
+
+    return declare
+
+
+@cache
+def _json_fields(request: type[msgspec.Struct]) -> frozenset[str]:
+    """Found when it is first asked for: to read the hints of all requests would take a fifth of `import memwell`."""
+    hints = typing.get_type_hints(request)
+    return frozenset(name for name, hint in hints.items() if "dict[" in str(hint))
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an operation takes."""
+
+
+class Response(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an operation gives."""
+
+
+def to_request(operation: Operation, data: dict[str, Any], *, strict: bool = True) -> msgspec.Struct:
+    """Make a request of what came in, or say what is wrong with it. A tenant in it is ignored: the caller's counts."""
+    kind = operation.request
+    if "tenant" in data and "tenant" not in kind.__struct_fields__:
+        data = {key: value for key, value in data.items() if key != "tenant"}
+    try:
+        request = typed.convert(data, kind, strict=strict)
+    except msgspec.ValidationError as error:
+        raise explained(kind, str(error)) from None
+    except RecursionError:
+        raise Invalid("The request is nested too deeply.") from None
+    for name, look in operation.names:
+        value = getattr(request, name)
+        if value is not None:
+            look(value, name)
+    return request
+
+
+def explained(kind: type[msgspec.Struct], message: str) -> Invalid:
+    """msgspec's message in our words, with the advice that the field's description gives."""
+    reason, _, where = message.partition(" - at `$")
+    path = where.rstrip("`").lstrip(".")
+    name = re.match(r"\w*", path)
+    field = name[0] if name else ""
+    if unknown := re.search(r"unknown field `(\w+)`", reason):
+        known = ", ".join(f"`{name}`" for name in kind.__struct_fields__)
+        return Invalid(f"There is no field `{unknown[1]}`. The fields are {known}.", field=unknown[1])
+    if missing := re.search(r"missing required field `(\w+)`", reason):
+        what = f"{path}.{missing[1]}".lstrip(".")
+        return Invalid(f"`{what}` is missing. {advice(kind, missing[1])}".strip(), field=what)
+    if "matching regex" in reason:
+        reason = check.NOT_ALLOWED
+    if "nvalid enum value" in reason and (choices := _choices(kind, field)):
+        reason = f"{reason} (it is {choices})"
+    if path == "" and where.startswith("` in `$."):  # the name of a property
+        field = path = re.sub(r"\W.*", "", where.removeprefix("` in `$."))
+        reason = "the names of properties are texts"
+    sentence = f"`{path}`: {reason[:1].lower()}{reason[1:]}." if path else f"{reason}."
+    return Invalid(f"{sentence} {advice(kind, field)}".strip(), field=path or field)
+
+
+def _choices(kind: Any, field: str) -> str:
+    """The values that a field may have, if these are few."""
+    hint = typing.get_type_hints(kind).get(field)
+    options = [one for part in (hint, *typing.get_args(hint)) for one in _literals(part)]
+    return " or ".join(f"`{one}`" for one in options)
+
+
+def _literals(hint: Any) -> tuple[Any, ...]:
+    return typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
+
+
+def advice(kind: Any, field: str) -> str:
+    """The description of a field, wherever it stands in its type."""
+    hint = typing.get_type_hints(kind, include_extras=True).get(field)
+    return _description(hint) if hint is not None else ""
+
+
+def _description(hint: Any) -> str:
+    for meta in getattr(hint, "__metadata__", ()):
+        if isinstance(meta, msgspec.Meta) and meta.description:
+            return meta.description
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        return next(filter(None, map(_description, typing.get_args(hint))), "")
+    return ""

@@ -1,0 +1,268 @@
+"""A space: one tenant's memory inside one transaction, and the verbs that dialects are made of.
+
+A dialect says which collection and which path; the verbs see to sequence numbers, lifetimes, jobs and events. There is no
+tenant in any signature here: the transaction knows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import msgspec
+
+from .. import typed
+from ..clock import SECOND, Clock
+from ..erasure.erase import bury
+from ..erasure.retention import AT_LEAST_EVERY
+from ..errors import Stale
+from ..ids import inner_id, new_id
+from ..jobs import queue
+from ..model.collection import Address, Draft, Entry, Place, Policy
+from ..model.filter import Filter
+from ..model.principal import Principal
+from ..search import upkeep
+from ..storage.port import Reach, Row, Tx
+from ..text.chunks import question_share
+
+EMBED_AFTER = 10 * SECOND
+"""How long new entries wait for the background to embed them, so that many are done at once."""
+
+Link = Callable[[Principal, str, str, int], str]
+"""Makes the address at which a principal can read a file, by its id and its digest, from a moment on."""
+
+_NEWEST = 2**62
+_decode_policy = lru_cache(256)(typed.decoder(Policy))
+
+
+class Touched(NamedTuple):
+    """An address that an operation has changed: how many entries it added, and which if it was one."""
+
+    collection_id: int
+    address_id: int
+    entries: int
+    entry_id: str
+
+
+class Located(NamedTuple):
+    """An entry, and where it is."""
+
+    entry: Entry
+    path: str
+    address_id: int
+
+
+class Space(msgspec.Struct, eq=False):
+    """The verbs. Made by the engine for one call of one principal; it lives as long as the transaction."""
+
+    tx: Tx
+    principal: Principal
+    clock: Clock
+    now: int
+    """When it began: one moment for all that it does."""
+    _link: Link | None = None
+    _embeds: bool = False
+    _collections: dict[Place, tuple[int, Policy]] = {}
+    touched: dict[int, Touched] = {}
+    answers_until: int | None = None
+    looked: int = 0
+    """Characters in which secrets were looked for."""
+    checked: float = 0.0
+    """What it took to check values by their schemas, as a share of what one may take."""
+    run: str | None = None
+    """The run of a workflow that does this, if one does."""
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+
+    def append(self, place: Place, path: str, drafts: Sequence[Draft]) -> list[Entry]:
+        """Write entries at the end of an address, making it when it is new. Their numbers have no gaps."""
+        collection_id, policy = self.collection(place)
+        lifetime = policy.retention_us
+        expires_at = None if lifetime is None else self.now + lifetime
+        row = self.tx.row(
+            "touch_address",
+            id=inner_id(),
+            collection_id=collection_id,
+            path=path,
+            count=len(drafts),
+            now=self.now,
+            expires_at=expires_at,
+        )
+        assert row is not None  # noqa: S101 -- an upsert always returns its row
+        address_id, last_seq, recorded_at = row
+        first = last_seq - len(drafts) + 1
+        entries = []
+        for seq, draft in enumerate(drafts, first):
+            entry, docid = self._add(draft, address_id, seq, recorded_at, expires_at)
+            entries.append(entry)
+            if not place.sealed:
+                upkeep.add(self.tx, docid, address_id, collection_id, entry, policy.language)
+        if entries and self._embeds and not place.sealed:
+            queue.ensure_slot(self.tx, "embed", self.now + EMBED_AFTER, self.now)
+            self._embeds = False  # once is enough
+        self.touch(collection_id, address_id, len(entries), entries[0].id if len(entries) == 1 else "")
+        if expires_at is not None and expires_at <= self.now + AT_LEAST_EVERY:
+            queue.ensure_slot(self.tx, "expire", expires_at, self.now)  # what lives longer is found by the daily sweep
+        return entries
+
+    def revise(self, place: Place, located: Located, draft: Draft, version: int | None) -> Entry:
+        """Write the next version of an entry; the one before stays in its history."""
+        old = located.entry
+        if version is not None and version != old.version:
+            raise Stale(
+                f"The current version is {old.version}: read it again and repeat the change.", version=old.version
+            )
+        upkeep.retire(self.tx, self.tx.rows("retire_entry", id=old.id, version=old.version, now=self.now))
+        following = msgspec.structs.replace(draft, id=old.id, version=old.version + 1, created_at=old.created_at)
+        return self.append(place, located.path, [following])[0]
+
+    def end(self, address: Address) -> bool:
+        """Mark a session as ended. False if nothing has been said since it was."""
+        self.touch(address.collection_id, address.id)
+        if address.ended_at is not None:
+            return False
+        self.tx.send("end_address", id=address.id, now=self.now)
+        return True
+
+    def bury(self, addresses: Sequence[Row], counts: dict[str, int] | None = None) -> str:
+        """Take addresses (id, collection, kind) out of sight, tell of it in events, and return the job that erases them."""
+        for address_id, collection_id, _ in addresses:
+            self.touch(collection_id, address_id)
+        return bury(self.tx, addresses, self.now, counts)
+
+    def touch(self, collection_id: int, address_id: int, entries: int = 0, entry_id: str = "") -> None:
+        """Note that an address was changed: for the event, and so that a stored answer can be erased with it."""
+        before = self.touched.get(address_id)
+        if before is not None and before.entries:
+            entries, entry_id = before.entries + entries, ""
+        self.touched[address_id] = Touched(collection_id, address_id, entries, entry_id)
+
+    def answer_until(self, moment: int) -> None:
+        """What is answered holds something that expires: the answer is not kept for longer."""
+        self.answers_until = moment if self.answers_until is None else min(moment, self.answers_until)
+
+    def collection(self, place: Place) -> tuple[int, Policy]:
+        """The collection's id and policy; it is made when it is first needed, and looked up once."""
+        known = self._collections.get(place)
+        if known is None:
+            known = self._collections[place] = self._make_collection(place)
+        return known
+
+    def _make_collection(self, place: Place) -> tuple[int, Policy]:
+        found = self._find_collection(place)
+        if found is None:
+            self.tx.send(
+                "add_collection",
+                id=inner_id(),
+                dialect=place.dialect,
+                name=place.name,
+                kind=place.kind,
+                sealed=int(place.sealed),
+                policy=msgspec.json.encode(place.policy).decode(),
+                now=self.now,
+            )
+            found = self._find_collection(place)
+            assert found is not None  # noqa: S101 -- it was just made
+        return found[0], _decode_policy(found[1])
+
+    def found(self, place: Place) -> int | None:
+        """The id of a collection, if there is one."""
+        found = self._find_collection(place)
+        return None if found is None else int(found[0])
+
+    def policy(self, place: Place) -> Policy | None:
+        """The policy of a collection, if there is one."""
+        found = self._find_collection(place)
+        return None if found is None else _decode_policy(found[1])
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def address(self, place: Place, path: str) -> Address | None:
+        row = self.tx.row(
+            "find_address", dialect=place.dialect, name=place.name, kind=place.kind, path=path, now=self.now
+        )
+        return None if row is None else Address(*row)
+
+    def last(self, address: Address, limit: int, before: int = _NEWEST) -> list[Entry]:
+        """The newest entries, the oldest of them first."""
+        rows = self.tx.rows("last_entries", address_id=address.id, before=before, now=self.now, limit=limit)
+        rows.reverse()
+        return [Entry(*row) for row in rows]
+
+    def after(
+        self, address: Address, seq: int, limit: int, condition: Filter | None = None, kind: str | None = None
+    ) -> list[Entry]:
+        """The entries after a sequence number, in order; with a filter, those whose metadata meet it, and with a kind, those
+        of it."""
+        query, given = ("next_entries", {}) if kind is None else ("next_of_kind", {"kind": kind})
+        rows = self.tx.rows(query, condition, address_id=address.id, after=seq, now=self.now, limit=limit, **given)
+        return [Entry(*row) for row in rows]
+
+    def entry(self, place: Place, entry_id: str) -> Located | None:
+        """The current version of an entry, if it is in that collection."""
+        row = self.tx.row(
+            "find_entry", dialect=place.dialect, name=place.name, kind=place.kind, id=entry_id, now=self.now
+        )
+        return None if row is None else Located(Entry(*row[:-2]), *row[-2:])
+
+    def rows(self, query: str, place: Place, **parameters: Any) -> list[Row]:
+        """A named query over a collection."""
+        return self.tx.rows(query, dialect=place.dialect, name=place.name, kind=place.kind, now=self.now, **parameters)
+
+    def link(self, file_id: str, digest: str) -> str | None:
+        """Where whoever calls can read a file; nowhere, if nobody does."""
+        return None if self._link is None else self._link(self.principal, file_id, digest, self.now)
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _find_collection(self, place: Place) -> Row | None:
+        return self.tx.row("find_collection", dialect=place.dialect, name=place.name, kind=place.kind)
+
+    def _add(
+        self, draft: Draft, address_id: int, seq: int, recorded_at: int, expires_at: int | None
+    ) -> tuple[Entry, int]:
+        entry = Entry(
+            draft.id or new_id(),
+            draft.version,
+            seq,
+            draft.kind,
+            draft.role,
+            draft.name,
+            draft.content,
+            draft.metadata,
+            draft.tool,
+            draft.origin,
+            draft.importance,
+            draft.confidence,
+            recorded_at if draft.occurred_at is None else draft.occurred_at,
+            recorded_at,
+            recorded_at if draft.created_at is None else draft.created_at,
+        )
+        number = self.tx.number(
+            "add_entry",
+            id=entry.id,
+            version=entry.version,
+            address_id=address_id,
+            seq=seq,
+            kind=entry.kind,
+            role=entry.role,
+            name=entry.name,
+            content=entry.content,
+            metadata=entry.metadata,
+            tool=entry.tool,
+            origin=entry.origin,
+            importance=entry.importance,
+            confidence=entry.confidence,
+            occurred_at=entry.occurred_at,
+            recorded_at=recorded_at,
+            created_at=draft.created_at,
+            expires_at=expires_at,
+            asks=question_share(entry.content),
+        )
+        return entry, number
+
+
+def for_worker(tx: Tx, reach: Reach, clock: Clock, *, embeds: bool = True) -> Space:
+    """A tenant's memory as a job works on it."""
+    return Space(tx, Principal(reach.key, "admin", "worker"), clock, clock.now(), None, embeds)

@@ -1,0 +1,123 @@
+"""What was known, or true, at another time: facts as they were then, to be listed and shown.
+
+Search means the same by both moments: the kinds of entries and the test of a life are shared with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Annotated, NamedTuple
+
+from msgspec import Meta
+
+from ..clock import to_datetime
+from ..errors import NotFound
+from ..model.collection import Address, Entry, Place
+from ..model.filter import Filter
+from ..model.query import Life
+from .operation import Request
+from .space import Space
+from .turns import instant
+
+PIECE = 1000
+"""How many versions are looked at in one go."""
+
+AsOf = Annotated[datetime, Meta(description="What was known at this time, as it was known then (RFC 3339).")]
+ValidAt = Annotated[datetime, Meta(description="What was true at this time, as far as is known (RFC 3339).")]
+
+
+class AtATime(Request, frozen=True, kw_only=True):
+    """At which time: what was known then, what was true then, or both."""
+
+    as_of: AsOf | None = None
+    valid_at: ValidAt | None = None
+
+
+class Moments(NamedTuple):
+    """When something had to be known, and when it had to be true; None: now, and at any time."""
+
+    as_of: int | None = None
+    valid_at: int | None = None
+
+    @property
+    def given(self) -> bool:
+        return self != (None, None)
+
+
+class Dated(NamedTuple):
+    """A version of a fact, and when it was known and true. Columns in the order of `lives_after`."""
+
+    docid: int
+    known_from: int
+    known_to: int | None
+    true_from: int
+    true_to: int | None
+    seq: int
+    kind: str
+    subject: str | None
+    valid_from: int | None
+    held: str | None
+
+    @property
+    def valid_to(self) -> int | None:
+        return self.true_to
+
+    def fits(self, as_of: int | None, valid_at: int | None) -> bool:
+        return bool(Life.of(*self[1:5]).fits(as_of, valid_at))
+
+
+def moments(request: AtATime) -> Moments:
+    return Moments(instant(request.as_of, "as_of"), instant(request.valid_at, "valid_at"))
+
+
+def fact_kinds(valid_at: object, *, past: bool = False) -> tuple[str, ...]:
+    """Facts that are true now; those of another time where that is asked for."""
+    return ("fact", "past") if past or valid_at is not None else ("fact",)
+
+
+def facts_then(
+    space: Space, address: Address, at: Moments, after: int = 0, condition: Filter | None = None
+) -> Iterator[Dated]:
+    """The versions after a sequence number that were known and true then, in order. What stands later was never known before."""
+    kinds = fact_kinds(at.valid_at)
+    while True:
+        rows = space.tx.rows("lives_after", condition, address_id=address.id, after=after, now=space.now, limit=PIECE)
+        found = [Dated(*row) for row in rows]
+        yield from (one for one in found if one.kind in kinds and one.fits(*at))
+        if len(found) < PIECE or (at.as_of is not None and found[-1].known_from > at.as_of):
+            return
+        after = found[-1].seq
+
+
+def version_then(space: Space, place: Place, fact_id: str, at: Moments) -> Dated:
+    """The version of a fact that was known and true then."""
+    versions = [Dated(*row) for row in space.rows("lives_of_entry", place, id=fact_id)]
+    known = [one for one in versions if (one.known_to is None if at.as_of is None else one.fits(at.as_of, None))]
+    if not known:
+        raise NotFound(_unknown(place, versions, at.as_of))
+    if not known[-1].fits(*at):
+        raise NotFound("This memory was not true at that time, as far as is known.")
+    return known[-1]
+
+
+def entries_then(space: Space, found: Sequence[Dated]) -> list[tuple[Entry, str]]:
+    """The entries of some versions, in the same order, with where they are."""
+    listed = "[" + ",".join(str(one.docid) for one in found) + "]"
+    rows = space.tx.rows("hits", docids=listed, now=space.now, history=1) if found else []
+    entries = {row[17]: (Entry(*row[:15]), row[15]) for row in rows}
+    return [entries[one.docid] for one in found]
+
+
+def _unknown(place: Place, versions: Sequence[Dated], as_of: int | None) -> str:
+    if not versions or as_of is None:
+        return f"There is no such memory in this {place.dialect}."
+    first = versions[0].known_from
+    if as_of < first:
+        return f"This memory was not known at that time: it was first written on {_day(first)}."
+    ended = [one.known_to for one in versions if one.known_to is not None and one.known_to <= as_of]
+    return f"This memory was not known any more at that time: it was withdrawn on {_day(max(ended, default=first))}."
+
+
+def _day(moment: int) -> str:
+    return f"{to_datetime(moment):%Y-%m-%d at %H:%M:%S} UTC"

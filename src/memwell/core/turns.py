@@ -1,0 +1,193 @@
+"""Turns, as users and flows speak of them: a role, what was said, by whom and when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from .. import typed
+from ..clock import to_datetime, to_micros
+from ..errors import Invalid
+from ..model import check
+from ..model.collection import ORIGIN_OF_ROLE, TRUST, Draft, Entry, Origin, Place
+from ..model.fields import MAX_BATCH, Label, Metadata, Role
+from .operation import Request, Response
+from .space import Space
+
+TurnText = Annotated[
+    str,
+    Meta(description="What was said: 1 byte to 1 MiB of text, kept as given; empty only if `tool_calls` are given."),
+]
+OccurredAt = Annotated[
+    datetime, Meta(description="When it was said, if not now: an RFC 3339 time such as 2026-04-19T10:00:00Z.")
+]
+ToolCalls = Annotated[
+    list[dict[str, Any]], Meta(max_length=100, description="The tool calls that an assistant asked for.")
+]
+
+
+PassedOn = Annotated[
+    Literal["tool", "document"],
+    Meta(
+        description="Where the text comes from, if whoever speaks only passes it on: a `tool` or a `document`. It is trusted as "
+        "little as that, and never taken for their own words."
+    ),
+]
+
+
+class NewTurn(Request, frozen=True, kw_only=True):
+    """A turn to be recorded."""
+
+    role: Role
+    content: TurnText = ""
+    name: Label | None = None
+    tool_name: Label | None = None
+    tool_call_id: Label | None = None
+    tool_calls: ToolCalls | None = None
+    occurred_at: OccurredAt | None = None
+    metadata: Metadata | None = None
+    origin: PassedOn | None = None
+
+
+Messages = Annotated[
+    list[NewTurn], Meta(min_length=1, max_length=MAX_BATCH, description=f"1 to {MAX_BATCH} turns, the oldest first.")
+]
+
+
+class Turn(Response, frozen=True, kw_only=True):
+    """A recorded turn. `seq` counts the turns of its session without gaps; `origin` is there if it was passed on."""
+
+    id: str
+    seq: int
+    session: str
+    role: str
+    content: str
+    created_at: datetime
+    occurred_at: datetime
+    name: str | None = None
+    tool_name: str | None = None
+    tool_call_id: str | None = None
+    tool_calls: list[dict[str, Any]] | None = None
+    metadata: dict[str, Any] | None = None
+    origin: str | None = None
+
+
+class Turns(Response, frozen=True, kw_only=True):
+    """Turns, the oldest first."""
+
+    turns: list[Turn]
+    next_cursor: str | None = None
+
+
+class _Tool(msgspec.Struct, omit_defaults=True):
+    name: str | None = None
+    call_id: str | None = None
+    calls: list[dict[str, Any]] | None = None
+
+
+_decode_tool = typed.decoder(_Tool)
+_decode_metadata = typed.decoder(dict[str, Any])
+
+
+def to_draft(turn: NewTurn) -> Draft:
+    """A turn, checked, as an entry."""
+    tool = None
+    if turn.tool_name or turn.tool_call_id or turn.tool_calls:
+        calls = msgspec.to_builtins(turn.tool_calls)
+        tool = check.to_json(
+            msgspec.to_builtins(_Tool(turn.tool_name, turn.tool_call_id, calls)), "tool_calls", 1 << 20
+        )
+    return Draft(
+        kind="turn",
+        role=turn.role,
+        content=check.content(turn.content, may_be_empty=bool(turn.tool_calls)),
+        name=turn.name,
+        tool=tool,
+        metadata=None if turn.metadata is None else check.to_json(turn.metadata),
+        origin=_origin(turn),
+        occurred_at=instant(turn.occurred_at),
+    )
+
+
+def _origin(turn: NewTurn) -> Origin:
+    own = ORIGIN_OF_ROLE[turn.role]
+    return own if turn.origin is None or TRUST[own] < TRUST[turn.origin] else turn.origin
+
+
+def instant(moment: datetime | None, field: str = "occurred_at") -> int | None:
+    """A time from outside, as it is stored."""
+    if moment is None:
+        return None
+    if not 2 <= moment.year <= 9998:
+        raise Invalid(f"`{field}` is out of range: give a year from 2 to 9998.", field=field)
+    return to_micros(moment)
+
+
+def to_turn(entry: Entry, session: str) -> Turn:
+    tool = _decode_tool(entry.tool) if entry.tool else None
+    created_at = to_datetime(entry.recorded_at)
+    return Turn(
+        id=entry.id,
+        seq=entry.seq,
+        session=session,
+        role=entry.role or "",
+        content=entry.content,
+        created_at=created_at,
+        occurred_at=created_at if entry.occurred_at == entry.recorded_at else to_datetime(entry.occurred_at),
+        name=entry.name,
+        tool_name=tool.name if tool else None,
+        tool_call_id=tool.call_id if tool else None,
+        tool_calls=tool.calls if tool else None,
+        metadata=to_metadata(entry.metadata),
+        origin=passed_on(entry),
+    )
+
+
+def passed_on(entry: Entry) -> str | None:
+    """Where a turn comes from, if whoever speaks has only passed it on."""
+    return entry.origin if entry.origin != ORIGIN_OF_ROLE.get(entry.role or "") else None
+
+
+def to_turns(entries: Sequence[Entry], session: str) -> list[Turn]:
+    return [to_turn(entry, session) for entry in entries]
+
+
+def to_metadata(text: str | None) -> dict[str, Any] | None:
+    return _decode_metadata(text) if text else None
+
+
+# -- The newest turns of a user, across conversations.
+
+
+def newest_first(
+    space: Space, place: Place, session: str | None, before: list[int], limit: int
+) -> list[tuple[str, Entry, int]]:
+    """Turns across sessions, the newest first. A session is opened only when its turns can be among them."""
+    found: list[tuple[str, Entry, int]] = []
+    for address_id, path, last_seen_at in space.rows("recent_addresses", place):
+        if session is not None and path != session:
+            continue
+        if len(found) == limit and found[-1][1].recorded_at > last_seen_at:
+            break
+        found += [(path, entry, address_id) for entry in _entries_before(space, address_id, before, limit)]
+        found.sort(key=lambda hit: (hit[1].recorded_at, hit[2], hit[1].seq), reverse=True)
+        del found[limit:]
+    return found
+
+
+def _entries_before(space: Space, address_id: int, before: list[int], limit: int) -> list[Entry]:
+    at, before_address, before_seq = before
+    rows = space.tx.rows(
+        "last_entries_before",
+        address_id=address_id,
+        before=at,
+        before_address=before_address,
+        before_seq=before_seq,
+        now=space.now,
+        limit=limit,
+    )
+    return [Entry(*row) for row in rows]

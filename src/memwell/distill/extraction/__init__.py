@@ -1,1 +1,0 @@
-"""Statements out of turns, by rules alone."""

@@ -1,1 +1,0 @@
-"""Statements out of turns, as a model proposes them."""

@@ -1,1 +1,0 @@
-"""What looks like an instruction to an agent or like a secret."""

@@ -1,0 +1,1 @@
+"""Erasure and retention: what is deleted or expired leaves no byte."""

@@ -1,0 +1,375 @@
+"""Files that no row names any more: their bytes are deleted, inside a write transaction, so that no upload comes in between."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from ..clock import DAY, HOUR
+from ..errors import Unavailable
+from ..ids import inner_id
+from ..jobs import queue
+from ..jobs.queue import JobRun, Repeat
+from ..search import upkeep
+from ..storage.blobs import Blobs
+from ..storage.port import Rewrite, Row, Tx, listed, parts
+from . import log
+
+GRACE = HOUR
+"""How long an upload may take between its bytes and its row."""
+BATCH = 500
+
+
+def forget_files(tx: Tx, blobs: Blobs, address_id: int) -> int:
+    """Delete the files at an address with their bytes, as far as no other file has the same. Returns how many there were."""
+    digests = digests_at(tx, address_id)
+    count = tx.run("delete_files_of", address_id=address_id) if digests else 0
+    for digest in dict.fromkeys(digests):
+        delete_unnamed(tx, blobs, digest)
+    return count
+
+
+def delete_unnamed(tx: Tx, blobs: Blobs, digest: str) -> bool:
+    """Delete bytes unless a file has them."""
+    if _is_named(tx, digest):
+        return False
+    blobs.within(tx).delete(digest)
+    return True
+
+
+def digests_at(tx: Tx, address_id: int) -> list[str]:
+    return [row[4] for row in tx.rows("files_of", address_id=address_id)]
+
+
+def left(run: JobRun, digests: Sequence[str]) -> int:
+    """How many of these are still there, though no file has them."""
+
+    def count(tx: Tx) -> int:
+        blobs = run.blobs.within(tx)
+        return sum(blobs.has(digest) and not _is_named(tx, digest) for digest in digests)
+
+    return run.read(count)
+
+
+def sweep_later(tx: Tx, now: int) -> None:
+    """See to it that somebody looks for what an upload leaves behind that does not come to its end."""
+    queue.ensure_slot(tx, "sweep", now + 2 * GRACE, now)
+
+
+def is_swept(tx: Tx) -> bool:
+    return tx.row("find_slot", slot="sweep") is not None
+
+
+def sweep(run: JobRun) -> Repeat:
+    """The `sweep` job: delete what uploads left behind, and come back: soon if some may still be under way, and every day in any
+    case, since one may have begun after this has looked."""
+    now = run.clock.now()
+    under_way = run.blobs.tidy(now - GRACE)
+    stored = list(run.blobs.list())
+    for at in range(0, len(stored), BATCH):
+        unnamed = run.read(partial(_unnamed, stored=stored[at : at + BATCH]))
+        old = [digest for digest, stored_at in unnamed if stored_at < now - GRACE]
+        under_way = under_way or len(old) < len(unnamed)
+        if old:
+            run.write(partial(_delete_all, blobs=run.blobs, digests=old))
+    return Repeat(now + (GRACE if under_way else DAY))
+
+
+def _unnamed(tx: Tx, *, stored: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+    return [one for one in stored if not _is_named(tx, one[0])]
+
+
+def _delete_all(tx: Tx, *, blobs: Blobs, digests: Sequence[str]) -> None:
+    for digest in digests:
+        delete_unnamed(tx, blobs, digest)
+
+
+def _is_named(tx: Tx, digest: str) -> bool:
+    return tx.row("digest_named", digest=digest) is not None
+
+
+# -- Erasure: out of sight at once, then out of every byte, then looked for again.
+#
+# `bury` runs in the transaction of the operation: addresses leave their collection, so that no read can find them, stored
+# answers and jobs that speak of them are emptied, and their names are gone. The `erase` job then deletes the entries in
+# small steps, empties the write-ahead log, and searches rows and files for what must not be there. Its result is the receipt.
+
+
+GRAVE = "#erased"
+ERASE_BATCH = 2000
+SAMPLES = 32
+SHINGLE = 24
+
+_ALIVE = ("content_lives", "value_lives", "document_lives", "run_lives", "file_lives")
+_WORD = re.compile(r"[a-z]{12,}")
+FILED = ("record", "text")
+"""What kinds of addresses files are at: that of their session, and their own while they are deleted."""
+
+EVERY_RUN = "*"
+_FILES_OF = 1 << 62
+"""Above every address."""
+
+
+def bury(
+    tx: Tx, addresses: Sequence[Row], now: int, counts: dict[str, int] | None = None, *, spared: str | None = None
+) -> str:
+    """Take addresses (id, collection, kind) out of sight and put their erasure in line. Returns the job's id. `spared`: the run
+    that may keep what it knows of them, since it deletes them itself; or every one, where they have come to their end."""
+    grave = _grave(tx, now)
+    layers = Counter(counts or {})
+    buried = {row[0] for row in addresses}
+    for some in parts(addresses):
+        ids = [row[0] for row in some]
+        layers.update(_silenced(tx, some, now, buried, spared))
+        tx.send("delete_ties_of", addresses=listed(ids))
+        tx.send("bury_addresses", addresses=listed(ids), grave=grave)
+        log.note_addresses(tx, "ended" if spared == EVERY_RUN else "address", ids, now)
+    payload = {"addresses": [[row[0], row[2]] for row in addresses], "layers": dict(layers)}
+    return queue.enqueue(tx, "erase", payload, now)
+
+
+def _silenced(
+    tx: Tx, addresses: Sequence[Row], now: int, buried: Collection[int], spared: str | None
+) -> dict[str, int]:
+    """Empty what speaks of some addresses, and take away what is known because of them. Returns how much that was."""
+    ids = [row[0] for row in addresses]
+    records = [row[0] for row in addresses if row[2] == "record"]
+    others = [row[0] for row in addresses if row[2] != "record"]
+    layers = Counter(answers=_forget_answers(tx, ids), jobs=tx.run("delete_jobs_of", addresses=listed(ids)))
+    if others:  # nothing is known because of a record, or folded there, and no index holds one
+        upkeep.remove_addresses(tx, others)
+        layers.update(_forget_facts(tx, others, now, buried))
+        tx.send("delete_folds_at", addresses=listed(others))
+        tx.send("delete_summaries_at", addresses=listed(others))
+    layers.update(forget_runs(tx, ids, spared))
+    if spared == EVERY_RUN and records:
+        layers.update(forget_runs(tx, [files_of(address_id) for address_id in records]))
+    layers["sessions"] = sum(row[2] == "timeline" for row in addresses)
+    return layers
+
+
+def erase_collection(tx: Tx, collection_id: int, now: int) -> None:
+    """Delete a collection with its name, once all of its addresses are buried."""
+    tx.send("delete_collection", id=collection_id)
+    log.note(tx, "collection", str(collection_id), now)
+
+
+def bury_file(tx: Tx, file_id: str, now: int) -> str | None:
+    """Take a file out of sight with its text and put their erasure in line. Returns the job's id; None if there is none."""
+    row = tx.row("find_file", id=file_id)
+    if row is None:
+        return None
+    session_id, text_id = row[1:3]
+    if text_id is None:
+        new = {"id": inner_id(), "collection_id": _grave(tx, now), "path": f"file/{file_id}", "count": 0}
+        placed = tx.row("touch_address", **new, now=now, expires_at=None)
+        text_id = None if placed is None else placed[0]
+    tx.send("give_file", id=file_id, address_id=text_id)
+    tx.send("erase_idempotency_of_entry", address_id=session_id, entry_id=file_id)
+    runs = forget_runs(tx, [files_of(session_id)])
+    log.note(tx, "file", file_id, now)
+    return bury(tx, [(text_id, 0, "text")], now, runs)
+
+
+def scrub_later(tx: Tx, now: int, layers: dict[str, int]) -> str:
+    """Put in line what makes a deletion that is already done leave no trace in the file."""
+    return queue.enqueue(tx, "erase", {"addresses": [], "layers": layers}, now)
+
+
+def erase(run: JobRun) -> dict[str, Any]:
+    """The `erase` job. After a crash it goes on where it was: each step notes on the job what it has deleted."""
+    addresses: list[tuple[int, str]] = run.payload["addresses"]
+    layers: Counter[str] = Counter((run.progress or run.payload)["layers"])
+    needles, digests = run.read(lambda tx: (_needles(tx, addresses), _digests(tx, addresses)))
+    at = 0
+    while at < len(addresses):
+        at, layers = run.write(partial(_erase_some, run=run, addresses=addresses, at=at, layers=layers))
+    _scrub(run, "small")
+    residual = _residual(run, addresses, needles, digests)
+    if residual:
+        _scrub(run, "always")
+        residual = _residual(run, addresses, needles, digests)
+    return {"layers": dict(layers), "residual": residual}
+
+
+def erase_expired_address(tx: Tx, address_id: int) -> None:
+    """An address whose entries have all expired goes with everything that speaks of it."""
+    _forget_answers(tx, [address_id])
+    forget_runs(tx, [address_id])
+    forget_record(tx, address_id)
+    tx.send("delete_jobs_of", addresses=listed([address_id]))
+    tx.send("delete_address", id=address_id)
+
+
+def _erase_some(
+    tx: Tx, *, run: JobRun, addresses: Sequence[tuple[int, str]], at: int, layers: Counter[str]
+) -> tuple[int, Counter[str]]:
+    """Delete the next entries and emptied addresses, a bounded number of them; returns how far it came."""
+    layers, deleted, stop = layers.copy(), 0, at + ERASE_BATCH
+    while at < min(len(addresses), stop) and deleted < ERASE_BATCH:
+        address_id, kind = addresses[at]
+        count = _delete_batch(tx, address_id)
+        layers["facts" if kind == "facts" else "entries"] += count
+        deleted += count
+        if not count:
+            if kind in FILED and (files := forget_files(tx, run.blobs, address_id)):
+                layers["files"] += files
+            if kind == "record":
+                layers["records"] += forget_record(tx, address_id)
+            tx.send("delete_address", id=address_id)
+            at += 1
+    run.note(tx, {"layers": layers})
+    return at, layers
+
+
+def _delete_batch(tx: Tx, address_id: int) -> int:
+    row = tx.row("first_seq", address_id=address_id)
+    if row is None or row[0] is None:
+        return 0
+    last = row[0] + ERASE_BATCH - 1
+    upkeep.remove(tx, tx.rows("docids_to", address_id=address_id, seq=last), noted=False)
+    return tx.run("delete_entries_to", address_id=address_id, seq=last)
+
+
+def forget_record(tx: Tx, address_id: int) -> int:
+    """Delete the value at an address, with all that it ever was. Returns how many there were."""
+    tx.send("delete_ties", address_id=address_id)
+    tx.send("delete_record_versions", address_id=address_id)
+    return tx.run("delete_record", address_id=address_id)
+
+
+def files_of(address_id: int) -> int:
+    """What stands for the files of a session where it is noted what a run knows of: what they are called and where they can be
+    read goes with each of them, and at the end of the session, which runs otherwise outlive."""
+    return address_id | _FILES_OF
+
+
+def forget_runs(tx: Tx, addresses: Sequence[int], spared: str | None = None) -> dict[str, int]:
+    """Take away what runs of workflows were given and have given, if they knew something of some addresses."""
+    known = [row[0] for row in tx.rows("runs_of", addresses=listed(addresses))]
+    runs = [run_id for run_id in known if spared not in (run_id, EVERY_RUN)]
+    for some in parts(runs):
+        for what in ("empty_runs", "delete_steps_of_runs", "delete_touches_of_runs"):
+            tx.send(what, runs=msgspec.json.encode(some).decode())
+    if len(runs) < len(known):
+        tx.send("delete_touches_of", addresses=listed(addresses))
+    return {"runs": len(runs)} if runs else {}
+
+
+def _scrub(run: JobRun, rewrite: Rewrite) -> None:
+    if not run.scrub(rewrite):
+        raise Unavailable("A reader kept the write-ahead log from being emptied.")
+
+
+def _forget_facts(tx: Tx, addresses: Sequence[int], now: int, buried: Collection[int]) -> dict[str, int]:
+    """Take what was said at some addresses away from the facts that it is evidence for; those that have no other go with it,
+    and so do the plans that made them (C43). Returns how many facts went."""
+    ids = [row[0] for row in tx.rows("facts_from", addresses=listed(addresses))]
+    tx.send("delete_evidence_from", addresses=listed(addresses))
+    tx.send("delete_plans_of", addresses=listed(addresses))
+    gone = [fact_id for fact_id in ids if tx.row("count_evidence", fact_id=fact_id) == (0,)]
+    for fact_id in gone:
+        erase_fact(tx, fact_id, now, buried=buried)
+    return {"facts": len(gone)} if gone else {}
+
+
+def erase_fact(tx: Tx, fact_id: str, now: int, *, buried: Collection[int] = ()) -> tuple[int, int]:
+    """Delete every version of a fact, with all that was kept for it. Returns how many versions, and how many answers. `buried`:
+    the addresses that are being erased as a whole, which says enough of what is there."""
+    places = [row[0] for row in tx.rows("entry_addresses", id=fact_id)]
+    answers = _forget_answers_about(tx, fact_id, places)
+    for address_id in places:
+        if address_id not in buried:
+            log.note(tx, "entry", log.entry_mark(address_id, fact_id), now)
+    upkeep.remove(tx, tx.rows("docids_of_entry", id=fact_id))
+    tx.send("delete_evidence_of_fact", fact_id=fact_id)
+    return tx.run("delete_entry", id=fact_id), answers
+
+
+def erase_versions(tx: Tx, fact_id: str, versions: Sequence[int]) -> None:
+    """Delete some versions of a fact, and the answers that may hold their words. What they go with is noted, not they."""
+    _forget_answers_about(tx, fact_id, [row[0] for row in tx.rows("entry_addresses", id=fact_id)])
+    for version in versions:
+        upkeep.remove(tx, tx.rows("docids_of_version", id=fact_id, version=version))
+        tx.send("delete_version", id=fact_id, version=version)
+
+
+def _forget_answers_about(tx: Tx, fact_id: str, places: Sequence[int]) -> int:
+    named = [{"address_id": address_id, "entry_id": fact_id} for address_id in places]
+    return sum(tx.run("erase_idempotency_of_entry", **one) for one in named)
+
+
+def _forget_answers(tx: Tx, addresses: Sequence[int]) -> int:
+    count = tx.run("erase_idempotency", addresses=listed(addresses))
+    tx.send("delete_idempotency_touches", addresses=listed(addresses))
+    return count
+
+
+def _digests(tx: Tx, addresses: Sequence[tuple[int, str]]) -> list[str]:
+    """Which bytes of files go with these addresses. They are looked for by what they are called."""
+    return [digest for address_id, kind in addresses if kind in FILED for digest in digests_at(tx, address_id)]
+
+
+def _needles(tx: Tx, addresses: Sequence[tuple[int, str]]) -> list[bytes]:
+    """The ends of some of the longer texts, and some of their longer words, to look for them afterwards."""
+    found: list[bytes] = []
+    words: list[bytes] = []
+    for address_id, kind in addresses:
+        query = "sample_values" if kind == "record" else "sample_contents"
+        rows = tx.rows(query, address_id=address_id, limit=SAMPLES - len(found))
+        texts = [text for row in rows for text in (_leaves(row[0]) if kind == "record" else [row[0]])]
+        if kind in FILED:
+            texts += [row[5] for row in tx.rows("files_of", address_id=address_id)]
+        found += [text.encode()[-SHINGLE:] for text in texts if len(text) >= SHINGLE]
+        words += [word.encode() for text in texts for word in _WORD.findall(text)[:2]]
+        if len(found) >= SAMPLES:
+            break
+    return found[:SAMPLES] + words[:SAMPLES]
+
+
+def _leaves(data: str) -> Iterator[str]:
+    """The texts in a value, as they are written in JSON. The names of its fields stand in schemas as well."""
+    waiting = [msgspec.json.decode(data)]
+    while waiting:
+        match waiting.pop():
+            case str() as text:
+                yield msgspec.json.encode(text).decode()[1:-1]
+            case dict() as inner:
+                waiting += inner.values()
+            case list() as items:
+                waiting += items
+
+
+def _residual(run: JobRun, addresses: Sequence[tuple[int, str]], needles: list[bytes], digests: Sequence[str]) -> int:
+    """How many traces a second look finds: rows of the erased addresses, their words in the files, and files of theirs."""
+
+    def rows_left(tx: Tx) -> int:
+        counts = [tx.row("count_rows_of_address", address_id=address_id) for address_id, _ in addresses]
+        return sum(row[0] for row in counts if row)
+
+    words = [needle for needle in run.residue(needles) if not run.read(partial(_lives, needle=needle))]
+    return run.read(rows_left) + len(words) + left(run, digests)
+
+
+def _lives(tx: Tx, *, needle: bytes) -> bool:
+    """Somebody else may have said the same words, and keeps them."""
+    text = needle.decode(errors="ignore")
+    for special in "!%_":
+        text = text.replace(special, "!" + special)
+    return any(tx.row(query, pattern=f"%{text}%") is not None for query in _ALIVE)
+
+
+def _grave(tx: Tx, now: int) -> int:
+    found = tx.row("find_collection", dialect=GRAVE, name="", kind="timeline")
+    if found is None:
+        tx.send(
+            "add_collection", id=inner_id(), dialect=GRAVE, name="", kind="timeline", sealed=1, policy="{}", now=now
+        )
+        found = tx.row("find_collection", dialect=GRAVE, name="", kind="timeline")
+    assert found is not None  # noqa: S101 -- it was just made
+    return int(found[0])

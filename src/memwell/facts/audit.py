@@ -1,0 +1,174 @@
+"""Looking for what should not be among facts: duplicates, contradictions, echoes, orphans, stale and secret-looking ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
+from itertools import combinations
+from typing import Literal, NamedTuple
+
+from ..clock import to_datetime
+from ..core.operation import Example, Request, Response, operation
+from ..core.places import flow_facts, user_facts
+from ..core.space import Space
+from ..model.collection import Place
+from ..model.fields import Flow, User
+from ..screening.screen import suspect
+from .plan import Candidate, Known
+from .plans import FLOW_DONE, USER_DONE
+from .reconcile import reconcile
+
+MOST = 50
+"""How many facts about one thing are held against each other."""
+
+Problem = Literal["duplicate", "contradiction", "echo", "orphan", "stale", "secret"]
+
+
+class Audited(NamedTuple):
+    """A current fact. Columns in the order of `audit_facts`."""
+
+    docid: int
+    id: str
+    content: str
+    origin: str
+    subject: str | None
+    same: str
+    topic: str | None
+    valid_to: int | None
+    plan_id: str | None
+    evidence: int
+    heard: int
+    """How much of the evidence was said by somebody else than the assistant."""
+
+
+class Finding(NamedTuple):
+    """Something that should be looked at: which facts, and why."""
+
+    problem: Problem
+    ids: tuple[str, ...]
+    reason: str
+
+
+def audit(facts: Iterable[Audited], now: int) -> list[Finding]:
+    """What is wrong with some facts of one flow or user."""
+    found: list[Finding] = []
+    by_words: dict[str, list[str]] = {}
+    by_topic: dict[str, list[Audited]] = {}
+    for fact in facts:
+        by_words.setdefault(fact.same, []).append(fact.id)
+        if fact.topic is not None:
+            by_topic.setdefault(fact.topic, []).append(fact)
+        found += _alone(fact, now)
+    for ids in by_words.values():
+        if len(ids) > 1:
+            found.append(Finding("duplicate", tuple(ids), "They say the same in the same words."))
+    for about in by_topic.values():
+        apart = _contradicting(about[:MOST], to_datetime(now).date())
+        if apart:
+            found.append(Finding("contradiction", apart, "Only one of them can be true at a time."))
+    return found
+
+
+def _contradicting(facts: Sequence[Audited], day: date) -> tuple[str, ...]:
+    """Those of some facts about one thing of which a later one would have ended an earlier one, had it been said in time."""
+    ids: dict[str, None] = {}
+    for later, earlier in combinations(sorted(facts, key=lambda fact: -fact.docid), 2):
+        candidate = Candidate(later.content, later.subject, "statement", (), 0.5, 0.5)
+        known = Known(earlier.id, earlier.content, earlier.subject, day, 0.0)
+        if reconcile(candidate, [known], day).do == "supersede":
+            ids |= {earlier.id: None, later.id: None}
+    return tuple(ids)
+
+
+def _alone(fact: Audited, now: int) -> list[Finding]:
+    """What is wrong with a fact by itself."""
+    found: list[Finding] = []
+    if fact.plan_id is not None and not fact.evidence:
+        found.append(Finding("orphan", (fact.id,), "It was distilled, and nothing that it was based on is left."))
+    elif (
+        fact.plan_id is not None
+        and not fact.heard
+        and fact.subject is not None
+        and "assistant" not in fact.subject.lower()
+    ):
+        found.append(Finding("echo", (fact.id,), "Only the assistant has said it."))
+    if fact.valid_to is not None and fact.valid_to <= now:
+        found.append(Finding("stale", (fact.id,), "It is not true any more, and still counts as current."))
+    suspicion = suspect(fact.content)
+    if suspicion is not None and suspicion.reason == "secret":
+        found.append(Finding("secret", (fact.id,), "It looks like a secret."))
+    return found
+
+
+# -- Audits: what should not be among the facts of a flow or a user, with the items.
+
+
+PAGE = 2000
+SHOWN = 1000
+
+
+class AuditFinding(Response, frozen=True, kw_only=True):
+    """Something to look at: a `duplicate`, `contradiction`, `echo`, `orphan`, `stale` or `secret`-looking fact."""
+
+    problem: str
+    ids: list[str]
+    reason: str
+
+
+class Audit(Response, frozen=True, kw_only=True):
+    """How many facts were looked at, how many findings there are of each kind, and the first thousand of them."""
+
+    facts: int
+    counts: dict[str, int]
+    findings: list[AuditFinding]
+
+
+class AuditFlow(Request, frozen=True, kw_only=True):
+    """Which flow to audit."""
+
+    flow: Flow
+
+
+class AuditUser(Request, frozen=True, kw_only=True):
+    """Which user's memory to audit."""
+
+    user: User
+
+
+@operation("flows.audit", "GET /v1/flows/{flow}/audit", bound="flow", example=Example({"flow": "support"}, FLOW_DONE))
+def audit_flow(space: Space, request: AuditFlow) -> Audit:
+    """Look for duplicates, contradictions, echoes, orphans, stale and secret-looking facts of a flow."""
+    return _audit(space, flow_facts(request.flow))
+
+
+@operation("users.audit", "GET /v1/users/{user}/audit", bound="user", example=Example({"user": "alice"}, USER_DONE))
+def audit_user(space: Space, request: AuditUser) -> Audit:
+    """Look for duplicates, contradictions, echoes, orphans, stale and secret-looking facts of a user."""
+    return _audit(space, user_facts(request.user))
+
+
+def _audit(space: Space, place: Place) -> Audit:
+    # dropped import
+
+    facts = list(_facts(space, place))
+    found = audit(facts, space.now)
+    return Audit(
+        facts=len(facts),
+        counts=dict(Counter(one.problem for one in found)),
+        findings=[AuditFinding(problem=one.problem, ids=list(one.ids), reason=one.reason) for one in found[:SHOWN]],
+    )
+
+
+def _facts(space: Space, place: Place) -> Iterator[Audited]:
+    # dropped import
+
+    collection = space.found(place)
+    after = ("", -1)
+    while collection is not None:
+        named = {"collection_id": collection, "after": after[0], "after_too": after[1], "limit": PAGE}
+        rows = [Audited(*row) for row in space.tx.rows("audit_facts", **named)]
+        yield from rows
+        if len(rows) < PAGE:
+            return
+        after = (rows[-1].same, rows[-1].docid)

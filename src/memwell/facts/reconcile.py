@@ -1,0 +1,320 @@
+"""What becomes of a statement beside what is known: it is added, confirms a fact, retires some, or is left out.
+
+The order is: the same words, then the same slot (see `topics`), then similarity. Vectors of short texts are near each other
+whenever their subject matter is, so similarity alone never decides: the content words have to be nearly the same, and
+numbers, names, denial and mood have to agree. To keep two facts apart that are one costs a line; to merge two that differ
+loses one of them: in doubt a statement is added. Nothing is ever decided across subjects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import date
+from typing import Literal, NamedTuple
+
+from .plan import Candidate, Known
+from .thesaurus import OPPOSITES
+from .topics import Read, Topic, is_country, read
+from .wording import Wording, person
+
+Reading = Callable[[str, str | None], Read]
+Do = Literal["add", "merge", "supersede", "skip"]
+
+SIMILAR = 0.6
+"""How similar two statements must be if one says all that the other says and little more."""
+SHARED = 0.6
+"""Which part of all their content words they must have in common then."""
+VERY_SIMILAR = 0.8
+"""How similar they must be if each has a word of its own, and these are but forms of each other."""
+SAME_FORM = 5
+"""How many first letters make two words forms of each other."""
+EXTRA = 2
+"""How many more words a statement about the same slot with the same value may have and say the same."""
+TAIL = 5
+"""How many words of reason or consequence may be added to it besides."""
+CORRECTED = 0.5
+"""Which part of a correction's words must be in what it corrects."""
+USES = frozenset({"drive", "play", "take", "use", "wear", "work", "read", "eat", "drink"})
+"""Verbs of having something in use, which need not be repeated to say that it was replaced."""
+DATES = frozenset({"birthday", "day", "hour", "trip"})
+"""Slots whose values are times: that a time is given says nothing about how long it is so."""
+MEASURED = DATES | {"age", "amount"}
+"""Slots whose value today is the value."""
+UNREAL = frozenset({"if", "maybe", "report"})
+"""Moods in which nothing is said that could end something."""
+CONFIRMED = 0.5
+"""How much of its confidence another statement adds to the same one."""
+SUREST = 0.99
+
+
+class Decision(NamedTuple):
+    """What is to be done with a candidate. The reason is a code that names nothing of what was said."""
+
+    do: Do
+    reason: str
+    targets: tuple[str, ...] = ()
+    """The fact that it is merged into, or those that it supersedes."""
+    past: bool = False
+    """To be added as something that was true once: what is known about it was said later."""
+    fuller: bool = False
+    """Of a merge: the candidate says more than the fact does, and its wording is the better one."""
+
+
+class _Other(NamedTuple):
+    known: Known
+    read: Read
+
+
+def reconcile(
+    candidate: Candidate, neighbours: Sequence[Known], day: date, *, repeats: bool = False, read: Reading = read
+) -> Decision:
+    """Decide about a candidate that was said on a day, by what is known of the same subject and is current.
+
+    `repeats`: it was said by one who is shown what is known, an assistant. What such a one says can be new, but neither
+    confirms nor retires anything. `read`: for many candidates with the same neighbours, `read` with a cache that lives as
+    long as they are worked on.
+    """
+    new = read(candidate.text, candidate.subject)
+    if not new.wording.words | new.wording.numbers | new.wording.tail:
+        return Decision("skip", "says_nothing")
+    others = [_Other(known, read(known.text, known.subject)) for known in neighbours if _one(known, candidate)]
+    others = [other for other in others if _related(new, other.read)]
+    same = _same(new, others)
+    if same:
+        return Decision("skip", "echo") if repeats else same
+    if candidate.subject is None:
+        return Decision("add", "new")
+    retired = _retired(candidate, new, others)
+    if repeats and retired:
+        return Decision("skip", "echo")
+    return _dated(retired, day)
+
+
+def confirmed(confidence: float, more: float) -> float:
+    """The confidence in what has been said once more. Each time adds less; nothing becomes certain by repetition."""
+    return max(confidence, min(SUREST, confidence + (1 - confidence) * more * CONFIRMED))
+
+
+def _one(known: Known, candidate: Candidate) -> bool:
+    """Whether they are about one and the same subject, or both about nobody in particular."""
+    if known.subject is None or candidate.subject is None:
+        return known.subject is candidate.subject
+    return person(known.subject) == person(candidate.subject)
+
+
+def _related(new: Read, old: Read) -> bool:
+    """Whether there is anything to compare: a word in common, or two topics."""
+    one, two = new.wording, old.wording
+    mine, theirs = one.words | one.numbers | one.tail | one.instead, two.words | two.numbers | two.tail
+    return bool(new.topics and old.topics) or not mine.isdisjoint(theirs)
+
+
+def _dated(retired: Sequence[tuple[_Other, str]], day: date) -> Decision:
+    later = [(other.known.id, reason) for other, reason in retired if other.known.day > day]
+    if later:
+        return Decision("add", f"older_than_known:{later[0][1]}", tuple(known for known, _ in later), past=True)
+    if retired:
+        return Decision(
+            "supersede", f"later_statement_about:{retired[0][1]}", tuple(other.known.id for other, _ in retired)
+        )
+    return Decision("add", "new")
+
+
+# -- the same ------------------------------------------------------------------------------------------------------------
+
+
+def _same(new: Read, others: Sequence[_Other]) -> Decision | None:
+    """The fact that says the same, if there is one."""
+    ranked = sorted(others, key=lambda other: -other.known.similarity)
+    for other in ranked:
+        if other.read.key == new.key:
+            return Decision("merge", "same_words", (other.known.id,))
+    for other in ranked:
+        reason = _same_meaning(new, other.read, other.known.similarity)
+        if reason:
+            return Decision("merge", reason, (other.known.id,), fuller=_says_more(new, other.read))
+    return None
+
+
+def _says_more(new: Read, old: Read) -> bool:
+    one, two = new.wording, old.wording
+    return one.words | one.tail | one.numbers > two.words | two.tail | two.numbers or len(one.tail) > len(two.tail)
+
+
+def _same_meaning(new: Read, old: Read, similarity: float) -> str | None:
+    if _same_topics(new, old):
+        return f"same_value_of:{new.topics[0].name}"
+    one, two = new.wording, old.wording
+    if _agree(one, two) and not any(_differ(a, b) for a in new.topics for b in old.topics):
+        return "same_meaning" if _overlap(one, two, similarity) else None
+    return None
+
+
+def _same_topics(new: Read, old: Read) -> bool:
+    """Whether they give the same slots the same values, and what else they say is nearly the same."""
+    few, many = sorted((new, old), key=lambda found: len(found.topics))
+    paired = few.topics and all(any(_equal(a, b) for b in many.topics) for a in few.topics)
+    one, two = new.wording.numbers, old.wording.numbers
+    if not paired or not (one <= two or two <= one) or new.wording.moods != old.wording.moods:
+        return False
+    inner, outer = sorted((new.rest, old.rest), key=len)
+    names = (new.wording.names | old.wording.names) & (inner ^ outer)
+    return inner <= outer and len(outer) - len(inner) <= EXTRA and not names and _same_tail(new.wording, old.wording)
+
+
+def _same_tail(one: Wording, two: Wording) -> bool:
+    """Whether what is added to one of them is little, and no figure."""
+    added = one.tail ^ two.tail
+    return len(added) <= TAIL and not any(word[0].isdigit() for word in added) and not (one.tail and two.tail and added)
+
+
+def _equal(one: Topic, two: Topic) -> bool:
+    return _one_slot(one, two) and one.polarity == two.polarity and one.value == two.value
+
+
+def _agree(one: Wording, two: Wording) -> bool:
+    """Whether nothing sets two statements apart that a single word can."""
+    marks = [(found.polarity, found.moods, found.past, found.suffered) for found in (one, two)]
+    return marks[0] == marks[1] and _same_numbers(one, two) and one.names <= two.words and two.names <= one.words
+
+
+def _same_numbers(one: Wording, two: Wording) -> bool:
+    """The same numbers and days; a year may be left out where the rest of a date is given."""
+    apart = one.numbers ^ two.numbers
+    return not apart or (len(apart) == 1 and bool(one.numbers & two.numbers) and all(map(_is_year, apart)))
+
+
+def _is_year(number: str) -> bool:
+    return len(number) == 4 and number.isdigit() and number[:2] in ("19", "20")
+
+
+def _overlap(one: Wording, two: Wording, similarity: float) -> bool:
+    mine, theirs = one.words | one.tail, two.words | two.tail
+    shared, left, right = mine & theirs, mine - theirs, theirs - mine
+    if not shared or len(shared) < SHARED * len(mine | theirs):
+        return len(shared) > 1 and _forms(left, right) and similarity >= VERY_SIMILAR
+    if left and right:
+        return _forms(left, right) and similarity >= SIMILAR
+    return similarity >= SIMILAR
+
+
+def _forms(left: frozenset[str], right: frozenset[str]) -> bool:
+    """Whether each has one word of its own, and these are forms of one word: biology, biologist."""
+    if len(left) != 1 or len(right) != 1:
+        return False
+    one, two = next(iter(left)), next(iter(right))
+    return len(one) >= SAME_FORM and one[:SAME_FORM] == two[:SAME_FORM]
+
+
+# -- what it retires -----------------------------------------------------------------------------------------------------
+
+
+def _retired(candidate: Candidate, new: Read, others: Sequence[_Other]) -> list[tuple[_Other, str]]:
+    """What cannot be true any more if the candidate is, each with what it is about."""
+    if new.wording.moods & UNREAL:
+        return []
+    found = [(other, reason) for other in others if (reason := _contradicts(new, other))]
+    if candidate.kind == "correction" and not found:
+        near = max(others, key=lambda other: (_corrects(new, other.read), other.known.day), default=None)
+        if near and _corrects(new, near.read) >= CORRECTED:
+            return [(near, "correction")]
+    return found
+
+
+def _contradicts(new: Read, other: _Other) -> str | None:
+    old, history = other.read, _is_history(new.wording, other)
+    for one in new.topics:
+        for two in old.topics:
+            lasting = one.name in DATES or not history
+            if lasting and _one_slot(one, two) and _replaces(one, two, new, old):
+                return one.name
+    if not history and _opposite(new.wording, old.wording):
+        return "opposite"
+    return "replaced" if _instead(new, old) else None
+
+
+def _is_history(new: Wording, other: _Other) -> bool:
+    """Whether it tells of a year that was over when the other was said, and which that is not about."""
+    return new.year is not None and new.year < other.known.day.year and new.year != other.read.wording.year
+
+
+def _replaces(one: Topic, two: Topic, new: Read, old: Read) -> bool:
+    measured = one.name in MEASURED
+    if new.wording.passing and not measured:
+        return False
+    if one.polarity == two.polarity == "is":
+        beside = old.wording.passing and not measured
+        return not beside and one.fills == "one" and _differ(one, two) and _is_change(one, two, new.wording)
+    narrower = new.rest & new.wording.names - old.wording.words  # "no longer plays tennis with Tom"
+    over = one.polarity != "is" and two.polarity == "is" and one.value <= two.value and not narrower
+    again = one.polarity == "is" and two.polarity != "is" and one.value == two.value
+    return over or again
+
+
+def _is_change(one: Topic, two: Topic, new: Wording) -> bool:
+    """Whether of two values the later one takes the place of the other, rather than being true besides."""
+    if new.instead and not is_country(new.instead) and not new.instead & two.value:
+        return False
+    wider = one.name == "home" and is_country(one.value) != is_country(two.value)
+    same = (one.alone and two.alone) or (new.changed and one.named == two.named)
+    return same and (new.changed or not wider)
+
+
+def _differ(one: Topic, two: Topic) -> bool:
+    """Whether they give one slot two values. Of two values one of which holds the other, nobody knows."""
+    single = "many" not in (one.fills, two.fills)
+    return single and _one_slot(one, two) and not (one.value <= two.value or two.value <= one.value)
+
+
+def _one_slot(one: Topic, two: Topic) -> bool:
+    """The same slot of the same person: "sister" and "sister Ana" may be the same, "sister Ana" and "sister Eva" not.
+
+    "Sister Ana" may be called Ana; a mother is not a mother-in-law, nor a friend the best friend.
+    """
+    if (one.name, one.which) != (two.name, two.which) or bool(one.whose) != bool(two.whose):
+        return False
+    if one.kin != two.kin:
+        return not (one.kin and two.kin) and one.named == two.named
+    return one.named <= two.named or two.named <= one.named
+
+
+def _opposite(one: Wording, two: Wording) -> bool:
+    """The same statement, affirmed here and denied there. What is over may be said in fewer words than it was."""
+    if (one.moods | two.moods) & UNREAL or one.suffered != two.suffered or one.whose != two.whose:
+        return False
+    mine, theirs = one.words | one.numbers, two.words | two.numbers
+    if one.polarity == "was" and two.polarity == "is":
+        ended = one.moods == two.moods or (one.called_off and one.moods < two.moods)
+        happened = two.past or (one.passing and not two.passing)  # what happened stays true
+        return ended and not happened and bool(one.words) and mine <= theirs
+    if (one.moods, one.passing) != (two.moods, two.passing):
+        return False
+    denied = one.polarity != two.polarity and "is" in (one.polarity, two.polarity)
+    return (denied and mine == theirs) or _other_feelings(one, two)
+
+
+def _other_feelings(one: Wording, two: Wording) -> bool:
+    """Whether one likes what the other does not, in the same words otherwise."""
+    if one.polarity != "is" or two.polarity != "is" or one.past or two.past:
+        return False
+    mine, theirs = one.words - two.words, two.words - one.words
+    turned = {OPPOSITES.get(word, "") for word in mine}
+    return len(mine) == 1 and turned == theirs and one.numbers == two.numbers
+
+
+def _instead(new: Read, old: Read) -> bool:
+    """Whether the old statement is what the new one says it replaces."""
+    one, two = new.wording, old.wording
+    theirs = two.words | two.numbers
+    left = theirs - one.instead
+    if not one.instead or not one.instead <= theirs or two.polarity != "is" or two.moods & UNREAL:
+        return False
+    if one.whose and two.whose and one.whose != two.whose:
+        return False
+    return bool((one.words | one.numbers) & left - one.names) or (left <= USES and not two.past)
+
+
+def _corrects(new: Read, old: Read) -> float:
+    """Which part of a correction's words is in the statement too: it repeats them to say what it is about."""
+    one, two = new.wording, old.wording
+    return len(one.words & two.words) / max(1, len(one.words))

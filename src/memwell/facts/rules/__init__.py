@@ -1,0 +1,1 @@
+"""The offline extractor: facts from turns by rules, without a language model."""

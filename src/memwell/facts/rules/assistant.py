@@ -1,0 +1,127 @@
+"""What is kept of those who are nobody: what an assistant did, took on or named when asked, and what a tool states.
+
+What an assistant says about a user is never a fact: it has it from the user, or from memory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ...text.word_sets import word_set
+from ..plan import Candidate, Kind, Source
+from .classify import confidence
+from .dates import dated
+from .parse import Heard, Statement
+from .wording import Speaker, inside, plain, third_person
+
+MAX_OF_TOOL = 16
+"""A tool that states more than this was reading something out."""
+_ACTS = (
+    "book|reserve|schedul|send|order|creat|add|updat|cancel|sav|mov|delet|remov|pay|buy|fil|submit|email|call|fix|deploy|"
+    "merg|renam|remind|set up|set|sign|arrang|confirm|contact|post|upload|reschedul|renew|subscrib|unsubscrib|transfer|"
+    "chang|not|record|stor|turn|enabl|disabl"
+)
+_DONE = re.compile(
+    rf"(?:I|We)(?:'ve| have)?(?:\s+(?:just|now|also|already|successfully|gone ahead and))*\s+"
+    rf"(?:(?:{_ACTS})\w*ed|sent|paid|bought|set|made|put|decided|agreed|chose|chosen|picked|promised)\b",
+    re.IGNORECASE,
+)
+_OF_SOMETHING = re.compile(
+    r"(?:book|reserv|schedul|sen[dt]|order|creat|add|updat|cancel|sav|mov|delet|remov|b[uo]u?[yg]|fix|renam|reschedul|renew|transfer|"
+    r"chang|record|stor|put|made|set|enabl|disabl|upload|submit|fil|arrang|pick)",
+    re.IGNORECASE,
+)
+"""What is done to something, which has to be said."""
+_NO_OBJECT = re.compile(
+    r"(?:\W*\Z|[^\w\s]|\s+(?:to|for|on|at|in|until|till|from|by|with|and|as|successfully|already|now)\b)", re.IGNORECASE
+)
+_TAKEN_ON = re.compile(
+    rf"(?:I|We)(?:'ll| will|'m going to| am going to)(?:\s+(?:also|then|always|never|not))*\s+"
+    rf"(?:{_ACTS}|make sure|avoid|follow up|use|keep|answer|reply)\w*\b",
+    re.IGNORECASE,
+)
+_ITEM = re.compile(r"^[ \t]{0,8}(?:\d{1,2}[.)]|[-*•])[ \t]+(?=\S)([^\n]{1,400})", re.MULTILINE)
+_HEAD = re.compile(r"(?:\*\*|__)?([^:\n]*?)(?:\*\*|__)?(?:\s*[:–—]|\s-\s|[.!?](?:\s|$)|$)")
+_STATES = re.compile(r"\b(?:is|are|was|were|has|have|had|will|costs?|opens?|closes?|starts?|ends?|\w+ed)\b")
+_DATA = re.compile(r"[{}<>=|\\\[\]]|://|::|\b\w+\(")
+_MAX_LENGTH = 240
+_SMALL = word_set("a an the of and in on at for to by with de la le du von der des el y")
+LEAST_ITEMS = 3
+NAMES = 0.6
+"""Which part of a list must be names."""
+MAX_ITEMS = 12
+HEAD_WORDS = 9
+ASKED_WORDS = 30
+
+
+def of_assistant(turn: Heard, person: str) -> Iterator[Candidate]:
+    """What an assistant says that it has done or will do."""
+    for statement in turn.statements:
+        if statement.english and (_is_done(statement.text) or _TAKEN_ON.match(statement.text)):
+            told = dated(statement.text.strip().rstrip(".!"), turn.said.day)
+            text = third_person(told.text, Speaker(turn.said.speaker, inside(person)))
+            yield _candidate(turn, statement, text, 0.3)
+
+
+def _is_done(text: str) -> bool:
+    """Whether it says what was done, and to what: "Booked!" and "Moved to Friday" do not stand alone."""
+    done = _DONE.match(text)
+    if done is None:
+        return False
+    verb = done[0].split()[-1]
+    return _OF_SOMETHING.match(verb) is None or _NO_OBJECT.match(text, done.end()) is None
+
+
+def named(turn: Heard, asked: Heard | None) -> Candidate | None:
+    """The names that an assistant gave as a list when it was asked: people want "the one that you recommended" again."""
+    items = list(_ITEM.finditer(turn.said.text))
+    heads = [head for item in items[:MAX_ITEMS] if _is_name(head := _headed(item[1]))]
+    if asked is None or not asked.question or len(heads) < max(LEAST_ITEMS, NAMES * min(len(items), MAX_ITEMS)):
+        return None
+    wish = " ".join(asked.question.split()[-ASKED_WORDS:]).rstrip("?.! ")
+    text = f'Asked "{plain(wish)}?", {inside(turn.said.speaker)} named {", ".join(heads)}.'
+    source = Source(turn.said.id, items[0].start(), items[-1].end())
+    return Candidate(text, None, "event", (source,), 0.2, confidence("event", "", turn.said.role))
+
+
+def _headed(item: str) -> str:
+    """What an item of a list is called: what stands before its colon or dash, or its first words."""
+    head = _HEAD.match(item)
+    return plain(" ".join((head[1] if head else item).split()[:HEAD_WORDS]).strip(" *_`"))
+
+
+def _is_name(head: str) -> bool:
+    """`The Bulldog Hostel`, and not `Drink enough water`."""
+    first, *rest = head.split() or [""]
+    if not first[:1].isupper():
+        return False
+    return not rest or (any(word[:1].isupper() for word in rest) and all(_fits_name(word) for word in rest))
+
+
+def _fits_name(word: str) -> bool:
+    return not word[:1].islower() or word in _SMALL
+
+
+def of_tool(turn: Heard) -> Iterator[Candidate]:
+    """What a tool states in plain words."""
+    stated = [one for one in turn.statements if _is_plain(one)]
+    for statement in stated if len(stated) <= MAX_OF_TOOL else ():
+        yield _candidate(turn, statement, dated(statement.text.rstrip("."), turn.said.day).text, 0.2)
+
+
+def _is_plain(statement: Statement) -> bool:
+    text = statement.text
+    if statement.own or statement.to_other or statement.dangling or len(text) > _MAX_LENGTH:
+        return False
+    return text[:1].isupper() and text.endswith(".") and _DATA.search(text) is None and _STATES.search(text) is not None
+
+
+def _candidate(turn: Heard, statement: Statement, text: str, importance: float) -> Candidate:
+    said = turn.said
+    kind: Kind = "decision" if said.role == "assistant" else "statement"
+    source = Source(said.id, statement.start, statement.end)
+    subject = said.speaker if said.known and said.role == "assistant" else None
+    return Candidate(
+        f"{text[:1].upper()}{text[1:]}.", subject, kind, (source,), importance, confidence(kind, text, said.role)
+    )

@@ -1,0 +1,259 @@
+"""Words in a turn that are not its speaker's own: mail that was forwarded, quoted lines, letters, transcripts, and texts that
+somebody is asked to work on. They are blanked, so that nothing of them is stated in the speaker's name.
+
+Everything here keeps offsets, and every pattern begins at a line, a sentence or a sign, and looks a bounded number of
+characters ahead.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ...text.word_sets import word_set
+from .sentences import Sentence, blanked, line_end
+
+_QUOTED_LINE = re.compile(r"^[ \t]{0,8}>", re.MULTILINE)
+_ATTRIBUTION = re.compile(
+    r"^[ \t]{0,8}(?:On|Am|Le|El) [^\n]{1,200} (?:wrote|schrieb[^\n:]{0,60}|a écrit|escribió) ?:[ \t]*$", re.MULTILINE
+)
+_FORWARDED = re.compile(
+    r"^[ \t]{0,8}(?:[-_*]{2,40} ?(?:forwarded|original|weitergeleitete|ursprüngliche) (?:message|mail|e-mail|nachricht)"
+    r"|begin forwarded message:)",
+    re.MULTILINE | re.IGNORECASE,
+)
+_FIELDS = "from|to|date|sent|subject|cc|bcc|reply-to|von|an|gesendet|datum|betreff|de|para|asunto|objet|envoyé|enviado"
+_HEADERS = re.compile(
+    rf"^(?:[ \t*]{{0,8}}(?:{_FIELDS})\*{{0,2}} ?:[^\n]{{0,400}}(?:\n|\Z)){{1,8}}", re.MULTILINE | re.IGNORECASE
+)
+_SENDER = re.compile(r"^[ \t*]*(?:from|von|de)\b", re.MULTILINE | re.IGNORECASE)
+_OF_MAIL = re.compile(
+    r"^[ \t*]*(?:subject|sent|cc|bcc|reply-to|betreff|gesendet|asunto|objet)\b|@", re.MULTILINE | re.IGNORECASE
+)
+
+_TEXTS = (
+    "e-?mails?|texts?|letters?|messages?|paragraphs?|essays?|articles?|sentences?|posts?|cv|r[eé]sum[eé]s?|poems?|story|bio|drafts?|"
+    "transcripts?|passages?|abstracts?|reviews?|tweets?|captions?|reports?|speech|threads?|conversations?|chats?|documents?|contracts?|"
+    "introductions?|statements?|descriptions?|blogs?|notes?|lyrics|grammar|spelling|writing|wording"
+)
+_ON_TEXTS = "translate|proof-?read|summari[sz]e|paraphrase|re-?write|rephrase|reword|transcribe"
+_ON_ANYTHING = (
+    "fix|edit|correct|check|improve|polish|review|shorten|analy[sz]e|read|look at|format|grade|simplify|explain|continue|"
+    "finish|reply to|respond to|answer"
+)
+_ASKED = (
+    r"(?:(?:hi|hey|please|now|also|and|so|kindly|(?:can|could|would|will) you|help me(?: to)?|i (?:need|want) you to)\b"
+    r",?\s{1,2}){0,5}"
+)
+_REST, _FEW = r"[^.:?!\n]{0,80}", r"(?: [\w-]{1,20}){0,3}?"
+_TASKS = (
+    rf"(?:{_ON_TEXTS})\b{_REST}:(?!\S)",
+    rf"(?:{_ON_TEXTS}) (?:this|these|the following)\b{_REST}[.?!\n]",
+    rf"(?:{_ON_TEXTS}|{_ON_ANYTHING}) (?:this|these|the following){_FEW} (?:{_TEXTS})\b{_REST}[.:?!\n]",
+    rf"(?:{_ON_TEXTS}|{_ON_ANYTHING}) (?:my|our|the|his|her|their|an?){_FEW} (?:{_TEXTS})\b{_REST}(?::|[.?!]?[ \t]{{0,8}}\n)",
+    rf"(?:{_ON_ANYTHING}) (?:this|the following|it)(?: for me)? ?:",
+    rf"here(?:['’]s| is) (?:my|the|an?){_FEW} (?:essays?|letter|draft|article|poem|paragraph|transcript)\b{_REST}:",
+)
+_MAY_BE_TASK = re.compile(r"[:\n]|\b[Tt]h(?:is|ese|e following)\b")
+_TASK = re.compile(rf"(?:^|(?<=[.!?,]\s))[ \t]{{0,8}}{_ASKED}(?:{'|'.join(_TASKS)})", re.MULTILINE | re.IGNORECASE)
+_CLOSING_MARK = {'"': '"', "“": "”", "«": "»", "„": "“"}
+
+_SALUTATION = re.compile(
+    r"^[ \t]{0,8}(?:dear|to whom it may concern)\b[^\n,:!]{0,60}[,:!]",
+    re.MULTILINE | re.IGNORECASE,
+)
+_SERVED = re.compile(r"\b(?:support|team|service|assistant|ai|bot|chatgpt|claude)\b", re.IGNORECASE)
+"""Whom somebody writes to who speaks for themselves."""
+_CLOSING = re.compile(
+    r"(?:^|(?<=[.!?]\s))[ \t]{0,8}(?:(?:yours )?(?:sincerely|faithfully|truly)(?: yours)?|respectfully(?: yours)?"
+    r"|(?:(?:with )?(?:kind|kindest|best|warm|warmest|many) )?regards|best wishes|all the best|best|yours|cheers|love),"
+    r"\s{0,4}(?P<signed>(?-i:[A-Z][\w.'’-]{0,30}(?: [A-Z][\w.'’-]{0,30}){0,2}))[ \t]{0,8}$",
+    re.MULTILINE | re.IGNORECASE,
+)
+
+_LABEL = re.compile(
+    r"(?:^[ \t]{0,80}(?:[-*•] )?(?:[(\[]?\d{1,2}:\d\d(?::\d\d)?(?: ?[ap]m)?[)\]]?[ ,-]{1,3})?|(?<=[.!?…\"”] ))"
+    r"(?P<who>[A-Z][\w'’-]{0,24}(?: [A-Z][\w'’.-]{0,24})?)(?: ?\([^()\n]{1,24}\))?(?P<colon>:) {1,4}(?=\S)"
+    r"(?P<first>(?i:I|I['’][a-z]{1,3}|my|we|we['’][a-z]{1,3})\b)?",
+    re.MULTILINE,
+)
+_PARAGRAPH = re.compile(r"\n[ \t]{0,80}\n")
+_OWN_LABELS = word_set("me myself i")
+_HEADINGS = word_set(
+    """note notes update updates ps p.s fyi diet food job work home house name names address location fact facts reminder
+    edit summary goal goals plan plans family health background context status correction question questions q a answer
+    problem problems issue issues todo info about allergy allergies hobby hobbies interest interests preference preferences
+    likes dislikes city country age birthday education school university career profession occupation role experience skills
+    language languages sport sports music travel pets pet medication medications medical important warning example idea
+    ideas result results reason tip today tomorrow yesterday monday tuesday wednesday thursday friday saturday sunday
+    morning afternoon evening weekend bonus spoiler disclaimer story rule step option situation task request thing first
+    second third finally also anyway remember email phone car relationship relationships kids children budget schedule
+    history details profile bio intro breakfast lunch dinner snack drinks exercise sleep mood weather money clothes gifts"""
+)
+"""What is written before a colon and is nobody: "Diet: I'm vegan"."""
+
+
+def without_borrowed(text: str, speaker: str) -> str:
+    """The text with everything blank that is somebody else's, or is not stated but handed over to be worked on."""
+    text = _without_mail(text)
+    if ">" in text:
+        text = blanked(text, [(line.start(), line_end(text, line.start())) for line in _QUOTED_LINE.finditer(text)])
+    text = _without_letter(text, speaker)
+    text = _without_material(text)
+    return _without_others(text, speaker)
+
+
+def _without_mail(text: str) -> str:
+    """From the first mark or header of another mail on, everything is that mail."""
+    if "\n" not in text:
+        return text
+    headers = (block for block in _HEADERS.finditer(text) if _SENDER.search(block[0]) and _OF_MAIL.search(block[0]))
+    starts = [mark.start() for mark in (_FORWARDED.search(text), next(headers, None)) if mark]
+    attributed = _ATTRIBUTION.search(text)
+    if attributed:
+        quoted = text[attributed.end() :].lstrip().startswith(">")
+        text = blanked(text, [attributed.span()]) if quoted else text
+        starts += [] if quoted else [attributed.start()]
+    return blanked(text, [(min(starts), len(text))]) if starts else text
+
+
+def _without_letter(text: str, speaker: str) -> str:
+    """A letter that somebody else has signed is theirs, or is written for them; of one's own, only the
+    salutation and the signature go."""
+    if "," not in text:
+        return text
+    opening = _SALUTATION.search(text)
+    closing = _CLOSING.search(text, opening.end() if opening else 0)
+    if opening is None or closing is None:
+        return blanked(text, [part.span() for part in (opening, closing) if part])
+    if _SERVED.search(opening[0]) or _is_called(speaker, closing["signed"]):
+        return blanked(text, [opening.span(), closing.span()])
+    return blanked(text, [(opening.start(), closing.end())])
+
+
+def _without_material(text: str) -> str:
+    """What follows a request to work on a text is that text: up to the end of its quotation marks, or of the turn.
+    The request itself tells nothing either; only a question stays one."""
+    task = _TASK.search(text) if _MAY_BE_TASK.search(text) else None
+    if task is None:
+        return text
+    rest = text[task.end() :].lstrip()
+    start, end = len(text) - len(rest), len(text)
+    if rest[:1] in _CLOSING_MARK and rest:
+        end = text.find(_CLOSING_MARK[rest[0]], start + 1) + 1 or end
+    return blanked(text, [(start if "?" in task[0] else task.start(), end)])
+
+
+def _without_others(text: str, speaker: str) -> str:
+    """What stands after the names of others; after one's own name, only the name goes."""
+    labels = [label for label in _LABEL.finditer(text) if not _is_heading(label["who"])] if ": " in text else []
+    if not labels:
+        return text
+    names = [label["who"].lower() for label in labels]
+    own = [name in _OWN_LABELS or _is_called(speaker, name) for name in names]
+    transcript = len(labels) > 1 and (any(own) or len(set(names)) < len(names))
+    spans = []
+    for n, label in enumerate(labels):
+        if own[n]:
+            spans.append((label.start("who"), label.end("colon")))
+        elif transcript or label["first"]:
+            following = labels[n + 1].start() if n + 1 < len(labels) else len(text)
+            spans.append((label.start("who"), _paragraph_end(text, label.end(), following)))
+    return blanked(text, spans)
+
+
+def _paragraph_end(text: str, start: int, end: int) -> int:
+    gap = _PARAGRAPH.search(text, start, end)
+    return gap.start() if gap else end
+
+
+def _is_heading(label: str) -> bool:
+    return label.lower().split()[-1] in _HEADINGS
+
+
+def _is_called(speaker: str, name: str) -> bool:
+    return name.lower().split()[:1] == speaker.lower().split()[:1]
+
+
+# -- Lines that nobody says: code without a fence, tracebacks, logs. They are blanked; offsets stay.
+#
+# Held back are only statements: whoever looks for planted instructions reads these lines all the same.
+
+
+LONGEST = 2000
+"""Characters of a line that is looked at; a longer one is no statement anyway."""
+_HINT = re.compile(r"[=;{}$_()\[]|\b(?:import|Traceback|Error|Exception|ERROR|FATAL|WARN|WARNING)\b")
+"""Without any of these, a text has no such line."""
+_KEYWORDS = (
+    "def|class|func|fn|function|public|private|static|const|let|var|int|void|return|elif|else|if|for|while|with|switch|try|"
+    "except|catch"
+)
+_STAMP = r"[\d:.,TZ/+-]+\s"
+_FORMS = (
+    r"(?:SELECT\b.*\bFROM|INSERT\s+INTO|UPDATE\s.*\bSET|DELETE\s+FROM|(?:CREATE|ALTER|DROP)\s+(?:TABLE|INDEX|VIEW|DATABASE))\b.*",
+    rf"(?:{_KEYWORDS})\b(?=.*(?:[={{}}]|\w\(|\w_\w|;\Z)).*[:;{{}})\]\w]",
+    r"from\s+[\w.]+\s+import\b.*|import\s+[\w.]+(?:\s+as\s+\w+)?;?|#include\b.*|using\s+[\w.]+;",
+    r"\w[\w.\[\]]*\s*(?:[-+*/|&]?=|:=)\s*[^\s=].*[;)\]}]",
+    r"(?=.*(?:[={}]|\w\()).*[;{]|[{}()\[\];,]+",
+    r"(?=[^:,]*[:,])[{\[].*[}\]][,;]?",
+    r"\$\s[a-z].*|>>>.*",
+    rf"(?:{_STAMP}){{0,3}}\[?(?:ERROR|FATAL|WARN|WARNING)\]?[:\s].*|(?:{_STAMP}){{1,2}}\[?(?:INFO|DEBUG|TRACE)\]?[:\s].*",
+    r"(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception)\b:.*|at\s[\w.$<>]+\(.*|File\s\".*\",\sline\s\d+.*|Traceback\s\(most\srecent.*",
+)
+_PASTED = re.compile("|".join(f"(?:{form})" for form in _FORMS))
+_TRACEBACK = "Traceback (most recent call last):"
+
+
+def without_pasted(text: str) -> str:
+    """The text with such lines blank, and with what is indented below the head of a traceback."""
+    if _HINT.search(text) is None:
+        return text
+    spans, at, traced = [], 0, False
+    for line in text.split("\n"):
+        said = line.strip()
+        traced = said == _TRACEBACK or (traced and line[:1] in " \t" and bool(said))
+        if traced or (said and len(said) <= LONGEST and _PASTED.fullmatch(said)):
+            spans.append((at, at + len(line)))
+        at += len(line) + 1
+    return blanked(text, spans)
+
+
+# -- What is said without being stated: suppositions, texts that are wanted, and what is meant the other way round.
+
+
+_POLITE = r"\W*(?:(?:please|ok|okay|so|now|and|hey|hi|can you|could you|just),?\s+){0,4}"
+_SUPPOSES = re.compile(
+    rf"""{_POLITE}(?:(?:let's|let\ us)\ (?:say|suppose|assume|pretend|imagine)\b
+    |(?:imagine|pretend|suppose|supposing|assume|assuming)\b(?!\ (?:my|our)\ surprise)
+    |say\ (?:that\ )?(?:i|i'\w+|we|we'\w+|my)\b
+    |hypothetically\b|for\ the\ sake\ of\ argument\b|in\ (?:another|a\ parallel)\ (?:life|universe)\b
+    |(?:act|talk|behave|speak)\ as\ (?:if|though)\b
+    |what\ if\b|role-?\s?play\b
+    |(?:write|draft|compose|generate|make\ up|create)\ (?:me\ |us\ )?(?:an?|the|some|my|another|two|three)\b
+    |tell\ me\ an?\ (?:story|joke|tale)\b)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_MOCKS = re.compile(r"\W*yeah,?\s+right\b(?=\s*[,.!…;–—-]|\s*\Z)", re.IGNORECASE)
+_ONLY_MOCKS = re.compile(r"\W*yeah,?\s+right\W*", re.IGNORECASE)
+_GOES_ON = re.compile(r"\W*and\s", re.IGNORECASE)
+
+
+def is_supposed(sentence: str) -> bool:
+    """Whether it asks to take something for granted, or for a text that says it."""
+    return _SUPPOSES.match(sentence.replace("’", "'")) is not None
+
+
+def meant(sentences: list[Sentence]) -> list[Sentence]:
+    """Without what is mocked: "Yeah right, and I'm the Queen", also where that is two sentences."""
+    if not any(_MOCKS.match(one.text) for one in sentences):
+        return sentences
+    return [one for n, one in enumerate(sentences) if not _is_mocked(sentences, n)]
+
+
+def _is_mocked(sentences: list[Sentence], n: int) -> bool:
+    if _MOCKS.match(sentences[n].text):
+        return True
+    return (
+        n > 0
+        and _GOES_ON.match(sentences[n].text) is not None
+        and _ONLY_MOCKS.fullmatch(sentences[n - 1].text) is not None
+    )

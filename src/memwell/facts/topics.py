@@ -1,0 +1,237 @@
+"""The slots that statements fill, read from `slots.txt`: a table of wordings, which says how it is to be read.
+
+A slot is what can be said about somebody such that two statements can be compared: where they live, how old they are, what
+they are allergic to. Patterns are compiled when a statement has one of their cues for the first time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from functools import cache
+from importlib import resources
+from typing import Literal, NamedTuple, cast
+
+from .thesaurus import CITIES, COUNTRIES, LANGUAGES, MONTHS, NUMBERS, ONE_EACH, PROFESSIONS, WEEKDAYS
+from .wording import LONG, Polarity, Wording, seen, stems, worded
+
+Fills = Literal["one", "if_changed", "many"]
+"""Whether a slot has one value at a time, one where the statement speaks of a change, or any number."""
+
+_LISTS = {
+    "PROFESSIONS": PROFESSIONS,
+    "LANGUAGES": LANGUAGES,
+    "MONTHS": [*MONTHS, *(month[:3] for month in MONTHS)],
+    "WEEKDAYS": WEEKDAYS,
+    "NUMBERS": list(NUMBERS),
+    "COUNTRIES": COUNTRIES,
+    "CITIES": CITIES,
+}
+
+
+class Slot(NamedTuple):
+    """A way to say something."""
+
+    name: str
+    fills: Fills
+    pattern: str
+    value: str | None
+    """The value, where it is not in the words that match."""
+
+    def match(self, plain: str) -> re.Match[str] | None:
+        return _compiled(self.pattern).search(plain)
+
+
+def worth_trying(words: Iterable[str]) -> list[Slot]:
+    """The slots that a statement with these words may fill, in the order of the table."""
+    slots, by_cue = _table()
+    return [slots[n] for n in sorted({n for word in words for n in by_cue.get(word, ())})]
+
+
+@cache
+def _table() -> tuple[list[Slot], dict[str, list[int]]]:
+    """All slots, and which of them each cue belongs to."""
+    sections = _sections()
+    slots = [_slot(*row.split(" ", 2)) for row in sections["SLOTS"]]
+    by_cue: dict[str, list[int]] = {}
+    for row in sections["CUES"]:
+        name, *cues = row.split()
+        places = [n for n, slot in enumerate(slots) if slot.name == name]
+        for cue in cues:
+            for word in _LISTS.get(cue, [cue]):
+                by_cue.setdefault(word, []).extend(places)
+    return slots, by_cue
+
+
+def _slot(name: str, fills: str, rest: str) -> Slot:
+    pattern, _, value = rest.partition(" => ")
+    return Slot(name, cast("Fills", fills), pattern, value or None)
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(_expanded(pattern), re.IGNORECASE)
+
+
+@cache
+def _parts() -> dict[str, str]:
+    parts = {name: "|".join(words) for name, words in _LISTS.items()}
+    return parts | dict(row.split(" ", 1) for row in _sections()["PARTS"])
+
+
+def _expanded(pattern: str) -> str:
+    """A pattern with its parts written out. The space before END is for the eye."""
+    parts = _parts()
+    names = "|".join(sorted(parts, key=len, reverse=True))
+    found = re.sub(rf" ?\b(?=END)|(?:{names})", lambda match: parts.get(match[0], ""), pattern)
+    return found if found == pattern else _expanded(found)
+
+
+@cache
+def _sections() -> dict[str, list[str]]:
+    sections: dict[str, list[str]] = {}
+    for line in _lines():
+        if line in ("PARTS", "CUES", "SLOTS"):
+            sections[line] = rows = []
+        else:
+            rows.append(line)
+    return sections
+
+
+def _lines() -> Iterator[str]:
+    text = (resources.files(__package__) / "slots.txt").read_text(encoding="utf-8")
+    return (line for line in text.splitlines() if line and not line.startswith("#"))
+
+
+# -- What a fact is about: the words by which re-tellings meet, and the slot of which only one value can be current.
+#
+# "Alice lives in Lisbon." and "Alice moved to Porto." fill the same slot of Alice with two values; "Alice's sister lives in
+# Porto." fills another one. English only: what is said in another language has a key but no topic.
+
+
+_COUNTRIES = frozenset(stems(" ".join(COUNTRIES)))
+_ONE_EACH = frozenset(stems(" ".join(ONE_EACH)))
+_NAME = re.compile(r"(?<![\w'-])[A-Z]\w+")
+_VALUES = ("value", "firm", "known")
+"""Groups that hold a value; there are several because a pattern cannot have one twice."""
+_CLOCK = re.compile(r"^\d{1,2}(?::\d\d)?\W*(?:[ap]\.?m\.?|o'clock)?\W*$|^noon|^midnight", re.IGNORECASE)
+
+
+class Topic(NamedTuple):
+    """What a statement says about somebody, in a slot that others fill too."""
+
+    name: str
+    """Of the slot: "home". It holds nothing of what was said."""
+    slot: str
+    """The slot in full, with whose and which: "home", "sister/employer", "favourite:band"."""
+    whose: frozenset[str]
+    """Who it is about, if not the person: the words for "sister Ana"."""
+    named: frozenset[str]
+    """The names among these words."""
+    which: frozenset[str]
+    value: frozenset[str]
+    polarity: Polarity
+    fills: Fills
+    span: tuple[int, int]
+    """Which characters of the plain statement say it."""
+
+    @property
+    def kin(self) -> frozenset[str]:
+        """The words for who it is about, without names: "sister", "mother-in-law"."""
+        return self.whose - self.named
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is but one whom these words can mean."""
+        return bool(self.named) or self.kin <= _ONE_EACH
+
+
+class Read(NamedTuple):
+    """A statement with its topics, and the content words that are outside them."""
+
+    wording: Wording
+    key: str
+    topics: tuple[Topic, ...]
+    rest: frozenset[str]
+
+    @property
+    def topic(self) -> Topic | None:
+        """The slot that it fills such that nothing else can fill it at the same time."""
+        return next((found for found in self.topics if found.fills != "many"), None)
+
+
+def key(text: str, subject: str | None) -> str:
+    """What statements have in common that say the same in nearly the same words: no order, no inflection, no filler."""
+    return _key(worded(text, subject))
+
+
+def _key(wording: Wording) -> str:
+    words = sorted(wording.words | wording.tail)
+    marks = [wording.polarity, *sorted(wording.moods)] + ["past"] * wording.past + ["to"] * wording.suffered
+    return " ".join([*words, *sorted(wording.numbers)]) + "|" + " ".join(marks)
+
+
+def topic(text: str, subject: str | None) -> Topic | None:
+    return read(text, subject).topic
+
+
+def read(text: str, subject: str | None) -> Read:
+    """Everything that comparing a statement takes."""
+    wording = worded(text, subject)
+    if wording.moods or len(wording.plain) > LONG:
+        return Read(wording, _key(wording), (), wording.words)
+    topics: dict[str, Topic] = {}
+    words = seen(wording.plain) | ({"#"} if wording.numbers else frozenset())
+    for slot in worth_trying(words):
+        match = slot.match(wording.plain)
+        found = _topic(slot, match, wording) if match else None
+        if found:
+            topics.setdefault(found.slot, found)
+    return Read(wording, _key(wording), tuple(topics.values()), _rest(wording, topics.values()))
+
+
+def _topic(slot: Slot, match: re.Match[str], wording: Wording) -> Topic | None:
+    groups = match.groupdict()
+    said = slot.value or next((groups[name] for name in _VALUES if groups.get(name)), "")
+    value = frozenset(stems(f"{said} {groups.get('whom') or ''}"))
+    if not value:
+        return None
+    name, which = _named(slot.name, groups)
+    who = (groups.get("who") or "").replace("@'s", " ").replace("@", " ")
+    whose = frozenset(stems(who))
+    then = groups.get("then") and not re.search(r"\b(?:has|have)\b", match[0])
+    over = wording.polarity == "is" and (then or groups.get("ended"))
+    return Topic(
+        name=name,
+        slot="/".join([*sorted(whose), name]) + "".join(f":{word}" for word in sorted(which)),
+        whose=whose,
+        named=frozenset(stems(" ".join(_NAME.findall(who)))),
+        which=which,
+        value=value,
+        polarity="was" if over else wording.polarity,
+        fills="one" if slot.fills == "if_changed" and wording.changed else slot.fills,
+        span=(match.start(), match.end() if groups.get("how") is None else match.start("how")),
+    )
+
+
+def _named(name: str, groups: dict[str, str | None]) -> tuple[str, frozenset[str]]:
+    """A slot's name and which it is, where that depends on what fills it."""
+    which, said = frozenset(stems(groups.get("which") or "")), groups.get("value") or ""
+    if name == "when":
+        return ("hour" if _CLOCK.match(said) else "day"), which
+    return name, which
+
+
+def _rest(wording: Wording, topics: Collection[Topic]) -> frozenset[str]:
+    """The content words of what is not part of any topic."""
+    if not topics:
+        return wording.words
+    left, at = [], 0
+    for start, end in sorted(found.span for found in topics):
+        left.append(wording.plain[at : max(start, at)])
+        at = max(at, end)
+    return frozenset(stems(" ".join([*left, wording.plain[at:]]))) - wording.numbers
+
+
+def is_country(value: frozenset[str]) -> bool:
+    return bool(value & _COUNTRIES)

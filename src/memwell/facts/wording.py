@@ -1,0 +1,438 @@
+"""The wordings by which a statement is brought into a plain form, as tables of rules.
+
+Each rule has cues: words one of which must be there for its pattern to be worth trying, which most often none is.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+from ..search.words import stop_tokens, tokens
+from .thesaurus import FILLERS, KIN, MONTHS, NUMBERS, PAST, SYNONYMS, WEEKDAYS
+
+Polarity = Literal["is", "not", "was"]
+"""Affirmed, denied, or over: "no longer", "used to", "quit"."""
+Mood = Literal["if", "maybe", "will", "report", "without"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A pattern, compiled when it is first needed, and what replaces what it finds."""
+
+    cues: frozenset[str]
+    source: str
+    plain: str
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        return re.compile(self.source, re.IGNORECASE)
+
+    def apply(self, text: str, words: frozenset[str]) -> str:
+        return text if self.cues.isdisjoint(words) else self.pattern.sub(self.plain, text)
+
+    def finds(self, text: str, words: frozenset[str]) -> re.Match[str] | None:
+        return None if self.cues.isdisjoint(words) else self.pattern.search(text)
+
+
+def rule(cues: str, pattern: str, plain: str = "") -> Rule:
+    return Rule(frozenset(cues.split()), pattern, plain)
+
+
+def seen(text: str) -> frozenset[str]:
+    """The words by which rules are chosen, and the person's sign."""
+    return frozenset(_WORDS.findall(text.lower()))
+
+
+_WORDS = re.compile(r"@|'?[a-z]+")
+_SAYS = "said says wrote stated mentioned told corrected"
+_QUOTED = (
+    r"^\W*(?:on [\w ]+, )?(?:@|\w+)(?: (?:has|also))* (?:"
+    + _SAYS.replace(" ", "|")
+    + r")(?: \S+)?(?: that)?:?\s*\"(.+)\"\W*$"
+)
+
+REWRITES = (
+    rule("dr mr mrs ms st prof", r"\b(Dr|Mr|Mrs|Ms|St|Prof)\.", r"\1"),
+    rule("asked", r"^asked \"[^\"]*\", "),
+    rule(_SAYS, _QUOTED, r"\1"),
+    rule("'m", r"\bI'm\b", "@ is"),
+    rule("i we", r"\b(?:I am|we are|we're)\b", "@ is"),
+    rule("'ve", r"\b(?:I|we)'ve\b", "@ has"),
+    rule("'ll", r"\b(?:I|we)'ll\b", "@ will"),
+    rule("'d", r"\b(?:I|we)'d\b", "@ would"),
+    rule("i we me us", r"\b(?:I|we|me|us)\b", "@"),
+    rule("my our", r"\b(?:my|our)\b", "@'s"),
+    rule("@", r"@'(?=\s)", "@'s"),
+    rule("others", r"@ and others\b", "@"),
+    rule("said says stated mentioned noted remembers knows confirmed corrected reported reports explained added",
+         r"^@ (?:has )?(?:said|says|stated|mentioned|noted|remembers|knows|confirmed|corrected|reported|reports|explained|added)"
+         r"(?: that|:)? (?=\w+ \S|@)"),
+    rule("as", r"^as @ (?:said|mentioned|told)\b[^,]*, (?:they|she|he|@) ", "@ "),
+    rule("according", r"^according to @, "),
+    rule("sorry", r"^@ is sorry,? (?:but )?|, sorry(?=[.!]*$)"),
+    rule("sorry actually well so oh oops yes no and but much nope yeah honestly anyway way correction as",
+         r"^(?:sorry|actually|well|so|oh|oops|yes|no|and|but|not much|nope|yeah|honestly|anyway|by the way|correction|as for @)\b"
+         r"[\s,:]+"),
+    rule("meant means", r"^(?:@|they|she|he) (?:meant|means)(?: that)?,? "),
+    rule("'t cannot won", r"\bwon't\b", "will not"),
+    rule("'t cannot", r"\bcan't\b|\bcannot\b", "can not"),
+    rule("'t don doesn didn isn aren wasn weren hasn haven hadn wouldn couldn shouldn", r"n't\b", " not"),
+    rule("stand bear", r"\b(?:can|could) not (?:stand|bear)\b", "hates"),
+    rule("any", r"\bany more\b(?! \w)", "anymore"),
+    rule("would 'd", r"\b(?:would|'d) (?:like|love)\b", "wants"),
+    rule("got", r"\b(?:has|have) got\b", "has"),
+    rule("@", r"^([\w -]+?), (@'s [\w ]+?),", r"\2 \1"),
+    rule("@", r"^(@'s [\w ]+?), ([\w-]+),", r"\1 \2"),
+    rule("fan fans", r"\b(?:is|are) (?:a )?(?:big|huge|great|real)? ?fans? of\b", "likes"),
+    rule("non", r"\bnon-smoker\b", "not smoker"),
+    rule("twice", r"\btwice\b", "2 times"),
+    rule("moved switched migrated relocated transferred",
+         r"\b(moved|switched|migrated|relocated|transferred) ((?:back |over )?to [^,.;!?]+?) (from [^,.;!?]+?)(?=[.,;!?]|$)",
+         r"\1 \3 \2"),
+)  # fmt: skip
+
+_TELLS = (
+    "think thinks thought believe believes believed claim claims claimed say says said tell tells told assume assumes assumed "
+    "guess guesses guessed suspect suspects suspected insist insists insisted hear hears heard reckon reckons swear swears "
+    "pretend pretends pretended dreamed dreamt joked lied shows lists reports reported suggests writes wrote states feared"
+)
+_HEARSAY = "supposedly allegedly reportedly apparently hypothetically hearsay kidding"
+_TASKS = "translate summarize summarise rewrite rephrase paraphrase proofread repeat spell classify sentence phrase"
+
+MOODS: dict[Mood, Rule] = {
+    "if": rule(
+        "if unless would could wish wishes wished imagine imagines imagining suppose",
+        r"\b(?:if|unless|would|could|wish(?:es|ed)?|imagin\w+|suppose)\b",
+    ),
+    "maybe": rule(
+        "might maybe perhaps possibly probably considering considers consider thinking thinks think sure almost nearly",
+        r"\b(?:might|maybe|perhaps|possibly|probably|consider\w*|think(?:s|ing)? (?:of|about)|not sure|almost|nearly)\b",
+    ),
+    "will": rule(
+        "will shall plan plans planning intends intending intend hope hopes hoping want wants wanted dream dreams dreaming "
+        "dreamed about going try tries trying looking next",
+        r"\b(?:will|shall|plans?|planning|intends?|intending|hop(?:es?|ing)|wants? to|wanted to|dream(?:s|ed|ing)? (?:of|about)|"
+        r"about to|going to (?-i:(?!the |a )[a-z]+)|tr(?:ies|ying) to|looking (?:to|for|forward)|next (?:week|month|year))\b",
+    ),
+    "report": rule(
+        f"{_TELLS} {_HEARSAY} {_TASKS} let according rumor rumour rumors rumours example instance story novel book film movie "
+        "dream game song joke scenario seems appears this following",
+        rf"\b(?:{_TELLS.replace(' ', '|')})(?: \w+)?(?: that)? (?:@|(?-i:[A-Z])\w*)"
+        r"(?='s | \w+s\b| \w+ed\b| (?:no|now|is|are|has|live)\b)"
+        r"|\blet(?:'s| @) \w+ |^(?:please )?(?:pretend|assume|say)\b|\b(?:it|@) (?:seems|appears)\b"
+        r"|\baccording to\b|\brumou?rs?\b|\bfor (?:example|instance)\b"
+        r"|\bin (?:a|the|this|that|his|her|their|@'s) (?:story|novel|book|film|movie|dream|game|song|joke|scenario|example)\b"
+        rf"|\b(?:{_HEARSAY.replace(' ', '|')})\b|\b(?:{_TASKS.replace(' ', '|')})\b[^.!?]*[:\"]"
+        r"|\b(?:this|following)(?: \w+)?:|\bsay \"",
+    ),
+    "without": rule("without", r"\bwithout\b"),
+}
+
+POLARITIES: tuple[tuple[Polarity, Rule], ...] = (
+    ("was", rule("longer", r"\b(is|are|has|have|does|do)? ?\bno longer\b", r" \1 ")),
+    ("was", rule("anymore", r"\b(?:(is|are|has|have|can)|does|do|will) not\b(.*?) anymore\b", r"\1\2")),
+    ("was", rule("used", r"(?<!is )(?<!are )(?<!got )(?<!get )\bused to (?:be )?")),
+    ("was", rule("quit quits quitting stopped given gave giving ceased gone",
+                 r"\b(?:has |have |is )?(?:quit|quits|quitting|stopped|given up|gave up|giving up|ceased|gone off) (?:on )?"
+                 r"(?=\w+ing\b)")),
+    ("was", rule("to", r"\b(?:had to|has to|decided to) (?:sell|cancel|give away|give up|call off|quit|stop)\b", "has")),
+    ("was", rule("quit dropped", r"\b(?:has |have )?(?:quit|dropped out of) (?=(?:@'s|his|her|their|the)\b)", "has ")),
+    ("was", rule("sold cancelled canceled called rid gave given",
+                 r"\b(?:has |have )?(?:sold|cancelled|canceled|called off|got rid of|gave away|gave up|given up)\b", "has")),
+    ("not", rule("not never",
+                 r"\b(?:(is|are|was|were|has|have|had|will|would|can|could|should)|does|do|did) (?:not|never)\b", r"\1")),
+    ("not", rule("never", r"\b(?:has |have )?never\b")),
+    ("not", rule("no", r"\b(has|have|had|is|are|with) no\b(?! \w+ (?:problem|issue)s?\b)", r"\1")),
+    ("not", rule("not nor neither nobody nothing refuses hardly avoids",
+                 r"\b(?:not|nor|neither|nobody|nothing|refuses to|hardly|avoids)\b")),
+)  # fmt: skip
+
+CHANGED = rule(
+    "now nowadays longer anymore recently new newly instead moved relocated emigrated switched changed became becomes turned "
+    "started joined promoted rescheduled postponed pushed transferred went currently again replaced",
+    "",
+).cues
+CALLED_OFF = rule("cancel cancelled canceled called dropped gave given giving quit stopped sell sold rid", "").cues
+"""Words by which a plan is ended, not only a state."""
+CHANGES = rule(
+    "moved relocated emigrated left quit stopped started began joined switched changed became turned got broke split retired "
+    "promoted resigned fired lost",
+    "",
+).cues
+"""What is told by these happened at a time that is given with it, and lasts."""
+_SEASONS = "summers?|winters?|spring|autumn|fall|holidays|season|semester|term"
+_WEEKLY = "|".join(f"{day}s" for day in WEEKDAYS)
+PASSING = rule(
+    "temporarily also too well for weekends sometimes occasionally until till ago child kid teenager student boy girl when every "
+    "youth childhood then half part on before after in",
+    r"\b(?:temporarily|also|too(?=[.,;!?]|$)|as well(?! as)|sometimes|occasionally|on and off|until|till|years ago|back then"
+    rf"|(?:on|at) weekends|on (?:{_WEEKLY})|every (?:weekend|{_SEASONS})|(?:half|part of) the (?:year|week|time)"
+    r"|as a (?:child|kid|teenager|student|boy|girl)|when (?:@|he|she|they) (?:was|were)"
+    r"|in (?:@'s|his|her|their) (?:youth|childhood)|in the (?:\w+ties|\d\d(?:\d\d)?s)|before \w+ing"
+    r"|after (?:high |@'s )?(?:school|university|college|studies))\b"
+    r"|^(?!.*\b(?:has|have) (?!moved|left|relocated)).*\bfor "
+    r"(?:(?:a|an|the|this|some|several|two|three|four|five|six|\d+) )?(?:\w+ )?"
+    rf"(?:now|trip|while|visit|break|bit|days?|weeks?|weekend|months?|nights?|vacation|{_SEASONS})\b",
+)
+"""What is so besides, for a while, now and then, or was so at another time of life: it ends nothing."""
+AT_A_TIME = rule(
+    "today tonight tomorrow this in during over weekend week on",
+    r"\b(?:today|tonight|tomorrow"
+    rf"|(?:this|at the|on the|over the) (?:morning|afternoon|evening|week|weekend|month|{_SEASONS})"
+    rf"|(?:in|during|over) (?:the )?(?:week|month|{_SEASONS})|on \d{{4}}-\d\d-\d\d)\b",
+)
+"""A state that is said to be so at a time need not be so at others; what has changed then has changed."""
+YEARS = re.compile(
+    r"\b(?:in|until|till|from|between|by|of|on|around|during|early|late|\d{1,2},|" + "|".join(MONTHS) + r") "
+    r"((?:19|20)\d\d)\b(?: (?:to|and|until|till) ((?:19|20)\d\d)\b)?",
+    re.IGNORECASE,
+)
+ADVERBS = rule(
+    "now currently still just recently really actually already finally also too always days nowadays moment present basically "
+    "definitely absolutely as you very truly anymore once far right",
+    r"\b(?:now|currently|still|just|recently|really|actually|already|finally|also|too|always|these days|nowadays|at the moment|"
+    r"at present|basically|definitely|absolutely|as (?:you|@) (?:know|said)|you know|very|truly|anymore|once more|for now|so far|"
+    r"right now)\b",
+    " ",
+)
+CONTRAST = rule(
+    "not instead rather from",
+    r"(?:, not| \(not|,? instead of|,? rather than) (?P<other>[^,.;!?()]+)\)?(?=[.!?]*$)"
+    r"|(?<=ed) from (?P<former>[^,.;!?]+?)(?= to )",
+)
+TAIL = re.compile(
+    r"(?:, so|,? (?:because|but|although|though|which|even though|as well as|whereas)) (?!far\b|that\b|much\b)"
+    r"|, (?=(?:@(?:'s)?|they|she|he|it|their|his|her)[ '])|, by the way\b",
+    re.IGNORECASE,
+)
+"""Where a reason, a consequence, an objection or another sentence begins. Its denial does not deny the statement."""
+COMPARED = rule(
+    "than over prefer prefers preferred",
+    r"(?<= )(?:more |better |rather )?than\b|(?<=\w )over (?=\w+[.!]?$)"
+    r"|(?<=prefers )([\w-]+) to (?=\w)|(?<=prefer )([\w-]+) to (?=\w)",
+    r"\1\2" + "\n",
+)
+"""What follows is what something is compared with."""
+PAST_TENSE = re.compile(
+    r"@ (?:has (?:been )?|have (?:been )?)?(?!(?:married|divorced|based|named|called|retired|engaged)\b)(?:\w+ed|"
+    + "|".join(PAST)
+    + r")\b",
+    re.IGNORECASE,
+)
+SUFFERED = re.compile(
+    r"(?<=\w )@(?=$|[.,;!?]| (?:a|an|the|his|her|their|some|in|on|at|to|with|for|about|from|by|that|@'s|\d+)\b)",
+    re.IGNORECASE,
+)
+
+
+# -- A short statement, taken apart for comparison: its content words, numbers and names, and whether it is denied or over.
+#
+# The person that a fact is about is written `@`, whatever the fact calls them: "Alice lives in Lisbon." with the subject
+# Alice and `Alice said: "I live in Lisbon."` are both "@ lives in Lisbon". Words of denial are taken out and kept as
+# polarity, so that "is no longer vegetarian" can be held against "is vegetarian". English only: of another language the words
+# are compared as they stand.
+
+
+class Wording(NamedTuple):
+    """What a statement consists of. Two statements are the same only if all but the order of their words agrees."""
+
+    plain: str
+    """The statement in the affirmative about `@`, without what is only said by the way."""
+    words: frozenset[str]
+    """Stems of its content words; what is compared against ("than coffee") is marked."""
+    numbers: frozenset[str]
+    """Numbers, months and weekdays."""
+    names: frozenset[str]
+    """Stems of words for particular people and places: what is written as a name, and somebody's relatives."""
+    polarity: Polarity
+    moods: frozenset[Mood]
+    """In which way it is not simply so: hypothetical, possible, intended, only reported, or so without something."""
+    past: bool
+    """Whether it tells what happened rather than what is."""
+    suffered: bool
+    """Whether the person is at the receiving end: "Tom called @"."""
+    tail: frozenset[str]
+    """Stems of what is only added to it: "…, so long shifts are fine". They are not among its words."""
+    changed: bool
+    """Whether it says itself that something is new: "now", "moved", "switched to"."""
+    instead: frozenset[str]
+    """Stems of what it says it replaces: "not June 14", "instead of Greece"."""
+    called_off: bool = False
+    """Whether it ends a plan too: "cancelled"."""
+    passing: bool = False
+    """Whether it is said to be so besides something else, or for a time: "also", "today", "in the summer"."""
+    year: int | None = None
+    """The latest year that it tells of. What is so since then is not told of that year."""
+    whose: str = ""
+    """Who does or is what it says: `@`, or the word for somebody or something of theirs."""
+
+
+LONG = 1_000
+"""From how many characters on a text is not one statement, but something to be compared by all of its words."""
+
+
+def worded(text: str, subject: str | None) -> Wording:
+    """Take a statement apart."""
+    if len(text) > LONG:
+        return _long(text)
+    text = about(text, subject)
+    words = seen(text)
+    moods = frozenset(mood for mood, rule in MOODS.items() if rule.finds(text, words))
+    passing, year = _is_passing(text, words), _year(text, words)
+    text, tail = _without_tail(text)
+    text, instead = _without_contrast(text, words)
+    polarity, text = _affirmative(text, words)
+    plain = squeezed(ADVERBS.apply(text, words))
+    found = _content(plain, words)
+    numbers = frozenset(word for word in found if _is_number(word))
+    return Wording(
+        plain=plain,
+        words=frozenset(found) - numbers,
+        numbers=numbers,
+        names=frozenset([*_names(plain), *(word for word in found if word in _KIN)]) - numbers,
+        polarity=polarity,
+        moods=moods,
+        past=PAST_TENSE.search(plain) is not None,
+        suffered=SUFFERED.search(plain) is not None,
+        tail=frozenset(_meanings(tail)) if tail else frozenset(),
+        changed=not CHANGED.isdisjoint(words),
+        instead=instead,
+        called_off=not CALLED_OFF.isdisjoint(words),
+        passing=passing,
+        year=year,
+        whose=match[0] if (match := _WHOSE.search(plain)) else "",
+    )
+
+
+def about(text: str, subject: str | None) -> str:
+    """The text with the person written `@`, without contractions, quotation and "she said that"."""
+    text = text.replace("\u2019", "'").replace("\u201c", '"').replace("\u201d", '"').replace("\n", " ").strip()
+    lowered = text.lower()
+    for name in _called(subject):
+        if name in lowered:
+            text = re.sub(rf"(?<![\w@.]){re.escape(name)}(?![\w@])", "@", text, flags=re.IGNORECASE)
+    words = seen(text)
+    for rule in () if _REWRITTEN.isdisjoint(words) else REWRITES:
+        if not rule.cues.isdisjoint(words):
+            changed = rule.pattern.sub(rule.plain, text)
+            text, words = (text, words) if changed == text else (changed, seen(changed))
+    return squeezed(text)
+
+
+def _long(text: str) -> Wording:
+    found = frozenset(_meanings(text))
+    none: frozenset[str] = frozenset()
+    return Wording(text, found, none, none, "is", frozenset(), False, False, none, False, none)
+
+
+def stems(text: str) -> list[str]:
+    """The content words of a part of a plain statement, each by the stem that stands for its meaning."""
+    return _meanings(text)
+
+
+def squeezed(text: str) -> str:
+    return _LOOSE.sub(r"\1", _SPACE.sub(" ", text)).strip(" ,;")
+
+
+def person(subject: str) -> str:
+    """Whose fact it is, by whatever name: "Quinn's brother" is somebody of Quinn's, and the fact's own words say who."""
+    match = _SOMEBODYS.match(subject) if "'" in subject or "\u2019" in subject else None
+    return (match[1] if match else subject).strip().lower()
+
+
+def _called(subject: str | None) -> list[str]:
+    named = person(subject) if subject else ""
+    names = {named, named.split()[0]} if named else set()
+    return [*sorted((name for name in names if len(name) > 1), key=len, reverse=True), "the user"]
+
+
+def _is_passing(text: str, words: frozenset[str]) -> bool:
+    at_a_time = CHANGES.isdisjoint(words) and AT_A_TIME.finds(text, words)
+    return bool(at_a_time or PASSING.finds(text, words))
+
+
+def _year(text: str, words: frozenset[str]) -> int | None:
+    if "since" in words or not _DIGIT.search(text):
+        return None
+    years = [year for found in YEARS.findall(text) for year in found if year]
+    return max(map(int, years), default=None)
+
+
+def _without_tail(text: str) -> tuple[str, str]:
+    """The statement, and what is only added to it. "Lately, she …" adds nothing: the person must have been named."""
+    head, _, tail = TAIL.sub("\n", text, count=1).partition("\n")
+    return (head, tail) if "@" in head and _meanings(head) else (text, "")
+
+
+def _without_contrast(text: str, words: frozenset[str]) -> tuple[str, frozenset[str]]:
+    match = CONTRAST.finds(text, words)
+    if not match:
+        return text, frozenset()
+    return text[: match.start()] + text[match.end() :], frozenset(_meanings(match["other"] or match["former"]))
+
+
+def _affirmative(text: str, words: frozenset[str]) -> tuple[Polarity, str]:
+    """The polarity of a statement, and the statement without what makes it so."""
+    for polarity, rule in POLARITIES:
+        changed = rule.apply(text, words)
+        if changed != text:
+            return polarity, squeezed(changed)
+    return "is", text
+
+
+def _content(plain: str, words: frozenset[str]) -> list[str]:
+    if COMPARED.cues.isdisjoint(words):
+        return _meanings(plain)
+    head, _, tail = COMPARED.pattern.sub(COMPARED.plain, plain, count=1).partition("\n")
+    return [*_meanings(head), *(word if _is_number(word) else ">" + word for word in _meanings(tail))]
+
+
+def _meanings(text: str) -> list[str]:
+    text = _MAY.sub(" ", text.replace("@'s", " "))
+    if _DIGIT.search(text):
+        text = _ORDINAL.sub("", _DATE.sub(_spelt, text))
+        text = _PHONE.sub(lambda match: re.sub(r"\D", "", match[0]), text)
+    return [_CANON.get(word, word) for word in tokens(text) if word not in _EMPTY]
+
+
+def _spelt(match: re.Match[str]) -> str:
+    """A date by the words that people use: 2025-06-03 is "3 June 2025"."""
+    month = int(match[2])
+    return f"{int(match[3])} {MONTHS[month - 1].title()} {match[1]}" if 0 < month <= 12 else match[0]
+
+
+def _names(plain: str) -> list[str]:
+    """Capitalised words behind the first one."""
+    found = _CAPITALS.findall(plain)
+    return _meanings(" ".join(found)) if found else []
+
+
+def _is_number(word: str) -> bool:
+    return word[0].isdigit() or word in _TIMES
+
+
+def _canon() -> dict[str, str]:
+    found = {stem: tokens(line)[0] for line in SYNONYMS for stem in tokens(line)}
+    found |= {tokens(word)[0]: digits for word, digits in NUMBERS.items()}
+    return found | {word[:3]: tokens(word)[0] for word in MONTHS if word not in ("march", "may")}
+
+
+_CANON = _canon()
+_REWRITTEN = frozenset[str]().union(*(rule.cues for rule in REWRITES))
+_TIMES = frozenset(tokens(" ".join([*MONTHS, *WEEKDAYS])))
+_EMPTY = stop_tokens("en") - set(tokens("may")) | frozenset(tokens(" ".join(FILLERS)))
+_KIN = frozenset(_CANON.get(word, word) for word in tokens(" ".join(KIN)))
+_SOMEBODYS = re.compile(r"(.+?)['\u2019]s? ")
+_WHOSE = re.compile(r"@(?:'s [\w'-]+)?")
+_SPACE = re.compile(r"\s+")
+_LOOSE = re.compile(r" ([,.;!?])")
+_CAPITALS = re.compile(r"(?<=[\w,@'] )[A-Z][\w'-]*")
+_DIGIT = re.compile(r"\d")
+_MAY = re.compile(r"(?<!\d )\bmay\b(?! \d)")
+"""What may be is not in May."""
+_DATE = re.compile(r"\b(\d{4})-(\d\d)-(\d\d)\b")
+_ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
+_PHONE = re.compile(r"(?<![\w-])\+?\(?\d(?:[\s().-]{0,2}\d){6,}\b")

@@ -1,0 +1,1 @@
+"""Background work: the queue and the worker."""

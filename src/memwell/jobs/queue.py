@@ -1,0 +1,181 @@
+"""Background work, and the pure decisions about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import msgspec
+
+from .. import typed
+from ..clock import MINUTE, SECOND, Clock
+from ..errors import LeaseLost
+from ..ids import new_id
+from ..storage.blobs import Blobs
+from ..storage.port import Reach, Rewrite, Store, Tx
+
+State = Literal["ready", "running", "done", "dead", "cancelled"]
+
+MAX_ATTEMPTS = 8
+LEASE = 30 * SECOND
+KEEP_FINISHED = 7 * 24 * 60 * MINUTE
+
+
+class StoredJob(msgspec.Struct, frozen=True):
+    """A job as it is stored. Columns in the order of `find_job`."""
+
+    id: str
+    kind: str
+    state: State
+    payload: str
+    attempts: int
+    max_attempts: int
+    run_at: int
+    lease_until: int | None
+    fence: int
+    worker: str | None
+    error: str | None
+    result: str | None
+    created_at: int
+    finished_at: int | None
+    address_id: int | None
+
+
+def backoff(attempts: int) -> int:
+    """How long to wait after so many failures: 1 s, 2 s, 4 s … five minutes at most."""
+    return int(min(SECOND * 2 ** max(attempts - 1, 0), 5 * MINUTE))
+
+
+def after_failure(attempts: int, max_attempts: int, now: int) -> tuple[State, int]:
+    """What becomes of a job that failed: tried again later, or dead."""
+    if attempts >= max_attempts:
+        return "dead", now
+    return "ready", now + backoff(attempts)
+
+
+# -- Putting work in line, inside the transaction that caused it.
+
+
+def enqueue(
+    tx: Tx, kind: str, payload: dict[str, Any], now: int, *, address_id: int | None = None, run_at: int | None = None
+) -> str:
+    """A new job; it exists exactly if the transaction commits."""
+    return _add(tx, kind, payload, now, address_id=address_id, run_at=now if run_at is None else run_at, slot=None)
+
+
+def ensure_slot(tx: Tx, kind: str, run_at: int, now: int, *, address_id: int | None = None) -> None:
+    """See to it that the one job of this kind, or the one for an address, runs at that time or earlier; if it runs now, that
+    it does once more."""
+    slot = kind if address_id is None else f"{kind}:{address_id:x}"
+    found = tx.row("find_slot", slot=slot)
+    if found is None:
+        _add(tx, kind, {}, now, address_id=address_id, run_at=run_at, slot=slot)
+    elif found[2] == "running":
+        if found[1] <= now or found[1] > run_at:  # else it has been asked already
+            tx.send("ask_job_again", id=found[0], run_at=max(run_at, now + 1))
+    elif found[1] > run_at and tx.run("hasten_job", id=found[0], run_at=run_at):
+        tx.wake(run_at)
+
+
+def find(tx: Tx, job_id: str) -> StoredJob | None:
+    row = tx.row("find_job", id=job_id)
+    return None if row is None else StoredJob(*row)
+
+
+def _add(
+    tx: Tx, kind: str, payload: dict[str, Any], now: int, *, address_id: int | None, run_at: int, slot: str | None
+) -> str:
+    job_id = new_id()
+    tx.send(
+        "add_job",
+        id=job_id,
+        kind=kind,
+        slot=slot,
+        payload=msgspec.json.encode(payload).decode(),
+        max_attempts=MAX_ATTEMPTS,
+        run_at=run_at,
+        now=now,
+        address_id=address_id,
+    )
+    tx.wake(run_at)
+    return job_id
+
+
+# -- What a running job is given: its payload, and transactions that fail once the job belongs to another worker.
+
+
+T = TypeVar("T")
+
+
+class Repeat(NamedTuple):
+    """What a handler returns when its job is to run again, and when."""
+
+    at: int
+
+
+class JobRun:
+    """One attempt at one job."""
+
+    def __init__(self, store: Store, tenant: str, job: StoredJob, clock: Clock) -> None:
+        self._store = store
+        self._tenant = tenant
+        self.job = job
+        self.clock = clock
+
+    @property
+    def reach(self) -> Reach:
+        """The tenant's transactions, not held to the lease: for what any worker may do at any time."""
+        return Reach(self._store, self._tenant)
+
+    @property
+    def blobs(self) -> Blobs:
+        return self._store.blobs(self._tenant)
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        return typed.decode(self.job.payload, dict[str, Any])
+
+    def read(self, work: Callable[[Tx], T]) -> T:
+        return self._store.read(self._tenant, work)
+
+    def write(self, work: Callable[[Tx], T]) -> T:
+        """A transaction that is refused if the lease was lost: a worker that slept cannot undo its successor's work."""
+
+        def fenced(tx: Tx) -> T:
+            if tx.row("hold_job", id=self.job.id, fence=self.job.fence) is None:
+                raise LeaseLost
+            return work(tx)
+
+        return self._store.write(self._tenant, fenced)
+
+    @property
+    def progress(self) -> dict[str, Any] | None:
+        """What an earlier attempt noted before its worker died."""
+        return typed.decode(self.job.result, dict[str, Any]) if self.job.result else None
+
+    def note(self, tx: Tx, progress: dict[str, Any]) -> None:
+        """Note how far this attempt came, in the transaction of what it did."""
+        text = msgspec.json.encode(progress).decode()
+        tx.send("note_job", id=self.job.id, fence=self.job.fence, result=text)
+
+    def scrub(self, rewrite: Rewrite = "never") -> bool:
+        return self._store.scrub(self._tenant, rewrite)
+
+    def residue(self, needles: list[bytes]) -> list[bytes]:
+        return self._store.residue(self._tenant, needles)
+
+
+Handler = Callable[[JobRun], dict[str, Any] | Repeat]
+
+
+class JobKind(NamedTuple):
+    """A kind of job: a room declares it, the registry collects it, the engine runs it.
+
+    `run` is given the engine and the job. A `patient` kind may take long, so a caller that lends a hand leaves it out. A
+    `slow` kind takes as long as whoever made its input wants, so the worker gives it a lane of its own.
+    """
+
+    name: str
+    run: Callable[[Any, JobRun], dict[str, Any] | Repeat]
+    patient: bool = False
+    slow: bool = False

@@ -1,0 +1,279 @@
+"""The worker: claim a job, run it, settle it.
+
+A claim is a compare-and-set with a lease and a fencing number that rises each time, so any number of workers may share a
+store, and one that was stopped past its lease can write nothing more. Where work is due is known from hints, which may be
+lost, and from a slow walk over the tenants, which finds what they stood for.
+
+Tenants take turns: whoever has much to do waits for the others after a moment. Kinds that may take long, whatever their
+tenant does about it, have a thread of their own, so that nobody's erasure waits for somebody's files.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import secrets
+import time
+from collections.abc import Collection, Iterable
+from threading import Condition, Event, Thread
+from typing import Any
+
+import msgspec
+
+from ..clock import DAY, HOUR, SECOND, Clock
+from ..errors import LeaseLost, MemwellError, NotFound
+from ..storage.port import Store, Tx
+from .queue import LEASE, Handler, JobRun, Repeat, StoredJob, after_failure, ensure_slot
+
+log = logging.getLogger("memwell.worker")
+
+POLL_S = 0.5
+MAX_PAUSE_S = 30.0
+SWEEP_EVERY = 600 * SECOND
+SWEEP_STEP = 20
+FAR, FAR_SOON = 2 * DAY, HOUR
+"""No job waits longer: the first if it is done again and again, the second if it is done once, or is held by a lease. What does
+was written by a clock that has been set back since."""
+CLAIM_STEP = 16
+TURN_S = 0.5
+"""After how long it is the next tenant's turn; the job at hand is finished first."""
+
+
+class Worker:
+    def __init__(
+        self, store: Store, clock: Clock, handlers: dict[str, Handler], lease: int = LEASE, slow: Collection[str] = ()
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._handlers = handlers
+        self._kinds = _encoded(handlers)
+        lanes = (handlers.keys() - set(slow), handlers.keys() & set(slow))
+        self._lanes = [_encoded(kinds) for kinds in lanes if kinds]
+        self._lease = lease
+        self._name = f"{os.getpid()}-{secrets.token_hex(3)}"
+        self._changed = Condition()
+        self._woken: set[int] = set()
+        self._stopping = Event()
+        self._threads: list[Thread] = []
+        self._sweep_after = ""
+        self._swept_at = 0
+
+    # -- in the background -------------------------------------------------------------------------------------------
+
+    @property
+    def running(self) -> bool:
+        return any(thread.is_alive() for thread in self._threads)
+
+    def start(self) -> None:
+        """Work in threads of this process until `stop`."""
+        if not self.running:
+            self._stopping.clear()
+            lanes = range(len(self._lanes))
+            self._threads = [Thread(target=self.work, args=(n,), name="memwell-worker", daemon=True) for n in lanes]
+            for thread in self._threads:
+                thread.start()
+
+    def stop(self) -> None:
+        """Finish the jobs at hand and end the threads."""
+        self._stopping.set()
+        self.wake()
+        for thread in self._threads:
+            thread.join()
+        self._threads = []
+
+    def wake(self) -> None:
+        with self._changed:
+            self._woken.update(range(len(self._lanes)))
+            self._changed.notify_all()
+
+    def work(self, lane: int = 0) -> None:
+        """Run due jobs until stopped. No failure ends this loop: it is logged, and tried again after a longer pause."""
+        pause_s = POLL_S
+        while not self._stopping.is_set():
+            try:
+                done = self.run_hinted(lane)
+                if not lane:
+                    self._sweep()
+                pause_s = POLL_S
+                if done:
+                    continue  # it may be somebody's turn again
+            except Exception as error:  # noqa: BLE001 -- a worker that died would leave its work undone
+                log.error("worker.failed", extra={"error": type(error).__name__, "reason": str(error)[:200]})
+                pause_s = min(pause_s * 2, MAX_PAUSE_S)
+            self._pause(lane, pause_s)
+
+    def _pause(self, lane: int, seconds: float) -> None:
+        with self._changed:
+            if lane not in self._woken:
+                self._changed.wait(seconds)
+            self._woken.discard(lane)
+
+    # -- finding work ------------------------------------------------------------------------------------------------
+
+    def run_hinted(self, lane: int = 0) -> int:
+        """Run what is due in the tenants that hints name, a turn for each. Returns how many jobs were run."""
+        done = 0
+        for tenant, due_at in self._store.control.rows("due_hints", now=self._clock.now(), limit=100):
+            if self._stopping.is_set():
+                break
+            done += self._run_tenant(tenant, due_at, lane)
+        return done
+
+    def run_due(self, tenant: str, *, without: Collection[str] = ()) -> int:
+        """Run everything that is due in one tenant, now and in this thread, but for some kinds."""
+        return self._run_some(tenant, _encoded(kind for kind in self._handlers if kind not in without), math.inf)
+
+    def run_some(self, kind: str, tenant: str, seconds: float) -> int:
+        """Run what is due of one kind in one tenant, now and in this thread, and begin nothing more when the time is up."""
+        return self._run_some(tenant, _encoded([kind]), seconds)
+
+    def _run_some(self, tenant: str, kinds: str, seconds: float) -> int:
+        """Run what is due until there is no more of it, the time is up or the worker is to stop."""
+        done, until = 0, time.monotonic() + seconds
+        while True:
+            ran = 0
+            for (job_id,) in self._store.read(tenant, lambda tx: self._due(tx, kinds)):
+                ran += self._run_one(tenant, job_id)
+                if self._stopping.is_set() or time.monotonic() > until:
+                    return done + ran
+            done += ran
+            if not ran:
+                return done
+
+    def _run_tenant(self, tenant: str, hinted_at: int, lane: int) -> int:
+        try:
+            done = self._run_some(tenant, self._lanes[lane], TURN_S)
+            if done or not lane:  # the first lane looks at every hint, and knows of the work of all
+                self._settle_hint(tenant, hinted_at)
+        except NotFound:
+            self._store.control.hint("forget_hint", tenant=tenant)
+            return 0
+        return done
+
+    def _settle_hint(self, tenant: str, seen: int) -> None:
+        """Say when there is work next, and look once more: what came in between found a hint that was early enough. What should
+        have been done already is due now, behind the others that wait."""
+        hint, now = self._store.control.hint, self._clock.now()
+        due_at = self._next_due(tenant, now)
+        if due_at is None:
+            settled = hint("delete_hint", tenant=tenant, seen=seen)
+        else:
+            settled = hint("set_hint", tenant=tenant, due_at=due_at, seen=seen)
+        latest = self._next_due(tenant, now) if settled else None
+        if latest is not None and (due_at is None or latest < due_at):
+            hint("add_hint", tenant=tenant, due_at=latest)
+
+    def _next_due(self, tenant: str, now: int) -> int | None:
+        row = self._store.read(tenant, lambda tx: tx.row("next_due", kinds=self._kinds))
+        return None if row is None or row[0] is None else max(row[0], now)
+
+    def _sweep(self) -> None:
+        """Walk over some tenants and renew their hints; a whole round is begun every ten minutes."""
+        now = self._clock.now()
+        if not self._sweep_after and 0 <= now - self._swept_at < SWEEP_EVERY:
+            return
+        self._swept_at = now if not self._sweep_after else self._swept_at
+        tenants = self._store.control.rows("list_tenants", after=self._sweep_after, limit=SWEEP_STEP)
+        for tenant, _ in tenants:
+            try:
+                self._look_at(tenant, now)
+            except MemwellError as error:
+                log.warning("worker.sweep", extra={"code": error.code, "tenant": tenant})
+        self._sweep_after = tenants[-1][0] if len(tenants) == SWEEP_STEP else ""
+
+    def _look_at(self, tenant: str, now: int) -> None:
+        """Renew a tenant's hint, and see to it that its daily sweep is in line, whatever became of the last one, or of the
+        clock."""
+        far = {"far": now + FAR, "far_soon": now + FAR_SOON}
+        slot, stray = self._store.read(
+            tenant, lambda tx: (tx.row("find_slot", slot="expire"), tx.row("far_jobs", **far))
+        )
+        if slot is None:
+            self._store.write(tenant, lambda tx: ensure_slot(tx, "expire", now, now))
+        if stray is not None:
+            back = {**far, "now": now, "lease_until": now + self._lease}
+            self._store.write(tenant, lambda tx: tx.send("bring_back_jobs", **back))
+        due_at = self._next_due(tenant, now)
+        if due_at is not None:
+            self._store.control.hint("add_hint", tenant=tenant, due_at=due_at)
+
+    def _due(self, tx: Tx, kinds: str) -> list[tuple[Any, ...]]:
+        return tx.rows("due_jobs", now=self._clock.now(), kinds=kinds, limit=CLAIM_STEP)
+
+    # -- doing it ----------------------------------------------------------------------------------------------------
+
+    def _run_one(self, tenant: str, job_id: str) -> bool:
+        now = self._clock.now()
+        claim = {"id": job_id, "now": now, "lease_until": now + self._lease, "worker": self._name}
+        row = self._store.write(tenant, lambda tx: tx.row("claim_job", **claim))
+        if row is None:
+            return False
+        job = StoredJob(*row)
+        with _Heartbeat(self._store, tenant, job, self._clock, self._lease):
+            outcome = self._attempt(tenant, job)
+        if outcome is not None:
+            self._store.write(tenant, lambda tx: _settle(tx, job, outcome, self._clock.now()))
+        return True
+
+    def _attempt(self, tenant: str, job: StoredJob) -> dict[str, Any] | Repeat | Exception | None:
+        try:
+            if job.attempts > job.max_attempts:
+                raise MemwellError("Its worker died each time.")
+            return self._handlers[job.kind](JobRun(self._store, tenant, job, self._clock))
+        except LeaseLost:
+            log.warning("job.lease_lost", extra={"job": job.id, "kind": job.kind})
+            return None
+        except Exception as error:  # noqa: BLE001 -- whatever a handler raises is kept on its job
+            log.warning("job.failed", extra={"job": job.id, "kind": job.kind, "error": type(error).__name__})
+            return error
+
+
+def _encoded(kinds: Iterable[str]) -> str:
+    return msgspec.json.encode(sorted(kinds)).decode()
+
+
+class _Heartbeat:
+    """Renews a lease while a job runs."""
+
+    def __init__(self, store: Store, tenant: str, job: StoredJob, clock: Clock, lease: int) -> None:
+        self._store, self._tenant, self._job, self._clock, self._lease = store, tenant, job, clock, lease
+        self._stopped = Event()
+        self._thread = Thread(target=self._beat, name="memwell-heartbeat", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _beat(self) -> None:
+        while not self._stopped.wait(self._lease / SECOND / 3):
+            until = self._clock.now() + self._lease
+            beat = {"id": self._job.id, "fence": self._job.fence, "lease_until": until}
+            try:
+                self._store.write(self._tenant, lambda tx, b=beat: tx.run("beat_job", **b))  # type: ignore[misc]
+            except MemwellError as error:
+                log.warning("job.heartbeat", extra={"job": self._job.id, "code": error.code})
+
+
+def _settle(tx: Tx, job: StoredJob, outcome: dict[str, Any] | Repeat | Exception, now: int) -> None:
+    """Write down what came of a job, if it is still this worker's."""
+    held = {"id": job.id, "fence": job.fence}
+    asked = tx.row("job_asked_again", claimed=job.run_at, **held)
+    if isinstance(outcome, Repeat) or (isinstance(outcome, dict) and asked is not None):
+        times = [outcome.at] if isinstance(outcome, Repeat) else []
+        at = min([*times, *(asked or ())])
+        tx.send("repeat_job", run_at=at, **held)
+        tx.wake(at)
+    elif isinstance(outcome, dict):
+        result = msgspec.json.encode(outcome).decode()
+        tx.send("finish_job", state="done", run_at=now, error=None, result=result, finished_at=now, **held)
+    else:
+        state, run_at = after_failure(job.attempts, job.max_attempts, now)
+        error = f"{type(outcome).__name__}: {outcome}"[:500]
+        finished_at = now if state == "dead" else None
+        tx.send("finish_job", state=state, run_at=run_at, error=error, result=None, finished_at=finished_at, **held)
+        if state == "ready":
+            tx.wake(run_at)

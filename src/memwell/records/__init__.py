@@ -1,0 +1,1 @@
+"""Records: JSON values at an address, checked by a schema, with versions and a lifetime."""

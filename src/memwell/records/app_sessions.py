@@ -1,0 +1,381 @@
+"""What `sessionMeta` says of the files of a session (S2.35, B2.7). Nobody but an upload changes it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple
+
+from msgspec import Meta
+
+from ..clock import to_datetime
+from ..core.operation import Example, Request, Response, operation
+from ..core.places import app_records, user_records
+from ..core.space import Space
+from ..erasure.erase import EVERY_RUN
+from ..errors import Conflict, Invalid
+from ..ids import new_id
+from ..model import check
+from ..model.fields import ID_PATTERN, MAX_ID, Cursor, Limit, SessionId, from_cursor, to_cursor
+from .apps import AppName, settled
+from .contract import SESSION_META
+from .file_rows import of_session
+from .records import Mode, Record, Write, addresses_tied, anchor, delete_tied, page, read, tied, tied_page_at, write
+from .values import merged
+
+
+def artifacts(space: Space, address_id: int) -> list[dict[str, Any]]:
+    """The files of a session in the order in which they came. Links are made anew whenever somebody reads this."""
+    return [
+        {
+            "fileId": file.id,
+            "type": "file",
+            "filename": file.filename,
+            "mimetype": file.mimetype,
+            "isActive": bool(file.active),
+            "downloadUrl": space.link(file.id, file.digest),
+            "size": file.size,
+            "state": file.state,
+        }
+        for file in of_session(space, address_id)
+    ]
+
+
+# -- Sessions of apps: what was passed along with them, who they belong to, and their end (S2.2–S2.5, S2.28–S2.30).
+
+
+PREFIX = f"{SESSION_META}@session/"
+_END = f"{SESSION_META}@session0"
+"""Behind every session."""
+TAKEN = "This session belongs to another user: begin one of your own."
+
+UserId = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_ID,
+        pattern=ID_PATTERN,
+        description="Which user: whose content it is, or to whom the session belongs.",
+    ),
+]
+Reference = Annotated[
+    str,
+    Meta(
+        min_length=1, max_length=MAX_ID, pattern=ID_PATTERN, description="A name of the caller's own, to find it again."
+    ),
+]
+SessionMetadata = Annotated[
+    dict[str, Any],
+    Meta(
+        description="The session's metadata, of at most 64 KiB and 16 levels; code and prompts see it in `sessionMeta`."
+    ),
+]
+ModeField = Annotated[Mode, Meta(description="`merge` keeps the metadata that is not given; `replace` does not.")]
+
+_NEW = {"app": "shop", "session_id": "sess_123", "metadata": {"userId": "user_456", "channel": "mobile_app"}}
+_GIVEN = (("apps.sessions.update", _NEW),)
+_OF = {"app": "shop", "session_id": "sess_123"}
+
+
+class SessionMeta(Response, frozen=True, kw_only=True):
+    """What code and prompts see of a session as `sessionMeta`."""
+
+    session_id: str
+    metadata: dict[str, Any]
+    session_info: dict[str, Any]
+    artifacts: list[dict[str, Any]]
+
+
+class SessionList(Response, frozen=True, kw_only=True):
+    """Sessions that have not ended, by id."""
+
+    sessions: list[SessionMeta]
+    next_cursor: str | None = None
+
+
+class UpdateSession(Request, frozen=True, kw_only=True):
+    """What to pass along with a session."""
+
+    app: AppName
+    session_id: SessionId
+    metadata: SessionMetadata | None = None
+    mode: ModeField = "merge"
+    user_id: UserId | None = None
+    user_reference: Reference | None = None
+    session_reference: Reference | None = None
+
+
+@operation("apps.sessions.update", "PATCH /v1/apps/{app}/sessions/{session_id}", effect="write", example=Example(_NEW))
+def update(space: Space, request: UpdateSession) -> SessionMeta:
+    """Set the metadata of a session, or begin it. Nothing but this and `apps.execute` can."""
+    opening = Opening(
+        request.session_id,
+        request.session_reference,
+        request.user_id,
+        request.user_reference,
+        request.metadata,
+        request.mode,
+    )
+    settled(space, request.app)
+    opened = open_session(space, request.app, opening)
+    return _shown(opened.session_id, opened.meta)
+
+
+class OfSession(Request, frozen=True, kw_only=True):
+    """Which session."""
+
+    app: AppName
+    session_id: SessionId
+
+
+@operation("apps.sessions.get", "GET /v1/apps/{app}/sessions/{session_id}", any_tie=True, example=Example(_OF, _GIVEN))
+def get(space: Space, request: OfSession) -> SessionMeta:
+    """What was passed along with a session; one that nothing is known of has no metadata."""
+    return _shown(request.session_id, meta_of(space, request.app, request.session_id))
+
+
+class ListSessions(Request, frozen=True, kw_only=True):
+    """Which sessions."""
+
+    app: AppName
+    user_id: UserId | None = None
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+@operation("apps.sessions.list", "GET /v1/apps/{app}/sessions", example=Example({"app": "shop"}, _GIVEN))
+def list_sessions(space: Space, request: ListSessions) -> SessionList:
+    """The sessions of an app that have not ended, of one user or of all. A page holds at most 8 MiB of them."""
+    (after,) = from_cursor("app_sessions", request.cursor, PREFIX)
+    asked = app_records(request.app), (max(after, PREFIX), _END), request.limit
+    if request.user_id is not None:
+        found, more = tied_page_at(space, user_tie(request.user_id), *asked)
+    else:
+        found, more = page(space, *asked)
+    further = to_cursor("app_sessions", found[-1].path) if more else None
+    shown = [_shown(one.path.removeprefix(PREFIX), _meta(space, one.value, one.address_id)) for one in found]
+    return SessionList(sessions=shown, next_cursor=further)
+
+
+class EndedSession(Response, frozen=True, kw_only=True):
+    """A session that is over: how many records have gone with it, and the job that erases their bytes."""
+
+    session_id: str
+    records: int
+    job: str | None = None
+
+
+@operation(
+    "apps.sessions.end",
+    "POST /v1/apps/{app}/sessions/{session_id}/end",
+    effect="erase",
+    example=Example(_OF, _GIVEN),
+)
+def end(space: Space, request: OfSession) -> EndedSession:
+    """End a session. Its metadata and everything that was to last as long as it are gone, working memory of its thread included;
+    a second time changes nothing."""
+    of_session = session_tie(request.app, request.session_id)
+    of_thread = f"thread/{thread_of(request.app, request.session_id)}"
+    job, count = delete_tied(space, of_session, of_thread, spared=EVERY_RUN)
+    return EndedSession(session_id=request.session_id, records=count, job=job)
+
+
+# -- what others use -----------------------------------------------------------------------------------------------------
+
+
+class Opening(NamedTuple):
+    """What is said about a session when something is done in it."""
+
+    session_id: str | None = None
+    session_reference: str | None = None
+    user_id: str | None = None
+    user_reference: str | None = None
+    metadata: Mapping[str, Any] | None = None
+    mode: Mode = "merge"
+    run_id: str | None = None
+
+
+class Opened(NamedTuple):
+    """A session that something is done in."""
+
+    session_id: str
+    user_id: str | None
+    meta: dict[str, Any]
+    address_id: int
+
+
+def open_session(space: Space, app: str, opening: Opening) -> Opened:
+    """Begin a session or go on with it: by its id, else by its reference; with neither it is a new one (B2.11)."""
+    check.to_json(opening.metadata)
+    session_id = opening.session_id or _referred(space, app, opening.session_reference) or new_id()
+    check.identifier(session_id, "session_id")
+    old = find(space, app, session_id)
+    info = {} if old is None else dict(old.value["sessionInfo"])
+    if _referred(space, app, opening.session_reference) not in (None, session_id):
+        opening = opening._replace(session_reference=None)  # the id counts, and the reference is that of another
+    owner = owner_of(space, app, session_id, old)
+    reference = opening.user_reference or (opening.session_reference if _is_alone(opening) and owner is None else None)
+    user_id = _user(opening._replace(user_reference=reference), owner, info.get("userReference"))
+    space.principal.speaks_for(user_id)
+    said = {"sessionReference": opening.session_reference, "userReference": reference, "userId": user_id}
+    said["runId"] = opening.run_id
+    info |= {name: value for name, value in said.items() if value is not None}
+    info |= {"sessionId": session_id, "appId": app, "timestamp": _now(space)}
+    replaced = opening.mode == "replace" and opening.metadata is not None
+    metadata = {} if old is None or replaced else old.value["metadata"]
+    value = {"metadata": _merged(metadata, opening.metadata), "sessionInfo": info}
+    ties = [session_tie(app, session_id)]
+    ties += [] if user_id is None else [user_tie(user_id)]
+    ties += [] if info.get("sessionReference") is None else [_reference_tie(app, info["sessionReference"])]
+    new = Write(value, "replace", ties=tuple(ties), tied_anew=True, history=False)
+    record = write(space, app_records(app), PREFIX + session_id, new)
+    if user_id is not None and (old is None or old.value["sessionInfo"].get("userId") is None):
+        _give(space, app, session_id, user_id)
+    return Opened(session_id, user_id, _meta(space, value, record.address_id), record.address_id)
+
+
+def find(space: Space, app: str, session_id: str) -> Record | None:
+    return read(space, app_records(app), PREFIX + session_id)
+
+
+def user_of(space: Space, app: str, session_id: str | None) -> str | None:
+    """The user that a session belongs to, if that is known."""
+    found = None if session_id is None else find(space, app, session_id)
+    return None if found is None else found.value["sessionInfo"].get("userId")
+
+
+def owner_of(space: Space, app: str, session_id: str, found: Record | None) -> str | None:
+    """Whose a session is, or what is left of it. A key that is held to a user may begin one; if there is something already, it
+    must be that user's: what is nobody's would be the user's from then on."""
+    owner = None if found is None else found.value["sessionInfo"].get("userId")
+    owner = owner or owner_of_rest(space, app, session_id)
+    if space.principal.tie is not None and (owner or found or addresses_tied(space, in_session_tie(app, session_id))):
+        space.principal.speaks_for(owner)
+    return owner
+
+
+def own_session(space: Space, app: str, session_id: str, user: str | None) -> str | None:
+    """Whose a session is. Whoever speaks of another user is refused."""
+    owner = owner_of(space, app, session_id, find(space, app, session_id))
+    if owner is not None and user not in (None, owner):
+        raise Conflict(TAKEN)
+    return owner
+
+
+def meta_of(space: Space, app: str, session_id: str) -> dict[str, Any]:
+    """The session meta, with everything in it that there may be."""
+    found = find(space, app, session_id)
+    if found is None:
+        space.principal.speaks_for(space.principal.user)
+        return _meta(space, {"metadata": {}, "sessionInfo": {"sessionId": session_id, "appId": app}})
+    space.principal.speaks_for(found.value["sessionInfo"].get("userId"))
+    return _meta(space, found.value, found.address_id)
+
+
+def session_tie(app: str, session_id: str) -> str:
+    return f"session/{app}/{session_id}"
+
+
+def thread_of(app: str, session_id: str) -> str:
+    """The thread that a session of an app is, for memory that is kept for each thread."""
+    return f"{app}/{session_id}"
+
+
+def in_session_tie(app: str, session_id: str) -> str:
+    """Of what was written in a session, however long it lasts."""
+    return f"in/{app}/{session_id}"
+
+
+def user_tie(user_id: str) -> str:
+    return f"user/{user_id}"
+
+
+_INFO = ("sessionId", "appId", "sessionReference", "userReference", "userId", "runId", "timestamp")
+
+
+def _meta(space: Space, value: Mapping[str, Any], address_id: int | None = None) -> dict[str, Any]:
+    info = {name: value["sessionInfo"].get(name) for name in _INFO}
+    files = [] if address_id is None else artifacts(space, address_id)
+    return {"metadata": value["metadata"], "sessionInfo": info, "artifacts": files}
+
+
+def _user(opening: Opening, owner: str | None, reference: str | None) -> str | None:
+    """Whose session it is: said outright, else by the metadata or the reference. It does not change hands."""
+    claims = {claim for claim in (opening.user_id, _in_metadata(opening.metadata)) if claim is not None}
+    if len(claims) > 1:
+        raise Invalid("`user_id` and `metadata.userId` name two users, and a session belongs to one.", field="metadata")
+    if owner is not None and not claims <= {owner}:
+        raise Conflict(TAKEN)
+    another = opening.user_reference not in (None, owner, reference)
+    if owner is not None and another and (reference is not None or not claims):  # else the user says so
+        raise Conflict(TAKEN)
+    user_id = owner or next((claim for claim in [*claims, opening.user_reference] if claim is not None), None)
+    return None if user_id is None else check.identifier(user_id, "user_id")
+
+
+def _in_metadata(metadata: Mapping[str, Any] | None) -> str | None:
+    """The user that metadata names, if it names one."""
+    given = (metadata or {}).get("userId")
+    if given is None or isinstance(given, bool) or given == "":
+        return None
+    if isinstance(given, int):
+        return str(given)
+    if not isinstance(given, str) or len(given) > MAX_ID or not re.fullmatch(ID_PATTERN, given):
+        raise Invalid("`metadata.userId` cannot name a user: it must be an id.", field="metadata")
+    return given
+
+
+def _is_alone(opening: Opening) -> bool:
+    """Whether nothing but its reference says whose a session is: then that does (B2.11)."""
+    said = (opening.session_id, opening.user_id, opening.user_reference, _in_metadata(opening.metadata))
+    return all(one is None for one in said)
+
+
+def owner_of_rest(space: Space, app: str, session_id: str) -> str | None:
+    """Whose what is left of a session is that has ended: nobody else may go on with it."""
+    for address_id, _, _ in addresses_tied(space, in_session_tie(app, session_id)):
+        for (tie,) in space.tx.rows("user_ties", address_id=address_id):
+            return str(tie).removeprefix(user_tie(""))
+    return None
+
+
+def _give(space: Space, app: str, session_id: str, user_id: str) -> None:
+    """What was kept for a session goes with its user, too, once that is known."""
+    heir = anchor(space, user_records(user_id))
+    for tie in (session_tie(app, session_id), in_session_tie(app, session_id)):
+        for address_id, _, _ in addresses_tied(space, tie):
+            space.tx.send("add_tie", tie=user_tie(user_id), address_id=address_id)
+            for (run_id,) in space.tx.rows("runs_of_address", address_id=address_id):
+                space.tx.send("touch_run", address_id=heir, run_id=run_id)
+
+
+def _merged(old: Mapping[str, Any], new: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What was passed along, with what is passed now. Together it is no larger than what may be passed at once."""
+    found: dict[str, Any] = merged(dict(old), dict(new or {}))
+    if new:
+        check.to_json(found)
+    return found
+
+
+def _referred(space: Space, app: str, reference: str | None) -> str | None:
+    if reference is None:
+        return None
+    found = next(tied(space, _reference_tie(app, reference)), None)
+    return None if found is None else found[0].path.removeprefix(PREFIX)
+
+
+def _reference_tie(app: str, reference: str) -> str:
+    return f"reference/{app}/{reference}"
+
+
+def _now(space: Space) -> str:
+    return to_datetime(space.now).isoformat().replace("+00:00", "Z")
+
+
+def _shown(session_id: str, meta: Mapping[str, Any]) -> SessionMeta:
+    return SessionMeta(
+        session_id=session_id,
+        metadata=meta["metadata"],
+        session_info=meta["sessionInfo"],
+        artifacts=meta["artifacts"],
+    )

@@ -1,0 +1,374 @@
+"""The content of memory stores: read with projections, merged into, deleted; by user, session or app (S2.15–S2.27)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, NamedTuple
+
+from msgspec import Meta
+
+from ..clock import optional_datetime, to_datetime
+from ..core.operation import Example, Request, Response, operation
+from ..core.places import app_records, user_records
+from ..core.space import Space
+from ..core.time_travel import AsOf
+from ..core.turns import instant
+from ..errors import Forbidden, Invalid, NotFound
+from ..model.collection import Place
+from ..model.fields import Cursor, Limit, SessionId, from_cursor, to_cursor
+from . import records
+from .app_sessions import (
+    Opening,
+    UserId,
+    in_session_tie,
+    meta_of,
+    open_session,
+    own_session,
+    session_tie,
+    user_of,
+    user_tie,
+)
+from .app_sessions import find as find_session
+from .apps import AppName
+from .contract import SESSION, SESSION_META, Store
+from .records import Mode, Record, tied_page
+from .stores import GIVEN, OF, TechnicalName, existing, held_to, tie_of_store
+from .user_records import IfMatch, Projections, RecordHistory, Unset, Value, history_of
+from .validation import Change, Held, Warned, filled, told_of, write
+from .values import projected
+
+MAX_TOGETHER = 50
+
+ModeField = Annotated[
+    Mode, Meta(description="`merge` keeps the fields that are not given, at every depth; `replace` does not.")
+]
+
+_WHOSE = {"user_id": "u1"}
+_DATA = {"preferences": {"language": "en", "notifications": True}}
+_SET = {**OF, **_WHOSE, "data": _DATA}
+_WRITTEN = (*GIVEN, ("stores.set_content", _SET))
+
+
+class Content(Response, frozen=True, kw_only=True):
+    """The content of a store for a user, a session or the app; null if there is none."""
+
+    content: dict[str, Any] | None
+    version: int | None = None
+    etag: str | None = None
+    updated_at: datetime | None = None
+    expires_at: datetime | None = None
+    warnings: list[Warned] | None = None
+
+
+class _Whose(Request, frozen=True, kw_only=True):
+    """Whose content: what the store's access type asks for."""
+
+    app: AppName
+    user_id: UserId | None = None
+    session_id: SessionId | None = None
+
+
+class GetContent(_Whose, frozen=True, kw_only=True):
+    """Which content, and which of its fields."""
+
+    store: TechnicalName
+    projections: Projections | None = None
+    as_of: AsOf | None = None
+
+
+@operation(
+    "stores.get_content",
+    "GET /v1/apps/{app}/stores/{store}/content",
+    any_tie=True,
+    example=Example({**OF, **_WHOSE, "projections": {"preferences.language": 1}}, _WRITTEN),
+)
+def get_content(space: Space, request: GetContent) -> Content:
+    """The content of a store, whole or some of its fields, with the schema's defaults; `sessionMeta` is that of the session."""
+    usable(request.projections)
+    if request.store == SESSION_META:
+        return _session_meta(space, request)
+    where = located(space, request.store, request)
+    found = records.read(space, where.place, where.path)
+    if found is None:
+        return Content(content=None)
+    if request.as_of is not None:
+        found = records.version_at(space, found, instant(request.as_of, "as_of") or 0)
+        if found is None:
+            return Content(content=None)
+    return _content(found, _chosen(filled(found.value, where.held), request))
+
+
+class SetContent(_Whose, frozen=True, kw_only=True):
+    """What to write to a store."""
+
+    store: TechnicalName
+    data: Value
+    mode: ModeField = "merge"
+    if_match: IfMatch | None = None
+    unset: Unset | None = None
+
+
+@operation(
+    "stores.set_content",
+    "PATCH /v1/apps/{app}/stores/{store}/content",
+    effect="write",
+    any_tie=True,
+    example=Example(_SET, GIVEN),
+)
+def set_content(space: Space, request: SetContent) -> Content:
+    """Write to a store: makes the record if there is none, and keeps the fields that are not given. Returns it as it is read."""
+    change = Change(request.data, request.mode, request.if_match, request.unset or ())
+    return _set(space, request.store, request, change)
+
+
+class SetContents(_Whose, frozen=True, kw_only=True):
+    """What to write to several stores."""
+
+    contents: Annotated[
+        dict[str, Value], Meta(min_length=1, max_length=MAX_TOGETHER, description="What to write, by technical names.")
+    ]
+    mode: ModeField = "merge"
+
+
+class Contents(Response, frozen=True, kw_only=True):
+    """Contents by the technical names of their stores."""
+
+    contents: dict[str, Content]
+
+
+@operation(
+    "stores.set_contents",
+    "PATCH /v1/apps/{app}/content",
+    effect="write",
+    any_tie=True,
+    example=Example({"app": "shop", **_WHOSE, "contents": {"userPrefs": _DATA}}, GIVEN),
+)
+def set_contents(space: Space, request: SetContents) -> Contents:
+    """Write to several stores, all or none."""
+    made = {}
+    for name, data in request.contents.items():
+        with told_of(f"contents.{name}", store=name):
+            made[name] = _set(space, name, request, Change(data, request.mode))
+    return Contents(contents=made)
+
+
+class DeleteContent(_Whose, frozen=True, kw_only=True):
+    """Which content."""
+
+    store: TechnicalName
+    if_match: IfMatch | None = None
+
+
+class DeletedContent(Response, frozen=True, kw_only=True):
+    """Whether there was something to delete, and the job that erases its bytes."""
+
+    deleted: bool
+    job: str | None = None
+
+
+@operation(
+    "stores.delete_content",
+    "DELETE /v1/apps/{app}/stores/{store}/content",
+    effect="erase",
+    any_tie=True,
+    example=Example({**OF, **_WHOSE}, _WRITTEN),
+)
+def delete_content(space: Space, request: DeleteContent) -> DeletedContent:
+    """Delete the record of this user, session or app, with its history. Those of others stay."""
+    return deleted(space, request)
+
+
+class ContentHistory(_Whose, frozen=True, kw_only=True):
+    """Of which content."""
+
+    store: TechnicalName
+    limit: Annotated[int, Meta(ge=1, le=100, description="How many to return, from 1 to 100.")] = 20
+    cursor: Cursor | None = None
+
+
+@operation(
+    "stores.content_history",
+    "GET /v1/apps/{app}/stores/{store}/content/history",
+    any_tie=True,
+    example=Example({**OF, **_WHOSE}, _WRITTEN),
+)
+def content_history(space: Space, request: ContentHistory) -> RecordHistory:
+    """What was written to a store for this user, session or app, the newest first."""
+    if request.store == SESSION_META:
+        raise Invalid(f"No history of `{SESSION_META}` is kept.", field="store")
+    where = located(space, request.store, request)
+    found = records.read(space, where.place, where.path)
+    if found is None:
+        raise NotFound(f"There is no content of {request.store!r} here.")
+    return history_of(space, found, request.limit, request.cursor)
+
+
+class StoreRecord(Response, frozen=True, kw_only=True):
+    """A record of a store, and whose it is: a user's, a session's, or the app's if it is neither."""
+
+    value: dict[str, Any]
+    version: int
+    etag: str
+    updated_at: datetime
+    expires_at: datetime | None = None
+    user_id: str | None = None
+    session_id: str | None = None
+
+
+class StoreRecords(Response, frozen=True, kw_only=True):
+    """Records of a store."""
+
+    records: list[StoreRecord]
+    next_cursor: str | None = None
+
+
+class ListContents(Request, frozen=True, kw_only=True):
+    """Of which store, and how many."""
+
+    app: AppName
+    store: TechnicalName
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+@operation("stores.records", "GET /v1/apps/{app}/stores/{store}/records", role="admin", example=Example(OF, _WRITTEN))
+def list_contents(space: Space, request: ListContents) -> StoreRecords:
+    """The records of a store, as they are stored: of all its users and sessions. A page holds at most 8 MiB of them."""
+    existing(space, request.app, request.store)
+    (after,) = from_cursor("store", request.cursor, 0)
+    found, more = tied_page(space, tie_of_store(request.app, request.store), after, request.limit)
+    further = to_cursor("store", found[-1][0].address_id) if more else None
+    return StoreRecords(records=[_stored(record, name) for record, name in found], next_cursor=further)
+
+
+# -- what others use -----------------------------------------------------------------------------------------------------
+
+
+class Where(NamedTuple):
+    """Where the content of a store is for somebody, and what it is held to."""
+
+    place: Place
+    path: str
+    held: Held
+
+
+def located(space: Space, name: str, whose: _Whose, store: Store | None = None, *, written: bool = False) -> Where:
+    """The record of a store by its access type (S2.24). What is written and lasts as long as a session does not go with that of
+    another user; one's own can be read anywhere."""
+    if name == SESSION_META:
+        raise Forbidden(f"`{SESSION_META}` can be read only; its metadata is set by `apps.sessions.update`.")
+    if store is None:
+        _, store = existing(space, whose.app, name)
+    tie = tie_of_store(whose.app, name)
+    match store.access:
+        case "user":
+            user = whose.user_id or user_of(space, whose.app, whose.session_id) or space.principal.user
+            space.principal.speaks_for(user)
+            if user is None:
+                raise Invalid(f"`user_id` is missing: {name!r} is kept for each user.", field="user_id")
+            if written and store.retention == SESSION and whose.session_id is not None:
+                own_session(space, whose.app, whose.session_id, user)
+            return Where(user_records(user), f"{name}@app/{whose.app}", _held(store, whose, tie))
+        case "session":
+            return _of_session(space, name, store, whose, tie)
+    space.principal.speaks_for(None)
+    return Where(app_records(whose.app), name, _held(store, whose, tie))
+
+
+def deleted(space: Space, request: DeleteContent, spared: str | None = None) -> DeletedContent:
+    """Delete a content; `spared` is the run that does so."""
+    where = located(space, request.store, request)
+    job = records.delete(space, where.place, where.path, request.if_match, spared=spared)
+    return DeletedContent(deleted=job is not None, job=job)
+
+
+def usable(projections: object) -> dict[str, Any] | None:
+    """Projections, if they can be used, whether or not there is something to choose from."""
+    if projections is None:
+        return None
+    if not isinstance(projections, Mapping) or not all(isinstance(path, str) for path in projections):
+        raise Invalid("`projections` gives fields by their paths, each with 1.", field="projections")
+    projected({}, projections)
+    return dict(projections)
+
+
+def _session_meta(space: Space, request: GetContent) -> Content:
+    if request.as_of is not None:
+        raise Invalid(f"`{SESSION_META}` is known as it is now only: leave `as_of` away.", field="as_of")
+    session_id = _session(request, SESSION_META)
+    own_session(space, request.app, session_id, request.user_id)
+    return Content(content=_chosen(meta_of(space, request.app, session_id), request))
+
+
+def _of_session(space: Space, name: str, store: Store, whose: _Whose, tie: str) -> Where:
+    session_id = _session(whose, name)
+    user = whose.user_id or space.principal.user
+    owner = own_session(space, whose.app, session_id, user) or user
+    space.principal.speaks_for(owner)
+    ties = [tie, in_session_tie(whose.app, session_id), *([] if owner is None else [user_tie(owner)])]
+    return Where(app_records(whose.app), f"{name}@session/{session_id}", _held(store, whose, *ties))
+
+
+def _held(store: Store, whose: _Whose, *ties: str) -> Held:
+    """What content is held to. What lasts as long as a session goes with the one in which it was written last (B2.2)."""
+    if store.retention != SESSION:
+        return held_to(store, *ties, tied_anew=True)
+    if whose.session_id is None:
+        return held_to(store, *ties)._replace(ties=())
+    return held_to(store, *ties, session_tie(whose.app, whose.session_id), tied_anew=True)
+
+
+def _session(whose: _Whose, name: str) -> str:
+    if whose.session_id is None:
+        raise Invalid(f"`session_id` is missing: {name!r} is kept for each session.", field="session_id")
+    return whose.session_id
+
+
+def _set(space: Space, name: str, whose: _Whose, change: Change) -> Content:
+    where = located(space, name, whose, written=True)
+    if not where.held.ties:
+        raise Invalid("`session_id` is missing: what is written here lasts as long as the session.", field="session_id")
+    record, warnings = write(space, where.place, where.path, change, where.held)
+    _begin(space, whose, where)
+    return _content(record, filled(record.value, where.held), warnings)
+
+
+def _begin(space: Space, whose: _Whose, where: Where) -> None:
+    """What is written for a session begins it, if it has not begun or has ended; and it is the user's, if one is known."""
+    session_id = whose.session_id
+    if session_id is None or not any(tie.startswith(("in/", "session/")) for tie in where.held.ties):
+        return
+    user = whose.user_id or space.principal.user
+    found = find_session(space, whose.app, session_id)
+    if found is None or (user is not None and found.value["sessionInfo"].get("userId") is None):
+        open_session(space, whose.app, Opening(session_id=session_id, user_id=user))
+
+
+def _stored(record: Record, collection: str) -> StoreRecord:
+    _, _, place = record.path.partition("@")
+    kind, _, name = place.partition("/")
+    return StoreRecord(
+        value=record.value,
+        version=record.version,
+        etag=record.etag,
+        updated_at=to_datetime(record.updated_at),
+        expires_at=optional_datetime(record.expires_at),
+        user_id=collection if kind == "app" else None,
+        session_id=name if kind == "session" else None,
+    )
+
+
+def _chosen(value: Any, request: GetContent) -> Any:
+    return value if request.projections is None else projected(value, request.projections)
+
+
+def _content(record: Record, value: Any, warnings: list[Warned] | None = None) -> Content:
+    return Content(
+        content=value,
+        version=record.version,
+        etag=record.etag,
+        updated_at=to_datetime(record.updated_at),
+        expires_at=optional_datetime(record.expires_at),
+        warnings=warnings or None,
+    )

@@ -1,0 +1,92 @@
+"""Working memory: the values of memory definitions as a model reads them, and the tool by which it changes them (S3.29–S3.37).
+
+What is stored is data: a value that spans lines, or a name that does, is written as a JSON string, so that it can forge
+neither a heading nor a line of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..text.fence import compact, is_loud, one_line
+from .schemas.walk import ROOT, mapped
+
+HEADING = "# Working Memory"
+TOOL = "update_memory"
+TOOL_DESCRIPTION = (
+    "Save stable facts and preferences to working memory. Give only the memories that change. {how} Do not store secrets, "
+    "payment details or one-time message content."
+)
+_HOW = {
+    "replace": "What is given for a memory becomes its new value: include the fields that are to be kept.",
+    "merge": "Fields that are left away stay as they are.",
+    "both": "For {merged}, fields that are left away stay as they are; for the others, what is given becomes the new value.",
+}
+REFERENCE = "$ref"
+
+
+class Section(NamedTuple):
+    """What is known under one definition."""
+
+    slug: str
+    name: str
+    schema: Mapping[str, Any]
+    value: Mapping[str, Any] | None
+    merges: bool = False
+
+
+def prompt(sections: Iterable[Section]) -> str:
+    """The values under their headings; nothing at all if there are none."""
+    told = [_section(one) for one in sections if one.value]
+    return "\n".join([HEADING, "\n\n".join(told)]) if told else ""
+
+
+def appended(system: str | None, memory: str) -> str:
+    """System instructions with the working memory behind them."""
+    return "\n\n".join(part for part in (system, memory) if part)
+
+
+def tool_schema(sections: Sequence[Section], schemas: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What the tool takes: a value for each of these definitions, and for no other (S3.32, S3.34)."""
+    values = {one.slug: _placed(schemas[one.slug], f"#/properties/memory/properties/{one.slug}") for one in sections}
+    memory = {"type": "object", "properties": values, "additionalProperties": False}
+    return {"type": "object", "properties": {"memory": memory}, "required": ["memory"], "additionalProperties": False}
+
+
+def tool_description(sections: Sequence[Section]) -> str:
+    merged = [one.slug for one in sections if one.merges]
+    if merged and len(merged) < len(sections):
+        return TOOL_DESCRIPTION.format(how=_HOW["both"].format(merged=", ".join(merged)))
+    return TOOL_DESCRIPTION.format(how=_HOW["merge" if merged else "replace"])
+
+
+def humanised(name: str) -> str:
+    """`preferred_name` as a label: `Preferred name` (C20)."""
+    words = name.replace("_", " ").strip()
+    return words[:1].upper() + words[1:] if words else name
+
+
+def _section(one: Section) -> str:
+    properties = one.schema.get("properties")
+    known: Mapping[str, Any] = properties if isinstance(properties, Mapping) else {}
+    value = one.value or {}
+    order = [name for name in known if name in value] + [name for name in value if name not in known]
+    lines = [f"- {_label(name, known.get(name))}: {one_line(value[name])}" for name in order]
+    return "\n".join([f"## {one_line(one.name)}", *lines])
+
+
+def _label(name: str, schema: Any) -> str:
+    title = schema.get("title") if isinstance(schema, Mapping) else None
+    label = one_line(title if isinstance(title, str) and title.strip() else humanised(name))
+    return compact(label) if is_loud(label) else label
+
+
+def _placed(schema: Mapping[str, Any], place: str) -> Any:
+    """A schema as a part of another one: what it refers to inside of itself is now further down."""
+    return mapped(dict(schema), lambda one: _moved(one, place))
+
+
+def _moved(one: dict[str, Any], place: str) -> dict[str, Any]:
+    reference = one.get(REFERENCE)
+    return {**one, REFERENCE: place + reference.removeprefix(ROOT)} if isinstance(reference, str) else one

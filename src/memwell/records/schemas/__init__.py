@@ -1,0 +1,1 @@
+"""JSON Schemas from outside: limits, defaults and validation."""

@@ -1,0 +1,355 @@
+"""What is set about one person: records by name, each held to the definition of that name, if there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from ..clock import SECOND, optional_datetime, to_datetime
+from ..core.operation import Example, Request, Response, operation
+from ..core.places import user_records
+from ..core.space import Space
+from ..core.time_travel import AsOf
+from ..core.turns import instant
+from ..errors import Invalid, NotFound
+from ..model import check
+from ..model.fields import Cursor, Limit, User, etag, from_cursor, named, to_cursor
+from . import records
+from .contract import MAX_NAME, decode_definition
+from .definitions import MAX_TTL, by_slug, held_to, held_with_its_lifetime
+from .records import MAX_BYTES, Mode, Record, named_page
+from .validation import FREE, Change, Held, Warned, filled, told_of, write
+from .values import projected
+
+NEWEST = 2**62
+MAX_TOGETHER = 50
+
+RecordName = Annotated[str, named(check.WORD.pattern, MAX_NAME, "The record's name: letters, digits and underscores.")]
+Value = Annotated[dict[str, Any], Meta(description="A JSON object of at most 1 MiB and 64 levels.")]
+Projections = Annotated[
+    dict[str, Any],
+    Meta(description='The fields to return, as {"preferences.language": 1}; left away: all of them.'),
+]
+IfMatch = Annotated[
+    str,
+    Meta(
+        max_length=400,
+        description="The `etag` that was read: refused if it has changed. `*`: there must be a record; `none`: there must not.",
+    ),
+]
+Unset = Annotated[
+    list[Annotated[str, Meta(min_length=1, max_length=1000)]],
+    Meta(max_length=100, description="Fields that are to be gone, by their paths, such as `seat.row`: at most 100."),
+]
+ModeField = Annotated[
+    Mode, Meta(description="`replace` sets the value; `merge` keeps the fields that are not given, at every depth.")
+]
+TtlField = Annotated[
+    int,
+    Meta(
+        ge=0,
+        le=MAX_TTL,
+        description="How many seconds it lives, counted from this write; 0: for good; left away: as long as before, or as its "
+        "definition says.",
+    ),
+]
+
+_SET = {"user": "alice", "record": "profile", "value": {"language": "pt", "seat": {"row": 12}}}
+_GIVEN = (("users.set_record", _SET),)
+_OF = {"user": "alice", "record": "profile"}
+
+
+class UserRecord(Response, frozen=True, kw_only=True):
+    """A record: its value, and the version by which changes are told apart."""
+
+    name: str
+    value: dict[str, Any]
+    version: int
+    etag: str
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None = None
+    warnings: list[Warned] | None = None
+
+
+class UserRecords(Response, frozen=True, kw_only=True):
+    """Records by name."""
+
+    records: list[UserRecord]
+    next_cursor: str | None = None
+
+
+class ListRecords(Request, frozen=True, kw_only=True):
+    """Whose records."""
+
+    user: User
+    limit: Limit = 100
+    cursor: Cursor | None = None
+
+
+@operation("users.records", "GET /v1/users/{user}/records", bound="user", example=Example({"user": "alice"}, _GIVEN))
+def list_records(space: Space, request: ListRecords) -> UserRecords:
+    """What is set about a user, by name."""
+    (after,) = from_cursor("records", request.cursor, "")
+    page, more = named_page(space, user_records(request.user), after, request.limit)
+    found = _shown_within(space, page)
+    further = to_cursor("records", found[-1].name) if more or len(found) < len(page) else None
+    return UserRecords(records=found, next_cursor=further)
+
+
+class GetRecord(Request, frozen=True, kw_only=True):
+    """Which record, and which of its fields."""
+
+    user: User
+    record: RecordName
+    projections: Projections | None = None
+    as_of: AsOf | None = None
+
+
+@operation(
+    "users.record", "GET /v1/users/{user}/records/{record}", bound="user", example=Example(_OF, _GIVEN), sole=True
+)
+def get_record(space: Space, request: GetRecord) -> UserRecord:
+    """A record about a user, now or as it was at some time."""
+    if request.projections is not None:
+        projected({}, request.projections)  # wrong or not, whether or not there is a record
+    known = records.read_held(space, user_records(request.user), request.record)
+    if known is None:
+        raise _absent(request.record)
+    found, definition_id, body = known
+    if request.as_of is not None:
+        then = records.version_at(space, found, instant(request.as_of, "as_of") or 0)
+        if then is None:
+            raise NotFound("There was no such record at that time, or what it was is not known any more.")
+        found = then
+    return shown(found, held_as(definition_id, body), request.projections)
+
+
+class SetRecord(Request, frozen=True, kw_only=True):
+    """What a record is to be."""
+
+    user: User
+    record: RecordName
+    value: Value
+    mode: ModeField = "replace"
+    ttl_s: TtlField | None = None
+    if_match: IfMatch | None = None
+    unset: Unset | None = None
+
+
+@operation(
+    "users.set_record",
+    "PUT /v1/users/{user}/records/{record}",
+    effect="write",
+    bound="user",
+    example=Example(_SET),
+)
+def set_record(space: Space, request: SetRecord) -> UserRecord:
+    """Set a record about a user, or merge into it. What does not fit its schema is refused, and the old value stays."""
+    change = Change(request.value, request.mode, request.if_match, request.unset or ())
+    return _set(space, request.user, request.record, change, request.ttl_s)
+
+
+class SetRecords(Request, frozen=True, kw_only=True):
+    """What several records are to be."""
+
+    user: User
+    records: Annotated[
+        dict[str, Value], Meta(min_length=1, max_length=MAX_TOGETHER, description="Values by their names.")
+    ]
+    mode: ModeField = "replace"
+    ttl_s: TtlField | None = None
+
+
+@operation(
+    "users.set_records",
+    "PUT /v1/users/{user}/records",
+    effect="write",
+    bound="user",
+    example=Example({"user": "alice", "records": {"profile": {"language": "pt"}, "diet": {"vegan": True}}}),
+)
+def set_records(space: Space, request: SetRecords) -> UserRecords:
+    """Set several records about a user, all or none."""
+    for name in request.records:
+        _require_name(name)
+    made = []
+    for name, value in request.records.items():
+        with told_of(f"records.{name}", record=name):
+            made.append(_set(space, request.user, name, Change(value, request.mode), request.ttl_s))
+    return UserRecords(records=made)
+
+
+class DeleteRecord(Request, frozen=True, kw_only=True):
+    """Which record."""
+
+    user: User
+    record: RecordName
+    if_match: IfMatch | None = None
+
+
+class DeletedRecord(Response, frozen=True, kw_only=True):
+    """A record that is gone; the job erases its bytes and those of its history."""
+
+    name: str
+    job: str
+
+
+@operation(
+    "users.delete_record",
+    "DELETE /v1/users/{user}/records/{record}",
+    effect="erase",
+    bound="user",
+    example=Example(_OF, _GIVEN),
+)
+def delete_record(space: Space, request: DeleteRecord) -> DeletedRecord:
+    """Delete a record about a user with its history."""
+    job = records.delete(space, user_records(request.user), request.record, request.if_match)
+    if job is None:
+        raise _absent(request.record)
+    return DeletedRecord(name=request.record, job=job)
+
+
+class RecordChange(Response, frozen=True, kw_only=True):
+    """A version of a record: what was written, how, when and by whom, and the value that came of it."""
+
+    version: int
+    mode: str
+    data: dict[str, Any]
+    value: dict[str, Any] | None
+    actor: str
+    written_at: datetime
+    expires_at: datetime | None = None
+
+
+class RecordHistory(Response, frozen=True, kw_only=True):
+    """Versions of a record, the newest first."""
+
+    versions: list[RecordChange]
+    next_cursor: str | None = None
+
+
+class HistoryOf(Request, frozen=True, kw_only=True):
+    """Of which record."""
+
+    user: User
+    record: RecordName
+    limit: Annotated[int, Meta(ge=1, le=100, description="How many to return, from 1 to 100.")] = 20
+    cursor: Cursor | None = None
+
+
+@operation(
+    "users.record_history",
+    "GET /v1/users/{user}/records/{record}/history",
+    bound="user",
+    example=Example(_OF, _GIVEN),
+)
+def record_history(space: Space, request: HistoryOf) -> RecordHistory:
+    """What was written to a record, the newest first."""
+    return history_of(space, _existing(space, request.user, request.record), request.limit, request.cursor)
+
+
+# -- what others use -----------------------------------------------------------------------------------------------------
+
+
+def held_by(space: Space, name: str) -> Held:
+    """What a record of a name is held to: the global definition with that slug, if there is one."""
+    found = by_slug(space, name)
+    if found is None or found[1].scope != "global":
+        return FREE._replace(lasting=0)
+    return held_with_its_lifetime(*found)
+
+
+def held_as(definition_id: str | None, body: str | None) -> Held:
+    """What a record is held to by a definition, if that is a global one."""
+    if definition_id is None or body is None:
+        return FREE
+    definition = decode_definition(body)
+    return held_to(definition_id, definition) if definition.scope == "global" else FREE
+
+
+def shown(record: Record, held: Held, projections: Any = None, warnings: list[Warned] | None = None) -> UserRecord:
+    value = filled(record.value, held) if held.schema else record.value
+    created_at = to_datetime(record.created_at)
+    return UserRecord(
+        name=record.path,
+        value=value if projections is None else projected(value, projections),
+        version=record.version,
+        etag=etag(record.address_id, record.version),
+        created_at=created_at,
+        updated_at=created_at if record.updated_at == record.created_at else to_datetime(record.updated_at),
+        expires_at=None if record.expires_at is None else to_datetime(record.expires_at),
+        warnings=warnings or None,
+    )
+
+
+def _shown_within(space: Space, page: Sequence[Record]) -> list[UserRecord]:
+    """Some records as they are shown, as far as there is room for what defaults make of them; one, if there is any."""
+    found: list[UserRecord] = []
+    room = MAX_BYTES
+    for record in page:
+        one = shown(record, held_by(space, record.path))
+        room -= len(msgspec.json.encode(one.value))
+        if found and room < 0:
+            break
+        found.append(one)
+    return found
+
+
+def history_of(space: Space, record: Record, limit: int, cursor: str | None) -> RecordHistory:
+    """Each change is shown as it was given, and what came of it, as far as both have room."""
+    (before,) = from_cursor("versions", cursor, NEWEST)
+    rows, more = records.history(space, record, before, limit, MAX_BYTES // 2)
+    values = records.values_of(space, record, rows)
+    page = rows[: records.fitting([len(msgspec.json.encode(values.get(row.version))) for row in rows], MAX_BYTES // 2)]
+    further = to_cursor("versions", page[-1].version) if more or len(page) < len(rows) else None
+    return RecordHistory(versions=[_change(row, values.get(row.version)) for row in page], next_cursor=further)
+
+
+def _set(space: Space, user: str, name: str, change: Change, ttl_s: int | None) -> UserRecord:
+    held = _lasting(held_by(space, name), ttl_s)
+    record, warnings = write(space, user_records(user), name, change, held)
+    return shown(record, held, None, warnings)
+
+
+def _lasting(held: Held, ttl_s: int | None) -> Held:
+    """How long a record is to live: as it is said, but no longer than its definition lets it; else as long as before, or as its
+    definition says if that has changed since."""
+    if ttl_s is None:
+        return held
+    wanted = ttl_s * SECOND or None
+    lifetimes = [one for one in (wanted, held.lifetime_us) if one is not None]
+    return held._replace(lifetime_us=min(lifetimes, default=None), lasting=None)
+
+
+def _require_name(name: str) -> None:
+    if len(name) > MAX_NAME or not check.WORD.search(name):
+        raise Invalid(
+            f"{name[:100]!r} cannot name a record: use letters, digits and underscores.", field=f"records.{name[:100]}"
+        )
+
+
+def _existing(space: Space, user: str, name: str) -> Record:
+    found = records.read(space, user_records(user), name)
+    if found is None:
+        raise _absent(name)
+    return found
+
+
+def _absent(name: str) -> NotFound:
+    return NotFound(f"There is no record {name!r} of this user.")
+
+
+def _change(row: records.Change, value: Any) -> RecordChange:
+    return RecordChange(
+        version=row.version,
+        mode=row.mode,
+        data=msgspec.json.decode(row.data),
+        value=value,
+        actor=row.actor,
+        written_at=to_datetime(row.written_at),
+        expires_at=optional_datetime(row.expires_at),
+    )

@@ -1,0 +1,279 @@
+"""Records that are held to something: checked before they are kept, filled with defaults when they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+from msgspec import Meta, structs
+
+from ..core.operation import Response
+from ..core.space import Space
+from ..errors import Conflict, Invalid, Stale, TooLarge
+from ..model.collection import Place
+from . import records
+from .contract import Secrets
+from .records import Mode, Record, Write, at, tied_values
+from .schema import Problem, Schema, Taken
+from .schemas.check import check, check_defaults, check_patterns
+from .schemas.doubts import doubts
+from .secrets import look
+
+MAX_SHOWN = 200
+WRITTEN, READ = 2.0, 8.0
+"""What the values of one call may take to be checked, as a share of what one may: others wait meanwhile, writers most of all."""
+UNCHECKED = "it is too large to be checked against this schema"
+MAX_TOLD = 5
+"""How many problems are named in a sentence; all of them are in the details."""
+
+
+class Warned(Response, frozen=True, kw_only=True):
+    """What was let through although it does not look right: where in a value, and why."""
+
+    path: str
+    reason: str
+
+
+class Held(NamedTuple):
+    """What a record is held to."""
+
+    schema: Mapping[str, Any] | None = None
+    strict: bool = False
+    lifetime_us: int | None = None
+    ties: tuple[str, ...] = ()
+    tied_anew: bool = False
+    secrets: Secrets | None = None
+    lasting: int | None = None
+    former: tuple[int, ...] | None = None
+
+
+FREE = Held()
+MOST_COMPILED = 256
+_compiled: dict[tuple[int, bool], tuple[Mapping[str, Any] | None, Schema]] = {}
+"""By the identity of a schema, which is kept with it, so that no other can have the same."""
+
+
+class Change(NamedTuple):
+    """What to write to a record, and how."""
+
+    data: Mapping[str, Any]
+    mode: Mode = "merge"
+    if_match: str | None = None
+    unset: Sequence[str] = ()
+
+
+def write(space: Space, place: Place, path: str, change: Change, held: Held) -> tuple[Record, list[Warned]]:
+    """Write a record. What is wrong with it is refused, or told if it is let through."""
+    warnings: list[Warned] = []
+
+    def check(value: Any) -> None:
+        judged = list(_judged(space, value, held))  # first: what is refused anyway need not be looked through
+        warnings.extend(Warned(path=one.path, reason=one.reason) for one in _secrets(space, change.data, held))
+        warnings.extend(judged)
+
+    asked = (change.mode, held.lifetime_us, change.if_match, held.ties, held.tied_anew)
+    new = Write(dict(change.data), *asked, lasting=held.lasting, former=held.former, unset=tuple(change.unset))
+    return records.write(space, place, path, new, check), warnings
+
+
+def filled(value: Any, held: Held) -> Any:
+    """A value with the defaults of what it is held to (C23)."""
+    return compiled(held).with_defaults(value) if held.schema else value
+
+
+def misfits(value: Any, held: Held, space: Space | None = None) -> list[Problem]:
+    """Why a value does not fit any more. One that takes too long to be checked, by itself or with the others of a call, is not
+    known to fit."""
+    if not held.schema:
+        return []
+    schema = compiled(held)
+    try:
+        return schema.problems(value, _effort(space, schema, value, READ))
+    except TooLarge:
+        return [Problem("", UNCHECKED)]
+
+
+def compiled(held: Held) -> Schema:
+    """The schema that counts. One that was just read again is known by what it is read from."""
+    known = _compiled.get((id(held.schema), held.strict))
+    if known is not None and known[0] is held.schema:
+        return known[1]
+    made = _made(held)
+    if len(_compiled) >= MOST_COMPILED:
+        _compiled.clear()
+    _compiled[id(held.schema), held.strict] = (held.schema, made)
+    return made
+
+
+def check_object(held: Held) -> None:
+    """Refuse a schema that cannot be used. What is kept are objects, so it must be that of one (S2.10, S3.8)."""
+    if (held.schema or {}).get("type", "object") not in ("object", ["object"]):
+        raise Invalid("`schema` must describe an object: its `type` is something else.", field="schema")
+    source = given_schema(held.schema or {})
+    check(source)
+    check_patterns(source)
+    check_defaults(compiled(held).source)
+
+
+def doubts_about(held: Held) -> list[str]:
+    """Words of warning about a schema that was given and can be used."""
+    return doubts(dict(held.schema), strict=held.strict) if held.schema else []
+
+
+@contextmanager
+def told_of(where: str, **details: Any) -> Iterator[None]:
+    """Say of what is wrong which of several it is about."""
+    try:
+        yield
+    except (Invalid, Stale) as error:
+        raise type(error)(f"`{where}`: {error.message}", **{**error.details, **details}) from None
+
+
+def given_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema as it is stored. What Python says in another way, such as tuples, is the same from then on."""
+    with _readable():
+        found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(schema))
+    return found
+
+
+def _made(held: Held) -> Schema:
+    with _readable():
+        source = msgspec.json.encode(held.schema or {})
+    return _schema(source, held.strict)
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    try:
+        yield
+    except RecursionError:
+        raise Invalid("`schema` is nested too deeply.", field="schema") from None
+    except (TypeError, ValueError) as error:
+        raise Invalid(f"`schema` must be JSON: {error}.", field="schema") from None
+
+
+def refused(problems: Sequence[Problem], what: str = "The value") -> Invalid:
+    """The error for a value that does not fit."""
+    told = "; ".join(_told(one) for one in problems[:MAX_TOLD])
+    more = f" (and {len(problems) - MAX_TOLD} more)" if len(problems) > MAX_TOLD else ""
+    listed = [{"path": one.path, "reason": one.reason} for one in problems]
+    return Invalid(f"{what} does not fit its schema: {told}{more}.", problems=listed)
+
+
+def _told(problem: Problem) -> str:
+    return f"`{problem.path}`: {problem.reason}" if problem.path else problem.reason
+
+
+def _effort(space: Space | None, schema: Schema, value: Any, most: float) -> Taken:
+    """What it takes to check a value; an error if there is too much to be checked in this call. What is not checked does not
+    count: small values behind a large one are."""
+    effort = schema.effort(value)
+    if space is not None:
+        if space.checked + effort.share > most:
+            raise TooLarge("The values of this call take too long to be checked together: write fewer of them at once.")
+        space.checked += effort.share
+    return effort
+
+
+def _judged(space: Space, value: Any, held: Held) -> Iterator[Warned]:
+    if not held.schema:
+        return
+    schema = compiled(held)
+    try:
+        effort = _effort(space, schema, value, WRITTEN)
+        problems = schema.problems(value, effort)
+    except TooLarge:
+        if held.strict:
+            raise
+        yield Warned(path="", reason=UNCHECKED)
+        return
+    if problems and held.strict:
+        raise refused(problems)
+    for one in [*problems, *schema.warnings(value, effort)]:
+        yield Warned(path=one.path, reason=one.reason)
+
+
+def _secrets(space: Space, data: Mapping[str, Any], held: Held) -> list[Problem]:
+    """What looks like a secret in what is to be written, if anybody minds (S3.44). Others wait meanwhile, so there is a limit for
+    a call, and not for each record in it."""
+    if held.secrets is None:
+        return []
+    problems, looked = look(data, records.MAX_VALUE - space.looked)
+    space.looked += looked
+    if problems and held.secrets == "reject":
+        told = ", ".join(f"`{one.path[:MAX_SHOWN]}`" for one in problems[:MAX_TOLD])
+        listed = [{"path": one.path, "reason": one.reason} for one in problems]
+        raise Invalid(f"Secrets do not belong in memory: {told} looks like one. Nothing was saved.", problems=listed)
+    return problems
+
+
+@lru_cache(maxsize=128)
+def _schema(source: bytes, strict: bool) -> Schema:
+    return Schema(msgspec.json.decode(source), strict=strict, stored=True)
+
+
+# -- Which stored records a changed schema would break, told before it is saved (S3.45, C24).
+
+
+MAX_EXAMPLES = 20
+"""How many of the records that would break are named."""
+
+Accept = Annotated[
+    bool,
+    Meta(
+        description="Save a schema that stored records do not fit: until they are written anew, no model is shown them."
+    ),
+]
+
+
+class BrokenRecord(Response, frozen=True, kw_only=True):
+    """A record that does not fit: whose, where, and why."""
+
+    owner: str
+    scope: str
+    problems: list[dict[str, str]]
+
+
+class Breaking(Response, frozen=True, kw_only=True):
+    """How many records there are, how many would not fit any more, and some of these."""
+
+    records: int
+    breaking: int
+    examples: list[BrokenRecord]
+
+
+def broken_by(space: Space, tie: str, held: Held) -> Breaking:
+    """What would not fit of the records that go with something."""
+    count = broken = 0
+    named: dict[int, list[dict[str, str]]] = {}
+    for address_id, value in tied_values(space, tie):
+        count += 1
+        problems = misfits(value, held)
+        if problems:
+            broken += 1
+        if problems and len(named) < MAX_EXAMPLES:
+            named[address_id] = [{"path": one.path, "reason": one.reason} for one in problems]
+    examples = [_example(record, owner, named[record.address_id]) for record, owner in at(space, list(named))]
+    return Breaking(records=count, breaking=broken, examples=examples)
+
+
+def _example(record: Record, owner: str, problems: list[dict[str, str]]) -> BrokenRecord:
+    return BrokenRecord(owner=owner, scope=record.path.partition("@")[2] or "global", problems=problems)
+
+
+def accepted(found: Breaking, accept: bool) -> list[str]:
+    """A warning about the records that break; an error, if that is not accepted."""
+    if not found.breaking:
+        return []
+    if accept:
+        count = f"{found.breaking} of {found.records} stored records"
+        return [f"{count} do not fit this schema, and are withheld from models until they are written anew."]
+    raise Conflict(
+        f"{found.breaking} of {found.records} stored records would not fit this schema. Change them first, or save it with "
+        "`accept_breaking`.",
+        breaking=found.breaking,
+        examples=[structs.asdict(one) for one in found.examples],
+    )

@@ -1,0 +1,518 @@
+"""What is known of an owner under memory definitions: found by its scope, checked and counted before it is shown (C24)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from copy import deepcopy
+from datetime import datetime
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from ..clock import optional_datetime, to_datetime
+from ..core.documents import Document
+from ..core.operation import Example, Request, Response, operation
+from ..core.places import user_records
+from ..core.space import Space
+from ..errors import Conflict, Invalid, NotFound, TooLarge
+from ..model.fields import ID_PATTERN, MAX_ID, Cursor, Limit, from_cursor, to_cursor
+from .contract import MAX_NAME, SLUG_ADVICE, SLUG_PATTERN, Definition, Scope, UpdateMode
+from .definitions import (
+    GIVEN,
+    OF,
+    DefinitionId,
+    by_slug,
+    every,
+    existing,
+    find,
+    held_to,
+    held_with_its_lifetime,
+    tie_of,
+)
+from .memory_prompt import TOOL, Section, prompt, tool_description, tool_schema
+from .records import MAX_BYTES, Record, delete_tied, read, tied_page
+from .records import delete as delete_record
+from .validation import MAX_TOLD, Change, Held, Warned, compiled, filled, misfits, refused, told_of, write
+
+NO_ROOM = f"what is shown together has at most {MAX_BYTES // 1024**2} MiB: bind fewer definitions at once"
+
+
+class Whose(NamedTuple):
+    """Whose memory, and which workflow, thread and run it is asked for."""
+
+    owner: str
+    workflow: str | None = None
+    thread: str | None = None
+    run: str | None = None
+
+
+class Loaded(NamedTuple):
+    """The active record, if it may be shown; why it is withheld, if so; and the address that was looked at, since a warning says
+    something of what is there, too. `reachable`: whether what its scope needs was given."""
+
+    record: Record | None = None
+    warning: str | None = None
+    address_id: int | None = None
+    reachable: bool = True
+
+
+class Gathered(NamedTuple):
+    """What is known under one definition: as it is shown, and what that comes from. `writable`: whether a model may write it.
+    It may not if there is nowhere to write to, nor what it is not shown for want of room."""
+
+    section: Section
+    loaded: Loaded
+    writable: bool = True
+
+    @property
+    def record(self) -> Record | None:
+        return self.loaded.record
+
+    @property
+    def warning(self) -> str | None:
+        return self.loaded.warning
+
+
+def bound_to(space: Space, names: Sequence[str] | None) -> list[tuple[Document, Definition]]:
+    """Definitions by id or slug, in the order in which they are named; all global ones if none are (S3.39)."""
+    if names is None:
+        found = [pair for pair in every(space) if pair[1].scope == "global"]
+        return sorted(found, key=lambda pair: pair[0].name)
+    chosen = {name: find(space, name) for name in dict.fromkeys(names)}
+    missing = [name for name, pair in chosen.items() if pair is None]
+    if missing:
+        raise NotFound(f"Unable to find memory definition(s): {', '.join(missing)}.", definitions=missing)
+    return list({pair[0].id: pair for pair in chosen.values() if pair is not None}.values())
+
+
+def gathered(
+    space: Space, pairs: Iterable[tuple[Document, Definition]], whose: Whose, *, strict: bool = False
+) -> list[Gathered]:
+    """What is known of an owner under some definitions, in their order. As soon as one has no room, those behind it are not even
+    read: all of them are withheld."""
+    found = []
+    room = MAX_BYTES
+    for document, definition in pairs:
+        one = _gathered(space, document, definition, whose, strict) if room >= 0 else None
+        room -= len(document.body) + (0 if one is None else _size(one.section))
+        if one is None or room < 0:
+            room = -1
+            one = _without_room(document, definition, one, strict)
+        found.append(one)
+    return found
+
+
+def loaded(space: Space, document: Document, definition: Definition, whose: Whose, *, strict: bool = False) -> Loaded:
+    """The active record for an owner and a scope; one that does not fit any more is withheld (C24)."""
+    path = path_of(definition, whose)
+    if path is None:
+        missing = f"no {definition.scope} was given, to which this memory belongs"
+        return Loaded(warning=missing, reachable=False)
+    record = read(space, user_records(whose.owner), path)
+    if record is None:
+        return Loaded()
+    problems = misfits(record.value, held_to(document.id, definition), space)
+    if not problems:
+        return Loaded(record, address_id=record.address_id)
+    error = refused(problems, f"The stored value of {definition.slug!r}")
+    if strict:
+        raise error
+    return Loaded(warning=error.message, address_id=record.address_id)
+
+
+def path_of(definition: Definition, whose: Whose) -> str | None:
+    """Where a record is among those of its owner; None if what its scope needs was not given."""
+    if definition.scope == "global":
+        return definition.slug
+    given = getattr(whose, definition.scope)
+    return None if given is None else f"{definition.slug}@{definition.scope}/{given}"
+
+
+def withheld(name: str, reason: str) -> str:
+    """A warning in a sentence, where there is nothing but a text to say it in."""
+    return f"`{name}` is withheld: {reason}"
+
+
+def _gathered(space: Space, document: Document, definition: Definition, whose: Whose, strict: bool) -> Gathered:
+    known = loaded(space, document, definition, whose, strict=strict)
+    value = None if known.record is None else filled(known.record.value, held_to(document.id, definition))
+    merges = definition.update_mode == "merge"
+    section = Section(definition.slug, document.name, definition.schema, value, merges)
+    return Gathered(section, known, known.reachable)
+
+
+def _without_room(document: Document, definition: Definition, one: Gathered | None, strict: bool) -> Gathered:
+    if strict:
+        raise TooLarge(f"`{definition.slug}` has no room: {NO_ROOM}.", limit=MAX_BYTES)
+    section = Section(definition.slug, document.name, definition.schema, None)
+    address_id = None if one is None else one.loaded.address_id
+    return Gathered(section, Loaded(warning=NO_ROOM, address_id=address_id), writable=False)
+
+
+def _size(found: Section) -> int:
+    """What is shown: the value, with what defaults make of it."""
+    return 0 if found.value is None else len(msgspec.json.encode(found.value))
+
+
+# -- The records of memory definitions: loaded for a model, and updated all or none (S3.11–S3.17, S3.23–S3.37, S3.41).
+
+
+MAX_BOUND = 50
+MAX_SHOWN_ID = 100
+
+Who = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_ID,
+        pattern=ID_PATTERN,
+        description="Whose memory: a subscriber, a user, an initiator. A key that is held to a user need not say so.",
+    ),
+]
+ScopeId = Annotated[str, Meta(min_length=1, max_length=MAX_ID, pattern=ID_PATTERN)]
+
+Names = Annotated[
+    list[DefinitionId],
+    Meta(max_length=MAX_BOUND, description="Which definitions, by id or slug; left away: all global ones."),
+]
+Values = Annotated[
+    dict[str, Any],
+    Meta(
+        max_length=MAX_BOUND,
+        description='New values by slug, such as {"customer_profile": {"preferred_name": "Ada"}}; one may stand alone.',
+    ),
+]
+Mode = Annotated[UpdateMode, Meta(description="`replace` or `merge`; left away: as each definition says.")]
+Strict = Annotated[
+    bool, Meta(description="Fail if a stored value does not fit its schema any more, and not only warn.")
+]
+
+_ADA = {"owner": "u1", "memory": {"customer_profile": {"preferred_name": "Ada"}}}
+_WRITTEN = (*GIVEN, ("definitions.update_memory", _ADA))
+_PATH = re.compile(r"(?P<slug>[^@]+)(?:@(?P<scope>workflow|thread|run)/(?P<id>.*))?", re.DOTALL)
+
+
+class Tool(Response, frozen=True, kw_only=True):
+    """A tool for a model: `parameters` is the JSON Schema of what it takes."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class Withheld(Response, frozen=True, kw_only=True):
+    """A memory that is not shown, and why."""
+
+    slug: str
+    reason: str
+
+
+class Bound(Response, frozen=True, kw_only=True):
+    """Memory for a model: values by slug, the same as text for its system prompt, and the tool that changes them. Empty `prompt`:
+    there is nothing to show. `tool` takes what can be written, and is null if nothing can. `warnings`: what is withheld,
+    since it does not fit its schema any more, what its scope needs was not given, or there would be more than 8 MiB."""
+
+    values: dict[str, Any]
+    prompt: str
+    tool: Tool | None
+    versions: dict[str, str]
+    warnings: list[Withheld]
+
+
+class _OfOwner(Request, frozen=True, kw_only=True):
+    """Whose memory, and which workflow, thread and run it is asked for."""
+
+    owner: Who | None = None
+    workflow: Annotated[ScopeId, Meta(description="The workflow, for definitions of that scope.")] | None = None
+    thread: Annotated[ScopeId, Meta(description="The conversation, for definitions of that scope.")] | None = None
+    run: Annotated[ScopeId, Meta(description="The run, for definitions of that scope.")] | None = None
+
+
+class Bind(_OfOwner, frozen=True, kw_only=True):
+    """Which definitions, and for whom."""
+
+    definitions: Names | None = None
+    strict: Strict = False
+
+
+@operation(
+    "definitions.bind",
+    "POST /v1/working_memory/bind",
+    any_tie=True,
+    example=Example({"definitions": ["customer_profile"], "owner": "u1"}, _WRITTEN),
+)
+def bind(space: Space, request: Bind) -> Bound:
+    """Load working memory for a model: what is known of an owner under some definitions, as values and as text, and the tool to
+    update them. Nothing is written by this."""
+    found = gathered(space, bound_to(space, request.definitions), _whose(space, request), strict=request.strict)
+    sections = [one.section for one in found]
+    return Bound(
+        values={one.slug: one.value for one in sections if one.value is not None},
+        prompt=prompt(sections),
+        tool=tool_of([one.section for one in found if one.writable]),
+        versions={one.section.slug: one.record.etag for one in found if one.record is not None},
+        warnings=[Withheld(slug=one.section.slug, reason=one.warning) for one in found if one.warning is not None],
+    )
+
+
+class UpdateMemory(_OfOwner, frozen=True, kw_only=True):
+    """New values for some of an owner's memories. `definitions` limits which they may be."""
+
+    memory: Values
+    definitions: Names | None = None
+    mode: Mode | None = None
+    if_match: (
+        Annotated[
+            dict[str, str],
+            Meta(max_length=MAX_BOUND, description="The versions that were read, by slug: refused if one has changed."),
+        ]
+        | None
+    ) = None
+
+
+class Updated(Response, frozen=True, kw_only=True):
+    """The values as they are read now, by slug."""
+
+    memory: dict[str, Any]
+    versions: dict[str, str]
+    warnings: dict[str, list[Warned]] | None = None
+
+
+@operation(
+    "definitions.update_memory",
+    "PATCH /v1/working_memory",
+    effect="write",
+    any_tie=True,
+    example=Example(_ADA, GIVEN),
+)
+def update_memory(space: Space, request: UpdateMemory) -> Updated:
+    """Write working memory: all values or none. First the names must be slugs, then they must be known, then each value must fit
+    its schema."""
+    return updated(space, request, _whose(space, request))
+
+
+class OfRecord(_OfOwner, frozen=True, kw_only=True):
+    """Which memory of whom."""
+
+    definition: DefinitionId
+
+
+class Forgotten(Response, frozen=True, kw_only=True):
+    """How many records are gone, and the job that erases their bytes."""
+
+    records: int
+    job: str | None = None
+
+
+@operation(
+    "definitions.delete_memory",
+    "DELETE /v1/memory_definitions/{definition}/memory",
+    effect="erase",
+    any_tie=True,
+    example=Example({**OF, "owner": "u1"}, _WRITTEN),
+)
+def delete_memory(space: Space, request: OfRecord) -> Forgotten:
+    """Delete what is kept of an owner under a definition, with its history."""
+    whose = _whose(space, request)
+    _, definition = existing(space, request.definition)
+    job = delete_record(space, user_records(whose.owner), needed_path(definition, whose))
+    return Forgotten(records=int(job is not None), job=job)
+
+
+class EndScope(Request, frozen=True, kw_only=True):
+    """A run that is over, or a thread."""
+
+    run: Annotated[ScopeId, Meta(description="The run that is over.")] | None = None
+    thread: Annotated[ScopeId, Meta(description="The thread that is over.")] | None = None
+
+
+@operation(
+    "definitions.end",
+    "POST /v1/working_memory/end",
+    effect="erase",
+    example=Example({"run": "run-7"}, GIVEN),
+)
+def end(space: Space, request: EndScope) -> Forgotten:
+    """Delete what was kept for a run or a thread that is over. Runs of workflows do that themselves."""
+    if (request.run is None) == (request.thread is None):
+        raise Invalid("Give either `run` or `thread`.", field="run")
+    tie = f"run/{request.run}" if request.run is not None else f"thread/{request.thread}"
+    job, count = delete_tied(space, tie)
+    return Forgotten(records=count, job=job)
+
+
+class MemoryRecord(Response, frozen=True, kw_only=True):
+    """A record: whose it is, what it belongs to, and its value."""
+
+    owner: str
+    value: dict[str, Any]
+    version: int
+    etag: str
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None = None
+    workflow: str | None = None
+    thread: str | None = None
+    run: str | None = None
+
+
+class MemoryRecords(Response, frozen=True, kw_only=True):
+    """Records of a definition."""
+
+    records: list[MemoryRecord]
+    next_cursor: str | None = None
+
+
+class ListRecords(Request, frozen=True, kw_only=True):
+    """Of which definition, and how many."""
+
+    definition: DefinitionId
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+@operation(
+    "definitions.records",
+    "GET /v1/memory_definitions/{definition}/records",
+    role="admin",
+    example=Example(OF, _WRITTEN),
+)
+def list_records(space: Space, request: ListRecords) -> MemoryRecords:
+    """The records of a definition, of all owners. A page holds at most 8 MiB of them."""
+    document, _ = existing(space, request.definition)
+    (after,) = from_cursor("definition", request.cursor, 0)
+    page, more = tied_page(space, tie_of(document.id), after, request.limit)
+    further = to_cursor("definition", page[-1][0].address_id) if more else None
+    return MemoryRecords(records=[_shown(*one) for one in page], next_cursor=further)
+
+
+# -- what others use -----------------------------------------------------------------------------------------------------
+
+
+def updated(space: Space, request: UpdateMemory, whose: Whose) -> Updated:
+    """Write values that are checked in the order of S3.41, all or none (C4)."""
+    memory = request.memory
+    slugs = list(memory)
+    for slug in slugs:
+        _check_slug(slug)
+    known = _known(space, slugs, request.definitions)
+    for slug in request.if_match or {}:
+        if slug not in memory:
+            raise Invalid(f"`if_match` names {slug[:MAX_SHOWN_ID]!r}, which is not written.", field="if_match")
+    values: dict[str, Any] = {}
+    versions: dict[str, str] = {}
+    warnings: dict[str, list[Warned]] = {}
+    for slug in slugs:
+        document, definition = known[slug]
+        record, warned = _written(space, document, definition, request, whose)
+        values[slug], versions[slug] = filled(record.value, held_to(document.id, definition)), record.etag
+        if warned:
+            warnings[slug] = warned
+    return Updated(memory=values, versions=versions, warnings=warnings or None)
+
+
+def tool_of(sections: Sequence[Section]) -> Tool | None:
+    """The tool by which a model updates these definitions, and no others."""
+    if not sections:
+        return None
+    schemas = {one.slug: _taken(one) for one in sections}
+    return Tool(name=TOOL, description=tool_description(sections), parameters=tool_schema(sections, schemas))
+
+
+def _whose(space: Space, request: _OfOwner) -> Whose:
+    """Whose memory it is: as it is said, or the user's to whom the caller is held, who reaches nobody else's."""
+    owner = request.owner or space.principal.user
+    if owner is None:
+        raise Invalid("An owner id is required: say whose memory it is.", field="owner")
+    space.principal.speaks_for(owner)
+    return Whose(owner, request.workflow, request.thread, request.run)
+
+
+def needed_path(definition: Definition, whose: Whose) -> str:
+    path = path_of(definition, whose)
+    if path is None:
+        scope = definition.scope
+        raise Invalid(f"{scope.capitalize()} id is required to update {scope}-scoped memory.", field=scope)
+    return path
+
+
+def kept_as(document: Document, definition: Definition, whose: Whose) -> Held:
+    """What a record is held to, and goes with."""
+    scope: Scope = definition.scope
+    if scope == "global":
+        return held_with_its_lifetime(document, definition)
+    return held_to(document.id, definition, f"{scope}/{getattr(whose, scope)}")
+
+
+def _check_slug(slug: str) -> None:
+    if not re.fullmatch(SLUG_PATTERN, slug):
+        raise Invalid(f"{SLUG_ADVICE}: {slug[:MAX_SHOWN_ID]!r}.", field="memory")
+    if len(slug) > MAX_NAME:
+        raise Invalid(f"A slug has at most {MAX_NAME} characters: {slug[:MAX_SHOWN_ID]!r}….", field="memory")
+
+
+def _known(space: Space, slugs: Iterable[str], names: Sequence[str] | None) -> dict[str, tuple[Document, Definition]]:
+    if names is None:
+        pairs = [pair for slug in slugs if (pair := by_slug(space, slug)) and pair[1].scope == "global"]
+    else:
+        pairs = bound_to(space, names)
+    known = {definition.slug: (document, definition) for document, definition in pairs}
+    unknown = [slug for slug in slugs if slug not in known]
+    if unknown:
+        told = " ".join(_unknown(space, slug) for slug in unknown[:MAX_TOLD])
+        bound = f" Known here: {', '.join(known)}." if names and known else ""
+        raise Invalid(told + bound, field=f"memory.{unknown[0]}", slug=unknown[0])
+    return known
+
+
+def _unknown(space: Space, slug: str) -> str:
+    unknown = f'Unknown memory definition "{slug}"'
+    if by_slug(space, slug) is None:
+        return f"{unknown}: give values by slug, with nothing around them." if slug == "memory" else f"{unknown}."
+    declared = "in a workflow, declare it in `defs` as `kind: memory`"
+    return f"{unknown} here: there is one, but it is not bound. Name it in `definitions`; {declared}."
+
+
+def _written(
+    space: Space, document: Document, definition: Definition, request: UpdateMemory, whose: Whose
+) -> tuple[Record, list[Warned]]:
+    data = request.memory[definition.slug]
+    if not isinstance(data, dict):
+        raise Invalid(f"`memory.{definition.slug}` must be an object.", field=f"memory.{definition.slug}")
+    place, path = user_records(whose.owner), needed_path(definition, whose)
+    if definition.scope == "run":
+        _require_under_way(space, whose.run or "")
+    change = Change(data, request.mode or definition.update_mode, (request.if_match or {}).get(definition.slug))
+    with told_of(f"memory.{definition.slug}", slug=definition.slug):
+        return write(space, place, path, change, kept_as(document, definition, whose))
+
+
+def _require_under_way(space: Space, run: str) -> None:
+    """A run of a workflow that is over has taken its memory with it. Of other runs nothing is known here."""
+    found = space.tx.row("run_is_over", id=run)
+    if found is not None and found[0]:
+        raise Conflict("This run is over, and its memory is gone with it: use memory of another scope.", run=run)
+
+
+def _shown(record: Record, owner: str) -> MemoryRecord:
+    found = _PATH.fullmatch(record.path)
+    ids = {} if found is None or found["scope"] is None else {found["scope"]: found["id"]}
+    return MemoryRecord(
+        owner=owner,
+        value=record.value,
+        version=record.version,
+        etag=record.etag,
+        created_at=to_datetime(record.created_at),
+        updated_at=to_datetime(record.updated_at),
+        expires_at=optional_datetime(record.expires_at),
+        **ids,
+    )
+
+
+def _taken(one: Section) -> dict[str, Any]:
+    """What the tool takes for a definition: nothing that would be refused, and in merge mode parts of it (C31). It is a copy:
+    what is kept in memory is everybody's."""
+    schema = compiled(Held(one.schema, True))
+    return deepcopy(schema.relaxed() if one.merges else schema.closed)

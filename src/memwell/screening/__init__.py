@@ -1,0 +1,1 @@
+"""Screening: secrets and planted instructions that must not become facts unseen."""

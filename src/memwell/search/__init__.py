@@ -1,0 +1,1 @@
+"""Search: words, vectors, ranking and the index in memory."""

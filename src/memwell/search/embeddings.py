@@ -1,0 +1,220 @@
+"""The embedder in use, and the vectors that are made with it.
+
+It is opened when a search or a job first needs it. If that fails, or if it fails later, search goes on with words alone
+and says so; it is tried again after a while. No transaction is open while a model works.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from .. import typed
+from ..clock import Clock
+from ..errors import Invalid, ModelFailed, StorageError
+from ..jobs import queue
+from ..model.collection import Policy
+from ..storage.port import Reach, Row, Tx
+from ..text.chunks import split
+
+if TYPE_CHECKING:
+    from ..models.embedder import Embedder, Vectors
+
+_decode_policy = lru_cache(256)(typed.decoder(Policy))
+
+RETRY_S = 30.0
+WRITE_BATCH = 1000
+WORTH_KEEPING = 64
+"""Fewer vectors than this, of a model that makes them in no time, are left to the background: no reader waits for a disk."""
+
+
+class Model(NamedTuple):
+    """An embedder, its name and number in one tenant, and the entry up to which all have their vectors."""
+
+    embedder: Embedder
+    name: str
+    number: int
+    embedded_to: int
+
+
+class Meaning:
+    """The embedder of this process."""
+
+    def __init__(self, load: Callable[[], Embedder | None], clock: Clock) -> None:
+        self._load = load
+        self._clock = clock
+        self._lock = Lock()
+        self._embedder: Embedder | None = None
+        self._loaded = False
+        self._failed_at: float | None = None
+        self._built_in: Embedder | None = None
+        self.trouble: str | None = None
+
+    def embedder(self) -> Embedder | None:
+        """The embedder, or None if there is none or it cannot be used now; then `trouble` says why."""
+        if self._failed_at is not None and time.monotonic() - self._failed_at < RETRY_S:
+            return None
+        if not self._loaded:
+            with self._lock:
+                self._open()
+        return self._embedder
+
+    def fail(self, error: Exception) -> None:
+        """Leave the model alone for a while."""
+        self._failed_at = time.monotonic()
+        self.trouble = str(error)
+
+    def close(self) -> None:
+        """Let go of the embedder's connections, if it has any."""
+        end: Callable[[], None] | None = getattr(self._embedder, "close", None)
+        if end is not None:
+            end()
+
+    def forget(self) -> None:
+        """Have the embedder drop what it remembers of texts, if it does."""
+        drop: Callable[[], None] | None = getattr(self._embedder, "forget", None)
+        if drop is not None:
+            drop()
+
+    def vector(self, text: str, embedder: Embedder) -> Vectors | None:
+        """A query's vector; None if the model does not answer, or knows nothing of it."""
+        try:
+            vector = embedder.embed([text])[0]
+        except ModelFailed as error:
+            self.fail(error)
+            return None
+        self._failed_at, self.trouble = None, None
+        return vector if vector.any() else None
+
+    def vectors(self, texts: Sequence[str]) -> Vectors | None:
+        """The vectors of some texts; None if there is no model, or it does not answer."""
+        embedder = self.embedder()
+        if embedder is None:
+            return None
+        try:
+            return embedder.embed(texts)
+        except ModelFailed as error:
+            self.fail(error)
+            return None
+
+    def named_embedder(self) -> tuple[Embedder, str] | None:
+        """The embedder and the name that its vectors are kept under, if it can be used now."""
+        embedder = self.embedder()
+        if embedder is None:
+            return None
+        try:
+            return embedder, model_name(embedder)
+        except ModelFailed as error:
+            self.fail(error)
+            return None
+
+    def known(self, tx: Tx, embedder: Embedder, name: str) -> Model | None:
+        """The model as the tenant knows it, if it does."""
+        return _known(tx, embedder, name)
+
+    def model(self, reach: Reach) -> Model | None:
+        """The model as the tenant knows it; it is made known when it is new."""
+        named = self.named_embedder()
+        if named is None:
+            return None
+        try:
+            return reach.read(lambda tx: _known(tx, *named)) or reach.write(
+                lambda tx: _introduced(tx, *named, self._clock.now())
+            )
+        except StorageError as error:  # a disk that cannot be written is searched by words
+            self.trouble = str(error)
+        return None
+
+    def earlier(self, reach: Reach, current: Model) -> Model | None:
+        """The built-in model, if it is not the current one and there are vectors of it: it serves until the new are made."""
+        from ..models.wordllama import WordLlama
+
+        name = f"{WordLlama.id}/{WordLlama.dimensions}"
+        if name == current.name or reach.read(lambda tx: tx.row("find_model", name=name)) is None:
+            return None
+        try:
+            with self._lock:
+                self._built_in = self._built_in or WordLlama()
+        except ModelFailed:
+            return None
+        embedder = self._built_in
+        return reach.read(lambda tx: _known(tx, embedder, name))
+
+    def _open(self) -> None:
+        if self._loaded:
+            return
+        try:
+            self._embedder = self._load()
+            self._loaded = True
+        except (ModelFailed, Invalid) as error:
+            self.fail(error)
+
+
+def _known(tx: Tx, embedder: Embedder, name: str) -> Model | None:
+    row = tx.row("find_model", name=name)
+    return None if row is None else Model(embedder, name, row[0], row[2])
+
+
+def _introduced(tx: Tx, embedder: Embedder, name: str, now: int) -> Model | None:
+    tx.send("add_model", name=name, dimensions=embedder.dimensions, now=now)
+    return _known(tx, embedder, name)
+
+
+def model_name(embedder: Embedder) -> str:
+    """What a model's vectors are kept under. One that changes its width is another model."""
+    return f"{embedder.id}/{embedder.dimensions}"
+
+
+def encode(embedder: Embedder, rows: Sequence[Row]) -> list[bytes]:
+    """For each entry the vectors of its parts, as they are stored; its collection's policy says how it is cut."""
+    cut = [_cut(row[4], row[5]) for row in rows]
+    vectors = embedder.embed([part for pieces in cut for part in pieces])
+    if vectors.shape[1:] != (embedder.dimensions,):
+        raise ModelFailed(f"The model gave {vectors.shape[1]} dimensions instead of {embedder.dimensions}.")
+    half = vectors.astype(np.float16)
+    found, at = [], 0
+    for pieces in cut:
+        found.append(half[at : at + len(pieces)].tobytes())
+        at += len(pieces)
+    return found
+
+
+def _cut(text: str, policy: str) -> list[str]:
+    chosen = _decode_policy(policy)
+    return split(text, chosen.chunk_chars, chosen.overlap_chars)
+
+
+def complete(reach: Reach, model: Model, docids: Sequence[int], exact: bool) -> dict[int, bytes]:
+    """Make the vectors of some entries, and keep them if it is worth it. Where nothing can be written they are made all
+    the same. `exact` says that whoever asks holds them as they are, and need not read them again."""
+    listed = "[" + ",".join(map(str, docids)) + "]"
+    rows = reach.read(lambda tx: tx.rows("texts_of", docids=listed))
+    values = encode(model.embedder, rows)
+    made = {row[0]: value for row, value in zip(rows, values, strict=True)}
+    if exact and len(rows) < WORTH_KEEPING and getattr(model.embedder, "instant", False):
+        return made
+    try:
+        for at in range(0, len(rows), WRITE_BATCH):
+            batch = list(zip(rows[at : at + WRITE_BATCH], values[at : at + WRITE_BATCH], strict=True))
+            reach.write(lambda tx, batch=batch: keep(tx, model, batch))  # type: ignore[misc]
+    except StorageError:
+        pass  # the next search, or the job, makes them again
+    return made
+
+
+def keep(tx: Tx, model: Model, batch: Sequence[tuple[Row, bytes]]) -> None:
+    for row, value in batch:
+        named = {"model": model.number, "name": model.name, "dimensions": model.embedder.dimensions}
+        tx.send("add_vector", id=row[1], version=row[2], value=value, **named)
+
+
+def hasten(reach: Reach, now: int) -> None:
+    """Have the background make what is missing, if it can be written at all."""
+    with suppress(StorageError):
+        reach.write(lambda tx: queue.ensure_slot(tx, "embed", now, now))

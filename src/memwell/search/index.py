@@ -1,0 +1,560 @@
+"""A scope's entries in memory: what search has to know of each, in columns, in the order of their numbers.
+
+A block is a pure function of the tables. It is loaded when it is first searched, brought up to date by what has been
+added or removed since, and may be thrown away at any time, so no crash can damage it and any number of processes may
+each have their own. In a large block vectors are kept as bytes with a scale each; their exact values stay in the table.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import typed
+from ..storage.port import Row, State, Tx
+
+NEVER = 2**62
+NOBODY = -1
+KNOWN = ("fact", "past", "held")
+ALONE = ("note", "summary")
+"""Kinds of entries that have nothing to do with those around them."""
+ALL = (None, None)
+"""A removal of nothing in particular: whatever was read before may be wrong now."""
+
+"""The highest number of an entry, and of a removal."""
+KEPT_SHARE = 8
+KEPT_ROWS = 10_000
+"""How many occurrences of words a block keeps: so many times its entries, or so many if that is more."""
+EXACT_PARTS = 4096
+SMALL = 4096
+PIECE = 1024
+READ = 8192
+"""How many entries' vectors are read at a time."""
+BIASES = np.float32(2.0 ** (127 - 15))
+ASKED = 5000
+HOUR = 3_600_000_000
+CLOSE = 4
+_FIRST = 64
+_NO_ROWS: Any = np.zeros(0, np.int32)
+_decode_names = typed.decoder(list[str | None])
+
+Array = NDArray[Any]
+
+
+class Column:
+    """A growing array. What was read from it stays valid: growing copies, it never moves what others look at."""
+
+    __slots__ = ("_room", "size")
+
+    def __init__(self, dtype: Any, width: int | None = None) -> None:
+        self._room: Array = np.zeros(_FIRST if width is None else (_FIRST, width), dtype)
+        self.size = 0
+
+    def reserve(self, more: int) -> None:
+        """Make room for so many values more."""
+        need = self.size + more
+        if need > len(self._room):
+            room = np.zeros((max(need, len(self._room) * 3 // 2), *self._room.shape[1:]), self._room.dtype)
+            room[: self.size] = self._room[: self.size]
+            self._room = room
+
+    def extend(self, values: Array) -> None:
+        self.reserve(len(values))
+        self._room[self.size : self.size + len(values)] = values
+        self.size += len(values)
+
+    @property
+    def values(self) -> Array:
+        return self._room[: self.size]
+
+    @property
+    def footprint(self) -> int:
+        return int(self._room.nbytes)
+
+
+@dataclass(slots=True)
+class Names:
+    """Short numbers for the few names that a column repeats."""
+
+    codes: dict[str, int] = field(default_factory=dict)
+
+    def coded(self, names: Sequence[str | None]) -> Array:
+        codes = self.codes
+        distinct = dict.fromkeys(names)
+        for name in distinct:
+            if name is not None:
+                codes.setdefault(name, len(codes))
+        if len(distinct) == 1:
+            (only,) = distinct
+            return np.full(len(names), NOBODY if only is None else codes[only], np.int32)
+        return np.array([NOBODY if name is None else codes[name] for name in names], np.int32)
+
+
+class Block:
+    """The live entries of one collection or one address."""
+
+    def __init__(self, collection: bool, scope_id: int, model: int, dimensions: int, history: bool = False) -> None:
+        self.lock = Lock()
+        self.history = history
+        """Whether it holds what is not current any more as well. It is loaded anew whenever something has changed."""
+        self.collection = collection
+        self.scope_id = scope_id
+        self.model = model
+        self.dimensions = dimensions
+        self.docid = Column(np.int64)
+        self.address = Column(np.int64)
+        self.seq = Column(np.int64)
+        self.kind = Column(np.int16)
+        self.role = Column(np.int16)
+        self.name = Column(np.int32)
+        self.occurred_at = Column(np.int64)
+        self.expires_at = Column(np.int64)
+        self.size = Column(np.int32)
+        self.asks = Column(np.float32)
+        self.alive = Column(np.bool_)
+        self.before = Column(np.int32)
+        self.after = Column(np.int32)
+        self.first_part = Column(np.int64)
+        self.vectors = Column(np.float32, max(dimensions, 1))
+        self.scale = Column(np.float32)
+        self.remote = False
+        """Whether the vectors stay where they are stored, since they are too many."""
+        self.kinds, self.roles, self.names = Names(), Names(), Names()
+        self.pending: dict[int, int] = {}
+        self.columns: Any = None
+        self.lives: Any = None
+        self.bits: Any = None
+        self.changed_part = NEVER
+        self.clock = 0
+        self.linked = False
+        """Whether any entry has neighbours."""
+        self._last_of: dict[int, int] = {}
+        self._last_told = NOBODY
+        self._postings: dict[str, tuple[int, Array]] = {}
+        self._postings_size = 0
+        self._vocabulary: dict[str, list[int]] = {}
+        self._read_upto = 0
+        self._seen: tuple[int, int] | None = None
+
+    def __len__(self) -> int:
+        return self.docid.size
+
+    @property
+    def footprint(self) -> int:
+        columns = (
+            self.docid,
+            self.address,
+            self.seq,
+            self.kind,
+            self.role,
+            self.name,
+            self.occurred_at,
+            self.expires_at,
+        )
+        more = (self.size, self.asks, self.alive, self.before, self.after, self.first_part, self.vectors, self.scale)
+        beside: int = 4 * self._postings_size + sum(more.footprint for more in (self.columns, self.lives) if more)
+        return beside + sum(column.footprint for column in (*columns, *more))
+
+    # -- keeping up --------------------------------------------------------------------------------------------------
+
+    def refresh(self, tx: Tx, state: State) -> bool:
+        """Bring the block up to the transaction's snapshot; False if that is not possible and it must be loaded anew."""
+        if self._seen is None:
+            self.remote = self.collection and bool(self.dimensions) and self._in_graph(tx)
+            self._add(tx, self._load(tx))
+        elif state[0] < self._seen[0] or state[1] < self._seen[1]:
+            return True  # another thread has a later snapshot than this one; what is too new is noticed when it is read
+        elif state != self._seen:
+            if self.history or not self._drop(tx, self._seen[1], state[1]):
+                return False
+            if state[0] != self._seen[0]:
+                self._add(tx, self._load_new(tx, self._seen[0]))
+        self._seen = state
+        self._fill(tx)
+        return True
+
+    def _in_graph(self, tx: Tx) -> bool:
+        return tx.row("find_graph", model=self.model, collection=self.scope_id) is not None
+
+    def _load(self, tx: Tx) -> Row | None:
+        if self.collection:
+            return tx.row("load_collection", id=self.scope_id, history=int(self.history))
+        return tx.row("load_address", id=self.scope_id, after=0, history=int(self.history))
+
+    def _load_new(self, tx: Tx, seen: int) -> Row | None:
+        if self.collection:
+            return tx.row("load_new", id=self.scope_id, after=seen)
+        after = int(self.seq.values[-1]) if len(self) else 0
+        return tx.row("load_address", id=self.scope_id, after=after, history=0)
+
+    def _drop(self, tx: Tx, seen: int, newest: int) -> bool:
+        """Mark what was removed since; False if the log of removals does not reach back that far."""
+        if newest == seen:
+            return True
+        removed = tx.rows("removals_after", after=seen)
+        if not removed or removed[0][0] != seen + 1 or any(one[1:] == ALL for one in removed):
+            return False
+        gone = {address_id for _, _, address_id in removed if address_id is not None}
+        if gone and np.isin(self.address.values, list(gone)).any():
+            return False  # it was erased: nothing of it stays in memory
+        rows = self.rows_of(np.array(sorted({docid for _, docid, _ in removed if docid is not None}), np.int64))
+        if len(rows):
+            self._look_again(tx, rows)
+        return True
+
+    def _look_again(self, tx: Tx, rows: Array) -> None:
+        """What is not current any more is gone; what is has perhaps become another kind of entry."""
+        docids = self.docid.values[rows].tolist()
+        kinds: dict[int, str] = dict(tx.rows("kinds_of", docids="[" + ",".join(map(str, docids)) + "]"))
+        here = np.array([docid in kinds for docid in docids], np.bool_)
+        self.alive.values[rows[~here]] = False
+        if self.dimensions and not self.remote:
+            self.vectors.values[self.first_part.values[rows[~here]]] = 0
+        if here.any():
+            self.kind.values[rows[here]] = self.kinds.coded([kinds[docid] for docid in docids if docid in kinds])
+
+    def _fill(self, tx: Tx) -> None:
+        """See whether somebody else has made the vectors that were missing."""
+        if self.pending and self.remote:
+            self.give_up(self._have_vectors(tx, sorted(self.pending)))
+        elif self.pending:
+            self.put(self._stored(tx, sorted(self.pending)))
+
+    def _stored(self, tx: Tx, docids: Sequence[int]) -> dict[int, bytes]:
+        """The stored vectors of some entries, in order. Those that lie close together are read in one go."""
+        first, last = docids[0], docids[-1]
+        if len(docids) * CLOSE > last - first:
+            return dict(tx.rows("vectors_between", model=self.model, first=first, last=last))
+        found: dict[int, bytes] = {}
+        for at in range(0, len(docids), ASKED):
+            listed = "[" + ",".join(map(str, docids[at : at + ASKED])) + "]"
+            found.update(tx.rows("vectors_of", model=self.model, docids=listed))
+        return found
+
+    def _have_vectors(self, tx: Tx, docids: Sequence[int]) -> list[int]:
+        """Which of some entries, in order, have their vectors."""
+        asked = set(docids)
+        rows = tx.rows("embedded_between", model=self.model, first=docids[0], last=docids[-1])
+        return [docid for (docid,) in rows if docid in asked]
+
+    def live_names(self, among: NDArray[np.bool_] | None = None) -> list[str]:
+        """The names of those who said something that is still there, or among some of it, the longest first."""
+        if not self.names.codes:
+            return []
+        here = self.alive.values if among is None else self.alive.values & among
+        counts = np.bincount(self.name.values[here] + 1, minlength=len(self.names.codes) + 1)
+        names = [name for name, code in self.names.codes.items() if counts[code + 1]]
+        return sorted(names, key=lambda name: (-len(name), name))
+
+    def upto(self, state: State) -> int:
+        """How many of the entries a snapshot knows: another thread may have added later ones."""
+        if self._seen is None or state[0] >= self._seen[0]:
+            return len(self)
+        return int(np.searchsorted(self.docid.values, state[0], side="right"))
+
+    # -- rows --------------------------------------------------------------------------------------------------------
+
+    def rows_of(self, docids: Array) -> Array:
+        """The positions of those of some sorted numbers that are in the block."""
+        own = self.docid.values
+        at = np.searchsorted(own, docids)
+        at[at == len(own)] = 0
+        return at[own[at] == docids] if len(own) else at[:0]
+
+    def put(self, values: Mapping[int, bytes]) -> None:
+        """The vectors of entries that had none. A row has room for one; where there are more, all are laid out anew."""
+        if self.remote:
+            return self.give_up(list(values))
+        several: dict[int, tuple[Array, Array]] = {}
+        for docid, value in values.items():
+            row = self.pending.pop(docid, None)
+            if row is None:
+                continue
+            vectors, scale = self._encoded(np.frombuffer(value, np.float16).reshape(-1, self.dimensions))
+            if len(vectors) == 1:
+                at = int(self.first_part.values[row])
+                self.vectors.values[at] = vectors[0]
+                self.scale.values[at] = scale[0]
+                self.changed_part = min(self.changed_part, at)
+            else:
+                several[row] = vectors, scale
+        if several:
+            self._regroup(several)
+        return None
+
+    def give_up(self, docids: Sequence[int]) -> None:
+        """What was asked for and is not there any more needs no vectors."""
+        for docid in docids:
+            self.pending.pop(docid, None)
+
+    def _add(self, tx: Tx, lists: Row | None) -> None:
+        """Entries as the load queries give them: one list for each column."""
+        if lists is None or lists[0] is None:
+            return
+        first = len(self)
+        docids = _numbers(lists[0], np.int64)
+        order = np.argsort(docids, kind="stable")
+        self.docid.extend(docids[order])
+        columns = (self.address, self.seq, self.occurred_at, self.expires_at, self.size, self.asks)
+        for column, text in zip(columns, lists[1:7], strict=True):
+            column.extend(_numbers(text, np.float64 if column is self.asks else np.int64)[order])
+        for column, names, text in zip(
+            (self.kind, self.role, self.name), (self.kinds, self.roles, self.names), lists[7:], strict=True
+        ):
+            column.extend(names.coded(_decode_names(text))[order])
+        self.alive.extend(np.ones(len(docids), np.bool_))
+        self._add_vectors(tx, first)
+        self._link(first)
+
+    def _add_vectors(self, tx: Tx, first: int) -> None:
+        """Every row has at least one part; of a row without vectors it is empty, and the row is pending."""
+        if not self.dimensions:
+            return
+        docids = self.docid.values[first:].tolist()
+        if self.remote:
+            there = set(self._have_vectors(tx, docids))
+            self.pending.update((docid, first + n) for n, docid in enumerate(docids) if docid not in there)
+            return
+        self._bound_exact(len(docids))
+        self.vectors.reserve(len(docids))
+        for at in range(0, len(docids), READ):
+            self._add_some_vectors(tx, first + at, docids[at : at + READ])
+
+    def _add_some_vectors(self, tx: Tx, first: int, docids: Sequence[int]) -> None:
+        width = 2 * self.dimensions
+        stored = self._stored(tx, docids)
+        values = [stored.get(docid) for docid in docids]
+        lacking = [place for place, value in enumerate(values) if value is None]
+        self.pending.update((docids[place], first + place) for place in lacking)
+        counts = np.array([1 if value is None else len(value) // width for value in values], np.int64)
+        start = self.vectors.size
+        empty = bytes(width)
+        raw = b"".join([empty if value is None else value for value in values] if lacking else values)  # type: ignore[arg-type]
+        half = np.frombuffer(raw, np.float16).reshape(-1, self.dimensions)
+        self._bound_exact(len(half))
+        vectors, scale = self._encoded(half)
+        self.vectors.extend(vectors)
+        self.scale.extend(scale)
+        self.first_part.extend(start + np.cumsum(counts) - counts)
+
+    def _link(self, first: int) -> None:
+        """What stood before and after an entry at its address."""
+        fresh = len(self) - first
+        self.before.extend(np.full(fresh, NOBODY, np.int32))
+        self.after.extend(np.full(fresh, NOBODY, np.int32))
+        known, alone = self._are(KNOWN, first), self._are(ALONE, first)
+        before = self.before.values
+        for rows in (
+            self._in_line(np.flatnonzero(~(known | alone)) + first),
+            self._in_talk(np.flatnonzero(known) + first),
+        ):
+            later = rows[before[rows] != NOBODY]
+            self.after.values[before[later]] = later
+            self.linked = self.linked or bool(len(later))
+
+    def _are(self, kinds: Sequence[str], first: int) -> Array:
+        """Which of the rows from one on are of some kinds."""
+        found: Array = np.isin(self.kind.values[first:], [self.kinds.codes.get(kind, NOBODY) for kind in kinds])
+        return found
+
+    def _in_line(self, rows: Array) -> Array:
+        """Turns follow each other."""
+        last_of, before = self._last_of, self.before.values
+        for row, address in zip(rows.tolist(), self.address.values[rows].tolist(), strict=True):
+            before[row] = last_of.get(address, NOBODY)
+            last_of[address] = row
+        return rows
+
+    def _in_talk(self, rows: Array) -> Array:
+        """Facts stand alone, unless people told them to each other: then those of one conversation belong together."""
+        rows = rows[self.name.values[rows] != NOBODY]
+        if not len(rows):
+            return rows
+        line = np.concatenate([[self._last_told], rows]) if self._last_told != NOBODY else rows
+        address, told = self.address.values[line], self.occurred_at.values[line]
+        near = (address[1:] == address[:-1]) & (np.abs(told[1:] - told[:-1]) <= HOUR)
+        self.before.values[line[1:][near]] = line[:-1][near]
+        self._last_told = int(rows[-1])
+        return rows
+
+    # -- words -------------------------------------------------------------------------------------------------------
+
+    def occurrences(self, tx: Tx, state: State, place: str, token: str, most: bool) -> Array:
+        """The rows that hold a token. They are kept, and only what is new is looked up again.
+
+        A snapshot that is older than the block does not know everything in it, so what it says is kept only as far.
+        `place` is the token of the block itself, `most` whether it holds most of the tenant's entries.
+        """
+        if len(self) <= SMALL:
+            return self._in_small(tx, state, token)
+        self._vocabulary.clear()
+        upto, rows = self._postings.get(token) or (0, _NO_ROWS)
+        if upto < state[0]:
+            row = tx.row("postings", place=place, token=token, most=int(most), after=upto)
+            if row is not None and row[0] is not None:
+                found = self.rows_of(_numbers(row[0], np.int64)).astype(np.int32)
+                rows = np.concatenate([rows, found]) if len(rows) else found
+            self._keep(token, state[0], rows)
+        return rows
+
+    def _in_small(self, tx: Tx, state: State, token: str) -> Array:
+        """In a small block all words are known, once they have been read: that takes less than asking for each."""
+        count = self.upto(state)
+        for start in range(self._read_upto, count, ASKED):
+            docids = self.docid.values[start : min(start + ASKED, count)]
+            listed = "[" + ",".join(map(str, docids.tolist())) + "]"
+            row_of = dict(zip(docids.tolist(), range(start, count), strict=False))
+            for docid, tokens in tx.rows("words_of", docids=listed):
+                row = row_of[docid]
+                for one in tokens.split(" "):
+                    self._vocabulary.setdefault(one, []).append(row)
+        self._read_upto = max(self._read_upto, count)
+        rows: Array = np.array(self._vocabulary.get(token, ()), np.int32)
+        return rows
+
+    def _keep(self, token: str, upto: int, rows: Array) -> None:
+        _, old = self._postings.pop(token, (0, _NO_ROWS))
+        self._postings_size += len(rows) - len(old)
+        self._postings[token] = upto, rows
+        limit = max(len(self) * KEPT_SHARE, KEPT_ROWS)
+        while self._postings_size > limit and len(self._postings) > 1:
+            self._postings_size -= len(self._postings.pop(next(iter(self._postings)))[1])
+
+    def _regroup(self, several: Mapping[int, tuple[Array, Array]]) -> None:
+        starts = self.first_part.values
+        ends = np.append(starts[1:], self.vectors.size)
+        vectors, scale = self.vectors.values, self.scale.values
+        spans = zip(starts.tolist(), ends.tolist(), strict=True)
+        groups = [several.get(row) or (vectors[a:b], scale[a:b]) for row, (a, b) in enumerate(spans)]
+        counts = np.array([len(group[0]) for group in groups], np.int64)
+        self.first_part = Column(np.int64)
+        self.first_part.extend(np.cumsum(counts) - counts)
+        self._replace(np.concatenate([group[0] for group in groups]), np.concatenate([group[1] for group in groups]))
+        self._bound_exact(0)
+
+    def _replace(self, vectors: Array, scale: Array) -> None:
+        self.vectors, self.scale, self.bits = Column(vectors.dtype, self.dimensions), Column(np.float32), None
+        self.vectors.extend(vectors)
+        self.scale.extend(scale)
+
+    @property
+    def exact(self) -> bool:
+        """Whether vectors are kept as they are: in a small block they need not be made smaller."""
+        return not self.remote and self.vectors.values.dtype == np.float32
+
+    def _bound_exact(self, more: int) -> None:
+        if self.exact and self.vectors.size + more > EXACT_PARTS:
+            self._replace(*quantised(self.vectors.values))
+
+    def _encoded(self, half: Array) -> tuple[Array, Array]:
+        if self.exact:
+            return half.astype(np.float32), np.ones(len(half), np.float32)
+        return quantised(half)
+
+
+def quantised(vectors: Array) -> tuple[Array, Array]:
+    """Vectors as bytes, each with the scale that brings it back. Done in pieces that stay in the processor's cache."""
+    found = np.empty(vectors.shape, np.int8)
+    scale = np.ones(len(vectors), np.float32)
+    for at in range(0, len(vectors), PIECE):
+        bits = vectors[at : at + PIECE].astype(np.float16, copy=False).view(np.int16)
+        top = (bits & 0x7FFF).max(axis=1, initial=0).view(np.float16).astype(np.float32)
+        top[top == 0.0] = 127.0
+        wide = _widened(bits)
+        wide *= (127.0 / top)[:, None]
+        found[at : at + PIECE] = np.rint(wide, out=wide)
+        scale[at : at + PIECE] = top / 127.0
+    return found, scale
+
+
+def _widened(bits: Array) -> Array:
+    """Half floats, given as their bits, as floats: their fields are moved to where a float has them, and multiplied by what
+    the two count their exponents from. It takes half the time of a conversion."""
+    moved = np.left_shift(bits, 13, dtype=np.int32)
+    moved &= np.int32(-0x70000001)
+    wide = moved.view(np.float32)
+    wide *= BIASES
+    return wide
+
+
+def _numbers(listed: str | int | float | bytes, dtype: Any) -> Array:
+    """Numbers as an engine lists them: in text, or in eight bytes each, the high one first."""
+    if isinstance(listed, bytes):
+        return np.frombuffer(listed, ">i8").astype(dtype)
+    found: Array = np.fromstring(str(listed), dtype, sep=",")
+    return found
+
+
+# -- The blocks that are in memory: as many as fit, the ones used last.
+
+
+class Key(NamedTuple):
+    """Which block: of which tenant, by which model, of which collection or address."""
+
+    owner: str
+    model: tuple[int, str]
+    collection: bool
+    scope_id: int
+    history: bool = False
+
+
+class Blocks:
+    """Blocks by key, bounded by their bytes. One that is thrown out is loaded again when it is needed."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._lock = Lock()
+        self._blocks: OrderedDict[Key, Block] = OrderedDict()
+
+    def current(self, tx: Tx, key: Key, dimensions: int, state: State) -> Block:
+        """The block as of the transaction's snapshot, or later."""
+        while True:
+            block = self._get(key, dimensions)
+            with block.lock:
+                size = len(block)
+                if block.refresh(tx, state):
+                    break
+            self._remove(key, block)
+        if len(block) != size:
+            self._bound(key)
+        return block
+
+    def forget(self, owner: str) -> None:
+        """Drop everything of a tenant: after an erasure nothing of it stays in memory."""
+        with self._lock:
+            for key in [key for key in self._blocks if key.owner == owner]:
+                del self._blocks[key]
+
+    @property
+    def footprint(self) -> int:
+        with self._lock:
+            return sum(block.footprint for block in self._blocks.values())
+
+    def _get(self, key: Key, dimensions: int) -> Block:
+        with self._lock:
+            block = self._blocks.get(key)
+            if block is None:
+                block = self._blocks[key] = Block(key.collection, key.scope_id, key.model[0], dimensions, key.history)
+            self._blocks.move_to_end(key)
+            return block
+
+    def _remove(self, key: Key, block: Block) -> None:
+        with self._lock:
+            if self._blocks.get(key) is block:
+                del self._blocks[key]
+
+    def _bound(self, kept: Key) -> None:
+        """Throw out what was not used for longest; the one in use stays, however large it is."""
+        with self._lock:
+            total = sum(block.footprint for block in self._blocks.values())
+            for key in list(self._blocks):
+                if total <= self._limit:
+                    return
+                if key != kept:
+                    total -= self._blocks.pop(key).footprint

@@ -1,0 +1,186 @@
+"""The times that a query names, as spans of days: `8 May 2023`, `in June`, `in 2022`, `yesterday`, `two weeks ago`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import date, timedelta
+from functools import lru_cache
+from typing import NamedTuple
+
+from .words import STOP_WORDS
+
+MAX_DATES = 16
+MAX_SPANS = 256
+MAX_TEXT = 4096
+"""A date this far into a query says nothing about what it asks."""
+
+MONTHS = (
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+    "december",
+)  # fmt: skip
+_MONTH = "|".join(MONTHS)
+_ORDINAL = r"(?:st|nd|rd|th)?"
+_BEFORE = r"(?:\b(?:in|on|during|of|since|by|around|before|after)\s+)?"
+_NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "ten": 10}
+_UNITS = {"day": 1, "week": 7, "month": 30, "year": 365}
+
+_DAY_MONTH = re.compile(rf"\b(\d{{1,2}}){_ORDINAL}(?: of)? ({_MONTH})\b,?(?: (\d{{4}})\b)?", re.IGNORECASE)
+_MONTH_DAY = re.compile(rf"\b({_MONTH}) (\d{{1,2}}){_ORDINAL}\b(?:,? (\d{{4}})\b)?", re.IGNORECASE)
+_ISO = re.compile(r"\b(\d{4})-(\d{2})-(\d{2})\b")
+_IN_MONTH = re.compile(rf"\b({_MONTH})\b,?(?: (?:of )?(\d{{4}})\b)?", re.IGNORECASE)
+_MAY = re.compile(r"\b(?:in|of|during|by|since|until|early|late|mid|last|this) may\b", re.IGNORECASE)
+_IN_YEAR = re.compile(r"\b(?:in|during|of|since) (\d{4})\b", re.IGNORECASE)
+_AGO = re.compile(rf"\b(\d{{1,3}}|{'|'.join(_NUMBERS)}) (day|week|month|year)s? ago\b", re.IGNORECASE)
+_LAST = re.compile(r"\b(?:last|past|this) (week|month|year)\b", re.IGNORECASE)
+_NEAR = re.compile(r"\b(today|yesterday)\b", re.IGNORECASE)
+_HINT = re.compile(rf"\d{{4}}|\b(?:{_MONTH}|ago|today|yesterday|last|past|this)\b", re.IGNORECASE)
+_STRIP = re.compile(
+    _BEFORE + rf"(?:\b\d{{1,2}}{_ORDINAL}(?: of)? (?:{_MONTH})\b,?(?: \d{{4}}\b)?"
+    rf"|\b(?:{_MONTH}) \d{{1,2}}{_ORDINAL}\b(?:,? \d{{4}}\b)?|\b(?:{_MONTH}),? (?:of )?\d{{4}}\b|\b(?:{_MONTH})\b"
+    r"|\b\d{4}-\d{2}-\d{2}\b|\b\d{4}\b)",
+    re.IGNORECASE,
+)
+
+
+class Days(NamedTuple):
+    """From one day to another, and over how many days it fades: things are told when they have happened, and later."""
+
+    first: int
+    last: int
+    later: int
+    earlier: int
+
+
+def spans(text: str, years: list[int], today: date) -> list[Days]:
+    """The times that a text names. Where it names no year, each of these years may be meant."""
+    text = text[:MAX_TEXT]
+    named = list(dict.fromkeys(_named(text)))[:MAX_DATES]
+    found = [
+        days for year, month, day in named for one in ([year] if year else years) if (days := _days(one, month, day))
+    ]
+    return found[:MAX_SPANS] or _relative(text, today)[:MAX_SPANS]
+
+
+def any_named(text: str) -> bool:
+    """Whether a text may name a time at all."""
+    return _HINT.search(text[:MAX_TEXT]) is not None
+
+
+def without(text: str) -> str:
+    """The text without the dates in it: the words of a date say nothing about what happened then."""
+    return _STRIP.sub(" ", text) if any_named(text) and _named(text[:MAX_TEXT]) else text
+
+
+def _named(text: str) -> list[tuple[int | None, int | None, int | None]]:
+    """Year, month and day, as far as they are said; the most exact form wins."""
+    found: list[tuple[int | None, int | None, int | None]]
+    found = [(int(match[1]), int(match[2]), int(match[3])) for match in _ISO.finditer(text)]
+    found += [(_year(match[3]), _month(match[2]), int(match[1])) for match in _DAY_MONTH.finditer(text)]
+    if not found:
+        found = [(_year(match[3]), _month(match[1]), int(match[2])) for match in _MONTH_DAY.finditer(text)]
+    if not found:
+        months = [match for match in _IN_MONTH.finditer(text) if _is_month(match, text)]
+        found = [(_year(match[2]), _month(match[1]), None) for match in months]
+    return found or [(int(match[1]), None, None) for match in _IN_YEAR.finditer(text)]
+
+
+def _is_month(match: re.Match[str], text: str) -> bool:
+    """`may` and `march` are verbs too: one must be called a month, the other be written like one."""
+    word = match[1]
+    if word.lower() == "may":
+        return bool(match[2] or _MAY.search(text))
+    return word.lower() != "march" or word[0].isupper()
+
+
+def _days(year: int, month: int | None, day: int | None) -> Days | None:
+    try:
+        if month is None:
+            return Days(date(year, 1, 1).toordinal(), date(year, 12, 31).toordinal(), 30, 7)
+        if day is None:
+            following = date(year + month // 12, month % 12 + 1, 1)
+            return Days(date(year, month, 1).toordinal(), following.toordinal() - 1, 14, 7)
+        exact = date(year, month, day).toordinal()
+    except ValueError:
+        return None
+    return Days(exact, exact, 7, 3)
+
+
+def _relative(text: str, today: date) -> list[Days]:
+    found: list[Days] = []
+    for match in _NEAR.finditer(text):
+        day = today.toordinal() - (match[1].lower() == "yesterday")
+        found.append(Days(day, day, 1, 1))
+    for match in _LAST.finditer(text):
+        length = _UNITS[match[1].lower()]
+        found.append(Days((today - timedelta(length * 2)).toordinal(), today.toordinal(), length, length))
+    for match in _AGO.finditer(text):
+        unit = _UNITS[match[2].lower()]
+        number = int(match[1]) if match[1].isdigit() else _NUMBERS[match[1].lower()]
+        day = today.toordinal() - number * unit
+        found.append(Days(day - unit // 2, day + unit // 2, unit, unit))
+    return found
+
+
+def _year(text: str | None) -> int | None:
+    return int(text) if text else None
+
+
+def _month(text: str) -> int:
+    return MONTHS.index(text.lower()) + 1
+
+
+# -- What a query asks, beyond its words: whom it names, which time, and whether it asks what the assistant said.
+
+
+MAX_NAMES = 500
+ASKED_MAX_TEXT = 2048
+"""A name this far into a query says nothing about whom it asks for."""
+NICKNAME = 3
+"""From how many letters on the beginning of a name is taken for a nickname of it, if the name has more than four."""
+
+_ASSISTANT = re.compile(
+    r"\b(you|your|our) (\w+ )?((?!need\b|feed\b)\w+ed|said|told|gave|wrote|made|sent|conversation|chat|discussion"
+    r"|previous|earlier|last)\b",
+    re.IGNORECASE,
+)
+_COMMON = frozenset(STOP_WORDS["en"].split())
+
+
+class Named(NamedTuple):
+    """The speakers that a query names, and the query without them."""
+
+    names: tuple[str, ...]
+    rest: str
+
+
+def named(text: str, names: Iterable[str]) -> Named:
+    """Which of some names a query holds: the whole name, its first word, or a nickname."""
+    found: list[str] = []
+    text, tail = text[:ASKED_MAX_TEXT], text[ASKED_MAX_TEXT:]
+    for name, _ in zip(names, range(MAX_NAMES), strict=False):
+        pattern = _forms(name)
+        if pattern is not None and pattern.search(text):
+            found.append(name)
+            text = pattern.sub(" ", text)
+    return Named(tuple(found), text + tail)
+
+
+def forget() -> None:
+    """Drop the names that are remembered with their forms."""
+    _forms.cache_clear()
+    re.purge()
+
+
+def asks_assistant(text: str) -> bool:
+    return _ASSISTANT.search(text) is not None
+
+
+@lru_cache(4096)
+def _forms(name: str) -> re.Pattern[str] | None:
+    """The whole name in any case, its first word, and capitalised nicknames; never a word that is a common one."""
+    first = name.split()[0] if name.split() else ""
+    nicknames = [first[:length] for length in range(len(first) - 1, NICKNAME - 1, -1)] if len(first) > 4 else []
+    whole = [f"(?i:{re.escape(form)})" for form in (name, first) if len(form) > 1 and form.lower() not in _COMMON]
+    short = [re.escape(form) for form in nicknames if form[0].isupper() and form.lower() not in _COMMON]
+    return re.compile(rf"(?<!\w)(?:{'|'.join([*whole, *short])})(?:['’]s)?(?!\w)") if whole else None

@@ -1,0 +1,85 @@
+"""Keeping the search tables true, inside the transaction of what is written or deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..clock import SECOND
+from ..jobs.queue import JobKind, JobRun, ensure_slot
+from ..model.collection import Entry
+from ..storage.port import Row, Tx, listed
+from . import words
+
+GRAPH_AFTER = 60 * SECOND
+"""How long collections may grow before the graph job looks at their sizes again."""
+
+
+def add(tx: Tx, docid: int, address_id: int, collection_id: int, entry: Entry, language: str) -> None:
+    """Make a new entry findable by its words; its meaning follows when it is searched for, or in the background."""
+    text = entry_tokens(address_id, collection_id, entry.name, entry.content, language)
+    tx.send("add_words", docid=docid, tokens=text)
+
+
+def entry_tokens(address_id: int, collection_id: int, name: str | None, content: str, language: str) -> str:
+    """Where an entry is, who said it and what it says, as tokens."""
+    said = words.tokens(f"{name} {content}" if name else content, language)
+    return " ".join([words.place_tokens(address_id, collection_id), *dict.fromkeys(said)])
+
+
+def remove(tx: Tx, rows: Sequence[Row], *, noted: bool = True) -> None:
+    """Take entries out of search, by their numbers. What no reader could find any more need not be noted."""
+    docids = [int(row[0]) for row in rows]
+    if not docids:
+        return
+    for what in ("words", "vectors", "facts", "folds", "summaries"):
+        tx.send(f"delete_{what}", docids=listed(docids))
+    if noted:
+        changed(tx, rows)
+
+
+def retire(tx: Tx, rows: Sequence[Row]) -> None:
+    """Take versions out of search that are not current any more. Their words stay, for those who ask about the past."""
+    changed(tx, rows)
+
+
+def changed(tx: Tx, rows: Sequence[Row]) -> None:
+    """Have every index in memory look at some entries again, by their numbers."""
+    for row in rows:
+        tx.send("add_removal", docid=int(row[0]), address_id=None)
+
+
+def remove_addresses(tx: Tx, addresses: Sequence[int]) -> None:
+    """Take all of some addresses out of every index in memory; their words and vectors go with their entries."""
+    tx.send("add_removals", addresses=listed(addresses))
+
+
+# -- jobs ----------------------------------------------------------------------------------------------------------------
+
+
+def run_embed(engine: Any, run: JobRun) -> dict[str, Any]:
+    """Make missing vectors; on PostgreSQL, have the graphs over them looked at soon after."""
+    from .jobs import embed
+
+    done = embed(run, engine.recall.meaning)
+    if done["embedded"] and engine.store.describe()["engine"] != "sqlite":
+        now = engine.clock.now()
+        run.write(lambda tx: ensure_slot(tx, "graph", now + GRAPH_AFTER, now))
+    return done
+
+
+def run_index(_engine: Any, run: JobRun) -> dict[str, Any]:
+    from .jobs import index
+
+    return index(run)
+
+
+def run_graph(engine: Any, run: JobRun) -> dict[str, Any]:
+    return dict(engine.store.tend(run.reach.key))
+
+
+JOBS = (
+    JobKind("embed", run_embed, patient=True),
+    JobKind("index", run_index, patient=True),
+    JobKind("graph", run_graph, patient=True),
+)

@@ -1,0 +1,179 @@
+"""Words that say nothing about what is looked for, by language."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+import Stemmer
+
+STOP_WORDS = {
+    "en": """a about after again against ain't all also am an and any are aren't as at be because been before being between both
+but by can can't could did didn't do does doesn't doing don't during each else few for from further had has have having he her
+here hers herself him himself his how i i'd i'll i'm i've if in into is isn't it it's its itself just may me might mine more
+most must my myself no nor not now of off on once only or other our ours ourselves out over own same shall she should so some
+such than that that's the their theirs them themselves then there these they this those through to too under until us very
+was wasn't we were what what's when where which while who whom whose why will with would you you're your yours yourself""",
+    "de": """aber als also am an auch auf aus bei bin bis bist da damit dann das dass dein deine dem den der des dich die dies
+diese dieser dieses dir doch dort du durch ein eine einem einen einer eines er es euch euer für hab habe haben hat hatte ich
+ihm ihn ihr ihre im in ist ja jede jeder jedes kann kein keine können man mein meine mich mir mit nach nein nicht noch nun
+nur ob oder ohne sein seine sich sie sind so über um und uns unser unter vom von vor war waren was weil wenn wer wie wir wird
+wo zu zum zur""",
+    "fr": """à au aux avec ce ces cette dans de des du elle elles en est et eu il ils j je l la le les leur leurs lui m ma mais
+me même mes moi mon n ne nos notre nous on ou par pas pour qu que qui s sa se ses son sont sur t ta te tes toi ton tu un une
+vos votre vous c d""",
+    "es": """a al algo como con cual cuando de del desde donde dos el ella ellas ellos en era es esa ese eso esta este esto
+está están fue ha han hay la las le les lo los me mi mis muy más no nos o para pero por porque que quien se ser si sin sobre
+son su sus también te ti tiene todo tu tus un una uno y ya yo él""",
+    "it": """a ad ai al alla alle anche che chi ci come con cui da dal dalla degli dei del della delle di dove e ed era gli ha
+ho i il in io l la le lei lo loro lui ma mi mia mio nei nel nella noi non o per perché più quando quello questa questo se si
+sono su sua suo ti tra tu un una uno vi voi è""",
+    "pt": """a ao aos as com como da das de dela dele do dos e ela elas ele eles em era essa esse esta este eu foi há isso isto
+já lhe lo mais mas me meu meus minha minhas muito na nas nem no nos nossa nosso não o os ou para pela pelo por qual quando que
+quem se sem ser seu seus sua suas são também te tem tu um uma você vocês é à""",
+    "nl": """aan al als bij dan dat de der deze die dit door een en er geen had heb hebben heeft het hij hoe hun ik in is ja je
+kan maar me met mij mijn naar niet nog nu of om omdat onder ons ook op over te tot uit van veel voor waar was wat we wel wie
+wij wordt ze zich zij zijn zo zou""",
+}
+
+
+# -- Cutting text into the tokens that it is found by.
+#
+# Words are lower-cased, stemmed and stripped of accents. The stemmer is that of the word's script, and for Latin script that
+# of the collection's language. Scripts without spaces between words are cut into single characters and pairs of them. The
+# same function serves what is stored and what is asked; only the handling of pairs and stop words differs.
+
+
+LANGUAGES = {
+    "ar": "arabic", "ca": "catalan", "da": "danish", "de": "german", "el": "greek", "en": "english", "es": "spanish",
+    "et": "estonian", "eu": "basque", "fi": "finnish", "fr": "french", "ga": "irish", "hi": "hindi", "hu": "hungarian",
+    "hy": "armenian", "id": "indonesian", "it": "italian", "lt": "lithuanian", "ne": "nepali", "nl": "dutch",
+    "no": "norwegian", "pl": "polish", "pt": "portuguese", "ro": "romanian", "ru": "russian", "sr": "serbian",
+    "sv": "swedish", "ta": "tamil", "tr": "turkish", "yi": "yiddish",
+}  # fmt: skip
+MAX_TOKEN = 64
+MAX_TERMS = 64
+
+ADDRESS, COLLECTION = "\ue000", "\ue001"
+"""Private characters, which no text token holds: what follows names where an entry is, not what it says."""
+
+_ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)*")
+_SCRIPTS = (
+    (0x0370, 0x03FF, "greek"), (0x0400, 0x052F, "russian"), (0x0530, 0x058F, "armenian"), (0x0590, 0x05FF, ""),
+    (0x0600, 0x077F, "arabic"), (0x08A0, 0x08FF, "arabic"), (0x0900, 0x097F, "hindi"), (0x0B80, 0x0BFF, "tamil"),
+)  # fmt: skip
+# Thai to Myanmar, Khmer, Hangul, kana, Han and its extensions: scripts that are searched by pairs of characters.
+_UNSPACED = (
+    "\u0e00-\u109f\u1100-\u11ff\u1780-\u17ff\u3040-\u30ff\u3130-\u318f"
+    "\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_PICTURE = "\u2600-\u27bf\U0001f000-\U0001faff"
+
+
+class Terms(NamedTuple):
+    """What a query asks for: the tokens to look for, and whether they are but stop words."""
+
+    tokens: tuple[str, ...]
+    only_stop_words: bool
+
+
+def tokens(text: str, language: str = "en") -> list[str]:
+    """Every token of a text that is stored, in order."""
+    return _tokens(text, language, stored=True)
+
+
+def terms(text: str, language: str = "en") -> Terms:
+    """The distinct tokens of a query. Stop words are left out unless there is nothing else."""
+    found = list(dict.fromkeys(_tokens(text, language, stored=False)))
+    stop = stop_tokens(language)
+    wanted = [token for token in found if token not in stop]
+    return Terms(tuple((wanted or found)[:MAX_TERMS]), not wanted)
+
+
+def place_tokens(address_id: int, collection_id: int) -> str:
+    return f"{ADDRESS}{address_id:x} {COLLECTION}{collection_id:x}"
+
+
+def forget() -> None:
+    """Drop the words that are remembered with their stems."""
+    _stemmed.cache_clear()
+    _stem_latin.cache_clear()
+    _stemmer.cache_clear()
+
+
+@cache
+def stop_tokens(language: str) -> frozenset[str]:
+    """The stop words of a language as they come out of the analyser."""
+    words = STOP_WORDS.get(language, "")
+    return frozenset(_tokens(words, language, stored=False))
+
+
+def _tokens(text: str, language: str, *, stored: bool) -> list[str]:
+    if text.isascii():
+        stem = _stem_latin(language)
+        return [stem(word) for word in _ASCII_WORD.findall(text.lower())]
+    folded = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
+    found: list[str] = []
+    for match in _words().finditer(folded):
+        if match.lastgroup == "unspaced":
+            found += _pairs(match[0], stored)
+        else:
+            found.append(_stemmed(match[0], language) if match.lastgroup == "word" else match[0])
+    return [token for token in found if token]
+
+
+def _pairs(run: str, stored: bool) -> list[str]:
+    """Pairs of neighbours; what is stored can be found by a single character too."""
+    pairs = [run[n : n + 2] for n in range(len(run) - 1)]
+    return [*run, *pairs] if stored else pairs or [run]
+
+
+@lru_cache(64 * 1024)
+def _stemmed(word: str, language: str) -> str:
+    stem = _stem_latin(language) if _is_latin(word) else _stem_script(ord(word[0]))
+    return _bare(stem(word))
+
+
+def _is_latin(word: str) -> bool:
+    return any("a" <= sign <= "z" or "\u00df" <= sign <= "\u024f" for sign in word) or word.isdecimal()
+
+
+@cache
+def _stem_latin(language: str) -> Callable[[str], str]:
+    return _stemmer(LANGUAGES.get(language, ""))
+
+
+def _stem_script(code: int) -> Callable[[str], str]:
+    return _stemmer(next((name for low, high, name in _SCRIPTS if low <= code <= high), ""))
+
+
+@cache
+def _stemmer(name: str) -> Callable[[str], str]:
+    stemmer = Stemmer.Stemmer(name) if name else None
+
+    @lru_cache(64 * 1024)
+    def stem(word: str) -> str:
+        word = word[:MAX_TOKEN]
+        return (stemmer.stemWord(word) if stemmer else word).replace("'", "")
+
+    return stem
+
+
+def _bare(word: str) -> str:
+    """Without accents and other marks."""
+    if word.isascii():
+        return word
+    return "".join(sign for sign in unicodedata.normalize("NFKD", word) if not unicodedata.combining(sign))
+
+
+@cache
+def _words() -> re.Pattern[str]:
+    """Words with their combining marks, runs of unspaced scripts, and single pictures. Made when it is first needed."""
+    marks = "".join(chr(code) for code in range(0x300, 0x3400) if unicodedata.category(chr(code)) in ("Mn", "Mc"))
+    letter = rf"(?:(?![{_UNSPACED}])[^\W_]|[{marks}])"
+    return re.compile(
+        rf"(?P<unspaced>[{_UNSPACED}]+)|(?P<word>{letter}+(?:'{letter}+)*)|(?P<picture>[{_PICTURE}])", re.UNICODE
+    )

@@ -1,0 +1,1 @@
+"""Text: tokens, chunks, dates, hidden characters, fences, YAML."""

@@ -1,0 +1,1 @@
+"""Timelines: turns, sessions, users, flows and the agent log."""

@@ -1,0 +1,184 @@
+"""The agent log: per session, what an agent saw, called and decided. Sealed, ordered, exactly as recorded (system S4)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from ..clock import optional_datetime, to_datetime
+from ..core.operation import Example, Request, Response, operation
+from ..core.places import AGENT_LOG as LOG
+from ..core.space import Space
+from ..errors import NotFound
+from ..model import check
+from ..model.collection import Address, Draft, Entry, Origin
+from ..model.fields import After, Content, Kind, Limit, SessionId
+from .sessions import NEWEST, Erasure, erase_addresses
+
+PAGE = 1000
+_ORIGINS: dict[str, Origin] = {"tool_call": "tool", "observation": "tool", "decision": "assistant"}
+
+_ENTRY = {"session": "abc-123", "entry_type": "observation", "content": "User confirmed the report looked correct."}
+_GIVEN = (("log.append", _ENTRY),)
+
+
+class LogEntry(Response, frozen=True, kw_only=True):
+    """An entry of an agent's log."""
+
+    entry_type: str
+    content: str
+    created_at: datetime
+    id: str
+    seq: int
+
+
+class AgentSession(Response, frozen=True, kw_only=True):
+    """A session that an agent has logged to."""
+
+    id: str
+    created_at: datetime
+    last_seen_at: datetime
+    ended_at: datetime | None = None
+
+
+class AppendLog(Request, frozen=True, kw_only=True):
+    """An entry to log."""
+
+    session: SessionId
+    entry_type: Kind
+    content: Content
+
+
+@operation(
+    "log.append",
+    "POST /api/agent-memory/{session}",
+    effect="write",
+    status=201,
+    envelope=True,
+    example=Example(_ENTRY),
+)
+def append(space: Space, request: AppendLog) -> LogEntry:
+    """Append an entry to a session's log; the first one creates the session."""
+    draft = Draft(
+        kind=request.entry_type,
+        content=check.content(request.content),
+        origin=_ORIGINS.get(request.entry_type, "system"),
+    )
+    return _entry(space.append(LOG, request.session, [draft])[0])
+
+
+class Entries(Request, frozen=True, kw_only=True):
+    """Which entries of a session's log to return: all, or some after a sequence number."""
+
+    session: SessionId
+    after: After = 0
+    limit: Limit | None = None
+
+
+@operation(
+    "log.entries",
+    "GET /api/agent-memory/{session}",
+    envelope=True,
+    example=Example({"session": "abc-123"}, _GIVEN),
+)
+def entries(space: Space, request: Entries) -> list[LogEntry]:
+    """Every entry of a session's log, in the order it was recorded."""
+    address = space.address(LOG, request.session)
+    if address is None:
+        return []
+    return [_entry(entry) for entry in _all(space, address, request)]
+
+
+class ListSessions(Request, frozen=True, kw_only=True):
+    """Which sessions to return."""
+
+    status: Annotated[Literal["active", "all"], Meta(description="`active` or `all`, the ended ones too.")] = "active"
+
+
+@operation("log.sessions", "GET /api/agent-sessions", envelope=True, example=Example({}, _GIVEN))
+def sessions(space: Space, request: ListSessions) -> list[AgentSession]:
+    """The active sessions that agents have logged to, the newest first."""
+    found: list[AgentSession] = []
+    before, before_id = NEWEST, NEWEST
+    while True:
+        rows = space.rows(
+            "list_addresses", LOG, before=before, before_id=before_id, ended=int(request.status == "all"), limit=PAGE
+        )
+        found += [
+            AgentSession(
+                id=path,
+                created_at=to_datetime(created_at),
+                last_seen_at=to_datetime(last_seen_at),
+                ended_at=optional_datetime(ended_at),
+            )
+            for path, created_at, last_seen_at, ended_at, _, _ in rows
+        ]
+        if len(rows) < PAGE:
+            return found
+        before, before_id = rows[-1][1], rows[-1][4]
+
+
+class OfSession(Request, frozen=True, kw_only=True):
+    """Which session."""
+
+    session: SessionId
+
+
+@operation(
+    "log.end",
+    "POST /api/agent-sessions/{session}/end",
+    effect="write",
+    envelope=True,
+    example=Example({"session": "abc-123"}, _GIVEN),
+)
+def end(space: Space, request: OfSession) -> AgentSession:
+    """Mark a session as ended. Its log stays readable, and a later entry opens it again."""
+    address = space.address(LOG, request.session)
+    if address is None:
+        raise NotFound("There is no such session.")
+    ended_at = space.now if space.end(address) else address.ended_at
+    return AgentSession(
+        id=request.session,
+        created_at=to_datetime(address.created_at),
+        last_seen_at=to_datetime(address.last_seen_at),
+        ended_at=optional_datetime(ended_at),
+    )
+
+
+@operation(
+    "log.delete",
+    "DELETE /api/agent-memory/{session}",
+    effect="erase",
+    status=202,
+    envelope=True,
+    example=Example({"session": "abc-123"}, _GIVEN),
+)
+def delete(space: Space, request: OfSession) -> Erasure:
+    """Erase a session's log for good."""
+    addresses = space.tx.rows("addresses_of_path", dialect=LOG.dialect, name=LOG.name, path=request.session)
+    if not addresses:
+        raise NotFound("There is no such session.")
+    return erase_addresses(space, addresses)
+
+
+def _entry(entry: Entry) -> LogEntry:
+    return LogEntry(
+        entry_type=entry.kind,
+        content=entry.content,
+        created_at=to_datetime(entry.recorded_at),
+        id=entry.id,
+        seq=entry.seq,
+    )
+
+
+def _all(space: Space, address: Address, request: Entries) -> list[Entry]:
+    if request.limit is not None:
+        return space.after(address, request.after, request.limit)
+    found: list[Entry] = []
+    seq = request.after
+    while page := space.after(address, seq, PAGE):
+        found += page
+        seq = page[-1].seq
+    return found

@@ -1,0 +1,315 @@
+"""Flows: sessions of turns, and what is known to the flow. The words of contract system S0."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from ..clock import optional_datetime, to_datetime
+from ..core.dispatch import Call
+from ..core.operation import Example, Request, Response, operation
+from ..core.places import flow_facts, flow_timeline
+from ..core.space import Space
+from ..core.turns import Messages, NewTurn, Turn, Turns, to_draft, to_turn, to_turns
+from ..errors import NotFound
+from ..facts.memories import Memory, session_memories
+from ..jobs import queue
+from ..model.collection import Address
+from ..model.fields import Cursor, Flow, Limit, SessionId, cut, from_cursor, to_cursor
+from ..model.principal import Tie
+from ..storage.port import Row
+from .sessions import NEWEST, Erasure, Sessions, erase_addresses, erase_everything, list_names, list_sessions
+
+_TURN = {"flow": "support", "session": "alice-42", "role": "user", "content": "Where is my order?"}
+_SESSION = {"flow": "support", "session": "alice-42"}
+_GIVEN = (("flows.append", _TURN),)
+
+
+class Append(NewTurn, frozen=True, kw_only=True):
+    """A turn of a session. The first one makes the session."""
+
+    flow: Flow
+    session: SessionId
+
+
+@operation(
+    "flows.append",
+    "POST /v1/flows/{flow}/sessions/{session}/turns",
+    effect="write",
+    bound="flow",
+    status=201,
+    example=Example(_TURN),
+)
+def append(space: Space, request: Append) -> Turn:
+    """Record a turn of a session; the first one creates the session."""
+    return to_turn(space.append(flow_timeline(request.flow), request.session, [to_draft(request)])[0], request.session)
+
+
+class Extend(Request, frozen=True, kw_only=True):
+    """Turns of a session, recorded together or not at all."""
+
+    flow: Flow
+    session: SessionId
+    turns: Messages
+
+
+@operation(
+    "flows.extend",
+    "POST /v1/flows/{flow}/sessions/{session}/turns/batch",
+    effect="write",
+    bound="flow",
+    status=201,
+    example=Example(
+        {**_SESSION, "turns": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi, Alice"}]}
+    ),
+)
+def extend(space: Space, request: Extend) -> Turns:
+    """Record several turns of a session at once."""
+    entries = space.append(flow_timeline(request.flow), request.session, [to_draft(turn) for turn in request.turns])
+    return Turns(turns=to_turns(entries, request.session))
+
+
+class Last(Request, frozen=True, kw_only=True):
+    """How many turns to return."""
+
+    flow: Flow
+    session: SessionId
+    limit: Limit = 20
+
+
+@operation(
+    "flows.last", "GET /v1/flows/{flow}/sessions/{session}/turns", bound="flow", example=Example(_SESSION, _GIVEN)
+)
+def last(space: Space, request: Last) -> Turns:
+    """The most recent turns of a session, the oldest of them first."""
+    address = space.address(flow_timeline(request.flow), request.session)
+    return Turns(turns=[] if address is None else to_turns(space.last(address, request.limit), request.session))
+
+
+class PageTurns(Request, frozen=True, kw_only=True):
+    """Which page of a session to return."""
+
+    flow: Flow
+    session: SessionId
+    limit: Limit = 100
+    order: Annotated[Literal["oldest_first", "newest_first"], Meta(description="`oldest_first` or `newest_first`.")] = (
+        "oldest_first"
+    )
+    cursor: Cursor | None = None
+
+
+@operation(
+    "flows.page", "GET /v1/flows/{flow}/sessions/{session}/turns/page", bound="flow", example=Example(_SESSION, _GIVEN)
+)
+def page(space: Space, request: PageTurns) -> Turns:
+    """Walk through all turns of a session, a page at a time, in either direction."""
+    address = space.address(flow_timeline(request.flow), request.session)
+    if address is None:
+        return Turns(turns=[])
+    forward = request.order == "oldest_first"
+    (seq,) = from_cursor(request.order, request.cursor, 0 if forward else NEWEST)
+    if forward:
+        entries = space.after(address, seq, request.limit + 1)
+    else:
+        entries = space.last(address, request.limit + 1, before=seq)[::-1]
+    shown, further = cut(entries, request.limit, lambda entry: to_cursor(request.order, entry.seq))
+    return Turns(turns=to_turns(shown, request.session), next_cursor=further)
+
+
+class OfFlow(Request, frozen=True, kw_only=True):
+    """A page of a flow."""
+
+    flow: Flow
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+@operation(
+    "flows.sessions", "GET /v1/flows/{flow}/sessions", bound="flow", example=Example({"flow": "support"}, _GIVEN)
+)
+def sessions(space: Space, request: OfFlow) -> Sessions:
+    """The sessions of a flow, the newest first."""
+    return list_sessions(space, flow_timeline(request.flow), request.cursor, request.limit)
+
+
+class ListFlows(Request, frozen=True, kw_only=True):
+    """Which flows to return."""
+
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+class FlowInfo(Response, frozen=True, kw_only=True):
+    """A flow at a glance."""
+
+    flow: str
+    sessions: int
+    last_active_at: datetime
+
+
+class Flows(Response, frozen=True, kw_only=True):
+    """Flows by name."""
+
+    flows: list[FlowInfo]
+    next_cursor: str | None = None
+
+
+@operation("flows.list", "GET /v1/flows", example=Example({}, _GIVEN))
+def list_flows(space: Space, request: ListFlows) -> Flows:
+    """The flows that have memory."""
+    rows, further = list_names(space, "flow", request.cursor, request.limit)
+    flows = [FlowInfo(flow=name, sessions=count, last_active_at=to_datetime(seen)) for name, count, seen in rows]
+    return Flows(flows=flows, next_cursor=further)
+
+
+class OfSession(Request, frozen=True, kw_only=True):
+    """A session of a flow."""
+
+    flow: Flow
+    session: SessionId
+
+
+class Show(OfSession, frozen=True, kw_only=True):
+    """Which session to show, and how much of it."""
+
+    limit: Limit = 200
+
+
+class SessionView(Response, frozen=True, kw_only=True):
+    """A session: its latest turns and what is remembered from it."""
+
+    flow: str
+    session: str
+    created_at: datetime
+    last_active_at: datetime
+    turn_count: int
+    turns: list[Turn]
+    memories: list[Memory]
+    ended_at: datetime | None = None
+
+
+@operation("flows.show", "GET /v1/flows/{flow}/sessions/{session}", bound="flow", example=Example(_SESSION, _GIVEN))
+def show(space: Space, request: Show) -> SessionView:
+    """A session's conversation and its memories."""
+    address = _existing(space, request)
+    (count,) = space.tx.row("count_entries", address_id=address.id, now=space.now) or (0,)
+    return SessionView(
+        flow=request.flow,
+        session=request.session,
+        created_at=to_datetime(address.created_at),
+        last_active_at=to_datetime(address.last_seen_at),
+        ended_at=optional_datetime(address.ended_at),
+        turn_count=count,
+        turns=to_turns(space.last(address, request.limit), request.session),
+        memories=session_memories(space, request.flow, request.session),
+    )
+
+
+class Find(Request, frozen=True, kw_only=True):
+    """A session id, in whatever flow."""
+
+    session: SessionId
+
+
+class Found(Response, frozen=True, kw_only=True):
+    """The flows that have a session of that id."""
+
+    session: str
+    flows: list[str]
+
+
+@operation("flows.find", "GET /v1/sessions/{session}", any_tie=True, example=Example({"session": "alice-42"}, _GIVEN))
+def find(space: Space, request: Find) -> Found:
+    """In which flows a session id occurs."""
+    rows = space.tx.rows("names_of_session", dialect="flow", path=request.session, now=space.now)
+    tie = space.principal.tie
+    return Found(session=request.session, flows=[name for (name,) in rows if tie is None or tie == Tie("flow", name)])
+
+
+class Ended(Response, frozen=True, kw_only=True):
+    """A closed session, and the job that distils it if anything was said since it was last closed."""
+
+    session: str
+    ended_at: datetime | None
+    job: str | None = None
+
+
+@operation(
+    "flows.end",
+    "POST /v1/flows/{flow}/sessions/{session}/end",
+    effect="write",
+    bound="flow",
+    example=Example(_SESSION, _GIVEN),
+)
+def end(space: Space, request: OfSession) -> Ended:
+    """Close a session and have its turns distilled into facts. Saying something later opens it again."""
+    address = space.address(flow_timeline(request.flow), request.session)
+    if address is None:
+        return Ended(session=request.session, ended_at=None)
+    if not space.end(address):
+        return Ended(session=request.session, ended_at=optional_datetime(address.ended_at))
+    return Ended(session=request.session, ended_at=to_datetime(space.now), job=_consolidate(space, address))
+
+
+@operation(
+    "flows.delete_session",
+    "DELETE /v1/flows/{flow}/sessions/{session}",
+    effect="erase",
+    bound="flow",
+    status=202,
+    example=Example(_SESSION, _GIVEN),
+)
+def delete_session(space: Space, request: OfSession) -> Erasure:
+    """Erase a session for good: its turns, its memories, and every trace of them."""
+    addresses = space.tx.rows("addresses_of_path", dialect="flow", name=request.flow, path=request.session)
+    if not addresses:
+        raise NotFound("There is no such session in this flow.")
+    return erase_addresses(space, addresses, _erase_facts(space, request.flow, addresses))
+
+
+def _erase_facts(space: Space, flow: str, addresses: Sequence[Row]) -> int:
+    """Erase what is known from nowhere else; what that had ended is true again (C43)."""
+    from ..facts.retract import forget
+
+    told = [address_id for address_id, _, kind in addresses if kind == "timeline"]
+    return sum(forget(space, flow_facts(flow), address_id) for address_id in told)
+
+
+class DeleteFlow(Request, frozen=True, kw_only=True):
+    """Which flow to erase."""
+
+    flow: Flow
+
+
+@operation(
+    "flows.delete",
+    "DELETE /v1/flows/{flow}",
+    effect="erase",
+    role="admin",
+    bound="flow",
+    outside=True,
+    patient=True,
+    status=202,
+    example=Example({"flow": "support"}, _GIVEN),
+)
+def delete(call: Call, request: DeleteFlow) -> Erasure:
+    """Erase all memory of a flow for good, and the keys that were held to it."""
+    return erase_everything(call, "flow", request.flow)
+
+
+def _existing(space: Space, request: OfSession) -> Address:
+    address = space.address(flow_timeline(request.flow), request.session)
+    if address is None:
+        raise NotFound("There is no such session in this flow.")
+    return address
+
+
+def _consolidate(space: Space, address: Address) -> str | None:
+    """Put the distilling of what was said since the last end in line."""
+    if address.last_seq == address.distilled_seq:
+        return None
+    payload = {"to_seq": address.last_seq}
+    return queue.enqueue(space.tx, "consolidate", payload, space.now, address_id=address.id)

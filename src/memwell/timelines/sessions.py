@@ -1,0 +1,125 @@
+"""What all dialects with sessions share: listing them, erasing them, and what they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from ..admin.jobs import wait_for_job
+from ..clock import optional_datetime, to_datetime
+from ..core.dispatch import Call
+from ..core.operation import Response
+from ..core.space import Space
+from ..erasure.erase import erase_collection
+from ..errors import NotFound
+from ..model.collection import Place
+from ..model.fields import cut, from_cursor, to_cursor
+from ..model.principal import Bound
+from ..records.records import addresses_tied
+from ..storage.port import Row
+
+NEWEST = 2**62
+RECEIPT_S = 5.0
+
+
+class SessionInfo(Response, frozen=True, kw_only=True):
+    """A session at a glance."""
+
+    session: str
+    turns: int
+    created_at: datetime
+    last_active_at: datetime
+    ended_at: datetime | None = None
+
+
+class Sessions(Response, frozen=True, kw_only=True):
+    """Sessions, the newest first."""
+
+    sessions: list[SessionInfo]
+    next_cursor: str | None = None
+
+
+class Erasure(Response, frozen=True, kw_only=True):
+    """What was asked to be erased. It is out of sight already; the job erases its bytes and holds the receipt, which is
+    repeated here if it came within seconds: how much was erased in each layer, and how many traces a second look found."""
+
+    job: str
+    sessions: int
+    layers: dict[str, int] | None = None
+    residual: int | None = None
+
+
+def list_sessions(space: Space, place: Place, cursor: str | None, limit: int, *, ended: bool = True) -> Sessions:
+    before, before_id = from_cursor("sessions", cursor, NEWEST, NEWEST)
+    rows = space.rows("list_addresses", place, before=before, before_id=before_id, ended=int(ended), limit=limit + 1)
+    page, further = cut(rows, limit, lambda row: to_cursor("sessions", row[1], row[4]))
+    sessions = [
+        SessionInfo(
+            session=path,
+            turns=entries,
+            created_at=to_datetime(created_at),
+            last_active_at=to_datetime(last_seen_at),
+            ended_at=optional_datetime(ended_at),
+        )
+        for path, created_at, last_seen_at, ended_at, _, entries in page
+    ]
+    return Sessions(sessions=sessions, next_cursor=further)
+
+
+def list_names(space: Space, dialect: str, cursor: str | None, limit: int) -> tuple[Sequence[Row], str | None]:
+    """The names under which a dialect holds something, with how many sessions each has and when it was last used."""
+    (after,) = from_cursor(dialect, cursor, "")
+    rows = space.tx.rows("list_collections", dialect=dialect, after=after, now=space.now, limit=limit + 1)
+    return cut(rows, limit, lambda row: to_cursor(dialect, row[0]))
+
+
+def erase_addresses(space: Space, addresses: Sequence[Row], facts: int = 0) -> Erasure:
+    """Bury addresses (id, collection, kind) and say so in events; so many facts have gone with them already."""
+    job = space.bury(addresses, {"facts": facts} if facts else None)
+    return Erasure(job=job, sessions=sum(row[2] == "timeline" for row in addresses))
+
+
+def erase_everything(call: Call, kind: Bound, name: str) -> Erasure:
+    """Bury all that is held under a user's or a flow's name, the name itself, and the keys that were held to it."""
+    control = call.engine.store.control
+    tied = {"tenant": call.principal.tenant, "tie_kind": kind, "tie_name": name}
+    keys = control.write(("delete_tied_keys", tied))
+    if keys:
+        control.scrub()
+    return _with_receipt(call, call.write(lambda space: _erase_name(space, kind, name, keys)))
+
+
+def _with_receipt(call: Call, erasure: Erasure) -> Erasure:
+    """Wait a little for the bytes to be gone: whoever called may have lost its key by this, and cannot ask again."""
+    job = wait_for_job(call, erasure.job, RECEIPT_S)
+    if job.state != "done" or job.result is None:
+        return erasure
+    return msgspec.structs.replace(erasure, layers=job.result["layers"], residual=job.result["residual"])
+
+
+def _unsay(space: Space, addresses: Sequence[Row]) -> None:
+    """What was said in conversations that are somebody's own, in flows: nothing is known from them any more, in their words."""
+    from ..facts.retract import forget as unsay  # here, since most of what it stands on is not needed otherwise
+
+    for address_id, _, kind in addresses:
+        row = space.tx.row("located_address", id=address_id) if kind == "timeline" else None
+        if row is not None:
+            facts = Place(row[3], row[4], "facts")
+            if space.found(facts) is not None:
+                unsay(space, facts, address_id)
+
+
+def _erase_name(space: Space, kind: Bound, name: str, keys: int) -> Erasure:
+    collections = space.tx.rows("collections_of_name", dialect=kind, name=name)
+    addresses = list(space.tx.rows("addresses_of_name", dialect=kind, name=name))
+    elsewhere = addresses_tied(space, f"{kind}/{name}")
+    _unsay(space, elsewhere)
+    addresses += elsewhere
+    if not collections and not addresses and not keys:
+        raise NotFound(f"Nothing is remembered of that {kind}.")
+    erasure = erase_addresses(space, list({one[0]: one for one in addresses}.values()))
+    for (collection_id,) in collections:
+        erase_collection(space.tx, collection_id, space.now)
+    return erasure

@@ -1,0 +1,395 @@
+"""Export of a flow, a page of lines at a time. A line is a session, a turn or a memory; as JSON it is a line of a JSONL file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Literal, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from ..clock import optional_datetime, to_datetime
+from ..core.operation import Example, Request, Response, operation
+from ..core.places import flow_facts, flow_timeline
+from ..core.space import Space
+from ..core.turns import NewTurn, ToolCalls, instant, to_draft, to_turn
+from ..errors import Invalid
+from ..facts.memories import FLOW_PATH, known_of
+from ..facts.store import About, Stored, note_fact
+from ..ids import derived_id, inner_id
+from ..model import check
+from ..model.collection import Draft, Entry, Origin, Place
+from ..model.fields import (
+    MAX_BATCH,
+    MAX_CONTENT,
+    AnyId,
+    Confidence,
+    Cursor,
+    Flow,
+    Importance,
+    Label,
+    Limit,
+    Metadata,
+    Role,
+    from_cursor,
+    to_cursor,
+)
+
+Subject = Annotated[
+    str, Meta(min_length=1, max_length=1000, description="Whom a memory is about, if it is somebody in particular.")
+]
+
+_TURN = {"flow": "support", "session": "alice-42", "role": "user", "content": "Where is my order?"}
+
+
+class Words(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Words of a turn that a memory is based on: from which character to which."""
+
+    session: AnyId
+    turn: AnyId
+    start: Annotated[int, Meta(ge=0, le=MAX_CONTENT)]
+    end: Annotated[int, Meta(ge=0, le=MAX_CONTENT)]
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One line of an export."""
+
+    type: Annotated[Literal["session", "turn", "memory"], Meta(description="`session`, `turn` or `memory`.")]
+    session: AnyId | None = None
+    id: AnyId | None = None
+    role: Role | None = None
+    content: str | None = None
+    name: Label | None = None
+    tool_name: Label | None = None
+    tool_call_id: Label | None = None
+    tool_calls: ToolCalls | None = None
+    importance: Importance | None = None
+    confidence: Confidence | None = None
+    occurred_at: datetime | None = None
+    created_at: datetime | None = None
+    ended_at: datetime | None = None
+    metadata: Metadata | None = None
+    origin: Origin | None = None
+    subject: Subject | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    evidence: Annotated[list[Words], Meta(max_length=MAX_BATCH)] | None = None
+    distilled: Annotated[
+        bool, Meta(description="Whether a turn was distilled: what it says is among the memories.")
+    ] = False
+
+
+class Export(Request, frozen=True, kw_only=True):
+    """Which page of a flow to export."""
+
+    flow: Flow
+    limit: Limit = 500
+    cursor: Cursor | None = None
+
+
+class Lines(Response, frozen=True, kw_only=True):
+    """A page of an export."""
+
+    lines: list[Line]
+    next_cursor: str | None = None
+
+
+@operation(
+    "flows.export",
+    "GET /v1/flows/{flow}/export",
+    bound="flow",
+    example=Example({"flow": "support"}, (("flows.append", _TURN),)),
+)
+def export(space: Space, request: Export) -> Lines:
+    """A page of everything in a flow: sessions, turns and memories, each session in order."""
+    kind, path, seq = from_cursor("export", request.cursor, "timeline", "", 0)
+    lines: list[Line] = []
+    while len(lines) < request.limit:
+        address = _address_from(space, request.flow, kind, path)
+        if address is None:
+            if kind == "facts":
+                return Lines(lines=lines)
+            kind, path, seq = "facts", "", 0
+            continue
+        seq = seq if address.path == path else 0
+        wanted = request.limit - len(lines)
+        query, given = ("next_entries", {}) if kind == "timeline" else ("next_of_kind", {"kind": "fact"})
+        rows = space.tx.rows(query, address_id=address.id, after=seq, now=space.now, limit=wanted, **given)
+        entries = [Entry(*row) for row in rows]
+        lines += _turn_lines(entries, address) if kind == "timeline" else _memory_lines(space, entries, address)
+        if len(rows) == wanted:
+            return Lines(lines=lines, next_cursor=to_cursor("export", kind, address.path, rows[-1][2]))
+        if kind == "timeline":
+            lines.append(_session_line(address))
+        path, seq = _following(address.path), 0
+    return Lines(lines=lines, next_cursor=to_cursor("export", kind, path, seq))
+
+
+class _Place(NamedTuple):
+    """An address to export."""
+
+    id: int
+    path: str
+    created_at: int
+    ended_at: int | None
+    distilled_seq: int
+
+
+def _address_from(space: Space, flow: str, kind: str, path: str) -> _Place | None:
+    """The first address whose path is at least this one."""
+    row = space.tx.row("address_from", dialect="flow", name=flow, kind=kind, path=path, now=space.now)
+    return None if row is None else _Place(*row)
+
+
+def _following(path: str) -> str:
+    return path + "\x01"
+
+
+def _session_line(address: _Place) -> Line:
+    """It stands after its turns, so that importing it ends what was ended."""
+    return Line(
+        type="session",
+        session=address.path,
+        created_at=to_datetime(address.created_at),
+        ended_at=optional_datetime(address.ended_at),
+    )
+
+
+def _turn_lines(entries: Sequence[Entry], address: _Place) -> list[Line]:
+    return [_turn_line(entry, address) for entry in entries]
+
+
+def _turn_line(entry: Entry, address: _Place) -> Line:
+    session = address.path
+    turn = to_turn(entry, session)
+    return Line(
+        type="turn",
+        id=turn.id,
+        session=session,
+        role=entry.role,  # type: ignore[arg-type]
+        content=turn.content,
+        name=turn.name,
+        tool_name=turn.tool_name,
+        tool_call_id=turn.tool_call_id,
+        tool_calls=turn.tool_calls,
+        occurred_at=turn.occurred_at,
+        created_at=turn.created_at,
+        metadata=turn.metadata,
+        origin=turn.origin,  # type: ignore[arg-type]
+        distilled=entry.seq <= address.distilled_seq,
+    )
+
+
+def _memory_lines(space: Space, entries: Sequence[Entry], address: _Place) -> list[Line]:
+    known = known_of(space, entries)
+    lines = [_memory_line(entry, address.path, known.get(entry.id)) for entry in entries]
+    return [msgspec.structs.replace(line, evidence=_evidence(space, line.id or "")) for line in lines]
+
+
+def _evidence(space: Space, fact_id: str) -> list[Words] | None:
+    rows = space.tx.rows("evidence_of", fact_id=fact_id, now=space.now)
+    return [Words(session=row[6], turn=row[0], start=row[1], end=row[2]) for row in rows[:MAX_BATCH] if row[6]] or None
+
+
+def _memory_line(entry: Entry, path: str, known: Stored | None) -> Line:
+    return Line(
+        type="memory",
+        id=entry.id,
+        session=path or None,
+        content=entry.content,
+        name=entry.name,
+        importance=entry.importance,
+        confidence=entry.confidence,
+        occurred_at=to_datetime(entry.occurred_at),
+        created_at=to_datetime(entry.created_at),
+        metadata=msgspec.json.decode(entry.metadata) if entry.metadata else None,
+        origin=entry.origin,  # type: ignore[arg-type]
+        subject=known.subject if known else None,
+        valid_from=optional_datetime(known.valid_from) if known else None,
+        valid_to=optional_datetime(known.valid_to) if known else None,
+    )
+
+
+# -- Import of what was exported: all lines of a request or none, and what is there already is left as it is.
+
+
+class Import(Request, frozen=True, kw_only=True):
+    """Lines to import."""
+
+    flow: Flow
+    lines: Annotated[
+        list[Line], Meta(min_length=1, max_length=MAX_BATCH, description=f"1 to {MAX_BATCH} lines, in order.")
+    ]
+
+
+class Imported(Response, frozen=True, kw_only=True):
+    """How many turns and memories were added, and how many were there already."""
+
+    added: int
+    skipped: int
+
+
+@operation(
+    "flows.import",
+    "POST /v1/flows/{flow}/import",
+    effect="write",
+    bound="flow",
+    example=Example({"flow": "support", "lines": [{"type": "turn", "session": "s1", "role": "user", "content": "Hi"}]}),
+)
+def import_lines(space: Space, request: Import) -> Imported:
+    """Add the lines of an export, all or none. What is there already is skipped, so a repeated import adds nothing."""
+    importing = _Importing(space, request.flow, [line.id for line in request.lines if line.id is not None])
+    for number, line in enumerate(request.lines):
+        importing.take(line, f"lines[{number}]")
+    importing.write()
+    importing.explain()
+    return Imported(added=importing.added, skipped=importing.skipped)
+
+
+class _Importing:
+    """An import under way. What goes to one place is written together, in order, when all lines were looked at."""
+
+    def __init__(self, space: Space, flow: str, ids: Sequence[str]) -> None:
+        self._space = space
+        self._timeline, self._facts = flow_timeline(flow), flow_facts(flow)
+        listed = msgspec.json.encode(ids).decode()
+        self._used: dict[str, int | str] = dict(space.tx.rows("entries_exist", ids=listed)) if ids else {}
+        self._here: dict[tuple[str, str], int | None] = {}
+        self._drafts: dict[tuple[Place, str], list[tuple[Draft, Line]]] = {}
+        self._based: list[tuple[str, Words]] = []
+        self.added = self.skipped = 0
+
+    def take(self, line: Line, where: str) -> None:
+        if line.session is not None:
+            check.identifier(line.session, f"{where}.session")
+        if line.type == "memory":
+            if line.session is not None:
+                self._drafts.setdefault((self._timeline, line.session), [])
+            return self._add(self._facts, line.session or FLOW_PATH, line, _memory_draft(line, where))
+        if line.session is None:
+            raise Invalid(
+                f"`{where}.session` is missing: a {line.type} belongs to a session.", field=f"{where}.session"
+            )
+        if line.type == "session":
+            return self._end(line.session, instant(line.ended_at))
+        return self._add(self._timeline, line.session, line, _turn_draft(line, where))
+
+    def write(self) -> None:
+        drafts, self._drafts = self._drafts, {}
+        for (place, path), some in drafts.items():
+            entries = self._space.append(place, path, [draft for draft, _ in some])
+            if (place, path) == (self._facts, FLOW_PATH):
+                for entry, (_, line) in zip(entries, some, strict=True):
+                    note_fact(self._space, place, entry, _about(line))
+                    self._based += [(entry.id, words) for words in line.evidence or ()]
+            distilled = [entry.seq for entry, (_, line) in zip(entries, some, strict=True) if line.distilled]
+            if distilled and place == self._timeline:
+                self._note_distilled(path, max(distilled))
+
+    def explain(self) -> None:
+        """Let the memories that were added rest on the turns that they were based on, as far as these are here."""
+        for fact_id, words in self._based:
+            found = [
+                self._space.entry(self._timeline, one) for one in self._ids(self._timeline, words.session, words.turn)
+            ]
+            for turn in [one for one in found if one is not None][:1]:
+                self._space.tx.send(
+                    "add_evidence",
+                    id=inner_id(),
+                    fact_id=fact_id,
+                    entry_id=turn.entry.id,
+                    address_id=turn.address_id,
+                    first_char=min(words.start, len(turn.entry.content)),
+                    end_char=min(words.end, len(turn.entry.content)),
+                    origin=turn.entry.origin,
+                    said_at=turn.entry.occurred_at,
+                    plan_id="",
+                )
+
+    def _note_distilled(self, session: str, upto: int) -> None:
+        """What a turn says came with it as memories, or was taken back: it is not distilled again."""
+        address = self._space.address(self._timeline, session)
+        if address is not None:
+            self._space.tx.send("set_distilled", id=address.id, upto=upto)
+
+    def _end(self, session: str, ended_at: int | None) -> None:
+        """Make a session that has no turns, and end it if it was ended; its turns came before it."""
+        self._drafts.setdefault((self._timeline, session), [])
+        self.write()
+        address = self._space.address(self._timeline, session)
+        if address is not None and ended_at is not None and address.ended_at is None:
+            self._space.tx.send("end_address", id=address.id, now=ended_at)
+
+    def _add(self, place: Place, path: str, line: Line, draft: Draft) -> None:
+        entry_id = self._free_id(place, path, line.id)
+        if entry_id is None:
+            self.skipped += 1
+            return
+        self.added += 1
+        chosen = msgspec.structs.replace(draft, id=entry_id or None)
+        self._drafts.setdefault((place, path), []).append((chosen, line))
+
+    def _free_id(self, place: Place, path: str, wanted: str | None) -> str | None:
+        """The line's own id; one derived from it if that is taken elsewhere; None if the entry is here already."""
+        for candidate in self._ids(place, path, wanted):
+            used = self._where(candidate, first=candidate == wanted)
+            if used is None:
+                self._used[candidate] = f"{place.kind}/{path}"  # as of now, in this import
+                return candidate
+            if used in (f"{place.kind}/{path}", self._address(place, path)):
+                return None
+        return ""  # both are held by what is being erased: it gets a new one
+
+    def _ids(self, place: Place, path: str, wanted: str | None) -> list[str]:
+        return [] if wanted is None else [wanted, derived_id(place.name, place.kind, path, wanted)]
+
+    def _where(self, entry_id: str, *, first: bool) -> int | str | None:
+        """Where an id is used. Those that lines name were looked up at once."""
+        if entry_id not in self._used and not first:
+            row = self._space.tx.row("entry_exists", id=entry_id)
+            if row is not None:
+                self._used[entry_id] = row[0]
+        return self._used.get(entry_id)
+
+    def _address(self, place: Place, path: str) -> int | None:
+        key = place.kind, path
+        if key not in self._here:
+            address = self._space.address(place, path)
+            self._here[key] = None if address is None else address.id
+        return self._here[key]
+
+
+def _about(line: Line) -> About:
+    return About(line.subject, instant(line.valid_from, "valid_from"), instant(line.valid_to, "valid_to"))
+
+
+def _turn_draft(line: Line, where: str) -> Draft:
+    if line.role is None:
+        raise Invalid(f"`{where}.role` is missing: say who spoke.", field=f"{where}.role")
+    turn = NewTurn(
+        role=line.role,
+        content=line.content or "",
+        name=line.name,
+        tool_name=line.tool_name,
+        tool_call_id=line.tool_call_id,
+        tool_calls=line.tool_calls,
+        occurred_at=line.occurred_at,
+        metadata=line.metadata,
+        origin=line.origin if line.origin in ("tool", "document") else None,
+    )
+    return to_draft(turn)
+
+
+def _memory_draft(line: Line, where: str) -> Draft:
+    return Draft(
+        kind="fact",
+        content=check.content(line.content or "", field=f"{where}.content"),
+        name=line.name,
+        origin=line.origin or "system",
+        importance=0.5 if line.importance is None else check.number(line.importance, "importance"),
+        confidence=1.0 if line.confidence is None else check.number(line.confidence, "confidence"),
+        metadata=check.to_json(line.metadata),
+        occurred_at=instant(line.occurred_at),
+        created_at=instant(line.created_at),
+    )

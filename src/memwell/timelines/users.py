@@ -1,0 +1,194 @@
+"""The front door: what was said by and to one person, and to nobody else."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from msgspec import Meta, structs
+
+from ..clock import to_datetime
+from ..core.dispatch import Call
+from ..core.operation import Example, Request, Response, operation
+from ..core.places import IDLE, user_timeline
+from ..core.space import Space
+from ..core.turns import Messages, NewTurn, OccurredAt, Turn, Turns, TurnText, newest_first, to_draft, to_turn, to_turns
+from ..errors import Invalid
+from ..facts.search import NOTES
+from ..ids import new_id
+from ..jobs import queue
+from ..model.collection import Draft, Place
+from ..model.fields import Cursor, Limit, Metadata, SessionId, User, cut, from_cursor, to_cursor
+from .sessions import NEWEST, Erasure, Sessions, erase_everything, list_names, list_sessions
+
+AUTO = "auto:"
+
+_HELLO = {"user": "alice", "content": "I am vegetarian and moved to Porto."}
+
+
+class Add(Request, frozen=True, kw_only=True):
+    """What was said: a text, or messages."""
+
+    user: User
+    content: TurnText | None = None
+    messages: Messages | None = None
+    session: Annotated[
+        SessionId | None,
+        Meta(
+            description="The conversation it belongs to. Left away, what comes within half an hour is one conversation."
+        ),
+    ] = None
+    occurred_at: OccurredAt | None = None
+    metadata: Metadata | None = None
+
+
+class Added(Response, frozen=True, kw_only=True):
+    """What was recorded, and the conversation it was put into."""
+
+    session: str
+    turns: list[Turn]
+
+
+@operation(
+    "users.add", "POST /v1/users/{user}/turns", effect="write", bound="user", status=201, example=Example(_HELLO)
+)
+def add(space: Space, request: Add) -> Added:
+    """Remember what was said: a text of the user's, or messages of several speakers."""
+    drafts = [to_draft(turn) for turn in _turns(request)]
+    if request.messages is None:
+        drafts = [_noted(draft) for draft in drafts]
+    place = user_timeline(request.user)
+    session = request.session or _current_session(space, place)
+    entries = space.append(place, session, drafts)
+    for address_id in space.touched:
+        queue.ensure_slot(space.tx, "consolidate", space.now, space.now, address_id=address_id)
+    return Added(session=session, turns=to_turns(entries, session))
+
+
+def _noted(draft: Draft) -> Draft:
+    """A text that is searched as it stands until it is distilled, unless it is one to be held back."""
+    from ..screening.screen import suspect
+
+    return draft if suspect(draft.content, draft.origin) else structs.replace(draft, kind=NOTES[0])
+
+
+class History(Request, frozen=True, kw_only=True):
+    """Which turns to return."""
+
+    user: User
+    limit: Limit = 20
+    session: SessionId | None = None
+    cursor: Cursor | None = None
+
+
+@operation(
+    "users.history",
+    "GET /v1/users/{user}/turns",
+    bound="user",
+    example=Example({"user": "alice"}, (("users.add", _HELLO),)),
+)
+def history(space: Space, request: History) -> Turns:
+    """The last turns of a user, the oldest of them first; the cursor leads further back."""
+    place = user_timeline(request.user)
+    before = from_cursor("history", request.cursor, NEWEST, NEWEST, NEWEST)
+    found = newest_first(space, place, request.session, before, request.limit + 1)
+    page, further = cut(found, request.limit, lambda hit: to_cursor("history", hit[1].recorded_at, hit[2], hit[1].seq))
+    return Turns(turns=[to_turn(entry, path) for path, entry, _ in reversed(page)], next_cursor=further)
+
+
+class UserSessions(Request, frozen=True, kw_only=True):
+    """Which sessions to return."""
+
+    user: User
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+@operation(
+    "users.sessions",
+    "GET /v1/users/{user}/sessions",
+    bound="user",
+    example=Example({"user": "alice"}, (("users.add", _HELLO),)),
+)
+def sessions(space: Space, request: UserSessions) -> Sessions:
+    """The conversations of a user, the newest first."""
+    return list_sessions(space, user_timeline(request.user), request.cursor, request.limit)
+
+
+class ListUsers(Request, frozen=True, kw_only=True):
+    """Which users to return."""
+
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+class UserInfo(Response, frozen=True, kw_only=True):
+    """A user at a glance."""
+
+    user: str
+    sessions: int
+    last_active_at: datetime
+
+
+class Users(Response, frozen=True, kw_only=True):
+    """Users by name."""
+
+    users: list[UserInfo]
+    next_cursor: str | None = None
+
+
+@operation("users.list", "GET /v1/users", example=Example({}, (("users.add", _HELLO),)))
+def list_users(space: Space, request: ListUsers) -> Users:
+    """The users of whom something is remembered."""
+    rows, further = list_names(space, "user", request.cursor, request.limit)
+    users = [UserInfo(user=name, sessions=count, last_active_at=to_datetime(seen)) for name, count, seen in rows]
+    return Users(users=users, next_cursor=further)
+
+
+class Forget(Request, frozen=True, kw_only=True):
+    """Whom to forget."""
+
+    user: User
+
+
+@operation(
+    "users.forget",
+    "DELETE /v1/users/{user}",
+    effect="erase",
+    bound="user",
+    outside=True,
+    patient=True,
+    status=202,
+    example=Example({"user": "alice"}, (("users.add", {"user": "alice", "content": "Good morning!"}),)),
+)
+def forget(call: Call, request: Forget) -> Erasure:
+    """Forget everything about a user, everywhere, and the keys that were held to it. The job's result is the receipt."""
+    return erase_everything(call, "user", request.user)
+
+
+def _turns(request: Add) -> list[NewTurn]:
+    if (request.content is None) == (request.messages is None):
+        raise Invalid("Give either `content` (a text) or `messages` (a list of turns).", field="content")
+    if request.messages is not None:
+        if request.occurred_at is not None or request.metadata is not None:
+            raise Invalid("With `messages`, each message has its own `occurred_at` and `metadata`.", field="messages")
+        return request.messages
+    return [
+        NewTurn(role="user", content=request.content or "", occurred_at=request.occurred_at, metadata=request.metadata)
+    ]
+
+
+def _current_session(space: Space, place: Place) -> str:
+    """The conversation that is still going on, or a new one after some idle time."""
+    collection_id, policy = space.collection(place)
+    row = space.tx.row("latest_address", collection_id=collection_id, low=AUTO, high=_after(AUTO), now=space.now)
+    if row is not None:
+        path, last_seen_at, ended_at = row
+        if ended_at is None and space.now - last_seen_at <= (policy.idle_us or IDLE):
+            return str(path)
+    return AUTO + new_id()
+
+
+def _after(prefix: str) -> str:
+    """The least string that sorts after everything with this prefix."""
+    return prefix[:-1] + chr(ord(prefix[-1]) + 1)

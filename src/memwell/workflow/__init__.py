@@ -1,1 +1,0 @@
-"""Workflows: trees of steps that write, search and load memory, and ask models."""

@@ -1,0 +1,1 @@
+"""Workflows: documents, steps, runs."""

@@ -1,0 +1,347 @@
+"""Workflows that are stored and versioned (system S1): made, changed, checked, and what they name."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from .. import typed
+from ..banks.banks import KIND as BANK
+from ..banks.banks import CreateBank, OfBank, find_bank, settled
+from ..clock import to_datetime
+from ..core import documents
+from ..core.dispatch import Call
+from ..core.documents import Document as Stored
+from ..core.operation import Example, Request, Response, operation
+from ..core.space import Space
+from ..errors import Invalid, NotFound, Stale
+from ..ids import new_id
+from ..records.records import delete_tied
+from ..text.yaml import Path
+from .document import Look, Runnable, look
+from .source import Problems, refuse
+from .tasks.document import TaskDocument
+from .tasks.reader import missing_definitions
+
+KIND = "workflow"
+VERSION = "workflow_version"
+
+Source = Annotated[
+    str | dict[str, Any],
+    Meta(
+        description="The workflow: YAML or JSON as a text (on the command line also `@FILE`), or an object with its fields."
+    ),
+]
+WorkflowId = Annotated[str, Meta(max_length=64, description="The workflow's id.")]
+VersionField = Annotated[int, Meta(ge=1, description="Which version; the newest if it is left away.")]
+
+HELLO: dict[str, Any] = {
+    "name": "hello",
+    "memory_banks": {"greetings": {"type": "general"}},
+    "steps": [
+        {"step_type": "text", "template": "Hello {{agent.input}}"},
+        {"step_type": "add_memory", "memory_bank_id": "greetings", "key": "{{metadata.user_id}}"},
+        {"step_type": "display_result"},
+    ],
+}
+_GIVEN = (("workflows.create", {"document": HELLO}),)
+_OF = {"workflow": "$0.id"}
+
+
+class Workflow(Response, frozen=True, kw_only=True):
+    """A workflow, and how often it was changed."""
+
+    id: str
+    name: str
+    version: int
+    created_at: datetime
+    updated_at: datetime
+    description: str | None = None
+    document: dict[str, Any] | None = None
+
+
+class Workflows(Response, frozen=True, kw_only=True):
+    """Workflows by name."""
+
+    workflows: list[Workflow]
+
+
+class Checked(Response, frozen=True, kw_only=True):
+    """Whether a document can run: everything that is wrong with it, each with `path`, `line`, `column` and `reason`."""
+
+    valid: bool
+    problems: list[dict[str, Any]]
+    name: str | None = None
+    steps: int = 0
+    needs_model: bool = False
+    unresolved_banks: list[str] = msgspec.field(default_factory=list)
+
+
+class CheckWorkflow(Request, frozen=True, kw_only=True):
+    """A document to check."""
+
+    document: Source
+
+
+@operation("workflows.validate", "POST /v1/workflows/validate", outside=True, example=Example({"document": HELLO}))
+def validate(call: Call, request: CheckWorkflow) -> Checked:
+    """Check a workflow without storing or running it."""
+    try:
+        found = look(request.document)
+    except Invalid as error:
+        return Checked(valid=False, problems=error.details["problems"])
+    _check_settings(call, found)
+    unresolved = call.read(lambda space: _check_banks(space, found))
+    call.read(lambda space: _check_definitions(space, found))
+    return Checked(
+        valid=not found.problems.found,
+        problems=found.problems.told(),
+        name=found.document.name or None,
+        steps=sum(1 for _ in found.document.walk()),
+        needs_model=found.document.asks,
+        unresolved_banks=unresolved,
+    )
+
+
+def _check_settings(call: Call, found: Look) -> None:
+    """Note banks that could not be made: what only the settings together, and this store, can say."""
+    for name, settings in found.document.banks.items():
+        try:
+            settled(call, typed.convert({**settings, "name": name}, CreateBank))
+        except msgspec.ValidationError:
+            continue  # each field was judged for itself
+        except Invalid as error:
+            field = error.details.get("field")
+            path: Path = ("memory_banks", name) if field in (None, "name") else ("memory_banks", name, field)
+            found.problems.add(path, error.message)
+
+
+def _check_banks(space: Space, found: Look) -> list[str]:
+    """Note banks that there are not, or several of one name. Returns what they are called."""
+    wrong: dict[str, str] = {}
+    for node in found.document.walk():
+        name = node.bank
+        if name is None:
+            continue
+        if name not in wrong:
+            wrong[name] = _wrong_bank(space, name, name in found.document.banks)
+        if wrong[name]:
+            found.problems.add(node.bank_at, wrong[name])
+    return [name for name, reason in wrong.items() if reason]
+
+
+def _check_definitions(space: Space, found: Look) -> None:
+    """Note memory definitions that there are not."""
+    if isinstance(found.document, TaskDocument):
+        for path, reason in missing_definitions(space, found.document):
+            found.problems.add(path, reason)
+
+
+def _wrong_bank(space: Space, name: str, can_be_made: bool) -> str:
+    if documents.find(space.tx, BANK, name) is not None:
+        return ""
+    several = len(documents.named(space.tx, BANK, name))
+    if several > 1:
+        return f"there are {several} memory banks called {name[:100]!r}: give an id."
+    return "" if several or can_be_made else f"there is no memory bank {name[:100]!r}."
+
+
+class CreateWorkflow(Request, frozen=True, kw_only=True):
+    """A workflow to store."""
+
+    document: Source
+
+
+@operation(
+    "workflows.create",
+    "POST /v1/workflows",
+    effect="write",
+    outside=True,
+    status=201,
+    example=Example({"document": HELLO}),
+)
+def create(call: Call, request: CreateWorkflow) -> Workflow:
+    """Store a workflow. It is checked first; every problem is named with its path, line and column."""
+    found = look(request.document)
+    return call.write(lambda space: created(space, found))
+
+
+class UpdateWorkflow(Request, frozen=True, kw_only=True):
+    """What a workflow is to be from now on."""
+
+    workflow: WorkflowId
+    document: Source
+    expected_version: (
+        Annotated[int, Meta(ge=1, description="The version that was read: refused if it has changed.")] | None
+    ) = None
+
+
+@operation(
+    "workflows.update",
+    "PUT /v1/workflows/{workflow}",
+    effect="write",
+    outside=True,
+    example=Example({**_OF, "document": HELLO, "expected_version": 1}, _GIVEN),
+)
+def update(call: Call, request: UpdateWorkflow) -> Workflow:
+    """Store the next version of a workflow. Earlier ones stay, and runs say which one they ran."""
+    found = look(request.document)
+    return call.write(lambda space: _changed(space, request, found))
+
+
+def _changed(space: Space, request: UpdateWorkflow, found: Look) -> Workflow:
+    old = _existing(space, request.workflow)
+    if request.expected_version not in (None, old.version):
+        raise Stale(f"The current version is {old.version}: read it again and repeat the change.", version=old.version)
+    _require(space, found)
+    stored = documents.change(space.tx, KIND, old, found.document.name, found.body, space.now)
+    _keep_version(space, stored)
+    return _shown(stored, whole=True)
+
+
+class NoFields(Request, frozen=True, kw_only=True):
+    """Nothing."""
+
+
+@operation("workflows.list", "GET /v1/workflows", example=Example({}, _GIVEN))
+def list_workflows(space: Space, request: NoFields) -> Workflows:
+    """The stored workflows, by name."""
+    found = sorted(documents.every(space.tx, KIND), key=lambda one: (one.name, one.id))
+    return Workflows(workflows=[_shown(one) for one in found])
+
+
+class OfWorkflow(Request, frozen=True, kw_only=True):
+    """Which workflow, and which version of it."""
+
+    workflow: WorkflowId
+    version: VersionField | None = None
+
+
+@operation("workflows.get", "GET /v1/workflows/{workflow}", example=Example(_OF, _GIVEN))
+def get(space: Space, request: OfWorkflow) -> Workflow:
+    """A workflow with its document, the newest version or an earlier one."""
+    stored = find(space, request.workflow, request.version)
+    return _shown(stored, whole=True)
+
+
+class DeleteWorkflow(Request, frozen=True, kw_only=True):
+    """Which workflow."""
+
+    workflow: WorkflowId
+
+
+class Deleted(Response, frozen=True, kw_only=True):
+    """What was deleted."""
+
+    id: str
+
+
+@operation("workflows.delete", "DELETE /v1/workflows/{workflow}", effect="erase", example=Example(_OF, _GIVEN))
+def delete(space: Space, request: DeleteWorkflow) -> Deleted:
+    """Delete a workflow with all its versions, and what is remembered for it alone. Its runs stay readable until they are a
+    month old."""
+    old = _existing(space, request.workflow)
+    for version in range(1, old.version + 1):
+        documents.erase(space.tx, VERSION, _version_id(old.id, version), space.now)
+    delete_tied(space, f"workflow/{old.id}")
+    documents.erase(space.tx, KIND, old.id, space.now)
+    return Deleted(id=old.id)
+
+
+class AgentOfBank(Response, frozen=True, kw_only=True):
+    """A workflow that uses a bank."""
+
+    agent_id: str
+    agent_name: str
+
+
+@operation(
+    "banks.agents",
+    "GET /v1/memory_banks/{bank}/agents",
+    example=Example({"bank": "$0.id"}, (("banks.create", {"name": "greetings", "type": "general"}), *_GIVEN)),
+)
+def agents(space: Space, request: OfBank) -> list[AgentOfBank]:
+    """The stored workflows that name a bank, by its id or its name."""
+    bank, _ = find_bank(space, request.bank)
+    found = [one for one in documents.every(space.tx, KIND) if {bank.id, bank.name} & _named(one)]
+    return [AgentOfBank(agent_id=one.id, agent_name=one.name) for one in found]
+
+
+def _named(stored: Stored) -> set[str | None]:
+    """The banks that a workflow names, also if it would not be stored any more as it is."""
+    return {node.bank for node in look(decoded(stored.body)).document.walk()}
+
+
+# -- what others use -----------------------------------------------------------------------------------------------------
+
+
+def created(space: Space, found: Look) -> Workflow:
+    """Store what was read, if nothing is wrong with it."""
+    _require(space, found)
+    stored = Stored(new_id(), found.document.name, 1, found.body, space.now, space.now)
+    documents.add(space.tx, KIND, stored)
+    _keep_version(space, stored)
+    return _shown(stored, whole=True)
+
+
+def _require(space: Space, found: Look) -> None:
+    refuse(found.problems.found)
+    if isinstance(found.document, TaskDocument):
+        again = Problems(found.place)
+        for path, reason in missing_definitions(space, found.document):
+            again.add(path, reason)
+        refuse(again.found)
+
+
+def read(source: str | dict[str, Any]) -> tuple[Runnable, str]:
+    """A document that was given, and as it is stored."""
+    found = look(source)
+    refuse(found.problems.found)
+    return found.document, found.body
+
+
+def find(space: Space, workflow_id: str, version: int | None) -> Stored:
+    """A workflow in one of its versions."""
+    newest = _existing(space, workflow_id)
+    if version in (None, newest.version):
+        return newest
+    found = documents.find(space.tx, VERSION, _version_id(workflow_id, version or 0))
+    if found is None:
+        raise NotFound(f"There is no version {version} of this workflow: the newest is {newest.version}.")
+    return newest._replace(version=version or 0, name=found.name, body=found.body, updated_at=found.created_at)
+
+
+def decoded(body: str) -> dict[str, Any]:
+    return typed.decode(body, dict[str, Any])
+
+
+def _existing(space: Space, workflow_id: str) -> Stored:
+    found = documents.find(space.tx, KIND, workflow_id)
+    if found is None:
+        raise NotFound("There is no such workflow.")
+    return found
+
+
+def _keep_version(space: Space, stored: Stored) -> None:
+    kept = Stored(_version_id(stored.id, stored.version), stored.name, 1, stored.body, space.now, space.now)
+    space.tx.send("add_document", kind=VERSION, id=kept.id, name=kept.name, version=1, body=kept.body, now=space.now)
+
+
+def _version_id(workflow_id: str, version: int) -> str:
+    return f"{workflow_id}@{version}"
+
+
+def _shown(stored: Stored, *, whole: bool = False) -> Workflow:
+    body = decoded(stored.body)
+    return Workflow(
+        id=stored.id,
+        name=stored.name,
+        version=stored.version,
+        created_at=to_datetime(stored.created_at),
+        updated_at=to_datetime(stored.updated_at),
+        description=body.get("description"),
+        document=body if whole else None,
+    )

@@ -1,0 +1,1 @@
+"""Workflows of tasks: definitions, blocks and agents."""
