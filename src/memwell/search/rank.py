@@ -1,4 +1,4 @@
-"""Recipes: how the arms of a search are weighed. Data with names; `docs/decisions/0007-recall.md` says where they come from.
+"""Recipes: how the arms of a search are weighed. Data with names; `docs/decisions/0007-search.md` says where they come from.
 
 Every number is absolute. Nothing is stretched to fit a query's best hit, so a score means the same for every query.
 """
