@@ -29,7 +29,7 @@ TENANT = "default"
 COLLECTION = 1
 WAIT_S = 30.0
 
-_SQL = queries.load("common", "sqlite")
+_SQL = queries.load("sqlite")
 _TOUCH = _SQL["touch_address"].sql
 _ENTRY = _SQL["add_entry"].sql
 _EVENT = _SQL["add_event"].sql

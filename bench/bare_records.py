@@ -23,7 +23,7 @@ from .bare import TENANT, WAIT_S, locked
 COLLECTION = 1
 USER = "alice"
 
-_SQL = {name: query.sql for name, query in queries.load("common", "sqlite").items()}
+_SQL = {name: query.sql for name, query in queries.load("sqlite").items()}
 _WHERE = {"tenant": TENANT, "dialect": "user", "name": USER}
 _OF = {"tenant": TENANT, "collection_id": COLLECTION}
 _EVENT = {**_OF, "operation": "users.set_record", "entries": 0, "actor": "local"}

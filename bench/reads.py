@@ -69,7 +69,7 @@ def fill(home: Path, turns: int) -> None:
 def _bare_select(reader: apsw.Connection) -> tuple[str, dict[str, Any]]:
     ((address_id,),) = reader.execute("SELECT id FROM address WHERE path = ?", (_session(0),)).fetchall()
     parameters = {"address_id": address_id, "before": 2**62, "now": SystemClock().now(), "limit": LAST}
-    return queries.load("common", "sqlite")["last_entries"].sql, {"tenant": TENANT, **parameters}
+    return queries.load("sqlite")["last_entries"].sql, {"tenant": TENANT, **parameters}
 
 
 def _file(home: Path) -> Path:

@@ -104,7 +104,7 @@ from memwell.storage import queries
 from memwell.storage.sqlite import SqliteStore
 
 if os.getuid() == 0:  # whom no permission stops: become somebody else, once everything is imported
-    queries.load("common", "sqlite")
+    queries.load("sqlite")
     os.setgid(65534)
     os.setuid(65534)
 store = SqliteStore(sys.argv[1], clock=lambda: 0)

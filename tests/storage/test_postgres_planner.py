@@ -24,7 +24,7 @@ from ..engines import TEMPLATE
 from .catalog import Db
 from .databases import database
 
-QUERIES = queries.load("common", "postgres", "move")
+QUERIES = queries.load("postgres") | queries.load_move()
 
 # Queries that look at all rows of a tenant's table on purpose. "The last row" is found at the end of the key.
 WHOLE = {

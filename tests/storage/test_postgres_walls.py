@@ -5,6 +5,7 @@ Every table is tried, as the catalog lists them, by the role that transactions r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -209,7 +210,7 @@ def _texts(db: Db) -> list[tuple[str, str]]:
 
 
 def _residue(db: Db, tenant: str, needles: list[bytes]) -> set[bytes]:
-    sql = queries.load("postgres", bound="%({})s")["residue"].sql.encode()
+    sql = re.sub(r"(?<!:):(tenant|needles)", r"%(\1)s", queries.load("postgres")["residue"].sql).encode()
     return {bytes(row[0]) for row in db.execute(sql, {"tenant": tenant, "needles": needles})}
 
 

@@ -22,8 +22,8 @@ from . import catalog
 from .catalog import INSIDE, Db
 from .rules import faults, literals, unnamed
 
-HERE = [(query, "postgres") for query in queries.load("common", "postgres", "move").values()]
-IN_FILES = [(query, "sqlite") for query in queries.load("common", "sqlite", "move").values()]
+HERE = [(query, "postgres") for query in (queries.load("postgres") | queries.load_move()).values()]
+IN_FILES = [(query, "sqlite") for query in (queries.load("sqlite") | queries.load_move()).values()]
 # What is inside a tenant in a file; the index of words knows no tenant there, and `test_planner` looks after it.
 FILE_TABLES = INSIDE - {"word", "writer", "graph", "blob"}
 # Pieces of SQL in Python that ask across tenants.
@@ -173,7 +173,7 @@ def test_every_query_keeps_the_rules(query: Query, dialect: str) -> None:
     assert faults(_written(query), INSIDE if dialect == "postgres" else FILE_TABLES, dialect) == []
 
 
-@pytest.mark.parametrize("query", queries.load("system").values(), ids=lambda query: query.name)
+@pytest.mark.parametrize("query", queries.load_system().values(), ids=lambda query: query.name)
 def test_what_stands_above_the_tenants_touches_no_table_of_theirs(query: Query) -> None:
     assert not INSIDE & {table.lower() for table in re.findall(r"\b(?:FROM|JOIN|INTO|UPDATE)\s+(\w+)", query.sql)}
     assert [fault for fault in faults(query.sql, frozenset()) if "used in another way" not in fault] == []
@@ -243,7 +243,7 @@ def test_no_lock_or_table_of_a_session_is_used_between_python() -> None:
     found = {
         (source.stem, word) for source in _sources() for _, text in literals(source) for word in words.findall(text)
     }
-    assert found == {("hub", "LISTEN")}
+    assert found == {("notifier", "LISTEN")}
 
 
 # -- the tables ------------------------------------------------------------------------------------------------------
@@ -329,4 +329,4 @@ def _written(query: Query) -> str:
 
 def _sources() -> list[Path]:
     storage = Path(memwell.__file__).parent / "storage"
-    return [*sorted((storage / "postgres").glob("*.py")), storage / "filters_postgres.py", storage / "move.py"]
+    return [*sorted((storage / "postgres").glob("*.py")), storage / "copier.py"]

@@ -191,7 +191,7 @@ def told_of(named: str, tenants: Sequence[str]) -> Iterator[Source]:
 
 
 def _asking(db: Any) -> Any:
-    known = queries.load("system")
+    known = queries.load_system()
     return lambda query, **given: db.execute(known[query].sql, given).fetchall()
 
 

@@ -296,11 +296,11 @@ def _after(table: str, key: tuple[Any, ...]) -> dict[str, Any]:
 @cache
 def _columns(table: str) -> tuple[str, ...]:
     """The columns of a page, in order."""
-    return tuple(re.findall(r":(\w+)", queries.load("move")[f"put_{table}"].sql))[1:]
+    return tuple(re.findall(r":(\w+)", queries.load_move()[f"put_{table}"].sql))[1:]
 
 
 @cache
 def _key(table: str) -> tuple[str, ...]:
-    found = re.search(r"ORDER BY (.+)", queries.load("move")[f"page_{table}"].sql)
+    found = re.search(r"ORDER BY (.+)", queries.load_move()[f"page_{table}"].sql)
     assert found is not None  # noqa: S101 -- it is our own text
     return tuple(found[1].split(", "))

@@ -1,18 +1,40 @@
-"""Named SQL, read from `.sql` files.
+"""Named SQL, read from the `.sql` file of each room.
 
-A query begins with `-- name: <name>` and a line or more of description. `common.sql` holds what every engine runs
-verbatim, `<engine>.sql` what each words differently under the same names, `system.sql` what stands above the tenants.
+A query begins with `-- name: <name>` and a description. Its text is the same for every engine, or is written once per
+engine below a line `-- engine: <engine>`. Conventions:
+
+- `:tenant` is bound by the transaction, never by a caller; in PostgreSQL also `:next_docid`. `system.sql` stands above
+  the tenants and is loaded by itself.
+- `x IN NUMBERS(:list)` and `x IN TEXTS(:list)` compare with a list that is bound as JSON text; each engine has its own
+  words for it.
+- An optional parameter is written `CAST(:x AS BIGINT) IS NULL`, because PostgreSQL needs its type.
+- Where PostgreSQL gets rows by their numbers, each is looked up by a lateral sub-select: a plan that was made while the
+  tables were small would otherwise read all rows of a tenant.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import Literal
+
+Engine = Literal["sqlite", "postgres"]
+
+ROOMS = ("core", "timelines", "facts", "records", "banks", "runs", "files", "jobs", "search", "erasure")
 
 _HEAD = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_ENGINE = re.compile(r"^-- engine: (\w+)$", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<!:):([a-z_]\w*)")
+_LIST = re.compile(r"IN (NUMBERS|TEXTS)\((:\w+)\)")
+_LISTS: dict[str, dict[str, str]] = {
+    "sqlite": dict.fromkeys(("NUMBERS", "TEXTS"), "IN (SELECT value FROM json_each({}))"),
+    "postgres": {
+        "NUMBERS": "= ANY(CAST(STRING_TO_ARRAY(BTRIM({}, '[]'), ',') AS BIGINT[]))",
+        "TEXTS": "= ANY(ARRAY(SELECT JSON_ARRAY_ELEMENTS_TEXT(CAST({} AS JSON))))",
+    },
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,42 +46,54 @@ class Query:
 
 
 @cache
-def load(*files: str, bound: str = ":{}") -> dict[str, Query]:
-    """All queries of some files; a name may occur once only. `bound` says how the engine writes a parameter."""
+def load(engine: Engine) -> dict[str, Query]:
+    """The queries inside a tenant."""
+    return parse("\n".join(read(f"{room}.sql") for room in ROOMS), engine)
+
+
+@cache
+def load_system() -> dict[str, Query]:
+    """The queries above the tenants, which every engine runs as they stand."""
+    return parse(read("system.sql"), "sqlite")
+
+
+@cache
+def load_move() -> dict[str, Query]:
+    return parse(read("move.sql"), "sqlite")
+
+
+def parse(text: str, engine: Engine) -> dict[str, Query]:
+    """The queries in a text that an engine has. A name may occur only once."""
     queries: dict[str, Query] = {}
-    for file in files:
-        for query in parse(read(f"{file}.sql")):
-            if query.name in queries:
-                raise ValueError(f"query {query.name} is written twice")
-            queries[query.name] = replace(query, sql=_PARAMETER.sub(lambda found: bound.format(found[1]), query.sql))
-    return queries
-
-
-def parse(text: str) -> list[Query]:
     parts = _HEAD.split(text)[1:]
-    return [_query(name, body) for name, body in zip(parts[::2], parts[1::2], strict=True)]
+    for name, body in zip(parts[::2], parts[1::2], strict=True):
+        if name in queries:
+            raise ValueError(f"query {name} is written twice")
+        shared, *variants = _ENGINE.split(body)
+        texts = dict(zip(variants[::2], variants[1::2], strict=True))
+        if texts and engine not in texts:
+            continue
+        description = " ".join(line[3:] for line in shared.splitlines() if line.startswith("-- "))
+        lines = (shared + texts.get(engine, "")).splitlines()
+        sql = "\n".join(line for line in lines if not line.startswith("--")).strip().rstrip(";")
+        sql = _LIST.sub(lambda found: _LISTS[engine][found[1]].format(found[2]), sql)
+        queries[name] = Query(name, description, sql, frozenset(_PARAMETER.findall(sql)))
+    return queries
 
 
 @cache
 def migrations(folder: str) -> list[tuple[int, str, str]]:
     """Number, name and text of every migration in a folder, in order."""
     files = resources.files(__package__) / "sql" / "migrations" / folder
-    found = sorted(file.name for file in files.iterdir() if file.name.endswith(".sql"))
-    return [(int(name[:4]), name[5:-4], read(f"migrations/{folder}/{name}")) for name in found]
+    names = sorted(file.name for file in files.iterdir() if file.name.endswith(".sql"))
+    return [(int(name[:4]), name[5:-4], read(f"migrations/{folder}/{name}")) for name in names]
 
 
 def statements(text: str) -> list[str]:
-    """The statements of a migration: each ends with a semicolon at the end of a line."""
+    """The statements of a migration. Each ends with a semicolon at the end of a line."""
     bare = re.sub(r"^\s*--.*$", "", text, flags=re.MULTILINE)
     return [statement.strip() for statement in re.split(r";\s*$", bare, flags=re.MULTILINE) if statement.strip()]
 
 
 def read(path: str) -> str:
     return (resources.files(__package__) / "sql" / path).read_text(encoding="utf-8")
-
-
-def _query(name: str, body: str) -> Query:
-    lines = body.strip().splitlines()
-    description = " ".join(line[3:] for line in lines if line.startswith("-- "))
-    sql = "\n".join(line for line in lines if not line.startswith("--")).strip().rstrip(";")
-    return Query(name, description, sql, frozenset(_PARAMETER.findall(sql)))

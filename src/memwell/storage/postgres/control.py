@@ -19,7 +19,7 @@ SECRET_BYTES = 32
 class ControlTables:
     def __init__(self, above: Callable[[Callable[[Connection], Any], bool], Any]) -> None:
         self._above = above
-        self._queries = queries.load("system")
+        self._queries = queries.load_system()
 
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
         statement = self._statement(query)

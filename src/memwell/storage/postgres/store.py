@@ -47,7 +47,7 @@ class PostgresStore:
         on_due: Callable[[str, int], None] = lambda tenant, at: None,
     ) -> None:
         self._clock = clock
-        self._queries = queries.load("common", "postgres", "move")
+        self._queries = queries.load("postgres") | queries.load_move()
         with connect.connected(dsn) as setup, connect.told(dsn):
             place = migrate.ready(setup, dsn)
             self._halfvec = number_of_type(setup)

@@ -29,7 +29,7 @@ class ControlFile:
         path = home / "control.db"
         if not path.exists():
             upgrade(path, "control", "full", vfs)
-        self._queries = queries.load("system")
+        self._queries = queries.load_system()
         self._file = SqliteFile(path, "control", durability="full", vfs=vfs)
         self._hints = SqliteFile(path, "control", durability="relaxed", vfs=vfs)
 

@@ -50,7 +50,7 @@ class SqliteStore:
         self._clock = clock
         self._durability: connect.Durability = durability
         self._vfs = vfs
-        self._queries = queries.load("common", "sqlite", "move")
+        self._queries = queries.load("sqlite") | queries.load_move()
         self._files = OpenFiles(self._open, open_tenants)
         self.control = ControlFile(self.home, vfs)
         self.hub = SocketHub(self.home)
@@ -270,4 +270,4 @@ def _remove(path: Path) -> None:
 
 
 def _system(name: str) -> str:
-    return queries.load("system")[name].sql
+    return queries.load_system()[name].sql

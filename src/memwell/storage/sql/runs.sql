@@ -1,0 +1,79 @@
+-- Runs of workflows and their steps.
+
+-- name: add_run
+-- Add a run.
+INSERT INTO run (tenant, id, workflow_id, workflow_version, name, state, asked, started_at, lease_until)
+VALUES (:tenant, :id, :workflow_id, :workflow_version, :name, 'running', :asked, :now, :lease_until);
+
+-- name: begin_again
+-- Restart a run that is not running.
+UPDATE run SET state = 'running', output = NULL, error = NULL, ended_at = NULL, lease_until = :lease_until
+WHERE tenant = :tenant AND id = :id AND asked <> '{"erased": true}' AND (state <> 'running' OR lease_until < :now);
+
+-- name: find_run
+-- A run by its id.
+SELECT id, workflow_id, workflow_version, name, state, asked, output, error, started_at, ended_at, lease_until
+FROM run WHERE tenant = :tenant AND id = :id;
+
+-- name: run_is_over
+-- 1 if a run has ended, else 0.
+SELECT CASE WHEN state IN ('done', 'failed') THEN 1 ELSE 0 END FROM run WHERE tenant = :tenant AND id = :id;
+
+-- name: list_runs
+-- Runs, the newest first.
+SELECT id, workflow_id, workflow_version, name, state, asked, output, error, started_at, ended_at, lease_until
+FROM run WHERE tenant = :tenant AND id < :before
+ORDER BY id DESC
+LIMIT :limit;
+
+-- name: list_runs_of
+-- The runs of a workflow, the newest first.
+SELECT id, workflow_id, workflow_version, name, state, asked, output, error, started_at, ended_at, lease_until
+FROM run WHERE tenant = :tenant AND workflow_id = :workflow_id AND id < :before
+ORDER BY id DESC
+LIMIT :limit;
+
+-- name: beat_run
+-- Extend the lease of a run.
+UPDATE run SET lease_until = :lease_until WHERE tenant = :tenant AND id = :id AND state = 'running';
+
+-- name: end_run
+-- The result of a run.
+UPDATE run SET state = :state, output = :output, error = :error, ended_at = :now, lease_until = NULL
+WHERE tenant = :tenant AND id = :id;
+
+-- name: keep_run_step
+-- Store a step of a run.
+INSERT INTO run_step (tenant, run_id, number, body) VALUES (:tenant, :run_id, :number, :body)
+ON CONFLICT (tenant, run_id, number) DO UPDATE SET body = excluded.body;
+
+-- name: run_steps
+-- The steps of a run, in order.
+SELECT number, body FROM run_step WHERE tenant = :tenant AND run_id = :run_id ORDER BY number;
+
+-- name: touch_run
+-- Note that a run has seen an address.
+INSERT INTO run_touch (tenant, address_id, run_id) VALUES (:tenant, :address_id, :run_id)
+ON CONFLICT (tenant, address_id, run_id) DO NOTHING;
+
+-- name: runs_of_address
+-- The runs that have seen an address.
+SELECT run_id FROM run_touch WHERE tenant = :tenant AND address_id = :address_id;
+
+-- name: runs_that_outlive
+-- The runs between two ids that have seen something that has expired and was not removed yet.
+SELECT DISTINCT t.run_id FROM address a
+JOIN run_touch t ON t.tenant = a.tenant AND t.address_id = a.id
+WHERE a.tenant = :tenant AND t.tenant = :tenant AND a.expires_at <= :now AND t.run_id >= :first AND t.run_id <= :last;
+
+-- name: delete_run_steps
+-- Remove the steps of a run.
+DELETE FROM run_step WHERE tenant = :tenant AND run_id = :run_id;
+
+-- name: delete_run_touches
+-- Forget which addresses a run has seen.
+DELETE FROM run_touch WHERE tenant = :tenant AND run_id = :run_id;
+
+-- name: delete_run
+-- Remove a run.
+DELETE FROM run WHERE tenant = :tenant AND id = :id;
