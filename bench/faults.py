@@ -16,8 +16,9 @@ from statistics import median
 from time import perf_counter, sleep
 from typing import Any, NamedTuple
 
+from tests.scripted import ChatRequest, Fault, ScriptedServer, StreamFault
+
 from memwell import Memory
-from memwell.testing import ChatRequest, Fault, ScriptedServer, StreamFault
 
 from . import corpus
 from .measure import median_ratio

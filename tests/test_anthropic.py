@@ -19,7 +19,9 @@ from memwell.models.anthropic_chat import AnthropicChat, laid_out
 from memwell.models.completer import Completion, Message, estimated_tokens, reason_of
 from memwell.models.llm import TIMEOUT_S, Wanted, open_completer, parse_llm
 from memwell.registry import open_engine
-from memwell.scripted import ChatRequest, Fault, Raw, Reply, ScriptedServer, ToolCall, ToolCalls, Worded
+from memwell.testing import ToolCall, ToolCalls
+
+from .scripted import ChatRequest, Fault, Raw, Reply, ScriptedServer, TextReply
 
 anthropic: Any = pytest.importorskip("anthropic")
 KEY = "sk-ant-never-to-be-seen"
@@ -87,7 +89,7 @@ def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
 
 
 def test_an_answer_comes_with_what_it_took() -> None:
-    with serving([Worded("In Porto.", tokens_in=11, tokens_out=7)]) as server:
+    with serving([TextReply("In Porto.", tokens_in=11, tokens_out=7)]) as server:
         assert ask(chat(server.url, KEY), None) == Completion("In Porto.", 11, 7)
     (request,) = server.requests
     assert request.path == "/v1/messages"
@@ -326,7 +328,7 @@ def test_thoughts_are_not_part_of_what_is_said() -> None:
 
 @pytest.mark.parametrize("ending", ["max_tokens", "model_context_window_exceeded"])
 def test_an_answer_that_had_to_end_is_cut(ending: str) -> None:
-    with serving([Worded("half of", 5, 9, finish_reason=ending)]) as server:
+    with serving([TextReply("half of", 5, 9, finish_reason=ending)]) as server:
         error = failure(chat(server.url))
     assert reason_of(error) == "cut"
     assert (error.details["tokens_in"], error.details["tokens_out"]) == (5, 9)
@@ -446,7 +448,7 @@ def create(server: ScriptedServer, **options: Any) -> Any:
 
 
 def test_the_package_understands_words() -> None:
-    with serving(["Sunny.", Worded("Rain.", tokens_in=5, tokens_out=2)]) as server:
+    with serving(["Sunny.", TextReply("Rain.", tokens_in=5, tokens_out=2)]) as server:
         first, second = create(server, system="Be brief."), create(server)
     assert (first.content[0].text, first.stop_reason, first.id, first.model) == ("Sunny.", "end_turn", "msg_1", "m")
     assert first.usage.input_tokens > 0

@@ -32,7 +32,6 @@ RINGS = [
     ["registry"],
     ["sdk"],
     ["node"],
-    ["scripted"],
     ["testing"],
     ["surfaces"],
     ["__init__", "__main__"],

@@ -13,9 +13,10 @@ from memwell.banks.banks import Bank as Settings
 from memwell.core.engine import Engine
 from memwell.sdk._sync_banks import Bank
 from memwell.sdk.transport import LocalTransport
-from memwell.testing import Fault, FrozenClock, ScriptedServer
+from memwell.testing import FrozenClock
 
 from .engines import remains
+from .scripted import Fault, ScriptedServer
 
 
 def engine_of(memory: Memory) -> Engine:

@@ -18,7 +18,9 @@ from memwell.models.completer import SENTENCES, Completion, Message, estimated_t
 from memwell.models.http import Flow
 from memwell.models.llm import TIMEOUT_S, Wanted, open_completer, parse_llm
 from memwell.models.openai_chat import OpenAIChat
-from memwell.scripted import ChatRequest, Fault, Raw, Reply, ScriptedModel, ScriptedServer, Worded
+from memwell.testing import ScriptedModel
+
+from .scripted import ChatRequest, Fault, Raw, Reply, ScriptedServer, TextReply
 
 KEY = "sk-never-to-be-seen"
 SECRET = "the parrot's name is Coco"
@@ -85,7 +87,7 @@ def wait_for(condition: Callable[[], bool], seconds: float = 3.0) -> bool:
 
 
 def test_an_answer_comes_with_what_it_took() -> None:
-    with ScriptedServer([Worded('{"ok": true}', tokens_in=11, tokens_out=7)]) as server:
+    with ScriptedServer([TextReply('{"ok": true}', tokens_in=11, tokens_out=7)]) as server:
         assert ask(chat(server.url, KEY)) == Completion('{"ok": true}', 11, 7)
     (request,) = server.requests
     assert request.path == "/v1/chat/completions"

@@ -13,7 +13,8 @@ from memwell import Memory
 from memwell.core.engine import Engine
 from memwell.sdk._sync import Flow
 from memwell.sdk.transport import LocalTransport
-from memwell.testing import Fault, ScriptedServer
+
+from .scripted import Fault, ScriptedServer
 
 PROPOSED = {
     "facts": [

@@ -13,9 +13,9 @@ import pytest
 from memwell.config import PREFIX, SETTINGS
 from memwell.errors import tree
 from memwell.registry import OPERATIONS
-from memwell.testing import ScriptedServer
 
 from .live import live
+from .scripted import ScriptedServer
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -87,13 +87,15 @@ warranty.txt says: The warranty of the blender ends in March.
     ],
 )
 def test_the_python_of_the_guides_runs(tmp_path: Path, file: str, printed: str) -> None:
-    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
     output = ""
-    for code in (code for rest, code in blocks(file, "python") if not rest):
-        command = [sys.executable, "-W", "error", "-c", code]
-        output += subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
-        ).stdout
+    with ScriptedServer(["The riverfront, and the bridge."]) as server:
+        model = {"MEMWELL_LLM": f"openai:any@{server.url}"} if file == "docs/workflows.md" else {}
+        environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", **model}
+        for code in (code for rest, code in blocks(file, "python") if not rest):
+            command = [sys.executable, "-W", "error", "-c", code]
+            output += subprocess.run(
+                command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+            ).stdout
     assert printed in output
 
 

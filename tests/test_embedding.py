@@ -20,9 +20,10 @@ from memwell.jobs import queue
 from memwell.models.wordllama import WordLlama
 from memwell.sdk.transport import LocalTransport
 from memwell.search import embeddings
-from memwell.testing import EmbeddingServer, FrozenClock, ScriptedEmbedder
+from memwell.testing import FrozenClock, ScriptedEmbedder
 
 from .engines import DATABASES, located, query
+from .scripted import EmbeddingServer
 from .storage.scene import finish, python, run_python
 
 KEY = "sk-never-to-be-seen"

@@ -20,8 +20,9 @@ from memwell.models.embedder import Embedder, Fastembed, open_embedder
 from memwell.models.endpoint import BATCH, Endpoint
 from memwell.models.onnx import Onnx
 from memwell.models.wordllama import DIMENSIONS, PIECES, TOKENIZER, WEIGHTS, WordLlama, installed
-from memwell.testing import EmbeddingServer, ScriptedEmbedder, word_vector
+from memwell.testing import ScriptedEmbedder, word_vector
 
+from .scripted import EmbeddingServer
 from .storage.scene import outcome, run_python
 
 if TYPE_CHECKING:

@@ -18,11 +18,11 @@ from memwell.facts.memories import Memory as MemoryEntry
 from memwell.screening.screen import is_trusted, lowest
 from memwell.sdk._sync import Flow
 from memwell.sdk.transport import LocalTransport
-from memwell.testing import ScriptedServer
 from memwell.text.fence import PREAMBLE, fence_line
 
 from .distill import later, poison
 from .distill.everyday import CLEAN
+from .scripted import ScriptedServer
 
 SESSIONS = 20
 PEOPLE = ("Alice", "Bob", "Carla", "Deniz", "Eve")

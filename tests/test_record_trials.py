@@ -22,9 +22,10 @@ from memwell.core.functions import unregister
 from memwell.surfaces.cli.main import app
 from memwell.surfaces.mcp.server import Caller, carry_out
 from memwell.surfaces.mcp.tools import toolbox
-from memwell.testing import FrozenClock, ScriptedServer
+from memwell.testing import FrozenClock
 
 from .engines import located, remains
+from .scripted import ScriptedServer
 from .servers import Server
 from .test_erasure import traces
 

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from memwell.scripted import ChatRequest, Fault, Raw, Reply, ScriptedServer, ToolCall, ToolCalls, Worded
+from memwell.testing import ToolCall, ToolCalls
+
+from .scripted import ChatRequest, Fault, Raw, Reply, ScriptedServer, TextReply
 
 openai: Any = pytest.importorskip("openai")
 ASKED = [{"role": "user", "content": "What is the weather in Porto?"}]
@@ -27,7 +29,7 @@ def create(server: ScriptedServer, **options: Any) -> Any:
 
 
 def test_words_are_answered_whole() -> None:
-    with ScriptedServer(["Sunny.", Worded("Rain.", tokens_in=5, tokens_out=2)]) as server:
+    with ScriptedServer(["Sunny.", TextReply("Rain.", tokens_in=5, tokens_out=2)]) as server:
         first, second = create(server), create(server)
     assert (first.choices[0].message.content, first.choices[0].finish_reason) == ("Sunny.", "stop")
     assert (first.id, first.model, first.object) == ("chatcmpl-1", "m", "chat.completion")

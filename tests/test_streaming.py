@@ -17,7 +17,9 @@ from memwell.models.anthropic_chat import AnthropicChat
 from memwell.models.completer import Completion, Message, Streamer, estimated_tokens, failed, reason_of, stream_of
 from memwell.models.http import Way, Ways, events, ways
 from memwell.models.openai_chat import OpenAIChat
-from memwell.scripted import ChatRequest, Fault, Raw, Reply, ScriptedModel, ScriptedServer, StreamFault, Worded
+from memwell.testing import ScriptedModel
+
+from .scripted import ChatRequest, Fault, Raw, Reply, ScriptedServer, StreamFault, TextReply
 
 Kind = Literal["openai", "anthropic"]
 Chat = OpenAIChat | AnthropicChat
@@ -102,7 +104,7 @@ def sse(*data: str) -> Raw:
 
 
 def test_pieces_come_first_and_the_whole_last(kind: Kind) -> None:
-    with ScriptedServer([Worded(TEXT, tokens_in=11, tokens_out=7)], protocol=kind) as server:
+    with ScriptedServer([TextReply(TEXT, tokens_in=11, tokens_out=7)], protocol=kind) as server:
         *pieces, whole = streamed(chat(kind, server))
     assert whole == Completion(TEXT, 11, 7)
     assert len(pieces) > 2
@@ -118,7 +120,7 @@ def test_pieces_are_not_kept_back_until_the_end(kind: Kind) -> None:
 
 
 def test_an_answer_without_words_is_only_a_whole(kind: Kind) -> None:
-    with ScriptedServer([Worded("", 3, 1)], protocol=kind) as server:
+    with ScriptedServer([TextReply("", 3, 1)], protocol=kind) as server:
         expected = [Completion("", 3, 1)]
         assert streamed(chat(kind, server)) == expected
 

@@ -19,12 +19,12 @@ import pytest
 
 from memwell import Memory
 from memwell.surfaces.rest import runs as run_stream
-from memwell.testing import ScriptedServer
 from memwell.workflows import runs as running
 from memwell.workflows.runs import runs_of
 
 from .engines import located
 from .live import Live, live
+from .scripted import ScriptedServer
 from .servers import Server
 
 AT_ONCE_S = 8.0

@@ -20,8 +20,9 @@ from memwell import Memory
 from memwell.surfaces.cli.main import app
 from memwell.surfaces.cli.output import shown
 from memwell.surfaces.cli.workflow import _Answer, _Screen, _Steps, fitting
-from memwell.testing import ScriptedServer
 from memwell.workflows.events import RunEvent
+
+from .scripted import ScriptedServer
 
 EVIL = "\x1b[31mred\x1b]0;PWNED\x07 \x9b2J \u202egnp"
 CHAT = """

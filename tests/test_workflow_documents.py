@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from memwell import Memory
 from memwell.errors import Invalid
-from memwell.testing import ScriptedServer
 from memwell.workflows.document import Document, parse
 from memwell.workflows.source import read
+
+from .scripted import ScriptedServer
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "workflows"
 

@@ -17,13 +17,13 @@ import pytest
 
 from memwell import Conflict, Invalid, Memory
 from memwell.errors import TooLarge
-from memwell.scripted.server import ChatRequest
-from memwell.testing import Fault, FrozenClock, ScriptedServer
+from memwell.testing import FrozenClock
 from memwell.workflows.run_operations import Run
 from memwell.workflows.runs import Runs
 from memwell.workflows.tree import Cache
 
 from .engines import located, remains
+from .scripted import ChatRequest, Fault, ScriptedServer
 from .test_workflow_runs import CHATBOT, WHO, document, served, text
 
 __all__ = ["served"]

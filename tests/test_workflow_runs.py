@@ -14,10 +14,11 @@ import pytest
 from memwell import Conflict, Invalid, Memory, NotFound, Stale
 from memwell.core.engine import Engine
 from memwell.sdk.transport import LocalTransport
-from memwell.testing import Fault, FrozenClock, ScriptedServer, StreamFault
+from memwell.testing import FrozenClock
 
 from .engines import remains
 from .live import live
+from .scripted import Fault, ScriptedServer, StreamFault
 
 CHATBOT = (Path(__file__).parents[1] / "examples" / "workflows" / "chatbot.yaml").read_text()
 WHO = {"user_id": "u1"}

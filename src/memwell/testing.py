@@ -1,30 +1,21 @@
-"""Parts for tests, yours and ours: a clock that stands still, two tenants that must not see each other, and models that do
-what they are told: an embedder, a language model, and servers that speak the protocols of OpenAI and Anthropic."""
+"""Parts for tests: a frozen clock, two isolated tenants, and a scripted embedder and language model."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from threading import Event, Lock
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .clock import SECOND, to_micros
 from .errors import ModelFailed
-from .scripted import ChatRequest as ChatRequest
-from .scripted import Fault as Fault
-from .scripted import Raw as Raw
-from .scripted import ScriptedModel as ScriptedModel
-from .scripted import ScriptedServer as ScriptedServer
-from .scripted import StreamFault as StreamFault
-from .scripted import ToolCall as ToolCall
-from .scripted import ToolCalls as ToolCalls
-from .scripted import Worded as Worded
+from .models import completer
+from .models.completer import Completion, Message, Tool, estimated_tokens, failed
 from .sdk._sync import Memory
 
 if TYPE_CHECKING:
@@ -32,11 +23,11 @@ if TYPE_CHECKING:
 
 START = datetime(2026, 4, 19, 10, 0, tzinfo=UTC)
 PATIENCE_S = 60.0
-"""After this long even a model that was told to hang gives up, so that a test which forgot it ends."""
+"""A model that hangs gives up after this time, so that a test which never calls `heal` ends."""
 
 
 class FrozenClock:
-    """A clock that moves only when it is told to."""
+    """A clock that only moves by `advance`."""
 
     def __init__(self, start: datetime = START) -> None:
         self._now = to_micros(start)
@@ -45,7 +36,7 @@ class FrozenClock:
         return self._now
 
     def advance(self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> None:
-        """Move on, or with negative numbers back."""
+        """Move forward, or back by negative numbers."""
         total = seconds + 60 * (minutes + 60 * (hours + 24 * days))
         self._now += round(total * SECOND)
 
@@ -57,13 +48,10 @@ def two_tenants(home: str | Path) -> Iterator[tuple[Memory, Memory]]:
         yield alpha, beta
 
 
-# -- an embedder ---------------------------------------------------------------------------------------------------------
-
-
 class ScriptedEmbedder:
-    """An embedder without a model: texts are near each other as far as they share words. It remembers what it was given.
+    """An embedder without a model: texts are as close as the words that they share. `seen` lists the texts it was given.
 
-    Its name is all that it must be told, so an entry point of a plugin may name the class itself.
+    Every argument has a default, so an entry point can name the class itself.
     """
 
     floor = 0.0
@@ -74,8 +62,8 @@ class ScriptedEmbedder:
         self.dimensions = dimensions
         self.quick = quick
         self.seen: list[str] = []
-        self._trouble: str | None = None
-        self._held = Event()
+        self._failure: str | None = None
+        self._asked = Event()
         self._open = Event()
         self._open.set()
 
@@ -83,34 +71,34 @@ class ScriptedEmbedder:
         import numpy as np
 
         self.seen.extend(texts)
-        self._held.set()
-        if not self._open.wait(PATIENCE_S) or self._trouble is not None:
-            raise ModelFailed(self._trouble or "The scripted model was never let go.")
+        self._asked.set()
+        if not self._open.wait(PATIENCE_S) or self._failure is not None:
+            raise ModelFailed(self._failure or "The scripted model hung and was never healed.")
         rows = [word_vector(text, self.dimensions) for text in texts]
         return np.array(rows, np.float32).reshape(len(texts), self.dimensions)
 
     def fail(self, reason: str = "The scripted model fails.") -> None:
         """Fail from now on, with this reason."""
-        self._trouble = reason
+        self._failure = reason
 
     def hang(self) -> None:
         """Do not answer until `heal`."""
-        self._held.clear()
+        self._asked.clear()
         self._open.clear()
 
     def wait_until_asked(self) -> None:
-        """Wait until somebody waits for an answer, after `hang`."""
-        if not self._held.wait(PATIENCE_S):
+        """Wait for the first request after `hang`."""
+        if not self._asked.wait(PATIENCE_S):
             raise TimeoutError("nobody asked the model")
 
     def heal(self) -> None:
         """Answer again."""
-        self._trouble = None
+        self._failure = None
         self._open.set()
 
 
 def word_vector(text: str, dimensions: int) -> list[float]:
-    """A unit vector that every word of a text, by its hash, moves to one side; zeros if there is no word."""
+    """A unit vector, the sum of the hashes of the words of a text; zeros for a text without words."""
     sums = [0.0] * dimensions
     for word in text.lower().split():
         digest = hashlib.blake2b(word.strip(".,;:!?").encode(errors="replace"), digest_size=16).digest()
@@ -120,121 +108,106 @@ def word_vector(text: str, dimensions: int) -> list[float]:
     return [number / length for number in sums] if length else sums
 
 
-# -- a server of embeddings ----------------------------------------------------------------------------------------------
+class ToolCall(NamedTuple):
+    """A tool that the model wants to call."""
 
-Answer = Literal["normal", "wrong_dimension", "error", "busy", "garbage", "half", "hang", "drip"]
-
-
-class EmbeddingRequest(NamedTuple):
-    """What the server was asked: the headers, in small letters, and the body."""
-
-    path: str
-    headers: dict[str, str]
-    body: dict[str, Any]
+    name: str
+    arguments: Mapping[str, Any]
 
 
-class EmbeddingServer:
-    """An OpenAI-compatible embeddings server on 127.0.0.1, in a thread: `with EmbeddingServer() as server:`.
+class ToolCalls(NamedTuple):
+    """An answer that consists of tool calls."""
 
-    How it answers may be changed at any time: `server.answer = "hang"`, `server.dimensions = 48`, or any body at all by
-    `server.body`. `wrong_dimension` gives the last vector of an answer a number too many, `half` breaks off, `drip` sends a
-    byte now and then and never ends.
+    calls: tuple[ToolCall, ...]
+
+
+class ModelCall(NamedTuple):
+    """The arguments of one call of a scripted model."""
+
+    messages: tuple[Message, ...]
+    schema: Mapping[str, Any] | None
+    max_tokens: int
+    timeout_s: float
+    tools: tuple[Tool, ...] = ()
+
+
+Answer = str | Mapping[str, Any] | ToolCalls | Completion | Exception
+Answers = Iterable[Answer] | Callable[[ModelCall], Answer]
+
+
+class ScriptedModel:
+    """A `Completer` that answers from a list, whose last answer it repeats, or by a function of the call.
+
+    An answer is a text, a mapping (sent as JSON), `ToolCalls`, a `Completion` with its own counts, or an error to raise. After
+    `hang` it waits for `heal`, and fails with `timeout` when the caller's time is over.
     """
 
-    def __init__(self, dimensions: int = 32, *, keep_alive: bool = False) -> None:
-        self.dimensions = dimensions
-        self.answer: Answer = "normal"
-        self.body: bytes | None = None
-        self.requests: list[EmbeddingRequest] = []
-        self.connections = 0
-        self.closing = Event()
-        self.lock = Lock()
-        handler = type("Handler", (_Embeddings,), {"script": self, "protocol_version": f"HTTP/1.{int(keep_alive)}"})
-        self._server = _Quiet(("127.0.0.1", 0), handler)
-        self._thread = Thread(target=self._server.serve_forever, args=(0.02,), name="embedding-server", daemon=True)
+    def __init__(self, answers: Answers = ({"facts": []},), *, id: str = "scripted") -> None:  # noqa: A002
+        self.id = id
+        self.calls: list[ModelCall] = []
+        self._function = answers if callable(answers) else None
+        self._answers = [] if callable(answers) else list(answers)
+        self._lock = Lock()
+        self._asked = Event()
+        self._open = Event()
+        self._open.set()
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+    def complete(
+        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None, max_tokens: int, timeout_s: float
+    ) -> Completion:
+        return self._answer(ModelCall(tuple(messages), schema, max_tokens, timeout_s))
 
-    @property
-    def texts(self) -> list[str]:
-        """Every text that it was asked to embed."""
-        return [text for request in self.requests for text in request.body["input"]]
+    def call(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[Tool],
+        max_tokens: int,
+        timeout_s: float,
+        temperature: float | None = None,
+    ) -> Completion:
+        return self._answer(ModelCall(tuple(messages), None, max_tokens, timeout_s, tuple(tools)))
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
+    def hang(self) -> None:
+        """Do not answer until `heal`."""
+        self._asked.clear()
+        self._open.clear()
 
-    def __exit__(self, *_: object) -> None:
-        self.closing.set()
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+    def wait_until_asked(self) -> None:
+        """Wait for the first call after `hang`."""
+        if not self._asked.wait(PATIENCE_S):
+            raise TimeoutError("nobody asked the model")
+
+    def heal(self) -> None:
+        """Answer again."""
+        self._open.set()
+
+    def _answer(self, call: ModelCall) -> Completion:
+        with self._lock:
+            self.calls.append(call)
+        self._asked.set()
+        if not self._open.wait(min(call.timeout_s, PATIENCE_S)):
+            raise failed("timeout")
+        return _to_completion(self._next_answer(call), call)
+
+    def _next_answer(self, call: ModelCall) -> Answer:
+        if self._function is not None:
+            return self._function(call)
+        with self._lock:
+            if not self._answers:
+                raise failed("failed")
+            return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
 
-class _Quiet(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients go away in the middle here; that is what is tested."""
-
-
-class _Embeddings(BaseHTTPRequestHandler):
-    """One connection."""
-
-    script: EmbeddingServer
-
-    def setup(self) -> None:
-        super().setup()
-        with self.script.lock:
-            self.script.connections += 1
-
-    def finish(self) -> None:
-        with self.script.lock:
-            self.script.connections -= 1
-        super().finish()
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- as it is named there
-        """Nothing is printed."""
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        script = self.script
-        with script.lock:
-            script.requests.append(EmbeddingRequest(self.path, headers, body))
-        while script.answer == "hang" and not script.closing.wait(0.01):
-            pass
-        if script.answer in ("error", "busy"):
-            self._send(500 if script.answer == "error" else 429, b'{"error": {"message": "not now"}}')
-        elif script.answer == "garbage":
-            self._send(200, b"<html>not what you expected</html>")
-        else:
-            self._answer(script.body or json.dumps(self._vectors(body)).encode())
-
-    def _answer(self, body: bytes) -> None:
-        if self.script.answer == "half":
-            self._send(200, body[: len(body) // 2], claimed=len(body))
-            self.close_connection = True
-        elif self.script.answer == "drip":
-            self._send(200, b"", claimed=len(body))
-            while not self.script.closing.wait(0.02):
-                self.wfile.write(b" ")
-        else:
-            self._send(200, body)
-
-    def _vectors(self, body: dict[str, Any]) -> dict[str, Any]:
-        width = self.script.dimensions
-        vectors = [word_vector(text, width) for text in body["input"]]
-        if self.script.answer == "wrong_dimension":
-            vectors[-1] = [*vectors[-1], 1.0]
-        data = [{"object": "embedding", "index": at, "embedding": vector} for at, vector in enumerate(vectors)]
-        return {"object": "list", "data": data[::-1], "model": body["model"]}
-
-    def _send(self, status: int, body: bytes, claimed: int | None = None) -> None:
-        self.send_response(status)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body) if claimed is None else claimed))
-        self.end_headers()
-        self.wfile.write(body)
+def _to_completion(answer: Answer, call: ModelCall) -> Completion:
+    if isinstance(answer, Exception):
+        raise answer
+    if isinstance(answer, Completion):
+        return answer
+    tokens_in = sum(estimated_tokens(message.content) for message in call.messages)
+    if isinstance(answer, ToolCalls):
+        pairs = [(one.name, json.dumps(one.arguments)) for one in answer.calls]
+        calls = [completer.ToolCall(f"call_{number}", *pair) for number, pair in enumerate(pairs, 1)]
+        return Completion("", tokens_in, sum(estimated_tokens(text) for _, text in pairs), calls=tuple(calls))
+    text = answer if isinstance(answer, str) else json.dumps(answer)
+    return Completion(text, tokens_in, estimated_tokens(text))

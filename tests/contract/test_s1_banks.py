@@ -15,10 +15,11 @@ import pytest
 from memwell import Conflict, Forbidden, Invalid, Memory, NotFound
 from memwell.sdk._sync_banks import Bank
 from memwell.sdk.settings import BankSettings
-from memwell.testing import EmbeddingServer, FrozenClock
+from memwell.testing import FrozenClock
 
 from ..engines import query, remains
 from ..live import live
+from ..scripted import EmbeddingServer
 from .conftest import engine_of
 
 

@@ -14,8 +14,10 @@ import pytest
 
 from memwell import Invalid, Memory
 from memwell.sdk._sync_banks import Bank
-from memwell.testing import FrozenClock, ScriptedServer
+from memwell.testing import FrozenClock
 from memwell.workflows.run_operations import Run
+
+from ..scripted import ScriptedServer
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "workflows"
 

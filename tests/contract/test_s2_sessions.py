@@ -16,11 +16,12 @@ import pytest
 from memwell import Conflict, Forbidden, Invalid, Memory, NotFound, TooLarge, function
 from memwell.core import functions
 from memwell.sdk._sync_apps import App, Scope
-from memwell.testing import FrozenClock, ScriptedServer
+from memwell.testing import FrozenClock
 from memwell.workflows.app_execution import Executed
 
 from ..engines import remains
 from ..live import live
+from ..scripted import ScriptedServer
 from .conftest import engine_of
 
 STORES = """

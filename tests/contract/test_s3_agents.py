@@ -12,8 +12,9 @@ import pytest
 
 from memwell import Invalid, Memory, NotFound, function
 from memwell.core.functions import unregister
-from memwell.testing import ScriptedServer, ToolCall, ToolCalls, Worded
+from memwell.testing import ToolCall, ToolCalls
 
+from ..scripted import ScriptedServer, TextReply
 from ..test_workflow_runs import served
 from .conftest import Cli
 from .task_documents import ANSWER, SYSTEM, define, done, registered, run, tasks, values
@@ -379,7 +380,7 @@ def test_what_is_said_is_kept_once_wherever_it_belongs(served: Callable[..., Scr
 
 def test_repeating_a_run_writes_nothing_twice(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
     """C45: what was written stays as it has become since, and a model is asked what it was asked then."""
-    answers = iter([Worded("", finish_reason="length"), "Second.", "First."])
+    answers = iter([TextReply("", finish_reason="length"), "Second.", "First."])
     server = served(lambda request: next(answers))
     with Memory(tmp_path / "home", worker=False) as memory:
         define(memory)

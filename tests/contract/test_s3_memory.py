@@ -12,10 +12,11 @@ import pytest
 
 from memwell import Forbidden, Invalid, Memory, NotFound, Stale
 from memwell.sdk._sync_definitions import WorkingMemory
-from memwell.testing import FrozenClock, ScriptedServer
+from memwell.testing import FrozenClock
 
 from ..engines import remains
 from ..live import live
+from ..scripted import ScriptedServer
 from ..test_workflow_life import Waiting, under_way
 from ..test_workflow_runs import document, served, text
 from .conftest import engine_of

@@ -19,7 +19,9 @@ from memwell.facts.plan import Candidate, Said, Source
 from memwell.models.completer import Completion, failed
 from memwell.models.openai_chat import OpenAIChat
 from memwell.models.spending import Spent, charged, left, may_spend, set_aside
-from memwell.scripted import Asked, Fault, ScriptedModel, ScriptedServer
+from memwell.testing import ModelCall, ScriptedModel
+
+from ..scripted import Fault, ScriptedServer
 
 DAY = date(2026, 4, 19)
 TURNS = [
@@ -313,7 +315,7 @@ def test_every_fault_of_a_server_ends_in_time_and_loses_nothing(fault: Fault) ->
 # -- what is sent --------------------------------------------------------------------------------------------------------
 
 
-def sent(asked: Asked) -> list[dict[str, Any]]:
+def sent(asked: ModelCall) -> list[dict[str, Any]]:
     """The turns as the model reads them."""
     system, user = asked.messages
     (token,) = re.findall(r"<turns (\w+)> and </turns \1>", system.content)
@@ -342,7 +344,7 @@ def long(count: int, text: str = "The parrot of the neighbours likes mangoes.") 
     return [Said(f"s{number}", "user", "Caroline", f"{number} {text}", DAY) for number in range(count)]
 
 
-def echo(asked: Asked) -> dict[str, Any]:
+def echo(asked: ModelCall) -> dict[str, Any]:
     """A model that finds one fact in every turn."""
     turns = sent(asked)
     return answer(*[fact(turn["text"], evidence=[{"turn": turn["turn"], "quote": turn["text"]}]) for turn in turns])
@@ -389,7 +391,7 @@ def test_a_session_of_a_million_characters_is_cut_quickly() -> None:
 def test_a_portion_that_fails_goes_to_the_rules_and_the_order_stays() -> None:
     turns = long(30)
 
-    def sometimes(asked: Asked) -> Any:
+    def sometimes(asked: ModelCall) -> Any:
         return "no" if '"5 The' in asked.messages[1].content else echo(asked)
 
     made = proposed(ScriptedModel(sometimes), turns, Limits(chunk_tokens=500, overlap=0))
@@ -408,7 +410,7 @@ def test_a_model_that_never_makes_sense_is_given_up_on() -> None:
 
 
 def test_time_that_is_over_leaves_the_rest_to_the_rules() -> None:
-    def slow(asked: Asked) -> Any:
+    def slow(asked: ModelCall) -> Any:
         time.sleep(0.15)
         return echo(asked)
 

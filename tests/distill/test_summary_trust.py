@@ -17,8 +17,9 @@ from memwell.banks.summary.summarise import Line, summarise
 from memwell.errors import ModelFailed
 from memwell.registry import find
 from memwell.sdk.transport import LocalTransport
-from memwell.testing import Fault, ScriptedServer
 from memwell.text.tokens import estimate
+
+from ..scripted import Fault, ScriptedServer
 
 USER, ASSISTANT, NOBODY = "user", "assistant", None
 Turn = tuple[str | None, str]
