@@ -527,7 +527,7 @@ def test_an_endpoint_that_changes_its_dimension_leaves_search_its_words(scene: S
 def test_an_endpoint_that_hangs_keeps_nobody_waiting_twice(
     scene: Scene, server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memwell.models.endpoint.Endpoint.__init__.__kwdefaults__", {"timeout_s": 0.5})
+    monkeypatch.setattr("memwell.models.embedder.Endpoint.__init__.__kwdefaults__", {"timeout_s": 0.5})
     with scene.open("openai:tiny") as memory:
         remember(memory)
         server.answer = "hang"

@@ -16,8 +16,7 @@ import pytest
 
 from memwell import Invalid, Memory, ModelFailed, config
 from memwell.models import wordllama
-from memwell.models.embedder import Embedder, Fastembed, open_embedder
-from memwell.models.endpoint import BATCH, Endpoint
+from memwell.models.embedder import Embedder, Endpoint, Fastembed, open_embedder
 from memwell.models.onnx import Onnx
 from memwell.models.wordllama import DIMENSIONS, PIECES, TOKENIZER, WEIGHTS, WordLlama, installed
 from memwell.testing import ScriptedEmbedder, word_vector
@@ -405,10 +404,10 @@ def test_an_endpoint_without_a_key_is_sent_none(server: EmbeddingServer) -> None
 
 
 def test_many_texts_are_sent_in_batches_and_come_back_in_order(server: EmbeddingServer) -> None:
-    texts = [f"word{n}" for n in range(2 * BATCH + 1)]
+    texts = [f"word{n}" for n in range(2 * Endpoint.BATCH + 1)]
     model = endpoint(server)
     vectors = model.embed(texts)
-    assert [len(request.body["input"]) for request in server.requests] == [BATCH, BATCH, 1]
+    assert [len(request.body["input"]) for request in server.requests] == [Endpoint.BATCH, Endpoint.BATCH, 1]
     assert np.abs(vectors - np.array([word_vector(text, 32) for text in texts], np.float32)).max() < 1e-6
     assert model.embed([]).shape == (0, 32)
     assert len(server.requests) == 3
@@ -471,12 +470,12 @@ def test_numbers_that_are_none_are_no_direction(server: EmbeddingServer) -> None
 def test_another_dimension_is_refused(server: EmbeddingServer) -> None:
     model = endpoint(server)
     server.answer = "wrong_dimension"
-    with pytest.raises(ModelFailed, match="not one vector for each text"):
+    with pytest.raises(ModelFailed, match="did not return one vector for each text"):
         model.embed(["one", "two"])
     server.answer = "normal"
     assert model.embed(["one"]).shape == (1, 32)
     for server.answer, server.dimensions in (("wrong_dimension", 32), ("normal", 48)):
-        with pytest.raises(ModelFailed, match=r"gave \d\d dimensions where it gave 32 before"):
+        with pytest.raises(ModelFailed, match=r"returned \d\d dimensions, and 32 before"):
             model.embed(["one"])
     assert model.dimensions == 32
 

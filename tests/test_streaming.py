@@ -14,8 +14,8 @@ import pytest
 
 from memwell import ModelFailed
 from memwell.models.anthropic_chat import AnthropicChat
+from memwell.models.chat import Fallbacks, RequestOptions, list_options, parse_events
 from memwell.models.completer import Completion, Message, Streamer, estimated_tokens, failed, reason_of, stream_of
-from memwell.models.http import Way, Ways, events, ways
 from memwell.models.openai_chat import OpenAIChat
 from memwell.testing import ScriptedModel
 
@@ -218,28 +218,28 @@ def test_a_server_that_takes_no_temperature_is_asked_without_from_then_on(kind: 
 
 
 def test_ways_go_from_the_best_to_the_plainest() -> None:
-    assert ways(("text",), None) == (Way(),)
-    assert ways(("json", "text"), 0.5, (True, False)) == (
-        Way("json", counts=True, temperature=True),
-        Way("json", counts=True),
-        Way("json", temperature=True),
-        Way("json"),
-        Way("text", counts=True, temperature=True),
-        Way("text", counts=True),
-        Way("text", temperature=True),
-        Way("text"),
+    assert list_options(("text",), None) == (RequestOptions(),)
+    assert list_options(("json", "text"), 0.5, (True, False)) == (
+        RequestOptions("json", counts=True, temperature=True),
+        RequestOptions("json", counts=True),
+        RequestOptions("json", temperature=True),
+        RequestOptions("json"),
+        RequestOptions("text", counts=True, temperature=True),
+        RequestOptions("text", counts=True),
+        RequestOptions("text", temperature=True),
+        RequestOptions("text"),
     )
 
 
 def test_only_a_request_that_is_refused_is_sent_in_another_way() -> None:
     tried: list[str] = []
 
-    def ask(way: Way) -> None:
-        tried.append(way.shape)
-        raise failed("server_error" if way.shape == "b" else "bad_request")
+    def ask(options: RequestOptions) -> None:
+        tried.append(options.format)
+        raise failed("server_error" if options.format == "b" else "bad_request")
 
     with pytest.raises(ModelFailed, match="server_error"):
-        Ways().ask(ways(("a", "b", "c"), None), ask)
+        Fallbacks().ask(list_options(("a", "b", "c"), None), ask)
     assert tried == ["a", "b"]
 
 
@@ -505,12 +505,12 @@ DATA = [b'{"a": 1}', b"b\n c", b"", b"\xe2\x98\x80"]
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
 def test_events_are_read_however_they_are_cut(size: int) -> None:
     parts = [WIRE[at : at + size] for at in range(0, len(WIRE), size)]
-    assert list(events(parts, 1000)) == DATA
+    assert list(parse_events(parts, 1000)) == DATA
 
 
 @pytest.mark.parametrize("end", [b"data: x", b"data: x\n", b"", b"\n\n"])
 def test_an_event_that_breaks_off_is_none(end: bytes) -> None:
-    assert list(events([b"data: whole\n\n" + end], 1000)) == [b"whole"]
+    assert list(parse_events([b"data: whole\n\n" + end], 1000)) == [b"whole"]
 
 
 @pytest.mark.parametrize(
@@ -519,5 +519,5 @@ def test_an_event_that_breaks_off_is_none(end: bytes) -> None:
 )
 def test_what_is_no_event_is_told(wire: bytes, reason: str) -> None:
     with pytest.raises(ModelFailed) as error:
-        list(events([wire], 1000))
+        list(parse_events([wire], 1000))
     assert reason_of(error.value) == reason

@@ -23,8 +23,7 @@ from .space import Space
 
 if TYPE_CHECKING:
     from ..model.query import Query
-    from ..models.completer import Completer
-    from ..models.llm import Wanted
+    from ..models.completer import Completer, Wanted
     from ..search.search import Found, Gate, Recall
 
 T = TypeVar("T")
@@ -142,7 +141,7 @@ class Engine:
     @property
     def completer(self) -> tuple[Completer, Wanted] | None:
         """The language model, if one is set. It is opened when it is first needed."""
-        from ..models.llm import open_completer, parse_llm
+        from ..models.completer import open_completer, parse_llm
 
         with self._lock:
             if self._completer is None:
@@ -153,7 +152,7 @@ class Engine:
 
     def require_provider(self, provider: str | None) -> None:
         """A workflow may name a model, on the server that is set, and no other server."""
-        from ..models.llm import BUILT_IN
+        from ..models.completer import BUILT_IN
 
         found = self.completer
         if found is None or found[1].kind not in BUILT_IN or provider in (None, found[1].kind):
@@ -165,7 +164,7 @@ class Engine:
 
     def model(self, provider: str | None, model_id: str | None) -> tuple[Completer, Wanted] | None:
         """The language model that a workflow names. A plugin is a model of its own, whatever it is called."""
-        from ..models.llm import BUILT_IN, open_completer
+        from ..models.completer import BUILT_IN, open_completer
 
         self.require_provider(provider)
         found = self.completer

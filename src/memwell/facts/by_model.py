@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from ..clock import Clock
 from ..errors import ModelFailed
-from ..models.completer import Completer, Completion, Message, estimated_tokens, reason_of
-from ..models.llm import Wanted
+from ..models.completer import Completer, Completion, Message, Wanted, estimated_tokens, reason_of
 from ..models.spending import Ledger, Spent, charged, may_spend, set_aside
 from ..storage.port import Reach
 from .model_answer import Allowed, Refused, candidates, collapsed

@@ -1,4 +1,4 @@
-"""What a language model is to Memwell: something that continues messages, within a time and a length that it is told.
+"""Language models: the interface that callers use, and the setting `MEMWELL_LLM` that chooses one.
 
 Whatever goes wrong is a `ModelFailed` whose `details["reason"]` is one word of `Reason`, the one that a job shows. The
 message names it too and holds nothing else that came from outside: no key, no text that was sent or received.
@@ -9,9 +9,19 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from inspect import signature
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from urllib.parse import parse_qs
 
-from ..errors import ModelFailed
+from ..errors import Invalid, MemwellError, ModelFailed
 
+ANTHROPIC_URL = "https://api.anthropic.com"
+BUILT_IN = ("openai", "anthropic")
+GROUP = "memwell.completers"
+TIMEOUT_S = 30.0
+HOW = (
+    "MEMWELL_LLM is `none`, `openai:MODEL`, `openai:MODEL@http://HOST:PORT/v1`, `anthropic:MODEL`, "
+    "`anthropic:MODEL@http://HOST:PORT` (optionally followed by `?timeout_s=30&tokens_per_day=100000`), or the name of "
+    "an installed plugin."
+)
 Reason = Literal[
     "timeout",
     "rate_limited",
@@ -33,19 +43,19 @@ SENTENCES: dict[Reason, str] = {
     "server_error": "The model's server failed",
     "unauthorised": "The model's server does not accept the key",
     "bad_request": "The model's server does not accept the request",
-    "not_found": "The model's server knows neither such a model nor such an address",
+    "not_found": "The model's server does not know this model or this address",
     "unreachable": "The model's server cannot be reached",
     "not_installed": "The model's package is missing",
     "cut": "The model's answer broke off",
     "too_large": "The model's answer is too large",
-    "invalid_answer": "The model's server gave something that is not a completion",
+    "invalid_answer": "The answer of the model's server is not a completion",
     "refused": "The model refused",
     "failed": "The model failed",
 }
 
 
 class Tool(NamedTuple):
-    """Something that a model may have done: `parameters` is the JSON Schema of what it takes."""
+    """A tool that a model may call: `parameters` is the JSON Schema of its arguments."""
 
     name: str
     description: str
@@ -53,7 +63,7 @@ class Tool(NamedTuple):
 
 
 class ToolCall(NamedTuple):
-    """A tool that a model wants called. The arguments are what it wrote: JSON, if it has done well."""
+    """A call that a model asks for. The arguments are as it wrote them: JSON, if it has done well."""
 
     id: str
     name: str
@@ -61,7 +71,7 @@ class ToolCall(NamedTuple):
 
 
 class Message(NamedTuple):
-    """One message of what a model is asked. An assistant's may hold calls of tools; a tool's says which call it answers."""
+    """One message of a prompt. An assistant's may hold calls of tools; a tool's names the call that it answers."""
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str
@@ -70,9 +80,9 @@ class Message(NamedTuple):
 
 
 class Completion(NamedTuple):
-    """What it answered, and how many tokens that took: as its server counted, or else estimated.
+    """An answer with its tokens, as the server counted them or else estimated.
 
-    Of the tokens that went in, `tokens_cached` were found in the server's cache. `calls`: the tools that it wants called first.
+    Of `tokens_in`, `tokens_cached` were found in the server's cache. `calls`: the tools to call before the model goes on.
     """
 
     text: str
@@ -85,8 +95,8 @@ class Completion(NamedTuple):
 class Completer(Protocol):
     """Continues messages. It returns or raises `ModelFailed` within `timeout_s`, however slowly a server drips.
 
-    With a schema the answer should be JSON of that shape. Nobody relies on it: whoever asks checks the answer. It does not
-    try again by itself, and it may be called from several threads.
+    With a schema the answer should be JSON of that shape; callers check it all the same. It does not retry, and it may be
+    called from several threads.
     """
 
     def complete(
@@ -98,9 +108,9 @@ class Completer(Protocol):
 class Streamer(Protocol):
     """Continues messages bit by bit: pieces of text as they come, and as its last item the whole `Completion`.
 
-    The promises are those of `complete`: nobody waits longer than `timeout_s` in all, counted from when the first piece is
-    asked for. What fails after some pieces fails all the same. Closing the iterator ends the call and its connection.
-    A temperature is a wish: a server that accepts none is asked without.
+    The promises are those of `complete`; `timeout_s` is for all of it, from when the first piece is asked for. It may fail
+    after some pieces. Closing the iterator ends the call and its connection. A server that accepts no temperature is asked
+    without one.
     """
 
     def stream(
@@ -143,9 +153,9 @@ def stream_of(
 
 
 def wish(completer: Completer, temperature: float | None) -> dict[str, Any]:
-    """The temperature, for models whose `complete` knows one: it is not part of what every model must take."""
-    known = "temperature" in signature(completer.complete).parameters
-    return {"temperature": temperature} if known and temperature is not None else {}
+    """The temperature as an argument of `complete`, if it takes one: the protocol does not require it."""
+    accepts = "temperature" in signature(completer.complete).parameters
+    return {"temperature": temperature} if accepts and temperature is not None else {}
 
 
 def failed(reason: Reason, **details: Any) -> ModelFailed:
@@ -153,14 +163,8 @@ def failed(reason: Reason, **details: Any) -> ModelFailed:
     return ModelFailed(f"{SENTENCES[reason]} ({reason}).", reason=reason, **details)
 
 
-def missing(package: str) -> ModelFailed:
-    """The error for a package that is not installed; the extra that brings it has its name."""
-    told = f'The package `{package}` is missing: pip install "memwell[{package}]" (not_installed).'
-    return ModelFailed(told, reason="not_installed")
-
-
 def reason_of(error: ModelFailed) -> str:
-    """The word for what went wrong; plugins may raise errors without one."""
+    """The reason of a failure; errors of plugins may have none."""
     reason = error.details.get("reason")
     return reason if isinstance(reason, str) else "failed"
 
@@ -171,5 +175,60 @@ def estimated_tokens(text: str) -> int:
 
 
 def tokens_of(message: Message) -> int:
-    """About how many tokens a message is, with the calls of tools that it holds."""
+    """About how many tokens a message is, with its calls of tools."""
     return estimated_tokens(message.content + "".join(call.name + call.arguments for call in message.calls))
+
+
+class Wanted(NamedTuple):
+    """A model, its address, the time limit of one call, and the tokens that a tenant may spend in a day."""
+
+    kind: str
+    model: str
+    url: str
+    timeout_s: float
+    tokens_per_day: int | None = None
+
+
+def parse_llm(text: str, default_url: str) -> Wanted | None:
+    """Parse the setting; None: no model. `default_url` is for all kinds without an address of their own."""
+    kind, _, rest = text.strip().partition(":")
+    if kind in ("", "none"):
+        return None
+    rest, _, query = rest.partition("?")
+    name, at, address = rest.rpartition("@http")  # a model's name may hold `@` and `:`, but never `@http`
+    model, url = (name, "http" + address) if at else (rest, ANTHROPIC_URL if kind == "anthropic" else default_url)
+    try:
+        options = parse_qs(query, strict_parsing=True) if query else {}
+        (seconds,) = options.pop("timeout_s", [str(TIMEOUT_S)])
+        (tokens,) = options.pop("tokens_per_day", [""])
+        timeout_s, per_day = float(seconds), int(tokens) if tokens else None
+    except ValueError:
+        raise Invalid(HOW) from None
+    if options or not 0 < timeout_s <= 600 or (per_day is not None and per_day < 0):
+        raise Invalid(HOW)
+    if kind in BUILT_IN and not model:
+        raise Invalid(HOW)
+    return Wanted(kind, model, url, timeout_s, per_day)
+
+
+def open_completer(wanted: Wanted, key: str) -> Completer:
+    """Open a model. Nothing is sent yet."""
+    if wanted.kind == "openai":
+        from .openai_chat import OpenAIChat
+
+        return OpenAIChat(wanted.model, wanted.url, key)
+    if wanted.kind == "anthropic":
+        from .anthropic_chat import AnthropicChat
+
+        return AnthropicChat(wanted.model, wanted.url, key)
+    from importlib.metadata import entry_points
+
+    for plugin in entry_points(group=GROUP, name=wanted.kind):
+        try:
+            completer: Completer = plugin.load()(wanted.model)
+        except MemwellError:
+            raise
+        except Exception as error:  # noqa: BLE001 -- somebody else's code, whose message may hold a key
+            raise ModelFailed(f"The plugin {wanted.kind!r} cannot be loaded ({type(error).__name__}).") from None
+        return completer
+    raise Invalid(HOW)

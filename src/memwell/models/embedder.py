@@ -1,18 +1,19 @@
-"""What an embedder is: a name, a width, and a way from texts to vectors.
+"""Embedders turn texts into vectors. The setting `MEMWELL_EMBEDDER` chooses one; the default (`wordllama`) works offline.
 
-Vectors are stored under the embedder's name, so those of two models never meet. `quick` is how many texts it can embed
-while somebody waits for a search; the rest is left to a background job. One that is `instant` takes microseconds, like a
-look into a table, and may be asked while a transaction is open. `floor` and `ceiling` say what its similarities
-mean: at the floor two texts have nothing to do with each other, at the ceiling they say the same.
+Here are the interface, the embedder behind an OpenAI-compatible endpoint, and the one for the package `fastembed`.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
 
+import msgspec
+
+from .. import typed
 from ..config import Config
 from ..errors import Invalid, MemwellError, ModelFailed
 
@@ -22,9 +23,20 @@ if TYPE_CHECKING:
 
     Vectors = NDArray[np.float32]
 
+GROUP = "memwell.embedders"
+HOW = (
+    "MEMWELL_EMBEDDER is `wordllama`, `none`, `onnx:DIRECTORY`, `openai:MODEL`, `fastembed:MODEL`, "
+    "or the name of an installed plugin."
+)
+
 
 class Embedder(Protocol):
-    """Turns texts into unit vectors; a text that it knows nothing of becomes zeros."""
+    """Turns texts into unit vectors; a text that it knows nothing of becomes zeros.
+
+    Vectors are stored under `id`, so those of two models never meet. `quick` is how many texts it can embed while a search
+    waits; the rest is left to a background job. An embedder with a true attribute `instant` takes microseconds and may be
+    called inside a transaction. Two texts whose similarity is at `floor` are unrelated; at `ceiling` they say the same.
+    """
 
     @property
     def id(self) -> str: ...
@@ -44,18 +56,8 @@ class Embedder(Protocol):
     def embed(self, texts: Sequence[str]) -> Vectors: ...
 
 
-# -- From the setting `MEMWELL_EMBEDDER` to an embedder.
-
-
-GROUP = "memwell.embedders"
-HOW = (
-    "MEMWELL_EMBEDDER is `wordllama`, `none`, `onnx:DIRECTORY`, `openai:MODEL`, `fastembed:MODEL`, "
-    "or the name of an installed plugin."
-)
-
-
 def open_embedder(config: Config) -> Embedder | None:
-    """The embedder that is configured; None if meaning is switched off. Loading may take a moment, or fail."""
+    """Load the configured embedder, which may take a moment; None if embeddings are switched off."""
     kind, _, name = config.embedder.partition(":")
     if kind in ("", "wordllama"):
         from .wordllama import WordLlama
@@ -68,21 +70,14 @@ def open_embedder(config: Config) -> Embedder | None:
 
         return Onnx(Path(name).expanduser())
     if kind == "openai" and name:
-        from .endpoint import Endpoint
-
         return Endpoint(name, config.embedder_url, config.openai_api_key)
     if kind == "fastembed" and name:
-        # dropped import
-
         return Fastembed(name)
-    return _plugin(kind, name)
+    from importlib.metadata import entry_points
 
-
-def _plugin(kind: str, name: str) -> Embedder:
-    """A factory that another package has registered; it is given what stands behind the colon."""
-    for found in entry_points(group=GROUP, name=kind):
+    for plugin in entry_points(group=GROUP, name=kind):
         try:
-            embedder: Embedder = found.load()(name)
+            embedder: Embedder = plugin.load()(name)
         except MemwellError:
             raise
         except Exception as error:  # somebody else's code
@@ -91,11 +86,107 @@ def _plugin(kind: str, name: str) -> Embedder:
     raise Invalid(HOW)
 
 
-# -- Models of the `fastembed` package, where a user has it. It downloads a model when it is first named.
+class _Item(msgspec.Struct):
+    index: int
+    embedding: list[float]
+
+
+class _Answer(msgspec.Struct):
+    data: list[_Item]
+
+
+class Endpoint:
+    """A model behind HTTP: `POST <url>/embeddings`. Its width is that of its first answer; another one is refused."""
+
+    BATCH = 128
+    TIMEOUT_S = 10.0
+    MAX_ANSWER = 64 * 1024 * 1024
+    MAX_CHARACTERS = 20_000
+    quick = 256
+    floor = 0.15
+    ceiling = 0.75
+
+    def __init__(self, model: str, url: str, key: str, *, timeout_s: float = TIMEOUT_S) -> None:
+        import httpx
+
+        if not key.isascii() or not (key.isprintable() or not key):
+            raise Invalid("The key for the embeddings endpoint contains a character that cannot be sent.")
+        try:
+            host = urlsplit(url).netloc.rpartition("@")[2]  # without a user and password
+        except ValueError:
+            host = ""
+        if not host:
+            raise Invalid("MEMWELL_EMBEDDER_URL is not an address such as http://127.0.0.1:8080/v1.")
+        self._model = model
+        self._url = url.rstrip("/") + "/embeddings"
+        self._timeout_s = timeout_s
+        headers = {"authorization": f"Bearer {key}"} if key else {}
+        self._client = httpx.Client(timeout=timeout_s, headers=headers)
+        self._dimensions: int | None = None
+        self.id = f"openai:{model}@{host}"
+
+    @property
+    def dimensions(self) -> int:
+        if self._dimensions is None:
+            self.embed(["."])
+        assert self._dimensions is not None  # noqa: S101 -- an answer was just checked
+        return self._dimensions
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        import numpy as np
+
+        if not texts:
+            return np.zeros((0, self.dimensions), np.float32)
+        rows = [row for at in range(0, len(texts), self.BATCH) for row in self._ask(texts[at : at + self.BATCH])]
+        vectors = np.array(rows, np.float64)
+        with np.errstate(over="ignore"):
+            length = np.linalg.norm(vectors, axis=1, keepdims=True)
+        if not np.isfinite(length).all():
+            raise ModelFailed("The embeddings endpoint returned numbers that are not finite.")
+        unit: Vectors = np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 0).astype(np.float32)
+        return unit
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _ask(self, texts: Sequence[str]) -> list[list[float]]:
+        import httpx
+
+        cut = [text[: self.MAX_CHARACTERS] or " " for text in texts]
+        try:
+            body = self._post({"model": self._model, "input": cut, "encoding_format": "float"})
+            data = typed.decode(body, _Answer).data
+        except httpx.HTTPStatusError as error:
+            raise ModelFailed(f"The embeddings endpoint answered with {error.response.status_code}.") from None
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+            raise ModelFailed(f"The embeddings endpoint cannot be reached ({type(error).__name__}).") from None
+        except (msgspec.MsgspecError, RecursionError):
+            raise ModelFailed("The embeddings endpoint did not return one vector for each text.") from None
+        rows = [item.embedding for item in sorted(data, key=lambda item: item.index)]
+        widths = {len(row) for row in rows}
+        if len(rows) != len(texts) or len(widths) != 1 or widths == {0}:
+            raise ModelFailed("The embeddings endpoint did not return one vector for each text.")
+        (width,) = widths
+        if width != (self._dimensions or width):
+            raise ModelFailed(f"The embeddings endpoint returned {width} dimensions, and {self._dimensions} before.")
+        self._dimensions = width
+        return rows
+
+    def _post(self, request: dict[str, object]) -> bytes:
+        """The whole answer, within the limits of time and size."""
+        until = time.monotonic() + self._timeout_s
+        parts = bytearray()
+        with self._client.stream("POST", self._url, json=request) as answer:
+            answer.raise_for_status()
+            for part in answer.iter_bytes():
+                parts += part
+                if time.monotonic() > until or len(parts) > self.MAX_ANSWER:
+                    raise ModelFailed("The embeddings endpoint takes too long, or its answer is too large.")
+        return bytes(parts)
 
 
 class Fastembed:
-    """One of fastembed's text models, by its name."""
+    """A model of the package `fastembed`, which downloads it when it is first named."""
 
     quick = 64
     floor = 0.1
@@ -104,7 +195,7 @@ class Fastembed:
     def __init__(self, name: str, load: Callable[[str], Any] | None = None) -> None:
         self.id = f"fastembed:{name}"
         try:
-            self._model = (load or _load)(name)
+            self._model = (load or _load_fastembed)(name)
             self.dimensions = int(self.embed(["."]).shape[1])
         except ModelFailed:
             raise
@@ -125,7 +216,7 @@ class Fastembed:
         return unit
 
 
-def _load(name: str) -> Any:
+def _load_fastembed(name: str) -> Any:
     try:
         from fastembed import TextEmbedding
     except ImportError:

@@ -15,7 +15,7 @@ from ..storage.port import Reach, Tx
 from .completer import Completer, Completion, Message, estimated_tokens, reason_of
 
 if TYPE_CHECKING:
-    from .llm import Wanted
+    from .completer import Wanted
 
 UNPAID = frozenset(
     {

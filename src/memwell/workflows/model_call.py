@@ -17,13 +17,13 @@ from ..models.completer import (
     Completion,
     Message,
     Tool,
+    Wanted,
     estimated_tokens,
     reason_of,
     stream_of,
     tokens_of,
     wish,
 )
-from ..models.llm import Wanted
 from ..models.spending import NO_BUDGET, Ledger, charged
 from ..storage.port import Reach
 from .fields import PromptCall

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 from ...clock import Clock
 from ...errors import ModelFailed
-from ...models.completer import Completer, Message, reason_of
-from ...models.llm import Wanted
+from ...models.completer import Completer, Message, Wanted, reason_of
 from ...models.spending import Ledger, ask
 from ...storage.port import Reach
 from ...text.tokens import estimate

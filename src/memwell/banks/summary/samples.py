@@ -9,8 +9,7 @@ import msgspec
 from ... import typed
 from ...clock import Clock
 from ...facts.model_answer import bare, too_deep
-from ...models.completer import Completer, Message, failed
-from ...models.llm import Wanted
+from ...models.completer import Completer, Message, Wanted, failed
 from ...models.spending import Ledger, ask
 from ...storage.port import Reach
 
