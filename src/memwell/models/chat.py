@@ -2,7 +2,7 @@
 
 `ChatModel` does what all protocols share. `openai_chat` and `anthropic_chat` build the requests and read the answers.
 A call ends in a completion or in `ModelFailed` with one word of `Reason`. What was said goes to the configured address only:
-no proxies from the environment, no redirects, and no key or text in an error or a log.
+no proxies, no redirects, and no key or text in an error or a log.
 """
 
 from __future__ import annotations
