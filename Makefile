@@ -2,7 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime
 STAMP := $(VENV)/.installed
+INSTALL := python -m pip install --quiet --disable-pip-version-check
 PEERS := .venv-peers
 
 .PHONY: help setup serve test check format golden bench bench-peers chaos docs wheel lock clean
@@ -10,15 +12,19 @@ PEERS := .venv-peers
 help:  ## Show what can be made.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/' | expand -t 13
 
-$(STAMP): requirements.lock pyproject.toml
+$(RUNTIME): requirements-runtime.lock pyproject.toml hatch_build.py
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	@touch $(STAMP)
+	$(BIN)/$(INSTALL) --require-hashes -r requirements-runtime.lock
+	$(BIN)/$(INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
 
-setup: $(STAMP)  ## Make the virtual environment.
+$(STAMP): requirements.lock $(RUNTIME)
+	$(BIN)/$(INSTALL) --require-hashes -r requirements.lock
+	@touch $@
 
-serve: setup  ## Start a server on 127.0.0.1:8420.
+setup: $(STAMP)  ## Make the virtual environment for development.
+
+serve: $(RUNTIME)  ## Start a server on 127.0.0.1:8420.
 	$(BIN)/memwell serve
 
 test: setup  ## Run all tests.
@@ -44,9 +50,9 @@ bench: setup  ## Measure, each figure beside its bare limit.
 
 $(PEERS)/.installed: requirements.lock bench/peers.txt pyproject.toml
 	$(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r bench/peers.txt
-	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(PEERS)/bin/$(INSTALL) --require-hashes -r requirements.lock
+	$(PEERS)/bin/$(INSTALL) -r bench/peers.txt
+	$(PEERS)/bin/$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 bench-peers: $(PEERS)/.installed  ## Measure the same searches in LangGraph and Chroma.
@@ -62,7 +68,7 @@ wheel: setup  ## Build the wheel into dist/.
 	$(BIN)/python -m hatchling build -t wheel
 
 lock: setup  ## Pin the newest versions that fit, with hashes and no index address.
-	$(BIN)/python tools/lock.py
+	$(BIN)/python tools/lock.py --upgrade
 
 clean:  ## Remove what was built.
-	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dist build src/memwell/models/data .mypy_cache .ruff_cache .hypothesis

@@ -89,7 +89,7 @@ def _query(draw: random.Random, content: str, rare: bool) -> str | None:
 
 @cache
 def _vocabulary() -> tuple[list[str], list[float]]:
-    pieces = Tokenizer.from_file(str(wordllama.installed() / wordllama.TOKENIZER)).get_vocab()
+    pieces = Tokenizer.from_file(str(wordllama.DATA / wordllama.TOKENIZER)).get_vocab()
     whole = {piece[1:]: place for piece, place in pieces.items() if piece[:1] == "\u2581"}
     words = [word for word in sorted(whole, key=whole.__getitem__) if len(word) > 2 and _is_plain(word)]
     return words, list(accumulate(1.0 / rank for rank in range(1, len(words) + 1)))

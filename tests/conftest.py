@@ -10,6 +10,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from hatch_build import fetch_model
 
 import memwell.core.engine
 from memwell import Memory
@@ -35,6 +36,8 @@ def pytest_configure(config: pytest.Config) -> None:
     Directories of tests lie in memory where there is room. No test waits for a disk to prove something: a process that is
     killed leaves its files as they are, and a loss of power is played by `storage/disks.py`.
     """
+    if not hasattr(config, "workerinput"):
+        fetch_model()  # a checkout that was never installed has no default model yet
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(base(durable=False)))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background, where all that tests start would, too
         signal.signal(signal.SIGINT, signal.default_int_handler)

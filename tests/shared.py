@@ -22,26 +22,26 @@ import typer.main
 import typer.testing
 
 from memwell.models import wordllama
-from memwell.models.wordllama import REMEMBERED, Pieces
+from memwell.models.wordllama import CACHE_SIZE, BytePairTokenizer
 
 
 def share(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(wordllama, "Pieces", _pieces)
+    patch.setattr(wordllama, "BytePairTokenizer", _open_tokenizer)
     patch.setattr(typer.testing, "_get_command", cache(typer.main.get_command))
     for transports in (httpx._transports.default, httpx2._transports.default):
         patch.setattr(transports, "create_ssl_context", _once(transports.create_ssl_context))
 
 
-def _pieces(path: Path) -> Pieces:
-    """The installed vocabulary with a memory of words of its own; a vocabulary from elsewhere is read as ever."""
-    if path != wordllama.installed() / wordllama.TOKENIZER:
-        return Pieces(path)
-    pieces = copy.copy(_read(path))
-    pieces._remembered = lru_cache(REMEMBERED)(pieces._cut)
-    return pieces
+def _open_tokenizer(path: Path) -> BytePairTokenizer:
+    """The default vocabulary with a cache of its own; a vocabulary from elsewhere is read as ever."""
+    if path != wordllama.DATA / wordllama.TOKENIZER:
+        return BytePairTokenizer(path)
+    tokenizer = copy.copy(_read(path))
+    tokenizer._cached_cut = lru_cache(CACHE_SIZE)(tokenizer._cut)
+    return tokenizer
 
 
-_read = cache(Pieces)
+_read = cache(BytePairTokenizer)
 
 
 def _once(create: Callable[..., ssl.SSLContext]) -> Callable[..., ssl.SSLContext]:

@@ -18,7 +18,7 @@ from memwell import Invalid, Memory, ModelFailed, config
 from memwell.models import wordllama
 from memwell.models.embedder import Embedder, Endpoint, Fastembed, open_embedder
 from memwell.models.onnx import Onnx
-from memwell.models.wordllama import DIMENSIONS, PIECES, TOKENIZER, WEIGHTS, WordLlama, installed
+from memwell.models.wordllama import DATA, DIMENSIONS, PIECES, TOKENIZER, WEIGHTS, WordLlama
 from memwell.testing import ScriptedEmbedder, word_vector
 
 from .scripted import EmbeddingServer
@@ -128,9 +128,9 @@ DAMAGED_WEIGHTS: dict[str, Callable[[bytes], bytes]] = {
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """The model's files in a directory of their own, to be damaged."""
+    (tmp_path / "model").mkdir()
     for file in (WEIGHTS, TOKENIZER):
-        (tmp_path / "model" / file).parent.mkdir(parents=True)
-        (tmp_path / "model" / file).symlink_to(installed() / file)
+        (tmp_path / "model" / file).symlink_to(DATA / file)
     return tmp_path / "model"
 
 
@@ -148,7 +148,7 @@ def test_damaged_weights_are_told_in_a_sentence(folder: Path, damage: str) -> No
     replace(folder / WEIGHTS, DAMAGED_WEIGHTS[damage]((folder / WEIGHTS).read_bytes()))
     with pytest.raises(ModelFailed) as error:
         WordLlama(folder)
-    assert_a_sentence(error, WEIGHTS.name, "reinstall `wordllama`")
+    assert_a_sentence(error, WEIGHTS, "reinstall memwell")
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"{}", b"[]", b"\xff\xfe", b'{"model": {"type": "None"}}'])
@@ -156,22 +156,15 @@ def test_a_damaged_tokenizer_is_told_in_a_sentence(folder: Path, data: bytes) ->
     replace(folder / TOKENIZER, data)
     with pytest.raises(ModelFailed) as error:
         WordLlama(folder)
-    assert_a_sentence(error, TOKENIZER.name, "reinstall `wordllama`")
+    assert_a_sentence(error, TOKENIZER, "reinstall memwell")
 
 
 @pytest.mark.parametrize("file", [WEIGHTS, TOKENIZER])
-def test_a_missing_file_is_told_in_a_sentence(folder: Path, file: Path) -> None:
+def test_a_missing_file_is_told_in_a_sentence(folder: Path, file: str) -> None:
     (folder / file).unlink()
     with pytest.raises(ModelFailed) as error:
         WordLlama(folder)
-    assert_a_sentence(error, file.name)
-
-
-def test_a_missing_package_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ModelFailed) as error:
-        WordLlama()
-    assert_a_sentence(error, "wordllama", "not installed")
+    assert_a_sentence(error, file)
 
 
 @pytest.mark.parametrize("damage", ["truncated", "another shape", "not JSON"])
@@ -179,7 +172,7 @@ def test_a_search_with_a_damaged_model_goes_on_with_words_and_says_so(
     tmp_path: Path, folder: Path, damage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replace(folder / WEIGHTS, DAMAGED_WEIGHTS[damage]((folder / WEIGHTS).read_bytes()))
-    monkeypatch.setattr(wordllama, "installed", lambda: folder)
+    monkeypatch.setattr(wordllama, "DATA", folder)
     with Memory(tmp_path / "home", worker=False) as memory:
         flow = memory.flow("f")
         written = flow.write("The parrot eats mangoes")
@@ -188,7 +181,7 @@ def test_a_search_with_a_damaged_model_goes_on_with_words_and_says_so(
             assert [hit.id for hit in found] == [written]
             assert found.method == "words"
             assert found.warning is not None
-            assert WEIGHTS.name in found.warning
+            assert WEIGHTS in found.warning
         assert flow.search("parrot", recipe="words").warning is None, "nobody asked for meaning"
 
 

@@ -1,4 +1,8 @@
-"""Write requirements.lock: every package of the project and its tools, pinned with hashes, without an index address."""
+"""Write the two lock files: pinned packages with hashes, without an index address.
+
+`requirements.lock` holds everything that developers need. `requirements-runtime.lock` is the part of it that a server needs, with
+its extras, and what an editable install is built with. Versions stay as they are where they fit; `--upgrade` takes the newest.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +11,39 @@ import sys
 import tempfile
 import tomllib
 import venv
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+EVERYTHING, RUNTIME = ROOT / "requirements.lock", ROOT / "requirements-runtime.lock"
+EXTRAS = ("files", "mcp", "postgres", "workflows")
+BUILD = ("hatchling", "editables")
 
 
 def main() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    wanted = [*project["project"]["dependencies"], *project["dependency-groups"]["dev"]]
+    needed = project["project"]["dependencies"]
+    dev = project["dependency-groups"]["dev"]
+    extras = [each for name in EXTRAS for each in project["project"]["optional-dependencies"][name]]
+    build = [each for each in dev if each.startswith(BUILD)]
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         python = Path(folder) / "bin" / "python"
         subprocess.run([python, "-m", "pip", "install", "--quiet", "uv"], check=True)
-        requirements = Path(folder) / "requirements.in"
-        requirements.write_text("\n".join(wanted) + "\n")
-        options = ["--universal", "--python-version", "3.11", "--generate-hashes", "--no-header", "--no-annotate"]
-        options += ["--quiet", "--no-emit-index-url", str(requirements)]
-        command = [str(python), "-m", "uv", "pip", "compile", *options]
-        locked = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    (ROOT / "requirements.lock").write_text(locked)
-    print(f"requirements.lock: {locked.count('==')} packages", file=sys.stderr)
+        previous = () if "--upgrade" in sys.argv else ("--constraint", str(EVERYTHING))
+        _write_lock(EVERYTHING, python, [*needed, *dev], previous)
+        _write_lock(RUNTIME, python, [*needed, *extras, *build], ("--constraint", str(EVERYTHING)))
+
+
+def _write_lock(path: Path, python: Path, packages: list[str], constraint: Sequence[str]) -> None:
+    requirements = python.parent / "requirements.in"
+    requirements.write_text("\n".join(packages) + "\n")
+    options = ["--universal", "--python-version", "3.11", "--generate-hashes", "--no-header", "--no-annotate"]
+    options += ["--quiet", "--no-emit-index-url", *constraint, str(requirements)]
+    command = [str(python), "-m", "uv", "pip", "compile", *options]
+    locked = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    path.write_text(locked)
+    print(f"{path.name}: {locked.count('==')} packages", file=sys.stderr)
 
 
 if __name__ == "__main__":

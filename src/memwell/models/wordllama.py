@@ -1,12 +1,11 @@
-"""Cutting words into the pieces of a byte-pair vocabulary.
+"""The default embedder: WordLlama's table of 32,000 word pieces, read from files inside this package.
 
-The vocabulary's file is read as it is. Words are cut one by one and remembered, since most words of a text were met before;
-a general tokenizer does more, and takes longer to load than a search takes.
+A text's vector is the mean of its distinct pieces' vectors: no network, no framework, some microseconds a text. The files in
+`data` are put there when the package is built (`hatch_build.py`).
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import struct
 from collections.abc import Callable, Iterator, Sequence
@@ -23,78 +22,15 @@ from ..errors import ModelFailed
 if TYPE_CHECKING:
     from .embedder import Vectors
 
-SPACE = "▁"
-LONGEST = 48
-"""A longer run without a space is cut: it is no word."""
-REMEMBERED = 64 * 1024
-
-
-class _Rules(msgspec.Struct):
-    vocab: dict[str, int]
-    merges: list[str]
-
-
-class _File(msgspec.Struct):
-    model: _Rules
-
-
-class Pieces:
-    """The numbers of a word's pieces."""
-
-    def __init__(self, path: Path) -> None:
-        try:
-            rules = typed.decode(path.read_bytes(), _File).model
-        except (OSError, msgspec.MsgspecError) as error:
-            raise ModelFailed(f"The model's file {path.name} is missing or damaged: reinstall `wordllama`.") from error
-        self._vocabulary = rules.vocab
-        self._rank = {pair: rank for rank, pair in enumerate(rules.merges)}
-        self._remembered: Any = lru_cache(REMEMBERED)(self._cut)
-
-    def of(self, text: str) -> Iterator[int]:
-        """The numbers of the pieces of every word of a text, in order."""
-        of_word: Callable[[str], tuple[int, ...]] = self._remembered
-        for word in text.split():
-            if len(word) <= LONGEST:
-                yield from of_word(SPACE + word)
-            else:
-                for at in range(0, len(word), LONGEST):
-                    yield from self._cut(word[at : at + LONGEST] if at else SPACE + word[:LONGEST])
-
-    def forget(self) -> None:
-        """Drop what is remembered of words."""
-        self._remembered.cache_clear()
-
-    def _cut(self, word: str) -> tuple[int, ...]:
-        pieces = self._merged([piece for sign in word for piece in self._signs(sign)])
-        return tuple(self._vocabulary[piece] for piece in pieces)
-
-    def _signs(self, sign: str) -> list[str]:
-        """A character, or its bytes if the vocabulary does not have it."""
-        return [sign] if sign in self._vocabulary else [f"<0x{byte:02X}>" for byte in sign.encode(errors="replace")]
-
-    def _merged(self, pieces: list[str]) -> list[str]:
-        """Join the pair that comes first in the rules, until there is none."""
-        rank, never = self._rank, len(self._rank)
-        while len(pieces) > 1:
-            ranks = [rank.get(f"{left} {right}", never) for left, right in pairwise(pieces)]
-            best = min(ranks)
-            if best == never:
-                break
-            at = ranks.index(best)
-            pieces[at : at + 2] = [pieces[at] + pieces[at + 1]]
-        return pieces
-
-
-# -- The default: WordLlama's table of word pieces, read straight from the files of its wheel.
-#
-# A text's vector is the mean of its distinct pieces' vectors. No network, no framework, some microseconds a text.
-
-
+DATA = Path(__file__).parent / "data"
+WEIGHTS = "l2_supercat_256.safetensors"
+TOKENIZER = "l2_supercat_tokenizer_config.json"
 DIMENSIONS = 256
-MAX_CHARACTERS = 20_000
-WEIGHTS = Path("weights", "l2_supercat_256.safetensors")
-TOKENIZER = Path("tokenizers", "l2_supercat_tokenizer_config.json")
 PIECES = 32_000
+MAX_CHARACTERS = 20_000
+SPACE = "▁"
+MAX_WORD = 48  # a longer run without a space is cut: it is no word
+CACHE_SIZE = 64 * 1024
 
 
 class WordLlama:
@@ -108,16 +44,16 @@ class WordLlama:
     ceiling = 0.8
 
     def __init__(self, folder: Path | None = None) -> None:
-        folder = folder or installed()
-        self._pieces = Pieces(folder / TOKENIZER)
-        self._table = _table(folder / WEIGHTS)
+        folder = folder or DATA
+        self._tokenizer = BytePairTokenizer(folder / TOKENIZER)
+        self._table = _load_table(folder / WEIGHTS)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         import numpy as np
 
         vectors = np.zeros((len(texts), DIMENSIONS), np.float32)
         for row, text in enumerate(texts):
-            pieces = list(dict.fromkeys(self._pieces.of(text[:MAX_CHARACTERS])))
+            pieces = list(dict.fromkeys(self._tokenizer.encode(text[:MAX_CHARACTERS])))
             if pieces:
                 vectors[row] = self._table[pieces].sum(axis=0, dtype=np.float32)
         length = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -125,32 +61,80 @@ class WordLlama:
         return unit
 
     def forget(self) -> None:
-        """Drop what is remembered of the words of texts."""
-        self._pieces.forget()
+        """Clear the cache of words, which come from texts that may be erased."""
+        self._tokenizer.forget()
 
 
-def installed() -> Path:
-    """Where the wheel was installed. The package itself is not imported: it would try to download what it has."""
-    spec = importlib.util.find_spec("wordllama")
-    if spec is None or not spec.submodule_search_locations:
-        raise ModelFailed("The package `wordllama`, which holds the default model, is not installed.")
-    return Path(spec.submodule_search_locations[0])
+class _Model(msgspec.Struct):
+    vocab: dict[str, int]
+    merges: list[str]
 
 
-def _table(path: Path) -> Any:
-    """The table as it lies in the file: one tensor of half-precision numbers behind a small header."""
+class _TokenizerFile(msgspec.Struct):
+    model: _Model
+
+
+class BytePairTokenizer:
+    """Cuts words into the pieces of a byte-pair vocabulary.
+
+    Words are cut one by one and cached, since most words of a text were met before. A general tokenizer does more, and takes
+    longer to load than a search takes.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            model = typed.decode(path.read_bytes(), _TokenizerFile).model
+        except (OSError, msgspec.MsgspecError) as error:
+            raise _build_file_error(path) from error
+        self._vocabulary = model.vocab
+        self._rank = {pair: rank for rank, pair in enumerate(model.merges)}
+        self._cached_cut: Any = lru_cache(CACHE_SIZE)(self._cut)
+
+    def encode(self, text: str) -> Iterator[int]:
+        """The numbers of the pieces of every word of a text, in order."""
+        cut: Callable[[str], tuple[int, ...]] = self._cached_cut
+        for word in text.split():
+            if len(word) <= MAX_WORD:
+                yield from cut(SPACE + word)
+            else:
+                for at in range(0, len(word), MAX_WORD):
+                    yield from self._cut(word[at : at + MAX_WORD] if at else SPACE + word[:MAX_WORD])
+
+    def forget(self) -> None:
+        self._cached_cut.cache_clear()
+
+    def _cut(self, word: str) -> tuple[int, ...]:
+        vocabulary, rank, never = self._vocabulary, self._rank, len(self._rank)
+        pieces: list[str] = []
+        for sign in word:
+            # A character that the vocabulary does not have is spelled as its bytes.
+            pieces += [sign] if sign in vocabulary else [f"<0x{byte:02X}>" for byte in sign.encode(errors="replace")]
+        while len(pieces) > 1:
+            ranks = [rank.get(f"{left} {right}", never) for left, right in pairwise(pieces)]
+            best = min(ranks)
+            if best == never:
+                break
+            at = ranks.index(best)
+            pieces[at : at + 2] = [pieces[at] + pieces[at + 1]]
+        return tuple(vocabulary[piece] for piece in pieces)
+
+
+def _load_table(path: Path) -> Any:
+    """Map the table as it lies in the file: one tensor of half-precision numbers behind a small header."""
     import numpy as np
 
     try:
         with path.open("rb") as file:
             (length,) = struct.unpack("<Q", file.read(8))
             header = json.loads(file.read(length)) if length < 1 << 20 else {}
-        described = header["embedding.weight"]
-        if described["dtype"] != "F16" or described["shape"] != [PIECES, DIMENSIONS]:
-            raise ValueError(described)
-        start = 8 + length + described["data_offsets"][0]
+        tensor = header["embedding.weight"]
+        if tensor["dtype"] != "F16" or tensor["shape"] != [PIECES, DIMENSIONS]:
+            raise ValueError(tensor)
+        start = 8 + length + tensor["data_offsets"][0]
         return np.asarray(np.memmap(path, np.float16, "r", start, (PIECES, DIMENSIONS)))
     except (OSError, ValueError, LookupError, TypeError, OverflowError, struct.error) as error:
-        raise ModelFailed(
-            f"The default model's file {path.name} is missing or damaged: reinstall `wordllama`."
-        ) from error
+        raise _build_file_error(path) from error
+
+
+def _build_file_error(path: Path) -> ModelFailed:
+    return ModelFailed(f"The default model's file {path.name} is missing or damaged: reinstall memwell.")
