@@ -9,10 +9,10 @@ import re
 from collections.abc import Sequence
 from datetime import date, datetime
 
-from memwell.facts.plan import Said
+from memwell.facts.plan import Turn
 from memwell.facts.rules.extract import extract
 
-Turn = tuple[str, str, str, str]
+RawTurn = tuple[str, str, str, str]
 _WORD = re.compile(r"[a-z0-9']+")
 _SAME = 0.8
 
@@ -26,8 +26,8 @@ class Extractor:
     def reset(self) -> None:
         self._known.clear()
 
-    def facts(self, turns: Sequence[Turn]) -> list[tuple[str, list[str]]]:
-        said = [Said(id_, "user", speaker, text, _day(when)) for id_, speaker, text, when in turns]
+    def facts(self, turns: Sequence[RawTurn]) -> list[tuple[str, list[str]]]:
+        said = [Turn(id_, "user", speaker, text, _day(when)) for id_, speaker, text, when in turns]
         return [
             (fact.text, [source.id for source in fact.sources]) for fact in extract(said) if self._is_new(fact.text)
         ]

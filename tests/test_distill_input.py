@@ -10,7 +10,7 @@ import pytest
 
 import memwell.facts.consolidation
 from memwell import Memory
-from memwell.facts.plan import Made
+from memwell.facts.plan import PlanDraft
 
 from .contract.conftest import engine_of
 
@@ -96,15 +96,15 @@ def test_ended_twice_at_once(memory: Memory) -> None:
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> None:
     """Do something once, after a plan was made and before it is applied."""
-    planned, left = memwell.facts.consolidation.planned, [do]
+    planned, left = memwell.facts.consolidation.build_draft, [do]
 
-    def interrupted(*given: object) -> Made:
+    def interrupted(*given: object) -> PlanDraft:
         made = planned(*given)  # type: ignore[arg-type]
         if left:
             left.pop()()
         return made
 
-    monkeypatch.setattr(memwell.facts.consolidation, "planned", interrupted)
+    monkeypatch.setattr(memwell.facts.consolidation, "build_draft", interrupted)
 
 
 def test_written_to_while_it_is_distilled(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:

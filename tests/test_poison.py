@@ -15,7 +15,7 @@ import pytest
 
 from memwell import Memory
 from memwell.facts.memories import Memory as MemoryEntry
-from memwell.screening.screen import is_trusted, lowest
+from memwell.screening.screen import is_trusted, lowest_trust
 from memwell.sdk._sync import Flow
 from memwell.sdk.transport import LocalTransport
 from memwell.text.fence import PREAMBLE, fence_line
@@ -119,7 +119,7 @@ def require_held(said: Told, facts: dict[str, Known]) -> None:
 
 def require_the_lowest_trust(said: Told, facts: dict[str, Known]) -> None:
     for fact in facts.values():
-        assert fact.origin == lowest(fact.origins)
+        assert fact.origin == lowest_trust(fact.origins)
         assert not (is_trusted(fact.origin) and fact.turns & said.from_outside.keys())
 
 

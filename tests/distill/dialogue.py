@@ -14,22 +14,22 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memwell.facts.plan import Candidate, Known, Said, Source
-from memwell.facts.reconcile import Decision, confirmed, reconcile
+from memwell.facts.plan import Candidate, KnownFact, Source, Turn
+from memwell.facts.reconcile import Decision, combine_confidence, reconcile
 from memwell.models.wordllama import WordLlama
 
 FOLDER = Path(__file__).with_name("dialogues")
 
 
-class Turn(NamedTuple):
-    said: Said
+class Line(NamedTuple):
+    said: Turn
     fact: str | None
     kind: Any
 
 
 class Dialogue(NamedTuple):
     name: str
-    sessions: list[list[Turn]]
+    sessions: list[list[Line]]
     same: list[list[str]]
     past: list[str]
     current: list[str]
@@ -37,7 +37,7 @@ class Dialogue(NamedTuple):
     about: str
 
 
-Extract = Callable[[Sequence[Turn]], Iterable[Candidate]]
+Extract = Callable[[Sequence[Line]], Iterable[Candidate]]
 
 
 @dataclass
@@ -62,13 +62,13 @@ def _dialogue(told: dict[str, Any]) -> Dialogue:
     return Dialogue(told["name"], sessions, same, past, current, apart, told.get("about", ""))
 
 
-def _turn(row: list[str], day: str) -> Turn:
+def _turn(row: list[str], day: str) -> Line:
     role = "assistant" if row[1] == "Assistant" else "user"
-    said = Said(row[0], role, row[1], row[2], date.fromisoformat(day))
-    return Turn(said, row[3] if len(row) > 3 else None, row[4] if len(row) > 4 else "statement")
+    said = Turn(row[0], role, row[1], row[2], date.fromisoformat(day))
+    return Line(said, row[3] if len(row) > 3 else None, row[4] if len(row) > 4 else "statement")
 
 
-def worded_by_hand(turns: Sequence[Turn]) -> Iterable[Candidate]:
+def worded_by_hand(turns: Sequence[Line]) -> Iterable[Candidate]:
     """The facts that the corpus gives with its turns: what a good extractor would make of them."""
     for said, fact, kind in turns:
         if fact:
@@ -86,7 +86,7 @@ def remember(dialogue: Dialogue, extract: Extract) -> list[Fact]:
 
 def _apply(facts: dict[str, Fact], candidate: Candidate, day: date) -> None:
     near = [
-        Known(fact.id, fact.text, fact.subject, fact.day, similarity(fact.text, candidate.text))
+        KnownFact(fact.id, fact.text, fact.subject, fact.day, similarity(fact.text, candidate.text))
         for fact in facts.values()
         if not fact.past
     ]
@@ -105,7 +105,7 @@ def _apply(facts: dict[str, Fact], candidate: Candidate, day: date) -> None:
 
 def _merge(fact: Fact, candidate: Candidate, evidence: set[str], decision: Decision) -> None:
     fact.evidence |= evidence
-    fact.confidence = confirmed(fact.confidence, candidate.confidence)
+    fact.confidence = combine_confidence(fact.confidence, candidate.confidence)
     fact.reasons.append(decision.reason)
 
 

@@ -14,18 +14,18 @@ import pytest
 from memwell.facts.plan import Candidate
 from memwell.facts.rules.extract import extract
 
-from .dialogue import Dialogue, Extract, Fact, Turn, dialogues, judged, remember, worded_by_hand, wrong
+from .dialogue import Dialogue, Extract, Fact, Line, dialogues, judged, remember, worded_by_hand, wrong
 
 ENOUGH = 0.9
 GROUPS = {"retold": 30, "superseded": 20, "lookalikes": 20}
 
 
-def noted(turns: Sequence[Turn]) -> Iterable[Candidate]:
+def noted(turns: Sequence[Line]) -> Iterable[Candidate]:
     """What the extractor makes of the turns, where each is given to be remembered."""
     return extract([turn.said._replace(note=turn.said.role == "user") for turn in turns])
 
 
-def heard(turns: Sequence[Turn]) -> Iterable[Candidate]:
+def heard(turns: Sequence[Line]) -> Iterable[Candidate]:
     """What the extractor makes of the turns as they were said."""
     return extract([turn.said for turn in turns])
 

@@ -6,18 +6,18 @@ from datetime import date
 
 import pytest
 
-from memwell.facts.plan import Candidate, Said
+from memwell.facts.plan import Candidate, Turn
 from memwell.facts.rules.extract import extract
 
 DAY = date(2023, 5, 8)
 Line = tuple[str, str]
 
 
-def said(lines: list[Line], note: bool = False) -> list[Said]:
+def said(lines: list[Line], note: bool = False) -> list[Turn]:
     """Turns of somebody by name, or of one of those who have none: `user`, `assistant`, `tool`, `system`."""
     roles = {"user": "The user", "assistant": "The assistant", "tool": "The tool", "system": "The system"}
     return [
-        Said(str(n), who if who in roles else "user", roles.get(who, who), text, DAY, who not in roles, note)
+        Turn(str(n), who if who in roles else "user", roles.get(who, who), text, DAY, who not in roles, note)
         for n, (who, text) in enumerate(lines)
     ]
 
@@ -201,7 +201,7 @@ def test_something_may_be_said_before_a_question() -> None:
 
 def test_what_changes_at_different_times_is_not_one_fact() -> None:
     """Said to be known, a sentence is cut; between people who chat it stays whole."""
-    said = Said("1", "user", "Alice", "I'm vegetarian and I live in Lisbon, and moved there from Rome.", DAY)
+    said = Turn("1", "user", "Alice", "I'm vegetarian and I live in Lisbon, and moved there from Rome.", DAY)
     found = extract([said])
     assert [one.text for one in found] == [
         "Alice is vegetarian.",

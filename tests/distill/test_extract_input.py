@@ -7,10 +7,10 @@ from datetime import date
 
 import pytest
 
-from memwell.facts.plan import Said
-from memwell.facts.rules.dates import dated
+from memwell.facts.plan import Turn
+from memwell.facts.rules.dates import resolve_dates
 from memwell.facts.rules.extract import extract
-from memwell.facts.rules.sentences import split, without_echoes
+from memwell.facts.rules.sentences import blank_recalled_memory, split_sentences
 
 DAY = date(2023, 5, 8)
 TALK = (
@@ -23,8 +23,8 @@ TALK = (
 )
 
 
-def turns(count: int) -> list[Said]:
-    return [Said(str(n), "user", ("Ana", "Bob")[n % 2], TALK[n % len(TALK)], DAY) for n in range(count)]
+def turns(count: int) -> list[Turn]:
+    return [Turn(str(n), "user", ("Ana", "Bob")[n % 2], TALK[n % len(TALK)], DAY) for n in range(count)]
 
 
 @pytest.mark.parametrize(
@@ -45,18 +45,18 @@ def turns(count: int) -> list[Said]:
     ],
 )
 def test_relative_days_become_dates(text: str, written: str, since: date | None) -> None:
-    assert dated(text, DAY) == (written, since)
+    assert resolve_dates(text, DAY) == (written, since)
 
 
 def test_days_at_the_end_of_time_stay_as_they_are() -> None:
-    assert dated("yesterday", date.min).text == "yesterday"
-    assert dated("tomorrow", date.max).text == "tomorrow"
-    assert dated("next month", date.max).text == "next month"
+    assert resolve_dates("yesterday", date.min).text == "yesterday"
+    assert resolve_dates("tomorrow", date.max).text == "tomorrow"
+    assert resolve_dates("next month", date.max).text == "next month"
 
 
 def test_sentences_know_where_they_stand() -> None:
     text = "Dr. Who came at 3.5 p.m. today!  He left.\n- A point\n1. Another… 他来了。再见"
-    found = split(text)
+    found = split_sentences(text)
     assert [one.text for one in found] == [
         "Dr. Who came at 3.5 p.m. today!", "He left.", "A point", "Another…", "他来了。", "再见",
     ]  # fmt: skip
@@ -65,7 +65,7 @@ def test_sentences_know_where_they_stand() -> None:
 
 def test_a_fence_that_is_never_closed_is_somebodys_own_word() -> None:
     text = "a <memory>b</memory> c <memory> d"
-    assert without_echoes(text) == f"a {' ' * 18} c <memory> d"
+    assert blank_recalled_memory(text) == f"a {' ' * 18} c <memory> d"
 
 
 def test_sources_point_to_the_words() -> None:
@@ -73,7 +73,7 @@ def test_sources_point_to_the_words() -> None:
     for fact in extract(said):
         source = fact.sources[0]
         assert said[int(source.id)].text[source.start : source.end].strip() != ""
-    (fact,) = extract([Said("a", "user", "Ana", "Hi Bob!  I have a dog. Bye!", DAY)])
+    (fact,) = extract([Turn("a", "user", "Ana", "Hi Bob!  I have a dog. Bye!", DAY)])
     assert (fact.sources[0].start, fact.sources[0].end) == (9, 22)
 
 
@@ -93,7 +93,7 @@ def test_a_long_turn_takes_time_in_proportion(piece: str) -> None:
     """A turn has a mebibyte at most; a quarter of it shows what grows faster than it should."""
 
     def seconds(length: int) -> float:
-        said = [Said("a", "user", "Ana", (piece * (length // len(piece) + 1))[:length], DAY)]
+        said = [Turn("a", "user", "Ana", (piece * (length // len(piece) + 1))[:length], DAY)]
         started = time.process_time()
         extract(said)
         return time.process_time() - started

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from memwell import ModelFailed
-from memwell.facts.by_model import PATIENCE, Limits, Proposed, propose
-from memwell.facts.model_answer import Allowed, Refused, bare, candidates, too_deep
-from memwell.facts.model_prompt import SCHEMA, chunks, labelled, messages
-from memwell.facts.plan import Candidate, Said, Source
+from memwell.facts.by_model import MAX_FAILURES, Limits, Proposal, propose
+from memwell.facts.model_answer import AnswerLimits, InvalidAnswer, is_too_deep, parse_answer, strip_wrapping
+from memwell.facts.model_prompt import SCHEMA, build_messages, label_pieces, split_portions
+from memwell.facts.plan import Candidate, Source, Turn
 from memwell.models.completer import Completion, failed
 from memwell.models.openai_chat import OpenAIChat
 from memwell.models.spending import Spent, charged, left, may_spend, set_aside
@@ -25,13 +25,13 @@ from ..scripted import Fault, ScriptedServer
 
 DAY = date(2026, 4, 19)
 TURNS = [
-    Said("a", "user", "Caroline", "Hi! I moved to Porto last week,  and I do not eat meat.", DAY),
-    Said("b", "assistant", "Max", "How many cats do you have?", DAY),
-    Said("c", "user", "Caroline", "Two.", DAY),
+    Turn("a", "user", "Caroline", "Hi! I moved to Porto last week,  and I do not eat meat.", DAY),
+    Turn("b", "assistant", "Max", "How many cats do you have?", DAY),
+    Turn("c", "user", "Caroline", "Two.", DAY),
 ]
-ALLOWED = Allowed(1024 * 1024, 100, 500)
+ALLOWED = AnswerLimits(1024 * 1024, 100, 500)
 QUICK = Limits(call_s=0.6, total_s=1.0)
-PIECES = labelled(chunks(TURNS, 4000, 2)[0])
+PIECES = label_pieces(split_portions(TURNS, 4000, 2)[0])
 
 
 def fact(text: str = "Caroline lives in Porto.", **changes: Any) -> dict[str, Any]:
@@ -44,21 +44,21 @@ def answer(*facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def checked(*facts: dict[str, Any]) -> list[Candidate]:
-    return candidates(json.dumps(answer(*facts)), PIECES, ALLOWED)
+    return parse_answer(json.dumps(answer(*facts)), PIECES, ALLOWED)
 
 
-def refusal(text: str, allowed: Allowed = ALLOWED) -> Refused:
-    with pytest.raises(Refused) as refused:
-        candidates(text, PIECES, allowed)
+def refusal(text: str, allowed: AnswerLimits = ALLOWED) -> InvalidAnswer:
+    with pytest.raises(InvalidAnswer) as refused:
+        parse_answer(text, PIECES, allowed)
     return refused.value
 
 
-def by_rules(turns: Sequence[Said]) -> list[Candidate]:
+def by_rules(turns: Sequence[Turn]) -> list[Candidate]:
     """Rules for tests: every turn is a statement."""
     return [Candidate(said.text, None, "statement", (Source(said.id, 0, len(said.text)),), 0.1, 0.2) for said in turns]
 
 
-def proposed(model: Any, turns: Sequence[Said] = TURNS, limits: Limits = QUICK) -> Proposed:
+def proposed(model: Any, turns: Sequence[Turn] = TURNS, limits: Limits = QUICK) -> Proposal:
     return propose(model, turns, limits=limits, rules=by_rules)
 
 
@@ -138,7 +138,7 @@ def test_what_is_said_again_is_one_candidate() -> None:
     ["```json\n{}\n```", "```\n{}\n```", "<think>\nhm {\n</think>\n\n{}", "  {}\n", "<think>x</think>```json\n{}\n```"],
 )
 def test_what_models_put_around_json_is_taken_off(text: str) -> None:
-    assert bare(text) == "{}"
+    assert strip_wrapping(text) == "{}"
 
 
 # -- what is not ---------------------------------------------------------------------------------------------------------
@@ -202,11 +202,11 @@ def test_what_is_no_answer_is_refused_at_once(broken: str) -> None:
 
 
 def test_brackets_in_strings_are_no_levels() -> None:
-    assert not too_deep(json.dumps({"facts": "[" * 1000 + '\\"' + "{" * 1000}))
-    assert not too_deep("[]" * 1000)
-    assert too_deep("[" * 17)
-    assert not too_deep("[" * 16)
-    assert not too_deep('"\\')
+    assert not is_too_deep(json.dumps({"facts": "[" * 1000 + '\\"' + "{" * 1000}))
+    assert not is_too_deep("[]" * 1000)
+    assert is_too_deep("[" * 17)
+    assert not is_too_deep("[" * 16)
+    assert not is_too_deep('"\\')
 
 
 # -- asking --------------------------------------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ def test_a_good_answer_is_asked_for_once() -> None:
 
 def test_no_turns_need_no_model() -> None:
     model = ScriptedModel()
-    assert proposed(model, []) == Proposed([], 0, 0, 0, None)
+    assert proposed(model, []) == Proposal([], 0, 0, 0, None)
     assert model.calls == []
 
 
@@ -336,12 +336,12 @@ def test_turns_are_data_that_no_turn_can_end() -> None:
 
 
 def test_the_fence_is_another_one_in_every_call() -> None:
-    pieces = chunks(TURNS, 4000, 2)[0]
-    assert len({message.content for _ in range(20) for message in messages(pieces)}) == 40
+    pieces = split_portions(TURNS, 4000, 2)[0]
+    assert len({message.content for _ in range(20) for message in build_messages(pieces)}) == 40
 
 
-def long(count: int, text: str = "The parrot of the neighbours likes mangoes.") -> list[Said]:
-    return [Said(f"s{number}", "user", "Caroline", f"{number} {text}", DAY) for number in range(count)]
+def long(count: int, text: str = "The parrot of the neighbours likes mangoes.") -> list[Turn]:
+    return [Turn(f"s{number}", "user", "Caroline", f"{number} {text}", DAY) for number in range(count)]
 
 
 def echo(asked: ModelCall) -> dict[str, Any]:
@@ -368,23 +368,23 @@ def test_a_long_session_is_asked_about_in_portions_that_overlap() -> None:
 
 @pytest.mark.parametrize("text", ["parrot " * 3000, "x" * 20_000, "天気がいい" * 3000, "🦜" * 5000])
 def test_a_long_turn_is_cut_and_cited_where_it_stands(text: str) -> None:
-    turns = [Said("long", "user", "Caroline", text, DAY)]
-    portions = chunks(turns, 500, 2)
+    turns = [Turn("long", "user", "Caroline", text, DAY)]
+    portions = split_portions(turns, 500, 2)
     pieces = [piece for portion in portions for piece in portion]
     parts = {piece.start: piece.text for piece in pieces}
     assert "".join(parts[start] for start in sorted(parts)) == text
     assert all(text[start:].startswith(part) for start, part in parts.items())
     last = portions[-1]
-    made = candidates(
-        json.dumps(answer(fact(evidence=[{"turn": f"t{len(last)}", "quote": ""}]))), labelled(last), ALLOWED
+    made = parse_answer(
+        json.dumps(answer(fact(evidence=[{"turn": f"t{len(last)}", "quote": ""}]))), label_pieces(last), ALLOWED
     )
     assert made[0].sources[0].end == len(text)
 
 
 def test_a_session_of_a_million_characters_is_cut_quickly() -> None:
     started = time.perf_counter()
-    assert len(chunks([Said("1", "user", "Caroline", "x " * 500_000, DAY)], 4000, 2)) > 50
-    assert len(chunks(long(50_000), 4000, 2)) > 100
+    assert len(split_portions([Turn("1", "user", "Caroline", "x " * 500_000, DAY)], 4000, 2)) > 50
+    assert len(split_portions(long(50_000), 4000, 2)) > 100
     assert time.perf_counter() - started < 60
 
 
@@ -403,7 +403,7 @@ def test_a_portion_that_fails_goes_to_the_rules_and_the_order_stays() -> None:
 def test_a_model_that_never_makes_sense_is_given_up_on() -> None:
     model = ScriptedModel(["no"])
     made = proposed(model, long(100), Limits(chunk_tokens=500))
-    assert made.tries == 2 * PATIENCE
+    assert made.tries == 2 * MAX_FAILURES
     assert {source.id for candidate in made.candidates for source in candidate.sources} == {
         said.id for said in long(100)
     }
@@ -428,7 +428,7 @@ def test_time_that_is_over_leaves_the_rest_to_the_rules() -> None:
 def test_a_budget_that_would_be_passed_is_not_spent() -> None:
     model = ScriptedModel()
     made = proposed(model, limits=QUICK._replace(tokens=QUICK.max_tokens))
-    assert (made, model.calls) == (Proposed(RULED, 0, 0, 0, "budget"), [])
+    assert (made, model.calls) == (Proposal(RULED, 0, 0, 0, "budget"), [])
 
 
 def test_a_budget_ends_a_session_in_the_middle() -> None:

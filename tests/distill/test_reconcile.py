@@ -7,9 +7,9 @@ from functools import cache
 
 import pytest
 
-from memwell.facts.plan import Candidate, Kind, Known
-from memwell.facts.reconcile import Decision, confirmed, reconcile
-from memwell.facts.topics import key, read, topic
+from memwell.facts.plan import Candidate, Kind, KnownFact
+from memwell.facts.reconcile import Decision, combine_confidence, reconcile
+from memwell.facts.topics import find_topic, parse_statement, statement_key
 
 from .dialogue import FOLDER, similarity
 
@@ -20,8 +20,8 @@ def candidate(text: str, subject: str | None = "Alice", kind: Kind = "statement"
     return Candidate(text, subject, kind, (), 0.5, 0.8)
 
 
-def known(text: str, subject: str | None = "Alice", day: date = DAY, near: str = "", name: str = "old") -> Known:
-    return Known(name, text, subject, day, similarity(text, near or text))
+def known(text: str, subject: str | None = "Alice", day: date = DAY, near: str = "", name: str = "old") -> KnownFact:
+    return KnownFact(name, text, subject, day, similarity(text, near or text))
 
 
 def decided(old: str, new: str, subject: str | None = "Alice", kind: Kind = "statement") -> Decision:
@@ -50,7 +50,7 @@ def decided(old: str, new: str, subject: str | None = "Alice", kind: Kind = "sta
     ],
 )
 def test_retellings_have_one_key(one: str, two: str) -> None:
-    assert key(one, "Alice") == key(two, "Alice")
+    assert statement_key(one, "Alice") == statement_key(two, "Alice")
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_retellings_have_one_key(one: str, two: str) -> None:
     ],
 )
 def test_what_differs_has_two_keys(one: str, two: str) -> None:
-    assert key(one, "Alice") != key(two, "Alice")
+    assert statement_key(one, "Alice") != statement_key(two, "Alice")
 
 
 # -- topics ------------------------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def test_what_differs_has_two_keys(one: str, two: str) -> None:
     ],
 )
 def test_topics_and_their_values(text: str, slot: str, value: set[str], polarity: str) -> None:
-    found = topic(text, "Alice")
+    found = find_topic(text, "Alice")
     assert found
     assert (found.slot, set(found.value), str(found.polarity)) == (slot, value, polarity)
 
@@ -125,11 +125,11 @@ def test_topics_and_their_values(text: str, slot: str, value: set[str], polarity
     ],
 )
 def test_what_has_no_topic(text: str) -> None:
-    assert topic(text, "Alice") is None
+    assert find_topic(text, "Alice") is None
 
 
 def test_names_of_topics_hold_nothing_of_what_was_said() -> None:
-    found = topic("Alice's favourite band is Muse.", "Alice")
+    found = find_topic("Alice's favourite band is Muse.", "Alice")
     assert found
     assert found.name == "favourite"
 
@@ -277,7 +277,7 @@ def test_a_merge_says_whether_the_new_wording_is_fuller() -> None:
 
 
 def test_statements_may_be_read_with_a_cache() -> None:
-    reading = cache(read)
+    reading = cache(parse_statement)
     for _ in range(2):
         new, old = candidate("Alice moved to Porto."), [known("Alice lives in Rome.")]
         assert reconcile(new, old, LATER, read=reading).do == "supersede"
@@ -285,9 +285,9 @@ def test_statements_may_be_read_with_a_cache() -> None:
 
 
 def test_confirmation_raises_confidence_less_each_time() -> None:
-    once = confirmed(0.6, 0.8)
-    twice = confirmed(once, 0.8)
+    once = combine_confidence(0.6, 0.8)
+    twice = combine_confidence(once, 0.8)
     assert 0.6 < once < twice < 1
     assert twice - once < once - 0.6
-    assert confirmed(1.0, 0.9) == 1.0
-    assert confirmed(0.6, 0.0) == 0.6
+    assert combine_confidence(1.0, 0.9) == 1.0
+    assert combine_confidence(0.6, 0.0) == 0.6

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from memwell.model.collection import Origin
-from memwell.screening.screen import ORDER, at_least, is_trusted, lowest
+from memwell.screening.screen import ORDER, is_trusted, is_trusted_as, lowest_trust
 
 
 def test_every_origin_has_its_place() -> None:
@@ -23,15 +23,15 @@ def test_users_are_trusted_more_than_assistants_tools_and_documents() -> None:
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 def test_what_rests_on_several_is_trusted_as_the_least_of_them(count: int) -> None:
     for origins in combinations(ORDER, count):
-        assert lowest(reversed(origins)) == origins[0]
-        assert all(at_least(origin, lowest(origins)) for origin in origins)
+        assert lowest_trust(reversed(origins)) == origins[0]
+        assert all(is_trusted_as(origin, lowest_trust(origins)) for origin in origins)
 
 
 def test_what_rests_on_nothing_or_on_something_unknown_is_trusted_least() -> None:
-    assert lowest([]) == "document"
-    assert lowest(["user", "oracle"]) == "document"
+    assert lowest_trust([]) == "document"
+    assert lowest_trust(["user", "oracle"]) == "document"
 
 
 def test_an_unknown_origin_or_demand_is_never_met() -> None:
-    assert not at_least("oracle", "document")
-    assert not at_least("system", "oracle")
+    assert not is_trusted_as("oracle", "document")
+    assert not is_trusted_as("system", "oracle")

@@ -30,7 +30,7 @@ from ..erasure.erase import (
 )
 from ..erasure.log import Line
 from ..errors import Corrupted, Invalid, MemwellError, NotFound, StorageError, Unsupported
-from ..facts.retract import forget, let_go
+from ..facts.retract import forget_session, release_fact
 from ..jobs import queue
 from ..jobs.worker import Worker
 from ..model.collection import CollectionKind, Place
@@ -339,7 +339,7 @@ class _Again:
         """What is known from a session alone goes with it, and the words that it has told other facts in."""
         for one in addresses:
             if one.kind == TALK and self._space.found(one.facts) is not None:
-                forget(self._space, one.facts, one.id)
+                forget_session(self._space, one.facts, one.id)
 
     def _entry(self, entry_id: str, address_id: int) -> None:
         row = self._tx.row("located_address", id=address_id)
@@ -347,7 +347,7 @@ class _Again:
             return  # it has gone with something else
         where = _At(*row)
         if where.kind == KNOWN and not where.path:
-            let_go(self._space, where.place, entry_id)
+            release_fact(self._space, where.place, entry_id)
         elif where.kind == TALK:
             dissolve(self._space, entry_id)
         erase_fact(self._tx, entry_id, self._space.now)

@@ -17,7 +17,7 @@ from ..errors import Stale, Unavailable
 from ..jobs.queue import JobRun, Repeat
 from ..model import check
 from ..model.collection import Draft, Entry
-from ..screening.screen import lowest
+from ..screening.screen import lowest_trust
 from ..search import upkeep
 from ..storage.port import Reach, Tx
 from . import banks
@@ -406,7 +406,7 @@ def _apply(tx: Tx, run: JobRun, found: _Found, made: Summarised) -> None:
         kind=SUMMARY,
         role="assistant" if bank.type == "conversation" else None,
         content=check.content(made.text or NOTHING),
-        origin=lowest(["assistant", *(entry.origin for entry in sources)]),
+        origin=lowest_trust(["assistant", *(entry.origin for entry in sources)]),
         metadata=check.to_json({**_shared(sources), "key": key.path, "compaction": made.method}),
         occurred_at=items[-1].entry.occurred_at,
     )

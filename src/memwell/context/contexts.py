@@ -251,9 +251,9 @@ def _newest(space: Space, facts: Sequence[Where], request: Asked) -> list[Entry]
 
 def _is_secret(entry: Entry) -> bool:
     """Whether a turn looks like a secret: such a fact is held back, and so are the words that it was told in."""
-    from ..screening.screen import suspect
+    from ..screening.screen import find_suspicion
 
-    found = suspect(entry.content, entry.origin)  # type: ignore[arg-type]
+    found = find_suspicion(entry.content, entry.origin)  # type: ignore[arg-type]
     return found is not None and found.reason == "secret"
 
 

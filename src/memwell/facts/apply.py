@@ -13,31 +13,31 @@ from ..ids import inner_id
 from ..model.collection import Draft, Place
 from ..search import upkeep
 from ..storage.port import Tx
-from .plan import Evidence, Made, Plan, Step, Steps, Target, decoded, encoded
-from .retract import Unsaying
+from .plan import Evidence, Plan, PlanBody, PlanDraft, Step, Target, decode_steps, encode_steps
+from .retract import Retraction
 from .session import Session
-from .store import SHARED, Ended, end, versions
+from .store import FACTS_PATH, Ending, end_fact, list_versions
 
-_CHANGED = "What is known has changed since this plan was made: make a new one."
+_STALE_PLAN = "What is known has changed since this plan was made: make a new one."
 
 
-def head_of(space: Space, session: Session) -> int:
+def last_fact_seq(space: Space, session: Session) -> int:
     """What changes whenever a fact is written: a plan holds as long as it does not."""
-    address = space.address(session.facts, SHARED)
+    address = space.address(session.facts, FACTS_PATH)
     return 0 if address is None else address.last_seq
 
 
-def apply(space: Space, session: Session, made: Made, plan_id: str, head: int) -> Steps:
+def apply_plan(space: Space, session: Session, made: PlanDraft, plan_id: str, head: int) -> PlanBody:
     """Do what the steps say; returns them with what was written."""
-    if head_of(space, session) != head:
-        raise Stale(_CHANGED)
-    _consume(space, session, made)
-    applying = _Applying(space, session, plan_id)
+    if last_fact_seq(space, session) != head:
+        raise Stale(_STALE_PLAN)
+    _advance_session(space, session, made)
+    applying = _PlanApplier(space, session, plan_id)
     steps = applying.run(made.steps)
-    return Steps(steps=steps, notes=_settle_notes(space, session, steps))
+    return PlanBody(steps=steps, notes=_mark_notes_consolidated(space, session, steps))
 
 
-def keep(space: Space, session: Session, plan: Plan) -> None:
+def write_plan(space: Space, session: Session, plan: Plan) -> None:
     """Write a plan down."""
     space.tx.send(
         "add_plan",
@@ -56,7 +56,7 @@ def keep(space: Space, session: Session, plan: Plan) -> None:
     )
 
 
-def _consume(space: Space, session: Session, made: Made) -> None:
+def _advance_session(space: Space, session: Session, made: PlanDraft) -> None:
     """Every turn is distilled once: whoever comes second, or after the session was deleted, is refused."""
     noted = space.tx.run(
         "advance_distilled",
@@ -69,7 +69,7 @@ def _consume(space: Space, session: Session, made: Made) -> None:
         raise Stale("These turns have been distilled already, or are gone.")
 
 
-def _settle_notes(space: Space, session: Session, steps: Sequence[Step]) -> list[str]:
+def _mark_notes_consolidated(space: Space, session: Session, steps: Sequence[Step]) -> list[str]:
     """Notes that became facts need not be searched as they stand any more. Returns which."""
     said = list(dict.fromkeys(one.entry for step in steps if step.id for one in step.evidence))
     rows = space.tx.rows("settle_notes", address_id=session.address_id, ids=msgspec.json.encode(said).decode())
@@ -77,7 +77,7 @@ def _settle_notes(space: Space, session: Session, steps: Sequence[Step]) -> list
     return said if rows else []
 
 
-class _Applying:
+class _PlanApplier:
     """A plan being applied."""
 
     def __init__(self, space: Space, session: Session, plan_id: str) -> None:
@@ -103,22 +103,22 @@ class _Applying:
         own = {step.id for step in steps}
         later = {step.ended_by for step in steps if step.ended_by and step.ended_by not in own}
         if any(self._space.entry(self._place, fact_id) is None for fact_id in later):
-            raise Stale(_CHANGED)
+            raise Stale(_STALE_PLAN)
 
     def _merge(self, step: Step) -> None:
         (target,) = step.targets
         confirmed = {"id": target.id, "version": target.version, "confidence": step.confidence}
         if not self._tx.run("set_confidence", **confirmed):
-            raise Stale(_CHANGED)
+            raise Stale(_STALE_PLAN)
 
     def _end(self, target: Target, step: Step) -> None:
         """Let a fact be true until a step says something else: a new version says so, the one before stays as it was."""
-        end(self._space, self._place, self._current(target), Ended("past", step.valid_from, step.id))
+        end_fact(self._space, self._place, self._current(target), Ending("past", step.valid_from, step.id))
 
     def _current(self, target: Target) -> Located:
         located = self._space.entry(self._place, target.id)
         if located is None or located.entry.version != target.version:
-            raise Stale(_CHANGED)
+            raise Stale(_STALE_PLAN)
         return located
 
     def _add(self, steps: Sequence[Step]) -> dict[str, Step]:
@@ -127,7 +127,7 @@ class _Applying:
         for fact_id in versions:
             self._retire(fact_id)
         if numbered:
-            self._space.append(self._place, SHARED, [_draft(step) for step in numbered])
+            self._space.append(self._place, FACTS_PATH, [_draft(step) for step in numbered])
         for step in numbered:
             self._tx.send(
                 "add_fact",
@@ -186,38 +186,45 @@ def _draft(step: Step) -> Draft:
 def next_versions(tx: Tx, ids: Sequence[str]) -> dict[str, int]:
     """Which number the next version has, of those ids that were used before."""
     used = tx.rows("entries_exist", ids=msgspec.json.encode(list(ids)).decode()) if ids else []
-    return {fact_id: versions(tx, fact_id)[-1].version + 1 for fact_id, _ in used}
+    return {fact_id: list_versions(tx, fact_id)[-1].version + 1 for fact_id, _ in used}
 
 
 # -- Taking a plan back: what it added is retired, what it ended is current again, what it confirmed is as sure as before.
 
 
-def revert(space: Space, place: Place, plan: Plan) -> int:
+def revert_plan(space: Space, place: Place, plan: Plan) -> int:
     """Undo a plan. What others have found for its facts since stays, and so do these. Returns how many facts changed."""
     if plan.state != "applied":
         raise Conflict(f"This plan is {plan.state}: only one that was applied can be taken back.")
-    steps = decoded(plan.steps)
+    steps = decode_steps(plan.steps)
     space.tx.send("delete_evidence_of_plan", plan_id=plan.id)
-    unsaying = Unsaying(space, place)
+    unsaying = Retraction(space, place)
     unsaying.settle({step.id for step in steps.steps if step.id})
     doubted = sum(
-        _doubt(space, step) for step in reversed(steps.steps) if step.do == "merge" and _is_written(space, step)
+        _restore_confidence(space, step)
+        for step in reversed(steps.steps)
+        if step.do == "merge" and _is_written_by_hand(space, step)
     )
     ids = msgspec.json.encode(steps.notes).decode()
     upkeep.changed(space.tx, space.tx.rows("unsettle_notes", address_id=plan.address_id, ids=ids))
-    settled = {"state": "reverted", "steps": encoded(steps), "applied_at": plan.applied_at, "reverted_at": space.now}
+    settled = {
+        "state": "reverted",
+        "steps": encode_steps(steps),
+        "applied_at": plan.applied_at,
+        "reverted_at": space.now,
+    }
     if not space.tx.run("settle_plan", id=plan.id, seen="applied", **settled):
         raise Conflict("Somebody else has just taken this plan back.")
     return len(unsaying.withdrawn) + len(unsaying.reworded) + len(unsaying.reopened) + doubted
 
 
-def _doubt(space: Space, step: Step) -> int:
+def _restore_confidence(space: Space, step: Step) -> int:
     """A fact that was confirmed is as sure as it was."""
     confirmed = [{"id": one.id, "version": one.version, "confidence": one.confidence} for one in step.targets]
     return sum(space.tx.run("set_confidence", **one) for one in confirmed)
 
 
-def _is_written(space: Space, step: Step) -> bool:
+def _is_written_by_hand(space: Space, step: Step) -> bool:
     """Whether somebody has written a fact, so that no statement says how sure it was."""
-    known = versions(space.tx, step.id)
+    known = list_versions(space.tx, step.id)
     return bool(known) and known[-1].plan_id is None

@@ -14,8 +14,8 @@ from ..core.places import flow_facts, user_facts
 from ..core.space import Space
 from ..model.collection import Place
 from ..model.fields import Flow, User
-from ..screening.screen import suspect
-from .plan import Candidate, Known
+from ..screening.screen import find_suspicion
+from .plan import Candidate, KnownFact
 from .plans import FLOW_DONE, USER_DONE
 from .reconcile import reconcile
 
@@ -75,7 +75,7 @@ def _contradicting(facts: Sequence[Audited], day: date) -> tuple[str, ...]:
     ids: dict[str, None] = {}
     for later, earlier in combinations(sorted(facts, key=lambda fact: -fact.docid), 2):
         candidate = Candidate(later.content, later.subject, "statement", (), 0.5, 0.5)
-        known = Known(earlier.id, earlier.content, earlier.subject, day, 0.0)
+        known = KnownFact(earlier.id, earlier.content, earlier.subject, day, 0.0)
         if reconcile(candidate, [known], day).do == "supersede":
             ids |= {earlier.id: None, later.id: None}
     return tuple(ids)
@@ -95,7 +95,7 @@ def _alone(fact: Audited, now: int) -> list[Finding]:
         found.append(Finding("echo", (fact.id,), "Only the assistant has said it."))
     if fact.valid_to is not None and fact.valid_to <= now:
         found.append(Finding("stale", (fact.id,), "It is not true any more, and still counts as current."))
-    suspicion = suspect(fact.content)
+    suspicion = find_suspicion(fact.content)
     if suspicion is not None and suspicion.reason == "secret":
         found.append(Finding("secret", (fact.id,), "It looks like a secret."))
     return found

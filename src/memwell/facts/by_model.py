@@ -16,17 +16,17 @@ from ..errors import ModelFailed
 from ..models.completer import Completer, Completion, Message, Wanted, estimated_tokens, reason_of
 from ..models.spending import Ledger, Spent, charged, may_spend, set_aside
 from ..storage.port import Reach
-from .model_answer import Allowed, Refused, candidates, collapsed
-from .model_prompt import SCHEMA, Piece, chunks, labelled, messages
-from .plan import Candidate, Extracted, Said
+from .model_answer import AnswerLimits, InvalidAnswer, merge_repeats, parse_answer
+from .model_prompt import SCHEMA, Piece, build_messages, label_pieces, split_portions
+from .plan import Candidate, Extraction, Turn
 from .rules.extract import extract
 
-Rules = Callable[[Sequence[Said]], list[Candidate]]
-LEAST_S = 0.05
+Rules = Callable[[Sequence[Turn]], list[Candidate]]
+MIN_SECONDS = 0.05
 """With less time than this left, nothing is asked any more."""
-AGAIN = {"cut": "It was longer than allowed and broke off: list fewer facts."}
+RETRY_HINTS = {"cut": "It was longer than allowed and broke off: list fewer facts."}
 """Failures of the model itself, not of its server, that a second try may heal; and what to tell it."""
-PATIENCE = 2
+MAX_FAILURES = 2
 """After so many portions for which the model gave nothing of use, it is not asked about the others."""
 
 
@@ -46,7 +46,7 @@ class Limits(NamedTuple):
     max_text: int = 500
 
 
-class Proposed(NamedTuple):
+class Proposal(NamedTuple):
     """What came of it. The tokens are those counted against a budget: of calls that failed, what they may have cost."""
 
     candidates: list[Candidate]
@@ -57,7 +57,7 @@ class Proposed(NamedTuple):
     """Why the rules were used for some or all of it; None: they were not."""
 
 
-class _GaveUp(Exception):
+class _ModelUnusable(Exception):
     """The model gave nothing of use for a portion; `final`: nor will it for the next."""
 
     def __init__(self, reason: str, *, final: bool) -> None:
@@ -65,28 +65,28 @@ class _GaveUp(Exception):
         self.final = final
 
 
-def propose(completer: Completer, turns: Sequence[Said], *, limits: Limits, rules: Rules) -> Proposed:
+def propose(completer: Completer, turns: Sequence[Turn], *, limits: Limits, rules: Rules) -> Proposal:
     """The candidates of a session, by the model as far as it can be believed and by the rules for the rest."""
-    asking = _Asking(completer, limits)
+    asking = _ModelSession(completer, limits)
     proposed: list[Candidate] = []
     ruled: list[Candidate] = []
     reasons: list[str] = []
-    portions = chunks(turns, limits.chunk_tokens, limits.overlap)
+    portions = split_portions(turns, limits.chunk_tokens, limits.overlap)
     for at, portion in enumerate(portions):
         try:
             proposed += asking.about(portion)
-        except _GaveUp as gave_up:
+        except _ModelUnusable as gave_up:
             reasons.append(gave_up.reason)
-            over = gave_up.final or len(reasons) >= PATIENCE
-            ruled += rules(_turns(portions[at:] if over else [portion]))
+            over = gave_up.final or len(reasons) >= MAX_FAILURES
+            ruled += rules(_distinct_turns(portions[at:] if over else [portion]))
             if over:
                 break
-    once = collapsed(proposed, {said.id: said for said in turns})
-    found = _in_order([*once, *ruled], turns) if proposed else ruled
-    return Proposed(found, asking.tokens_in, asking.tokens_out, asking.tries, reasons[0] if reasons else None)
+    once = merge_repeats(proposed, {said.id: said for said in turns})
+    found = _sort_by_turn([*once, *ruled], turns) if proposed else ruled
+    return Proposal(found, asking.tokens_in, asking.tokens_out, asking.tries, reasons[0] if reasons else None)
 
 
-class _Asking:
+class _ModelSession:
     """The calls for one session: what they have taken so far, of the time, the tokens and the tries."""
 
     def __init__(self, completer: Completer, limits: Limits) -> None:
@@ -101,42 +101,42 @@ class _Asking:
         """What the model says of a portion, asked twice at most."""
         try:
             return self._try(portion, None)
-        except Refused as refused:
+        except InvalidAnswer as refused:
             first = refused
         try:
             return self._try(portion, first.sentence)
-        except Refused as refused:
-            raise _GaveUp(refused.reason, final=False) from None
-        except _GaveUp as gave_up:
-            if gave_up.reason == "timeout" and self._left_s() < LEAST_S:
-                raise _GaveUp(first.reason, final=True) from None  # there was no time for a second try
+        except InvalidAnswer as refused:
+            raise _ModelUnusable(refused.reason, final=False) from None
+        except _ModelUnusable as gave_up:
+            if gave_up.reason == "timeout" and self._left_s() < MIN_SECONDS:
+                raise _ModelUnusable(first.reason, final=True) from None  # there was no time for a second try
             raise
 
     def _try(self, portion: Sequence[Piece], trouble: str | None) -> list[Candidate]:
         limits = self._limits
-        completion = self._ask(messages(portion, trouble))
-        allowed = Allowed(limits.max_answer, limits.max_facts, limits.max_text)
-        return candidates(completion.text, labelled(portion), allowed)
+        completion = self._ask(build_messages(portion, trouble))
+        allowed = AnswerLimits(limits.max_answer, limits.max_facts, limits.max_text)
+        return parse_answer(completion.text, label_pieces(portion), allowed)
 
     def _ask(self, asked: Sequence[Message]) -> Completion:
         """One call, if there are time and tokens for it."""
         limits = self._limits
         estimate = sum(estimated_tokens(message.content) for message in asked)
         timeout_s = min(limits.call_s, self._left_s())
-        if timeout_s < LEAST_S:
-            raise _GaveUp("timeout", final=True)
+        if timeout_s < MIN_SECONDS:
+            raise _ModelUnusable("timeout", final=True)
         wanted = set_aside(estimate, limits.max_tokens)
         if not may_spend(self.tokens_in + self.tokens_out, limits.tokens, wanted):
-            raise _GaveUp("budget", final=True)
+            raise _ModelUnusable("budget", final=True)
         self.tries += 1
         try:
             answer = self._completer.complete(asked, schema=SCHEMA, max_tokens=limits.max_tokens, timeout_s=timeout_s)
         except ModelFailed as error:
             reason = reason_of(error)
-            self._count(charged(reason, estimate, limits.max_tokens, _counted(error)))
-            if reason in AGAIN:
-                raise Refused(reason, AGAIN[reason]) from None
-            raise _GaveUp(reason, final=reason != "refused") from None
+            self._count(charged(reason, estimate, limits.max_tokens, _reported_tokens(error)))
+            if reason in RETRY_HINTS:
+                raise InvalidAnswer(reason, RETRY_HINTS[reason]) from None
+            raise _ModelUnusable(reason, final=reason != "refused") from None
         self._count(Spent(answer.tokens_in, answer.tokens_out))
         return answer
 
@@ -148,18 +148,18 @@ class _Asking:
         return self._until - time.monotonic()
 
 
-def _turns(portions: Sequence[Sequence[Piece]]) -> list[Said]:
+def _distinct_turns(portions: Sequence[Sequence[Piece]]) -> list[Turn]:
     """The turns of some portions, each whole and once: rules know no length."""
     return list({piece.said.id: piece.said for portion in portions for piece in portion}.values())
 
 
-def _in_order(found: Sequence[Candidate], turns: Sequence[Said]) -> list[Candidate]:
+def _sort_by_turn(found: Sequence[Candidate], turns: Sequence[Turn]) -> list[Candidate]:
     """As it was said: of two statements of one day, the later one counts."""
     places = {said.id: number for number, said in enumerate(turns)}
     return sorted(found, key=lambda candidate: (places[candidate.sources[0].id], candidate.sources[0].start))
 
 
-def _counted(error: ModelFailed) -> tuple[int, int] | None:
+def _reported_tokens(error: ModelFailed) -> tuple[int, int] | None:
     """What the server counted for a call that failed, if it said so."""
     given = (error.details.get("tokens_in"), error.details.get("tokens_out"))
     match given:
@@ -175,12 +175,14 @@ PROMPT_TOKENS = 1500
 """About what the instructions to the model take, with each portion."""
 
 
-def by_model(completer: Completer, wanted: Wanted, reach: Reach, clock: Clock, turns: Sequence[Said]) -> Extracted:
+def extract_by_model(
+    completer: Completer, wanted: Wanted, reach: Reach, clock: Clock, turns: Sequence[Turn]
+) -> Extraction:
     """Candidates by the model as far as it can be believed and afforded, by rules for the rest. No transaction is open
     meanwhile."""
     ledger = Ledger(reach, clock, wanted.tokens_per_day)
     limits = Limits(call_s=wanted.timeout_s, total_s=4 * wanted.timeout_s)
-    aside = ledger.set_aside(_most(turns, limits))
+    aside = ledger.set_aside(_max_tokens(turns, limits))
     tokens = None if wanted.tokens_per_day is None else aside
     spent_in = spent_out = calls = 0
     try:
@@ -189,10 +191,10 @@ def by_model(completer: Completer, wanted: Wanted, reach: Reach, clock: Clock, t
     finally:
         ledger.settle(aside, spent_in, spent_out, calls)
     method = "model" if found.fallback is None else "model+rules" if found.tokens_out else "rules"
-    return Extracted(found.candidates, method, found.fallback)
+    return Extraction(found.candidates, method, found.fallback)
 
 
-def _most(turns: Sequence[Said], limits: Limits) -> int:
+def _max_tokens(turns: Sequence[Turn], limits: Limits) -> int:
     """What asking about some turns costs at most: each portion once more if its first answer is no use."""
     asked = sum(estimated_tokens(said.text) for said in turns)
     portions = 1 + asked // limits.chunk_tokens

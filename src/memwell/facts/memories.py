@@ -36,7 +36,7 @@ from ..model.fields import (
     to_cursor,
 )
 from ..model.filter import Filter, parse
-from .store import Stored, note_fact, note_revised
+from .store import StoredFact, note_fact, note_revised
 
 FLOW_PATH = ""
 SHOWN = 200
@@ -290,9 +290,9 @@ def erase_memory(space: Space, place: Place, memory_id: str) -> Deleted:
     located = space.entry(place, memory_id)
     address_id = _withdrawn(space, place, memory_id) if located is None else located.address_id
     if located is None or located.path == FLOW_PATH:
-        from .retract import let_go
+        from .retract import release_fact
 
-        let_go(space, place, memory_id)
+        release_fact(space, place, memory_id)
     versions, answers = erase_fact(space.tx, memory_id, space.now)
     space.touch(space.collection(place)[0], address_id)
     forget_runs(space.tx, [address_id])
@@ -301,9 +301,9 @@ def erase_memory(space: Space, place: Place, memory_id: str) -> Deleted:
 
 def _withdrawn(space: Space, place: Place, memory_id: str) -> int:
     """Where a memory is that was withdrawn: it can still be erased."""
-    from .store import versions
+    from .store import list_versions
 
-    known = versions(space.tx, memory_id)
+    known = list_versions(space.tx, memory_id)
     row = space.tx.row("distilled_address", id=known[-1].address_id) if known else None
     if row is None or row[3] != space.found(place):
         raise NotFound(f"There is no such memory in this {place.dialect}.")
@@ -323,10 +323,10 @@ def to_memories(space: Space, entries: Sequence[Entry], path: str) -> list[Memor
     return [to_memory(entry, path, known.get(entry.id)) for entry in entries]
 
 
-def known_of(space: Space, entries: Sequence[Entry]) -> dict[str, Stored]:
+def known_of(space: Space, entries: Sequence[Entry]) -> dict[str, StoredFact]:
     """What current memories are besides their entries, by their ids."""
     ids = msgspec.json.encode([entry.id for entry in entries]).decode()
-    return {row[0]: Stored(*row) for row in space.tx.rows("facts_of", ids=ids)} if entries else {}
+    return {row[0]: StoredFact(*row) for row in space.tx.rows("facts_of", ids=ids)} if entries else {}
 
 
 def _memories_then(space: Space, found: Sequence[Dated]) -> list[Memory]:
@@ -334,7 +334,7 @@ def _memories_then(space: Space, found: Sequence[Dated]) -> list[Memory]:
     return [to_memory(entry, path, one) for (entry, path), one in zip(entries, found, strict=True)]
 
 
-def to_memory(entry: Entry, path: str, known: Stored | Dated | None = None) -> Memory:
+def to_memory(entry: Entry, path: str, known: StoredFact | Dated | None = None) -> Memory:
     return Memory(
         id=entry.id,
         content=entry.content,

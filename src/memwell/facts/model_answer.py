@@ -17,7 +17,7 @@ import msgspec
 from .. import typed
 from ..text.word_sets import word_set
 from .model_prompt import KINDS, Piece
-from .plan import Candidate, Kind, Said, Source
+from .plan import Candidate, Kind, Source, Turn
 
 MAX_DEPTH = 16
 MAX_EVIDENCE = 20
@@ -48,7 +48,7 @@ _OTHER_KINDS: dict[str, Kind] = {
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
-class Refused(Exception):
+class InvalidAnswer(Exception):
     """The answer is not believed: a word for the job, and a sentence for the model. Neither holds what it wrote."""
 
     def __init__(self, reason: str, sentence: str) -> None:
@@ -57,7 +57,7 @@ class Refused(Exception):
         super().__init__(f"{sentence} ({reason})")
 
 
-class Allowed(NamedTuple):
+class AnswerLimits(NamedTuple):
     """How much one answer may hold."""
 
     max_answer: int
@@ -65,7 +65,7 @@ class Allowed(NamedTuple):
     max_text: int
 
 
-class Quotable:
+class QuoteFinder:
     """A turn in which quotes are looked for, many of them perhaps."""
 
     def __init__(self, piece: Piece) -> None:
@@ -83,19 +83,19 @@ class Quotable:
     @cached_property
     def _words(self) -> tuple[str, list[tuple[int, int]]]:
         found = list(_WORD.finditer(self.piece.text))
-        return _line(word[0] for word in found), [word.span() for word in found]
+        return _join_words(word[0] for word in found), [word.span() for word in found]
 
     def _by_words(self, quote: str) -> tuple[int, int]:
         wanted = _WORD.findall(quote)
         line, spans = self._words
-        at = line.find(_line(wanted)) if wanted else -1
+        at = line.find(_join_words(wanted)) if wanted else -1
         if at < 0:
             return -1, -1
         first = line.count(" ", 0, at)
         return spans[first][0], spans[first + len(wanted) - 1][1]
 
 
-class _Tools:
+class _ToolNames:
     """Names and numbers that only tools have told. A model that was fooled by a tool may cite a person for what it says; but
     what names such a one rests on the tool as well, and is trusted no more than that."""
 
@@ -103,16 +103,16 @@ class _Tools:
         tools = [piece for piece in pieces if piece.said.role == _TOOL]
         others = [text for piece in pieces if piece.said.role != _TOOL for text in (piece.text, piece.said.speaker)]
         told = {word.casefold() for text in others for word in _WORD.findall(text)} if tools else set()
-        self._own = [(piece, _names(piece.text) - told) for piece in tools]
+        self._own = [(piece, _find_names(piece.text) - told) for piece in tools]
 
     def owned(self, candidate: Candidate) -> Candidate:
-        names, cited = _names(candidate.text), {source.id for source in candidate.sources}
+        names, cited = _find_names(candidate.text), {source.id for source in candidate.sources}
         used = [piece for piece, own in self._own if piece.said.id not in cited and not own.isdisjoint(names)]
         more = (Source(piece.said.id, piece.start, piece.start + len(piece.text)) for piece in used)
         return candidate._replace(sources=(*candidate.sources, *more))
 
 
-def _names(text: str) -> set[str]:
+def _find_names(text: str) -> set[str]:
     """The names in a text, and long numbers; not what a sentence begins with, nor what a day is told by."""
     words = _WORD.findall(text)[1:]
     named = (word.casefold() for word in words if word[0].isupper() or (len(word) > 4 and word.isdigit()))
@@ -141,21 +141,21 @@ class _Facts(msgspec.Struct):
 _decode = typed.decoder(_Facts)
 
 
-def candidates(text: str, pieces: Mapping[str, Piece], allowed: Allowed) -> list[Candidate]:
+def parse_answer(text: str, pieces: Mapping[str, Piece], allowed: AnswerLimits) -> list[Candidate]:
     """What an answer proposes, each statement once. Raises `Refused`."""
     if len(text) > allowed.max_answer:
-        raise Refused("too_large", "It was too long.")
-    facts = _decoded(bare(text)).facts
+        raise InvalidAnswer("too_large", "It was too long.")
+    facts = _decode_facts(strip_wrapping(text)).facts
     if len(facts) > allowed.max_facts:
-        raise Refused("too_many", f"It had more than {allowed.max_facts} facts.")
-    turns = {label: Quotable(piece) for label, piece in pieces.items()}
+        raise InvalidAnswer("too_many", f"It had more than {allowed.max_facts} facts.")
+    turns = {label: QuoteFinder(piece) for label, piece in pieces.items()}
     speakers = {piece.said.speaker.casefold(): piece.said.speaker for piece in pieces.values()}
-    tools = _Tools(list(pieces.values()))
-    found = [tools.owned(_candidate(fact, turns, speakers, allowed.max_text)) for fact in facts]
-    return collapsed(found, {piece.said.id: piece.said for piece in pieces.values()})
+    tools = _ToolNames(list(pieces.values()))
+    found = [tools.owned(_to_candidate(fact, turns, speakers, allowed.max_text)) for fact in facts]
+    return merge_repeats(found, {piece.said.id: piece.said for piece in pieces.values()})
 
 
-def bare(text: str) -> str:
+def strip_wrapping(text: str) -> str:
     """Without what models put around JSON where a server has no JSON mode: thoughts, and a fence of Markdown."""
     text = text.strip()
     if text.startswith("<think>"):
@@ -164,7 +164,7 @@ def bare(text: str) -> str:
     return fenced[1] if fenced else text
 
 
-def too_deep(text: str, limit: int = MAX_DEPTH) -> bool:
+def is_too_deep(text: str, limit: int = MAX_DEPTH) -> bool:
     """Whether brackets are nested deeper than that. It stops at the first that is, and looks at no character twice."""
     depth = 0
     for found in _BRACKETS.finditer(text):
@@ -178,67 +178,71 @@ def too_deep(text: str, limit: int = MAX_DEPTH) -> bool:
     return False
 
 
-def collapsed(found: Sequence[Candidate], turns: Mapping[str, Said]) -> list[Candidate]:
+def merge_repeats(found: Sequence[Candidate], turns: Mapping[str, Turn]) -> list[Candidate]:
     """Each statement once, with the evidence of all its repetitions. What a tool repeats is kept apart from what a person
     said, which would be trusted less with it."""
     kept: dict[tuple[str, ...], Candidate] = {}
     for candidate in found:
         words = _WORD.findall(candidate.text.casefold()) or [candidate.text]
         key = (turns[candidate.sources[0].id].role, candidate.subject or "", *words)
-        kept[key] = _both(kept[key], candidate) if key in kept else candidate
+        kept[key] = _merge_pair(kept[key], candidate) if key in kept else candidate
     return list(kept.values())
 
 
-def _decoded(text: str) -> _Facts:
-    if too_deep(text):
-        raise Refused("too_deep", f"It was nested deeper than {MAX_DEPTH} levels.")
+def _decode_facts(text: str) -> _Facts:
+    if is_too_deep(text):
+        raise InvalidAnswer("too_deep", f"It was nested deeper than {MAX_DEPTH} levels.")
     try:
         return _decode(text)
     except msgspec.ValidationError as error:
-        raise Refused("wrong_schema", f"{_where(error)}.") from None
+        raise InvalidAnswer("wrong_schema", f"{_describe_error(error)}.") from None
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        raise Refused("invalid_json", "It was not one JSON object.") from None
+        raise InvalidAnswer("invalid_json", "It was not one JSON object.") from None
 
 
-def _where(error: msgspec.ValidationError) -> str:
+def _describe_error(error: msgspec.ValidationError) -> str:
     """What msgspec says: types and a path of our own names, never a value."""
     return _CONTROL.sub(" ", str(error))[:200].rstrip(".")
 
 
-def _candidate(fact: _Fact, turns: Mapping[str, Quotable], speakers: Mapping[str, str], max_text: int) -> Candidate:
+def _to_candidate(
+    fact: _Fact, turns: Mapping[str, QuoteFinder], speakers: Mapping[str, str], max_text: int
+) -> Candidate:
     text = " ".join(_CONTROL.sub(" ", fact.text).split())
     if not text or len(text) > max_text:
-        raise Refused("wrong_schema", f"A text was empty, or longer than {max_text} characters.")
-    sources = tuple(dict.fromkeys(_source(evidence, turns) for evidence in fact.evidence))
-    subject = _subject(fact.subject, speakers)
-    return Candidate(text, subject, _kind(fact.kind), sources, fact.importance, fact.confidence, _day(fact.since))
+        raise InvalidAnswer("wrong_schema", f"A text was empty, or longer than {max_text} characters.")
+    sources = tuple(dict.fromkeys(_find_source(evidence, turns) for evidence in fact.evidence))
+    subject = _check_subject(fact.subject, speakers)
+    return Candidate(
+        text, subject, _to_kind(fact.kind), sources, fact.importance, fact.confidence, _parse_day(fact.since)
+    )
 
 
-def _source(evidence: _Evidence, turns: Mapping[str, Quotable]) -> Source:
+def _find_source(evidence: _Evidence, turns: Mapping[str, QuoteFinder]) -> Source:
     turn = turns.get(evidence.turn)
     if turn is None:
-        raise Refused("unknown_evidence", 'A "turn" was not the label of a turn.')
+        raise InvalidAnswer("unknown_evidence", 'A "turn" was not the label of a turn.')
     source = turn.source((evidence.quote or "").strip())
     if source is None:
-        raise Refused("unknown_evidence", 'A "quote" was not copied from its turn.')
+        raise InvalidAnswer("unknown_evidence", 'A "quote" was not copied from its turn.')
     return source
 
 
-def _subject(name: str | None, speakers: Mapping[str, str]) -> str | None:
+def _check_subject(name: str | None, speakers: Mapping[str, str]) -> str | None:
     if name is None or not name.strip():
         return None
     speaker = speakers.get(name.strip().casefold())
     if speaker is None:
-        raise Refused("unknown_subject", 'A "subject" was neither the name of a speaker nor null.')
+        raise InvalidAnswer("unknown_subject", 'A "subject" was neither the name of a speaker nor null.')
     return speaker
 
 
-def _kind(name: str) -> Kind:
+def _to_kind(name: str) -> Kind:
     lowered = name.strip().lower()
     return next((kind for kind in KINDS if kind == lowered), _OTHER_KINDS.get(lowered, "statement"))
 
 
-def _day(text: str | None) -> date | None:
+def _parse_day(text: str | None) -> date | None:
     """A day; of a month or a year, the first one."""
     if text is None or not text.strip():
         return None
@@ -246,15 +250,15 @@ def _day(text: str | None) -> date | None:
     try:
         return date(int(found[1]), int(found[2] or 1), int(found[3] or 1)) if found else date.fromisoformat(text)
     except ValueError:
-        raise Refused("wrong_schema", 'A "since" was neither a day as YYYY-MM-DD nor null.') from None
+        raise InvalidAnswer("wrong_schema", 'A "since" was neither a day as YYYY-MM-DD nor null.') from None
 
 
-def _line(words: Iterable[str]) -> str:
+def _join_words(words: Iterable[str]) -> str:
     """Words in a form in which some of them can be looked for among others."""
     return "".join(f" {word.casefold()}" for word in words) + " "
 
 
-def _both(one: Candidate, other: Candidate) -> Candidate:
+def _merge_pair(one: Candidate, other: Candidate) -> Candidate:
     return one._replace(
         sources=tuple(dict.fromkeys([*one.sources, *other.sources])),
         importance=max(one.importance, other.importance),

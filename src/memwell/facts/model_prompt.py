@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, get_args
 import msgspec
 
 from ..models.completer import Message, estimated_tokens
-from .plan import Kind, Said
+from .plan import Kind, Turn
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 LINE_TOKENS = 30
@@ -81,61 +81,61 @@ SCHEMA: dict[str, Any] = {
 class Piece(NamedTuple):
     """A turn, or a part of one that is too long for a call: its text from `start` on."""
 
-    said: Said
+    said: Turn
     start: int
     text: str
 
 
-def chunks(turns: Sequence[Said], size: int, overlap: int) -> list[list[Piece]]:
+def split_portions(turns: Sequence[Turn], size: int, overlap: int) -> list[list[Piece]]:
     """The turns in portions of about `size` tokens, each beginning with the last ones of the portion before, so that an
     answer at a border still has its question."""
     portions: list[list[Piece]] = []
     portion: list[Piece] = []
     used = 0
-    for piece in (piece for said in turns for piece in _pieces(said, size)):
-        cost = _cost(piece)
+    for piece in (piece for said in turns for piece in _split_turn(said, size)):
+        cost = _count_tokens(piece)
         if portion and used + cost > size:
             portions.append(portion)
-            portion = _lent(portion, overlap, size - cost)
-            used = sum(map(_cost, portion))
+            portion = _overlap(portion, overlap, size - cost)
+            used = sum(map(_count_tokens, portion))
         portion.append(piece)
         used += cost
     return [*portions, portion] if portion else portions
 
 
-def messages(pieces: Sequence[Piece], trouble: str | None = None) -> list[Message]:
+def build_messages(pieces: Sequence[Piece], trouble: str | None = None) -> list[Message]:
     """What to send, and, the second time, what was wrong with the first answer."""
     token = secrets.token_hex(12)
-    lines = "\n".join(_line(number, piece) for number, piece in enumerate(pieces, 1))
+    lines = "\n".join(_render_turn(number, piece) for number, piece in enumerate(pieces, 1))
     system = INSTRUCTIONS.replace("TOKEN", token).replace("KINDS", ", ".join(KINDS))
     data = f"<turns {token}>\n{lines}\n</turns {token}>"
     told = f"\n\nYour first answer could not be used: {trouble} Answer again, in the form asked for." if trouble else ""
     return [Message("system", system), Message("user", data + told)]
 
 
-def labelled(pieces: Sequence[Piece]) -> dict[str, Piece]:
+def label_pieces(pieces: Sequence[Piece]) -> dict[str, Piece]:
     """The pieces by the labels that they have in a call."""
     return {f"t{number}": piece for number, piece in enumerate(pieces, 1)}
 
 
-def sendable(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """A text in which whatever is half a character became a question mark; everything stays in its place."""
     return text.encode(errors="replace").decode()
 
 
-def _line(number: int, piece: Piece) -> str:
+def _render_turn(number: int, piece: Piece) -> str:
     said = piece.said
     shown = {
         "turn": f"t{number}",
         "day": said.day.isoformat(),
-        "role": sendable(said.role),
-        "speaker": sendable(said.speaker),
-        "text": sendable(piece.text),
+        "role": replace_surrogates(said.role),
+        "speaker": replace_surrogates(said.speaker),
+        "text": replace_surrogates(piece.text),
     }
     return msgspec.json.encode(shown | ({"told_to_remember": True} if said.note else {})).decode()
 
 
-def _pieces(said: Said, size: int) -> list[Piece]:
+def _split_turn(said: Turn, size: int) -> list[Piece]:
     """A turn whole, or cut between words into parts that fit."""
     room = max(1, size - LINE_TOKENS)
     if estimated_tokens(said.text) <= room:
@@ -143,13 +143,13 @@ def _pieces(said: Said, size: int) -> list[Piece]:
     found: list[Piece] = []
     at = 0
     while at < len(said.text):
-        end = _end(said.text, at, room)
+        end = _find_cut(said.text, at, room)
         found.append(Piece(said, at, said.text[at:end]))
         at = end
     return found
 
 
-def _end(text: str, at: int, room: int) -> int:
+def _find_cut(text: str, at: int, room: int) -> int:
     """Where the part that begins at `at` ends: after at most `room` tokens, if possible behind a space."""
     end = at + len(text[at : at + room * 4].encode(errors="replace")[: room * 4].decode(errors="ignore"))
     if end >= len(text):
@@ -158,12 +158,12 @@ def _end(text: str, at: int, room: int) -> int:
     return space + 1 if space > at else max(end, at + 1)
 
 
-def _lent(portion: Sequence[Piece], overlap: int, room: int) -> list[Piece]:
+def _overlap(portion: Sequence[Piece], overlap: int, room: int) -> list[Piece]:
     lent = list(portion[-overlap:]) if overlap else []
-    while lent and sum(map(_cost, lent)) > room // 2:
+    while lent and sum(map(_count_tokens, lent)) > room // 2:
         lent.pop(0)
     return lent
 
 
-def _cost(piece: Piece) -> int:
+def _count_tokens(piece: Piece) -> int:
     return LINE_TOKENS + estimated_tokens(piece.text)

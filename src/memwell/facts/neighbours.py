@@ -13,21 +13,21 @@ from ..clock import to_datetime
 from ..model.collection import Place
 from ..model.query import Where
 from ..storage.port import Reach, Row, Tx
-from .plan import Candidate, Known
-from .store import SHARED, Stored
-from .topics import Read, read
+from .plan import Candidate, KnownFact
+from .store import FACTS_PATH, StoredFact
+from .topics import ParsedStatement, parse_statement
 
 if TYPE_CHECKING:
     from ..models.embedder import Vectors
     from ..search.search import Recall
 
-SAME = 4
-ABOUT = 8
-SIMILAR = 6
-READ = 5000
+MAX_SAME_WORDS = 4
+MAX_SAME_TOPIC = 8
+MAX_SIMILAR = 6
+PAGE = 5000
 
 
-class Looked(NamedTuple):
+class Neighbours(NamedTuple):
     """A candidate with what was found beside it."""
 
     candidate: Candidate
@@ -35,33 +35,33 @@ class Looked(NamedTuple):
     """What it has in common with whatever says the same of the same person in nearly the same words."""
     topic: str | None
     """Whom and what it is about, where only one can be true at a time. Of nobody in particular, nothing is."""
-    found: tuple[Stored, ...] = ()
+    found: tuple[StoredFact, ...] = ()
 
     @property
     def told_before(self) -> bool:
         """Whether a current fact says the same, so that nothing else need be looked for."""
         return bool(self.found) and self.found[0].kind == "fact"
 
-    def beside(self, near: Iterable[Stored]) -> Looked:
+    def beside(self, near: Iterable[StoredFact]) -> Neighbours:
         return self._replace(found=tuple({row.id: row for row in (*self.found, *near)}.values()))
 
 
-def marks(found: Read, subject: str | None) -> tuple[str, str | None]:
+def lookup_keys(found: ParsedStatement, subject: str | None) -> tuple[str, str | None]:
     """By what a statement about somebody is found again: by its words, and by its topic, if there is one."""
     about = None if found.topic is None or subject is None else f"{subject.casefold()}\x1f{found.topic.slot}"
     return f"{(subject or '').casefold()}\x1f{found.key}", about
 
 
-class Neighbourhood:
+class NeighbourSearch:
     """The facts of one flow or user, to be asked about candidates."""
 
     def __init__(self, reach: Reach, recall: Recall, place: Place) -> None:
         self._reach, self._recall, self._place = reach, recall, place
-        self.read = cache(read)
+        self.read = cache(parse_statement)
         """Reads a statement once, however often it is compared."""
-        self._similar = Similar(recall.meaning.vectors)
+        self._similar = Similarities(recall.meaning.vectors)
 
-    def look(self, candidates: Sequence[Candidate]) -> list[Looked]:
+    def look(self, candidates: Sequence[Candidate]) -> list[Neighbours]:
         """By the same words, by topic, then by similarity."""
         named = [self._named(one) for one in candidates]
         by_name = self._reach.read(lambda tx: self._by_name(tx, named))
@@ -69,37 +69,39 @@ class Neighbourhood:
         alike = self._alike(list(dict.fromkeys(one.candidate.text for one in looked if not one.told_before)))
         return [one if one.told_before else one.beside(alike.get(one.candidate.text, ())) for one in looked]
 
-    def _named(self, candidate: Candidate) -> Looked:
-        return Looked(candidate, *marks(self.read(candidate.text, candidate.subject), candidate.subject))
+    def _named(self, candidate: Candidate) -> Neighbours:
+        return Neighbours(candidate, *lookup_keys(self.read(candidate.text, candidate.subject), candidate.subject))
 
-    def similarities(self, looked: Sequence[Looked]) -> Similar:
+    def similarities(self, looked: Sequence[Neighbours]) -> Similarities:
         """How similar texts are in meaning: candidates, and what was found for any of them."""
         texts = [one.candidate.text for one in looked] + [stored.content for one in looked for stored in one.found]
         self._similar.learn(texts)
         return self._similar
 
-    def _by_name(self, tx: Tx, looked: Sequence[Looked]) -> list[list[Stored]]:
+    def _by_name(self, tx: Tx, looked: Sequence[Neighbours]) -> list[list[StoredFact]]:
         row = tx.row("find_collection", dialect=self._place.dialect, name=self._place.name, kind=self._place.kind)
-        return [[] for _ in looked] if row is None else [_named(tx, row[0], one.same, one.topic) for one in looked]
+        return (
+            [[] for _ in looked] if row is None else [_find_by_keys(tx, row[0], one.same, one.topic) for one in looked]
+        )
 
-    def _alike(self, texts: Sequence[str]) -> dict[str, list[Stored]]:
+    def _alike(self, texts: Sequence[str]) -> dict[str, list[StoredFact]]:
         """The facts that are most similar to each of some texts, of which none is there twice."""
         self._similar.learn(texts)
-        facts = Where(self._place, SHARED, ("fact",))
-        near = self._recall.alike(self._reach, facts, texts, self._similar.vectors(texts), SIMILAR)
+        facts = Where(self._place, FACTS_PATH, ("fact",))
+        near = self._recall.alike(self._reach, facts, texts, self._similar.vectors(texts), MAX_SIMILAR)
         listed = sorted({docid for docids in near for docid in docids})
         rows: list[Row] = []
-        for at in range(0, len(listed), READ):
-            docids = msgspec.json.encode(listed[at : at + READ]).decode()
+        for at in range(0, len(listed), PAGE):
+            docids = msgspec.json.encode(listed[at : at + PAGE]).decode()
             rows += self._reach.read(lambda tx: tx.rows("facts_at", docids=docids))  # noqa: B023 -- run at once
-        stored = {row[0]: Stored(*row[1:]) for row in rows}
+        stored = {row[0]: StoredFact(*row[1:]) for row in rows}
         return {
             text: [stored[docid] for docid in docids if docid in stored]
             for text, docids in zip(texts, near, strict=True)
         }
 
 
-class Similar:
+class Similarities:
     """The meanings of some texts, as vectors; without a model, nothing is similar."""
 
     def __init__(self, embed: Callable[[Sequence[str]], Vectors | None]) -> None:
@@ -140,13 +142,13 @@ class Similar:
         return sorted(best.tolist(), key=lambda place: -float(similar[place]))
 
 
-def known(stored: Stored, similarity: float) -> Known:
+def to_known_fact(stored: StoredFact, similarity: float) -> KnownFact:
     day = to_datetime(stored.occurred_at).date()
-    return Known(stored.id, stored.content, stored.subject, day, similarity)
+    return KnownFact(stored.id, stored.content, stored.subject, day, similarity)
 
 
-def _named(tx: Tx, collection_id: int, same: str, about: str | None) -> list[Stored]:
-    rows: list[Row] = tx.rows("facts_same", collection_id=collection_id, same=same, limit=SAME)
+def _find_by_keys(tx: Tx, collection_id: int, same: str, about: str | None) -> list[StoredFact]:
+    rows: list[Row] = tx.rows("facts_same", collection_id=collection_id, same=same, limit=MAX_SAME_WORDS)
     if about is not None:
-        rows += tx.rows("facts_about", collection_id=collection_id, topic=about, limit=ABOUT)
-    return [Stored(*row) for row in rows]
+        rows += tx.rows("facts_about", collection_id=collection_id, topic=about, limit=MAX_SAME_TOPIC)
+    return [StoredFact(*row) for row in rows]

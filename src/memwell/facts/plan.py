@@ -25,7 +25,7 @@ Kind = Literal[
 ]
 
 
-class Said(NamedTuple):
+class Turn(NamedTuple):
     """A turn, as extraction sees it."""
 
     id: str
@@ -65,7 +65,7 @@ class Candidate(NamedTuple):
     """Since when it is true, if it says so."""
 
 
-class Known(NamedTuple):
+class KnownFact(NamedTuple):
     """A fact that is stored, as far as reconciliation has to know it."""
 
     id: str
@@ -80,8 +80,8 @@ class Known(NamedTuple):
 # -- A plan: what is to become of each candidate, with its evidence and the reason. It is data, to be looked at or undone.
 
 
-Do = Literal["add", "merge", "supersede", "skip"]
-State = Literal["proposed", "applied", "reverted"]
+Action = Literal["add", "merge", "supersede", "skip"]
+PlanState = Literal["proposed", "applied", "reverted"]
 
 
 class Evidence(msgspec.Struct, frozen=True, array_like=True):
@@ -106,7 +106,7 @@ class Target(msgspec.Struct, frozen=True, array_like=True):
 class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What becomes of one candidate."""
 
-    do: Do
+    do: Action
     reason: str
     text: str
     kind: Kind
@@ -140,7 +140,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The version that was written when the plan was applied."""
 
 
-class Steps(msgspec.Struct, frozen=True, omit_defaults=True):
+class PlanBody(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a plan does, and which notes became turns by it."""
 
     steps: list[Step]
@@ -153,7 +153,7 @@ class Plan(NamedTuple):
     id: str
     collection_id: int
     address_id: int
-    state: State
+    state: PlanState
     method: str
     note: str | None
     head: int
@@ -165,7 +165,7 @@ class Plan(NamedTuple):
     reverted_at: int | None
 
 
-class Extracted(NamedTuple):
+class Extraction(NamedTuple):
     """What was extracted from turns, and how: by `rules` or by a `model`; `note` says why not by the model."""
 
     candidates: list[Candidate]
@@ -173,7 +173,7 @@ class Extracted(NamedTuple):
     note: str | None = None
 
 
-class Made(NamedTuple):
+class PlanDraft(NamedTuple):
     """The steps for some turns."""
 
     steps: list[Step]
@@ -181,14 +181,14 @@ class Made(NamedTuple):
     last_seq: int
 
 
-decoded = typed.decoder(Steps)
+decode_steps = typed.decoder(PlanBody)
 
 
-def encoded(steps: Steps) -> str:
+def encode_steps(steps: PlanBody) -> str:
     return msgspec.json.encode(steps).decode()
 
 
-def counted(steps: Sequence[Step]) -> dict[str, int]:
+def count_steps(steps: Sequence[Step]) -> dict[str, int]:
     """How many steps do what."""
     found = Counter[str](step.do for step in steps)
     held = sum(step.held is not None and step.do != "skip" for step in steps)

@@ -21,7 +21,7 @@ from ..jobs.queue import JobKind, JobRun
 from ..model.collection import Place
 from ..model.fields import AnyId, Cursor, Flow, Limit, SessionId, User, cut, from_cursor, to_cursor
 from ..storage.port import Reach
-from .plan import Extracted, Made, Step, Steps, counted, decoded, encoded
+from .plan import Extraction, PlanBody, PlanDraft, Step, count_steps, decode_steps, encode_steps
 from .plan import Plan as StoredPlan
 from .session import find_session
 
@@ -265,7 +265,7 @@ def revert_plan_of_user(space: Space, request: UserPlan) -> Plan:
 
 def _consolidate(call: Call, timeline: Place, path: str, dry_run: bool) -> Consolidated:
     """Plan what was said so far, up to a thousand turns, and apply it unless it is a dry run."""
-    from .consolidation import extract_statements, planned, read_chunk
+    from .consolidation import build_draft, extract_statements, read_chunk
 
     reach, engine = Reach(call.engine.store, call.principal.tenant), call.engine
     for _ in range(TRIES):
@@ -273,7 +273,7 @@ def _consolidate(call: Call, timeline: Place, path: str, dry_run: bool) -> Conso
         if chunk is None:
             return Consolidated(session=path)
         extracted = extract_statements(engine, reach, chunk.said)
-        made = planned(reach, engine.recall, chunk, extracted)
+        made = build_draft(reach, engine.recall, chunk, extracted)
         try:
             return call.write(partial(_settled, chunk=chunk, made=made, extracted=extracted, dry_run=dry_run))
         except Stale:
@@ -281,16 +281,16 @@ def _consolidate(call: Call, timeline: Place, path: str, dry_run: bool) -> Conso
     raise Stale("What is known kept changing while this was planned: try again.")
 
 
-def _settled(space: Space, *, chunk: Chunk, made: Made, extracted: Extracted, dry_run: bool) -> Consolidated:
-    from .apply import keep
-    from .consolidation import carry_out, to_plan
+def _settled(space: Space, *, chunk: Chunk, made: PlanDraft, extracted: Extraction, dry_run: bool) -> Consolidated:
+    from .apply import write_plan
+    from .consolidation import apply_draft, to_plan
 
     if dry_run:
         plan = to_plan(space, chunk, made, extracted, new_id())
-        keep(space, chunk.session, plan)
+        write_plan(space, chunk.session, plan)
         space.touch(chunk.session.collection_id, chunk.session.address_id)
     else:
-        plan, _ = carry_out(space, chunk, made, extracted)
+        plan, _ = apply_draft(space, chunk, made, extracted)
     return Consolidated(session=chunk.session.path, plan=_shown(space, plan))
 
 
@@ -320,7 +320,7 @@ def _existing(space: Space, facts: Place, plan_id: str) -> StoredPlan:
 
 
 def _apply(space: Space, facts: Place, plan_id: str) -> Plan:
-    from .apply import apply
+    from .apply import apply_plan
 
     plan = _existing(space, facts, plan_id)
     if plan.state != "proposed":
@@ -328,9 +328,9 @@ def _apply(space: Space, facts: Place, plan_id: str) -> Plan:
     session = find_session(space.tx, plan.address_id)
     if session is None:
         raise NotFound("The session of this plan is gone.")
-    made = Made(decoded(plan.steps).steps, plan.first_seq, plan.last_seq)
-    steps = apply(space, session, made, plan.id, plan.head)
-    settled = plan._replace(state="applied", steps=encoded(steps), applied_at=space.now)
+    made = PlanDraft(decode_steps(plan.steps).steps, plan.first_seq, plan.last_seq)
+    steps = apply_plan(space, session, made, plan.id, plan.head)
+    settled = plan._replace(state="applied", steps=encode_steps(steps), applied_at=space.now)
     space.tx.run(
         "settle_plan",
         id=plan.id,
@@ -345,10 +345,10 @@ def _apply(space: Space, facts: Place, plan_id: str) -> Plan:
 
 
 def _revert(space: Space, facts: Place, plan_id: str) -> Plan:
-    from .apply import revert
+    from .apply import revert_plan
 
     plan = _existing(space, facts, plan_id)
-    revert(space, facts, plan)
+    revert_plan(space, facts, plan)
     session = find_session(space.tx, plan.address_id)
     if session is not None:
         space.touch(session.collection_id, session.address_id)
@@ -356,7 +356,7 @@ def _revert(space: Space, facts: Place, plan_id: str) -> Plan:
 
 
 def _shown(space: Space, plan: StoredPlan) -> Plan:
-    steps: Steps = decoded(plan.steps)
+    steps: PlanBody = decode_steps(plan.steps)
     session = find_session(space.tx, plan.address_id)
     return Plan(
         id=plan.id,
@@ -366,7 +366,7 @@ def _shown(space: Space, plan: StoredPlan) -> Plan:
         session=None if session is None else session.path,
         first_seq=plan.first_seq,
         last_seq=plan.last_seq,
-        counts=counted(steps.steps),
+        counts=count_steps(steps.steps),
         steps=_steps(steps.steps),
         created_at=to_datetime(plan.created_at),
         applied_at=optional_datetime(plan.applied_at),
@@ -399,9 +399,9 @@ def _steps(steps: Sequence[Step]) -> list[PlanStep]:
 
 
 def run_consolidation(engine: Engine, run: JobRun) -> dict[str, Any]:
-    from .consolidation import consolidate, extract_statements
+    from .consolidation import consolidate_session, extract_statements
 
-    return consolidate(run, engine.recall, lambda turns: extract_statements(engine, run.reach, turns))
+    return consolidate_session(run, engine.recall, lambda turns: extract_statements(engine, run.reach, turns))
 
 
 JOBS = (JobKind("consolidate", run_consolidation),)

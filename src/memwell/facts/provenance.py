@@ -16,7 +16,7 @@ from ..model.collection import Place
 from ..model.fields import AnyId, Cursor, Flow, Limit, SessionId, User, cut, from_cursor, to_cursor
 from .memories import FLOW_PATH, Memories, Memory, existing, to_memories
 from .plans import FLOW_DONE, USER_DONE
-from .store import Ended, end, versions
+from .store import Ending, end_fact, list_versions
 
 SourceId = Annotated[AnyId, Meta(description="The id of one turn.")]
 
@@ -214,7 +214,7 @@ def revoke_of_user(space: Space, request: RevokeOfUser) -> Revoked:
 
 
 def _history(space: Space, facts: Place, fact_id: str) -> MemoryHistory:
-    known = versions(space.tx, fact_id)
+    known = list_versions(space.tx, fact_id)
     if not known or not _is_in(space, facts, known[-1].address_id):
         raise NotFound("There is no such memory here.")
     rows = space.tx.rows("evidence_of", fact_id=fact_id, now=space.now)
@@ -274,12 +274,12 @@ def _release(space: Space, facts: Place, fact_id: str) -> Memory:
     located = existing(space, facts, fact_id)
     if located.entry.kind != "held":
         raise Conflict("This memory is not held back.")
-    end(space, facts, located, Ended("fact", None))
+    end_fact(space, facts, located, Ending("fact", None))
     return to_memories(space, [existing(space, facts, fact_id).entry], FLOW_PATH)[0]
 
 
 def _revoke(space: Space, facts: Place, timeline: Place, session: str | None, turn: str | None) -> Revoked:
-    from .retract import revoke
+    from .retract import revoke_source
 
     if (session is None) == (turn is None):
         raise Invalid("Give either a `session` or a `turn` to revoke.", field="session")
@@ -289,5 +289,5 @@ def _revoke(space: Space, facts: Place, timeline: Place, session: str | None, tu
         if address is None:
             raise NotFound("There is no such session.")
         address_id = address.id
-    withdrawn, weakened = revoke(space, facts, address_id=address_id, entry_id=turn)
+    withdrawn, weakened = revoke_source(space, facts, address_id=address_id, entry_id=turn)
     return Revoked(withdrawn=withdrawn, weakened=weakened)

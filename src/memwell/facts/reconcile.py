@@ -12,45 +12,45 @@ from collections.abc import Callable, Sequence
 from datetime import date
 from typing import Literal, NamedTuple
 
-from .plan import Candidate, Known
+from .plan import Candidate, KnownFact
 from .thesaurus import OPPOSITES
-from .topics import Read, Topic, is_country, read
-from .wording import Wording, person
+from .topics import ParsedStatement, Topic, is_country, parse_statement
+from .wording import Wording, subject_person
 
-Reading = Callable[[str, str | None], Read]
-Do = Literal["add", "merge", "supersede", "skip"]
+StatementParser = Callable[[str, str | None], ParsedStatement]
+Action = Literal["add", "merge", "supersede", "skip"]
 
-SIMILAR = 0.6
+MIN_SIMILARITY = 0.6
 """How similar two statements must be if one says all that the other says and little more."""
-SHARED = 0.6
+MIN_SHARED = 0.6
 """Which part of all their content words they must have in common then."""
-VERY_SIMILAR = 0.8
+HIGH_SIMILARITY = 0.8
 """How similar they must be if each has a word of its own, and these are but forms of each other."""
-SAME_FORM = 5
+FORM_PREFIX = 5
 """How many first letters make two words forms of each other."""
-EXTRA = 2
+MAX_EXTRA_WORDS = 2
 """How many more words a statement about the same slot with the same value may have and say the same."""
-TAIL = 5
+MAX_TAIL_WORDS = 5
 """How many words of reason or consequence may be added to it besides."""
-CORRECTED = 0.5
+MIN_CORRECTION_OVERLAP = 0.5
 """Which part of a correction's words must be in what it corrects."""
-USES = frozenset({"drive", "play", "take", "use", "wear", "work", "read", "eat", "drink"})
+USE_VERBS = frozenset({"drive", "play", "take", "use", "wear", "work", "read", "eat", "drink"})
 """Verbs of having something in use, which need not be repeated to say that it was replaced."""
-DATES = frozenset({"birthday", "day", "hour", "trip"})
+DATE_SLOTS = frozenset({"birthday", "day", "hour", "trip"})
 """Slots whose values are times: that a time is given says nothing about how long it is so."""
-MEASURED = DATES | {"age", "amount"}
+MEASURED_SLOTS = DATE_SLOTS | {"age", "amount"}
 """Slots whose value today is the value."""
-UNREAL = frozenset({"if", "maybe", "report"})
+UNREAL_MOODS = frozenset({"if", "maybe", "report"})
 """Moods in which nothing is said that could end something."""
-CONFIRMED = 0.5
+CONFIRMATION_WEIGHT = 0.5
 """How much of its confidence another statement adds to the same one."""
-SUREST = 0.99
+MAX_CONFIDENCE = 0.99
 
 
 class Decision(NamedTuple):
     """What is to be done with a candidate. The reason is a code that names nothing of what was said."""
 
-    do: Do
+    do: Action
     reason: str
     targets: tuple[str, ...] = ()
     """The fact that it is merged into, or those that it supersedes."""
@@ -60,13 +60,18 @@ class Decision(NamedTuple):
     """Of a merge: the candidate says more than the fact does, and its wording is the better one."""
 
 
-class _Other(NamedTuple):
-    known: Known
-    read: Read
+class _Neighbour(NamedTuple):
+    known: KnownFact
+    read: ParsedStatement
 
 
 def reconcile(
-    candidate: Candidate, neighbours: Sequence[Known], day: date, *, repeats: bool = False, read: Reading = read
+    candidate: Candidate,
+    neighbours: Sequence[KnownFact],
+    day: date,
+    *,
+    repeats: bool = False,
+    read: StatementParser = parse_statement,
 ) -> Decision:
     """Decide about a candidate that was said on a day, by what is known of the same subject and is current.
 
@@ -77,39 +82,41 @@ def reconcile(
     new = read(candidate.text, candidate.subject)
     if not new.wording.words | new.wording.numbers | new.wording.tail:
         return Decision("skip", "says_nothing")
-    others = [_Other(known, read(known.text, known.subject)) for known in neighbours if _one(known, candidate)]
-    others = [other for other in others if _related(new, other.read)]
-    same = _same(new, others)
+    others = [
+        _Neighbour(known, read(known.text, known.subject)) for known in neighbours if _is_same_subject(known, candidate)
+    ]
+    others = [other for other in others if _is_related(new, other.read)]
+    same = _find_same(new, others)
     if same:
         return Decision("skip", "echo") if repeats else same
     if candidate.subject is None:
         return Decision("add", "new")
-    retired = _retired(candidate, new, others)
+    retired = _find_superseded(candidate, new, others)
     if repeats and retired:
         return Decision("skip", "echo")
-    return _dated(retired, day)
+    return _decide_by_date(retired, day)
 
 
-def confirmed(confidence: float, more: float) -> float:
+def combine_confidence(confidence: float, more: float) -> float:
     """The confidence in what has been said once more. Each time adds less; nothing becomes certain by repetition."""
-    return max(confidence, min(SUREST, confidence + (1 - confidence) * more * CONFIRMED))
+    return max(confidence, min(MAX_CONFIDENCE, confidence + (1 - confidence) * more * CONFIRMATION_WEIGHT))
 
 
-def _one(known: Known, candidate: Candidate) -> bool:
+def _is_same_subject(known: KnownFact, candidate: Candidate) -> bool:
     """Whether they are about one and the same subject, or both about nobody in particular."""
     if known.subject is None or candidate.subject is None:
         return known.subject is candidate.subject
-    return person(known.subject) == person(candidate.subject)
+    return subject_person(known.subject) == subject_person(candidate.subject)
 
 
-def _related(new: Read, old: Read) -> bool:
+def _is_related(new: ParsedStatement, old: ParsedStatement) -> bool:
     """Whether there is anything to compare: a word in common, or two topics."""
     one, two = new.wording, old.wording
     mine, theirs = one.words | one.numbers | one.tail | one.instead, two.words | two.numbers | two.tail
     return bool(new.topics and old.topics) or not mine.isdisjoint(theirs)
 
 
-def _dated(retired: Sequence[tuple[_Other, str]], day: date) -> Decision:
+def _decide_by_date(retired: Sequence[tuple[_Neighbour, str]], day: date) -> Decision:
     later = [(other.known.id, reason) for other, reason in retired if other.known.day > day]
     if later:
         return Decision("add", f"older_than_known:{later[0][1]}", tuple(known for known, _ in later), past=True)
@@ -123,62 +130,71 @@ def _dated(retired: Sequence[tuple[_Other, str]], day: date) -> Decision:
 # -- the same ------------------------------------------------------------------------------------------------------------
 
 
-def _same(new: Read, others: Sequence[_Other]) -> Decision | None:
+def _find_same(new: ParsedStatement, others: Sequence[_Neighbour]) -> Decision | None:
     """The fact that says the same, if there is one."""
     ranked = sorted(others, key=lambda other: -other.known.similarity)
     for other in ranked:
         if other.read.key == new.key:
             return Decision("merge", "same_words", (other.known.id,))
     for other in ranked:
-        reason = _same_meaning(new, other.read, other.known.similarity)
+        reason = _same_meaning_reason(new, other.read, other.known.similarity)
         if reason:
             return Decision("merge", reason, (other.known.id,), fuller=_says_more(new, other.read))
     return None
 
 
-def _says_more(new: Read, old: Read) -> bool:
+def _says_more(new: ParsedStatement, old: ParsedStatement) -> bool:
     one, two = new.wording, old.wording
     return one.words | one.tail | one.numbers > two.words | two.tail | two.numbers or len(one.tail) > len(two.tail)
 
 
-def _same_meaning(new: Read, old: Read, similarity: float) -> str | None:
-    if _same_topics(new, old):
+def _same_meaning_reason(new: ParsedStatement, old: ParsedStatement, similarity: float) -> str | None:
+    if _has_same_topics(new, old):
         return f"same_value_of:{new.topics[0].name}"
     one, two = new.wording, old.wording
-    if _agree(one, two) and not any(_differ(a, b) for a in new.topics for b in old.topics):
-        return "same_meaning" if _overlap(one, two, similarity) else None
+    if _has_same_marks(one, two) and not any(_has_other_value(a, b) for a in new.topics for b in old.topics):
+        return "same_meaning" if _has_enough_overlap(one, two, similarity) else None
     return None
 
 
-def _same_topics(new: Read, old: Read) -> bool:
+def _has_same_topics(new: ParsedStatement, old: ParsedStatement) -> bool:
     """Whether they give the same slots the same values, and what else they say is nearly the same."""
     few, many = sorted((new, old), key=lambda found: len(found.topics))
-    paired = few.topics and all(any(_equal(a, b) for b in many.topics) for a in few.topics)
+    paired = few.topics and all(any(_is_same_topic(a, b) for b in many.topics) for a in few.topics)
     one, two = new.wording.numbers, old.wording.numbers
     if not paired or not (one <= two or two <= one) or new.wording.moods != old.wording.moods:
         return False
     inner, outer = sorted((new.rest, old.rest), key=len)
     names = (new.wording.names | old.wording.names) & (inner ^ outer)
-    return inner <= outer and len(outer) - len(inner) <= EXTRA and not names and _same_tail(new.wording, old.wording)
+    return (
+        inner <= outer
+        and len(outer) - len(inner) <= MAX_EXTRA_WORDS
+        and not names
+        and _has_similar_tail(new.wording, old.wording)
+    )
 
 
-def _same_tail(one: Wording, two: Wording) -> bool:
+def _has_similar_tail(one: Wording, two: Wording) -> bool:
     """Whether what is added to one of them is little, and no figure."""
     added = one.tail ^ two.tail
-    return len(added) <= TAIL and not any(word[0].isdigit() for word in added) and not (one.tail and two.tail and added)
+    return (
+        len(added) <= MAX_TAIL_WORDS
+        and not any(word[0].isdigit() for word in added)
+        and not (one.tail and two.tail and added)
+    )
 
 
-def _equal(one: Topic, two: Topic) -> bool:
-    return _one_slot(one, two) and one.polarity == two.polarity and one.value == two.value
+def _is_same_topic(one: Topic, two: Topic) -> bool:
+    return _is_same_slot(one, two) and one.polarity == two.polarity and one.value == two.value
 
 
-def _agree(one: Wording, two: Wording) -> bool:
+def _has_same_marks(one: Wording, two: Wording) -> bool:
     """Whether nothing sets two statements apart that a single word can."""
     marks = [(found.polarity, found.moods, found.past, found.suffered) for found in (one, two)]
-    return marks[0] == marks[1] and _same_numbers(one, two) and one.names <= two.words and two.names <= one.words
+    return marks[0] == marks[1] and _has_same_numbers(one, two) and one.names <= two.words and two.names <= one.words
 
 
-def _same_numbers(one: Wording, two: Wording) -> bool:
+def _has_same_numbers(one: Wording, two: Wording) -> bool:
     """The same numbers and days; a year may be left out where the rest of a date is given."""
     apart = one.numbers ^ two.numbers
     return not apart or (len(apart) == 1 and bool(one.numbers & two.numbers) and all(map(_is_year, apart)))
@@ -188,63 +204,65 @@ def _is_year(number: str) -> bool:
     return len(number) == 4 and number.isdigit() and number[:2] in ("19", "20")
 
 
-def _overlap(one: Wording, two: Wording, similarity: float) -> bool:
+def _has_enough_overlap(one: Wording, two: Wording, similarity: float) -> bool:
     mine, theirs = one.words | one.tail, two.words | two.tail
     shared, left, right = mine & theirs, mine - theirs, theirs - mine
-    if not shared or len(shared) < SHARED * len(mine | theirs):
-        return len(shared) > 1 and _forms(left, right) and similarity >= VERY_SIMILAR
+    if not shared or len(shared) < MIN_SHARED * len(mine | theirs):
+        return len(shared) > 1 and _is_same_root(left, right) and similarity >= HIGH_SIMILARITY
     if left and right:
-        return _forms(left, right) and similarity >= SIMILAR
-    return similarity >= SIMILAR
+        return _is_same_root(left, right) and similarity >= MIN_SIMILARITY
+    return similarity >= MIN_SIMILARITY
 
 
-def _forms(left: frozenset[str], right: frozenset[str]) -> bool:
+def _is_same_root(left: frozenset[str], right: frozenset[str]) -> bool:
     """Whether each has one word of its own, and these are forms of one word: biology, biologist."""
     if len(left) != 1 or len(right) != 1:
         return False
     one, two = next(iter(left)), next(iter(right))
-    return len(one) >= SAME_FORM and one[:SAME_FORM] == two[:SAME_FORM]
+    return len(one) >= FORM_PREFIX and one[:FORM_PREFIX] == two[:FORM_PREFIX]
 
 
 # -- what it retires -----------------------------------------------------------------------------------------------------
 
 
-def _retired(candidate: Candidate, new: Read, others: Sequence[_Other]) -> list[tuple[_Other, str]]:
+def _find_superseded(
+    candidate: Candidate, new: ParsedStatement, others: Sequence[_Neighbour]
+) -> list[tuple[_Neighbour, str]]:
     """What cannot be true any more if the candidate is, each with what it is about."""
-    if new.wording.moods & UNREAL:
+    if new.wording.moods & UNREAL_MOODS:
         return []
-    found = [(other, reason) for other in others if (reason := _contradicts(new, other))]
+    found = [(other, reason) for other in others if (reason := _contradiction_reason(new, other))]
     if candidate.kind == "correction" and not found:
-        near = max(others, key=lambda other: (_corrects(new, other.read), other.known.day), default=None)
-        if near and _corrects(new, near.read) >= CORRECTED:
+        near = max(others, key=lambda other: (_correction_overlap(new, other.read), other.known.day), default=None)
+        if near and _correction_overlap(new, near.read) >= MIN_CORRECTION_OVERLAP:
             return [(near, "correction")]
     return found
 
 
-def _contradicts(new: Read, other: _Other) -> str | None:
+def _contradiction_reason(new: ParsedStatement, other: _Neighbour) -> str | None:
     old, history = other.read, _is_history(new.wording, other)
     for one in new.topics:
         for two in old.topics:
-            lasting = one.name in DATES or not history
-            if lasting and _one_slot(one, two) and _replaces(one, two, new, old):
+            lasting = one.name in DATE_SLOTS or not history
+            if lasting and _is_same_slot(one, two) and _is_replaced(one, two, new, old):
                 return one.name
-    if not history and _opposite(new.wording, old.wording):
+    if not history and _is_opposite(new.wording, old.wording):
         return "opposite"
-    return "replaced" if _instead(new, old) else None
+    return "replaced" if _is_named_as_replaced(new, old) else None
 
 
-def _is_history(new: Wording, other: _Other) -> bool:
+def _is_history(new: Wording, other: _Neighbour) -> bool:
     """Whether it tells of a year that was over when the other was said, and which that is not about."""
     return new.year is not None and new.year < other.known.day.year and new.year != other.read.wording.year
 
 
-def _replaces(one: Topic, two: Topic, new: Read, old: Read) -> bool:
-    measured = one.name in MEASURED
+def _is_replaced(one: Topic, two: Topic, new: ParsedStatement, old: ParsedStatement) -> bool:
+    measured = one.name in MEASURED_SLOTS
     if new.wording.passing and not measured:
         return False
     if one.polarity == two.polarity == "is":
         beside = old.wording.passing and not measured
-        return not beside and one.fills == "one" and _differ(one, two) and _is_change(one, two, new.wording)
+        return not beside and one.fills == "one" and _has_other_value(one, two) and _is_change(one, two, new.wording)
     narrower = new.rest & new.wording.names - old.wording.words  # "no longer plays tennis with Tom"
     over = one.polarity != "is" and two.polarity == "is" and one.value <= two.value and not narrower
     again = one.polarity == "is" and two.polarity != "is" and one.value == two.value
@@ -260,13 +278,13 @@ def _is_change(one: Topic, two: Topic, new: Wording) -> bool:
     return same and (new.changed or not wider)
 
 
-def _differ(one: Topic, two: Topic) -> bool:
+def _has_other_value(one: Topic, two: Topic) -> bool:
     """Whether they give one slot two values. Of two values one of which holds the other, nobody knows."""
     single = "many" not in (one.fills, two.fills)
-    return single and _one_slot(one, two) and not (one.value <= two.value or two.value <= one.value)
+    return single and _is_same_slot(one, two) and not (one.value <= two.value or two.value <= one.value)
 
 
-def _one_slot(one: Topic, two: Topic) -> bool:
+def _is_same_slot(one: Topic, two: Topic) -> bool:
     """The same slot of the same person: "sister" and "sister Ana" may be the same, "sister Ana" and "sister Eva" not.
 
     "Sister Ana" may be called Ana; a mother is not a mother-in-law, nor a friend the best friend.
@@ -278,9 +296,9 @@ def _one_slot(one: Topic, two: Topic) -> bool:
     return one.named <= two.named or two.named <= one.named
 
 
-def _opposite(one: Wording, two: Wording) -> bool:
+def _is_opposite(one: Wording, two: Wording) -> bool:
     """The same statement, affirmed here and denied there. What is over may be said in fewer words than it was."""
-    if (one.moods | two.moods) & UNREAL or one.suffered != two.suffered or one.whose != two.whose:
+    if (one.moods | two.moods) & UNREAL_MOODS or one.suffered != two.suffered or one.whose != two.whose:
         return False
     mine, theirs = one.words | one.numbers, two.words | two.numbers
     if one.polarity == "was" and two.polarity == "is":
@@ -290,10 +308,10 @@ def _opposite(one: Wording, two: Wording) -> bool:
     if (one.moods, one.passing) != (two.moods, two.passing):
         return False
     denied = one.polarity != two.polarity and "is" in (one.polarity, two.polarity)
-    return (denied and mine == theirs) or _other_feelings(one, two)
+    return (denied and mine == theirs) or _is_opposite_feeling(one, two)
 
 
-def _other_feelings(one: Wording, two: Wording) -> bool:
+def _is_opposite_feeling(one: Wording, two: Wording) -> bool:
     """Whether one likes what the other does not, in the same words otherwise."""
     if one.polarity != "is" or two.polarity != "is" or one.past or two.past:
         return False
@@ -302,19 +320,19 @@ def _other_feelings(one: Wording, two: Wording) -> bool:
     return len(mine) == 1 and turned == theirs and one.numbers == two.numbers
 
 
-def _instead(new: Read, old: Read) -> bool:
+def _is_named_as_replaced(new: ParsedStatement, old: ParsedStatement) -> bool:
     """Whether the old statement is what the new one says it replaces."""
     one, two = new.wording, old.wording
     theirs = two.words | two.numbers
     left = theirs - one.instead
-    if not one.instead or not one.instead <= theirs or two.polarity != "is" or two.moods & UNREAL:
+    if not one.instead or not one.instead <= theirs or two.polarity != "is" or two.moods & UNREAL_MOODS:
         return False
     if one.whose and two.whose and one.whose != two.whose:
         return False
-    return bool((one.words | one.numbers) & left - one.names) or (left <= USES and not two.past)
+    return bool((one.words | one.numbers) & left - one.names) or (left <= USE_VERBS and not two.past)
 
 
-def _corrects(new: Read, old: Read) -> float:
+def _correction_overlap(new: ParsedStatement, old: ParsedStatement) -> float:
     """Which part of a correction's words is in the statement too: it repeats them to say what it is about."""
     one, two = new.wording, old.wording
     return len(one.words & two.words) / max(1, len(one.words))

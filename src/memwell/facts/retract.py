@@ -13,15 +13,15 @@ from ..erasure.erase import erase_fact, erase_versions
 from ..errors import Conflict
 from ..model.collection import TRUST, Place
 from ..search import upkeep
-from .neighbours import marks
-from .plan import Do, Plan, Step, Steps, Target, decoded, encoded
-from .reconcile import confirmed
-from .rules.wording import quoted
-from .store import TRUE, Ended, FactRow, end, forget_in_plans, rewrite, versions
-from .topics import read
+from .neighbours import lookup_keys
+from .plan import Action, Plan, PlanBody, Step, Target, decode_steps, encode_steps
+from .reconcile import combine_confidence
+from .rules.wording import quote_speaker
+from .store import NOT_ENDED, Ending, FactVersion, end_fact, list_versions, remove_from_plans, revise_fact
+from .topics import parse_statement
 
 
-class Statement(NamedTuple):
+class FactSource(NamedTuple):
     """A step that tells a fact, and where it stands."""
 
     plan_id: str
@@ -29,14 +29,14 @@ class Statement(NamedTuple):
     step: Step
 
 
-class _Plan(NamedTuple):
+class _PlanIndex(NamedTuple):
     """A plan that was read: its steps, and where those stand that tell a fact."""
 
-    steps: Steps
+    steps: PlanBody
     of: dict[str, list[int]]
 
 
-class Statements:
+class FactSources:
     """The statements about the facts of a place, as their plans tell them."""
 
     def __init__(self, space: Space, place: Place) -> None:
@@ -44,20 +44,20 @@ class Statements:
         self._plan = cache(self._read)
         self._changed: set[str] = set()
 
-    def left(self, fact_id: str) -> list[Statement]:
+    def left(self, fact_id: str) -> list[FactSource]:
         """Those that nothing was taken from, the most trusted and then the earliest first. What remains of others goes."""
         rows = self._space.tx.rows("evidence_keys", fact_id=fact_id)
         there = {(entry_id, start): plan_id for entry_id, start, plan_id in rows}
         plans = sorted({plan_id for plan_id in there.values() if plan_id})
         told = [one for plan_id in plans for one in self._told(plan_id, fact_id)]
-        whole = [one for one in told if _words(one.step) <= there.keys()]
-        needed = {words for one in whole for words in _words(one.step)}
+        whole = [one for one in told if _evidence_keys(one.step) <= there.keys()]
+        needed = {words for one in whole for words in _evidence_keys(one.step)}
         for (entry_id, start), plan_id in there.items():
             if plan_id and (entry_id, start) not in needed:
                 self._space.tx.send("delete_evidence", fact_id=fact_id, entry_id=entry_id, first_char=start)
         return sorted(whole, key=_rank)
 
-    def founding(self, fact_id: str, version: FactRow) -> Statement | None:
+    def founding(self, fact_id: str, version: FactVersion) -> FactSource | None:
         """The one that a version has its words from, if it has them from one."""
         told = self._told(version.plan_id, fact_id) if version.plan_id else []
         written = [one for one in told if 0 < one.step.version <= version.version]
@@ -71,28 +71,28 @@ class Statements:
     def flush(self) -> None:
         """Write the plans that were changed, each once."""
         for plan_id in sorted(self._changed):
-            self._space.tx.send("set_plan_steps", id=plan_id, steps=encoded(self._plan(plan_id).steps))
+            self._space.tx.send("set_plan_steps", id=plan_id, steps=encode_steps(self._plan(plan_id).steps))
         self._changed.clear()
 
-    def _told(self, plan_id: str, fact_id: str) -> list[Statement]:
+    def _told(self, plan_id: str, fact_id: str) -> list[FactSource]:
         plan = self._plan(plan_id)
-        return [Statement(plan_id, number, plan.steps.steps[number]) for number in plan.of.get(fact_id, ())]
+        return [FactSource(plan_id, number, plan.steps.steps[number]) for number in plan.of.get(fact_id, ())]
 
-    def _read(self, plan_id: str) -> _Plan:
+    def _read(self, plan_id: str) -> _PlanIndex:
         row = self._space.tx.row("find_plan", collection_id=self._space.found(self._place), id=plan_id)
-        steps = Steps([]) if row is None else decoded(Plan(*row).steps)
+        steps = PlanBody([]) if row is None else decode_steps(Plan(*row).steps)
         of: dict[str, list[int]] = {}
         for number, step in enumerate(steps.steps):
             if step.id:
                 of.setdefault(step.id, []).append(number)
-        return _Plan(steps, of)
+        return _PlanIndex(steps, of)
 
 
-def _words(step: Step) -> set[tuple[str, int]]:
+def _evidence_keys(step: Step) -> set[tuple[str, int]]:
     return {(said.entry, said.start) for said in step.evidence}
 
 
-def _rank(one: Statement) -> tuple[int, int, str, int]:
+def _rank(one: FactSource) -> tuple[int, int, str, int]:
     return -TRUST[one.step.origin], one.step.evidence[0].said_at, one.plan_id, one.number
 
 
@@ -107,12 +107,12 @@ class _Quote(NamedTuple):
     said_at: int
 
 
-class Unsaying:
+class Retraction:
     """Facts whose evidence has just become less. `imported`: those that have lost what they were imported with."""
 
     def __init__(self, space: Space, place: Place, imported: Collection[str] = ()) -> None:
         self._space, self._place, self._imported = space, place, imported
-        self._statements = Statements(space, place)
+        self._statements = FactSources(space, place)
         self.withdrawn: list[str] = []
         self.reworded: list[str] = []
         self.reopened: list[str] = []
@@ -123,42 +123,44 @@ class Unsaying:
         for fact_id in sorted(known, key=self._told_at, reverse=True):
             located = self._space.entry(self._place, fact_id)
             if located is not None:
-                self._decide(located, versions(self._space.tx, fact_id)[-1])
+                self._decide(located, list_versions(self._space.tx, fact_id)[-1])
         self._statements.flush()
 
     def _told_at(self, fact_id: str) -> tuple[int, int, int, str]:
-        last = versions(self._space.tx, fact_id)[-1]
+        last = list_versions(self._space.tx, fact_id)[-1]
         founding = self._statements.founding(fact_id, last)
         return last.occurred_at, last.valid_from or 0, founding.number if founding else 0, fact_id
 
-    def _decide(self, located: Located, last: FactRow) -> None:
+    def _decide(self, located: Located, last: FactVersion) -> None:
         fact_id = located.entry.id
         left = self._statements.left(fact_id)
         if last.plan_id is None and fact_id not in self._imported:
             return  # somebody has written it
         quote = None if left else self._quote(fact_id)
         founding = self._statements.founding(fact_id, last)
-        corrected = _is_corrected(last, founding)
+        corrected = _is_corrected_by_hand(last, founding)
         if (left or quote) and (corrected or founding in left):
             self._doubt(fact_id, last, [] if corrected else left)
         elif left:
             by_hand = founding is not None and founding.step.importance != last.importance
             importance = last.importance if by_hand else left[0].step.importance
-            self._reword(located, last._replace(importance=importance, confidence=_sure(left, last)), left[0])
+            self._reword(
+                located, last._replace(importance=importance, confidence=_combined_confidence(left, last)), left[0]
+            )
         elif quote is not None:
             self._requote(located, last, quote)
         else:
             self._withdraw(located, last)
 
-    def _doubt(self, fact_id: str, last: FactRow, left: Sequence[Statement]) -> None:
+    def _doubt(self, fact_id: str, last: FactVersion, left: Sequence[FactSource]) -> None:
         """A fact that fewer tell is as sure as these make it; of one that was corrected, nobody but who did so says."""
-        sure = _sure(left, last)
+        sure = _combined_confidence(left, last)
         if sure != last.confidence:
             self._space.tx.run("set_confidence", id=fact_id, version=last.version, confidence=sure)
 
     # -- in other words ----------------------------------------------------------------------------------------------
 
-    def _reword(self, located: Located, last: FactRow, told: Statement) -> None:
+    def _reword(self, located: Located, last: FactVersion, told: FactSource) -> None:
         """Tell a fact as another statement does, which is from now on the one that it is founded on."""
         step = told.step
         following = last._replace(
@@ -173,21 +175,21 @@ class Unsaying:
         )
         ended, later = self._ended_since(located.entry.id, step.valid_from)
         if later and last.kind == "fact":
-            following = following._replace(kind="past", valid_to=_begins(later[0]), ended_by=later[0].id)
-        entry = rewrite(self._space, self._place, located, following, step.speaker)
+            following = following._replace(kind="past", valid_to=_valid_from(later[0]), ended_by=later[0].id)
+        entry = revise_fact(self._space, self._place, located, following, step.speaker)
         for one in ended:
-            self._live(one, Ended("past", step.valid_from, entry.id))
+            self._live(one, Ending("past", step.valid_from, entry.id))
         for one in later:
-            self._live(one, TRUE)
-        do: Do = "supersede" if ended else "add"
+            self._live(one, NOT_ENDED)
+        do: Action = "supersede" if ended else "add"
         targets = [Target(one.id, one.version, 1.0) for one in ended]
         founds = structs.replace(step, do=do, targets=targets, version=entry.version)
         self._statements.change(told.plan_id, told.number, founds)
         self.reworded.append(entry.id)
 
-    def _requote(self, located: Located, last: FactRow, quote: _Quote) -> None:
+    def _requote(self, located: Located, last: FactVersion, quote: _Quote) -> None:
         """Tell a fact that was imported in the words of a turn that is left."""
-        same, topic = marks(read(quote.text, last.subject), last.subject)
+        same, topic = lookup_keys(parse_statement(quote.text, last.subject), last.subject)
         since = quote.said_at if last.valid_to is None else min(quote.said_at, last.valid_to)
         following = last._replace(
             content=quote.text,
@@ -198,7 +200,7 @@ class Unsaying:
             plan_id=None,
             occurred_at=quote.said_at,
         )
-        rewrite(self._space, self._place, located, following, quote.name)
+        revise_fact(self._space, self._place, located, following, quote.name)
         self.reworded.append(located.entry.id)
 
     def _quote(self, fact_id: str) -> _Quote | None:
@@ -208,12 +210,12 @@ class Unsaying:
             _, start, stop, origin, said_at, _, _, content, role, name, _ = row
             words = (content or "")[start:stop]
             if words.strip():
-                found.append(_Quote(quoted(words, name or f"The {role or 'user'}"), name, origin, said_at))
+                found.append(_Quote(quote_speaker(words, name or f"The {role or 'user'}"), name, origin, said_at))
         return max(found, key=lambda one: (TRUST.get(one.origin, 0), -one.said_at), default=None)
 
     # -- no longer known -----------------------------------------------------------------------------------------------
 
-    def _withdraw(self, located: Located, last: FactRow) -> None:
+    def _withdraw(self, located: Located, last: FactVersion) -> None:
         """Retire a fact. What it had ended is true again: still, or, if it was itself over, until then."""
         tx, entry = self._space.tx, located.entry
         upkeep.retire(tx, tx.rows("retire_entry", id=entry.id, version=entry.version, now=self._space.now))
@@ -221,50 +223,50 @@ class Unsaying:
         self.withdrawn.append(entry.id)
         self.release(entry.id, last)
 
-    def release(self, fact_id: str, last: FactRow) -> None:
+    def release(self, fact_id: str, last: FactVersion) -> None:
         """Let what a fact has ended go on. What was told late, and was over because of it, takes its place."""
-        after = Ended("past", last.valid_to, last.ended_by) if last.kind == "past" else TRUE
-        over = sorted(self._over_by(fact_id), key=_begins)
+        after = Ending("past", last.valid_to, last.ended_by) if last.kind == "past" else NOT_ENDED
+        over = sorted(self._over_by(fact_id), key=_valid_from)
         for number, one in enumerate(over):
-            late = [other for other in over[number + 1 :] if other.late and _begins(other) > _begins(one)]
-            self._live(one, Ended("past", _begins(late[0]), late[0].id) if late else after)
+            late = [other for other in over[number + 1 :] if other.late and _valid_from(other) > _valid_from(one)]
+            self._live(one, Ending("past", _valid_from(late[0]), late[0].id) if late else after)
 
-    def _ended_since(self, fact_id: str, since: int) -> tuple[list[_Over], list[_Over]]:
+    def _ended_since(self, fact_id: str, since: int) -> tuple[list[_EndedFact], list[_EndedFact]]:
         """What a fact has ended that was true before a moment, and what only became true later, which it cannot have."""
-        over = sorted(self._over_by(fact_id), key=_begins)
-        return [one for one in over if _begins(one) <= since], [one for one in over if _begins(one) > since]
+        over = sorted(self._over_by(fact_id), key=_valid_from)
+        return [one for one in over if _valid_from(one) <= since], [one for one in over if _valid_from(one) > since]
 
-    def _over_by(self, fact_id: str) -> list[_Over]:
+    def _over_by(self, fact_id: str) -> list[_EndedFact]:
         rows = self._space.tx.rows("facts_ended_by", id=fact_id)
-        found = [(row[0], versions(self._space.tx, row[0])) for row in rows]
-        return [_Over(one, known[-1].version, known[-1], known[0].kind == "past") for one, known in found]
+        found = [(row[0], list_versions(self._space.tx, row[0])) for row in rows]
+        return [_EndedFact(one, known[-1].version, known[-1], known[0].kind == "past") for one, known in found]
 
-    def _live(self, over: _Over, life: Ended) -> None:
+    def _live(self, over: _EndedFact, life: Ending) -> None:
         located = self._space.entry(self._place, over.id)
         if located is not None:
-            self.reopened.append(end(self._space, self._place, located, life).id)
+            self.reopened.append(end_fact(self._space, self._place, located, life).id)
 
 
-class _Over(NamedTuple):
+class _EndedFact(NamedTuple):
     """A fact that is over because of another one; `late` if it was so when it was first told."""
 
     id: str
     version: int
-    row: FactRow
+    row: FactVersion
     late: bool
 
 
-def _begins(over: _Over) -> int:
+def _valid_from(over: _EndedFact) -> int:
     return over.row.occurred_at if over.row.valid_from is None else over.row.valid_from
 
 
-def _sure(left: Sequence[Statement], last: FactRow) -> float | None:
+def _combined_confidence(left: Sequence[FactSource], last: FactVersion) -> float | None:
     """How sure some statements make a fact together."""
     own = [one.step.own for one in left if one.step.own]
-    return reduce(confirmed, own) if own else last.confidence
+    return reduce(combine_confidence, own) if own else last.confidence
 
 
-def _is_corrected(row: FactRow, founding: Statement | None) -> bool:
+def _is_corrected_by_hand(row: FactVersion, founding: FactSource | None) -> bool:
     """Whether a version has its words from somebody who corrected it by hand, and not from a statement."""
     told = founding is not None and founding.step.text == row.content
     return row.origin == "system" and row.version > 1 and not told
@@ -273,17 +275,19 @@ def _is_corrected(row: FactRow, founding: Statement | None) -> bool:
 # -- Taking a source away from the facts that rest on it: revoked, so that it speaks for nothing, or erased with its words.
 
 
-class Unsaid(NamedTuple):
+class RetractionResult(NamedTuple):
     """The facts that are withdrawn, and how many others have lost evidence."""
 
     withdrawn: list[str]
     weakened: int
 
 
-def revoke(space: Space, place: Place, *, address_id: int | None = None, entry_id: str | None = None) -> Unsaid:
+def revoke_source(
+    space: Space, place: Place, *, address_id: int | None = None, entry_id: str | None = None
+) -> RetractionResult:
     """Take away what a session or an entry has said from the facts of a place. Those that are based on nothing else are
     withdrawn, and what these had ended is current again; the others are told in the words of who else says so."""
-    _silence(space, address_id, entry_id)
+    _skip_unconsolidated(space, address_id, entry_id)
     named = {"address_id": address_id} if address_id is not None else {"entry_id": entry_id}
     what = "address" if address_id is not None else "entry"
     rows = space.tx.rows(f"facts_from_{what}", **named) if space.found(place) is not None else []
@@ -291,13 +295,13 @@ def revoke(space: Space, place: Place, *, address_id: int | None = None, entry_i
     for fact_id in found:
         space.tx.send(f"revoke_{what}", fact_id=fact_id, **named)
     imported = {fact_id for fact_id, plan_id in found.items() if not plan_id}
-    unsaying = Unsaying(space, place, imported)
+    unsaying = Retraction(space, place, imported)
     unsaying.settle(found)
     _erase_imported(space, unsaying, imported)
-    return Unsaid(unsaying.withdrawn, len(found) - len(unsaying.withdrawn))
+    return RetractionResult(unsaying.withdrawn, len(found) - len(unsaying.withdrawn))
 
 
-def _silence(space: Space, address_id: int | None, entry_id: str | None) -> None:
+def _skip_unconsolidated(space: Space, address_id: int | None, entry_id: str | None) -> None:
     """Whatever a revoked session has said so far is not distilled later on, either, and its notes are only turns."""
     if address_id is not None:
         row = space.tx.row("distilled_address", id=address_id)
@@ -312,30 +316,31 @@ def _silence(space: Space, address_id: int | None, entry_id: str | None) -> None
         )
 
 
-def _erase_imported(space: Space, unsaying: Unsaying, imported: set[str]) -> None:
+def _erase_imported(space: Space, unsaying: Retraction, imported: set[str]) -> None:
     """No plan remembers whose words an imported fact was told in, so that they cannot be found again when those are erased:
     they go at once."""
     for fact_id in imported.intersection(unsaying.withdrawn):
         erase_fact(space.tx, fact_id, space.now)
     for fact_id in imported.intersection(unsaying.reworded):
-        erase_versions(space.tx, fact_id, [row.version for row in versions(space.tx, fact_id)[:-1]])
+        erase_versions(space.tx, fact_id, [row.version for row in list_versions(space.tx, fact_id)[:-1]])
 
 
-def let_go(space: Space, place: Place, fact_id: str) -> None:
+def release_fact(space: Space, place: Place, fact_id: str) -> None:
     """Before a fact is erased: what it had ended is true again, and no plan speaks of it any more."""
-    Unsaying(space, place).release(fact_id, versions(space.tx, fact_id)[-1])
-    forget_in_plans(space.tx, space.collection(place)[0], fact_id)
+    Retraction(space, place).release(fact_id, list_versions(space.tx, fact_id)[-1])
+    remove_from_plans(space.tx, space.collection(place)[0], fact_id)
 
 
-def forget(space: Space, place: Place, address_id: int) -> int:
+def forget_session(space: Space, place: Place, address_id: int) -> int:
     """Erase what is known from a session alone, and the words that it has told other facts in. Returns how many facts went."""
     plans = {
-        plan_id: decoded(steps).steps for plan_id, steps in space.tx.rows("plans_of_address", address_id=address_id)
+        plan_id: decode_steps(steps).steps
+        for plan_id, steps in space.tx.rows("plans_of_address", address_id=address_id)
     }
     told = {step.id for steps in plans.values() for step in steps if step.id}
-    gone = set(revoke(space, place, address_id=address_id).withdrawn)
+    gone = set(revoke_source(space, place, address_id=address_id).withdrawn)
     for fact_id in sorted(told - gone):
-        known = versions(space.tx, fact_id)
+        known = list_versions(space.tx, fact_id)
         worded = [row.version for row in known if row.plan_id in plans and row.retired_at is not None]
         if worded and len(worded) == len(known):
             gone.add(fact_id)

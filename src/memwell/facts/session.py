@@ -9,13 +9,13 @@ from .. import typed
 from ..clock import to_datetime
 from ..model.collection import Entry, Place
 from ..storage.port import Tx
-from .plan import Said
+from .plan import Turn
 
-CHUNK = 1000
+MAX_TURNS = 1000
 """How many turns one plan is about at most."""
-SOMEBODY = "The user"
+UNNAMED_USER = "The user"
 _USER_FIELDS = ("user", "user_id", "user_name")
-_PASSED_ON = ("tool", "document")
+_TOOL_ORIGINS = ("tool", "document")
 _decode_metadata = typed.decoder(dict[str, Any])
 
 
@@ -44,38 +44,38 @@ def find_session(tx: Tx, address_id: int) -> Session | None:
     return Session(address_id, row[0], row[1], row[2], row[3], row[4], row[5])
 
 
-def next_turns(tx: Tx, session: Session, upto: int, now: int, limit: int = CHUNK) -> list[Entry]:
+def next_turns(tx: Tx, session: Session, upto: int, now: int, limit: int = MAX_TURNS) -> list[Entry]:
     """The first turns that have not been distilled yet."""
     after, found = session.distilled_seq, session.address_id
     rows = tx.rows("next_entries", address_id=found, after=after, now=now, limit=limit)
     return [entry for entry in (Entry(*row) for row in rows) if entry.seq <= upto]
 
 
-def to_said(entries: Sequence[Entry], session: Session) -> list[Said]:
-    return [_said(entry, session) for entry in entries if entry.content.strip()]
+def to_turns(entries: Sequence[Entry], session: Session) -> list[Turn]:
+    return [_to_turn(entry, session) for entry in entries if entry.content.strip()]
 
 
-def _said(entry: Entry, session: Session) -> Said:
-    role = "tool" if entry.origin in _PASSED_ON else entry.role or "user"
+def _to_turn(entry: Entry, session: Session) -> Turn:
+    role = "tool" if entry.origin in _TOOL_ORIGINS else entry.role or "user"
     speaker, known = _speaker(entry, role, session)
     day = to_datetime(entry.occurred_at).date()
-    return Said(entry.id, role, speaker, entry.content, day, known, entry.kind == "note")
+    return Turn(entry.id, role, speaker, entry.content, day, known, entry.kind == "note")
 
 
 def _speaker(entry: Entry, role: str, session: Session) -> tuple[str, bool]:
     """How facts name a speaker, and whether that is somebody in particular (C43)."""
     if entry.name:
-        return _display(entry.name), True
+        return _display_name(entry.name), True
     if role != "user":
         return f"The {role}", role == "assistant"
     if session.dialect == "user":
-        return _display(session.name), True
+        return _display_name(session.name), True
     metadata = _decode_metadata(entry.metadata) if entry.metadata else {}
     given = next((metadata[name] for name in _USER_FIELDS if isinstance(metadata.get(name), str)), None)
-    return (_display(given), True) if given else (SOMEBODY, False)
+    return (_display_name(given), True) if given else (UNNAMED_USER, False)
 
 
-def _display(name: str) -> str:
+def _display_name(name: str) -> str:
     """A name as it is written in a sentence."""
     plain = " ".join(name.split())
-    return plain.capitalize() if plain.isalpha() and plain.islower() else plain or SOMEBODY
+    return plain.capitalize() if plain.isalpha() and plain.islower() else plain or UNNAMED_USER

@@ -7,13 +7,13 @@ from typing import NamedTuple
 from ..core.space import Located, Space
 from ..model.collection import Draft, Entry, Place
 from ..storage.port import Tx
-from .plan import Steps, decoded, encoded
+from .plan import PlanBody, decode_steps, encode_steps
 
-SHARED = ""
+FACTS_PATH = ""
 """The path of what a flow or a user knows as a whole."""
 
 
-class Stored(NamedTuple):
+class StoredFact(NamedTuple):
     """A stored fact. Columns in the order of `facts_same`; `facts_of` adds why it is held back."""
 
     id: str
@@ -29,7 +29,7 @@ class Stored(NamedTuple):
     held: str | None = None
 
 
-class FactRow(NamedTuple):
+class FactVersion(NamedTuple):
     """A version of a fact. Columns in the order of `fact_versions`."""
 
     version: int
@@ -52,14 +52,14 @@ class FactRow(NamedTuple):
     ended_by: str | None
 
 
-def versions(tx: Tx, fact_id: str) -> list[FactRow]:
-    return [FactRow(*row) for row in tx.rows("fact_versions", id=fact_id)]
+def list_versions(tx: Tx, fact_id: str) -> list[FactVersion]:
+    return [FactVersion(*row) for row in tx.rows("fact_versions", id=fact_id)]
 
 
 # -- The next version of a fact: the same statement true until another time, or the same fact in other words.
 
 
-class Ended(NamedTuple):
+class Ending(NamedTuple):
     """Whether a fact is true (`fact`) or was (`past`), until when, and because of which other one."""
 
     kind: str
@@ -67,17 +67,17 @@ class Ended(NamedTuple):
     by: str | None = None
 
 
-TRUE = Ended("fact", None)
+NOT_ENDED = Ending("fact", None)
 
 
-def end(space: Space, place: Place, located: Located, life: Ended) -> Entry:
+def end_fact(space: Space, place: Place, located: Located, life: Ending) -> Entry:
     """Let a fact be true, or have been true until a moment. The version before stays as it was."""
-    row = versions(space.tx, located.entry.id)[-1]
+    row = list_versions(space.tx, located.entry.id)[-1]
     following = row._replace(kind=life.kind, valid_to=life.valid_to, ended_by=life.by, held=None)
-    return rewrite(space, place, located, following, located.entry.name)
+    return revise_fact(space, place, located, following, located.entry.name)
 
 
-def rewrite(space: Space, place: Place, located: Located, row: FactRow, name: str | None) -> Entry:
+def revise_fact(space: Space, place: Place, located: Located, row: FactVersion, name: str | None) -> Entry:
     """Write a version that is as the row says, told by somebody of that name."""
     old = located.entry
     draft = Draft(
@@ -127,10 +127,10 @@ NOBODY = About()
 
 def note_fact(space: Space, place: Place, entry: Entry, about: About = NOBODY) -> None:
     """What a statement that was written directly is found again by, so that what is said later can confirm or end it."""
-    from .neighbours import marks
-    from .topics import read
+    from .neighbours import lookup_keys
+    from .topics import parse_statement
 
-    same, topic = marks(read(entry.content, about.subject), about.subject)
+    same, topic = lookup_keys(parse_statement(entry.content, about.subject), about.subject)
     space.tx.send(
         "add_fact",
         id=entry.id,
@@ -149,20 +149,20 @@ def note_fact(space: Space, place: Place, entry: Entry, about: About = NOBODY) -
 
 def note_revised(space: Space, place: Place, entry: Entry) -> None:
     """The same for a statement that was corrected: it stays about whom it was, and true from when it was."""
-    earlier = [row for row in versions(space.tx, entry.id) if row.version < entry.version and row.same]
+    earlier = [row for row in list_versions(space.tx, entry.id) if row.version < entry.version and row.same]
     before = earlier[-1] if earlier else None
     note_fact(space, place, entry, _kept(before) if before else NOBODY)
 
 
-def _kept(row: FactRow) -> About:
+def _kept(row: FactVersion) -> About:
     return About(row.subject, row.valid_from, row.valid_to, row.plan_id, row.held, row.ended_by)
 
 
-def forget_in_plans(tx: Tx, collection_id: int, fact_id: str) -> None:
+def remove_from_plans(tx: Tx, collection_id: int, fact_id: str) -> None:
     """Take a fact's words out of the plans that speak of it, before it is erased."""
     for (plan_id,) in tx.rows("plans_of_fact", collection_id=collection_id, pattern=f'%"{fact_id}"%'):
         row = tx.row("plan_steps", id=plan_id)
         if row is not None:
-            steps = decoded(row[0])
+            steps = decode_steps(row[0])
             left = [step for step in steps.steps if step.id != fact_id]
-            tx.send("set_plan_steps", id=plan_id, steps=encoded(Steps(left, steps.notes)))
+            tx.send("set_plan_steps", id=plan_id, steps=encode_steps(PlanBody(left, steps.notes)))

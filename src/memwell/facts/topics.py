@@ -13,7 +13,7 @@ from importlib import resources
 from typing import Literal, NamedTuple, cast
 
 from .thesaurus import CITIES, COUNTRIES, LANGUAGES, MONTHS, NUMBERS, ONE_EACH, PROFESSIONS, WEEKDAYS
-from .wording import LONG, Polarity, Wording, seen, stems, worded
+from .wording import MAX_STATEMENT, Polarity, Wording, cue_words, parse_wording, stems
 
 Fills = Literal["one", "if_changed", "many"]
 """Whether a slot has one value at a time, one where the statement speaks of a change, or any number."""
@@ -39,10 +39,10 @@ class Slot(NamedTuple):
     """The value, where it is not in the words that match."""
 
     def match(self, plain: str) -> re.Match[str] | None:
-        return _compiled(self.pattern).search(plain)
+        return _compile(self.pattern).search(plain)
 
 
-def worth_trying(words: Iterable[str]) -> list[Slot]:
+def find_slots(words: Iterable[str]) -> list[Slot]:
     """The slots that a statement with these words may fill, in the order of the table."""
     slots, by_cue = _table()
     return [slots[n] for n in sorted({n for word in words for n in by_cue.get(word, ())})]
@@ -69,8 +69,8 @@ def _slot(name: str, fills: str, rest: str) -> Slot:
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(_expanded(pattern), re.IGNORECASE)
+def _compile(pattern: str) -> re.Pattern[str]:
+    return re.compile(_expand(pattern), re.IGNORECASE)
 
 
 @cache
@@ -79,12 +79,12 @@ def _parts() -> dict[str, str]:
     return parts | dict(row.split(" ", 1) for row in _sections()["PARTS"])
 
 
-def _expanded(pattern: str) -> str:
+def _expand(pattern: str) -> str:
     """A pattern with its parts written out. The space before END is for the eye."""
     parts = _parts()
     names = "|".join(sorted(parts, key=len, reverse=True))
     found = re.sub(rf" ?\b(?=END)|(?:{names})", lambda match: parts.get(match[0], ""), pattern)
-    return found if found == pattern else _expanded(found)
+    return found if found == pattern else _expand(found)
 
 
 @cache
@@ -146,7 +146,7 @@ class Topic(NamedTuple):
         return bool(self.named) or self.kin <= _ONE_EACH
 
 
-class Read(NamedTuple):
+class ParsedStatement(NamedTuple):
     """A statement with its topics, and the content words that are outside them."""
 
     wording: Wording
@@ -160,43 +160,45 @@ class Read(NamedTuple):
         return next((found for found in self.topics if found.fills != "many"), None)
 
 
-def key(text: str, subject: str | None) -> str:
+def statement_key(text: str, subject: str | None) -> str:
     """What statements have in common that say the same in nearly the same words: no order, no inflection, no filler."""
-    return _key(worded(text, subject))
+    return _build_key(parse_wording(text, subject))
 
 
-def _key(wording: Wording) -> str:
+def _build_key(wording: Wording) -> str:
     words = sorted(wording.words | wording.tail)
     marks = [wording.polarity, *sorted(wording.moods)] + ["past"] * wording.past + ["to"] * wording.suffered
     return " ".join([*words, *sorted(wording.numbers)]) + "|" + " ".join(marks)
 
 
-def topic(text: str, subject: str | None) -> Topic | None:
-    return read(text, subject).topic
+def find_topic(text: str, subject: str | None) -> Topic | None:
+    return parse_statement(text, subject).topic
 
 
-def read(text: str, subject: str | None) -> Read:
+def parse_statement(text: str, subject: str | None) -> ParsedStatement:
     """Everything that comparing a statement takes."""
-    wording = worded(text, subject)
-    if wording.moods or len(wording.plain) > LONG:
-        return Read(wording, _key(wording), (), wording.words)
+    wording = parse_wording(text, subject)
+    if wording.moods or len(wording.plain) > MAX_STATEMENT:
+        return ParsedStatement(wording, _build_key(wording), (), wording.words)
     topics: dict[str, Topic] = {}
-    words = seen(wording.plain) | ({"#"} if wording.numbers else frozenset())
-    for slot in worth_trying(words):
+    words = cue_words(wording.plain) | ({"#"} if wording.numbers else frozenset())
+    for slot in find_slots(words):
         match = slot.match(wording.plain)
-        found = _topic(slot, match, wording) if match else None
+        found = _build_topic(slot, match, wording) if match else None
         if found:
             topics.setdefault(found.slot, found)
-    return Read(wording, _key(wording), tuple(topics.values()), _rest(wording, topics.values()))
+    return ParsedStatement(
+        wording, _build_key(wording), tuple(topics.values()), _words_outside(wording, topics.values())
+    )
 
 
-def _topic(slot: Slot, match: re.Match[str], wording: Wording) -> Topic | None:
+def _build_topic(slot: Slot, match: re.Match[str], wording: Wording) -> Topic | None:
     groups = match.groupdict()
     said = slot.value or next((groups[name] for name in _VALUES if groups.get(name)), "")
     value = frozenset(stems(f"{said} {groups.get('whom') or ''}"))
     if not value:
         return None
-    name, which = _named(slot.name, groups)
+    name, which = _topic_name(slot.name, groups)
     who = (groups.get("who") or "").replace("@'s", " ").replace("@", " ")
     whose = frozenset(stems(who))
     then = groups.get("then") and not re.search(r"\b(?:has|have)\b", match[0])
@@ -214,7 +216,7 @@ def _topic(slot: Slot, match: re.Match[str], wording: Wording) -> Topic | None:
     )
 
 
-def _named(name: str, groups: dict[str, str | None]) -> tuple[str, frozenset[str]]:
+def _topic_name(name: str, groups: dict[str, str | None]) -> tuple[str, frozenset[str]]:
     """A slot's name and which it is, where that depends on what fills it."""
     which, said = frozenset(stems(groups.get("which") or "")), groups.get("value") or ""
     if name == "when":
@@ -222,7 +224,7 @@ def _named(name: str, groups: dict[str, str | None]) -> tuple[str, frozenset[str
     return name, which
 
 
-def _rest(wording: Wording, topics: Collection[Topic]) -> frozenset[str]:
+def _words_outside(wording: Wording, topics: Collection[Topic]) -> frozenset[str]:
     """The content words of what is not part of any topic."""
     if not topics:
         return wording.words

@@ -41,23 +41,23 @@ def rule(cues: str, pattern: str, plain: str = "") -> Rule:
     return Rule(frozenset(cues.split()), pattern, plain)
 
 
-def seen(text: str) -> frozenset[str]:
+def cue_words(text: str) -> frozenset[str]:
     """The words by which rules are chosen, and the person's sign."""
     return frozenset(_WORDS.findall(text.lower()))
 
 
 _WORDS = re.compile(r"@|'?[a-z]+")
-_SAYS = "said says wrote stated mentioned told corrected"
+_SPEECH_VERBS = "said says wrote stated mentioned told corrected"
 _QUOTED = (
     r"^\W*(?:on [\w ]+, )?(?:@|\w+)(?: (?:has|also))* (?:"
-    + _SAYS.replace(" ", "|")
+    + _SPEECH_VERBS.replace(" ", "|")
     + r")(?: \S+)?(?: that)?:?\s*\"(.+)\"\W*$"
 )
 
 REWRITES = (
     rule("dr mr mrs ms st prof", r"\b(Dr|Mr|Mrs|Ms|St|Prof)\.", r"\1"),
     rule("asked", r"^asked \"[^\"]*\", "),
-    rule(_SAYS, _QUOTED, r"\1"),
+    rule(_SPEECH_VERBS, _QUOTED, r"\1"),
     rule("'m", r"\bI'm\b", "@ is"),
     rule("i we", r"\b(?:I am|we are|we're)\b", "@ is"),
     rule("'ve", r"\b(?:I|we)'ve\b", "@ has"),
@@ -94,7 +94,7 @@ REWRITES = (
          r"\1 \3 \2"),
 )  # fmt: skip
 
-_TELLS = (
+_REPORT_VERBS = (
     "think thinks thought believe believes believed claim claims claimed say says said tell tells told assume assumes assumed "
     "guess guesses guessed suspect suspects suspected insist insists insisted hear hears heard reckon reckons swear swears "
     "pretend pretends pretended dreamed dreamt joked lied shows lists reports reported suggests writes wrote states feared"
@@ -118,9 +118,9 @@ MOODS: dict[Mood, Rule] = {
         r"about to|going to (?-i:(?!the |a )[a-z]+)|tr(?:ies|ying) to|looking (?:to|for|forward)|next (?:week|month|year))\b",
     ),
     "report": rule(
-        f"{_TELLS} {_HEARSAY} {_TASKS} let according rumor rumour rumors rumours example instance story novel book film movie "
-        "dream game song joke scenario seems appears this following",
-        rf"\b(?:{_TELLS.replace(' ', '|')})(?: \w+)?(?: that)? (?:@|(?-i:[A-Z])\w*)"
+        f"{_REPORT_VERBS} {_HEARSAY} {_TASKS} let according rumor rumour rumors rumours example instance story novel book film "
+        "movie dream game song joke scenario seems appears this following",
+        rf"\b(?:{_REPORT_VERBS.replace(' ', '|')})(?: \w+)?(?: that)? (?:@|(?-i:[A-Z])\w*)"
         r"(?='s | \w+s\b| \w+ed\b| (?:no|now|is|are|has|live)\b)"
         r"|\blet(?:'s| @) \w+ |^(?:please )?(?:pretend|assume|say)\b|\b(?:it|@) (?:seems|appears)\b"
         r"|\baccording to\b|\brumou?rs?\b|\bfor (?:example|instance)\b"
@@ -165,7 +165,7 @@ CHANGES = rule(
 """What is told by these happened at a time that is given with it, and lasts."""
 _SEASONS = "summers?|winters?|spring|autumn|fall|holidays|season|semester|term"
 _WEEKLY = "|".join(f"{day}s" for day in WEEKDAYS)
-PASSING = rule(
+TEMPORARY = rule(
     "temporarily also too well for weekends sometimes occasionally until till ago child kid teenager student boy girl when every "
     "youth childhood then half part on before after in",
     r"\b(?:temporarily|also|too(?=[.,;!?]|$)|as well(?! as)|sometimes|occasionally|on and off|until|till|years ago|back then"
@@ -178,7 +178,7 @@ PASSING = rule(
     rf"(?:now|trip|while|visit|break|bit|days?|weeks?|weekend|months?|nights?|vacation|{_SEASONS})\b",
 )
 """What is so besides, for a while, now and then, or was so at another time of life: it ends nothing."""
-AT_A_TIME = rule(
+AT_ONE_TIME = rule(
     "today tonight tomorrow this in during over weekend week on",
     r"\b(?:today|tonight|tomorrow"
     rf"|(?:this|at the|on the|over the) (?:morning|afternoon|evening|week|weekend|month|{_SEASONS})"
@@ -222,7 +222,7 @@ PAST_TENSE = re.compile(
     + r")\b",
     re.IGNORECASE,
 )
-SUFFERED = re.compile(
+RECEIVING_END = re.compile(
     r"(?<=\w )@(?=$|[.,;!?]| (?:a|an|the|his|her|their|some|in|on|at|to|with|for|about|from|by|that|@'s|\d+)\b)",
     re.IGNORECASE,
 )
@@ -270,163 +270,163 @@ class Wording(NamedTuple):
     """Who does or is what it says: `@`, or the word for somebody or something of theirs."""
 
 
-LONG = 1_000
+MAX_STATEMENT = 1_000
 """From how many characters on a text is not one statement, but something to be compared by all of its words."""
 
 
-def worded(text: str, subject: str | None) -> Wording:
+def parse_wording(text: str, subject: str | None) -> Wording:
     """Take a statement apart."""
-    if len(text) > LONG:
-        return _long(text)
-    text = about(text, subject)
-    words = seen(text)
+    if len(text) > MAX_STATEMENT:
+        return _parse_long(text)
+    text = mark_person(text, subject)
+    words = cue_words(text)
     moods = frozenset(mood for mood, rule in MOODS.items() if rule.finds(text, words))
-    passing, year = _is_passing(text, words), _year(text, words)
-    text, tail = _without_tail(text)
-    text, instead = _without_contrast(text, words)
-    polarity, text = _affirmative(text, words)
-    plain = squeezed(ADVERBS.apply(text, words))
-    found = _content(plain, words)
+    passing, year = _is_passing(text, words), _find_year(text, words)
+    text, tail = _split_tail(text)
+    text, instead = _split_contrast(text, words)
+    polarity, text = _split_polarity(text, words)
+    plain = squeeze(ADVERBS.apply(text, words))
+    found = _content_words(plain, words)
     numbers = frozenset(word for word in found if _is_number(word))
     return Wording(
         plain=plain,
         words=frozenset(found) - numbers,
         numbers=numbers,
-        names=frozenset([*_names(plain), *(word for word in found if word in _KIN)]) - numbers,
+        names=frozenset([*_find_names(plain), *(word for word in found if word in _KIN)]) - numbers,
         polarity=polarity,
         moods=moods,
         past=PAST_TENSE.search(plain) is not None,
-        suffered=SUFFERED.search(plain) is not None,
-        tail=frozenset(_meanings(tail)) if tail else frozenset(),
+        suffered=RECEIVING_END.search(plain) is not None,
+        tail=frozenset(_canonical_stems(tail)) if tail else frozenset(),
         changed=not CHANGED.isdisjoint(words),
         instead=instead,
         called_off=not CALLED_OFF.isdisjoint(words),
         passing=passing,
         year=year,
-        whose=match[0] if (match := _WHOSE.search(plain)) else "",
+        whose=match[0] if (match := _OWNER.search(plain)) else "",
     )
 
 
-def about(text: str, subject: str | None) -> str:
+def mark_person(text: str, subject: str | None) -> str:
     """The text with the person written `@`, without contractions, quotation and "she said that"."""
     text = text.replace("\u2019", "'").replace("\u201c", '"').replace("\u201d", '"').replace("\n", " ").strip()
     lowered = text.lower()
-    for name in _called(subject):
+    for name in _subject_names(subject):
         if name in lowered:
             text = re.sub(rf"(?<![\w@.]){re.escape(name)}(?![\w@])", "@", text, flags=re.IGNORECASE)
-    words = seen(text)
+    words = cue_words(text)
     for rule in () if _REWRITTEN.isdisjoint(words) else REWRITES:
         if not rule.cues.isdisjoint(words):
             changed = rule.pattern.sub(rule.plain, text)
-            text, words = (text, words) if changed == text else (changed, seen(changed))
-    return squeezed(text)
+            text, words = (text, words) if changed == text else (changed, cue_words(changed))
+    return squeeze(text)
 
 
-def _long(text: str) -> Wording:
-    found = frozenset(_meanings(text))
+def _parse_long(text: str) -> Wording:
+    found = frozenset(_canonical_stems(text))
     none: frozenset[str] = frozenset()
     return Wording(text, found, none, none, "is", frozenset(), False, False, none, False, none)
 
 
 def stems(text: str) -> list[str]:
     """The content words of a part of a plain statement, each by the stem that stands for its meaning."""
-    return _meanings(text)
+    return _canonical_stems(text)
 
 
-def squeezed(text: str) -> str:
+def squeeze(text: str) -> str:
     return _LOOSE.sub(r"\1", _SPACE.sub(" ", text)).strip(" ,;")
 
 
-def person(subject: str) -> str:
+def subject_person(subject: str) -> str:
     """Whose fact it is, by whatever name: "Quinn's brother" is somebody of Quinn's, and the fact's own words say who."""
-    match = _SOMEBODYS.match(subject) if "'" in subject or "\u2019" in subject else None
+    match = _POSSESSIVE.match(subject) if "'" in subject or "\u2019" in subject else None
     return (match[1] if match else subject).strip().lower()
 
 
-def _called(subject: str | None) -> list[str]:
-    named = person(subject) if subject else ""
+def _subject_names(subject: str | None) -> list[str]:
+    named = subject_person(subject) if subject else ""
     names = {named, named.split()[0]} if named else set()
     return [*sorted((name for name in names if len(name) > 1), key=len, reverse=True), "the user"]
 
 
 def _is_passing(text: str, words: frozenset[str]) -> bool:
-    at_a_time = CHANGES.isdisjoint(words) and AT_A_TIME.finds(text, words)
-    return bool(at_a_time or PASSING.finds(text, words))
+    at_a_time = CHANGES.isdisjoint(words) and AT_ONE_TIME.finds(text, words)
+    return bool(at_a_time or TEMPORARY.finds(text, words))
 
 
-def _year(text: str, words: frozenset[str]) -> int | None:
+def _find_year(text: str, words: frozenset[str]) -> int | None:
     if "since" in words or not _DIGIT.search(text):
         return None
     years = [year for found in YEARS.findall(text) for year in found if year]
     return max(map(int, years), default=None)
 
 
-def _without_tail(text: str) -> tuple[str, str]:
+def _split_tail(text: str) -> tuple[str, str]:
     """The statement, and what is only added to it. "Lately, she …" adds nothing: the person must have been named."""
     head, _, tail = TAIL.sub("\n", text, count=1).partition("\n")
-    return (head, tail) if "@" in head and _meanings(head) else (text, "")
+    return (head, tail) if "@" in head and _canonical_stems(head) else (text, "")
 
 
-def _without_contrast(text: str, words: frozenset[str]) -> tuple[str, frozenset[str]]:
+def _split_contrast(text: str, words: frozenset[str]) -> tuple[str, frozenset[str]]:
     match = CONTRAST.finds(text, words)
     if not match:
         return text, frozenset()
-    return text[: match.start()] + text[match.end() :], frozenset(_meanings(match["other"] or match["former"]))
+    return text[: match.start()] + text[match.end() :], frozenset(_canonical_stems(match["other"] or match["former"]))
 
 
-def _affirmative(text: str, words: frozenset[str]) -> tuple[Polarity, str]:
+def _split_polarity(text: str, words: frozenset[str]) -> tuple[Polarity, str]:
     """The polarity of a statement, and the statement without what makes it so."""
     for polarity, rule in POLARITIES:
         changed = rule.apply(text, words)
         if changed != text:
-            return polarity, squeezed(changed)
+            return polarity, squeeze(changed)
     return "is", text
 
 
-def _content(plain: str, words: frozenset[str]) -> list[str]:
+def _content_words(plain: str, words: frozenset[str]) -> list[str]:
     if COMPARED.cues.isdisjoint(words):
-        return _meanings(plain)
+        return _canonical_stems(plain)
     head, _, tail = COMPARED.pattern.sub(COMPARED.plain, plain, count=1).partition("\n")
-    return [*_meanings(head), *(word if _is_number(word) else ">" + word for word in _meanings(tail))]
+    return [*_canonical_stems(head), *(word if _is_number(word) else ">" + word for word in _canonical_stems(tail))]
 
 
-def _meanings(text: str) -> list[str]:
+def _canonical_stems(text: str) -> list[str]:
     text = _MAY.sub(" ", text.replace("@'s", " "))
     if _DIGIT.search(text):
-        text = _ORDINAL.sub("", _DATE.sub(_spelt, text))
+        text = _ORDINAL.sub("", _DATE.sub(_spell_date, text))
         text = _PHONE.sub(lambda match: re.sub(r"\D", "", match[0]), text)
     return [_CANON.get(word, word) for word in tokens(text) if word not in _EMPTY]
 
 
-def _spelt(match: re.Match[str]) -> str:
+def _spell_date(match: re.Match[str]) -> str:
     """A date by the words that people use: 2025-06-03 is "3 June 2025"."""
     month = int(match[2])
     return f"{int(match[3])} {MONTHS[month - 1].title()} {match[1]}" if 0 < month <= 12 else match[0]
 
 
-def _names(plain: str) -> list[str]:
+def _find_names(plain: str) -> list[str]:
     """Capitalised words behind the first one."""
     found = _CAPITALS.findall(plain)
-    return _meanings(" ".join(found)) if found else []
+    return _canonical_stems(" ".join(found)) if found else []
 
 
 def _is_number(word: str) -> bool:
     return word[0].isdigit() or word in _TIMES
 
 
-def _canon() -> dict[str, str]:
+def _canonical_forms() -> dict[str, str]:
     found = {stem: tokens(line)[0] for line in SYNONYMS for stem in tokens(line)}
     found |= {tokens(word)[0]: digits for word, digits in NUMBERS.items()}
     return found | {word[:3]: tokens(word)[0] for word in MONTHS if word not in ("march", "may")}
 
 
-_CANON = _canon()
+_CANON = _canonical_forms()
 _REWRITTEN = frozenset[str]().union(*(rule.cues for rule in REWRITES))
 _TIMES = frozenset(tokens(" ".join([*MONTHS, *WEEKDAYS])))
 _EMPTY = stop_tokens("en") - set(tokens("may")) | frozenset(tokens(" ".join(FILLERS)))
 _KIN = frozenset(_CANON.get(word, word) for word in tokens(" ".join(KIN)))
-_SOMEBODYS = re.compile(r"(.+?)['\u2019]s? ")
-_WHOSE = re.compile(r"@(?:'s [\w'-]+)?")
+_POSSESSIVE = re.compile(r"(.+?)['\u2019]s? ")
+_OWNER = re.compile(r"@(?:'s [\w'-]+)?")
 _SPACE = re.compile(r"\s+")
 _LOOSE = re.compile(r" ([,.;!?])")
 _CAPITALS = re.compile(r"(?<=[\w,@'] )[A-Z][\w'-]*")

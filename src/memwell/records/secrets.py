@@ -41,7 +41,7 @@ def secrets_in(data: Any, most: int = MAX_LOOKED_AT) -> list[Problem]:
 def look(data: Any, most: int) -> tuple[list[Problem], int]:
     """What looks like a secret in a value, and where; some of it, if it is much. What is longer than can be looked at may hold
     one. And how many characters were looked at."""
-    from ..screening.screen import secret_in  # here, since what it knows takes a while to load
+    from ..screening.screen import find_secret  # here, since what it knows takes a while to load
 
     found: list[Problem] = []
     left = most
@@ -52,7 +52,7 @@ def look(data: Any, most: int) -> tuple[list[Problem], int]:
         if left < 0 or len(kinds) > MAX_TEXTS:
             return [*found, Problem("", "it is too large to be looked through for secrets")], most - max(left, 0)
         if told not in kinds:
-            kinds[told] = secret_in(told)
+            kinds[told] = find_secret(told)
         if (kind := kinds[told]) is not None:
             found.append(Problem(path_to(at), f"it looks like a secret ({kind})"))
             if len(found) == MAX_FOUND:

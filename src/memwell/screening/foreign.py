@@ -135,12 +135,12 @@ _STEMS = frozenset(_STEMS_LIST.split())
 _STEM = 5
 
 
-def may_be_foreign(words: Iterable[str], lowered: str) -> bool:
+def has_foreign_cue(words: Iterable[str], lowered: str) -> bool:
     """Whether it is worth looking: for all but Latin letters it is."""
     return not (lowered.isascii() or _LATIN.fullmatch(lowered)) or not _STEMS.isdisjoint(word[:_STEM] for word in words)
 
 
-def foreign(lowered: str) -> str | None:
+def find_foreign_injection(lowered: str) -> str | None:
     """What a sentence in another language asks the agent to do, if that looks planted."""
     for aside, rules, lasting, steer, hide in zip(_ASIDE, _RULES, _LASTING, _STEER, _HIDE, strict=True):
         if aside.search(lowered) and rules.search(lowered) and not _OWN.search(lowered):

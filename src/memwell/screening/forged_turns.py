@@ -65,7 +65,7 @@ _ASSISTANT = re.compile(r"^\s{0,3}(?:assistant|ai|model)\s?:\s", re.MULTILINE | 
 _PERSON = re.compile(r"^\s{0,3}(?:human|user)\s?:\s", re.MULTILINE | re.IGNORECASE)
 
 
-def forged(text: str) -> str | None:
+def find_forgery(text: str) -> str | None:
     """What a text forges, if it does."""
     lowered = text.lower()
     for mark in MARKS if _HINT.search(lowered) else ():

@@ -88,18 +88,18 @@ class Command(NamedTuple):
     end: int
 
 
-def commands(lowered: str) -> Iterator[Command]:
+def find_commands(lowered: str) -> Iterator[Command]:
     """The commands in a sentence, which is given in lower case."""
     earlier = False
     for match in _WORD.finditer(lowered):
         kinds = KINDS_OF.get(match[0])
         before = lowered[max(0, match.start() - _BEFORE) : match.start()] if kinds else ""
-        if kinds and _commanded(before, earlier or not kinds.isdisjoint(_GRAVE)):
+        if kinds and _is_command(before, earlier or not kinds.isdisjoint(_GRAVE)):
             earlier = True
             yield Command(match[0], kinds, _NOT.search(before) is not None, match.start(), match.end())
 
 
-def _commanded(before: str, joined: bool) -> bool:
+def _is_command(before: str, joined: bool) -> bool:
     """Whether a verb that stands behind these words is a command. Behind "and" it is if what it is joined to is one."""
     found = _COMMANDS.search(before)
     if found is None:
@@ -535,7 +535,7 @@ _PAIRS = (
     "lasting named", "keep named", "lasting say", "pay lasting", "yours aside", "guard no_need", "authority keep",
     "others conceal", "steer rival", "keep others", "others say", "say named", "asked named",
 )  # fmt: skip
-_NO_NAMES_LIST = (
+_NOT_NAMES = (
     "I I'm I'll I've I'd English French German Spanish Italian Portuguese Dutch Polish Russian Chinese Japanese "
     "Korean Arabic Hindi Turkish Greek Swedish Danish Norwegian Finnish Latin Thai Vietnamese Indian Mexican American "
     "British European Asian African Celsius Fahrenheit Monday Tuesday Wednesday Thursday Friday Saturday Sunday "
@@ -543,7 +543,7 @@ _NO_NAMES_LIST = (
     "JSON HTML CSS PDF CSV ISO UTC TV UK US EU USA ASAP OK Mr Mrs Ms Dr Python TypeScript JavaScript Always Never "
     "Please From When If The A An You And Or Remember"
 )
-NO_NAMES = frozenset(_NO_NAMES_LIST.split())
+NO_NAMES = frozenset(_NOT_NAMES.split())
 """What is written with a capital without naming anybody who could gain from it."""
 _NAMED = re.compile(r"(?<=[a-z,'] )(?!I\b|I')[A-Z][\w&-]+|\b[a-z]*[A-Z][a-z]+[A-Z]\w*")
 
@@ -583,11 +583,11 @@ _ENDS = _MANNER_ENDS | {"named", "aside"}
 """What somebody could be after. A sentence without any of these only says how to answer, which everybody may."""
 
 
-def sounds_planted(sentence: str, lowered: str, words: frozenset[str]) -> str | None:
+def score_sentence(sentence: str, lowered: str, words: frozenset[str]) -> str | None:
     """What a sentence seems to be planted for, if it sounds like it."""
     if _CUE_OF.keys().isdisjoint(words):
         return None
-    found = cues(sentence, lowered, words)
+    found = find_cues(sentence, lowered, words)
     if found.isdisjoint(_MANNER_ENDS if "manner" in found else _ENDS):
         return None
     if _BIAS + sum(_WEIGHTS.get(name, 0.0) for name in found) < _ENOUGH:
@@ -595,7 +595,7 @@ def sounds_planted(sentence: str, lowered: str, words: frozenset[str]) -> str | 
     return next((tells for cue, tells in _TELLS.items() if cue in found), "tells the agent what to do")
 
 
-def cues(sentence: str, lowered: str, words: frozenset[str]) -> set[str]:
+def find_cues(sentence: str, lowered: str, words: frozenset[str]) -> set[str]:
     """The signs that a sentence shows."""
     found = {_CUE_OF[word] for word in _CUE_OF.keys() & words}
     found.update(name for name, pattern in _PHRASES.items() if pattern.search(lowered))

@@ -221,19 +221,21 @@ _RANDOM = 2.8
 """Bits per character from which letters and digits look random; words with a number at their end have less."""
 
 
-def told(text: str) -> str | None:
+def find_spoken_secret(text: str) -> str | None:
     """What kind of secret a text tells in words, if it does."""
     lowered = text.lower()
-    if any(word in lowered for word in _NAMES) and (found := _called(text, lowered)):
+    if any(word in lowered for word in _NAMES) and (found := _find_labelled_secret(text, lowered)):
         return found
     return "a card number" if any(map(_is_card, _CARD.finditer(text))) else None
 
 
-def _called(text: str, lowered: str) -> str | None:
+def _find_labelled_secret(text: str, lowered: str) -> str | None:
     """What is called a secret, and looks like one."""
-    if any(map(_tells_password, _TOLD_PASSWORD.finditer(text))) or any(map(_mixed, _NEAR_PASSWORD.finditer(text))):
+    if any(map(_is_password, _TOLD_PASSWORD.finditer(text))) or any(
+        map(_is_mixed_password, _NEAR_PASSWORD.finditer(text))
+    ):
         return "a password"
-    if any(map(_tells_key, _TOLD_KEY.finditer(text))):
+    if any(map(_is_key, _TOLD_KEY.finditer(text))):
         return "a key or token"
     if _TOLD_CODE.search(text) or ("pin" in lowered and _TOLD_PIN.search(text)):
         return "a PIN or code"
@@ -242,19 +244,19 @@ def _called(text: str, lowered: str) -> str | None:
     return "a social security number" if _SOCIAL_SECURITY.search(text) else None
 
 
-def _tells_password(match: re.Match[str]) -> bool:
+def _is_password(match: re.Match[str]) -> bool:
     """Anything odd is taken for a password, and a plain word only where nothing follows that it could belong to."""
     value = match[2].rstrip(".,;:!?)")
     if len(value) < 4 or _PLACEHOLDER.fullmatch(value) or value.lower() in _NO_VALUES:
         return False
     if not value.isalpha() or any(map(str.isupper, value[1:])):
-        return not _compound(value)
+        return not _is_compound_word(value)
     if match[1].strip() in ("=", ":"):
-        return match[1] in ("=", ":") or _ends(match)
-    return _ends(match) and _SAYS_SOMETHING.fullmatch(value.lower()) is None
+        return match[1] in ("=", ":") or _ends_clause(match)
+    return _ends_clause(match) and _SAYS_SOMETHING.fullmatch(value.lower()) is None
 
 
-def _compound(value: str) -> bool:
+def _is_compound_word(value: str) -> bool:
     """Whether it is but words: "eight-character", "8-12", "and/or", "it's"."""
     parts = re.split(r"[-/'’]", value)
     return (
@@ -264,20 +266,20 @@ def _compound(value: str) -> bool:
     )
 
 
-def _ends(match: re.Match[str]) -> bool:
+def _ends_clause(match: re.Match[str]) -> bool:
     """Whether a clause ends here."""
     text, end = match.string, match.end()
     return match[2][-1] in ".,;!?)" or text[end : end + 1] in ("", "\n", '"', "'", "”", "’", "`", "»")
 
 
-def _mixed(match: re.Match[str]) -> bool:
+def _is_mixed_password(match: re.Match[str]) -> bool:
     """Whether a word right behind "password" has letters, digits and enough of them to be one."""
     value = match[1].rstrip(".,;:!?)")
     kinds = (any(map(str.isalpha, value)), any(map(str.isdigit, value)))
     return len(value) >= 6 and all(kinds) and not _PLACEHOLDER.fullmatch(value) and not value[0].isdigit()
 
 
-def _tells_key(match: re.Match[str]) -> bool:
+def _is_key(match: re.Match[str]) -> bool:
     value = match[2].rstrip(".-")
     if len(value) < 12 or _PLACEHOLDER.fullmatch(value):
         return False
@@ -308,9 +310,9 @@ def _is_card(match: re.Match[str]) -> bool:
     before = match.string[max(0, match.start() - 40) : match.start()]
     if not _CARD_GROUPS.fullmatch(shown) or not _CARD_START.match(shown) or len(set(digits)) < 2:
         return False
-    return _luhn(digits) and not _OTHER_NUMBER.search(before)
+    return _has_luhn_checksum(digits) and not _OTHER_NUMBER.search(before)
 
 
-def _luhn(digits: list[int]) -> bool:
+def _has_luhn_checksum(digits: list[int]) -> bool:
     doubled = [sum(divmod(2 * digit, 10)) for digit in digits[-2::-2]]
     return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0

@@ -272,10 +272,10 @@ def delete_session(space: Space, request: OfSession) -> Erasure:
 
 def _erase_facts(space: Space, flow: str, addresses: Sequence[Row]) -> int:
     """Erase what is known from nowhere else; what that had ended is true again (C43)."""
-    from ..facts.retract import forget
+    from ..facts.retract import forget_session
 
     told = [address_id for address_id, _, kind in addresses if kind == "timeline"]
-    return sum(forget(space, flow_facts(flow), address_id) for address_id in told)
+    return sum(forget_session(space, flow_facts(flow), address_id) for address_id in told)
 
 
 class DeleteFlow(Request, frozen=True, kw_only=True):

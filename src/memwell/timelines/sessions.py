@@ -101,7 +101,7 @@ def _with_receipt(call: Call, erasure: Erasure) -> Erasure:
 
 def _unsay(space: Space, addresses: Sequence[Row]) -> None:
     """What was said in conversations that are somebody's own, in flows: nothing is known from them any more, in their words."""
-    from ..facts.retract import forget as unsay  # here, since most of what it stands on is not needed otherwise
+    from ..facts.retract import forget_session as unsay  # here, since most of what it stands on is not needed otherwise
 
     for address_id, _, kind in addresses:
         row = space.tx.row("located_address", id=address_id) if kind == "timeline" else None

@@ -16,7 +16,7 @@ from ..core.space import Space
 from ..core.turns import NewTurn, ToolCalls, instant, to_draft, to_turn
 from ..errors import Invalid
 from ..facts.memories import FLOW_PATH, known_of
-from ..facts.store import About, Stored, note_fact
+from ..facts.store import About, StoredFact, note_fact
 from ..ids import derived_id, inner_id
 from ..model import check
 from ..model.collection import Draft, Entry, Origin, Place
@@ -192,7 +192,7 @@ def _evidence(space: Space, fact_id: str) -> list[Words] | None:
     return [Words(session=row[6], turn=row[0], start=row[1], end=row[2]) for row in rows[:MAX_BATCH] if row[6]] or None
 
 
-def _memory_line(entry: Entry, path: str, known: Stored | None) -> Line:
+def _memory_line(entry: Entry, path: str, known: StoredFact | None) -> Line:
     return Line(
         type="memory",
         id=entry.id,

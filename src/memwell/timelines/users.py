@@ -67,9 +67,9 @@ def add(space: Space, request: Add) -> Added:
 
 def _noted(draft: Draft) -> Draft:
     """A text that is searched as it stands until it is distilled, unless it is one to be held back."""
-    from ..screening.screen import suspect
+    from ..screening.screen import find_suspicion
 
-    return draft if suspect(draft.content, draft.origin) else structs.replace(draft, kind=NOTES[0])
+    return draft if find_suspicion(draft.content, draft.origin) else structs.replace(draft, kind=NOTES[0])
 
 
 class History(Request, frozen=True, kw_only=True):

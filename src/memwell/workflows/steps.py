@@ -20,7 +20,7 @@ from ..banks.outputs import JSON
 from ..core.dispatch import Call
 from ..core.space import Space
 from ..errors import Conflict, Invalid, MemwellError, NodeFailed, TooLarge
-from ..facts.plan import Said
+from ..facts.plan import Turn
 from ..facts.rules.extract import extract
 from ..facts.search import Search as SearchRequest
 from ..facts.search import SearchFlow, SearchUser, search_flow, search_user
@@ -53,7 +53,7 @@ def insight(step: Insight, text: str, asking: Asking, today: date) -> str:
 
 
 def _by_rules(step: Insight, text: str, today: date) -> list[str]:
-    said = Said("input", "user", "The user", text, today, known=False, note=True)
+    said = Turn("input", "user", "The user", text, today, known=False, note=True)
     chosen = KINDS.get(step.extract)
     return [one.text for one in extract([said]) if chosen is None or one.kind in chosen]
 

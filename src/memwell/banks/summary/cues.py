@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from ...facts.rules.classify import KEPT, importance, kind_of, worth
-from ...facts.rules.classify import Told as Telling
+from ...facts.rules.classify import MIN_SCORE, classify, importance, score_turn
+from ...facts.rules.classify import TurnFeatures as Telling
 from ...facts.rules.languages import is_question
 from ...text.word_sets import word_set
 from .sentences import content, language_of, spelled
@@ -273,14 +273,14 @@ def needs_question(answer: str, question: str) -> bool:
 
 def _importance(text: str, language: str) -> float:
     """How much more it matters than any statement, if it is about its speaker."""
-    return importance(kind_of(text), text) - ORDINARY if language == "en" and _OWN.search(text) else 0.0
+    return importance(classify(text), text) - ORDINARY if language == "en" and _OWN.search(text) else 0.0
 
 
 def _worth(text: str) -> float:
     if language_of(text) != "en":
         return 0.0
     telling = Telling((text,), questions=0, answers=False, shows=False, fresh=len(content(text, "en")))
-    return WORTH * (worth(telling) - KEPT)
+    return WORTH * (score_turn(telling) - MIN_SCORE)
 
 
 def _number(text: str) -> float:

@@ -11,8 +11,8 @@ from itertools import accumulate, chain, islice
 from typing import NamedTuple
 
 from ...facts.rules.languages import is_question
-from ...facts.rules.sentences import Sentence, split
-from ...screening.screen import suspect
+from ...facts.rules.sentences import Sentence, split_sentences
+from ...screening.screen import find_suspicion
 from ...text.tokens import estimate
 from .cues import asks, corrects, demerits, denials, glance, is_grave, merits, needs_question, opening
 from .sentences import ASSISTANT, NOTE, Told, Words, content, cut, is_data, marks
@@ -21,14 +21,14 @@ from .sentences import ASSISTANT, NOTE, Told, Words, content, cut, is_data, mark
 def is_trusted(one: Told, before: str = "") -> bool:
     """Whether a sentence may be told again, which stands after another one. Only what is certain counts, whoever said it: a
     wish that is taken for a plant would be lost to whoever reads the summary."""
-    if suspect(one.text, "assistant") is not None:
+    if find_suspicion(one.text, "assistant") is not None:
         return False
     return not (before and _leads_to_secret(before, one.text))
 
 
 def trimmed(text: str, max_tokens: int) -> str:
     """The sentences of a text that hold no secret, as many from its beginning on as there is room for."""
-    pieces = list(_pieces(text, split(text), max_tokens))
+    pieces = list(_pieces(text, split_sentences(text), max_tokens))
     sizes = list(accumulate(map(estimate, pieces)))
     return "".join(pieces[: bisect_right(sizes, max_tokens)]).strip()
 
@@ -45,7 +45,7 @@ def _pieces(text: str, sentences: Sequence[Sentence], max_tokens: int) -> Iterat
 
 
 def _is_secret(text: str) -> bool:
-    found = suspect(text, "system")
+    found = find_suspicion(text, "system")
     return found is not None and found.reason == "secret"
 
 

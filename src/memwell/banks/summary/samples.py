@@ -8,7 +8,7 @@ import msgspec
 
 from ... import typed
 from ...clock import Clock
-from ...facts.model_answer import bare, too_deep
+from ...facts.model_answer import is_too_deep, strip_wrapping
 from ...models.completer import Completer, Message, Wanted, failed
 from ...models.spending import Ledger, ask
 from ...storage.port import Reach
@@ -62,8 +62,8 @@ def invent(
 
 
 def _contents(answer: str) -> list[str]:
-    text = bare(answer)
-    if too_deep(text):
+    text = strip_wrapping(answer)
+    if is_too_deep(text):
         raise failed("invalid_answer")
     try:
         return [one if isinstance(one, str) else one.content for one in _decode(text)]

@@ -10,8 +10,8 @@ from functools import cache
 from itertools import islice
 from typing import NamedTuple
 
-from ...facts.rules.quotes import without_pasted
-from ...facts.rules.sentences import MAX_SENTENCE, Sentence, split, without_code, without_echoes
+from ...facts.rules.quotes import blank_pasted_lines
+from ...facts.rules.sentences import MAX_SENTENCE, Sentence, blank_code, blank_recalled_memory, split_sentences
 from ...search.words import STOP_WORDS, terms, tokens
 from ...text.hidden import INVISIBLE
 from ...text.tokens import estimate
@@ -215,8 +215,8 @@ def _beginning(text: str) -> str:
 
 def _of_speaker(text: str, language: str, speaker: str | None) -> Iterator[Spoken]:
     """What somebody says. If that is nothing but code, the first line of it stands for all."""
-    label, found, text = label_of(speaker), False, without_echoes(text)
-    for sentence in _sentences(without_pasted(without_code(text)), language):
+    label, found, text = label_of(speaker), False, blank_recalled_memory(text)
+    for sentence in _sentences(blank_pasted_lines(blank_code(text)), language):
         found = True
         yield Spoken(label, sentence, is_data(sentence))
     if not found:
@@ -246,7 +246,7 @@ def _one_piece_of_data(spoken: Iterable[Spoken]) -> Iterator[Spoken]:
 
 
 def _sentences(text: str, language: str) -> Iterator[str]:
-    for sentence in _whole(text, split(text), language):
+    for sentence in _whole(text, split_sentences(text), language):
         written = " ".join(sentence.text.split())[:MAX_LENGTH]
         if written.isascii() or INVISIBLE.sub("", written).strip():
             yield written

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from ...facts.rules.sentences import split
+from ...facts.rules.sentences import split_sentences
 from ...text.tokens import estimate
 from .passages import Passage, is_corrected, is_said, overlap, passages
 from .sentences import Line, Told, seems_labelled, told
@@ -104,4 +104,4 @@ def _written(before: Told | None, one: Told) -> str:
 
 def _ends(text: str) -> bool:
     """Whether it is plain where a sentence ends, if another follows."""
-    return len(split(f"{text[-40:]} X")) > 1
+    return len(split_sentences(f"{text[-40:]} X")) > 1

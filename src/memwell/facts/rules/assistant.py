@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from ...text.word_sets import word_set
 from ..plan import Candidate, Kind, Source
 from .classify import confidence
-from .dates import dated
-from .parse import Heard, Statement
-from .wording import Speaker, inside, plain, third_person
+from .dates import resolve_dates
+from .parse import ParsedTurn, Statement
+from .wording import Speaker, inside_sentence, strip_quotation_marks, third_person
 
-MAX_OF_TOOL = 16
+MAX_TOOL_STATEMENTS = 16
 """A tool that states more than this was reading something out."""
 _ACTS = (
     "book|reserve|schedul|send|order|creat|add|updat|cancel|sav|mov|delet|remov|pay|buy|fil|submit|email|call|fix|deploy|"
@@ -27,7 +27,7 @@ _DONE = re.compile(
     rf"(?:(?:{_ACTS})\w*ed|sent|paid|bought|set|made|put|decided|agreed|chose|chosen|picked|promised)\b",
     re.IGNORECASE,
 )
-_OF_SOMETHING = re.compile(
+_NEEDS_OBJECT = re.compile(
     r"(?:book|reserv|schedul|sen[dt]|order|creat|add|updat|cancel|sav|mov|delet|remov|b[uo]u?[yg]|fix|renam|reschedul|renew|transfer|"
     r"chang|record|stor|put|made|set|enabl|disabl|upload|submit|fil|arrang|pick)",
     re.IGNORECASE,
@@ -36,7 +36,7 @@ _OF_SOMETHING = re.compile(
 _NO_OBJECT = re.compile(
     r"(?:\W*\Z|[^\w\s]|\s+(?:to|for|on|at|in|until|till|from|by|with|and|as|successfully|already|now)\b)", re.IGNORECASE
 )
-_TAKEN_ON = re.compile(
+_PROMISE = re.compile(
     rf"(?:I|We)(?:'ll| will|'m going to| am going to)(?:\s+(?:also|then|always|never|not))*\s+"
     rf"(?:{_ACTS}|make sure|avoid|follow up|use|keep|answer|reply)\w*\b",
     re.IGNORECASE,
@@ -47,21 +47,21 @@ _STATES = re.compile(r"\b(?:is|are|was|were|has|have|had|will|costs?|opens?|clos
 _DATA = re.compile(r"[{}<>=|\\\[\]]|://|::|\b\w+\(")
 _MAX_LENGTH = 240
 _SMALL = word_set("a an the of and in on at for to by with de la le du von der des el y")
-LEAST_ITEMS = 3
-NAMES = 0.6
+MIN_ITEMS = 3
+MIN_NAME_SHARE = 0.6
 """Which part of a list must be names."""
 MAX_ITEMS = 12
 HEAD_WORDS = 9
 ASKED_WORDS = 30
 
 
-def of_assistant(turn: Heard, person: str) -> Iterator[Candidate]:
+def extract_from_assistant(turn: ParsedTurn, person: str) -> Iterator[Candidate]:
     """What an assistant says that it has done or will do."""
     for statement in turn.statements:
-        if statement.english and (_is_done(statement.text) or _TAKEN_ON.match(statement.text)):
-            told = dated(statement.text.strip().rstrip(".!"), turn.said.day)
-            text = third_person(told.text, Speaker(turn.said.speaker, inside(person)))
-            yield _candidate(turn, statement, text, 0.3)
+        if statement.english and (_is_done(statement.text) or _PROMISE.match(statement.text)):
+            told = resolve_dates(statement.text.strip().rstrip(".!"), turn.said.day)
+            text = third_person(told.text, Speaker(turn.said.speaker, inside_sentence(person)))
+            yield _to_candidate(turn, statement, text, 0.3)
 
 
 def _is_done(text: str) -> bool:
@@ -70,25 +70,25 @@ def _is_done(text: str) -> bool:
     if done is None:
         return False
     verb = done[0].split()[-1]
-    return _OF_SOMETHING.match(verb) is None or _NO_OBJECT.match(text, done.end()) is None
+    return _NEEDS_OBJECT.match(verb) is None or _NO_OBJECT.match(text, done.end()) is None
 
 
-def named(turn: Heard, asked: Heard | None) -> Candidate | None:
+def extract_named_items(turn: ParsedTurn, asked: ParsedTurn | None) -> Candidate | None:
     """The names that an assistant gave as a list when it was asked: people want "the one that you recommended" again."""
     items = list(_ITEM.finditer(turn.said.text))
-    heads = [head for item in items[:MAX_ITEMS] if _is_name(head := _headed(item[1]))]
-    if asked is None or not asked.question or len(heads) < max(LEAST_ITEMS, NAMES * min(len(items), MAX_ITEMS)):
+    heads = [head for item in items[:MAX_ITEMS] if _is_name(head := _item_head(item[1]))]
+    if asked is None or not asked.question or len(heads) < max(MIN_ITEMS, MIN_NAME_SHARE * min(len(items), MAX_ITEMS)):
         return None
     wish = " ".join(asked.question.split()[-ASKED_WORDS:]).rstrip("?.! ")
-    text = f'Asked "{plain(wish)}?", {inside(turn.said.speaker)} named {", ".join(heads)}.'
+    text = f'Asked "{strip_quotation_marks(wish)}?", {inside_sentence(turn.said.speaker)} named {", ".join(heads)}.'
     source = Source(turn.said.id, items[0].start(), items[-1].end())
     return Candidate(text, None, "event", (source,), 0.2, confidence("event", "", turn.said.role))
 
 
-def _headed(item: str) -> str:
+def _item_head(item: str) -> str:
     """What an item of a list is called: what stands before its colon or dash, or its first words."""
     head = _HEAD.match(item)
-    return plain(" ".join((head[1] if head else item).split()[:HEAD_WORDS]).strip(" *_`"))
+    return strip_quotation_marks(" ".join((head[1] if head else item).split()[:HEAD_WORDS]).strip(" *_`"))
 
 
 def _is_name(head: str) -> bool:
@@ -103,21 +103,21 @@ def _fits_name(word: str) -> bool:
     return not word[:1].islower() or word in _SMALL
 
 
-def of_tool(turn: Heard) -> Iterator[Candidate]:
+def extract_from_tool(turn: ParsedTurn) -> Iterator[Candidate]:
     """What a tool states in plain words."""
-    stated = [one for one in turn.statements if _is_plain(one)]
-    for statement in stated if len(stated) <= MAX_OF_TOOL else ():
-        yield _candidate(turn, statement, dated(statement.text.rstrip("."), turn.said.day).text, 0.2)
+    stated = [one for one in turn.statements if _is_plain_statement(one)]
+    for statement in stated if len(stated) <= MAX_TOOL_STATEMENTS else ():
+        yield _to_candidate(turn, statement, resolve_dates(statement.text.rstrip("."), turn.said.day).text, 0.2)
 
 
-def _is_plain(statement: Statement) -> bool:
+def _is_plain_statement(statement: Statement) -> bool:
     text = statement.text
     if statement.own or statement.to_other or statement.dangling or len(text) > _MAX_LENGTH:
         return False
     return text[:1].isupper() and text.endswith(".") and _DATA.search(text) is None and _STATES.search(text) is not None
 
 
-def _candidate(turn: Heard, statement: Statement, text: str, importance: float) -> Candidate:
+def _to_candidate(turn: ParsedTurn, statement: Statement, text: str, importance: float) -> Candidate:
     said = turn.said
     kind: Kind = "decision" if said.role == "assistant" else "statement"
     source = Source(said.id, statement.start, statement.end)

@@ -105,13 +105,13 @@ _IMPORTANCE: dict[Kind, float] = {
 }  # fmt: skip
 
 
-def kind_of(sentence: str) -> Kind:
+def classify(sentence: str) -> Kind:
     """The first kind whose form a sentence in the first person has."""
     sentence = sentence.replace("’", "'")
     return next((kind for kind, pattern in _KINDS if pattern.search(sentence)), "statement")
 
 
-def whom(sentence: str, speaker: str) -> str:
+def find_subject(sentence: str, speaker: str) -> str:
     """Whom a sentence is about: its speaker, or whoever it begins with: "My sister Ana lives in Rome"."""
     match = _OPENS_WITH_KIN.match(sentence)
     if match is None:
@@ -120,7 +120,7 @@ def whom(sentence: str, speaker: str) -> str:
     return f"{owner} {match['kin']}" + (f" {match['name']}" if match["name"] else "")
 
 
-def lasts(kind: Kind) -> bool:
+def is_lasting(kind: Kind) -> bool:
     """Whether a statement of this kind is likely to stay true, and so is worth keeping however briefly it was made."""
     return kind in _LASTING
 
@@ -136,10 +136,10 @@ def confidence(kind: Kind, sentence: str, role: str) -> float:
     sure = 0.9 if kind in ("attribute", "relation", "instruction", "correction", "decision", "possession") else 0.8
     if _HEDGED.search(sentence):
         sure -= 0.3
-    return round(sure * _TRUSTED.get(role, 1.0), 2)
+    return round(sure * _ROLE_CONFIDENCE.get(role, 1.0), 2)
 
 
-_TRUSTED = {"assistant": 0.7, "tool": 0.5}
+_ROLE_CONFIDENCE = {"assistant": 0.7, "tool": 0.5}
 
 
 # -- How likely a turn tells something that is worth keeping.
@@ -149,15 +149,15 @@ _TRUSTED = {"assistant": 0.7, "tool": 0.5}
 # conversations in which people marked the turns that tell a fact. Nothing here knows what a conversation is about.
 
 
-KEPT = 0.26
+MIN_SCORE = 0.26
 """From which worth on something of a turn is kept."""
-RICH = 0.70
+RICH_SCORE = 0.70
 """From which worth on all that a turn states is kept, each statement for itself."""
 
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)*|\d+")
 
 
-class Told(NamedTuple):
+class TurnFeatures(NamedTuple):
     """What is known of a turn before it is judged."""
 
     statements: Sequence[str]
@@ -169,21 +169,21 @@ class Told(NamedTuple):
     """How many of its content words nobody has said before."""
 
 
-def worth(told: Told) -> float:
+def score_turn(told: TurnFeatures) -> float:
     """How likely it is worth keeping, from 0 to 1."""
     score = sum(WEIGHTS.get(name, 0.0) * value for name, value in features(told).items())
     return 1 / (1 + math.exp(-score))
 
 
-def features(told: Told) -> dict[str, float]:
+def features(told: TurnFeatures) -> dict[str, float]:
     text = " ".join(told.statements)
     words = _WORD.findall(text.lower().replace("’", "'"))
-    found = {"always": 1.0, **_form(told, text, words)}
+    found = {"always": 1.0, **_form_features(told, text, words)}
     counts = Counter(name for word in words if word in _CLASSES_OF for name in _CLASSES_OF[word])
     return found | {name: math.sqrt(count) for name, count in counts.items()}
 
 
-def _form(told: Told, text: str, words: list[str]) -> dict[str, float]:
+def _form_features(told: TurnFeatures, text: str, words: list[str]) -> dict[str, float]:
     """What it is like, whatever it says."""
     count = len(told.statements)
     return {

@@ -9,17 +9,17 @@ from itertools import islice
 from typing import NamedTuple
 
 from ...search.query import MONTHS
-from ..plan import Said
+from ..plan import Turn
 from .parse import Statement
-from .wording import plain
+from .wording import strip_quotation_marks
 
-LONGEST = 80
+MAX_AMENDMENT = 80
 """Characters of a sentence that says no more than what is right."""
 _MARK = r"actually|no|nope|sorry|correction|wait|oops|my mistake|my bad|i meant?(?: to say)?|make (?:that|it)|rather"
-_TAKEN_BACK = r"(?:ignore|disregard|scratch|forget) (?:that|this|it|the typo|my (?:last|previous) \w+)"
-_AMENDS = re.compile(
-    rf"\W*(?=(?:it's |it is |that's )?(?:{_MARK}|{_TAKEN_BACK})\b)"
-    rf"(?P<lead>(?:(?:{_MARK}|{_TAKEN_BACK}|it's|it is|it was|that's|it should (?:be|say)|i have|the)\b[\s,:.!–-]*){{1,6}})"
+_RETRACTION = r"(?:ignore|disregard|scratch|forget) (?:that|this|it|the typo|my (?:last|previous) \w+)"
+_AMENDMENT = re.compile(
+    rf"\W*(?=(?:it's |it is |that's )?(?:{_MARK}|{_RETRACTION})\b)"
+    rf"(?P<lead>(?:(?:{_MARK}|{_RETRACTION}|it's|it is|it was|that's|it should (?:be|say)|i have|the)\b[\s,:.!–-]*){{1,6}})"
     r"(?P<new>[^,;.!?\n]{1,40})[.!]*",
     re.IGNORECASE,
 )
@@ -41,32 +41,32 @@ _SMALL = re.compile(r"\b(?:in|on|at|the|a|an|of|for|by|is|it|to)\b", re.IGNORECA
 _WORD = re.compile(r"\w+")
 
 
-def instead(sentence: str) -> tuple[str, bool] | None:
+def parse_amendment(sentence: str) -> tuple[str, bool] | None:
     """What is right, if a sentence says no more than that something was not, and whether it says so in as many words."""
-    amends = _AMENDS.fullmatch(sentence.replace("’", "'")) if len(sentence) <= LONGEST else None
+    amends = _AMENDMENT.fullmatch(sentence.replace("’", "'")) if len(sentence) <= MAX_AMENDMENT else None
     return (amends["new"].strip(), _EXPLICIT.search(amends["lead"]) is not None) if amends else None
 
 
-def amended(earlier: str, new: str, explicit: bool) -> str | None:
+def amend(earlier: str, new: str, explicit: bool) -> str | None:
     """An earlier statement with what is right in it; None if it is not clear in the place of what."""
     for sort, pattern in _PATTERNS.items():
         right = pattern.search(f" {new}")
         if right and (explicit or sort != "name"):
-            return _replaced(earlier, pattern, right[0], _words(new.replace(right[0], " ")))
+            return _replace_value(earlier, pattern, right[0], _words(new.replace(right[0], " ")))
     return None
 
 
-def _replaced(earlier: str, pattern: re.Pattern[str], right: str, named: set[str]) -> str | None:
+def _replace_value(earlier: str, pattern: re.Pattern[str], right: str, named: set[str]) -> str | None:
     """Where it names a thing too ("three kids"), it is the number before or after that thing."""
     if not named <= _words(earlier):
         return None
-    wrong = [match for match in pattern.finditer(earlier) if not named or named & _words(_around(earlier, match))]
+    wrong = [match for match in pattern.finditer(earlier) if not named or named & _words(_words_around(earlier, match))]
     if len(wrong) != 1 or wrong[0][0] == right:
         return None
     return earlier[: wrong[0].start()] + right + earlier[wrong[0].end() :]
 
 
-def _around(text: str, match: re.Match[str]) -> str:
+def _words_around(text: str, match: re.Match[str]) -> str:
     before, after = text[: match.start()].split()[-1:], text[match.end() :].split()[:1]
     return " ".join([*before, *after])
 
@@ -92,7 +92,7 @@ _INSTRUCTION = re.compile(
     |you\s+(?:should|must|can)\s+(?:always|never|only)\b.+)""",
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
-_TAKES_BACK = re.compile(
+_CORRECTION_LEAD = re.compile(
     r"\W*(?:actually|no|nope|sorry|correction|wait|oops|my mistake|i meant?|not|ignore|disregard|scratch|forget)\b",
     re.IGNORECASE,
 )
@@ -104,22 +104,22 @@ _NOT_BUT = re.compile(
 _LEAD = re.compile(r"\W*(?:(?:actually|no|nope|sorry|correction|wait|oops|my mistake)\b[\s,:.!–-]*)+", re.IGNORECASE)
 
 
-AMENDED = 3
+MAX_OWN_STATEMENTS = 3
 """How many of their statements back somebody may reach who only says what is right."""
-LOOKED_AT = 24
+MAX_STATEMENTS = 24
 
 
-class Told(NamedTuple):
+class EarlierStatement(NamedTuple):
     """A statement, and in which turn it was made."""
 
-    said: Said
+    said: Turn
     statement: Statement
 
 
-class Corrected(NamedTuple):
+class Correction(NamedTuple):
     """What is true instead of an earlier statement."""
 
-    earlier: Told
+    earlier: EarlierStatement
     text: str
 
 
@@ -127,29 +127,31 @@ def is_instruction(text: str) -> bool:
     return _INSTRUCTION.fullmatch(text.strip()) is not None
 
 
-def wanted(text: str, name: str) -> str:
-    said = plain(text)
+def render_instruction(text: str, name: str) -> str:
+    said = strip_quotation_marks(text)
     return f'{name} wants: "{said[:1].upper()}{said[1:].rstrip("!. ")}."'
 
 
-def takes_back(sentence: str) -> bool:
+def is_correction(sentence: str) -> bool:
     """Whether a sentence says that something was not so."""
-    if _TAKES_BACK.match(sentence) is None:
+    if _CORRECTION_LEAD.match(sentence) is None:
         return False
     return "meant" in sentence or _NOT_BUT.fullmatch(_LEAD.sub("", sentence, count=1)) is not None
 
 
-def made_right(sentence: str, said: Said, before: Iterable[Told]) -> Corrected | None:
+def find_amended(sentence: str, said: Turn, before: Iterable[EarlierStatement]) -> Correction | None:
     """The statement of the same speaker that "Sorry, three" is about, made right. Newest first."""
-    new = instead(sentence)
+    new = parse_amendment(sentence)
     if new is None:
         return None
-    own = (told for told in islice(before, LOOKED_AT) if told.said.speaker == said.speaker and told.statement.english)
-    right = ((told, amended(told.statement.text, *new)) for told in islice(own, AMENDED))
-    return next((Corrected(told, text) for told, text in right if text), None)
+    own = (
+        told for told in islice(before, MAX_STATEMENTS) if told.said.speaker == said.speaker and told.statement.english
+    )
+    right = ((told, amend(told.statement.text, *new)) for told in islice(own, MAX_OWN_STATEMENTS))
+    return next((Correction(told, text) for told, text in right if text), None)
 
 
-def corrected(sentence: str, before: Iterable[Told]) -> Corrected | None:
+def find_corrected(sentence: str, before: Iterable[EarlierStatement]) -> Correction | None:
     """The statement that a correction is about, with the right words in the place of the wrong ones. Newest first."""
     match = _NOT_BUT.fullmatch(_LEAD.sub("", sentence.replace("’", "'"), count=1))
     if match is None:
@@ -158,5 +160,5 @@ def corrected(sentence: str, before: Iterable[Told]) -> Corrected | None:
     for told in before:
         text, count = wrong.subn(f"{match['new'].strip()} (not {match['old'].strip()})", told.statement.text, count=1)
         if count:
-            return Corrected(told, text)
+            return Correction(told, text)
     return None

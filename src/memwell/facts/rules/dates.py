@@ -40,7 +40,7 @@ _HINT = re.compile(r"\b(?:yesterday|tomorrow|tonight|today|last|past|next|this|a
 _SINCE = re.compile(rf"\bsince (?:({_MONTH}),? )?((?:19|20)\d\d)\b", re.IGNORECASE)
 
 
-class Dated(NamedTuple):
+class DatedText(NamedTuple):
     """A text whose days are dates, and the day since when it is true, if it says so."""
 
     text: str
@@ -52,27 +52,27 @@ class _Day(NamedTuple):
     first: date | None = None
 
 
-def dated(text: str, today: date) -> Dated:
+def resolve_dates(text: str, today: date) -> DatedText:
     """Write dates for the days that a text tells relative to the day it was said on."""
-    since = _since(text)
+    since = _find_since(text)
     if _HINT.search(text) is None:
-        return Dated(text, since)
+        return DatedText(text, since)
     found: list[date] = []
 
     def written(match: re.Match[str]) -> str:
-        day = _day(match, today)
+        day = _resolve_match(match, today)
         if day.first and day.first <= today:
             found.append(day.first)
-        return _fitted(match, day.words)
+        return _fit_preposition(match, day.words)
 
-    return Dated(_RELATIVE.sub(written, text), since or next(iter(found), None))
+    return DatedText(_RELATIVE.sub(written, text), since or next(iter(found), None))
 
 
-def spoken(day: date) -> str:
+def render_day(day: date) -> str:
     return f"{day.day} {MONTHS[day.month - 1].capitalize()} {day.year}"
 
 
-def _day(match: re.Match[str], today: date) -> _Day:
+def _resolve_match(match: re.Match[str], today: date) -> _Day:
     """What a match means. The group that took part says by which rule."""
     for group, rule in _RULES.items():
         if match[group]:
@@ -83,76 +83,76 @@ def _day(match: re.Match[str], today: date) -> _Day:
     return _Day(match[0])
 
 
-def _on(days: int, part: str = "") -> Callable[[re.Match[str], date], _Day]:
+def _days_from_today(days: int, part: str = "") -> Callable[[re.Match[str], date], _Day]:
     def rule(match: re.Match[str], today: date) -> _Day:
         day = today + timedelta(days)
         of_day = (match[part] if part in match.groupdict() else part) or ""
-        return _Day(f"on the {of_day.lower()} of {spoken(day)}" if of_day else f"on {spoken(day)}", day)
+        return _Day(f"on the {of_day.lower()} of {render_day(day)}" if of_day else f"on {render_day(day)}", day)
 
     return rule
 
 
-def _weekday(match: re.Match[str], today: date) -> _Day:
+def _resolve_weekday(match: re.Match[str], today: date) -> _Day:
     wanted, way = _WEEKDAYS.index(match["weekday"].lower()), match["day_way"].lower()
     back = (today.weekday() - wanted) % 7 or 7
     if way == "on":  # may be past or to come: the tense would say
         return _Day(match[0])
     day = today - timedelta(back) if way in ("last", "this past") else today + timedelta(7 - back % 7)
-    return _Day(f"on {match['weekday'].capitalize()}, {spoken(day)}", day)
+    return _Day(f"on {match['weekday'].capitalize()}, {render_day(day)}", day)
 
 
-def _span(match: re.Match[str], today: date) -> _Day:
+def _resolve_span(match: re.Match[str], today: date) -> _Day:
     unit, step = match["unit"].lower(), _STEPS[match["way"].lower()]
     if unit == "year":
         return _Day(f"in {today.year + step}")
     if unit == "month":
-        return _Day(_month_of(_months_on(today, step)).words)
+        return _Day(_to_month(_add_months(today, step)).words)
     if unit not in ("week", "weekend") and step == 0:
         return _Day(f"in {unit} {today.year}")
     relation = ("before", "of", "after")[step + 1]
-    return _Day(f"{'on' if unit == 'weekend' else 'in'} the {unit} {relation} {spoken(today)}")
+    return _Day(f"{'on' if unit == 'weekend' else 'in'} the {unit} {relation} {render_day(today)}")
 
 
-def _named_month(match: re.Match[str], today: date) -> _Day:
+def _resolve_month(match: re.Match[str], today: date) -> _Day:
     month, forward = MONTHS.index(match["month"].lower()) + 1, match["way_month"].lower() == "next"
     year = today.year + (month <= today.month if forward else -(month >= today.month))
-    return _month_of(date(year, month, 1))
+    return _to_month(date(year, month, 1))
 
 
-def _ago(match: re.Match[str], today: date) -> _Day:
+def _resolve_ago(match: re.Match[str], today: date) -> _Day:
     number, unit = match["count"].lower(), match["ago_unit"].lower()
     count = int(number) if number.isdigit() else _COUNTS.get(number)
     if count is None or unit == "weekend":
         many = "s" if count != 1 else ""
-        return _Day(f"{match['count']} {unit}{many} before {spoken(today)}")
+        return _Day(f"{match['count']} {unit}{many} before {render_day(today)}")
     if unit == "day":
         day = today - timedelta(count)
-        return _Day(f"on {spoken(day)}", day)
+        return _Day(f"on {render_day(day)}", day)
     if unit == "week":
         return _Day(
-            f"{match['count']} week{'s' if count != 1 else ''} before {spoken(today)}", today - timedelta(7 * count)
+            f"{match['count']} week{'s' if count != 1 else ''} before {render_day(today)}", today - timedelta(7 * count)
         )
-    return _month_of(_months_on(today, -count)) if unit == "month" else _Day(f"in {today.year - count}")
+    return _to_month(_add_months(today, -count)) if unit == "month" else _Day(f"in {today.year - count}")
 
 
-def _month_of(day: date) -> _Day:
+def _to_month(day: date) -> _Day:
     first = day.replace(day=1)
     return _Day(f"in {MONTHS[first.month - 1].capitalize()} {first.year}", first)
 
 
-def _months_on(day: date, months: int) -> date:
+def _add_months(day: date, months: int) -> date:
     number = day.year * 12 + day.month - 1 + months
     return date(number // 12, number % 12 + 1, 1)
 
 
-def _since(text: str) -> date | None:
+def _find_since(text: str) -> date | None:
     match = _SINCE.search(text)
     if match is None:
         return None
     return date(int(match[2]), MONTHS.index(match[1].lower()) + 1 if match[1] else 1, 1)
 
 
-def _fitted(match: re.Match[str], words: str) -> str:
+def _fit_preposition(match: re.Match[str], words: str) -> str:
     """As what stands around it demands: "since yesterday" is not "since on 7 May 2023", nor is "yesterday's"."""
     before = match.string[max(0, match.start() - 8) : match.start()]
     if _PREPOSITION.search(before) or match.string.startswith(_AS_A_NOUN, match.end()):
@@ -161,15 +161,15 @@ def _fitted(match: re.Match[str], words: str) -> str:
 
 
 _RULES: dict[str, Callable[[re.Match[str], date], _Day]] = {
-    "before_yesterday": _on(-2),
-    "after_tomorrow": _on(2),
-    "yesterday": _on(-1, "part"),
-    "tomorrow": _on(1, "tomorrow_part"),
-    "last_night": _on(-1, "night"),
-    "tonight": _on(0, "evening"),
-    "today": _on(0),
-    "weekday": _weekday,
-    "unit": _span,
-    "month": _named_month,
-    "count": _ago,
+    "before_yesterday": _days_from_today(-2),
+    "after_tomorrow": _days_from_today(2),
+    "yesterday": _days_from_today(-1, "part"),
+    "tomorrow": _days_from_today(1, "tomorrow_part"),
+    "last_night": _days_from_today(-1, "night"),
+    "tonight": _days_from_today(0, "evening"),
+    "today": _days_from_today(0),
+    "weekday": _resolve_weekday,
+    "unit": _resolve_span,
+    "month": _resolve_month,
+    "count": _resolve_ago,
 }

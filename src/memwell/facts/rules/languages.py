@@ -12,7 +12,7 @@ _LETTER = re.compile(r"[^\W\d_]")
 _LATIN = re.compile(r"[a-zA-Z\u00c0-\u024f]")
 _WORD = re.compile(r"[^\W\d_]+")
 _SAMPLE = 2000
-_CHATTY = word_set(
+_CHAT_WORDS = word_set(
     """hi hey hello thanks thank please yes no okay love like live lives work works name go went got get want need
 really great good new day today tomorrow yesterday never always one two three every allergic favorite favourite"""
 )
@@ -25,7 +25,7 @@ _GREETINGS = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _QUESTION_END = re.compile(r"[?？؟][\s\"'”»)]*\Z|[吗嗎呢][。]?\Z")
-_MORE = {
+_SELF_WORDS = {
     "de": "wohne lebe arbeite heiße liebe mag möchte gehe esse trinke meinem meinen meiner",
     "fr": "habite travaille aime veux suis ai vais mange",
     "es": "vivo trabajo gusta quiero soy tengo voy encanta",
@@ -50,34 +50,34 @@ def is_english(text: str, otherwise: bool = True) -> bool:
     if not text.isascii() and len(_LATIN.findall(text)) * 2 < len(_LETTER.findall(text)):
         return False
     words = {word.lower() for word in _WORD.findall(text)}
-    if any(len(words & theirs) > len(words & ours) for theirs, ours in _others()):
+    if any(len(words & theirs) > len(words & ours) for theirs, ours in _distinctive_words()):
         return False
-    return True if words & _english() else otherwise
+    return True if words & _english_words() else otherwise
 
 
 def may_be_mixed(text: str) -> bool:
     """Whether some of a text may be in another language than the rest of it."""
     if len(text) > _SAMPLE or not text.isascii():
         return True
-    return not _foreign().isdisjoint(word.lower() for word in _WORD.findall(text))
+    return not _foreign_words().isdisjoint(word.lower() for word in _WORD.findall(text))
 
 
 @cache
-def _foreign() -> frozenset[str]:
-    return frozenset[str]().union(*(theirs for theirs, _ in _others()))
+def _foreign_words() -> frozenset[str]:
+    return frozenset[str]().union(*(theirs for theirs, _ in _distinctive_words()))
 
 
 @cache
-def _english() -> frozenset[str]:
-    return frozenset(STOP_WORDS["en"].split()) | _CHATTY
+def _english_words() -> frozenset[str]:
+    return frozenset(STOP_WORDS["en"].split()) | _CHAT_WORDS
 
 
 @cache
-def _others() -> tuple[tuple[frozenset[str], frozenset[str]], ...]:
+def _distinctive_words() -> tuple[tuple[frozenset[str], frozenset[str]], ...]:
     """For each other language, the words that only it has, and those that only English has."""
     known = [
-        frozenset(f"{words} {_MORE.get(language, '')}".split())
+        frozenset(f"{words} {_SELF_WORDS.get(language, '')}".split())
         for language, words in STOP_WORDS.items()
         if language != "en"
     ]
-    return tuple((words - _english(), _english() - words) for words in known)
+    return tuple((words - _english_words(), _english_words() - words) for words in known)

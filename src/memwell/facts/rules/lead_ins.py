@@ -25,7 +25,7 @@ _LEAD = re.compile(
 _BEFORE_CLAUSE = re.compile(
     r"(?:I|I'\w+|my|we|we'\w+|our|it|it's|they|they're|he|she|the|there|this|that|that's)\b", re.IGNORECASE
 )
-_KEPT = word_set(
+_ONLY_BEFORE_COMMA = word_set(
     "so right sure look listen great nice cool awesome well like thanks no nope sorry wait oops correction"
 )
 """Words that only lead up to something if a comma or an exclamation mark follows: "So far", "Sure it works", "Great food"."""
@@ -35,7 +35,7 @@ _REMEMBER = re.compile(
     r"|please\s+know|just\s+so\s+you\s+know|save\s+this|memori[sz]e(?:\s+this)?)\b(?:\s+that\b|\s*[:,]|(?=\s+(?:i|my|we|our)\b))\s*",
     re.IGNORECASE,
 )
-_STATES = word_set(
+_FEELINGS = word_set(
     """excited glad happy sorry proud thrilled stoked grateful thankful busy tired lucky hoping sad nervous sure"""
 )
 _WISHES = word_set("love loving hope wish miss enjoy hate prefer")
@@ -52,41 +52,43 @@ _FIRST_WORDS = re.compile(
     r"(?P<lead>(?:just|really|also|super|so|still|already|please|always|never|definitely)\s+)?(?P<first>[A-Za-z']+)(?:\s+(?P<second>[A-Za-z']+))?",
     re.IGNORECASE,
 )
-_URGING = word_set(
+_ADVICE_VERBS = word_set(
     """keep take go enjoy stay remember try tell use make don't check give see believe focus hang send follow ask be
 bring call come do find get have imagine just know listen look show share start stop think trust wait watch
 write text reach embrace cherish push let join add put set read treat surround celebrate count consider feel
 dream rest surprise savor explore help choose create build spread speak talk drop shoot hit grab pick visit say
 live learn work"""
 )
-_ASIDE = re.compile(r",? (?:as )?you (?:know|see)(?=[,.!…]|$),?|, (?:right|huh|haha+|lol)(?=[.!…]|$)", re.IGNORECASE)
+_TAG_PHRASE = re.compile(
+    r",? (?:as )?you (?:know|see)(?=[,.!…]|$),?|, (?:right|huh|haha+|lol)(?=[.!…]|$)", re.IGNORECASE
+)
 MAX_LEADS = 6
 
 
-def led(sentence: str, names: Collection[str]) -> str:
+def strip_lead_ins(sentence: str, names: Collection[str]) -> str:
     """A sentence without what only leads up to it or keeps up the talk: interjections, thanks, "you know", whom it calls."""
     for _ in range(MAX_LEADS):
-        shorter = _uncalled(_unled(sentence), names)
+        shorter = _strip_name(_strip_interjection(sentence), names)
         if shorter == sentence:
             break
         sentence = shorter
-    return _not_calling_after(_ASIDE.sub("", sentence), names)
+    return _strip_final_name(_TAG_PHRASE.sub("", sentence), names)
 
 
-def asked_to_remember(sentence: str) -> str | None:
+def strip_remember_request(sentence: str) -> str | None:
     """What somebody wants to be remembered, if that is how they put it: "Remember that …"."""
     match = _REMEMBER.match(sentence)
     return sentence[match.end() :] if match and match.end() < len(sentence) else None
 
 
-def with_subject(sentence: str) -> str:
+def add_subject(sentence: str) -> str:
     """A sentence that leaves out "I" or "I am", with it: "Went to Rome" is "I went to Rome"."""
     match = _FIRST_WORDS.match(sentence)
     if match is None:
         return sentence
     first, second = match["first"].lower(), (match["second"] or "").lower()
     rest = sentence[:1].lower() + sentence[1:]
-    if first in _STATES or first == "gonna" or (first, second) in (("going", "to"), ("looking", "forward")):
+    if first in _FEELINGS or first == "gonna" or (first, second) in (("going", "to"), ("looking", "forward")):
         return f"I am {rest}"
     if first == "been" and second not in ("a", "an", "the", "so", "too"):
         return f"I have {rest}"
@@ -102,30 +104,30 @@ def with_subject(sentence: str) -> str:
     return sentence
 
 
-def is_urging(sentence: str) -> bool:
+def is_advice(sentence: str) -> bool:
     """Whether it tells somebody to do something: advice, encouragement, a wish for the way."""
     match = _FIRST_WORDS.match(sentence)
-    return match is not None and match["first"].lower() in _URGING
+    return match is not None and match["first"].lower() in _ADVICE_VERBS
 
 
 def _is_own_past(verb: str) -> bool:
     return is_past(verb) and verb.isalpha() and verb not in _NOT_PAST
 
 
-def _unled(sentence: str) -> str:
+def _strip_interjection(sentence: str) -> str:
     match = _LEAD.match(sentence)
     if match is None or match.end() == len(sentence):
         return sentence
     lead = match[0].rstrip()
     if (
-        lead.lower() in _KEPT
+        lead.lower() in _ONLY_BEFORE_COMMA
         and not (lead.lower() in ("so", "no", "nope") and _BEFORE_CLAUSE.match(sentence, match.end()))
     ) or (lead[-1:].isalpha() and match[0][-1:].isalpha()):
         return sentence
     return sentence[match.end() :]
 
 
-def _uncalled(sentence: str, names: Collection[str]) -> str:
+def _strip_name(sentence: str, names: Collection[str]) -> str:
     first, comma, rest = sentence.partition(",")
     if comma and rest.strip() and first.strip().lower() in names:
         return rest.strip()
@@ -135,7 +137,7 @@ def _uncalled(sentence: str, names: Collection[str]) -> str:
     return sentence
 
 
-def _not_calling_after(sentence: str, names: Collection[str]) -> str:
+def _strip_final_name(sentence: str, names: Collection[str]) -> str:
     """Without the name of whoever is told at the end: "I moved, Mel."."""
     body = sentence.rstrip(".!? ")
     before, comma, last = body.rpartition(",")

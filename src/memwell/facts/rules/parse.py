@@ -7,13 +7,21 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from ...text.word_sets import word_set
-from ..plan import Kind, Said
-from .classify import kind_of, lasts
+from ..plan import Kind, Turn
+from .classify import classify, is_lasting
 from .languages import is_english, is_foreign_greeting, is_question, may_be_mixed
-from .lead_ins import asked_to_remember, is_urging, led, with_subject
-from .quotes import is_supposed, meant, without_borrowed, without_pasted
-from .sentences import MAX_SENTENCE, Sentence, apart, asides, split, without_code, without_echoes
-from .wording import speaks_of
+from .lead_ins import add_subject, is_advice, strip_lead_ins, strip_remember_request
+from .quotes import blank_pasted_lines, blank_quotes, drop_sarcasm, is_hypothetical
+from .sentences import (
+    MAX_SENTENCE,
+    Sentence,
+    blank_code,
+    blank_recalled_memory,
+    split_brackets,
+    split_clauses,
+    split_sentences,
+)
+from .wording import mentions
 
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+")
 _OPENS_WITH_PRONOUN = re.compile(
@@ -70,8 +78,8 @@ class Statement(NamedTuple):
     english: bool
 
 
-class Heard(NamedTuple):
-    said: Said
+class ParsedTurn(NamedTuple):
+    said: Turn
     statements: tuple[Statement, ...]
     question: str
     """The last thing that it asks, if it asks something."""
@@ -82,26 +90,31 @@ class Heard(NamedTuple):
     words: frozenset[str]
 
 
-def heard(said: Said, names: Collection[str]) -> Heard:
+def parse_turn(said: Turn, names: Collection[str]) -> ParsedTurn:
     """Take a turn apart. Names are those of whoever may be called, in lower case."""
-    text = without_code(without_echoes(said.text))
-    text, shown = asides(text)
+    text = blank_code(blank_recalled_memory(said.text))
+    text, shown = split_brackets(text)
     if said.role != "tool":
-        text = without_pasted(without_borrowed(text, said.speaker))
+        text = blank_pasted_lines(blank_quotes(text, said.speaker))
     sentences = [
-        clause for sentence in meant(split(text)[:MAX_SENTENCES]) for part in _parts(sentence) for clause in apart(part)
+        clause
+        for sentence in drop_sarcasm(split_sentences(text)[:MAX_SENTENCES])
+        for part in _split_off_question(sentence)
+        for clause in split_clauses(part)
     ]
     english = is_english(text)
     mixed = may_be_mixed(text)
     asking = [is_question(one.text) for one in sentences]
     asked = [one.text for one, asks in zip(sentences, asking, strict=True) if asks]
     plain = [one for one, asks in zip(sentences, asking, strict=True) if not asks]
-    statements = tuple(_statements(sentences, asking, names, said.note, english, mixed))
+    statements = tuple(_parse_statements(sentences, asking, names, said.note, english, mixed))
     only = plain[0] if len(plain) == 1 else None
-    return Heard(said, statements, asked[-1] if asked else "", len(asked), only, tuple(shown), _content(text))
+    return ParsedTurn(
+        said, statements, asked[-1] if asked else "", len(asked), only, tuple(shown), _content_stems(text)
+    )
 
 
-def _parts(sentence: Sentence) -> list[Sentence]:
+def _split_off_question(sentence: Sentence) -> list[Sentence]:
     """A sentence that states something before it asks, as two: "I'm off to Japan, any tips?"."""
     if not sentence.text.endswith("?") or len(sentence.text) > MAX_SENTENCE or not _OWN_OPENING.match(sentence.text):
         return [sentence]
@@ -118,7 +131,7 @@ def _parts(sentence: Sentence) -> list[Sentence]:
 
 def is_filler(statement: Statement) -> bool:
     """Whether nothing can be learnt from it by itself."""
-    if statement.wanted or lasts(statement.kind):
+    if statement.wanted or is_lasting(statement.kind):
         return not statement.content
     if not statement.english:
         return statement.text.isascii() and not statement.content
@@ -127,7 +140,7 @@ def is_filler(statement: Statement) -> bool:
     return statement.urging or len(statement.content) < MIN_CONTENT or _PROPOSAL.match(statement.text) is not None
 
 
-def _statements(
+def _parse_statements(
     sentences: Sequence[Sentence],
     asking: Sequence[bool],
     names: Collection[str],
@@ -138,9 +151,11 @@ def _statements(
     for at, sentence in enumerate(sentences):
         if asking[at] or len(sentence.text) > MAX_SENTENCE or is_foreign_greeting(sentence.text):
             continue
-        if is_supposed(sentence.text) or (_is_heading(sentence) and (not note or at + 1 == len(sentences))):
+        if is_hypothetical(sentence.text) or (_is_heading(sentence) and (not note or at + 1 == len(sentences))):
             continue
-        statement = _statement(at, sentence, names, note, is_english(sentence.text, english) if mixed else english)
+        statement = _parse_statement(
+            at, sentence, names, note, is_english(sentence.text, english) if mixed else english
+        )
         if _WORD.search(statement.text):
             yield statement
 
@@ -150,24 +165,26 @@ def _is_heading(sentence: Sentence) -> bool:
     return sentence.text.endswith(":")
 
 
-def _statement(at: int, sentence: Sentence, names: Collection[str], note: bool, english: bool) -> Statement:
+def _parse_statement(at: int, sentence: Sentence, names: Collection[str], note: bool, english: bool) -> Statement:
     if not english:
         return Statement(
             at, sentence.text, sentence.text, sentence.start, sentence.end, kind="statement",
-            content=_content(sentence.text), own=True, to_other=False, dangling=False, urging=False, wanted=note, english=False,
+            content=_content_stems(sentence.text), own=True, to_other=False, dangling=False, urging=False, wanted=note,
+            english=False,
         )  # fmt: skip
-    bare = sentence.unsaid + led(sentence.text.replace("’", "'"), names)
-    wanted = asked_to_remember(bare)
-    text = with_subject(wanted or bare)
-    own, to_other = speaks_of(text)
+    bare = sentence.unsaid + strip_lead_ins(sentence.text.replace("’", "'"), names)
+    wanted = strip_remember_request(bare)
+    text = add_subject(wanted or bare)
+    own, to_other = mentions(text)
     return Statement(
-        at, text, sentence.text, sentence.start, sentence.end, kind=kind_of(text) if own else "statement", content=_content(text),
+        at, text, sentence.text, sentence.start, sentence.end,
+        kind=classify(text) if own else "statement", content=_content_stems(text),
         own=own, to_other=to_other, dangling=_OPENS_WITH_PRONOUN.match(text) is not None,
-        urging=is_urging(text), wanted=note or wanted is not None, english=True,
+        urging=is_advice(text), wanted=note or wanted is not None, english=True,
     )  # fmt: skip
 
 
-def _content(text: str) -> frozenset[str]:
+def _content_stems(text: str) -> frozenset[str]:
     return frozenset(
         word[:6] for word in _WORD.findall(text.lower()) if word not in _EMPTY and (len(word) > 2 or word.isdigit())
     )

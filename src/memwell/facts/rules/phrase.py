@@ -8,11 +8,11 @@ from datetime import date
 from typing import NamedTuple
 
 from ...text.word_sets import word_set
-from .dates import Dated, dated, spoken
+from .dates import DatedText, render_day, resolve_dates
 from .parse import Statement
-from .wording import Speaker, inside, plain, quoted, third_person
+from .wording import Speaker, inside_sentence, quote_speaker, strip_quotation_marks, third_person
 
-_OPENS_UNCLEAR = re.compile(
+_OPENS_WITH_PRONOUN = re.compile(
     r"\W*(?:he|she|it|they|this|that|these|those|his|her|their|its)(?:'[a-z]+)?\b", re.IGNORECASE
 )
 MAX_QUESTION_WORDS = 12
@@ -36,79 +36,79 @@ class Scene(NamedTuple):
     """Whether it does not matter who says it."""
 
 
-def phrased(group: Sequence[Statement], scene: Scene) -> Phrase:
+def phrase_group(group: Sequence[Statement], scene: Scene) -> Phrase:
     """One sentence for statements that belong together."""
     who, today = scene.who, scene.today
     if not all(one.english for one in group):
-        return Phrase(quoted(" ".join(one.text for one in group), who.name))
-    told = [dated(_bare(one.text), today) for one in group]
+        return Phrase(quote_speaker(" ".join(one.text for one in group), who.name))
+    told = [resolve_dates(_strip_end(one.text), today) for one in group]
     since = next((one.since for one in told if one.since), None)
-    said = any(one.own for one in group) or scene.impersonal or _are_dated(group, told)
+    said = any(one.own for one in group) or scene.impersonal or _has_relative_date(group, told)
     if not said or not _is_safe(group, who):
-        return Phrase(_quoted(group, told, scene), since, bool(_context(group, scene)))
-    text = third_person("".join([told[0].text, *(_continued(one.text) for one in told[1:])]), who)
+        return Phrase(_quote_group(group, told, scene), since, bool(_render_question(group, scene)))
+    text = third_person("".join([told[0].text, *(_join_next(one.text) for one in told[1:])]), who)
     if not any(one.own for one in group) and not scene.impersonal:
-        text = f"According to {inside(who.name)}: {_capitalised(text)}"
-    return Phrase(_closed(text), since)
+        text = f"According to {inside_sentence(who.name)}: {_capitalize(text)}"
+    return Phrase(_end_sentence(text), since)
 
 
-def shown(what: str, who: Speaker) -> str:
+def phrase_attachment(what: str, who: Speaker) -> str:
     """`Caroline shared a photo of a dog.`"""
-    return _closed(f"{who.name} shared {what}")
+    return _end_sentence(f"{who.name} shared {what}")
 
 
 def _is_safe(group: Sequence[Statement], who: Speaker) -> bool:
     """Whether the sentence can be reworded: it says whom or what it is about, and "you" is somebody."""
-    if _OPENS_UNCLEAR.match(group[0].text):
+    if _OPENS_WITH_PRONOUN.match(group[0].text):
         return False
     if not any(one.to_other for one in group):
         return True
     return who.addressee is not None and all(one.own for one in group if one.to_other)
 
 
-def _quoted(group: Sequence[Statement], told: Sequence[Dated], scene: Scene) -> str:
+def _quote_group(group: Sequence[Statement], told: Sequence[DatedText], scene: Scene) -> str:
     """The words as they were said; if they tell a day relative to the day they were said on, with that day."""
     name = scene.who.name
-    context = [f"on {spoken(scene.today)}"] if _are_dated(group, told) else []
-    context += [_context(group, scene)] if _context(group, scene) else []
-    text = " ".join(_capitalised(one.text) for one in group)
-    return quoted(text, _capitalised(", ".join([*context, inside(name)])) if context else name)
+    context = [f"on {render_day(scene.today)}"] if _has_relative_date(group, told) else []
+    context += [_render_question(group, scene)] if _render_question(group, scene) else []
+    text = " ".join(_capitalize(one.text) for one in group)
+    return quote_speaker(text, _capitalize(", ".join([*context, inside_sentence(name)])) if context else name)
 
 
-def _context(group: Sequence[Statement], scene: Scene) -> str:
+def _render_question(group: Sequence[Statement], scene: Scene) -> str:
     """The question that a statement answers, if it takes one to understand what it points to."""
     if not scene.asked or not group[0].dangling or len(scene.asked.split()) > MAX_QUESTION_WORDS:
         return ""
-    return f'asked "{plain(scene.asked)}"'
+    return f'asked "{strip_quotation_marks(scene.asked)}"'
 
 
-def _are_dated(group: Sequence[Statement], told: Sequence[Dated]) -> bool:
-    return any(one.text != _bare(statement.text) for one, statement in zip(told, group, strict=True))
+def _has_relative_date(group: Sequence[Statement], told: Sequence[DatedText]) -> bool:
+    return any(one.text != _strip_end(statement.text) for one, statement in zip(told, group, strict=True))
 
 
-def _bare(text: str) -> str:
+def _strip_end(text: str) -> str:
     return text.strip().rstrip(".!… ")
 
 
-def _continued(text: str) -> str:
+def _join_next(text: str) -> str:
     """What goes on after a semicolon, or after a full stop if it may begin with a name."""
-    if text.startswith(("I ", "I'")) or _uncapitalised(text) != text or text[:1].islower():
-        return f"; {_uncapitalised(text)}"
+    if text.startswith(("I ", "I'")) or _uncapitalize(text) != text or text[:1].islower():
+        return f"; {_uncapitalize(text)}"
     return f". {text}"
 
 
-def _uncapitalised(text: str) -> str:
+def _uncapitalize(text: str) -> str:
     """With a small letter, unless the first word is a name or an abbreviation; of names only the pronouns are known not to be."""
     first = re.match(r"[A-Z][a-z']*(?=\s)", text)
     return text[:1].lower() + text[1:] if first and first[0].lower() in _SMALL else text
 
 
-def _capitalised(text: str) -> str:
+def _capitalize(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _closed(text: str) -> str:
-    text = _capitalised(" ".join(text.split()).strip(" ,;-–—"))
+def _end_sentence(text: str) -> str:
+    text = _capitalize(" ".join(text.split()).strip(" ,;-–—"))
     return text if text.endswith((".", "!", "?", '."', '!"', '?"')) else text + "."
 
 

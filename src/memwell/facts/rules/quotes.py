@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from ...text.word_sets import word_set
-from .sentences import Sentence, blanked, line_end
+from .sentences import Sentence, blank, line_end
 
 _QUOTED_LINE = re.compile(r"^[ \t]{0,8}>", re.MULTILINE)
 _ATTRIBUTION = re.compile(
@@ -61,7 +61,7 @@ _SALUTATION = re.compile(
     r"^[ \t]{0,8}(?:dear|to whom it may concern)\b[^\n,:!]{0,60}[,:!]",
     re.MULTILINE | re.IGNORECASE,
 )
-_SERVED = re.compile(r"\b(?:support|team|service|assistant|ai|bot|chatgpt|claude)\b", re.IGNORECASE)
+_SERVICE = re.compile(r"\b(?:support|team|service|assistant|ai|bot|chatgpt|claude)\b", re.IGNORECASE)
 """Whom somebody writes to who speaks for themselves."""
 _CLOSING = re.compile(
     r"(?:^|(?<=[.!?]\s))[ \t]{0,8}(?:(?:yours )?(?:sincerely|faithfully|truly)(?: yours)?|respectfully(?: yours)?"
@@ -92,17 +92,17 @@ _HEADINGS = word_set(
 """What is written before a colon and is nobody: "Diet: I'm vegan"."""
 
 
-def without_borrowed(text: str, speaker: str) -> str:
+def blank_quotes(text: str, speaker: str) -> str:
     """The text with everything blank that is somebody else's, or is not stated but handed over to be worked on."""
-    text = _without_mail(text)
+    text = _blank_mail(text)
     if ">" in text:
-        text = blanked(text, [(line.start(), line_end(text, line.start())) for line in _QUOTED_LINE.finditer(text)])
-    text = _without_letter(text, speaker)
-    text = _without_material(text)
-    return _without_others(text, speaker)
+        text = blank(text, [(line.start(), line_end(text, line.start())) for line in _QUOTED_LINE.finditer(text)])
+    text = _blank_letter(text, speaker)
+    text = _blank_task_text(text)
+    return _blank_other_speakers(text, speaker)
 
 
-def _without_mail(text: str) -> str:
+def _blank_mail(text: str) -> str:
     """From the first mark or header of another mail on, everything is that mail."""
     if "\n" not in text:
         return text
@@ -111,12 +111,12 @@ def _without_mail(text: str) -> str:
     attributed = _ATTRIBUTION.search(text)
     if attributed:
         quoted = text[attributed.end() :].lstrip().startswith(">")
-        text = blanked(text, [attributed.span()]) if quoted else text
+        text = blank(text, [attributed.span()]) if quoted else text
         starts += [] if quoted else [attributed.start()]
-    return blanked(text, [(min(starts), len(text))]) if starts else text
+    return blank(text, [(min(starts), len(text))]) if starts else text
 
 
-def _without_letter(text: str, speaker: str) -> str:
+def _blank_letter(text: str, speaker: str) -> str:
     """A letter that somebody else has signed is theirs, or is written for them; of one's own, only the
     salutation and the signature go."""
     if "," not in text:
@@ -124,13 +124,13 @@ def _without_letter(text: str, speaker: str) -> str:
     opening = _SALUTATION.search(text)
     closing = _CLOSING.search(text, opening.end() if opening else 0)
     if opening is None or closing is None:
-        return blanked(text, [part.span() for part in (opening, closing) if part])
-    if _SERVED.search(opening[0]) or _is_called(speaker, closing["signed"]):
-        return blanked(text, [opening.span(), closing.span()])
-    return blanked(text, [(opening.start(), closing.end())])
+        return blank(text, [part.span() for part in (opening, closing) if part])
+    if _SERVICE.search(opening[0]) or _is_first_name_of(speaker, closing["signed"]):
+        return blank(text, [opening.span(), closing.span()])
+    return blank(text, [(opening.start(), closing.end())])
 
 
-def _without_material(text: str) -> str:
+def _blank_task_text(text: str) -> str:
     """What follows a request to work on a text is that text: up to the end of its quotation marks, or of the turn.
     The request itself tells nothing either; only a question stays one."""
     task = _TASK.search(text) if _MAY_BE_TASK.search(text) else None
@@ -140,16 +140,16 @@ def _without_material(text: str) -> str:
     start, end = len(text) - len(rest), len(text)
     if rest[:1] in _CLOSING_MARK and rest:
         end = text.find(_CLOSING_MARK[rest[0]], start + 1) + 1 or end
-    return blanked(text, [(start if "?" in task[0] else task.start(), end)])
+    return blank(text, [(start if "?" in task[0] else task.start(), end)])
 
 
-def _without_others(text: str, speaker: str) -> str:
+def _blank_other_speakers(text: str, speaker: str) -> str:
     """What stands after the names of others; after one's own name, only the name goes."""
     labels = [label for label in _LABEL.finditer(text) if not _is_heading(label["who"])] if ": " in text else []
     if not labels:
         return text
     names = [label["who"].lower() for label in labels]
-    own = [name in _OWN_LABELS or _is_called(speaker, name) for name in names]
+    own = [name in _OWN_LABELS or _is_first_name_of(speaker, name) for name in names]
     transcript = len(labels) > 1 and (any(own) or len(set(names)) < len(names))
     spans = []
     for n, label in enumerate(labels):
@@ -158,7 +158,7 @@ def _without_others(text: str, speaker: str) -> str:
         elif transcript or label["first"]:
             following = labels[n + 1].start() if n + 1 < len(labels) else len(text)
             spans.append((label.start("who"), _paragraph_end(text, label.end(), following)))
-    return blanked(text, spans)
+    return blank(text, spans)
 
 
 def _paragraph_end(text: str, start: int, end: int) -> int:
@@ -170,7 +170,7 @@ def _is_heading(label: str) -> bool:
     return label.lower().split()[-1] in _HEADINGS
 
 
-def _is_called(speaker: str, name: str) -> bool:
+def _is_first_name_of(speaker: str, name: str) -> bool:
     return name.lower().split()[:1] == speaker.lower().split()[:1]
 
 
@@ -179,7 +179,7 @@ def _is_called(speaker: str, name: str) -> bool:
 # Held back are only statements: whoever looks for planted instructions reads these lines all the same.
 
 
-LONGEST = 2000
+MAX_CODE_LINE = 2000
 """Characters of a line that is looked at; a longer one is no statement anyway."""
 _HINT = re.compile(r"[=;{}$_()\[]|\b(?:import|Traceback|Error|Exception|ERROR|FATAL|WARN|WARNING)\b")
 """Without any of these, a text has no such line."""
@@ -199,11 +199,11 @@ _FORMS = (
     rf"(?:{_STAMP}){{0,3}}\[?(?:ERROR|FATAL|WARN|WARNING)\]?[:\s].*|(?:{_STAMP}){{1,2}}\[?(?:INFO|DEBUG|TRACE)\]?[:\s].*",
     r"(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception)\b:.*|at\s[\w.$<>]+\(.*|File\s\".*\",\sline\s\d+.*|Traceback\s\(most\srecent.*",
 )
-_PASTED = re.compile("|".join(f"(?:{form})" for form in _FORMS))
+_PASTED_LINE = re.compile("|".join(f"(?:{form})" for form in _FORMS))
 _TRACEBACK = "Traceback (most recent call last):"
 
 
-def without_pasted(text: str) -> str:
+def blank_pasted_lines(text: str) -> str:
     """The text with such lines blank, and with what is indented below the head of a traceback."""
     if _HINT.search(text) is None:
         return text
@@ -211,17 +211,17 @@ def without_pasted(text: str) -> str:
     for line in text.split("\n"):
         said = line.strip()
         traced = said == _TRACEBACK or (traced and line[:1] in " \t" and bool(said))
-        if traced or (said and len(said) <= LONGEST and _PASTED.fullmatch(said)):
+        if traced or (said and len(said) <= MAX_CODE_LINE and _PASTED_LINE.fullmatch(said)):
             spans.append((at, at + len(line)))
         at += len(line) + 1
-    return blanked(text, spans)
+    return blank(text, spans)
 
 
 # -- What is said without being stated: suppositions, texts that are wanted, and what is meant the other way round.
 
 
 _POLITE = r"\W*(?:(?:please|ok|okay|so|now|and|hey|hi|can you|could you|just),?\s+){0,4}"
-_SUPPOSES = re.compile(
+_HYPOTHETICAL = re.compile(
     rf"""{_POLITE}(?:(?:let's|let\ us)\ (?:say|suppose|assume|pretend|imagine)\b
     |(?:imagine|pretend|suppose|supposing|assume|assuming)\b(?!\ (?:my|our)\ surprise)
     |say\ (?:that\ )?(?:i|i'\w+|we|we'\w+|my)\b
@@ -232,28 +232,28 @@ _SUPPOSES = re.compile(
     |tell\ me\ an?\ (?:story|joke|tale)\b)""",
     re.IGNORECASE | re.VERBOSE,
 )
-_MOCKS = re.compile(r"\W*yeah,?\s+right\b(?=\s*[,.!…;–—-]|\s*\Z)", re.IGNORECASE)
-_ONLY_MOCKS = re.compile(r"\W*yeah,?\s+right\W*", re.IGNORECASE)
+_SARCASM = re.compile(r"\W*yeah,?\s+right\b(?=\s*[,.!…;–—-]|\s*\Z)", re.IGNORECASE)
+_ONLY_SARCASM = re.compile(r"\W*yeah,?\s+right\W*", re.IGNORECASE)
 _GOES_ON = re.compile(r"\W*and\s", re.IGNORECASE)
 
 
-def is_supposed(sentence: str) -> bool:
+def is_hypothetical(sentence: str) -> bool:
     """Whether it asks to take something for granted, or for a text that says it."""
-    return _SUPPOSES.match(sentence.replace("’", "'")) is not None
+    return _HYPOTHETICAL.match(sentence.replace("’", "'")) is not None
 
 
-def meant(sentences: list[Sentence]) -> list[Sentence]:
+def drop_sarcasm(sentences: list[Sentence]) -> list[Sentence]:
     """Without what is mocked: "Yeah right, and I'm the Queen", also where that is two sentences."""
-    if not any(_MOCKS.match(one.text) for one in sentences):
+    if not any(_SARCASM.match(one.text) for one in sentences):
         return sentences
-    return [one for n, one in enumerate(sentences) if not _is_mocked(sentences, n)]
+    return [one for n, one in enumerate(sentences) if not _is_sarcastic(sentences, n)]
 
 
-def _is_mocked(sentences: list[Sentence], n: int) -> bool:
-    if _MOCKS.match(sentences[n].text):
+def _is_sarcastic(sentences: list[Sentence], n: int) -> bool:
+    if _SARCASM.match(sentences[n].text):
         return True
     return (
         n > 0
         and _GOES_ON.match(sentences[n].text) is not None
-        and _ONLY_MOCKS.fullmatch(sentences[n - 1].text) is not None
+        and _ONLY_SARCASM.fullmatch(sentences[n - 1].text) is not None
     )

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ...text.word_sets import word_set
-from .classify import KEPT, RICH, Told, worth
-from .parse import Heard, Statement, is_filler
+from .classify import MIN_SCORE, RICH_SCORE, TurnFeatures, score_turn
+from .parse import ParsedTurn, Statement, is_filler
 
 JOINED_WORDS = 24
 """How long a fact may grow by what points back to it; a single sentence may be longer."""
@@ -47,62 +47,66 @@ class Context(NamedTuple):
     """Whether nobody else than an assistant listens: what is said then is said in order to be known."""
 
 
-def chosen(turn: Heard, context: Context) -> list[Group]:
+def select_groups(turn: ParsedTurn, context: Context) -> list[Group]:
     """The statements that are kept, those that make one fact together."""
-    groups = _kept(turn, context)
+    groups = _select_statements(turn, context)
     if not context.alone:
         return groups
-    more = {one.at: one for one in turn.statements if _is_more(one)}
-    return [_with_more(group, more) for group in groups]
+    more = {one.at: one for one in turn.statements if _is_continuation(one)}
+    return [_append_continuations(group, more) for group in groups]
 
 
-def _kept(turn: Heard, context: Context) -> list[Group]:
+def _select_statements(turn: ParsedTurn, context: Context) -> list[Group]:
     statements = [one for one in turn.statements if not is_filler(one)]
     if not statements:
         return []
-    value = worth(told(turn, context))
-    if turn.said.note or value >= RICH:
-        return _grouped(statements)
+    value = score_turn(turn_features(turn, context))
+    if turn.said.note or value >= RICH_SCORE:
+        return _group_statements(statements)
     short = len(turn.statements) <= MAX_OF_OTHERS
-    kept = [one for one in statements if _is_sure(one, context) or (context.alone and short and _is_of_somebody(one))]
-    if value < KEPT:
-        return _grouped(kept)
-    gist = _gist(statements)
+    kept = [
+        one
+        for one in statements
+        if _is_always_kept(one, context) or (context.alone and short and _is_about_named_person(one))
+    ]
+    if value < MIN_SCORE:
+        return _group_statements(kept)
+    gist = _pick_gist(statements)
     places = {one.at for one in [*kept, *gist]}
-    return _grouped([one for one in statements if one.at in places]) if kept else [gist]
+    return _group_statements([one for one in statements if one.at in places]) if kept else [gist]
 
 
-def told(turn: Heard, context: Context) -> Told:
+def turn_features(turn: ParsedTurn, context: Context) -> TurnFeatures:
     texts = [one.text for one in turn.statements]
-    return Told(texts, turn.questions, context.asked, bool(turn.shown), context.fresh)
+    return TurnFeatures(texts, turn.questions, context.asked, bool(turn.shown), context.fresh)
 
 
-def _is_sure(statement: Statement, context: Context) -> bool:
+def _is_always_kept(statement: Statement, context: Context) -> bool:
     if statement.wanted or not statement.english:
         return True
-    if context.alone and context.asked and statement.at == 0 and _is_more(statement):
+    if context.alone and context.asked and statement.at == 0 and _is_continuation(statement):
         return True
     if statement.to_other or not statement.own:
         return False
     return context.alone or (statement.kind != "statement" and not statement.dangling)
 
 
-def _is_of_somebody(statement: Statement) -> bool:
+def _is_about_named_person(statement: Statement) -> bool:
     """Whether it tells plainly of somebody by name: "Carol lives in Rome"."""
     match = None if statement.own or statement.to_other else _OF_SOMEBODY.match(statement.text)
     return match is not None and match["first"].lower() not in _NOBODY and not match["first"].endswith("ing")
 
 
-def _is_more(statement: Statement) -> bool:
+def _is_continuation(statement: Statement) -> bool:
     """Whether it adds to the sentence before it, and makes no sense without it: "His name is Rex"."""
     if not statement.english or statement.own or statement.to_other or not statement.content:
         return False
     return _MORE_OF_IT.match(statement.text) is not None
 
 
-def _with_more(group: Group, more: Mapping[int, Statement]) -> Group:
+def _append_continuations(group: Group, more: Mapping[int, Statement]) -> Group:
     """With what is said right after it of the same thing, however little that is."""
-    while group[-1].english and (one := more.get(group[-1].at + 1)) and _words([*group, one]) <= JOINED_WORDS:
+    while group[-1].english and (one := more.get(group[-1].at + 1)) and _count_words([*group, one]) <= JOINED_WORDS:
         group = (*group, one)
     return group
 
@@ -111,23 +115,23 @@ def _rank(statement: Statement) -> float:
     return len(statement.content) + 2.0 * statement.own - 2.0 * statement.to_other - 1.5 * statement.dangling
 
 
-def _grouped(kept: Sequence[Statement]) -> list[Group]:
+def _group_statements(kept: Sequence[Statement]) -> list[Group]:
     """What points to something said before joins it, if that is kept and both together stay short."""
     groups: list[Group] = []
     for statement in kept:
         follows = bool(groups) and statement.at == groups[-1][-1].at + 1
-        if follows and statement.dangling and _words([*groups[-1], statement]) <= JOINED_WORDS:
+        if follows and statement.dangling and _count_words([*groups[-1], statement]) <= JOINED_WORDS:
             groups[-1] = (*groups[-1], statement)
         else:
             groups.append((statement,))
     return groups
 
 
-def _gist(statements: Sequence[Statement]) -> Group:
+def _pick_gist(statements: Sequence[Statement]) -> Group:
     """The best of the statements, as many as make one fact, in their order."""
     left, taken = GIST_WORDS, set[int]()
     for at in sorted(range(len(statements)), key=lambda at: -_rank(statements[at])):
-        length = _words([statements[at]])
+        length = _count_words([statements[at]])
         points_back = statements[at].dangling and at - 1 not in taken
         if not taken or (length <= left and not points_back and not statements[at].to_other):
             taken.add(at)
@@ -135,5 +139,5 @@ def _gist(statements: Sequence[Statement]) -> Group:
     return tuple(statements[at] for at in sorted(taken))
 
 
-def _words(statements: Sequence[Statement]) -> int:
+def _count_words(statements: Sequence[Statement]) -> int:
     return sum(len(one.text.split()) for one in statements)

@@ -15,12 +15,12 @@ from ...text.word_sets import word_set
 MAX_SENTENCE = 600
 """What goes on for longer without a full stop is not a statement but data."""
 
-ECHO = re.compile(r"<(/?)memory\b[^<>]*>", re.IGNORECASE)
+MEMORY_FENCE = re.compile(r"<(/?)memory\b[^<>]*>", re.IGNORECASE)
 """The marks of a fence around recalled memory, whatever their attributes."""
 
 _CODE = re.compile(r"^[ \t]*```", re.MULTILINE)
-_ASIDE = re.compile(r"\[([^\[\]]{1,400})\](?!\()")
-_SHOWN = re.compile(
+_BRACKETS = re.compile(r"\[([^\[\]]{1,400})\](?!\()")
+_ATTACHMENT = re.compile(
     r"(?:(?:shares?|sharing|shared|sends?|sending|sent|shows?|attache[sd]|posts?|posted)\b|(?=(?:an?|the)?\s*(?:photo|image|picture|screenshot)\b))"
     r":?\s*(.+)",
     re.IGNORECASE | re.DOTALL,
@@ -40,12 +40,12 @@ class Sentence(NamedTuple):
     """The subject that goes without saying, as the clause before it has it."""
 
 
-def without_echoes(text: str) -> str:
+def blank_recalled_memory(text: str) -> str:
     """The text with everything blank that stands between marks of recalled memory. An opening that is never closed is
     somebody's own word."""
     text = text.replace(PREAMBLE, " " * len(PREAMBLE))
     depth, opened, blanks = 0, 0, []
-    for mark in ECHO.finditer(text):
+    for mark in MEMORY_FENCE.finditer(text):
         if not mark[1]:
             opened = mark.start() if depth == 0 else opened
             depth += 1
@@ -53,10 +53,10 @@ def without_echoes(text: str) -> str:
             depth -= 1
             if depth == 0:
                 blanks.append((opened, mark.end()))
-    return blanked(text, blanks)
+    return blank(text, blanks)
 
 
-def without_code(text: str) -> str:
+def blank_code(text: str) -> str:
     """The text with fenced code blank; a fence that stays open runs to the end."""
     if "```" not in text:
         return text
@@ -64,33 +64,33 @@ def without_code(text: str) -> str:
     ends = [line_end(text, at) for at in fences[1::2]]
     if len(fences) % 2:
         ends.append(len(text))
-    return blanked(text, list(zip(fences[::2], ends, strict=True)))
+    return blank(text, list(zip(fences[::2], ends, strict=True)))
 
 
-def asides(text: str) -> tuple[str, list[Sentence]]:
+def split_brackets(text: str) -> tuple[str, list[Sentence]]:
     """The text without what stands in brackets, and what is described there as shown: `[shares a photo of a dog]`."""
     shown, blanks = [], []
-    for match in _ASIDE.finditer(text):
-        what = _SHOWN.fullmatch(match[1].strip())
+    for match in _BRACKETS.finditer(text):
+        what = _ATTACHMENT.fullmatch(match[1].strip())
         if what:
             shown.append(Sentence(what[1].strip().rstrip("."), match.start(), match.end()))
         if what or len(match[1].split()) <= _STAGE_WORDS:
             blanks.append(match.span())
-    return blanked(text, blanks), shown
+    return blank(text, blanks), shown
 
 
-def split(text: str) -> list[Sentence]:
+def split_sentences(text: str) -> list[Sentence]:
     """The sentences of a text, with where they begin and end in it."""
     found, start = [], 0
     for mark in _END.finditer(text):
-        if not _abbreviated(text, mark):
-            found.append(_trimmed(text, start, mark.end()))
+        if not _is_abbreviation(text, mark):
+            found.append(_trim(text, start, mark.end()))
             start = mark.end()
-    found.append(_trimmed(text, start, len(text)))
+    found.append(_trim(text, start, len(text)))
     return [one for one in found if one.text]
 
 
-def _trimmed(text: str, start: int, end: int) -> Sentence:
+def _trim(text: str, start: int, end: int) -> Sentence:
     """Without blanks around it and the mark of a list before it."""
     piece = text[start:end]
     start += len(piece) - len(piece.lstrip())
@@ -100,7 +100,7 @@ def _trimmed(text: str, start: int, end: int) -> Sentence:
     return Sentence(said, start, start + len(said))
 
 
-def _abbreviated(text: str, mark: re.Match[str]) -> bool:
+def _is_abbreviation(text: str, mark: re.Match[str]) -> bool:
     if mark[0] != ".":
         return False
     before = (text[max(0, mark.start() - 8) : mark.start()].split() or [""])[-1]
@@ -113,7 +113,7 @@ def _abbreviated(text: str, mark: re.Match[str]) -> bool:
     return not (before.lower() in ("a.m", "p.m", "no", "u.s") and following[:1].isupper())
 
 
-def blanked(text: str, spans: list[tuple[int, int]]) -> str:
+def blank(text: str, spans: list[tuple[int, int]]) -> str:
     """Blank some parts of a text; lines stay lines."""
     if not spans:
         return text
@@ -155,12 +155,12 @@ _GOVERNED = re.compile(
     re.IGNORECASE,
 )
 """What a verb in its base form may depend on: of "I want to live in Rome and work at home", the second half is no fact."""
-LEAST_WORDS = 2
-OWNED_WORDS = 4
+MIN_WORDS = 2
+MIN_OWNED_WORDS = 4
 """With fewer, "and my dog" is another thing of the kind, and no statement."""
 
 
-def apart(sentence: Sentence) -> list[Sentence]:
+def split_clauses(sentence: Sentence) -> list[Sentence]:
     """The clauses of a sentence that stand by themselves."""
     text = sentence.text
     if len(text) > MAX_SENTENCE or text.endswith("?") or not _OWN.match(text):
@@ -169,8 +169,8 @@ def apart(sentence: Sentence) -> list[Sentence]:
     for joint in _JOINT.finditer(text):
         following = (joint[1] or joint[2] or "").lower()
         rest = len(text[joint.end() :].split())
-        subject = "" if following in _SUBJECTS else _unsaid(text, start, joint)
-        whole = len(text[start : joint.start()].split()) >= LEAST_WORDS and (following != "my" or rest >= OWNED_WORDS)
+        subject = "" if following in _SUBJECTS else _implied_subject(text, start, joint)
+        whole = len(text[start : joint.start()].split()) >= MIN_WORDS and (following != "my" or rest >= MIN_OWNED_WORDS)
         if whole and (following in _SUBJECTS or (following in _CHANGES and subject)):
             found.append(_clause(sentence, start, joint.start(), unsaid))
             start, unsaid = joint.end(), subject
@@ -182,7 +182,7 @@ def _clause(sentence: Sentence, start: int, end: int, unsaid: str) -> Sentence:
     return Sentence(sentence.text[start:end], sentence.start + start, sentence.start + end, unsaid)
 
 
-def _unsaid(text: str, start: int, joint: re.Match[str]) -> str:
+def _implied_subject(text: str, start: int, joint: re.Match[str]) -> str:
     """The subject of a verb that follows a joint, if the verb can do without the words before the joint."""
     verb = (joint[1] or "").lower()
     if verb in _NEED_OBJECTS and _NO_OBJECT.match(text, joint.start(1)):

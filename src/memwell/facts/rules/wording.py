@@ -65,7 +65,7 @@ _EXPANDED = {
 _HAD = ("i'd", "we'd", "you'd")
 
 
-def expanded(word: str, following: str) -> str:
+def expand_contraction(word: str, following: str) -> str:
     """A contraction in full; "I'd" is "I had" before a participle and "I would" otherwise."""
     low = word.lower()
     if low in _HAD:
@@ -86,7 +86,7 @@ def is_adverb(word: str) -> bool:
     )
 
 
-def third(verb: str) -> str:
+def third_person_verb(verb: str) -> str:
     """The form of a verb after a name: have → has, was → was, play → plays."""
     low = verb.lower()
     verb = low if verb.isupper() else verb
@@ -101,7 +101,7 @@ def third(verb: str) -> str:
     return verb + "s"
 
 
-def plural(verb: str) -> str:
+def plural_verb(verb: str) -> str:
     """The form of a verb after "they"."""
     return {"am": "are", "was": "were"}.get(verb.lower(), verb)
 
@@ -127,7 +127,7 @@ _WORD = re.compile(r"([^\W_]+(?:['-][^\W_]+)*)")
 _FIRST = re.compile(r"\b(?:I|I'[a-z]+|me|my|mine|we|we'[a-z]+|us|our|ours|im|ive)\b", re.IGNORECASE)
 _SECOND = re.compile(r"\b(?:you|you'[a-z]+|your|yours|yourself|yourselves|ya|u|ur)\b", re.IGNORECASE)
 _PRONOUNS = word_set("i me my mine myself we us our ours ourselves you your yours yourself yourselves")
-_LATER = {
+_LATER_PRONOUNS = {
     "i": "they", "we": "they", "me": "them", "us": "them", "my": "their", "our": "their", "mine": "theirs",
     "ours": "theirs", "myself": "themselves", "ourselves": "themselves",
 }  # fmt: skip
@@ -154,19 +154,19 @@ def third_person(text: str, who: Speaker) -> str:
     return "".join(part if n % 2 else rewriter.rewritten(part) for n, part in enumerate(parts))
 
 
-def speaks_of(text: str) -> tuple[bool, bool]:
+def mentions(text: str) -> tuple[bool, bool]:
     """Whether it speaks of its speaker, and whether it speaks of whoever is told."""
-    own_words = _unquoted(text)
+    own_words = _without_verbatim(text)
     return _FIRST.search(own_words) is not None, _SECOND.search(own_words) is not None
 
 
-def quoted(text: str, name: str) -> str:
+def quote_speaker(text: str, name: str) -> str:
     """What somebody said, in their own words."""
-    inner = plain(text)
+    inner = strip_quotation_marks(text)
     return f'{name} said: "{inner if inner[-1:] in ".!?。！？؟…" else inner + "."}"'
 
 
-def plain(text: str) -> str:
+def strip_quotation_marks(text: str) -> str:
     """A text that can stand in quotation marks."""
     return text.replace('"', "'").replace("“", "'").replace("”", "'").strip()
 
@@ -175,12 +175,12 @@ def possessive(name: str) -> str:
     return f"{name}'" if name.endswith("s") else f"{name}'s"
 
 
-def inside(name: str) -> str:
+def inside_sentence(name: str) -> str:
     """A name within a sentence: "The user" begins one, "the user" does not."""
     return name[:1].lower() + name[1:] if name.startswith("The ") else name
 
 
-def _unquoted(text: str) -> str:
+def _without_verbatim(text: str) -> str:
     text = text.replace("’", "'")
     return _VERBATIM.sub("", text) if _MAY_BE_VERBATIM.search(text) else text
 
@@ -193,7 +193,7 @@ class _Rewriter:
         self._named = False
 
     def rewritten(self, text: str) -> str:
-        lead, words = _words(text)
+        lead, words = _split_words(text)
         out: list[str] = [lead]
         form, spread, adverbs = "", False, 0
         for n, word in enumerate(words):
@@ -203,10 +203,10 @@ class _Rewriter:
                 written, form = self._mention(low, words, n)
                 spread = form == "third"
             elif form and low[0].isalpha() and not adverbs and not is_adverb(low):
-                written, form = third(written) if form == "third" else plural(written), ""
+                written, form = third_person_verb(written) if form == "third" else plural_verb(written), ""
                 spread = spread and low not in _HELPING
-            elif spread and _continues(words, n):
-                written = third(written)
+            elif spread and _is_second_verb(words, n):
+                written = third_person_verb(written)
             if low == "to" or _ends_clause(word.after):
                 spread = False
             out += [written, word.after]
@@ -220,9 +220,9 @@ class _Rewriter:
             return "themselves", ""
         joined = pronoun == "i" and _is_joined(words, n)
         if self._named and not joined:
-            return _LATER[pronoun], "plural" if pronoun in ("i", "we") else ""
+            return _LATER_PRONOUNS[pronoun], "plural" if pronoun in ("i", "we") else ""
         self._named = not _is_reported(words, pronoun)
-        name = self._who.name if n == 0 else inside(self._who.name)
+        name = self._who.name if n == 0 else inside_sentence(self._who.name)
         if pronoun in ("my", "our", "mine", "ours"):
             return possessive(name), ""
         if pronoun in ("we", "us"):
@@ -232,7 +232,7 @@ class _Rewriter:
     def _addressee(self, pronoun: str, words: list[_Word], n: int) -> tuple[str, str]:
         if pronoun in ("yourself", "yourselves"):
             return "oneself", ""
-        name = inside(self._who.addressee or "the listener")
+        name = inside_sentence(self._who.addressee or "the listener")
         if pronoun in ("your", "yours"):
             return possessive(name), ""
         following = next((word.text.lower() for word in words[n + 1 : n + 3] if not is_adverb(word.text.lower())), "")
@@ -240,13 +240,13 @@ class _Rewriter:
         return name, "third" if verb and not _is_object(words, n) else ""
 
 
-def _words(text: str) -> tuple[str, list[_Word]]:
+def _split_words(text: str) -> tuple[str, list[_Word]]:
     """The words of a text with contractions in full, and what stands before the first."""
     pieces = _WORD.split(text)
     words: list[_Word] = []
     for n in range(1, len(pieces), 2):
         following = pieces[n + 2].lower() if n + 2 < len(pieces) else ""
-        *first, last = expanded(pieces[n], following).split(" ")
+        *first, last = expand_contraction(pieces[n], following).split(" ")
         words += [_Word(one, " ") for one in first]
         words.append(_Word(last, pieces[n + 1]))
     return pieces[0], words
@@ -275,7 +275,7 @@ def _phrase_length(words: list[_Word], n: int) -> int:
     return next((phrase.count(" ") + 1 for phrase in ADVERB_PHRASES if text.startswith(f"{phrase} ")), 0)
 
 
-def _continues(words: list[_Word], n: int) -> bool:
+def _is_second_verb(words: list[_Word], n: int) -> bool:
     """Whether a word is a second verb of the same subject: "and play" in "I sing and play"."""
     return words[n].text.lower() in PLAIN and n > 0 and words[n - 1].text.lower() in ("and", "but", "nor")
 
