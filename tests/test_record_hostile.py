@@ -137,7 +137,7 @@ def test_a_call_is_checked_as_far_as_two_values_may_be(memory: Memory) -> None:
     held = {"access": "application", "schema": schema, "strict": True}
     names = [f"s{number}" for number in range(12)]
     shop.stores.define(dict.fromkeys(names, held))
-    large = {"a": [1] * 8000}
+    large = {"a": [1] * 4000}
     share = Schema(schema, strict=True).effort(large).share
     assert 0.7 < share < 1
     here = shop.scope()

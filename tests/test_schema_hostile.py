@@ -9,7 +9,6 @@ import pytest
 
 from memwell import Invalid, Memory, TooLarge
 from memwell.records.schema import Schema
-from memwell.records.schemas.patterns import size, states
 
 OBJECT = {"type": "object"}
 
@@ -69,34 +68,6 @@ def test_what_describes_itself_does_not_look_at_everything_again() -> None:
         Schema(tree, strict=False)
     flat = {"type": "object", "unevaluatedProperties": False, "anyOf": [has("c")]}
     assert [one.path for one in Schema(flat, strict=False).problems({"d": 1})] == [""]
-
-
-@pytest.mark.parametrize("pattern", [r"\p{L}{16}", r"[\p{L}\p{N}]{8}", r"(?:\pL|\P{Nd}){8}"])
-def test_classes_of_unicode_count_as_what_they_take(pattern: str) -> None:
-    assert size(pattern) >= 16 * 250
-    assert states(pattern) < size(pattern)
-    with pytest.raises(Invalid, match="patterns that are too large together"):
-        Schema({"properties": {f"p{n}": {"pattern": f"{pattern}{n}"} for n in range(20)}}, strict=True)
-    assert (
-        Schema({"properties": {"name": {"pattern": pattern}}}, strict=True).problems({"name": "Adalovelace" * 2}) == []
-    )
-
-
-@pytest.mark.parametrize(
-    ("pattern", "count"),
-    [
-        ("abc", 3),
-        (r"\w{16}", 16),
-        ("(ab){3}", 6),
-        ("[a-z]{2,5}", 5),
-        (r"a{,3}", 5),
-        (r"\u{1F600}x", 2),
-        ("(", 0),
-        ("\\", 1),
-    ],
-)
-def test_parts_of_patterns_are_counted(pattern: str, count: int) -> None:
-    assert states(pattern) == size(pattern) == count
 
 
 def test_a_value_with_too_many_names_for_the_patterns_is_refused() -> None:

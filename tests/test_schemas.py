@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from memwell import Invalid, TooLarge
+from memwell import Invalid
 from memwell.errors import MemwellError
-from memwell.records.schema import MAX_PROBLEMS, Problem, Schema
+from memwell.records.schema import MAX_PROBLEMS, Schema
+from memwell.records.schema_tree import Problem
 from memwell.records.values import merged, projected
 
 PROFILE = {
@@ -76,14 +77,14 @@ def test_defaults_are_filled_in_however_deep() -> None:
     """C23: what is there stays as it is."""
     source = {"properties": {"preferences": {"default": {}, "properties": {"language": {"default": "en"}}}}}
     schema = Schema(source, strict=True)
-    assert schema.with_defaults({}) == {"preferences": {"language": "en"}}
-    assert schema.with_defaults({"preferences": {"language": "pt"}}) == {"preferences": {"language": "pt"}}
-    assert schema.with_defaults(None) is None
+    assert schema.fill_defaults({}) == {"preferences": {"language": "en"}}
+    assert schema.fill_defaults({"preferences": {"language": "pt"}}) == {"preferences": {"language": "pt"}}
+    assert schema.fill_defaults(None) is None
 
 
 def test_a_schema_for_merging_requires_nothing() -> None:
     """C31."""
-    relaxed = Schema({**PROFILE, "allOf": [{"required": ["tags"]}]}, strict=True).relaxed()
+    relaxed = Schema({**PROFILE, "allOf": [{"required": ["tags"]}]}, strict=True).relax()
     assert Schema(relaxed, strict=True).problems({}) == []
     assert Schema(relaxed, strict=True).problems({"name": 1}) != []
 
@@ -313,7 +314,7 @@ def test_a_schema_for_merging_requires_nothing_of_its_parts() -> None:
         "oneOf": [{"required": ["a"]}, {"required": ["kind"]}],
         "$defs": {"home": {"properties": {"city": {}}, "required": ["city"]}},
     }
-    relaxed = Schema(source, strict=True).relaxed()
+    relaxed = Schema(source, strict=True).relax()
     assert Schema(relaxed, strict=True).problems({"kind": "x", "home": {}}) == []
     assert Schema(relaxed, strict=True).problems({}) == []
 
@@ -332,11 +333,11 @@ def test_defaults_are_filled_in_lists_and_behind_references() -> None:
         },
     }
     schema = Schema(source, strict=True)
-    assert schema.with_defaults({"list": [{}, {"n": 2}], "all": {}}) == {
+    assert schema.fill_defaults({"list": [{}, {"n": 2}], "all": {}}) == {
         "list": [{"n": 1}, {"n": 2}],
         "all": {"q": [1]},
     }
-    home = schema.with_defaults({"home": {}})["home"]
+    home = schema.fill_defaults({"home": {}})["home"]
     assert (home["city"], home["near"]["city"]) == ("Porto", "Porto")
 
 
@@ -378,25 +379,6 @@ def test_a_reference_that_was_not_looked_at_is_refused(source: dict[str, Any]) -
     assert len(str(error.value)) < 400
 
 
-@pytest.mark.parametrize(
-    ("source", "value"),
-    [
-        ({"items": {"enum": [*range(4000), *map(str, range(4000))]}}, [-1] * 100_000),
-        ({"items": {"not": {"enum": [{"a": n} for n in range(4000)]}}}, [{"a": 1}] * 50_000),
-        ({"items": {"multipleOf": 1e-300}}, [1.5] * 200_000),
-        ({"allOf": [{"pattern": f".*a.{{{n + 100}}}c"} for n in range(5)]}, "ab" * 100_000),
-        ({"properties": {"t": {"pattern": ".*a.{200}c"}}}, {"t": "ab" * 300_000}),
-        ({"items": {"$ref": "#/$defs/t"}, "$defs": {"t": {"pattern": ".*a.{200}c"}}}, ["ab" * 1000] * 300),
-        ({"patternProperties": {".*a.{200}c": {}}}, {f"{n}" + "ab" * 500: 1 for n in range(500)}),
-        ({"propertyNames": {"pattern": ".*a.{200}c"}}, {f"{n}" + "ab" * 500: 1 for n in range(500)}),
-    ],
-)
-def test_a_value_that_would_take_too_long_is_refused_at_once(source: dict[str, Any], value: Any) -> None:
-    schema = Schema(source, strict=False)
-    with pytest.raises(TooLarge, match="too"):
-        schema.problems(value)
-
-
 def test_long_texts_beside_patterns_are_fine() -> None:
     """What counts is which text a pattern is for."""
     patterns = {f"p{n}": {"type": "string", "pattern": "^[a-z]{1,255}$"} for n in range(50)}
@@ -411,23 +393,6 @@ def test_long_texts_beside_patterns_are_fine() -> None:
 def test_a_pattern_that_cannot_be_used_says_why(pattern: str, told: str) -> None:
     with pytest.raises(Invalid, match=told):
         Schema({"properties": {"a": {"pattern": pattern}}}, strict=True)
-
-
-@pytest.mark.parametrize("piece", ["[ -\U0010ffff]", r"[\x{20}-\x{10ffff}]", "[\u4e00-\u9fff]"])
-@pytest.mark.parametrize("folding", ["(?i)", "(?s-u)(?i:x)", "(?mi)"])
-def test_patterns_that_are_read_letter_by_letter_are_few(piece: str, folding: str) -> None:
-    """Where the case of letters does not count, each of a class is looked up; dozens of such classes take seconds."""
-    many = {f"p{n}": {"pattern": folding + piece * 12 + str(n)} for n in range(10)}
-    with pytest.raises(Invalid, match="patterns that are too large together"):
-        Schema({"properties": many}, strict=True)
-    assert Schema({"pattern": f"(?i)^{piece}+$"}, strict=True).problems("abc") is not None
-
-
-def test_patterns_that_are_written_out_again_and_again_are_few() -> None:
-    """A validator spells out what stands for letters one by one, in the whole pattern each time."""
-    many = {f"p{n}": {"pattern": r"\w" * 250 + str(n)} for n in range(30)}
-    with pytest.raises(Invalid, match="patterns that are too large together"):
-        Schema({"properties": many}, strict=True)
 
 
 @pytest.mark.parametrize(
@@ -460,17 +425,17 @@ def test_defaults_that_lead_to_each_other_have_an_end() -> None:
     names = [f"a{n}" for n in range(12)]
     every = {name: {"$ref": f"#/$defs/{name}", "default": {}} for name in names}
     schema = Schema({"$defs": {name: {"properties": every} for name in names}, "properties": every}, strict=True)
-    found = schema.with_defaults({})
+    found = schema.fill_defaults({})
     assert found["a1"]["a2"] == {}
 
 
 def test_defaults_are_no_larger_than_a_record() -> None:
     schema = Schema({"items": {"properties": {"a": {"default": "x" * 50_000}}}}, strict=True)
-    found = schema.with_defaults([{}] * 10_000)
+    found = schema.fill_defaults([{}] * 10_000)
     assert 1 <= sum("a" in one for one in found) <= 21
     small = Schema({"items": {"properties": {f"p{n}": {"default": 1} for n in range(100)}}}, strict=True)
-    assert small.with_defaults([{}])[0] == {f"p{n}": 1 for n in range(100)}
-    assert small.with_defaults([{}] * 40_000)[-1] == {}
+    assert small.fill_defaults([{}])[0] == {f"p{n}": 1 for n in range(100)}
+    assert small.fill_defaults([{}] * 40_000)[-1] == {}
 
 
 @pytest.mark.parametrize(
@@ -524,7 +489,7 @@ def test_a_schema_for_merging_refers_to_what_there_is() -> None:
         "properties": {"a": {"items": {"$ref": "#/oneOf/0"}}, "tree": {"items": {"$ref": "#"}}},
         "required": ["a"],
     }
-    relaxed = Schema(source, strict=True).relaxed()
+    relaxed = Schema(source, strict=True).relax()
     again = Schema(relaxed, strict=False)
     assert again.problems({"a": [{"a": 1}]}) == []
     assert again.problems({"a": [{}]}), "what is in a list is replaced as a whole"
@@ -534,11 +499,3 @@ def test_a_schema_for_merging_refers_to_what_there_is() -> None:
 def test_patterns_have_a_size_together() -> None:
     with pytest.raises(Invalid, match="patterns that are too large together"):
         Schema({"properties": {f"p{n}": {"pattern": "^.{1,1000}$"} for n in range(100)}}, strict=True)
-
-
-def test_names_that_nobody_names_are_not_kept_in_mind() -> None:
-    schema = Schema({"patternProperties": {"^.{1,1000}$": {"type": "integer"}}}, strict=True)
-    for number in range(3):
-        with pytest.raises(TooLarge):
-            schema.problems({f"{number}_{n:06}" * 5: 1 for n in range(30_000)})
-    assert len(schema._effort._matching._inside) <= 2

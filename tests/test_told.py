@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memwell import Invalid, Memory, NotFound
-from memwell.records.schemas.doubts import MAX_DOUBTS, doubts
+from memwell.records.schema import MAX_DOUBTS, list_doubts
 from memwell.registry import OPERATIONS
 from memwell.surfaces.mcp.tools import toolbox
 from memwell.surfaces.rest.openapi import document
@@ -26,14 +26,14 @@ OPEN = "names no `properties`"
 @pytest.mark.parametrize(
     ("schema", "told"),
     [
-        ({"type": "object", "propertys": {"a": {}}}, ["`propertys`, which", "mean `properties`", OPEN]),
+        ({"type": "object", "propertys": {"a": {}}}, ["`propertys`, an unknown keyword", "mean `properties`", OPEN]),
         ({"preferred_name": "string"}, ["`preferred_name`", OPEN]),
         ({"properties": {"a": {"type": "string", "require": True}}}, ["`schema.properties.a` has `require`"]),
         ({"type": "object", "description": "Anything."}, [OPEN]),
     ],
 )
 def test_a_schema_that_is_hardly_meant_is_doubted(schema: dict[str, Any], told: list[str]) -> None:
-    found = "\n".join(doubts(schema, strict=True))
+    found = "\n".join(list_doubts(schema, strict=True))
     assert all(word in found for word in told)
 
 
@@ -49,15 +49,15 @@ def test_a_schema_that_is_hardly_meant_is_doubted(schema: dict[str, Any], told: 
     ],
 )
 def test_what_is_said_well_is_not_doubted(schema: dict[str, Any]) -> None:
-    assert [one for one in doubts(schema, strict=bool(schema)) if schema] == []
+    assert [one for one in list_doubts(schema, strict=bool(schema)) if schema] == []
 
 
 def test_not_every_doubt_is_told() -> None:
-    assert len(doubts({f"odd{n}": 1 for n in range(99)} | NAMED, strict=True)) == MAX_DOUBTS
+    assert len(list_doubts({f"odd{n}": 1 for n in range(99)} | NAMED, strict=True)) == MAX_DOUBTS
 
 
 def test_an_open_schema_is_no_doubt_where_nothing_is_refused() -> None:
-    assert doubts({"type": "object"}, strict=False) == []
+    assert list_doubts({"type": "object"}, strict=False) == []
 
 
 @pytest.mark.parametrize("kind", ["a store", "a store, changed", "a definition", "a definition, changed"])

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..text.fence import compact, is_loud, one_line
-from .schemas.walk import ROOT, mapped
+from .schema_tree import ROOT, map_schema
 
 HEADING = "# Working Memory"
 TOOL = "update_memory"
@@ -84,7 +84,7 @@ def _label(name: str, schema: Any) -> str:
 
 def _placed(schema: Mapping[str, Any], place: str) -> Any:
     """A schema as a part of another one: what it refers to inside of itself is now further down."""
-    return mapped(dict(schema), lambda one: _moved(one, place))
+    return map_schema(dict(schema), lambda one: _moved(one, place))
 
 
 def _moved(one: dict[str, Any], place: str) -> dict[str, Any]:

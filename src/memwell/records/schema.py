@@ -1,110 +1,306 @@
-"""JSON Schemas of records: what a value must be, and what it is where nothing was said.
+"""JSON Schemas of records (Draft 2020-12): validation, strictness, and warnings about schemas.
 
-Draft 2020-12. A schema comes from outside: it is bounded in size and depth, refers to nothing but itself, and its patterns
-are matched in time linear in the text. What a value holds is in no message about it.
+A schema comes from outside: its limits are in `schema_limits`, and patterns are matched in time linear in the text. Errors never
+repeat the content of a value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from .schemas.check import check, check_patterns
-from .schemas.closing import Closed, closed
-from .schemas.compiled import Problem as Problem
-from .schemas.compiled import compiled, problem
-from .schemas.defaults import Defaults
-from .schemas.effort import Effort
-from .schemas.effort import Taken as Taken
-from .schemas.relaxing import relaxed
-from .schemas.walk import named, subschemas
-from .values import longest_path
+from ..errors import TooLarge
+from .schema_defaults import Defaults, relax_schema
+from .schema_limits import Effort, Limits, check_schema
+from .schema_tree import (
+    LISTS,
+    MAPS,
+    MAX_SHOWN,
+    SINGLE,
+    Applicable,
+    Group,
+    Problem,
+    build_matcher,
+    compile_schema,
+    explain_unexpected,
+    get_list,
+    get_map,
+    list_used_schemas,
+    map_schema,
+    resolve_reference,
+    to_problem,
+    walk_schemas,
+)
+from .values import At, longest_path, path_to
 
 if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator, ValidationError
 
-Tell: TypeAlias = "Callable[[ValidationError], Problem | None]"
-
 NO_FORMAT = "the value has none of the formats that are named"
 MAX_PROBLEMS = 20
-MUCH = 20_000_000
-"""Characters of all errors that a value may have: their paths, and what they repeat of the schema."""
-MANY = 20_000
-"""Up to how many errors there may be, all of them are looked for, and not only the first."""
+MAX_ERRORS = 20_000
+MAX_ERROR_TEXT = 20_000_000
+"""The validator builds all errors at once, each with its path and what it repeats of the schema. If they could be more or larger
+than this, only the first one is built."""
+
+
+ToProblem: TypeAlias = "Callable[[ValidationError], Problem | None]"
 
 
 class Schema:
-    """A schema that was checked. `strict`: properties that it does not name are refused, unless it says itself that there may
-    be others (S3.9). `stored`: it is one that was given before."""
+    """A compiled schema. `strict`: properties that it does not name are refused, unless it says itself that there may be others
+    (S3.9). `stored`: it was checked when it was saved."""
 
     def __init__(self, source: Mapping[str, Any], *, strict: bool, stored: bool = False) -> None:
         self.source: dict[str, Any] = dict(source)
-        check(self.source)
         if not stored:
-            check_patterns(self.source)
-        self._effort = Effort(self.source)
-        self._check = compiled(self.source)
-        shown, fence = closed(self.source) if strict else Closed(self.source, None)
-        self.closed: dict[str, Any] = shown
-        """The schema as others are told it: of a strict one, if that is possible, the one that admits nothing else."""
-        if shown is not self.source:
-            self._check = compiled(shown)
-        self._fence = fence
-        every = [one for _, one in subschemas(self.source)]
-        self._names = frozenset(name for one in every for name in named(one, "properties"))
-        self._has_formats = any("format" in one for one in every)
-        self._looks_right: Draft202012Validator | None = None
+            check_schema(self.source)
+        self._limits = Limits(self.source)
+        self._validator = compile_schema(self.source)
+        self.closed: dict[str, Any] = self.source
+        """The schema as others see it: a strict one, if that is possible, admits nothing that it does not name."""
+        self._unknown_names: UnknownNames | None = None
+        if strict and all(_is_closable(one, self.source) for one in list_used_schemas(self.source)):
+            self.closed = map_schema(self.source, _close)
+            self._validator = compile_schema(self.closed)
+        elif strict:
+            self._unknown_names = UnknownNames(self.source)
+        schemas = [one for _, one in walk_schemas(self.source)]
+        self._names = frozenset(name for one in schemas for name in get_map(one, "properties"))
+        self._has_formats = any("format" in one for one in schemas)
+        self._format_validator: Draft202012Validator | None = None
         self._defaults = Defaults(self.source)
 
-    def effort(self, value: Any) -> Taken:
-        """What it takes to check a value; an error if that is too long."""
-        return self._effort.of(value)
+    def effort(self, value: Any) -> Effort:
+        """Return what it takes to check a value. Reject one that would take too long."""
+        return self._limits.measure(value)
 
-    def problems(self, value: Any, effort: Taken | None = None) -> list[Problem]:
-        """Why a value does not fit; nothing if it does."""
-        taken = effort or self.effort(value)
-        found = [] if self._check.is_valid(value) else self._told(self._check, value, taken, self._problem)
-        found += [] if self._fence is None else self._fence.problems(value, MAX_PROBLEMS)
+    def problems(self, value: Any, effort: Effort | None = None) -> list[Problem]:
+        """Return why a value does not fit; an empty list if it does."""
+        effort = effort or self.effort(value)
+        found: list[Problem] = []
+        if not self._validator.is_valid(value):
+            found = self._list_problems(self._validator, value, effort, self._to_problem)
+        if self._unknown_names is not None:
+            found += self._unknown_names.problems(value, MAX_PROBLEMS)
         return list(dict.fromkeys(found))[:MAX_PROBLEMS]
 
-    def warnings(self, value: Any, effort: Taken | None = None) -> list[Problem]:
-        """What is let through although it does not look right: texts that do not have the format that is named (C34)."""
+    def warnings(self, value: Any, effort: Effort | None = None) -> list[Problem]:
+        """Return texts that do not have the `format` of the schema, which is accepted (C34)."""
         if not self._has_formats:
             return []
-        if self._looks_right is None:
-            self._looks_right = compiled(self.source, formats=True)
-        if self._looks_right.is_valid(value):
+        if self._format_validator is None:
+            self._format_validator = compile_schema(self.source, formats=True)
+        if self._format_validator.is_valid(value):
             return []
-        fits = self._check.is_valid(value)
+        fits = self._validator.is_valid(value)
 
-        def looks(error: ValidationError) -> Problem | None:
+        def to_warning(error: ValidationError) -> Problem | None:
             if error.kind.name == "format":
-                return self._problem(error)
-            return self._problem(error)._replace(reason=NO_FORMAT) if fits else None  # else that is a problem
+                return self._to_problem(error)
+            return self._to_problem(error)._replace(reason=NO_FORMAT) if fits else None  # else it is a problem
 
-        return self._told(self._looks_right, value, effort or self.effort(value), looks)
+        return self._list_problems(self._format_validator, value, effort or self.effort(value), to_warning)
 
-    def with_defaults(self, value: Any) -> Any:
-        """A value with what the schema says about properties that are missing (C23)."""
-        return self._defaults.filled(value)
+    def fill_defaults(self, value: Any) -> Any:
+        """Return a value with the defaults of the properties that it lacks (C23)."""
+        return self._defaults.fill(value)
 
-    def relaxed(self) -> dict[str, Any]:
-        """The schema for a value that is merged into another: nothing is required (C31)."""
-        return relaxed(self.closed)
+    def relax(self) -> dict[str, Any]:
+        """Return the schema of a value that is merged into another one, where nothing is required (C31)."""
+        return relax_schema(self.closed)
 
-    def _problem(self, error: ValidationError) -> Problem:
-        return problem(error, self._names)
+    def _to_problem(self, error: ValidationError) -> Problem:
+        return to_problem(error, self._names)
 
-    def _told(self, validator: Draft202012Validator, value: Any, taken: Taken, tell: Tell) -> list[Problem]:
-        """What is wrong with a value. All errors are made at once, so of a large value only the first one is."""
+    def _list_problems(
+        self, validator: Draft202012Validator, value: Any, effort: Effort, convert: ToProblem
+    ) -> list[Problem]:
         import jsonschema_rs
 
-        faults = taken.faults
-        if faults <= MANY and faults * (self._effort.said + longest_path(value)) <= MUCH:
-            return list(islice(filter(None, map(tell, validator.iter_errors(value))), MAX_PROBLEMS))
+        size = effort.errors * (self._limits.longest_text + longest_path(value))
+        if effort.errors <= MAX_ERRORS and size <= MAX_ERROR_TEXT:
+            return list(islice(filter(None, map(convert, validator.iter_errors(value))), MAX_PROBLEMS))
         try:
             validator.validate(value)
         except jsonschema_rs.ValidationError as error:
-            return list(filter(None, [tell(error)]))
+            return list(filter(None, [convert(error)]))
         return []
+
+
+# Strictness (S3.9)
+#
+# Where each value is described in one place, that place is closed by `additionalProperties`. Where several subschemas describe
+# the same value, none of them knows all of its properties: closing one would refuse what another names, and closing a condition
+# or an alternative would change its meaning. Such a schema stays as it is, and `UnknownNames` checks the names.
+
+_OPENING = ("additionalProperties", "unevaluatedProperties")
+_NAMING = ("properties", "patternProperties")
+_BESIDE = ("allOf", "if", "then", "else", "not", "dependentSchemas", "dependencies", "contains")
+_ALTERNATIVES = ("anyOf", "oneOf")
+_CERTAIN = ("else", "then", "allOf", "anyOf", "oneOf", "dependencies", "dependentSchemas", "$ref")
+_ALL = (*_CERTAIN, "if", "not")
+MAX_OVERLAPS = 10_000
+MAX_MATCHES = 200_000
+"""Names times patterns in one value."""
+
+
+def _close(one: dict[str, Any]) -> dict[str, Any]:
+    if any(name in one for name in _OPENING) or not any(name in one for name in _NAMING):
+        return one
+    names: dict[str, Any] = {name: {} for name in get_list(one, "required") if isinstance(name, str)}
+    return {**one, "properties": {**names, **get_map(one, "properties")}, "additionalProperties": False}
+
+
+def _is_closable(one: dict[str, Any], root: dict[str, Any]) -> bool:
+    """Return True if nothing else describes the properties of the value that a schema is about."""
+    beside = [each for name in _BESIDE for each in (one.get(name), *get_list(one, name), *get_map(one, name).values())]
+    for part in (part for each in beside if isinstance(each, dict) for _, part in walk_schemas(each)):
+        if any(name in part for name in (*_NAMING, *_OPENING, "$ref")):
+            return False
+    names, patterns = get_map(one, "properties"), get_map(one, "patternProperties")
+    if len(patterns) > 1 or len(names) * len(patterns) > MAX_OVERLAPS:
+        return False
+    if any(
+        build_matcher(pattern).is_valid(name) for pattern in patterns for name in (*names, *get_list(one, "required"))
+    ):
+        return False
+    others = [name for name in ("$ref", *_ALTERNATIVES) if name in one]
+    if any(name in one for name in (*_NAMING, *_OPENING)):
+        return not others
+    # If two alternatives have properties, closing one of them changes which of them fits.
+    composite = [sum(_may_be_composite(each, root) for each in get_list(one, name)) for name in _ALTERNATIVES]
+    return len(others) <= 1 and max(composite) <= 1
+
+
+def _may_be_composite(one: Any, root: dict[str, Any]) -> bool:
+    """Return True if a schema may admit objects or lists."""
+    while isinstance(one, dict) and isinstance(one.get("$ref"), str) and "type" not in one:
+        one = resolve_reference(root, one["$ref"])  # it ends: `check_schema` refuses endless references
+    if not isinstance(one, dict):
+        return one is not False
+    types = one.get("type", "object")
+    return any(kind in ("object", "array") for kind in (types if isinstance(types, list) else [types]))
+
+
+class _Part(NamedTuple):
+    """An object or a list in a value, and the subschemas that apply to it: all, and those that are no mere conditions."""
+
+    at: At | None
+    value: Any
+    every: Group
+    certain: Group
+
+
+class UnknownNames:
+    """Finds properties in a value that no part of its schema names."""
+
+    def __init__(self, root: dict[str, Any]) -> None:
+        self._root = root
+        self._applicable = self._build()
+        self._public = frozenset(name for _, one in walk_schemas(root) for name in get_map(one, "properties"))
+
+    def _build(self) -> tuple[Applicable, Applicable]:
+        return Applicable(self._root, _ALL, contains=True), Applicable(self._root, _CERTAIN)
+
+    def problems(self, value: Any, most: int) -> list[Problem]:
+        every, certain = self._applicable
+        if every.is_full or certain.is_full:
+            every, certain = self._applicable = self._build()
+        found: list[Problem] = []
+        left = MAX_MATCHES
+        waiting = [_Part(None, value, every.whole, certain.whole)]
+        while waiting and len(found) < most:
+            part = waiting.pop()
+            if isinstance(part.value, list):
+                rest = ("items", "unevaluatedItems")
+                waiting += [
+                    _Part(
+                        At(part.at, n),
+                        each,
+                        every.of_item(part.every, n, *rest),
+                        certain.of_item(part.certain, n, *rest),
+                    )
+                    for n, each in enumerate(part.value)
+                    if isinstance(each, dict | list)
+                ]
+                continue
+            patterns = every.patterns(part.every)
+            left -= len(part.value) * len(patterns)
+            if left < 0:
+                raise TooLarge(
+                    "The value has too many properties for the patterns of its schema: make one of them smaller."
+                )
+            known, is_closed = _list_names(every, part.every), _is_closed(certain, part.certain)
+            unknown: list[str] = []
+            for name, each in part.value.items():
+                matches = every.matches(patterns, name)
+                is_known = name in known or bool(matches)
+                if is_closed and not is_known:
+                    unknown.append(name)
+                elif isinstance(each, dict | list):
+                    others = _OPENING[:1] if is_known else _OPENING
+                    inner = every.of_property(part.every, name, matches, others)
+                    waiting.append(
+                        _Part(At(part.at, name), each, inner, certain.of_property(part.certain, name, matches, others))
+                    )
+            found += [Problem(path_to(part.at, self._public), explain_unexpected(unknown))] if unknown else []
+        return found
+
+
+def _list_names(applicable: Applicable, group: Group) -> frozenset[str]:
+    key = "known", id(group)
+    if key not in applicable.memo:
+        required = (name for one in group for name in get_list(one, "required") if isinstance(name, str))
+        applicable.memo[key] = applicable.names(group).union(required)
+    return applicable.memo[key]  # type: ignore[no-any-return]
+
+
+def _is_closed(applicable: Applicable, group: Group) -> bool:
+    """Return True if properties are named, and nothing says what others may be."""
+    key = "closed", id(group)
+    if key not in applicable.memo:
+        is_open = any(one[name] is not False for one in group for name in _OPENING if name in one)
+        applicable.memo[key] = not is_open and any(name in one for one in group for name in _NAMING)
+    return applicable.memo[key]  # type: ignore[no-any-return]
+
+
+# Warnings about schemas that are valid but hardly meant
+
+MAX_DOUBTS = 5
+
+# fmt: off
+_KEYWORDS = frozenset((
+    "const", "contentEncoding", "contentMediaType", "default", "dependentRequired", "deprecated", "description",
+    "enum", "examples", "exclusiveMaximum", "exclusiveMinimum", "format", "maxContains", "maximum", "maxItems",
+    "maxLength", "maxProperties", "minContains", "minimum", "minItems", "minLength", "minProperties", "multipleOf",
+    "pattern", "readOnly", "required", "title", "type", "uniqueItems", "writeOnly",
+    *SINGLE, *LISTS, *MAPS,
+))
+_DESCRIBING = (
+    *_NAMING, *_OPENING, "propertyNames",
+    "$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "enum", "const", "maxProperties",
+)
+# fmt: on
+_CUSTOM = ("$", "x-", "x_")
+"""Prefixes of keywords that are about the schema itself, or somebody's own."""
+
+
+def list_doubts(source: dict[str, Any], *, strict: bool) -> list[str]:
+    """Return warnings about a schema: unknown keywords, and no named properties where unknown ones are refused."""
+    found = list(islice(_list_unknown_keywords(source), MAX_DOUBTS))
+    if strict and not any(word in source for word in _DESCRIBING):
+        found.append("The schema names no `properties`, so that every property is accepted.")
+    return found
+
+
+def _list_unknown_keywords(source: dict[str, Any]) -> Iterator[str]:
+    for path, one in walk_schemas(source):
+        for word in one:
+            if word not in _KEYWORDS and not word.startswith(_CUSTOM):
+                close = get_close_matches(word[:MAX_SHOWN], _KEYWORDS, 1)
+                advice = f": did you mean `{close[0]}`?" if close else "."
+                where = f"`schema{path[:MAX_SHOWN]}`"
+                yield f"{where} has `{word[:MAX_SHOWN]}`, an unknown keyword that has no effect{advice}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..text.hidden import visible
-from .schema import Problem
+from .schema_tree import Problem
 from .values import At, masked, path_to
 
 MAX_LOOKED_AT = 64 * 1024

@@ -17,9 +17,10 @@ from ..model.collection import Place
 from . import records
 from .contract import Secrets
 from .records import Mode, Record, Write, at, tied_values
-from .schema import Problem, Schema, Taken
-from .schemas.check import check, check_defaults, check_patterns
-from .schemas.doubts import doubts
+from .schema import Schema, list_doubts
+from .schema_defaults import check_defaults
+from .schema_limits import Effort, check_schema
+from .schema_tree import Problem
 from .secrets import look
 
 MAX_SHOWN = 200
@@ -81,7 +82,7 @@ def write(space: Space, place: Place, path: str, change: Change, held: Held) -> 
 
 def filled(value: Any, held: Held) -> Any:
     """A value with the defaults of what it is held to (C23)."""
-    return compiled(held).with_defaults(value) if held.schema else value
+    return compiled(held).fill_defaults(value) if held.schema else value
 
 
 def misfits(value: Any, held: Held, space: Space | None = None) -> list[Problem]:
@@ -113,14 +114,13 @@ def check_object(held: Held) -> None:
     if (held.schema or {}).get("type", "object") not in ("object", ["object"]):
         raise Invalid("`schema` must describe an object: its `type` is something else.", field="schema")
     source = given_schema(held.schema or {})
-    check(source)
-    check_patterns(source)
+    check_schema(source)
     check_defaults(compiled(held).source)
 
 
 def doubts_about(held: Held) -> list[str]:
     """Words of warning about a schema that was given and can be used."""
-    return doubts(dict(held.schema), strict=held.strict) if held.schema else []
+    return list_doubts(dict(held.schema), strict=held.strict) if held.schema else []
 
 
 @contextmanager
@@ -167,7 +167,7 @@ def _told(problem: Problem) -> str:
     return f"`{problem.path}`: {problem.reason}" if problem.path else problem.reason
 
 
-def _effort(space: Space | None, schema: Schema, value: Any, most: float) -> Taken:
+def _effort(space: Space | None, schema: Schema, value: Any, most: float) -> Effort:
     """What it takes to check a value; an error if there is too much to be checked in this call. What is not checked does not
     count: small values behind a large one are."""
     effort = schema.effort(value)

@@ -515,4 +515,4 @@ def _taken(one: Section) -> dict[str, Any]:
     """What the tool takes for a definition: nothing that would be refused, and in merge mode parts of it (C31). It is a copy:
     what is kept in memory is everybody's."""
     schema = compiled(Held(one.schema, True))
-    return deepcopy(schema.relaxed() if one.merges else schema.closed)
+    return deepcopy(schema.relax() if one.merges else schema.closed)

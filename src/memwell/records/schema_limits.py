@@ -1,0 +1,387 @@
+"""Limits of schemas, checked before a schema is compiled, and of the work that a value makes under a schema.
+
+A schema has a size, a depth, and a number of subschemas with every reference counted where it stands. It may describe itself, as
+a tree does, but each part of a value in one way only: otherwise the work would double with each level of a value. Patterns have a
+length, and a size with their repetitions written out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import lru_cache, reduce
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ..errors import Invalid, TooLarge
+from ..model.check import plain
+from .schema_tree import ROOT, get_list, get_map, resolve_reference, walk_schemas
+
+MAX_SCHEMA = 64 * 1024
+MAX_DEPTH = 64
+"""Levels of JSON; an object in an object takes two."""
+MAX_SUBSCHEMAS = 5000
+MAX_CHAIN = 64
+"""Subschemas that apply to the same value through one another: the validator recurses for each of them."""
+UNEVALUATED = 4
+"""`unevaluatedProperties` and `unevaluatedItems` make the validator repeat what is below them, so that counts several times."""
+MAX_PATTERN = 512
+MAX_PATTERNS = 50_000
+"""Size of all patterns together; it decides how long they take to compile."""
+MAX_WORK = 5_000_000
+"""Subschemas times the parts of a value."""
+MAX_MATCHED = 200_000_000
+"""Characters of a value times the size of the patterns that may read them all, at about seven nanoseconds each."""
+MAX_BIG_INTEGERS = 100
+"""The validator compares every two integers of more than 64 bits where items must be unique."""
+BIG = 1 << 63
+
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_FORBIDDEN = ("$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$vocabulary")
+_REPEATED = ("enum", "const", "required", "pattern", "dependentRequired", "dependencies", "not")
+"""Keywords that an error of the validator repeats with their values."""
+
+_ANY_PROPERTY, _ANY_ITEM, _NAME = ".*", "[*]", "name"
+_SAME_VALUE = ("not", "if", "then", "else")
+_SAME_VALUE_LISTS = ("allOf", "anyOf", "oneOf")
+_SAME_VALUE_MAPS = ("dependencies", "dependentSchemas")
+_INNER = {
+    "additionalProperties": _ANY_PROPERTY,
+    "unevaluatedProperties": _ANY_PROPERTY,
+    "contains": _ANY_ITEM,
+    "items": _ANY_ITEM,
+    "unevaluatedItems": _ANY_ITEM,
+    "propertyNames": _NAME,
+}
+
+
+def check_schema(source: dict[str, Any]) -> None:
+    """Reject a schema that is too large, too deep, too costly, or refers to anything but its own subschemas."""
+    plain(source, "schema", MAX_DEPTH)
+    if len(msgspec.json.encode(source)) > MAX_SCHEMA:
+        raise TooLarge(f"`schema` is larger than {MAX_SCHEMA // 1024} KiB.", field="schema")
+    if str(source.get("$schema", _DRAFT)).rstrip(ROOT) != _DRAFT:
+        raise Invalid(
+            "`schema` is read as JSON Schema Draft 2020-12: omit `$schema`, or set it to that.", field="schema"
+        )
+    schemas = list(walk_schemas(source))
+    known = {id(one) for _, one in schemas}
+    for path, one in schemas:
+        where = f"`schema{path[:200]}`"
+        for name in _FORBIDDEN:
+            if name in one:
+                raise Invalid(f"{where} has `{name}`, which cannot be used here.", field="schema")
+        if any(len(pattern) > MAX_PATTERN for pattern in _patterns(one)):
+            raise Invalid(f"{where} has a pattern of more than {MAX_PATTERN} characters.", field="schema")
+        reference = one.get("$ref", ROOT)
+        if not isinstance(reference, str) or not (reference == ROOT or reference.startswith("#/")):
+            raise Invalid(
+                f"{where} refers to {str(reference)[:100]!r}: only paths such as `#/$defs/address` can be referred to.",
+                field="schema",
+            )
+        target = resolve_reference(source, reference)
+        if not isinstance(target, bool) and id(target) not in known:
+            raise Invalid(f"{where} refers to {reference[:100]!r}, where there is no schema.", field="schema")
+    if sum(measure_pattern(pattern) for _, one in schemas for pattern in _patterns(one)) > MAX_PATTERNS:
+        raise Invalid("`schema` has patterns that are too large together: repeat less in them.", field="schema")
+    _check_structure(_build_graph(source))
+
+
+# Subschemas and references
+
+
+class _Edge(NamedTuple):
+    """A subschema that another one uses, and the part of a value that it applies to; None: the same value."""
+
+    step: str | None
+    target: int
+
+
+class _Node(NamedTuple):
+    schema: dict[str, Any]
+    edges: list[_Edge]
+    booleans: int
+
+
+class Cost(NamedTuple):
+    """What it takes to check one value, with every reference counted where it stands."""
+
+    subschemas: int
+    work: int
+    """The same with enums and divisions."""
+    patterns: int
+    errors: int
+    """Errors that one part of a value can have."""
+
+    def plus(self, other: Cost) -> Cost:
+        return Cost(*(own + others for own, others in zip(self, other, strict=True)))
+
+
+def _build_graph(source: dict[str, Any]) -> dict[int, _Node]:
+    graph: dict[int, _Node] = {}
+    waiting = [source]
+    while waiting:
+        one = waiting.pop()
+        if id(one) not in graph:
+            parts = list(_list_parts(one, source))
+            schemas = [(step, part) for step, part in parts if isinstance(part, dict)]
+            booleans = sum(isinstance(part, bool) for _, part in parts)
+            graph[id(one)] = _Node(one, [_Edge(step, id(part)) for step, part in schemas], booleans)
+            waiting += [part for _, part in schemas]
+    return graph
+
+
+def _list_parts(one: dict[str, Any], root: dict[str, Any]) -> Iterator[tuple[str | None, Any]]:
+    """Yield the subschemas that a schema uses. Definitions that nothing refers to are not used."""
+    yield from ((None, one.get(name)) for name in _SAME_VALUE)
+    yield from ((step, one.get(name)) for name, step in _INNER.items())
+    yield from ((None, each) for name in _SAME_VALUE_LISTS for each in get_list(one, name))
+    yield from ((f"[{number}]", each) for number, each in enumerate(get_list(one, "prefixItems")))
+    yield from ((f".{name}", each) for name, each in get_map(one, "properties").items())
+    yield from ((_ANY_PROPERTY, each) for each in get_map(one, "patternProperties").values())
+    yield from ((None, each) for name in _SAME_VALUE_MAPS for each in get_map(one, name).values())
+    if isinstance(one.get("$ref"), str):
+        yield None, resolve_reference(root, one["$ref"])
+
+
+def _sort(children: Mapping[int, Iterable[int]]) -> list[int]:
+    """Return the nodes, each after its children. Nodes of a cycle, and those that lead to one, are left out."""
+    sorter = TopologicalSorter(children)
+    with suppress(CycleError):
+        sorter.prepare()
+    found: list[int] = []
+    while ready := sorter.get_ready():
+        found += ready
+        sorter.done(*ready)
+    return found
+
+
+def _find_recursion(graph: Mapping[int, _Node]) -> set[int]:
+    """Return the schemas that describe themselves, and those that stand between two of these."""
+    leading = graph.keys() - set(_sort({node: [edge.target for edge in one.edges] for node, one in graph.items()}))
+    parents: dict[int, list[int]] = {node: [] for node in leading}
+    for node in leading:
+        for edge in graph[node].edges:
+            if edge.target in leading:
+                parents[edge.target].append(node)
+    return leading - set(_sort(parents))
+
+
+def _check_structure(graph: Mapping[int, _Node]) -> None:
+    recursive = _find_recursion(graph)
+    same_value = {node: [edge.target for edge in one.edges if edge.step is None] for node, one in graph.items()}
+    chains: dict[int, int] = {}
+    steps: dict[int, Counter[str]] = {}
+    order = _sort(same_value)
+    if len(order) < len(graph):
+        raise Invalid("`schema` refers to itself without an end.", field="schema")
+    for node in order:
+        chains[node] = 1 + max((chains[target] for target in same_value[node]), default=0)
+        if chains[node] > MAX_CHAIN:
+            raise Invalid(
+                f"`schema` describes a value by more than {MAX_CHAIN} parts that refer to one another: make it simpler.",
+                field="schema",
+            )
+        if node not in recursive:
+            continue
+        steps[node] = Counter()
+        for edge in graph[node].edges:
+            if edge.target in recursive:
+                steps[node].update(steps[edge.target] if edge.step is None else [edge.step])
+        if any(_overlap(steps[node], kind, anywhere) for kind, anywhere in ((".", _ANY_PROPERTY), ("[", _ANY_ITEM))):
+            raise Invalid(
+                "`schema` describes itself in several ways at the same place, so that checking a value could take for ever: "
+                "let one part refer to itself there.",
+                field="schema",
+            )
+        if _is_unevaluated(graph[node].schema):
+            raise Invalid(
+                "`schema` describes itself where it asks what is unevaluated, so that checking a value could take for "
+                "ever: use `additionalProperties` or `items` there.",
+                field="schema",
+            )
+    if _add_costs(graph, recursive).subschemas > MAX_SUBSCHEMAS:
+        raise Invalid(
+            f"`schema` stands for more than {MAX_SUBSCHEMAS} subschemas once its references are written out: make it smaller.",
+            field="schema",
+        )
+
+
+def _overlap(steps: Counter[str], kind: str, anywhere: str) -> bool:
+    """Return True if several of the steps may lead to the same property, or to the same item."""
+    exact = [count for step, count in steps.items() if step.startswith(kind) and step != anywhere]
+    return max(exact, default=0) + steps[anywhere] > 1
+
+
+def _is_unevaluated(one: Mapping[str, Any]) -> bool:
+    return "unevaluatedProperties" in one or "unevaluatedItems" in one
+
+
+def _add_costs(graph: Mapping[int, _Node], recursive: set[int]) -> Cost:
+    """Return the cost of the root, which is the first node. Recursive schemas count once, as one node (0)."""
+    own: dict[int, Cost] = {}
+    children: dict[int, list[int]] = {}
+    repeated: set[int] = set()
+    for node, one in graph.items():
+        merged = 0 if node in recursive else node
+        own[merged] = own[merged].plus(_own_cost(one)) if merged in own else _own_cost(one)
+        inner = [0 if edge.target in recursive else edge.target for edge in one.edges]
+        children.setdefault(merged, []).extend(target for target in inner if target or merged)
+        if _is_unevaluated(one.schema):
+            repeated.add(merged)
+    costs: dict[int, Cost] = {}
+    for node in _sort(children):
+        times = UNEVALUATED if node in repeated else 1
+        costs[node] = reduce(Cost.plus, (costs[target] for target in children[node] * times), own[node])
+    root = next(iter(graph))
+    return costs[0 if root in recursive else root]
+
+
+def _own_cost(node: _Node) -> Cost:
+    one = node.schema
+    lists = [
+        get_list(one, "required"),
+        *get_map(one, "dependentRequired").values(),
+        *get_map(one, "dependencies").values(),
+    ]
+    errors = 1 + sum(len(names) for names in lists if isinstance(names, list)) + node.booleans
+    members = Measure.of(get_list(one, "enum")).parts + Measure.of(one.get("const")).parts
+    # Dividing by a fraction takes a microsecond, by a very small one fifteen.
+    divisor = one.get("multipleOf")
+    division = 0 if not isinstance(divisor, float) else 50 if abs(divisor) > 1e-9 else 150
+    patterns = sum(_matching_size(pattern) for pattern in _patterns(one))
+    return Cost(1, 1 + (members + errors) // 4 + division, patterns, errors)
+
+
+# Patterns
+
+_REPETITION = re.compile(r"\{(\d{1,6})(?:(,)(\d{1,6})?)?\}")
+_CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:[pPuUx]\{[^}]*\}|[pP].|.?)", re.DOTALL)
+_UNICODE = re.compile(r"\\[pP]")
+_CHARACTER_KIND = re.compile(r"\\[dDsSwW]")
+_IGNORES_CASE = re.compile(r"\(\?[a-zA-Z-]*i")
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]|\\[uUx]")
+_ENDLESS = re.compile(r"[*+|]|\{\d+,\}|\(\?(?!:)")
+_MAX_PARTS = 1_000_000
+_SMALL = 12
+"""Parts of a pattern that always becomes a small automaton."""
+
+
+def _patterns(one: Mapping[str, Any]) -> list[str]:
+    own = [one["pattern"]] if isinstance(one.get("pattern"), str) else []
+    return [*own, *get_map(one, "patternProperties")]
+
+
+@lru_cache(maxsize=8192)
+def measure_pattern(pattern: str) -> int:
+    """Return the size of a pattern for compiling. A Unicode class counts as hundreds of letters, and so does a class beyond ASCII
+    where case is ignored; `\\w` and the like are replaced in the whole pattern one by one."""
+    size = _count_parts(pattern, 250) + 10 * len(_CHARACTER_KIND.findall(pattern))
+    if _IGNORES_CASE.search(pattern):
+        size += 600 * sum(bool(_BEYOND_ASCII.search(one)) for one in _CLASS.findall(pattern))
+    return size
+
+
+@lru_cache(maxsize=8192)
+def _matching_size(pattern: str) -> int:
+    """Return the size of a pattern for matching. One that begins with `^` and has an end stops reading early."""
+    if pattern.startswith("^") and not _ENDLESS.search(pattern):
+        return 0
+    size = _count_parts(pattern, 4)
+    return 1 if size <= _SMALL else size
+
+
+def _count_parts(pattern: str, unicode_class: int) -> int:
+    """Return the number of characters and classes that a pattern consists of once its counted repetitions are written out."""
+    groups: list[list[int]] = [[]]
+    at = 0
+    while at < len(pattern):
+        letter = pattern[at]
+        token = next(
+            (found[0] for kind in (_REPETITION, _ESCAPE, _CLASS) if (found := kind.match(pattern, at))), letter
+        )
+        repetition = _REPETITION.fullmatch(token)
+        if letter == "(":
+            groups.append([])
+        elif letter == ")" and len(groups) > 1:
+            inner = sum(groups.pop())
+            groups[-1].append(max(inner, 1))
+        elif repetition and groups[-1]:
+            times = max(int(repetition[1]), int(repetition[3] or 0), 1)
+            groups[-1][-1] = min(_MAX_PARTS, groups[-1][-1] * times)
+        elif letter not in "*+?|^$)":
+            groups[-1].append(max(1, len(_UNICODE.findall(token)) * unicode_class))
+        at += len(token)
+    return min(_MAX_PARTS, sum(map(sum, groups)))
+
+
+# Values
+
+
+class Measure(NamedTuple):
+    """The number of parts of a value, itself included, of characters, and of integers beyond 64 bits."""
+
+    parts: int
+    characters: int
+    big_integers: int
+
+    @classmethod
+    def of(cls, value: Any) -> Measure:
+        parts, characters, big, waiting = 0, 0, 0, [value]
+        while waiting:
+            one = waiting.pop()
+            parts += 1
+            if isinstance(one, dict):
+                characters += sum(map(len, one))
+                waiting += one.values()
+            elif isinstance(one, list):
+                waiting += one
+            elif isinstance(one, str):
+                characters += len(one)
+            elif isinstance(one, int) and not -BIG <= one < BIG:
+                big += 1
+        return cls(parts, characters, big)
+
+
+class Effort(NamedTuple):
+    """What it takes to check one value: how many errors it can have, and the share of the work that one value may make."""
+
+    errors: int
+    share: float
+
+
+class Limits:
+    """The limits of values under a schema."""
+
+    def __init__(self, source: dict[str, Any]) -> None:
+        graph = _build_graph(source)
+        self._cost = _add_costs(graph, _find_recursion(graph))
+        schemas = [one for _, one in walk_schemas(source)]
+        self._compares_items = any("uniqueItems" in one for one in schemas)
+        texts = (sum(len(msgspec.json.encode(one[word])) for word in _REPEATED if word in one) for one in schemas)
+        self.longest_text = max(texts, default=0)
+        """Characters of the schema that one error may repeat."""
+
+    def measure(self, value: Any) -> Effort:
+        """Return the effort of checking a value. Reject a value that would take too long."""
+        parts, characters, big_integers = Measure.of(value)
+        if self._compares_items and big_integers > MAX_BIG_INTEGERS:
+            raise TooLarge(
+                f"The value has more than {MAX_BIG_INTEGERS} integers of over 63 bits, and its schema requires unique items, "
+                "which takes long to check: give them as text."
+            )
+        if self._cost.work * parts > MAX_WORK:
+            raise TooLarge(
+                "The value has too many parts to be checked against so large a schema: make one of them smaller."
+            )
+        matched = self._cost.patterns * characters
+        if matched > MAX_MATCHED:
+            raise TooLarge(
+                "The value has texts that are too long for the patterns of its schema: shorten them, or simplify the schema."
+            )
+        return Effort(self._cost.errors * parts, max(self._cost.work * parts / MAX_WORK, matched / MAX_MATCHED))

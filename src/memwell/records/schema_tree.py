@@ -1,0 +1,283 @@
+"""The structure of a JSON Schema: its subschemas, what a reference leads to, which subschemas apply to a part of a value; and the
+validator that it is compiled to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from ..errors import Invalid
+from .values import masked, told_name
+
+if TYPE_CHECKING:
+    from jsonschema_rs import Draft202012Validator, ValidationError
+
+SINGLE = (
+    "additionalProperties",
+    "contains",
+    "contentSchema",
+    "else",
+    "if",
+    "items",
+    "not",
+    "propertyNames",
+    "then",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+)
+LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
+MAPS = ("$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties")
+"""Keywords with a subschema, a list of them, or subschemas by name."""
+DEFINITIONS = ("$defs", "definitions")
+ROOT = "#"
+MAX_INDEX_DIGITS = 6
+MAX_MEMO = 1000
+MAX_REASON = 200
+MAX_NAMES = 10
+MAX_SHOWN = 100
+PATTERN_BYTES = 1024 * 1024
+"""Size of a compiled pattern."""
+
+Group: TypeAlias = tuple[dict[str, Any], ...]
+"""All subschemas that apply to one value."""
+
+
+class Problem(NamedTuple):
+    """Where a value does not fit, and why."""
+
+    path: str
+    """Dotted, with indexes: `orders[0].id`; empty for the whole."""
+    reason: str
+
+
+def get_map(one: Mapping[str, Any], keyword: str) -> Mapping[str, Any]:
+    found = one.get(keyword)
+    return found if isinstance(found, dict) else {}
+
+
+def get_list(one: Mapping[str, Any], keyword: str) -> list[Any]:
+    found = one.get(keyword)
+    return found if isinstance(found, list) else []
+
+
+def walk_schemas(source: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield a schema and all its subschemas, each with its path."""
+    waiting = [("", source)]
+    while waiting:
+        path, one = waiting.pop()
+        yield path, one
+        found = [(name, one.get(name)) for name in SINGLE]
+        found += [(f"{name}[{number}]", each) for name in LISTS for number, each in enumerate(get_list(one, name))]
+        found += [(f"{name}.{key}", each) for name in MAPS for key, each in get_map(one, name).items()]
+        waiting += [(f"{path}.{name}", each) for name, each in found if isinstance(each, dict)]
+
+
+def map_schema(one: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+    """Return a copy of a schema with every subschema changed, the inner ones first."""
+    if not isinstance(one, dict):
+        return one
+    found = dict(one)
+    for name in found.keys() & SINGLE:
+        found[name] = map_schema(found[name], change)
+    for name in found.keys() & LISTS:
+        if isinstance(found[name], list):
+            found[name] = [map_schema(each, change) for each in found[name]]
+    for name in found.keys() & MAPS:
+        if isinstance(found[name], dict):
+            found[name] = {key: map_schema(each, change) for key, each in found[name].items()}
+    return change(found)
+
+
+def resolve_reference(root: Any, reference: str) -> Any:
+    """Return what a reference inside a schema leads to; None if it leads nowhere."""
+    for name in split_reference(reference):
+        if isinstance(root, list):
+            is_index = name.isascii() and name.isdecimal() and len(name) <= MAX_INDEX_DIGITS
+            root = root[int(name)] if is_index and int(name) < len(root) else None
+        else:
+            root = root.get(name) if isinstance(root, dict) else None
+    return root
+
+
+def split_reference(reference: str) -> list[str]:
+    """Return the decoded names of a JSON pointer."""
+    parts = reference.removeprefix(ROOT).split("/")[1:]
+    return [unquote(part).replace("~1", "/").replace("~0", "~") for part in parts]
+
+
+def list_used_schemas(source: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a schema, its subschemas and all it refers to, without definitions that nothing refers to."""
+    found: dict[int, dict[str, Any]] = {}
+    waiting: list[Any] = [source]
+    while waiting:
+        one = waiting.pop()
+        if not isinstance(one, dict) or id(one) in found:
+            continue
+        found[id(one)] = one
+        waiting += [one.get(name) for name in SINGLE]
+        waiting += [each for name in LISTS for each in get_list(one, name)]
+        waiting += [each for name in MAPS if name not in DEFINITIONS for each in get_map(one, name).values()]
+        if isinstance(one.get("$ref"), str):
+            waiting.append(resolve_reference(source, one["$ref"]))
+    return list(found.values())
+
+
+class Applicable:
+    """Finds the subschemas that apply to each part of a value, by the keywords that are followed. Results are memoised, and
+    equal ones are the same object, so that callers can use their identity as a key of `memo`."""
+
+    def __init__(self, root: dict[str, Any], keywords: Sequence[str], *, contains: bool = False) -> None:
+        self._root = root
+        self._keywords = keywords
+        self._contains = contains
+        self._groups: dict[tuple[int, ...], Group] = {}
+        self._inner: dict[tuple[Any, ...], Group] = {}
+        self._matchers: dict[str, Draft202012Validator] = {}
+        self.memo: dict[tuple[Any, ...], Any] = {}
+        self.whole = self.expand([root])
+
+    @property
+    def is_full(self) -> bool:
+        """True if it remembers so much, because of names of properties in values, that a new one should replace it."""
+        return len(self._inner) > MAX_MEMO
+
+    def expand(self, schemas: Iterable[Any]) -> Group:
+        """Return schemas together with all that apply to the same value through them."""
+        found: dict[int, dict[str, Any]] = {}
+        waiting = list(schemas)
+        for one in waiting:
+            if not isinstance(one, dict) or id(one) in found:
+                continue
+            found[id(one)] = one
+            for keyword in self._keywords:
+                if keyword == "$ref":
+                    waiting += [resolve_reference(self._root, one["$ref"])] if isinstance(one.get("$ref"), str) else []
+                elif keyword in LISTS:
+                    waiting += get_list(one, keyword)
+                elif keyword in MAPS:
+                    waiting += get_map(one, keyword).values()
+                else:
+                    waiting.append(one.get(keyword))
+        return self._groups.setdefault(tuple(found), tuple(found.values()))
+
+    def names(self, group: Group) -> frozenset[str]:
+        """Return the names of the properties that a group describes."""
+        key = "names", id(group)
+        if key not in self.memo:
+            self.memo[key] = frozenset(name for one in group for name in get_map(one, "properties"))
+        return self.memo[key]  # type: ignore[no-any-return]
+
+    def patterns(self, group: Group) -> tuple[str, ...]:
+        key = "patterns", id(group)
+        if key not in self.memo:
+            self.memo[key] = tuple(dict.fromkeys(name for one in group for name in get_map(one, "patternProperties")))
+        return self.memo[key]  # type: ignore[no-any-return]
+
+    def matches(self, patterns: tuple[str, ...], name: str) -> tuple[str, ...]:
+        """Return the patterns that match a name."""
+        for pattern in patterns:
+            if pattern not in self._matchers:
+                self._matchers[pattern] = build_matcher(pattern)
+        return tuple(pattern for pattern in patterns if self._matchers[pattern].is_valid(name))
+
+    def of_property(self, group: Group, name: str, matches: tuple[str, ...], others: tuple[str, ...]) -> Group:
+        """Return what applies to a property: what its name and the patterns that match it say, or else the keywords `others`."""
+        key = id(group), name if name in self.names(group) else None, matches, others
+        if key not in self._inner:
+            found: list[Any] = []
+            for one in group:
+                properties, patterns = get_map(one, "properties"), get_map(one, "patternProperties")
+                own = [properties[name]] if name in properties else []
+                own += [patterns[pattern] for pattern in matches if pattern in patterns]
+                found += own or [one.get(other) for other in others]
+            self._inner[key] = self.expand(found)
+        return self._inner[key]
+
+    def of_item(self, group: Group, index: int, *others: str) -> Group:
+        """Return what applies to an item of a list: `prefixItems`, or else the first of the keywords `others`."""
+        index = min(index, max((len(get_list(one, "prefixItems")) for one in group), default=0))
+        key = id(group), index, others
+        if key not in self._inner:
+            found: list[Any] = [one.get("contains") for one in group] if self._contains else []
+            for one in group:
+                first = get_list(one, "prefixItems")
+                rest = next((one[other] for other in others if other in one), None)
+                found.append(first[index] if index < len(first) else rest)
+            self._inner[key] = self.expand(found)
+        return self._inner[key]
+
+
+# The validator and its errors
+
+_TYPES = "array, boolean, integer, null, number, object, string"
+_SAFE_IN_REFERENCE = "~!$&'()*+,;=:@-._"
+
+
+def compile_schema(source: dict[str, Any], *, formats: bool = False) -> Draft202012Validator:
+    """Return a validator for a schema whose limits were checked."""
+    import jsonschema_rs  # lazy: it takes a while to load
+
+    try:
+        return jsonschema_rs.Draft202012Validator(
+            map_schema(source, _spell_reference),
+            validate_formats=formats,
+            pattern_options=jsonschema_rs.RegexOptions(size_limit=PATTERN_BYTES),
+            mask="the value",
+            offline=True,
+        )
+    except jsonschema_rs.ValidationError as error:
+        path, reason = to_problem(error)
+        places = [part for part in error.instance_path if isinstance(part, str)]
+        if error.kind.name == "format" and any(place in ("pattern", "patternProperties") for place in places[-2:]):
+            reason = "it is no regular expression, is too large once compiled, or looks ahead or back, which is not supported"
+        elif places[-1:] == ["type"]:
+            reason = f"the types are {_TYPES}"
+        raise Invalid(f"`{path or 'schema'}` of the schema cannot be used: {reason}.", field="schema") from None
+    except (jsonschema_rs.ReferencingError, ValueError) as error:
+        raise Invalid(f"The schema cannot be used: {str(error)[:MAX_REASON]}.", field="schema") from None
+
+
+def _spell_reference(one: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema whose reference is encoded as the validator reads it, so that it leads to what was checked."""
+    reference = one.get("$ref")
+    if not isinstance(reference, str):
+        return one
+    names = (part.replace("~", "~0").replace("/", "~1") for part in split_reference(reference))
+    encoded = "/".join([ROOT, *(quote(name, safe=_SAFE_IN_REFERENCE) for name in names)])
+    return one if encoded == reference else {**one, "$ref": encoded}
+
+
+def to_problem(error: ValidationError, names: Set[str] = frozenset()) -> Problem:
+    """Return the path and the reason of an error. `names` are those that the schema names itself, which are no secrets."""
+    parts = [f"[{part}]" if isinstance(part, int) else f".{told_name(part, names)}" for part in error.instance_path]
+    unexpected: list[str] = getattr(error.kind, "unexpected", [])
+    reason = error.message.splitlines()[0]
+    if unexpected:
+        reason = explain_unexpected(unexpected)
+    elif error.kind.name == "propertyNames":  # the validator does not mask the name in its message
+        inner: Any = getattr(error.kind, "error")  # noqa: B009 -- it has one, whatever its type says
+        name = str(inner.instance)
+        quoted = msgspec.json.encode(name).decode()
+        rest = reason.removeprefix(quoted) if reason.startswith(quoted) else " does not fit"
+        reason = f"the name {masked(name)[:MAX_SHOWN]!r}{rest}"
+    return Problem(_cut("".join(parts).removeprefix(".")), _cut(reason))
+
+
+def explain_unexpected(names: list[str]) -> str:
+    shown = [repr(masked(name)[:MAX_SHOWN]) for name in names[:MAX_NAMES]] + ["…"] * (len(names) > MAX_NAMES)
+    verb = "was" if len(names) == 1 else "were"
+    return f"Additional properties are not allowed ({', '.join(shown)} {verb} unexpected)"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_REASON else text[: MAX_REASON - 1] + "…"
+
+
+@lru_cache(maxsize=256)
+def build_matcher(pattern: str) -> Draft202012Validator:
+    """Return a validator that matches a pattern just as the validator of the schema does."""
+    return compile_schema({"pattern": pattern})

@@ -1,1 +1,0 @@
-"""JSON Schemas from outside: limits, defaults and validation."""
