@@ -146,10 +146,11 @@ def test_repetitions_in_patterns_are_written_out(pattern: str, size: int) -> Non
 
 
 def test_a_value_that_would_take_too_long_is_refused() -> None:
-    for source, value in [
+    cases: list[tuple[dict[str, Any], Any]] = [
         ({"items": {"enum": WORDS}}, ["q"] * 8000),
         ({"properties": {"t": {"pattern": "[ab]{200}a[ab]{200}[^ab]"}}}, {"t": LETTERS}),
         ({"items": {"multipleOf": 1e-300}}, [1.5] * 200_000),
-    ]:
+    ]
+    for source, value in cases:
         with pytest.raises(TooLarge, match="too"):
             Schema(source, strict=False).problems(value)
