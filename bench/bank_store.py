@@ -9,9 +9,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from memwell import Memory
-from memwell.banks.banks import SUMMARY, place
-from memwell.banks.compaction import fold, visible
-from memwell.banks.entries import key_address
+from memwell.banks.banks import SUMMARY, bank_place, find_key
+from memwell.banks.compaction import hide_behind_summary, load_visible
 from memwell.core.engine import Engine
 from memwell.core.space import Space
 from memwell.model.collection import ORIGIN_OF_ROLE, Draft
@@ -53,7 +52,7 @@ def file(home: Path) -> Path:
 
 
 def address_id(memory: Memory, bank_id: str, key: str) -> int:
-    found = read(memory, lambda space: key_address(space, bank_id, key))
+    found = read(memory, lambda space: find_key(space, bank_id, key))
     assert found is not None
     return found.id
 
@@ -63,7 +62,7 @@ def converse(memory: Memory, bank_id: str, key: str, turns: int) -> None:
     drafts = [_turn(key, SPEAKERS[number % 2]) for number in range(min(turns, BATCH))]
     for start in range(0, turns, BATCH):
         some = drafts[: turns - start]
-        write(memory, lambda space, some=some: space.append(place(bank_id), key, some))  # type: ignore[misc]
+        write(memory, lambda space, some=some: space.append(bank_place(bank_id), key, some))  # type: ignore[misc]
 
 
 def fold_down(memory: Memory, bank_id: str, key: str, left: int) -> None:
@@ -95,7 +94,7 @@ def searchable(home: Path, count: int) -> tuple[Store, str]:
 def _note(space: Space, bank_id: str, some: list[Fact]) -> None:
     for start in range(0, len(some), PER_SESSION):
         of_key = some[start : start + PER_SESSION]
-        space.append(place(bank_id), of_key[0].session, [_fact(one) for one in of_key])
+        space.append(bank_place(bank_id), of_key[0].session, [_fact(one) for one in of_key])
 
 
 def _fact(one: Fact) -> Draft:
@@ -109,9 +108,9 @@ def _turn(key: str, speaker: str) -> Draft:
 
 
 def _fold_down(space: Space, bank_id: str, key: str, left: int) -> None:
-    address = key_address(space, bank_id, key)
+    address = find_key(space, bank_id, key)
     assert address is not None
-    items = visible(space.tx, address.id, space.now).items
+    items = load_visible(space.tx, address.id, space.now).items
     turns = [item for item in items if not item.entries]
     kept = {item.entry.id for item in turns[len(turns) - left :]}
     sources = [item.entry for item in items if item.entry.id not in kept]
@@ -122,8 +121,8 @@ def _fold_down(space: Space, bank_id: str, key: str, left: int) -> None:
         origin="assistant",
         metadata=_json({"key": key, "compaction": "rules"}),
     )
-    (summary,) = space.append(place(bank_id), key, [draft])
-    fold(space, address.id, summary, sources)
+    (summary,) = space.append(bank_place(bank_id), key, [draft])
+    hide_behind_summary(space, address.id, summary, sources)
 
 
 def _json(value: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ def test_thresholds_hold_for_more_entries_than_are_looked_at_at_once(
     memory: Memory, monkeypatch: pytest.MonkeyPatch, limits: dict[str, int], most: int
 ) -> None:
     """B1.5: a threshold above what is read at once is a threshold all the same, and nothing is lost or doubled."""
-    monkeypatch.setattr(compaction, "MOST", 25)
+    monkeypatch.setattr(compaction, "PAGE", 25)
     bank = memory.banks.create("chats")
     chat(bank, 200)
     bank.update(**limits)  # type: ignore[arg-type]
@@ -35,17 +35,17 @@ def test_thresholds_hold_for_more_entries_than_are_looked_at_at_once(
 
 def test_many_turns_below_a_threshold_are_counted_once(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many there are, a write looks only at what is new."""
-    monkeypatch.setattr(compaction, "MOST", 25)
+    monkeypatch.setattr(compaction, "PAGE", 25)
     bank = memory.banks.create("chats", max_size_tokens=100_000)
     chat(bank, 80)
     looked: list[int] = []
-    real = compaction.visible
+    real = compaction.load_visible
 
-    def visible(tx: Tx, address_id: int, now: int) -> compaction.Shown:
+    def load_visible(tx: Tx, address_id: int, now: int) -> compaction.Visible:
         looked.append(address_id)
         return real(tx, address_id, now)
 
-    monkeypatch.setattr(compaction, "visible", visible)
+    monkeypatch.setattr(compaction, "load_visible", load_visible)
     chat(bank, 20, first=80)
     assert looked == []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .admin import admin, jobs
-from .banks import banks, entries, items, statistics, trials
+from .banks import banks, compaction, compaction_trials, entries, statistics
 from .clock import Clock
 from .config import Config, load
 from .context import contexts, hook_resolution, hooks, memory_namespace
@@ -38,9 +38,9 @@ ROOMS = (
     hook_resolution,
     banks,
     entries,
-    items,
     statistics,
-    trials,
+    compaction,
+    compaction_trials,
     apps,
     app_sessions,
     files,

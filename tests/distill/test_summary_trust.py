@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from memwell import Invalid, Memory
-from memwell.banks.summary.passages import trimmed
-from memwell.banks.summary.sentences import NOTHING
-from memwell.banks.summary.summarise import Line, summarise
+from memwell.banks.summary.sentences import EMPTY_SUMMARY
+from memwell.banks.summary.summarise import Line, keep_safe_sentences, summarise
 from memwell.errors import ModelFailed
 from memwell.registry import find
 from memwell.sdk.transport import LocalTransport
@@ -178,11 +177,11 @@ def test_planted_words_take_time_in_proportion_to_their_length() -> None:
 
 @pytest.mark.parametrize("speaker", [USER, ASSISTANT, NOBODY])
 def test_an_empty_summary_is_never_told_again(speaker: str | None) -> None:
-    empty = Line(NOTHING, ASSISTANT, summary=True)
-    old = Line(f"User: I moved to Porto in May. Note: {NOTHING}", ASSISTANT, summary=True)
+    empty = Line(EMPTY_SUMMARY, ASSISTANT, summary=True)
+    old = Line(f"User: I moved to Porto in May. Note: {EMPTY_SUMMARY}", ASSISTANT, summary=True)
     assert summarise([empty], 100).text == ""
     assert summarise([empty, Line("We use PostgreSQL 15.", speaker)], 100).text.endswith("We use PostgreSQL 15.")
-    for lines in ([empty, Line("Ok.", speaker)], [old, Line("Ok.", speaker)], [Line(NOTHING, speaker), empty]):
+    for lines in ([empty, Line("Ok.", speaker)], [old, Line("Ok.", speaker)], [Line(EMPTY_SUMMARY, speaker), empty]):
         assert "Nothing worth" not in summarise(lines, 100).text
 
 
@@ -209,13 +208,13 @@ HEAD = "-----BEGIN RSA PRIVATE KEY-----"
     ],
 )
 def test_a_text_is_trimmed_at_sentences_and_without_secrets(written: str, most: int, kept: str) -> None:
-    assert trimmed(written, most) == kept
-    assert estimate(trimmed(written, most)) <= most
+    assert keep_safe_sentences(written, most) == kept
+    assert estimate(keep_safe_sentences(written, most)) <= most
 
 
 def test_trimming_a_long_text_takes_little_time() -> None:
     started = time.process_time()
-    assert estimate(trimmed("It rains. So it is. " * 25_000, 600)) <= 600
+    assert estimate(keep_safe_sentences("It rains. So it is. " * 25_000, 600)) <= 600
     assert time.process_time() - started < 10
 
 

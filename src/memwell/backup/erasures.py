@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from .. import config as configuration
-from ..banks.compaction import dissolve
+from ..banks.compaction import dissolve_summaries
 from ..clock import MINUTE, Clock, SystemClock
 from ..config import Config
 from ..core.space import Space
@@ -349,7 +349,7 @@ class _Again:
         if where.kind == KNOWN and not where.path:
             release_fact(self._space, where.place, entry_id)
         elif where.kind == TALK:
-            dissolve(self._space, entry_id)
+            dissolve_summaries(self._space, entry_id)
         erase_fact(self._tx, entry_id, self._space.now)
         forget_runs(self._tx, [address_id])
         self._found += 1

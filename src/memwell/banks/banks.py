@@ -1,4 +1,4 @@
-"""A bank: a body of entries partitioned by keys, with its own embedding, compaction and retention."""
+"""Memory banks: bodies of entries, partitioned by keys, each with its own embedding, compaction and retention."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..erasure.erase import erase_collection
 from ..errors import Conflict, Invalid, NotFound
 from ..jobs import queue
 from ..model import check
-from ..model.collection import Place, Policy
+from ..model.collection import Address, Place, Policy
 from ..model.fields import ID_PATTERN
 from ..search.words import LANGUAGES
 from ..timelines.sessions import Erasure, erase_addresses
@@ -34,12 +34,14 @@ Mode = Literal["fast_and_cheap", "balanced", "slow_and_thorough", "custom"]
 
 KIND = "bank"
 SUMMARY = "summary"
+"""The kind of entries that are summaries."""
 RETENTION_DAYS = 30
 RESERVED = ("key", "speaker", "agent_id", "run_id")
-"""Metadata that is stamped on every entry and cannot be given."""
+"""Metadata that the bank sets on every entry. Requests cannot set it."""
 CHARS_PER_TOKEN = 4
 MAX_BANK_KEY = 512
 MAX_NAME = 255
+MAX_PROMPT = 20_000
 KEY_ADVICE = f"A key has 1 to {MAX_BANK_KEY} characters, no control characters, and is not blank, '.' or '..'."
 NAME_ADVICE = f"A bank's name has 1 to {MAX_NAME} characters, no control characters, and is not blank."
 
@@ -49,11 +51,51 @@ CHUNKS: dict[str, tuple[int | None, int]] = {
     "slow_and_thorough": (40, 15),
     "custom": (None, 0),
 }
-"""How many tokens a part has that is embedded for itself, and by how many parts overlap: finer ones find smaller details."""
+"""Size and overlap, in tokens, of the chunks that are embedded. Smaller chunks find smaller details."""
+
+BankId = Annotated[str, Meta(max_length=64, description="The bank's id, a UUID.")]
+Key = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_BANK_KEY,
+        pattern=ID_PATTERN,
+        description=f"Partitions a bank, for example a user's id. {KEY_ADVICE}",
+    ),
+]
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME, pattern=ID_PATTERN, description=NAME_ADVICE)]
+Description = Annotated[str, Meta(max_length=1000, description="The purpose of the bank: at most 1,000 characters.")]
+Prompt = Annotated[
+    str,
+    Meta(
+        max_length=MAX_PROMPT,
+        description="Instructions for the language model that summarises older entries. Without a model, rules do it.",
+    ),
+]
+Days = Annotated[int, Meta(ge=0, le=36_500, description="A number of days, more than 0; in an update, 0 clears it.")]
+Count = Annotated[int, Meta(ge=0, le=10_000_000, description="A number, more than 0; in an update, 0 clears it.")]
+Chunk = Annotated[int, Meta(ge=0, le=2000, description="Tokens per embedded chunk; in an update, 0 clears it.")]
+Type = Annotated[BankType, Meta(description="`conversation`: every entry has a speaker; `general`: none has one.")]
+ModeField = Annotated[
+    Mode,
+    Meta(description="How finely texts are embedded: `fast_and_cheap`, `balanced`, `slow_and_thorough` or `custom`."),
+]
+CrossKey = Annotated[bool, Meta(description="Whether a search may omit the key and look at all keys.")]
+LanguageField = Annotated[str, Meta(max_length=16, description="The language of the entries, such as `en` or `de`.")]
+Page = Annotated[int, Meta(ge=1, le=1_000_000, description="The page number, from 1.")]
+PerPage = Annotated[int, Meta(ge=1, le=100, description="The number of banks on a page, from 1 to 100.")]
+
+_NEW = {"name": "chats", "type": "conversation"}
+_GIVEN = (("banks.create", _NEW),)
+_OF = {"bank": "$0.id"}
+_OMITTED: Any = UNSET
+"""Default of the fields of an update, as null clears a field."""
+_CUSTOM = ("embedding_model", "dimensions", "chunk_size", "chunk_overlap")
+_CLEARABLE = ("description", "compaction_prompt", "max_age_days", "max_turns", "max_size_tokens", "retention_days")
 
 
 class Bank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a bank is, as it is stored."""
+    """The settings of a bank, as they are stored."""
 
     type: BankType = "conversation"
     mode: Mode = "fast_and_cheap"
@@ -72,7 +114,7 @@ class Bank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def compacts(self) -> bool:
-        """Whether it folds older entries into summaries."""
+        """Whether it has a threshold for compaction."""
         return any(limit is not None for limit in (self.max_age_days, self.max_turns, self.max_size_tokens))
 
     @property
@@ -92,84 +134,61 @@ class Bank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
 
-def place(bank_id: str, policy: Policy | None = None) -> Place:
-    return Place(KIND, bank_id, "timeline", policy or Policy())
+decode_bank = typed.decoder(Bank)
 
 
-def checked_key(key: str) -> str:
-    """A key that can be one, or an error that says what is wrong with it: the same wherever a key is given."""
-    wrong = f"cannot be {key!r}" if key in (".", "..") else _wrong(key, MAX_BANK_KEY)
-    if wrong is not None:
-        raise Invalid(f"`key` {wrong}. {KEY_ADVICE}", field="key")
-    return key
-
-
-def checked_name(name: str) -> str:
-    """A bank's name that people can read, or an error that says why they cannot."""
-    wrong = _wrong(name, MAX_NAME)
-    if wrong is not None:
-        raise Invalid(f"`name` {wrong}. {NAME_ADVICE}", field="name")
-    return name
-
-
-def _wrong(text: str, most: int) -> str | None:
-    """What keeps a text from being a key or a name."""
-    if len(text) > most:
-        return f"is longer than {most} characters"
-    if not re.fullmatch(ID_PATTERN, text):
-        return "holds a control character"
-    categories = set(map(unicodedata.category, text))
-    if "Cs" in categories:
-        return "is not valid Unicode: it holds half of a surrogate pair"
-    return "is blank" if all(one[0] == "Z" or one == "Cf" for one in categories) else None
-
-
-decoded = typed.decoder(Bank)
-
-
-def encoded(bank: Bank) -> str:
+def encode_bank(bank: Bank) -> str:
     return msgspec.json.encode(bank).decode()
 
 
-# -- Memory banks: bodies of entries partitioned by keys, for agents that are built from steps (system S1).
+def bank_place(bank_id: str, policy: Policy | None = None) -> Place:
+    return Place(KIND, bank_id, "timeline", policy or Policy())
 
 
-MAX_PROMPT = 20_000
+def require_bank(space: Space, bank_id: str) -> tuple[Document, Bank]:
+    found = documents.find(space.tx, KIND, bank_id) if bank_id.isascii() and bank_id.isprintable() else None
+    if found is None:
+        raise NotFound(f"There is no memory bank {bank_id!r}.")
+    return found, decode_bank(found.body)
 
-BankId = Annotated[str, Meta(max_length=64, description="The bank's id, a UUID.")]
-Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME, pattern=ID_PATTERN, description=NAME_ADVICE)]
-Description = Annotated[str, Meta(max_length=1000, description="What the bank is for: at most 1,000 characters.")]
-Prompt = Annotated[
-    str,
-    Meta(
-        max_length=MAX_PROMPT,
-        description="What a language model is told to do with older entries. Without a model they are summarised by rules.",
-    ),
-]
-Days = Annotated[int, Meta(ge=0, le=36_500, description="A number of days, more than 0; in a change, 0 clears it.")]
-Count = Annotated[int, Meta(ge=0, le=10_000_000, description="A number, more than 0; in a change, 0 clears it.")]
-Chunk = Annotated[int, Meta(ge=0, le=2000, description="Tokens per part that is embedded; in a change, 0 clears it.")]
-Type = Annotated[BankType, Meta(description="`conversation`: every entry has a speaker; `general`: none has.")]
-ModeField = Annotated[
-    Mode,
-    Meta(description="How finely texts are embedded: `fast_and_cheap`, `balanced`, `slow_and_thorough` or `custom`."),
-]
-CrossKey = Annotated[bool, Meta(description="Whether a search may leave the key away and look at all keys.")]
-LanguageField = Annotated[str, Meta(max_length=16, description="The language of the entries, such as `en` or `de`.")]
-Page = Annotated[int, Meta(ge=1, le=1_000_000, description="Which page, from 1 on.")]
-PerPage = Annotated[int, Meta(ge=1, le=100, description="How many on a page, from 1 to 100.")]
 
-_NEW = {"name": "chats", "type": "conversation"}
-_GIVEN = (("banks.create", _NEW),)
-_OF = {"bank": "$0.id"}
-_LEFT_AWAY: Any = UNSET
-"""What a field of a change is if it was not given: unlike null, which clears it."""
-_CUSTOM = ("embedding_model", "dimensions", "chunk_size", "chunk_overlap")
-_CLEARED = ("description", "compaction_prompt", "max_age_days", "max_turns", "max_size_tokens", "retention_days")
+def find_key(space: Space, bank_id: str, key: str) -> Address | None:
+    """The address of a key, if anything was written to it."""
+    return space.address(bank_place(bank_id), key)
+
+
+def check_key(key: str) -> str:
+    """Return the key if it is valid, or raise `Invalid`."""
+    fault = f"cannot be {key!r}" if key in (".", "..") else _find_fault(key, MAX_BANK_KEY)
+    if fault is not None:
+        raise Invalid(f"`key` {fault}. {KEY_ADVICE}", field="key")
+    return key
+
+
+def check_name(name: str) -> str:
+    """Return the name of a bank if it is readable, or raise `Invalid`."""
+    fault = _find_fault(name, MAX_NAME)
+    if fault is not None:
+        raise Invalid(f"`name` {fault}. {NAME_ADVICE}", field="name")
+    return name
+
+
+def _find_fault(text: str, max_length: int) -> str | None:
+    if len(text) > max_length:
+        return f"is longer than {max_length} characters"
+    if not re.fullmatch(ID_PATTERN, text):
+        return "contains a control character"
+    categories = set(map(unicodedata.category, text))
+    if "Cs" in categories:
+        return "is not valid Unicode: it contains half of a surrogate pair"
+    return "is blank" if all(one[0] == "Z" or one == "Cf" for one in categories) else None
+
+
+# -- operations ----------------------------------------------------------------------------------------------------------
 
 
 class BankInfo(Response, frozen=True, kw_only=True):
-    """A bank. No `retention_days`: entries stay for good. Thresholds are for each key."""
+    """A bank. Without `retention_days`, entries never expire. Thresholds apply to each key."""
 
     id: str
     name: str
@@ -194,7 +213,7 @@ class BankInfo(Response, frozen=True, kw_only=True):
 
 
 class BankList(Response, frozen=True, kw_only=True):
-    """A page of banks, and how many there are in all."""
+    """A page of banks, and the total number of banks."""
 
     memory_banks: list[BankInfo]
     page: int
@@ -209,7 +228,7 @@ class BankList(Response, frozen=True, kw_only=True):
 
 
 class CreateBank(Request, frozen=True, kw_only=True):
-    """A bank to make. Only its name is needed."""
+    """The settings of a new bank. Only `name` is required."""
 
     name: Name
     type: Type = "conversation"
@@ -222,7 +241,7 @@ class CreateBank(Request, frozen=True, kw_only=True):
     retention_days: Days | None = RETENTION_DAYS
     embedding_model: (
         Annotated[
-            str, Meta(max_length=200, description="The model of its embeddings: the one that MEMWELL_EMBEDDER names.")
+            str, Meta(max_length=200, description="The embedding model; must be the one that MEMWELL_EMBEDDER names.")
         ]
         | None
     ) = None
@@ -234,83 +253,84 @@ class CreateBank(Request, frozen=True, kw_only=True):
 
 
 @operation("banks.create", "POST /v1/memory_banks", effect="write", status=201, outside=True, example=Example(_NEW))
-def create(call: Call, request: CreateBank) -> BankInfo:
-    """Make a memory bank. It can be written to at once; there is nothing else to set up."""
-    bank = settled(call, request)
-    return call.write(lambda space: created(space, request, bank))
+def create_bank(call: Call, request: CreateBank) -> BankInfo:
+    """Create a memory bank. It can be written to at once."""
+    bank = build_bank(call, request)
+    return call.write(lambda space: add_bank(space, request.name, bank))
 
 
-def settled(call: Call, request: CreateBank) -> Bank:
-    """The settings of a bank that is to be made, if they can be."""
-    checked_name(request.name)
-    given = {name: getattr(request, name) for name in Bank.__struct_fields__}
-    bank = Bank(**given)
-    _check(bank)
+def build_bank(call: Call, request: CreateBank) -> Bank:
+    """Check a request and return the settings of the new bank."""
+    check_name(request.name)
+    bank = Bank(**{name: getattr(request, name) for name in Bank.__struct_fields__})
+    _check_settings(bank)
     for name in ("max_age_days", "max_turns", "max_size_tokens", "retention_days", "dimensions", "chunk_size"):
-        if given[name] == 0:
-            raise Invalid(f"`{name}` must be more than 0. Leave it away for no limit.", field=name)
-    _check_model(call, bank)
+        if getattr(bank, name) == 0:
+            raise Invalid(f"`{name}` must be more than 0. Omit it for no limit.", field=name)
+    _check_embedding(call, bank)
     return bank
 
 
-def created(space: Space, request: CreateBank, bank: Bank) -> BankInfo:
-    """Make a bank of settings that were checked."""
-    document = Document(str(uuid.uuid4()), request.name, 1, encoded(bank), space.now, space.now)
+def add_bank(space: Space, name: str, bank: Bank) -> BankInfo:
+    """Store a bank with checked settings."""
+    document = Document(str(uuid.uuid4()), name, 1, encode_bank(bank), space.now, space.now)
     documents.add(space.tx, KIND, document)
-    space.collection(place(document.id, bank.policy()))
-    _watch(space, bank)
-    return _info(document, bank)
+    space.collection(bank_place(document.id, bank.policy()))
+    _schedule_compaction(space, bank)
+    return _to_response(document, bank)
 
 
 class ListBanks(Request, frozen=True, kw_only=True):
-    """Which page of banks, in which order."""
+    """A page of banks, and their order."""
 
     page: Page = 1
     limit: PerPage = 20
-    sort: Annotated[Literal["created_at", "updated_at", "name"], Meta(description="By what to sort.")] = "created_at"
+    sort: Annotated[Literal["created_at", "updated_at", "name"], Meta(description="The field to sort by.")] = (
+        "created_at"
+    )
     order: Annotated[Literal["asc", "desc"], Meta(description="`asc` or `desc`.")] = "desc"
     type: Type | None = None
 
 
 @operation("banks.list", "GET /v1/memory_banks", example=Example({}, _GIVEN))
 def list_banks(space: Space, request: ListBanks) -> BankList:
-    """The memory banks, page by page."""
-    found = [(one, decoded(one.body)) for one in documents.every(space.tx, KIND)]
-    chosen = [pair for pair in found if request.type in (None, pair[1].type)]
-    chosen.sort(key=lambda pair: (getattr(pair[0], request.sort), pair[0].id), reverse=request.order == "desc")
+    """List the memory banks, page by page."""
+    pairs = [(one, decode_bank(one.body)) for one in documents.every(space.tx, KIND)]
+    pairs = [pair for pair in pairs if request.type in (None, pair[1].type)]
+    pairs.sort(key=lambda pair: (getattr(pair[0], request.sort), pair[0].id), reverse=request.order == "desc")
     first = (request.page - 1) * request.limit
-    shown = [_info(*pair) for pair in chosen[first : first + request.limit]]
-    return BankList(memory_banks=shown, page=request.page, limit=request.limit, total=len(chosen))
+    page = [_to_response(*pair) for pair in pairs[first : first + request.limit]]
+    return BankList(memory_banks=page, page=request.page, limit=request.limit, total=len(pairs))
 
 
 class OfBank(Request, frozen=True, kw_only=True):
-    """Which bank."""
+    """A bank."""
 
     bank: BankId
 
 
 @operation("banks.get", "GET /v1/memory_banks/{bank}", example=Example(_OF, _GIVEN))
-def get(space: Space, request: OfBank) -> BankInfo:
-    """A memory bank and its settings."""
-    return _info(*find_bank(space, request.bank))
+def get_bank(space: Space, request: OfBank) -> BankInfo:
+    """Return a memory bank and its settings."""
+    return _to_response(*require_bank(space, request.bank))
 
 
 class UpdateBank(Request, frozen=True, kw_only=True):
-    """What to change of a bank. What is left away stays; null, 0 or an empty text clears a setting."""
+    """The settings to change. Omitted ones stay; null, 0 or an empty text clears a setting."""
 
     bank: BankId
     name: Name | None = None
-    description: Description | None = _LEFT_AWAY
-    compaction_prompt: Prompt | None = _LEFT_AWAY
-    max_age_days: Days | None = _LEFT_AWAY
-    max_turns: Count | None = _LEFT_AWAY
-    max_size_tokens: Count | None = _LEFT_AWAY
-    retention_days: Days | None = _LEFT_AWAY
+    description: Description | None = _OMITTED
+    compaction_prompt: Prompt | None = _OMITTED
+    max_age_days: Days | None = _OMITTED
+    max_turns: Count | None = _OMITTED
+    max_size_tokens: Count | None = _OMITTED
+    retention_days: Days | None = _OMITTED
     cross_key_search: CrossKey | None = None
     mode: ModeField | None = None
     type: Type | None = None
     version: (
-        Annotated[int, Meta(ge=1, description="The version that was read, to be told of changes since.")] | None
+        Annotated[int, Meta(ge=1, description="The version that was read; a conflict if it has changed since.")] | None
     ) = None
 
 
@@ -320,36 +340,32 @@ class UpdateBank(Request, frozen=True, kw_only=True):
     effect="write",
     example=Example({**_OF, "max_turns": 200}, _GIVEN),
 )
-def update(space: Space, request: UpdateBank) -> BankInfo:
-    """Change a bank's settings. Its type and mode stay as they are. A changed retention holds for what is stored, too."""
-    document, bank = find_bank(space, request.bank)
+def update_bank(space: Space, request: UpdateBank) -> BankInfo:
+    """Change a bank's settings, except for its type and mode. A new retention also applies to stored entries."""
+    document, bank = require_bank(space, request.bank)
     for fixed in ("type", "mode"):
         if getattr(request, fixed) not in (None, getattr(bank, fixed)):
-            raise Conflict(f"The {fixed} of a bank cannot be changed: make another bank.")
+            raise Conflict(f"The {fixed} of a bank cannot be changed. Create another bank.")
     if request.version not in (None, document.version):
         raise Conflict(f"The current version is {document.version}: read it again and repeat the change.")
-    changed = structs.replace(bank, **_changes(request))
-    _check(changed)
-    if changed.retention_us != bank.retention_us:
-        _retain(space, document.id, changed)
-    name = document.name if request.name is None else checked_name(request.name)
-    following = documents.change(space.tx, KIND, document, name, encoded(changed), space.now)
-    _watch(space, changed)
-    return _info(following, changed)
-
-
-def _changes(request: UpdateBank) -> dict[str, Any]:
-    """The settings that were given, those that are cleared as None."""
-    given = {name: getattr(request, name) for name in _CLEARED}
-    changes = {name: value or None for name, value in given.items() if value is not UNSET}
-    own = {} if request.cross_key_search is None else {"cross_key_search": request.cross_key_search}
-    return changes | own
+    values = {name: getattr(request, name) for name in _CLEARABLE}
+    changes: dict[str, Any] = {name: value or None for name, value in values.items() if value is not UNSET}
+    if request.cross_key_search is not None:
+        changes["cross_key_search"] = request.cross_key_search
+    updated = structs.replace(bank, **changes)
+    _check_settings(updated)
+    if updated.retention_us != bank.retention_us:
+        _update_retention(space, document.id, updated)
+    name = document.name if request.name is None else check_name(request.name)
+    document = documents.change(space.tx, KIND, document, name, encode_bank(updated), space.now)
+    _schedule_compaction(space, updated)
+    return _to_response(document, updated)
 
 
 @operation("banks.delete", "DELETE /v1/memory_banks/{bank}", effect="erase", status=202, example=Example(_OF, _GIVEN))
-def delete(space: Space, request: OfBank) -> Erasure:
-    """Erase a bank with all its entries, for good."""
-    find_bank(space, request.bank)
+def delete_bank(space: Space, request: OfBank) -> Erasure:
+    """Erase a bank with all its entries."""
+    require_bank(space, request.bank)
     documents.erase(space.tx, KIND, request.bank, space.now)
     return _erase_entries(space, request.bank)
 
@@ -357,20 +373,20 @@ def delete(space: Space, request: OfBank) -> Erasure:
 @operation(
     "banks.wipe", "DELETE /v1/memory_banks/{bank}/source", effect="erase", status=202, example=Example(_OF, _GIVEN)
 )
-def wipe(space: Space, request: OfBank) -> Erasure:
-    """Erase all entries of a bank, for good. The bank stays and can be written to again."""
-    _, bank = find_bank(space, request.bank)
+def wipe_bank(space: Space, request: OfBank) -> Erasure:
+    """Erase all entries of a bank. The bank itself stays."""
+    _, bank = require_bank(space, request.bank)
     erasure = _erase_entries(space, request.bank)
-    space.collection(place(request.bank, bank.policy()))
+    space.collection(bank_place(request.bank, bank.policy()))
     return erasure
 
 
 class NoFields(Request, frozen=True, kw_only=True):
-    """Nothing."""
+    """An empty request."""
 
 
 class BankTemplate(Response, frozen=True, kw_only=True):
-    """Settings that fit a purpose; give `settings` to `banks.create`."""
+    """Settings for a purpose. Pass `settings` to `banks.create`."""
 
     name: str
     purpose: str
@@ -378,8 +394,8 @@ class BankTemplate(Response, frozen=True, kw_only=True):
 
 
 @operation("banks.templates", "GET /v1/memory_banks/templates")
-def templates(space: Space, request: NoFields) -> list[BankTemplate]:
-    """Ready settings for common purposes."""
+def list_templates(space: Space, request: NoFields) -> list[BankTemplate]:
+    """List settings for common purposes."""
     return [BankTemplate(name=name, purpose=purpose, settings=settings) for name, purpose, settings in _TEMPLATES]
 
 
@@ -391,29 +407,18 @@ _TEMPLATES: list[tuple[str, str, dict[str, Any]]] = [
     ),
     (
         "preferences",
-        "What is known of each user, for good.",
+        "Preferences of each user, without expiry.",
         {"type": "general", "mode": "balanced", "retention_days": None},
     ),
     (
         "project",
-        "Facts and decisions of a project, folded when they are older than half a year.",
+        "Facts and decisions of a project, compacted when they are older than half a year.",
         {"type": "general", "max_age_days": 180, "retention_days": 730},
     ),
 ]
 
 
-# -- what others use -----------------------------------------------------------------------------------------------------
-
-
-def find_bank(space: Space, bank_id: str) -> tuple[Document, Bank]:
-    """A bank of this tenant; another's is not found."""
-    found = documents.find(space.tx, KIND, bank_id) if bank_id.isascii() and bank_id.isprintable() else None
-    if found is None:
-        raise NotFound(f"There is no memory bank {bank_id!r}.")
-    return found, decoded(found.body)
-
-
-def _info(document: Document, bank: Bank) -> BankInfo:
+def _to_response(document: Document, bank: Bank) -> BankInfo:
     return BankInfo(
         id=document.id,
         name=document.name,
@@ -425,29 +430,29 @@ def _info(document: Document, bank: Bank) -> BankInfo:
     )
 
 
-def _check(bank: Bank) -> None:
-    """What the types of single fields cannot say."""
+def _check_settings(bank: Bank) -> None:
+    """Check what the types of single fields cannot express."""
     if bank.language not in LANGUAGES and bank.language not in UNSTEMMED:
         known = ", ".join(sorted([*LANGUAGES, *UNSTEMMED]))
-        raise Invalid(f"There is no language {bank.language!r} here. These are known: {known}.", field="language")
+        raise Invalid(f"The language {bank.language!r} is not supported. Supported are: {known}.", field="language")
     for name in ("description", "compaction_prompt"):
         check.content(getattr(bank, name) or "", may_be_empty=True, field=name)
-    given = [name for name in _CUSTOM if getattr(bank, name) is not None]
-    if given and bank.mode != "custom":
-        raise Invalid(f"`{given[0]}` can be given with `mode` `custom` only.", field=given[0])
+    custom = [name for name in _CUSTOM if getattr(bank, name) is not None]
+    if custom and bank.mode != "custom":
+        raise Invalid(f"`{custom[0]}` requires `mode` `custom`.", field=custom[0])
     if bank.chunk_overlap and bank.chunk_overlap * 2 > (bank.chunk_size or 0):
         raise Invalid("`chunk_overlap` can be at most half of `chunk_size`.", field="chunk_overlap")
 
 
-def _check_model(call: Call, bank: Bank) -> None:
-    """One embedder serves a store: a bank may insist on it, not bring another."""
+def _check_embedding(call: Call, bank: Bank) -> None:
+    """Check that the bank asks for the embedder of the engine: there is only one."""
     if bank.embedding_model is None and bank.dimensions is None:
         return
     embedder = call.engine.recall.meaning.embedder()
     here = "none" if embedder is None else embedder.id
     if bank.embedding_model not in (None, here):
         raise Invalid(
-            f"There is no embedding model {bank.embedding_model!r} here, but {here!r}: MEMWELL_EMBEDDER says which.",
+            f"The embedding model {bank.embedding_model!r} is not available. MEMWELL_EMBEDDER names {here!r}.",
             field="embedding_model",
         )
     if bank.dimensions is not None and (embedder is None or bank.dimensions != embedder.dimensions):
@@ -455,19 +460,17 @@ def _check_model(call: Call, bank: Bank) -> None:
         raise Invalid(f"The model {here!r} has {width} dimensions, not {bank.dimensions}.", field="dimensions")
 
 
-def _watch(space: Space, bank: Bank) -> None:
-    """Have somebody look every hour whether entries have become too old, once there is a bank that asks for it."""
+def _schedule_compaction(space: Space, bank: Bank) -> None:
+    """Start the hourly check for entries that are too old, if the bank needs it."""
     if bank.compacts:
         queue.ensure_slot(space.tx, "compact", space.now + HOUR, space.now)
 
 
-def _retain(space: Space, bank_id: str, bank: Bank) -> None:
-    collection_id, _ = space.collection(place(bank_id))
-    text = msgspec.json.encode(bank.policy()).decode()
-    space.tx.send("set_policy", id=collection_id, policy=text)
-    for what in ("entries", "addresses"):
-        held = {"collection_id": collection_id, "lifetime": bank.retention_us, "now": space.now}
-        space.tx.send(f"lengthen_{what}", **held)
+def _update_retention(space: Space, bank_id: str, bank: Bank) -> None:
+    collection_id, _ = space.collection(bank_place(bank_id))
+    space.tx.send("set_policy", id=collection_id, policy=msgspec.json.encode(bank.policy()).decode())
+    for query in ("lengthen_entries", "lengthen_addresses"):
+        space.tx.send(query, collection_id=collection_id, lifetime=bank.retention_us, now=space.now)
     queue.ensure_slot(space.tx, "expire", space.now, space.now)
 
 

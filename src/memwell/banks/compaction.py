@@ -1,9 +1,15 @@
-"""Folding: older entries of a key are hidden behind one summary that lists them. Nothing is destroyed, and it can be undone."""
+"""Compaction: replace older entries of a key by one summary that lists them. Nothing is destroyed: erasing the summary
+makes the entries visible again.
+
+The `compact` job runs when a key exceeds a threshold of its bank, every hour for entries that became too old, and on request.
+No transaction is open while a summary is made. It is applied only if all its sources are still visible then; entries written
+meanwhile are not touched.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -11,135 +17,124 @@ from .. import typed
 from ..clock import DAY, HOUR
 from ..core import documents
 from ..core.engine import Engine
+from ..core.operation import Example, Request, Response, operation
 from ..core.space import Space, for_worker
 from ..erasure.erase import erase_fact
-from ..errors import Stale, Unavailable
-from ..jobs.queue import JobRun, Repeat
+from ..errors import Invalid, Stale, Unavailable
+from ..jobs import queue
+from ..jobs.queue import JobKind, JobRun, Repeat
 from ..model import check
 from ..model.collection import Draft, Entry
 from ..screening.screen import lowest_trust
 from ..search import upkeep
 from ..storage.port import Reach, Tx
-from . import banks
-from .banks import KIND, RESERVED, SUMMARY, Bank
-from .summary.sentences import NOTHING
+from .banks import (
+    KIND,
+    RESERVED,
+    SUMMARY,
+    Bank,
+    BankId,
+    Key,
+    bank_place,
+    check_key,
+    decode_bank,
+    find_key,
+    require_bank,
+)
+from .summary.sentences import EMPTY_SUMMARY
 from .summary.summarise import Line, summarise
 
-MOST = 10_000
-"""How many entries are looked at, at once."""
-RETOLD = 2_000
-"""How many of the entries behind a summary it is made of anew, at most: the newest."""
+PAGE = 10_000
+"""Entries that are read at once."""
+MAX_RESUMMARISED = 2_000
+"""Entries behind earlier summaries that a new summary is made of: the newest."""
+MAX_ATTEMPTS = 5
+SUMMARY_TOKENS = 600
+OWN_METADATA = (*RESERVED, "compaction")
+"""Metadata that differs from entry to entry."""
 
 
 class Item(NamedTuple):
-    """A visible entry or summary, in its place."""
+    """A visible entry or summary at its position."""
 
     position: int
     entry: Entry
     entries: int
-    """How many entries it is a summary of; 0 if it is none."""
-
-
-class Shown(NamedTuple):
-    """What a key shows, the oldest first: entries, and summaries in their places. Of very many, the first."""
-
-    items: list[Item]
-    later: list[Size]
-    """The turns that follow."""
+    """The number of entries that it summarises; 0 if it is no summary."""
 
 
 class Size(NamedTuple):
-    """A turn, and how long it is."""
+    """A turn and its length."""
 
     seq: int
     id: str
     tokens: int
 
 
-def visible(tx: Tx, address_id: int, now: int) -> Shown:
-    asked = {"address_id": address_id, "now": now, "limit": MOST}
-    items = [Item(row[2], Entry(*row), 0) for row in tx.rows("entries_up", **asked)]
-    later = _sizes(tx, address_id, items[-1].position + 1, now) if len(items) == MOST else []
-    for position, entries, *row in tx.rows("shown_summaries_up", **asked):
+class Visible(NamedTuple):
+    """The visible entries and summaries of a key, the oldest first."""
+
+    items: list[Item]
+    later: list[Size]
+    """The turns after these items, if there are more than `PAGE`."""
+
+
+def load_visible(tx: Tx, address_id: int, now: int) -> Visible:
+    params = {"address_id": address_id, "now": now, "limit": PAGE}
+    items = [Item(row[2], Entry(*row), 0) for row in tx.rows("entries_up", **params)]
+    later: list[Size] = []
+    if len(items) == PAGE:
+        first = items[-1].position + 1
+        while rows := tx.rows("turns_from", address_id=address_id, first=first, now=now, limit=PAGE):
+            later += [Size(seq, entry_id, _count_tokens(content)) for seq, entry_id, content in rows]
+            first = rows[-1][0] + 1
+    for position, entries, *row in tx.rows("shown_summaries_up", **params):
         items.append(Item(position, Entry(*row), entries))
-    return Shown(sorted(items, key=lambda one: (one.position, one.entries > 0)), later)
+    return Visible(sorted(items, key=lambda one: (one.position, one.entries > 0)), later)
 
 
-def _sizes(tx: Tx, address_id: int, first: int, now: int) -> list[Size]:
-    """The turns from one on. Their words are not kept: they may be many."""
-    found: list[Size] = []
-    while rows := tx.rows("turns_from", address_id=address_id, first=first, now=now, limit=MOST):
-        found += [Size(seq, entry_id, _tokens(content)) for seq, entry_id, content in rows]
-        first = rows[-1][0] + 1
-    return found
-
-
-def over(tx: Tx, address_id: int, bank: Bank, now: int) -> bool:
-    """Whether a key has passed a threshold of its bank. Looks no further than it must."""
-    if bank.max_turns is not None and _is_long(tx, address_id, bank.max_turns, now):
-        return True
-    old = bank.max_age_days is not None and _is_old(tx, address_id, bank.max_age_days, now)
-    if not old and (bank.max_size_tokens is None or _fits(tx, address_id, bank.max_size_tokens, now)):
-        return False
-    shown = visible(tx, address_id, now)
-    if to_fold(shown, bank, now):
-        return True
-    _remember(address_id, shown)
-    return False
-
-
-def to_fold(shown: Shown, bank: Bank, now: int) -> list[Item]:
-    """Which of the visible entries are to be folded: the oldest, so that about half of what a threshold allows stays word for
-    word and the next folding is a while away. The newest entry stays always; a lone summary is not folded again. Of very
-    many, the first are folded first, and then the others with their summary."""
-    turns = [item for item in shown.items if not item.entries]
-    count = len(turns) + len(shown.later)
-    until = max(_by_turns(count, bank), _by_tokens(shown, bank), _by_age(turns, bank, now))
-    until = min(until, count - 1)
-    if until <= 0:
+def select_items(visible: Visible, bank: Bank, now: int) -> list[Item]:
+    """The items to compact: the oldest, so that about half of what a threshold allows remains and the next compaction is a
+    while away. The newest entry always remains, and a single summary is not compacted again. If there are more than `PAGE`
+    turns, the first ones are compacted first, then the others together with their summary."""
+    turns = [item for item in visible.items if not item.entries]
+    count = len(turns) + len(visible.later)
+    end = 0
+    if bank.max_turns is not None and count > bank.max_turns:
+        end = count - max(1, bank.max_turns // 2)
+    if bank.max_size_tokens is not None:
+        end = max(end, _count_excess(visible, bank.max_size_tokens))
+    if bank.max_age_days is not None:
+        oldest = now - bank.max_age_days * DAY
+        end = max(end, sum(item.entry.recorded_at < oldest for item in turns))
+    end = min(end, count - 1)
+    if end <= 0:
         return []
-    border = turns[until].position if until < len(turns) else turns[-1].position + 1
-    return [item for item in shown.items if item.position < border]
+    border = turns[end].position if end < len(turns) else turns[-1].position + 1
+    return [item for item in visible.items if item.position < border]
 
 
-def _by_turns(count: int, bank: Bank) -> int:
-    """How many turns go because there are too many."""
-    if bank.max_turns is None or count <= bank.max_turns:
+def _count_excess(visible: Visible, max_tokens: int) -> int:
+    """The number of turns to compact because everything visible is too long."""
+    sizes = [(_count_tokens(item.entry.content), item.entries > 0) for item in visible.items]
+    turns = [tokens for tokens, is_summary in sizes if not is_summary] + [one.tokens for one in visible.later]
+    if sum(turns) + sum(tokens for tokens, is_summary in sizes if is_summary) <= max_tokens:
         return 0
-    return count - max(1, bank.max_turns // 2)
+    totals = list(accumulate(reversed(turns)))
+    return len(turns) - max(1, bisect_right(totals, max_tokens // 2))
 
 
-def _by_tokens(shown: Shown, bank: Bank) -> int:
-    """How many turns go because all that is visible is too long."""
-    if bank.max_size_tokens is None:
-        return 0
-    sizes = [(_tokens(item.entry.content), item.entries > 0) for item in shown.items]
-    turns = [tokens for tokens, summary in sizes if not summary] + [one.tokens for one in shown.later]
-    if sum(turns) + sum(tokens for tokens, summary in sizes if summary) <= bank.max_size_tokens:
-        return 0
-    room = list(accumulate(reversed(turns)))
-    return len(turns) - max(1, bisect_right(room, bank.max_size_tokens // 2))
-
-
-def _by_age(turns: Sequence[Item], bank: Bank, now: int) -> int:
-    """How many turns go because they are too old."""
-    if bank.max_age_days is None:
-        return 0
-    border = now - bank.max_age_days * DAY
-    return sum(item.entry.recorded_at < border for item in turns)
-
-
-def _tokens(content: str) -> int:
-    from ..text.tokens import estimate  # here, since its patterns take a while to compile
+def _count_tokens(content: str) -> int:
+    from ..text.tokens import estimate  # imported here because its patterns take a while to compile
 
     return estimate(content)
 
 
-# -- how much a key shows -------------------------------------------------------------------------------------------------
+# -- thresholds ----------------------------------------------------------------------------------------------------------
 
 
-class _Counted(NamedTuple):
-    """How many tokens a key shows at most, up to one of its turns and with these summaries."""
+class _KnownSize(NamedTuple):
+    """An upper bound for the visible tokens of a key, up to one of its turns and with these summaries."""
 
     seq: int
     id: str
@@ -147,293 +142,306 @@ class _Counted(NamedTuple):
     tokens: int
 
 
-_counted: dict[int, _Counted] = {}
-_COUNTED = 10_000
-"""How many keys this process remembers the size of. Nothing that was said is in there."""
+_known_sizes: dict[int, _KnownSize] = {}
+"""Sizes of keys that this process has counted, without any content."""
+_MAX_KNOWN_SIZES = 10_000
 
 
-def _fits(tx: Tx, address_id: int, tokens: int, now: int) -> bool:
-    """Whether a key is known to be no larger than so many tokens, by what it has got since it was last counted.
-
-    Turns do not change, and what is behind a summary comes back only when that is erased. So while the summaries are the
-    same and the turn that was the last is still there, what was counted cannot have grown.
-    """
-    before = _counted.get(address_id)
-    if before is None or before.summaries != _summaries(tx, address_id, now):
+def exceeds_threshold(tx: Tx, address_id: int, bank: Bank, now: int) -> bool:
+    """Whether a key exceeds a threshold of its bank. Reads no more than it must."""
+    if bank.max_turns is not None and _has_more_turns(tx, address_id, bank.max_turns, now):
+        return True
+    may_be_old = bank.max_age_days is not None and _is_older(tx, address_id, bank.max_age_days, now)
+    if not may_be_old and (bank.max_size_tokens is None or _is_known_to_fit(tx, address_id, bank.max_size_tokens, now)):
         return False
-    turns = tx.rows("turns_from", address_id=address_id, first=before.seq, now=now, limit=MOST)
-    if not turns or turns[0][:2] != (before.seq, before.id) or len(turns) == MOST:
-        return False
-    count = before.tokens + sum(_tokens(content) for _, _, content in turns[1:])
-    if count > tokens:
-        return False
-    _counted[address_id] = before._replace(seq=turns[-1][0], id=turns[-1][1], tokens=count)
-    return True
+    visible = load_visible(tx, address_id, now)
+    if select_items(visible, bank, now):
+        return True
+    _remember_size(address_id, visible)
+    return False
 
 
-def _remember(address_id: int, shown: Shown) -> None:
-    turns = [item.entry for item in shown.items if not item.entries]
-    if not turns:
-        return
-    if len(_counted) >= _COUNTED:
-        _counted.clear()
-    last = shown.later[-1] if shown.later else turns[-1]
-    summaries = tuple(item.entry.id for item in shown.items if item.entries)
-    tokens = sum(_tokens(item.entry.content) for item in shown.items) + sum(one.tokens for one in shown.later)
-    _counted[address_id] = _Counted(last.seq, last.id, summaries, tokens)
-
-
-def _summaries(tx: Tx, address_id: int, now: int) -> tuple[str, ...]:
-    return tuple(row[2] for row in tx.rows("shown_summaries_up", address_id=address_id, now=now, limit=MOST))
-
-
-def _is_long(tx: Tx, address_id: int, turns: int, now: int) -> bool:
-    """Whether a key has more turns than so many; most have not even as many entries, which is found out sooner."""
+def _has_more_turns(tx: Tx, address_id: int, turns: int, now: int) -> bool:
+    # Most keys have not even so many entries, which is quicker to find out.
     if tx.row("beyond_entries", address_id=address_id, turns=turns) is None:
         return False
     return tx.row("beyond_turns", address_id=address_id, turns=turns, now=now) is not None
 
 
-def _is_old(tx: Tx, address_id: int, days: int, now: int) -> bool:
-    """Whether the oldest turn of a key is older than so many days; none that follows is older."""
+def _is_older(tx: Tx, address_id: int, days: int, now: int) -> bool:
     oldest = tx.row("oldest_turn", address_id=address_id, now=now)
     return oldest is not None and oldest[0] < now - days * DAY
 
 
-# -- folding -------------------------------------------------------------------------------------------------------------
+def _is_known_to_fit(tx: Tx, address_id: int, max_tokens: int, now: int) -> bool:
+    """Whether a key is small enough, by its last counted size and the turns since then.
+
+    Turns do not change, and compacted entries become visible again only when their summary is erased. So as long as the
+    summaries are the same and the last counted turn is still there, the counted size cannot have grown.
+    """
+    known = _known_sizes.get(address_id)
+    if known is None:
+        return False
+    summaries = tx.rows("shown_summaries_up", address_id=address_id, now=now, limit=PAGE)
+    if known.summaries != tuple(row[2] for row in summaries):
+        return False
+    turns = tx.rows("turns_from", address_id=address_id, first=known.seq, now=now, limit=PAGE)
+    if not turns or turns[0][:2] != (known.seq, known.id) or len(turns) == PAGE:
+        return False
+    tokens = known.tokens + sum(_count_tokens(content) for _, _, content in turns[1:])
+    if tokens > max_tokens:
+        return False
+    _known_sizes[address_id] = known._replace(seq=turns[-1][0], id=turns[-1][1], tokens=tokens)
+    return True
 
 
-class Retold(NamedTuple):
-    """What a summary is made of, and of how many entries it is then."""
+def _remember_size(address_id: int, visible: Visible) -> None:
+    turns = [item.entry for item in visible.items if not item.entries]
+    if not turns:
+        return
+    if len(_known_sizes) >= _MAX_KNOWN_SIZES:
+        _known_sizes.clear()
+    last = visible.later[-1] if visible.later else turns[-1]
+    summaries = tuple(item.entry.id for item in visible.items if item.entries)
+    tokens = sum(_count_tokens(item.entry.content) for item in visible.items)
+    tokens += sum(one.tokens for one in visible.later)
+    _known_sizes[address_id] = _KnownSize(last.seq, last.id, summaries, tokens)
+
+
+# -- summaries and their entries -----------------------------------------------------------------------------------------
+
+
+class Sources(NamedTuple):
+    """The items that a summary is made of, and the number of entries behind it."""
 
     items: list[Item]
     entries: int
 
 
-def retold(tx: Tx, address_id: int, items: Sequence[Item], now: int) -> Retold:
-    """What items to be folded are told by: summaries among them by their own words, while nothing of the key has gone;
-    otherwise by what is left behind them, so that no words are handed on from summary to summary long after their time."""
+def load_sources(tx: Tx, address_id: int, items: Sequence[Item], now: int) -> Sources:
+    """The sources of a summary of items. An earlier summary stands for its entries as long as nothing of the key is gone;
+    after that its remaining entries are summarised anew, so that summaries do not pass on words that have expired."""
     summaries = [item for item in items if item.entries]
     first = tx.row("first_kept", address_id=address_id, now=now)
     if not summaries or first == (1,):
-        return Retold(list(items), sum(item.entries or 1 for item in items))
+        return Sources(list(items), sum(item.entries or 1 for item in items))
     turns = [item for item in items if not item.entries]
-    behind = _behind(tx, [item.entry.id for item in summaries], now)
-    newest = sorted(behind)[-RETOLD:]
-    rows = tx.rows("entries_behind", address_id=address_id, first=newest[0], now=now) if newest else []
-    rest = [Item(row[2], Entry(*row), 0) for row in rows if row[2] in behind]
-    return Retold(sorted([*rest, *turns], key=lambda one: one.position), len(behind) + len(turns))
-
-
-def _behind(tx: Tx, summaries: Sequence[str], now: int) -> set[int]:
-    """The numbers of the entries that are kept behind some summaries, and behind those that these were made of."""
-    found: set[int] = set()
-    waiting = list(summaries)
+    hidden: set[int] = set()  # sequence numbers of the entries behind these summaries, at any depth
+    waiting = [item.entry.id for item in summaries]
     while waiting:
         for seq, entry_id, kind in tx.rows("folds_of", id=waiting.pop(), now=now):
             if kind == SUMMARY:
                 waiting.append(entry_id)
             else:
-                found.add(seq)
-    return found
+                hidden.add(seq)
+    newest = sorted(hidden)[-MAX_RESUMMARISED:]
+    rows = tx.rows("entries_behind", address_id=address_id, first=newest[0], now=now) if newest else []
+    entries = [Item(row[2], Entry(*row), 0) for row in rows if row[2] in hidden]
+    return Sources(sorted([*entries, *turns], key=lambda one: one.position), len(hidden) + len(turns))
 
 
-def fold(space: Space, address_id: int, summary: Entry, sources: Sequence[Entry], entries: int | None = None) -> None:
-    """Hide entries behind a summary; refused if one of them is not visible any more. `entries`: of how many it is, if it is
-    not of all that is behind them."""
-    positions = [_position(space, source) for source in sources]
+def hide_behind_summary(
+    space: Space, address_id: int, summary: Entry, sources: Sequence[Entry], entries: int | None = None
+) -> None:
+    """Hide entries behind a summary. Raises `Stale` if one of them is not visible any more. `entries` is the number of entries
+    that it summarises, if that is not everything behind the sources."""
+    # Position and number of entries of each source: those of a summary, or its own.
+    places = [space.tx.row("summary_place", id=one.id) or (one.seq, 1) for one in sources]
     for source in sources:
         rows = space.tx.rows("retire_entry", id=source.id, version=source.version, now=space.now)
         if not rows:
             raise Stale("Some of the entries to summarise are gone, or summarised already: load them again.")
         upkeep.retire(space.tx, rows)
         space.tx.send("fold_entry", docid=rows[0][0], address_id=address_id, summary_id=summary.id)
-    counted = sum(_entries(space, source) for source in sources) if entries is None else entries
-    space.tx.send("add_summary", id=summary.id, position=max(positions), entries=counted)
+    position = max(int(place[0]) for place in places)
+    count = sum(int(place[1]) for place in places) if entries is None else entries
+    space.tx.send("add_summary", id=summary.id, position=position, entries=count)
 
 
-def dissolve(space: Space, entry_id: str) -> None:
-    """Erase the summaries that hold an entry's words, the outermost first. What else was behind them is shown again."""
+def dissolve_summaries(space: Space, entry_id: str) -> None:
+    """Erase the summaries that contain an entry's words, the outermost first. Their other entries become visible again."""
     chain = [entry_id]
-    while behind := space.tx.row("summary_of", id=chain[-1]):
-        chain.append(behind[0])
-    for summary_id in reversed(chain[1:]):
-        _unfold(space, summary_id)
-        erase_fact(space.tx, summary_id, space.now)
-    _unfold(space, entry_id)
+    while outer := space.tx.row("summary_of", id=chain[-1]):
+        chain.append(outer[0])
+    for summary_id in reversed(chain):
+        rows = space.tx.rows("unfold", id=summary_id)
+        upkeep.changed(space.tx, rows)
+        space.tx.send("forget_folds", id=summary_id)
+        if summary_id != entry_id:
+            erase_fact(space.tx, summary_id, space.now)
 
 
-def _unfold(space: Space, summary_id: str) -> None:
-    rows = space.tx.rows("unfold", id=summary_id)
-    upkeep.changed(space.tx, rows)
-    space.tx.send("forget_folds", id=summary_id)
-
-
-def _position(space: Space, source: Entry) -> int:
-    """Where an entry stands: at its number, or, if it is a summary, where what it was made of stood."""
-    row = space.tx.row("summary_place", id=source.id)
-    return source.seq if row is None else int(row[0])
-
-
-def _entries(space: Space, source: Entry) -> int:
-    row = space.tx.row("summary_place", id=source.id)
-    return 1 if row is None else int(row[1])
-
-
-# -- Compaction: the job that folds older entries of a bank's keys into summaries, by a language model or by rules.
-#
-# No transaction is open while a summary is made. It is applied only if everything that it was made of is still visible then;
-# what was written meanwhile is not touched.
-
-
-TRIES = 5
-SUMMARY_TOKENS = 600
-OWN = (*RESERVED, "compaction")
-"""Metadata that each entry has of its own."""
-
-
-class Summarised(NamedTuple):
-    """A summary, how it was made (`rules` or `model`), and why not by the model if it was not."""
+class SummaryText(NamedTuple):
+    """A summary, its method (`rules` or `model`), and the reason if the model failed."""
 
     text: str
     method: str = "rules"
     note: str | None = None
 
 
-Summarise = Callable[[Bank, Sequence[Item]], Summarised]
-
-
-class Key(NamedTuple):
-    """A key of a bank. Columns in the order of `bank_address`."""
-
-    address_id: int
-    bank_id: str
-    path: str
-
-
-def compact(run: JobRun, make: Summarise) -> dict[str, Any] | Repeat:
-    """The `compact` job: for one key, for the keys of one bank, or, every hour, for those of all."""
-    if run.job.address_id is not None:
-        return _count_keys(_compact_key(run, run.job.address_id, make))
-    only = run.payload.get("bank")
-    done = [
-        made
-        for bank_id in ([only] if only else run.read(_banks))
-        for address_id in run.read(lambda tx: _keys(tx, bank_id, run.payload.get("address")))  # noqa: B023 -- run at once
-        for made in _compact_key(run, address_id, make)
-    ]
-    return _count_keys(done) if only or not run.read(_banks) else Repeat(run.clock.now() + HOUR)
-
-
-def summarise_items(engine: Engine, reach: Reach, bank: Bank, items: Sequence[Item]) -> Summarised:
-    """A summary of older entries: by a language model if one is set and the bank has a prompt, by rules otherwise."""
+def summarise_items(engine: Engine, reach: Reach, bank: Bank, items: Sequence[Item]) -> SummaryText:
+    """Summarise entries: by the language model if one is set and the bank has a prompt, by rules otherwise."""
     if engine.completer is None or not bank.compaction_prompt:
-        return by_rules(bank, items)
-    from .summary.by_model import by_model
+        return summarise_by_rules(bank, items)
+    from .summary.by_model import summarise_by_model
 
-    return by_model(*engine.completer, reach, engine.clock, bank, items)
+    return summarise_by_model(*engine.completer, reach, engine.clock, bank, items)
 
 
-def by_rules(bank: Bank, items: Sequence[Item]) -> Summarised:
-    """A summary of the most telling sentences."""
+def summarise_by_rules(bank: Bank, items: Sequence[Item]) -> SummaryText:
     lines = [Line(item.entry.content, item.entry.role, bool(item.entries)) for item in items]
-    return Summarised(summarise(lines, summary_tokens(bank)).text)
+    return SummaryText(summarise(lines, max_summary_tokens(bank)).text)
 
 
-def summary_tokens(bank: Bank) -> int:
-    """How long a summary may be: a quarter of what its bank may show, if there is a limit to that."""
+def max_summary_tokens(bank: Bank) -> int:
+    """The length of a summary: a quarter of the bank's `max_size_tokens`, within limits."""
     return SUMMARY_TOKENS if bank.max_size_tokens is None else max(20, min(SUMMARY_TOKENS, bank.max_size_tokens // 4))
 
 
-class _Done(NamedTuple):
-    folded: int
-    method: str | None = None
-    note: str | None = None
+# -- the operation and the job -------------------------------------------------------------------------------------------
 
 
-def _count_keys(done: Sequence[_Done]) -> dict[str, Any]:
-    made = [one for one in done if one.folded]
-    notes = sorted({one.note for one in made if one.note})
-    methods = sorted({one.method for one in made if one.method})
-    return {"summaries": len(made), "entries": sum(one.folded for one in made), "methods": methods, "notes": notes}
+class Compacting(Response, frozen=True, kw_only=True):
+    """The job that compacts the bank."""
+
+    memory_bank_id: str
+    status: str
+    job: str
 
 
-def _compact_key(run: JobRun, address_id: int, make: Summarise) -> list[_Done]:
-    """Fold what is to be folded under a key, a bounded number at once; again if it has changed meanwhile."""
-    done: list[_Done] = []
-    tries = 0
-    while tries < TRIES:
-        found = run.read(lambda tx: _look(tx, address_id, run.clock.now()))
-        if found is None:
-            return done
-        made = make(found.bank, found.told.items)
+class CompactBank(Request, frozen=True, kw_only=True):
+    """The bank to compact: all its keys, or one."""
+
+    bank: BankId
+    key: Key | None = None
+
+
+@operation(
+    "banks.compact",
+    "POST /v1/memory_banks/{bank}/compact",
+    effect="write",
+    status=202,
+    example=Example({"bank": "$0.id"}, (("banks.create", {"name": "chats", "max_turns": 4}),)),
+)
+def compact_bank(space: Space, request: CompactBank) -> Compacting:
+    """Compact what exceeds the bank's thresholds now. The job reports the result."""
+    _, bank = require_bank(space, request.bank)
+    if not bank.compacts:
+        raise Invalid("This bank has no threshold: set `max_turns`, `max_size_tokens` or `max_age_days` first.")
+    payload: dict[str, Any] = {"bank": request.bank}
+    if request.key is not None:
+        # A job may outlive the key, whose name may have to be erased: store its address, 0 if there is none.
+        address = find_key(space, request.bank, check_key(request.key))
+        payload["address"] = 0 if address is None else address.id
+    job = queue.enqueue(space.tx, "compact", payload, space.now)
+    return Compacting(memory_bank_id=request.bank, status="scheduled", job=job)
+
+
+class _Result(NamedTuple):
+    entries: int
+    method: str
+    note: str | None
+
+
+class _Task(NamedTuple):
+    """The items of a key to compact, and the sources of their summary."""
+
+    address_id: int
+    bank_id: str
+    key: str
+    bank: Bank
+    items: list[Item]
+    sources: Sources
+
+
+def run_compaction(engine: Engine, run: JobRun) -> dict[str, Any] | Repeat:
+    """Run the `compact` job: for one key, for the keys of one bank, or every hour for those of all banks."""
+    if run.job.address_id is not None:
+        return _to_report(_compact_key(engine, run, run.job.address_id))
+    bank_id, only = run.payload.get("bank"), run.payload.get("address")
+    results: list[_Result] = []
+    for one in [bank_id] if bank_id else run.read(_list_compacting):
+        rows = run.read(lambda tx: tx.rows("addresses_of_name", dialect=KIND, name=one))  # noqa: B023 -- run at once
+        for address_id, *_ in rows:
+            if only in (None, address_id):
+                results += _compact_key(engine, run, address_id)
+    return _to_report(results) if bank_id or not run.read(_list_compacting) else Repeat(run.clock.now() + HOUR)
+
+
+JOBS = (JobKind("compact", run_compaction),)
+
+
+def _list_compacting(tx: Tx) -> list[str]:
+    """The ids of the banks that have a threshold."""
+    return [one.id for one in documents.every(tx, KIND) if decode_bank(one.body).compacts]
+
+
+def _to_report(results: Sequence[_Result]) -> dict[str, Any]:
+    return {
+        "summaries": len(results),
+        "entries": sum(one.entries for one in results),
+        "methods": sorted({one.method for one in results}),
+        "notes": sorted({one.note for one in results if one.note}),
+    }
+
+
+def _compact_key(engine: Engine, run: JobRun, address_id: int) -> list[_Result]:
+    """Compact a key in steps of limited size; repeat a step if its entries have changed meanwhile."""
+    results: list[_Result] = []
+    attempts = 0
+    while attempts < MAX_ATTEMPTS:
+        task = run.read(lambda tx: _find_task(tx, address_id, run.clock.now()))
+        if task is None:
+            return results
+        summary = summarise_items(engine, run.reach, task.bank, task.sources.items)
         try:
-            run.write(lambda tx: _apply(tx, run, found, made))  # noqa: B023 -- run at once
+            run.write(lambda tx: _apply_summary(tx, run, task, summary))  # noqa: B023 -- run at once
         except Stale:
-            tries += 1
+            attempts += 1
             continue
-        done.append(_Done(len(found.items), made.method, made.note))
+        results.append(_Result(len(task.items), summary.method, summary.note))
     raise Unavailable("The entries kept changing while a summary was made.")
 
 
-class _Found(NamedTuple):
-    """What is to be folded under a key, and what its summary is made of."""
-
-    key: Key
-    bank: Bank
-    items: list[Item]
-    told: Retold
-
-
-def _look(tx: Tx, address_id: int, now: int) -> _Found | None:
+def _find_task(tx: Tx, address_id: int, now: int) -> _Task | None:
     row = tx.row("bank_address", id=address_id)
     if row is None:
         return None
-    key = Key(*row)
-    document = documents.find(tx, KIND, key.bank_id)
+    _, bank_id, key = row
+    document = documents.find(tx, KIND, bank_id)
     if document is None:
         return None
-    bank = banks.decoded(document.body)
-    items = to_fold(visible(tx, address_id, now), bank, now)
-    return _Found(key, bank, items, retold(tx, address_id, items, now)) if items else None
+    bank = decode_bank(document.body)
+    items = select_items(load_visible(tx, address_id, now), bank, now)
+    if not items:
+        return None
+    return _Task(address_id, bank_id, key, bank, items, load_sources(tx, address_id, items, now))
 
 
-def _apply(tx: Tx, run: JobRun, found: _Found, made: Summarised) -> None:
+def _apply_summary(tx: Tx, run: JobRun, task: _Task, summary: SummaryText) -> None:
     space = for_worker(tx, run.reach, run.clock)
-    key, bank, items = found.key, found.bank, found.items
-    sources = [item.entry for item in found.told.items]
+    sources = [item.entry for item in task.sources.items]
     draft = Draft(
         kind=SUMMARY,
-        role="assistant" if bank.type == "conversation" else None,
-        content=check.content(made.text or NOTHING),
+        role="assistant" if task.bank.type == "conversation" else None,
+        content=check.content(summary.text or EMPTY_SUMMARY),
         origin=lowest_trust(["assistant", *(entry.origin for entry in sources)]),
-        metadata=check.to_json({**_shared(sources), "key": key.path, "compaction": made.method}),
-        occurred_at=items[-1].entry.occurred_at,
+        metadata=check.to_json({**_common_metadata(sources), "key": task.key, "compaction": summary.method}),
+        occurred_at=task.items[-1].entry.occurred_at,
     )
-    (summary,) = space.append(banks.place(key.bank_id, bank.policy()), key.path, [draft])
-    fold(space, key.address_id, summary, [item.entry for item in items], found.told.entries)
+    (entry,) = space.append(bank_place(task.bank_id, task.bank.policy()), task.key, [draft])
+    hide_behind_summary(space, task.address_id, entry, [item.entry for item in task.items], task.sources.entries)
     for one in space.touched.values():
         event = {"collection_id": one.collection_id, "address_id": one.address_id, "entries": one.entries}
         tx.send("add_event", at=space.now, operation="banks.compact", actor="worker", **event)
 
 
-def _shared(sources: Sequence[Entry]) -> dict[str, Any]:
-    """The metadata that all have in common, so that filters find the summary as they found them."""
+def _common_metadata(sources: Sequence[Entry]) -> dict[str, Any]:
+    """The metadata that all sources share, so that filters find the summary as they found the entries."""
     found = [typed.decode(entry.metadata or "{}", dict[str, Any]) for entry in sources]
     first = found[0] if found else {}
     return {
         name: value
         for name, value in first.items()
-        if name not in OWN and all(name in one and one[name] == value for one in found)
+        if name not in OWN_METADATA and all(name in one and one[name] == value for one in found)
     }
-
-
-def _banks(tx: Tx) -> list[str]:
-    """The banks that compact."""
-    return [one.id for one in documents.every(tx, KIND) if banks.decoded(one.body).compacts]
-
-
-def _keys(tx: Tx, bank_id: str, only: int | None) -> list[int]:
-    """The keys of a bank by their numbers, or one of them."""
-    found = [row[0] for row in tx.rows("addresses_of_name", dialect=KIND, name=bank_id)]
-    return found if only is None else [address_id for address_id in found if address_id == only]

@@ -1,11 +1,11 @@
-"""Reading a bank in order: entries and the summaries that stand for older ones, each in its place."""
+"""The entries of a bank: add, search and load them, and read, list and delete single ones."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from operator import itemgetter
-from typing import Annotated, Any, Literal
+from itertools import islice
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta, structs
@@ -14,159 +14,63 @@ from ..clock import to_datetime
 from ..core.dispatch import Call
 from ..core.operation import Example, Request, Response, operation
 from ..core.space import Space
-from ..core.turns import instant, to_metadata
-from ..errors import Conflict, Forbidden, Invalid
+from ..core.turns import instant
+from ..erasure.erase import bury, erase_fact, forget_runs, scrub_later
+from ..errors import Conflict, Forbidden, Invalid, NotFound
 from ..facts.search import MinScore, QueryText, query_text
 from ..jobs import queue
 from ..model import check
 from ..model.collection import ORIGIN_OF_ROLE, Address, Draft, Entry, Origin
-from ..model.fields import ID_PATTERN, MAX_BATCH, AnyId, Content, FilterField, Limit, Metadata
-from ..model.filter import parse
+from ..model.fields import (
+    MAX_BATCH,
+    AnyId,
+    Content,
+    Cursor,
+    FilterField,
+    Limit,
+    Metadata,
+    cut,
+    from_cursor,
+    to_cursor,
+)
+from ..model.filter import Filter, parse
 from ..model.query import Query, Where
-from ..storage.port import Row, Tx
-from . import outputs
-from .banks import KEY_ADVICE, MAX_BANK_KEY, RESERVED, SUMMARY, Bank, BankId, checked_key, find_bank, place
-from .compaction import fold, over
-from .outputs import WINDOW, ContentType, Shown, message, window
+from ..storage.port import Row
+from . import reading
+from .banks import RESERVED, SUMMARY, Bank, BankId, Key, bank_place, check_key, find_key, require_bank
+from .compaction import dissolve_summaries, exceeds_threshold, hide_behind_summary
+from .reading import ContentType, EntryView, Order, to_view
 
-Order = Literal["newest_first", "oldest_first"]
-_NEWEST = 2**62
-_FIELDS = len(Entry.__struct_fields__)
+MAX_DELETED = 10_000
 
-
-def key_address(space: Space, bank_id: str, key: str) -> Address | None:
-    return space.address(place(bank_id), key)
-
-
-def history(space: Space, address_id: int, upto: int = _NEWEST) -> list[dict[str, str]]:
-    """The newest messages of a key up to an entry, the oldest first: up to 100, from a place that moves in steps (C7)."""
-    told = _told(space, address_id, upto, WINDOW + 1)
-    told.reverse()
-    last = told[-WINDOW:]
-    start = window([row[0] for row in last], more=len(told) > WINDOW)
-    return [message(role, content, entries) for _, role, content, entries in last[start:]]
-
-
-def load_messages(space: Space, address_id: int, order: Order, limit: int) -> list[dict[str, str]]:
-    """What a key shows as messages: the earliest with `oldest_first`, the latest with `newest_first`."""
-    down = order == "newest_first"
-    told = _told(space, address_id, _NEWEST, limit) if down else _first_told(space, address_id, limit)
-    return [message(role, content, entries) for _, role, content, entries in told[:limit]]
-
-
-def messages_upto(space: Space, address_id: int, upto: int, limit: int) -> list[dict[str, str]]:
-    """The newest messages of a key up to an entry, so many, the oldest first."""
-    told = _told(space, address_id, upto, limit)[:limit]
-    return [message(role, content, entries) for _, role, content, entries in reversed(told)]
-
-
-def load(space: Space, address: Address, order: Order, limit: int, *, folded: bool = False) -> list[Shown]:
-    """Entries in order: the earliest with `oldest_first`, the latest with `newest_first`. `folded`: also those that are behind
-    summaries."""
-    down = order == "newest_first"
-    asked = {"address_id": address.id, "now": space.now, "limit": limit}
-    rows, summaries = _every(space.tx, down, asked) if folded else _shown(space.tx, down, asked)
-    return _merged(rows, summaries, down=down)[:limit]
-
-
-def _merged(entries: list[Row], summaries: list[Row], *, down: bool) -> list[Shown]:
-    """Entries and summaries in one order; a summary stands behind the last entry that it was made of."""
-    placed = [(one.seq, one) for one in (_from_row(row, 0) for row in entries)]
-    placed += [(position, _from_row(row, of)) for position, of, *row in summaries]
-    placed.sort(key=lambda pair: (pair[0], pair[1].entries > 0), reverse=down)
-    return [one for _, one in placed]
-
-
-def _from_row(row: Sequence[Any], entries: int) -> Shown:
-    """From the columns of an entry, and the summary that it is behind if that was asked for."""
-    return shown(Entry(*row[:_FIELDS]), entries, *row[_FIELDS:])
-
-
-def shown(entry: Entry, entries: int = 0, behind: str | None = None) -> Shown:
-    return Shown(
-        entry.id,
-        entry.content,
-        to_datetime(entry.created_at),
-        entry.seq,
-        entry.role,
-        to_metadata(entry.metadata),
-        entries,
-        behind,
-    )
-
-
-# -- rows ----------------------------------------------------------------------------------------------------------------
-
-
-def _told(space: Space, address_id: int, upto: int, limit: int) -> list[Row]:
-    """Place, role, words and how many entries they stand for, of turns and summaries alike, the latest first."""
-    asked = {"address_id": address_id, "upto": upto, "now": space.now, "limit": limit}
-    turns, summaries = space.tx.rows("last_said", **asked), space.tx.rows("shown_summaries_down", **asked)
-    return _together(turns, summaries, down=True)
-
-
-def _first_told(space: Space, address_id: int, limit: int) -> list[Row]:
-    """The same, the earliest first."""
-    asked = {"address_id": address_id, "now": space.now, "limit": limit}
-    turns, summaries = space.tx.rows("first_said", **asked), space.tx.rows("shown_summaries_up", **asked)
-    return _together(turns, summaries, down=False)
-
-
-def _together(turns: list[Row], summaries: list[Row], *, down: bool) -> list[Row]:
-    if not summaries:
-        return turns
-    told = [(position, None, Entry(*row).content, entries) for position, entries, *row in summaries]
-    return sorted(turns + told, key=itemgetter(0), reverse=down)
-
-
-def _shown(tx: Tx, down: bool, asked: dict[str, Any]) -> tuple[list[Row], list[Row]]:
-    """The entries of a key that are behind no summary, and its summaries that are not."""
-    if down:
-        return tx.rows("entries_down", **asked), tx.rows("shown_summaries_down", upto=_NEWEST, **asked)
-    return tx.rows("entries_up", **asked), tx.rows("shown_summaries_up", **asked)
-
-
-def _every(tx: Tx, down: bool, asked: dict[str, Any]) -> tuple[list[Row], list[Row]]:
-    """All entries of a key and all its summaries."""
-    if down:
-        return tx.rows("every_entry_down", **asked), tx.rows("summaries_down", **asked)
-    return tx.rows("every_entry_up", **asked), tx.rows("summaries_up", **asked)
-
-
-# -- The entries of a bank: added, searched, loaded in order, read one by one, and deleted.
-
-
-Key = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=MAX_BANK_KEY,
-        pattern=ID_PATTERN,
-        description=f"What partitions a bank, such as a user's id. {KEY_ADVICE}",
-    ),
-]
 SpeakerField = Annotated[
     str,
-    Meta(max_length=64, description="Who speaks: `user` or `assistant`; in conversation banks only, and there always."),
+    Meta(
+        max_length=64, description="The speaker, `user` or `assistant`; required in conversation banks, and only there."
+    ),
 ]
-AddedAfter = Annotated[datetime, Meta(description="Only what was added later than this time (RFC 3339).")]
-AddedBefore = Annotated[datetime, Meta(description="Only what was added earlier than this time (RFC 3339).")]
-TopN = Annotated[int, Meta(ge=1, le=100, description="How many to return, from 1 to 100.")]
+AddedAfter = Annotated[datetime, Meta(description="Only entries added after this time (RFC 3339).")]
+AddedBefore = Annotated[datetime, Meta(description="Only entries added before this time (RFC 3339).")]
+TopN = Annotated[int, Meta(ge=1, le=100, description="The number of results, from 1 to 100.")]
 Format = Annotated[
     ContentType,
     Meta(description="`application/json`, `text/plain`, `text/html` or `application/xml`."),
 ]
-Folded = Annotated[bool, Meta(description="Whether to show the entries that are behind summaries, too.")]
+IncludeCompacted = Annotated[bool, Meta(description="Also return the entries that summaries have replaced.")]
+SummaryId = Annotated[AnyId, Meta(description="The id of a summary: list exactly the entries that it was made of.")]
 
 _CHATS = ("banks.create", {"name": "chats"})
 _NOTES = ("banks.create", {"name": "notes", "type": "general"})
-_SAID = {"bank": "$0.id", "key": "alice", "speaker": "user", "content": "I prefer an aisle seat."}
-_NOTED = {"bank": "$0.id", "key": "alice", "content": "prefers aisle seats", "metadata": {"type": "fact"}}
-GIVEN = (_NOTES, ("banks.add", _NOTED))
+_TURN = {"bank": "$0.id", "key": "alice", "speaker": "user", "content": "I prefer an aisle seat."}
+_NOTE = {"bank": "$0.id", "key": "alice", "content": "prefers aisle seats", "metadata": {"type": "fact"}}
+_GIVEN = (_NOTES, ("banks.add", _NOTE))
+
+
+# -- adding --------------------------------------------------------------------------------------------------------------
 
 
 class Added(Response, frozen=True, kw_only=True):
-    """What was written. From a conversation bank the messages so far, the oldest first; from a general one the content."""
+    """The new entry. A conversation bank returns the messages so far, the oldest first; a general one the content."""
 
     id: str
     key: str
@@ -177,7 +81,7 @@ class Added(Response, frozen=True, kw_only=True):
 
 
 class AddEntry(Request, frozen=True, kw_only=True):
-    """An entry for a bank."""
+    """A new entry of a bank."""
 
     bank: BankId
     key: Key
@@ -189,36 +93,15 @@ class AddEntry(Request, frozen=True, kw_only=True):
             list[AnyId],
             Meta(
                 max_length=MAX_BATCH,
-                description="Ids of entries of the same key that this one summarises: it hides them.",
+                description="Ids of entries of the same key that this entry summarises. It replaces them.",
             ),
         ]
         | None
     ) = None
 
 
-@operation(
-    "banks.add",
-    "POST /v1/memory_banks/{bank}/entries",
-    effect="write",
-    status=201,
-    outside=True,
-    example=Example(_SAID, (_CHATS,)),
-)
-def add(call: Call, request: AddEntry) -> Added:
-    """Write an entry. A conversation bank answers with the messages so far, ready for a model."""
-    new = NewEntry(request.key, request.content, request.speaker, request.metadata or {})
-    told: dict[str, list[dict[str, str]]] = {}  # beside the answer: a stored one must not hold other entries
-    added = call.write(lambda space: _added(space, request, new, told))
-    if added.content is not None:
-        return added
-    messages = told.get(added.id)
-    if messages is None:  # it was written before, and the answer is repeated
-        messages = call.read(lambda space: said(space, request.bank, request.key, added.seq))
-    return structs.replace(added, messages=messages)
-
-
 class NewEntry(msgspec.Struct, frozen=True):
-    """An entry to be written, and what is stamped on it besides its key and speaker."""
+    """An entry to write. `stamps` is metadata that the bank adds besides the key and the speaker."""
 
     key: str
     content: str
@@ -229,62 +112,111 @@ class NewEntry(msgspec.Struct, frozen=True):
     summary: bool = False
 
 
-def _added(space: Space, request: AddEntry, new: NewEntry, told: dict[str, list[dict[str, str]]]) -> Added:
-    _, bank = find_bank(space, request.bank)
-    summary = bool(request.compacts)
-    entry = write(space, request.bank, bank, structs.replace(new, summary=summary))
-    if request.compacts:
-        hide(space, request.bank, request.key, entry, request.compacts)
-    if bank.type == "conversation":
-        told[entry.id] = history(space, _address_id(space, request.bank, request.key), entry.seq)
-    return Added(
-        id=entry.id,
-        key=request.key,
-        created_at=to_datetime(entry.recorded_at),
-        seq=entry.seq,
-        content=entry.content if bank.type == "general" else None,
-    )
+@operation(
+    "banks.add",
+    "POST /v1/memory_banks/{bank}/entries",
+    effect="write",
+    status=201,
+    outside=True,
+    example=Example(_TURN, (_CHATS,)),
+)
+def add_entry(call: Call, request: AddEntry) -> Added:
+    """Write an entry. A conversation bank returns the messages so far, ready for a model."""
+    messages: dict[str, list[dict[str, str]]] = {}  # not in the stored response, which must not contain other entries
+
+    def write(space: Space) -> Added:
+        _, bank = require_bank(space, request.bank)
+        new = NewEntry(
+            request.key, request.content, request.speaker, request.metadata or {}, summary=bool(request.compacts)
+        )
+        entry = write_entry(space, request.bank, bank, new)
+        if request.compacts:
+            hide_entries(space, request.bank, request.key, entry, request.compacts)
+        if bank.type == "conversation":
+            address_id = _address_id(space, request.bank, request.key)
+            messages[entry.id] = reading.recent_messages(space, address_id, entry.seq)
+        return Added(
+            id=entry.id,
+            key=request.key,
+            created_at=to_datetime(entry.recorded_at),
+            seq=entry.seq,
+            content=entry.content if bank.type == "general" else None,
+        )
+
+    added = call.write(write)
+    if added.content is not None:
+        return added
+    if added.id not in messages:  # a repeated request: the stored response was returned
+        return structs.replace(
+            added,
+            messages=call.read(
+                lambda space: reading.recent_messages_of_key(space, request.bank, request.key, added.seq)
+            ),
+        )
+    return structs.replace(added, messages=messages[added.id])
 
 
-def write(space: Space, bank_id: str, bank: Bank, new: NewEntry) -> Entry:
-    """Write an entry, with its key and speaker as metadata, and have it compacted if there are too many now."""
-    checked_key(new.key)
+def write_entry(space: Space, bank_id: str, bank: Bank, new: NewEntry) -> Entry:
+    """Write an entry, and schedule a compaction if its key exceeds a threshold now."""
+    check_key(new.key)
+    speaker = _check_speaker(bank, new.speaker)
+    content = check.content(new.content)
+    # A speaker's words are the speaker's; otherwise a run's are its agent's, and all others the application's own.
+    origin: Origin = ORIGIN_OF_ROLE[speaker] if speaker else "assistant" if new.stamps else "system"
+    for name in RESERVED:
+        if name in new.metadata:
+            raise Invalid(f"`metadata.{name}` is set by the bank itself: use another name.", field="metadata")
+    stamps = {"key": new.key} | ({"speaker": speaker} if speaker else {}) | new.stamps
     draft = Draft(
         kind=SUMMARY if new.summary else "turn" if bank.type == "conversation" else "note",
-        role=(speaker := _speaker(bank, new.speaker)),
-        content=check.content(new.content),
-        origin=_origin(speaker, new.stamps),
-        metadata=check.to_json(_stamped(new, speaker)),
+        role=speaker,
+        content=content,
+        origin=origin,
+        metadata=check.to_json({**new.metadata, **stamps}),
         id=new.id,
     )
-    (entry,) = space.append(place(bank_id, bank.policy()), new.key, [draft])
+    (entry,) = space.append(bank_place(bank_id, bank.policy()), new.key, [draft])
     if bank.compacts:
         address_id = _address_id(space, bank_id, new.key)
-        if over(space.tx, address_id, bank, space.now):
+        if exceeds_threshold(space.tx, address_id, bank, space.now):
             queue.ensure_slot(space.tx, "compact", space.now, space.now, address_id=address_id)
     return entry
 
 
-def hide(space: Space, bank_id: str, key: str, summary: Entry, ids: Sequence[str]) -> None:
-    """Hide entries of a key behind one that summarises them (C39)."""
-    address = key_address(space, bank_id, key)
+def hide_entries(space: Space, bank_id: str, key: str, summary: Entry, ids: Sequence[str]) -> None:
+    """Replace entries of a key by one that summarises them (C39)."""
+    address = find_key(space, bank_id, key)
     assert address is not None  # noqa: S101 -- the summary was just written there
-    found = [space.entry(place(bank_id), check.identifier(one, "compacts")) for one in dict.fromkeys(ids)]
+    found = [space.entry(bank_place(bank_id), check.identifier(one, "compacts")) for one in dict.fromkeys(ids)]
     if any(one is None or one.address_id != address.id for one in found):
         raise Conflict("Some of the entries to summarise are gone, or summarised already: load them again.")
-    fold(space, address.id, summary, [one.entry for one in found if one is not None])
+    hide_behind_summary(space, address.id, summary, [one.entry for one in found if one is not None])
 
 
-def said(space: Space, bank_id: str, key: str, upto: int = 2**62) -> list[dict[str, str]]:
-    address = key_address(space, bank_id, key)
-    return [] if address is None else history(space, address.id, upto)
+def _address_id(space: Space, bank_id: str, key: str) -> int:
+    """The address of a key that was just written to."""
+    if len(space.touched) == 1:
+        return next(iter(space.touched))
+    address = find_key(space, bank_id, key)
+    assert address is not None  # noqa: S101 -- something was just written there
+    return address.id
+
+
+def _check_speaker(bank: Bank, speaker: str | None) -> str | None:
+    """Return the speaker. A general bank has none (S1.9, S1.10, C16)."""
+    if bank.type == "general":
+        return None
+    if speaker not in ("user", "assistant"):
+        given = "none was given" if speaker is None else f"not {speaker!r}"
+        raise Invalid(f"A conversation bank needs a `speaker`, `user` or `assistant`; {given}.", field="speaker")
+    return speaker
 
 
 # -- searching -----------------------------------------------------------------------------------------------------------
 
 
 class Match(Response, frozen=True, kw_only=True):
-    """An entry that was found. A summary says how many entries it is of, and is dated as the last of them."""
+    """An entry that matches. A summary has the number of its entries and the date of the last one."""
 
     content_title: str
     content: str
@@ -298,7 +230,7 @@ class Match(Response, frozen=True, kw_only=True):
 
 
 class Matches(Response, frozen=True, kw_only=True):
-    """What was found, the best first, and `output` if it was asked for as text; how it was searched."""
+    """The matches, the best first, the method of the search, and `output` if a text format was requested."""
 
     matches: list[Match]
     method: str
@@ -308,7 +240,7 @@ class Matches(Response, frozen=True, kw_only=True):
 
 
 class SearchBank(Request, frozen=True, kw_only=True):
-    """What to look for in a bank: under one key, or without one under all."""
+    """A query in a bank: in one key, or without `key` in all."""
 
     bank: BankId
     query: QueryText
@@ -325,81 +257,72 @@ class SearchBank(Request, frozen=True, kw_only=True):
     "banks.search",
     "POST /v1/memory_banks/{bank}/search",
     outside=True,
-    example=Example({"bank": "$0.id", "query": "seat", "key": "alice"}, GIVEN),
+    example=Example({"bank": "$0.id", "query": "seat", "key": "alice"}, _GIVEN),
 )
-def search(call: Call, request: SearchBank) -> Matches:
+def search_bank(call: Call, request: SearchBank) -> Matches:
     """Search a bank by words and meaning, the most relevant first."""
-    may_search(call, request.bank, request.key)
-    found = call.engine.search(call.principal, _query(request))
-    summaries = _made_of(call, [hit.entry.id for hit in found.hits if hit.entry.kind == SUMMARY])
-    hits = [(_dated(hit.entry, summaries.get(hit.entry.id, 0)), hit.path, round(hit.score, 6)) for hit in found.hits]
-    return Matches(
-        matches=[_match(request.bank, *hit) for hit in hits],
-        method=found.method,
-        took_ms=round(found.took_ms, 3),
-        warning=found.warning,
-        output=_rendered([one for one, _, _ in hits], request.content_type, search=True),
-    )
-
-
-def may_search(call: Call, bank_id: str, key: str | None) -> None:
-    """Refuse what cannot be searched: a bank that there is not, or all keys of one that keeps them apart."""
-    bank = call.read(lambda space: find_bank(space, bank_id)[1])
-    if key is None and not bank.cross_key_search:
-        raise Forbidden("This bank is searched under a key only: give one, or set `cross_key_search`.")
-
-
-def _query(request: SearchBank) -> Query:
+    check_search(call, request.bank, request.key)
     after = instant(request.added_after, "added_after")
-    return Query(
+    query = Query(
         text=query_text(request.query),
-        where=(Where(place(request.bank), None if request.key is None else checked_key(request.key)),),
+        where=(Where(bank_place(request.bank), None if request.key is None else check_key(request.key)),),
         limit=request.top_n,
         filter=parse(request.filter) if request.filter else None,
-        after=None if after is None else after + 1,  # a query's own bound is not left out (S1.38)
+        after=None if after is None else after + 1,  # `after` of a query is inclusive, `added_after` is not (S1.38)
         before=instant(request.added_before, "added_before"),
         min_score=check.number(request.min_score, "min_score") or 0.0,
         full=True,
     )
+    found = call.engine.search(call.principal, query)
+    sizes = _summary_sizes(call, [hit.entry.id for hit in found.hits if hit.entry.kind == SUMMARY])
+    views = [
+        to_view(hit.entry, sizes.get(hit.entry.id, 0))._replace(created_at=to_datetime(hit.entry.occurred_at))
+        for hit in found.hits
+    ]
+    return Matches(
+        matches=[
+            Match(
+                content_title=one.title,
+                content=one.content,
+                content_url=f"/v1/memory_banks/{request.bank}/entries/{one.id}",
+                content_publish_date=one.created_at,
+                id=one.id,
+                key=hit.path,
+                score=round(hit.score, 6),
+                metadata=one.metadata or {},
+                summary_of=one.entries or None,
+            )
+            for one, hit in zip(views, found.hits, strict=True)
+        ],
+        method=found.method,
+        took_ms=round(found.took_ms, 3),
+        warning=found.warning,
+        # There is no XML of matches (S1.42, C8).
+        output=None if request.content_type == "application/xml" else _render(views, request.content_type),
+    )
 
 
-def _made_of(call: Call, ids: Sequence[str]) -> dict[str, int]:
-    """Of how many entries summaries are."""
+def check_search(call: Call, bank_id: str, key: str | None) -> None:
+    """Raise if there is no such bank, or if it can only be searched by key and there is none."""
+    _, bank = call.read(lambda space: require_bank(space, bank_id))
+    if key is None and not bank.cross_key_search:
+        raise Forbidden("This bank can only be searched by key: give a `key`, or set `cross_key_search`.")
+
+
+def _summary_sizes(call: Call, ids: Sequence[str]) -> dict[str, int]:
+    """The number of entries behind each summary."""
     if not ids:
         return {}
     rows = call.read(lambda space: [(one, space.tx.row("summary_place", id=one)) for one in ids])
     return {one: int(row[1]) for one, row in rows if row is not None}
 
 
-def _dated(entry: Entry, entries: int) -> Shown:
-    """An entry with the time that a search narrows down by."""
-    return shown(entry, entries)._replace(created_at=to_datetime(entry.occurred_at))
-
-
-def _match(bank_id: str, one: Shown, key: str, score: float) -> Match:
-    return Match(
-        content_title=one.title,
-        content=one.content,
-        content_url=url(bank_id, one.id),
-        content_publish_date=one.created_at,
-        id=one.id,
-        key=key,
-        score=score,
-        metadata=one.metadata or {},
-        summary_of=one.entries or None,
-    )
-
-
-def url(bank_id: str, entry_id: str) -> str:
-    return f"/v1/memory_banks/{bank_id}/entries/{entry_id}"
-
-
-# -- in order ------------------------------------------------------------------------------------------------------------
+# -- loading -------------------------------------------------------------------------------------------------------------
 
 
 class BankEntry(Response, frozen=True, kw_only=True):
-    """An entry of a bank. A summary says how many entries it is of; one that is behind a summary says which. `seq` counts
-    what was written under the key."""
+    """An entry. `seq` counts the entries of its key, `summary_of` the entries that it summarises; `compacted_into` is the
+    summary that has replaced it."""
 
     id: str
     key: str
@@ -414,7 +337,7 @@ class BankEntry(Response, frozen=True, kw_only=True):
 
 
 class Loaded(Response, frozen=True, kw_only=True):
-    """Messages from a conversation bank, entries from a general one, or `output` if they were asked for as text."""
+    """Messages of a conversation bank, entries of a general one, or `output` if a text format was requested."""
 
     content_type: str
     messages: list[dict[str, str]] | None = None
@@ -424,7 +347,7 @@ class Loaded(Response, frozen=True, kw_only=True):
 
 
 class LoadBank(Request, frozen=True, kw_only=True):
-    """Which entries of a key, in which order and shape."""
+    """The key to load, and the order and format of its entries."""
 
     bank: BankId
     key: Key
@@ -432,42 +355,36 @@ class LoadBank(Request, frozen=True, kw_only=True):
     limit: Limit = 100
     content_type: Format = "application/json"
     shape: Annotated[
-        Literal["entries", "array"], Meta(description="`array` gives bare titles and contents of a general bank.")
+        Literal["entries", "array"], Meta(description="`array` returns only titles and contents of a general bank.")
     ] = "entries"
-    include_compacted: Folded = False
+    include_compacted: IncludeCompacted = False
 
 
 @operation(
     "banks.load",
     "GET /v1/memory_banks/{bank}/load",
-    example=Example({"bank": "$0.id", "key": "alice", "order": "oldest_first"}, GIVEN),
+    example=Example({"bank": "$0.id", "key": "alice", "order": "oldest_first"}, _GIVEN),
 )
 def load_bank(space: Space, request: LoadBank) -> Loaded:
-    """Load the entries of a key in order. A conversation bank gives messages, ready for a model."""
-    _, bank = find_bank(space, request.bank)
-    address = key_address(space, request.bank, checked_key(request.key))
-    if address is not None and _as_messages(bank, request) and not request.include_compacted:
-        return Loaded(
-            content_type=outputs.JSON, messages=load_messages(space, address.id, request.order, request.limit)
-        )
-    found = (
-        [] if address is None else load(space, address, request.order, request.limit, folded=request.include_compacted)
-    )
-    if request.content_type != outputs.JSON:
-        return Loaded(content_type=request.content_type, output=_rendered(found, request.content_type))
-    if _as_messages(bank, request):
-        told = [outputs.message(one.role, one.content, one.entries) for one in found]
-        return Loaded(content_type=outputs.JSON, messages=told)
+    """Load the entries of a key in order. A conversation bank returns messages, ready for a model."""
+    _, bank = require_bank(space, request.bank)
+    address = find_key(space, request.bank, check_key(request.key))
+    as_messages = bank.type == "conversation" and request.content_type == reading.JSON
+    order, limit, compacted = request.order, request.limit, request.include_compacted
+    if address is not None and as_messages and not compacted:
+        return Loaded(content_type=reading.JSON, messages=reading.load_messages(space, address.id, order, limit))
+    entries = [] if address is None else reading.load_entries(space, address, order, limit, include_compacted=compacted)
+    if request.content_type != reading.JSON:
+        return Loaded(content_type=request.content_type, output=_render(entries, request.content_type))
+    if as_messages:
+        messages = [reading.build_message(one.role, one.content, one.entries) for one in entries]
+        return Loaded(content_type=reading.JSON, messages=messages)
     if request.shape == "array":
-        return Loaded(content_type=outputs.JSON, array=outputs.array_json(found))
-    return Loaded(content_type=outputs.JSON, entries=[to_entry(one, request.key) for one in found])
+        return Loaded(content_type=reading.JSON, array=reading.entries_to_array(entries))
+    return Loaded(content_type=reading.JSON, entries=[_to_response(one, request.key) for one in entries])
 
 
-def _as_messages(bank: Bank, request: LoadBank) -> bool:
-    return bank.type == "conversation" and request.content_type == outputs.JSON
-
-
-def to_entry(one: Shown, key: str) -> BankEntry:
+def _to_response(one: EntryView, key: str) -> BankEntry:
     return BankEntry(
         id=one.id,
         key=key,
@@ -478,52 +395,235 @@ def to_entry(one: Shown, key: str) -> BankEntry:
         speaker=one.role,
         metadata=one.metadata,
         summary_of=one.entries or None,
-        compacted_into=one.behind,
+        compacted_into=one.summary_id,
     )
 
 
-def _rendered(found: Sequence[Shown], content_type: ContentType, *, search: bool = False) -> str | None:
-    """Entries as text. A search has no XML: it stays JSON (S1.42, C8)."""
+def _render(entries: Sequence[EntryView], content_type: ContentType) -> str | None:
     match content_type:
         case "text/plain":
-            return outputs.as_text(found)
+            return reading.render_text(entries)
         case "text/html":
-            return outputs.as_html(found)
-        case "application/xml" if not search:
-            return outputs.as_xml(found)
+            return reading.render_html(entries)
+        case "application/xml":
+            return reading.render_xml(entries)
     return None
 
 
-# -- inside --------------------------------------------------------------------------------------------------------------
+# -- single entries ------------------------------------------------------------------------------------------------------
 
 
-def _address_id(space: Space, bank_id: str, key: str) -> int:
-    """The number of a key that was just written to."""
-    if len(space.touched) == 1:
-        return next(iter(space.touched))
-    address = key_address(space, bank_id, key)
-    assert address is not None  # noqa: S101 -- something was just written there
-    return address.id
+class OfEntry(Request, frozen=True, kw_only=True):
+    """An entry of a bank."""
+
+    bank: BankId
+    id: AnyId
 
 
-def _speaker(bank: Bank, speaker: str | None) -> str | None:
-    """Who speaks; a general bank has no speakers (S1.9, S1.10, C16)."""
-    if bank.type == "general":
-        return None
-    if speaker not in ("user", "assistant"):
-        given = "none was given" if speaker is None else f"not {speaker!r}"
-        raise Invalid(f"A conversation bank needs a `speaker`, `user` or `assistant`; {given}.", field="speaker")
-    return speaker
+@operation(
+    "banks.entry",
+    "GET /v1/memory_banks/{bank}/entries/{id}",
+    example=Example({"bank": "$0.id", "id": "$1.id"}, _GIVEN),
+)
+def get_entry(space: Space, request: OfEntry) -> BankEntry:
+    """Return one entry, also one that a summary has replaced. To list the entries of a summary, use `banks.entries` with
+    `summary`."""
+    entry, key, _ = _require_entry(space, request.bank, request.id)
+    hidden_by = space.tx.row("summary_of", id=request.id)
+    summary = space.tx.row("summary_place", id=request.id)
+    size = 0 if summary is None else int(summary[1])
+    return _to_response(to_view(entry, size, None if hidden_by is None else hidden_by[0]), key)
 
 
-def _origin(speaker: str | None, stamps: dict[str, str]) -> Origin:
-    """Whose words they are: a speaker's, an agent's if a run wrote them, and else the application's own."""
-    return ORIGIN_OF_ROLE[speaker] if speaker else "assistant" if stamps else "system"
+class ListEntries(Request, frozen=True, kw_only=True):
+    """The visible entries of a bank or of one key, with or without those that summaries have replaced; or the entries of one
+    summary."""
+
+    bank: BankId
+    key: Key | None = None
+    filter: FilterField | None = None
+    include_compacted: IncludeCompacted = False
+    summary: SummaryId | None = None
+    limit: Limit = 100
+    cursor: Cursor | None = None
 
 
-def _stamped(new: NewEntry, speaker: str | None) -> dict[str, Any]:
-    for name in RESERVED:
-        if name in new.metadata:
-            raise Invalid(f"`metadata.{name}` is set by the bank itself: use another name.", field="metadata")
-    own = {"key": new.key} | ({"speaker": speaker} if speaker else {}) | new.stamps
-    return {**new.metadata, **own}
+class BankEntries(Response, frozen=True, kw_only=True):
+    """Entries by key, those of a key in the order they were written."""
+
+    entries: list[BankEntry]
+    next_cursor: str | None = None
+
+
+@operation(
+    "banks.entries", "GET /v1/memory_banks/{bank}/entries", example=Example({"bank": "$0.id", "key": "alice"}, _GIVEN)
+)
+def list_entries(space: Space, request: ListEntries) -> BankEntries:
+    """List the entries of a bank or of one key, page by page: by key, those of a key in the order they were written. Entries
+    that summaries have replaced are left out, unless `include_compacted` or `summary` is set."""
+    require_bank(space, request.bank)
+    if request.summary is not None:
+        return _list_sources(space, request, request.summary)
+    condition = parse(request.filter) if request.filter else None
+    path, seq = from_cursor("bank_entries", request.cursor, "", 0)
+    found = walk_entries(space, request.bank, request.key, condition, path, seq, hidden=request.include_compacted)
+    page, further = cut(
+        list(islice(found, request.limit + 1)),
+        request.limit,
+        lambda last: to_cursor("bank_entries", last.key, last.entry.seq),
+    )
+    return BankEntries(entries=[_to_response(one.to_view(), one.key) for one in page], next_cursor=further)
+
+
+def _list_sources(space: Space, request: ListEntries, summary_id: str) -> BankEntries:
+    """The entries that a summary was made of."""
+    if request.key is not None or request.filter:
+        raise Invalid("`summary` cannot be combined with `key` or `filter`.", field="summary")
+    _, key, _ = _require_entry(space, request.bank, check.identifier(summary_id, "summary"))
+    (after,) = from_cursor("bank_sources", request.cursor, 0)
+    rows = space.tx.rows("sources_of_summary", id=summary_id, after=after, now=space.now, limit=request.limit + 1)
+    sources = [EntryLocation.from_row(key, 0, row) for row in rows]
+    page, further = cut(sources, request.limit, lambda last: to_cursor("bank_sources", last.entry.seq))
+    return BankEntries(entries=[_to_response(one.to_view(), key) for one in page], next_cursor=further)
+
+
+class DeletedEntries(Response, frozen=True, kw_only=True):
+    """The deleted entries, or those that would be deleted, and the job that clears their last traces."""
+
+    ids: list[str]
+    dry_run: bool = False
+    job: str | None = None
+
+
+@operation(
+    "banks.delete_entry",
+    "DELETE /v1/memory_banks/{bank}/entries/{id}",
+    effect="erase",
+    status=202,
+    example=Example({"bank": "$0.id", "id": "$1.id"}, _GIVEN),
+)
+def delete_entry(space: Space, request: OfEntry) -> DeletedEntries:
+    """Erase one entry. Summaries made of it are erased too, and their other entries become visible again."""
+    entry, _, address_id = _require_entry(space, request.bank, request.id)
+    return _erase_entries(space, request.bank, {entry.id: address_id})
+
+
+class DeleteEntries(Request, frozen=True, kw_only=True):
+    """The entries to delete: those of a key, those that match a filter, or both."""
+
+    bank: BankId
+    key: Key | None = None
+    filter: FilterField | None = None
+    maximum: Annotated[
+        int, Meta(ge=1, le=MAX_DELETED, description=f"Fail if more entries than this match; at most {MAX_DELETED:,}.")
+    ] = 1000
+    dry_run: Annotated[bool, Meta(description="Only list what would be deleted.")] = False
+
+
+@operation(
+    "banks.delete_entries",
+    "POST /v1/memory_banks/{bank}/entries/delete",
+    effect="erase",
+    status=202,
+    example=Example({"bank": "$0.id", "filter": {"type": "fact"}, "dry_run": True}, _GIVEN),
+)
+def delete_entries(space: Space, request: DeleteEntries) -> DeletedEntries:
+    """Erase entries by key and metadata, also those that summaries have replaced, or list which that would be."""
+    require_bank(space, request.bank)
+    if request.key is None and not request.filter:
+        raise Invalid("Give a `key` or a `filter`. `banks.wipe` erases everything.", field="filter")
+    condition = parse(request.filter) if request.filter else None
+    addresses: dict[str, int] = {}
+    for found in walk_entries(space, request.bank, request.key, condition, hidden=True):
+        addresses[found.entry.id] = found.address_id
+        if len(addresses) > request.maximum:
+            raise Conflict(f"More than {request.maximum} entries match: narrow the filter, or raise `maximum`.")
+    if request.dry_run:
+        return DeletedEntries(ids=[*addresses], dry_run=True)
+    return _erase_entries(space, request.bank, addresses)
+
+
+class EntryLocation(NamedTuple):
+    """An entry and its key, the number of entries that it summarises, and the summary that hides it."""
+
+    key: str
+    address_id: int
+    entry: Entry
+    entries: int
+    summary_id: str | None
+
+    @classmethod
+    def from_row(cls, key: str, address_id: int, row: Row) -> EntryLocation:
+        """From a row of `next_shown`, `next_of_all` or `sources_of_summary`."""
+        *entry, entries, summary_id = row
+        return cls(key, address_id, Entry(*entry), entries or 0, summary_id)
+
+    def to_view(self) -> EntryView:
+        return to_view(self.entry, self.entries, self.summary_id)
+
+
+def walk_entries(
+    space: Space,
+    bank_id: str,
+    key: str | None,
+    condition: Filter | None,
+    path: str = "",
+    seq: int = 0,
+    *,
+    hidden: bool = False,
+) -> Iterator[EntryLocation]:
+    """The entries of one key, or of all keys one after the other, after a position. `hidden`: also those that summaries have
+    replaced."""
+    query = "next_of_all" if hidden else "next_shown"
+    while True:
+        address = _next_address(space, bank_id, key, path)
+        if address is None:
+            return
+        if address.path != path:
+            seq = 0
+        while rows := space.tx.rows(query, condition, address_id=address.id, after=seq, now=space.now, limit=MAX_BATCH):
+            page = [EntryLocation.from_row(address.path, address.id, row) for row in rows]
+            yield from page
+            seq = page[-1].entry.seq
+        if key is not None:
+            return
+        path, seq = address.path + "\x01", 0  # keys have no control characters
+
+
+def _next_address(space: Space, bank_id: str, key: str | None, path: str) -> Address | None:
+    if key is not None:
+        return find_key(space, bank_id, check_key(key))
+    rows = space.rows("address_from", bank_place(bank_id), path=path)
+    return find_key(space, bank_id, rows[0][1]) if rows else None
+
+
+def _erase_entries(space: Space, bank_id: str, addresses: Mapping[str, int]) -> DeletedEntries:
+    """Erase entries, given with their addresses; also the summaries that contain their words and the keys that are empty
+    then. A tenant's writes are serial, so nothing is added to these keys meanwhile."""
+    collection_id, _ = space.collection(bank_place(bank_id))
+    for entry_id in addresses:
+        if space.tx.row("entry_addresses", id=entry_id) is not None:  # it may be gone together with another one
+            dissolve_summaries(space, entry_id)
+            erase_fact(space.tx, entry_id, space.now)
+    keys = sorted(set(addresses.values()))
+    for address_id in keys:
+        forget_runs(space.tx, [address_id])
+        space.touch(collection_id, address_id)
+    empty = [
+        (address_id, collection_id, "timeline")
+        for address_id in keys
+        if space.tx.row("anything_left", address_id=address_id, now=space.now) is None
+    ]
+    counts = {"entries": len(addresses)}
+    job = bury(space.tx, empty, space.now, counts) if empty else scrub_later(space.tx, space.now, counts)
+    return DeletedEntries(ids=[*addresses], job=job)
+
+
+def _require_entry(space: Space, bank_id: str, entry_id: str) -> tuple[Entry, str, int]:
+    """An entry of a bank, its key, and the address of that."""
+    require_bank(space, bank_id)
+    rows = space.rows("any_entry", bank_place(bank_id), id=entry_id)
+    if not rows:
+        raise NotFound("There is no such entry in this bank.")
+    *entry, key, address_id = rows[0]
+    return Entry(*entry), key, address_id

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any, Unpack
 
 from ..banks.banks import BankInfo, BankList
-from ..banks.entries import Added, BankEntry, Loaded, Matches
-from ..banks.items import DeletedEntries
+from ..banks.compaction import Compacting
+from ..banks.compaction_trials import Trial
+from ..banks.entries import Added, BankEntry, DeletedEntries, Loaded, Matches
 from ..banks.statistics import BankStats, Counted
-from ..banks.trials import Compacting, Trial
 from ..errors import Invalid
 from ._async_jobs import erase, pages
 from .settings import BankPage, BankSettings, BankUpdate, Days, Loading, Sampled

@@ -13,8 +13,7 @@ from msgspec import Meta, structs
 
 from .. import typed
 from ..banks.banks import KIND as BANK
-from ..banks.banks import Bank, CreateBank, created, settled
-from ..banks.banks import decoded as decode_bank
+from ..banks.banks import Bank, CreateBank, add_bank, build_bank, decode_bank
 from ..context.expression import is_expression
 from ..core import documents
 from ..core.dispatch import Call
@@ -164,7 +163,7 @@ class Importing:
                     self._ids[key] = made_definition(space, one)[0].id
         for key, request in self._requests.items():
             if ("memory_bank", request.name) in to_make:
-                self._ids[key] = created(space, request, self._banks[key]).id
+                self._ids[key] = add_bank(space, request.name, self._banks[key]).id
         if any(part.what == "workflow" and part.action == "create" for part in self._parts):
             document = with_ids(self._file.workflow, self._ids)
             stored = created_workflow(space, look(document))
@@ -194,7 +193,7 @@ class Importing:
 
     def _settled(self, call: Call, key: str, request: CreateBank) -> Bank:
         with _named(f"memory_banks.{key}"):
-            return settled(call, request)
+            return build_bank(call, request)
 
     def _judge_store(self, space: Space, name: str, new: NewStore) -> None:
         there = documents.find(space.tx, store_kind(self._app), name)

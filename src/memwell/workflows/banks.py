@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from .. import typed
-from ..banks.banks import KIND, CreateBank, created, settled
-from ..banks.entries import key_address
+from ..banks.banks import KIND, CreateBank, add_bank, build_bank, find_key
 from ..core import documents
 from ..core.dispatch import Call
 from ..core.space import Space
@@ -46,7 +45,7 @@ def touched_by(space: Space, node: Node, values: Values, banks: Mapping[str, str
         ]
     bank_id = banks.get(name, name)
     if key:
-        address = key_address(space, bank_id, key)
+        address = find_key(space, bank_id, key)
         return [] if address is None else [address.id]
     return [row[0] for row in space.tx.rows("addresses_of_name", dialect=KIND, name=bank_id)]
 
@@ -67,5 +66,5 @@ def _made(call: Call, name: str, settings: Mapping[str, Any]) -> str:
         request = typed.convert({**settings, "name": name}, CreateBank)
     except msgspec.ValidationError as error:
         raise Invalid(f"`memory_banks.{name}` does not fit: {error}.") from None
-    bank = settled(call, request)
-    return call.write(lambda space: found_bank(space, name) or created(space, request, bank).id)
+    bank = build_bank(call, request)
+    return call.write(lambda space: found_bank(space, name) or add_bank(space, request.name, bank).id)

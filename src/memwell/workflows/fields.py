@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from ..banks.banks import RESERVED, checked_key
-from ..banks.outputs import ContentType
+from ..banks.banks import RESERVED, check_key
+from ..banks.reading import ContentType
 from ..clock import to_datetime
 from ..context import template as templates
 from ..context.template import Expression
@@ -166,7 +166,7 @@ _TIMES = ("added_after", "added_before")
 def judged(kind: str, fields: Mapping[str, Any], banks: Mapping[str, Mapping[str, Any]]) -> Iterator[Wrong]:
     """What is wrong with a step's literal values; `banks` are the settings of banks that the document makes."""
     if kind in ("add_memory", "search_memory", "load_memory") and (key := literal(fields.get("key"))) is not None:
-        yield from _refused("key", lambda: checked_key(key))
+        yield from _refused("key", lambda: check_key(key))
     match kind:
         case "add_memory":
             yield from _entry(fields, banks)

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from .. import typed
 from ..banks.banks import KIND as BANK
-from ..banks.banks import CreateBank, OfBank, find_bank, settled
+from ..banks.banks import CreateBank, OfBank, build_bank, require_bank
 from ..clock import to_datetime
 from ..core import documents
 from ..core.dispatch import Call
@@ -110,7 +110,7 @@ def _check_settings(call: Call, found: Look) -> None:
     """Note banks that could not be made: what only the settings together, and this store, can say."""
     for name, settings in found.document.banks.items():
         try:
-            settled(call, typed.convert({**settings, "name": name}, CreateBank))
+            build_bank(call, typed.convert({**settings, "name": name}, CreateBank))
         except msgspec.ValidationError:
             continue  # each field was judged for itself
         except Invalid as error:
@@ -265,7 +265,7 @@ class AgentOfBank(Response, frozen=True, kw_only=True):
 )
 def agents(space: Space, request: OfBank) -> list[AgentOfBank]:
     """The stored workflows that name a bank, by its id or its name."""
-    bank, _ = find_bank(space, request.bank)
+    bank, _ = require_bank(space, request.bank)
     found = [one for one in documents.every(space.tx, KIND) if {bank.id, bank.name} & _named(one)]
     return [AgentOfBank(agent_id=one.id, agent_name=one.name) for one in found]
 

@@ -13,10 +13,10 @@ import msgspec
 
 from .. import typed
 from ..banks import entries as bank_entries
-from ..banks import outputs
-from ..banks.banks import Bank, find_bank, place
-from ..banks.entries import NewEntry, SearchBank, key_address, load
-from ..banks.outputs import JSON
+from ..banks import reading
+from ..banks.banks import Bank, bank_place, find_key, require_bank
+from ..banks.entries import NewEntry, SearchBank
+from ..banks.reading import JSON
 from ..core.dispatch import Call
 from ..core.space import Space
 from ..errors import Conflict, Invalid, MemwellError, NodeFailed, TooLarge
@@ -218,8 +218,8 @@ def _add(step: kinds.AddMemory, doing: Doing) -> Output:
     )
     bank, seq = doing.call.write(lambda space: _write(space, bank_id, new, doing))
     if bank.type == "conversation":
-        told = doing.call.read(lambda space: bank_entries.said(space, bank_id, step.key, seq))
-        return Output(outputs.as_json(told), JSON)
+        told = doing.call.read(lambda space: reading.recent_messages_of_key(space, bank_id, step.key, seq))
+        return Output(reading.encode_json(told), JSON)
     return Output(doing.input if step.output == "input" else content)
 
 
@@ -228,18 +228,18 @@ def _write(space: Space, bank_id: str, new: NewEntry, doing: Doing) -> tuple[Ban
     knows something that was erased meanwhile writes nothing any more."""
     if store.is_emptied(space.tx, doing.run_id):
         raise Conflict("What the run knew of was erased while it ran: nothing is written any more.")
-    _, bank = find_bank(space, bank_id)
-    there = space.rows("any_entry", place(bank_id), id=new.id or "")
+    _, bank = require_bank(space, bank_id)
+    there = space.rows("any_entry", bank_place(bank_id), id=new.id or "")
     if there:
         return bank, Entry(*there[0][: len(Entry.__struct_fields__)]).seq
-    address = key_address(space, bank_id, new.key)
+    address = find_key(space, bank_id, new.key)
     if not new.content.strip():
         return bank, 0 if address is None else address.last_seq
-    entry = bank_entries.write(space, bank_id, bank, new)
-    address = address or key_address(space, bank_id, new.key)
+    entry = bank_entries.write_entry(space, bank_id, bank, new)
+    address = address or find_key(space, bank_id, new.key)
     store.touch(space, doing.run_id, [] if address is None else [address.id])
     if new.summary:
-        bank_entries.hide(space, bank_id, new.key, entry, doing.loaded)
+        bank_entries.hide_entries(space, bank_id, new.key, entry, doing.loaded)
     return bank, entry.seq
 
 
@@ -247,8 +247,8 @@ def _search(step: kinds.SearchMemory, doing: Doing) -> Output:
     query = doing.input if step.query is None else step.query
     bank_id = doing.bank(step.memory_bank_id)
     if not query.strip():
-        bank_entries.may_search(doing.call, bank_id, step.key)
-        nothing = outputs.as_json({"matches": []}) if step.content_type == JSON else ""
+        bank_entries.check_search(doing.call, bank_id, step.key)
+        nothing = reading.encode_json({"matches": []}) if step.content_type == JSON else ""
         return Output(nothing, step.content_type)
     request = SearchBank(
         bank=bank_id,
@@ -260,36 +260,38 @@ def _search(step: kinds.SearchMemory, doing: Doing) -> Output:
         added_before=instant(step.added_before, "added_before", doing.now),
         content_type=step.content_type,
     )
-    found = bank_entries.search.run(doing.call, request)
+    found = bank_entries.search_bank.run(doing.call, request)
     if found.output is not None:
         return Output(found.output, step.content_type)
-    return Output(outputs.as_json({"matches": found.matches}), JSON)
+    return Output(reading.encode_json({"matches": found.matches}), JSON)
 
 
 def _load(step: kinds.LoadMemory, doing: Doing) -> Output:
     bank_id = doing.bank(step.memory_bank_id)
 
-    def read(space: Space) -> tuple[Bank, list[outputs.Shown]]:
-        _, bank = find_bank(space, bank_id)
-        address = key_address(space, bank_id, step.key)
+    def read(space: Space) -> tuple[Bank, list[reading.EntryView]]:
+        _, bank = require_bank(space, bank_id)
+        address = find_key(space, bank_id, step.key)
         if address is None:
             return bank, []
-        return bank, load(space, address, step.order, step.limit, folded=step.include_compacted)
+        return bank, reading.load_entries(
+            space, address, step.order, step.limit, include_compacted=step.include_compacted
+        )
 
     bank, found = doing.call.read(read)
     ids = tuple(one.id for one in found)
     match step.content_type:
         case "text/plain":
-            return Output(outputs.as_text(found), step.content_type, ids)
+            return Output(reading.render_text(found), step.content_type, ids)
         case "text/html":
-            return Output(outputs.as_html(found), step.content_type, ids)
+            return Output(reading.render_html(found), step.content_type, ids)
         case "application/xml":
-            return Output(outputs.as_xml(found), step.content_type, ids)
+            return Output(reading.render_xml(found), step.content_type, ids)
     if bank.type == "conversation":
-        told = [outputs.message(one.role, one.content, one.entries) for one in found]
-        return Output(outputs.as_json(told), JSON, ids)
-    shaped: Any = outputs.array_json(found) if step.shape == "array" else outputs.entries_json(found)
-    return Output(outputs.as_json(shaped), JSON, ids)
+        told = [reading.build_message(one.role, one.content, one.entries) for one in found]
+        return Output(reading.encode_json(told), JSON, ids)
+    shaped: Any = reading.entries_to_array(found) if step.shape == "array" else reading.entries_to_json(found)
+    return Output(reading.encode_json(shaped), JSON, ids)
 
 
 def _prompt(step: kinds.PromptCall, doing: Doing) -> Output:
@@ -323,15 +325,19 @@ def _retrieve(step: kinds.Retrieval, doing: Doing) -> Output:
     )
     found = (search_flow if step.flow else search_user).run(doing.call, request)
     shown = [
-        (outputs.Shown(hit.id, hit.content, hit.created_at, 0, hit.role, hit.metadata), hit.score, f"memory:{hit.id}")
+        (
+            reading.EntryView(hit.id, hit.content, hit.created_at, 0, hit.role, hit.metadata),
+            hit.score,
+            f"memory:{hit.id}",
+        )
         for hit in found
     ]
     entries = [one for one, _, _ in shown]
     if step.content_type == "text/plain":
-        return Output(outputs.as_text(entries), step.content_type)
+        return Output(reading.render_text(entries), step.content_type)
     if step.content_type == "text/html":
-        return Output(outputs.as_html(entries), step.content_type)
-    return Output(outputs.as_json(outputs.matches_json(shown)), JSON)
+        return Output(reading.render_html(entries), step.content_type)
+    return Output(reading.encode_json(reading.matches_to_json(shown)), JSON)
 
 
 def _render_text(step: kinds.Text, doing: Doing) -> Output:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from ..banks.banks import checked_key
+from ..banks.banks import check_key
 from ..context import template as templates
 from ..context.template import BARE, NAMESPACE
 from ..errors import Invalid
@@ -84,7 +84,7 @@ def _check_key(template: str, key: str, values: Values) -> None:
     empty = [one.source for one in templates.names(templates.parse(template)) if not _value(one.source, values).strip()]
     if empty:
         raise Invalid(f"The key {template!r} is incomplete: `{{{{{empty[0]}}}}}` is empty.", field="key")
-    checked_key(key)
+    check_key(key)
 
 
 def _value(source: str, values: Values) -> str:

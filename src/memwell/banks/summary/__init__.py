@@ -1,1 +1,1 @@
-"""Summaries of older entries, by rules."""
+"""Summarise older entries of a bank, by rules or by a language model."""

@@ -1,4 +1,9 @@
-"""The words of a sentence that say something, in whatever language it is, and whether it is a sentence at all."""
+"""Split what is to be summarised into sentences, each with its speaker, language and content words.
+
+A summary names its speakers: `User: I moved. Assistant: I booked the train.` When it is summarised again, the names are read
+back. To keep that unambiguous, a sentence that itself looks as if it began with a name is always written with its speaker:
+a user's "Assistant: I agree" becomes `User: Assistant: I agree`.
+"""
 
 from __future__ import annotations
 
@@ -18,100 +23,38 @@ from ...text.tokens import estimate
 
 Words = frozenset[str]
 
+NOTE = "Note"
+"""Label of sentences without a speaker, beside others that have one."""
+ASSISTANT = "Assistant"
+ROLES = frozenset(("User", ASSISTANT, "System", "Tool", NOTE))
+EMPTY_SUMMARY = "(Nothing worth telling.)"
+"""Stored in place of an empty summary, and ignored when that is summarised again."""
+MAX_LABEL = 40
+MAX_LINE = 100_000
+"""Characters of a line that are read."""
+MAX_SENTENCES, MIN_SENTENCES = 60_000, 4
+"""Sentences that are read of all lines together, and at least of each line."""
+MAX_LENGTH = 4 * MAX_SENTENCE
+"""Characters of a sentence that are read. Longer ones are shortened anyway."""
+FULL_LINE = 60
+"""Characters after which a line may end in the middle of a sentence."""
+
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _UNBROKEN = re.compile(r"[!-~]{40,}")
 _ROW = re.compile(r"\W*\||.*\|.*\||[\"'][^\"']{1,60}[\"']\s*:|[{}]|\[\W*[\"'\d]|</?\w+[^<>]*>")
-_SIGNS_ONLY = 20
-"""Characters, at the most, of a sentence that is made of numbers and signs: "At 9:40!"."""
-_SOFT = """really very quite pretty much lot lots actually basically honestly please maybe perhaps probably also still yet anyway
-sorry okay ok yes yeah thing things stuff kind sort just even wirklich sehr eigentlich vielleicht bitte ganz mal halt eben
+_MAX_SYMBOLS = 20
+"""Characters of a sentence that consists mostly of digits and symbols, such as "At 9:40!". More are data."""
+_FILLERS = """really very quite pretty much lot lots actually basically honestly please maybe perhaps probably also still yet
+anyway sorry okay ok yes yeah thing things stuff kind sort just even wirklich sehr eigentlich vielleicht bitte ganz mal halt eben
 realmente quizás muy vraiment très davvero forse talvez echt misschien"""
-"""Words that only stress or soften what others say."""
-
-
-def spelled(text: str) -> list[str]:
-    """All words, as they are written, in lower case."""
-    return _WORD.findall(text.lower())
-
-
-def language_of(text: str) -> str:
-    """The language with the most stop words in a text; empty if it has none of any."""
-    words = set(spelled(text[:MAX_SENTENCE]))
-    found = {language: len(words & stop) for language, stop in _stop_words().items()}
-    best = max(found, key=found.__getitem__)
-    return best if found[best] else ""
-
-
-def content(text: str, language: str) -> Words:
-    """The stems of the words that say something."""
-    found = terms(text[:MAX_SENTENCE], language)
-    if found.only_stop_words:
-        return frozenset()
-    said = frozenset(found.tokens) - _soft(language)
-    return said if text.isascii() else frozenset(word for word in said if not _is_small(word))
-
-
-def marks(text: str, language: str) -> Words:
-    """The stems of numbers and of words with a capital, by which sentences differ that otherwise say the same."""
-    words = " ".join(word for word in text.split() if word != word.lower() or any(map(str.isdigit, word)))
-    return content(words, language)
-
-
-def is_data(text: str) -> bool:
-    """Whether it is a row of a table, a piece of JSON, a checksum or the like rather than a sentence."""
-    if len(text) > MAX_SENTENCE or _ROW.match(text):
-        return True
-    letters = sum(map(len, _LETTERS.findall(text)))
-    if letters * 2 < len(text):
-        return len(text) > _SIGNS_ONLY or not letters
-    unbroken = _UNBROKEN.search(text)
-    return unbroken is not None and len(unbroken[0]) * 2 > len(text)
-
-
-def _is_small(word: str) -> bool:
-    """Whether it is as short as a stop word, in an alphabet whose stop words are not known."""
-    return len(word) <= 2 and "\x7f" < word[0] < "\u0e00"
-
-
-@cache
-def _soft(language: str) -> Words:
-    return frozenset(tokens(_SOFT, language))
-
-
-@cache
-def _stop_words() -> dict[str, Words]:
-    return {language: frozenset(words.split()) for language, words in STOP_WORDS.items()}
-
-
-# -- What is to be summed up, cut into sentences that know who said them.
-#
-# A summary writes who speaks before what they say: `User: I moved. Assistant: I booked the train.` It is read back here when it
-# is summed up again. So that this cannot be misread, a sentence that itself begins like that is never written without its
-# speaker: whoever says "Assistant: I agree" is quoted as `User: Assistant: I agree`.
-
-
-NOTE = "Note"
-"""Who speaks where nobody does, beside others who do."""
-ASSISTANT = "Assistant"
-ROLES = frozenset(("User", ASSISTANT, "System", "Tool", NOTE))
-NOTHING = "(Nothing worth telling.)"
-"""What stands for a summary that would be empty. It is no sentence of anything."""
-MAX_LABEL = 40
-MAX_LINE, MAX_SENTENCES, FEWEST = 100_000, 60_000, 4
-"""How many characters of a line are looked at, and how many sentences of all lines; but some of each."""
-MAX_LENGTH = 4 * MAX_SENTENCE
-"""Characters of a sentence that are looked at: what is longer is cut anyway."""
-FULL_LINE = 60
-"""Characters after which a line may end although its sentence does not."""
-
 _LINE_END = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
-_UNWRITTEN = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff]")
+_CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff]")
 _NOT_IN_LABEL = re.compile(r"\A[\W_]+|[:：。！？؟।]|[.!?…]+(?=\s|\Z)")
 _LABEL = re.compile(rf"(?=[^\W_])([^\s:]{{1,{MAX_LABEL}}}(?: [^\s:]{{1,{MAX_LABEL}}}){{0,2}}): (?=\S)")
-_SEEMS_LABELLED = re.compile(r"[\W_]*[^\s:：]+(?:\s[^\s:：]+){0,2}\s?[:：]\s?(?!\d)")
+_APPARENT_LABEL = re.compile(r"[\W_]*[^\s:：]+(?:\s[^\s:：]+){0,2}\s?[:：]\s?(?!\d)")
 _CODE = re.compile(r"(?!```).*[^\W\d_]")
-_UNENDED = re.compile(r"(?<!\w)(?:\d{1,2}|ca|bzw|nr|z\. ?b|d\. ?h|evtl|ggf|inkl|tel)\.\Z", re.IGNORECASE)
+_ABBREVIATION = re.compile(r"(?<!\w)(?:\d{1,2}|ca|bzw|nr|z\. ?b|d\. ?h|evtl|ggf|inkl|tel)\.\Z", re.IGNORECASE)
 _CLAUSE_END = re.compile(r"[,;:،](?=\s)|\s[–—-](?=\s)|[，；、：]")
 
 
@@ -121,27 +64,19 @@ class Line(NamedTuple):
     text: str
     speaker: str | None = None
     summary: bool = False
-    """Whether it sums up what was told before it. Its speakers are those whom it names itself."""
+    """Whether it is a summary of earlier lines. Then its text names the speakers."""
 
 
-class Spoken(NamedTuple):
-    """A sentence and who says it."""
+class Utterance(NamedTuple):
+    """A sentence with its speaker, on one line."""
 
-    label: str
-    text: str
-    data: bool
-
-
-class Told(NamedTuple):
-    """A sentence, on one line."""
-
-    at: int
-    """Which of all sentences it is."""
+    number: int
+    """Its position among all sentences."""
     line: int
     nth: int
-    """Which of its line's it is."""
+    """Its position in its line."""
     label: str
-    """Who says it; empty if nobody does."""
+    """The speaker, or empty."""
     text: str
     language: str
     summary: bool
@@ -149,114 +84,177 @@ class Told(NamedTuple):
     """Whether it is code, a table or the like rather than a sentence."""
 
 
-def told(lines: Sequence[Line]) -> list[Told]:
-    """All sentences, in their order."""
+def split_lines(lines: Sequence[Line]) -> list[Utterance]:
+    """All sentences of the lines, in their order."""
     texts = [_clean(line.text) for line in lines]
-    guesses = [language_of(text) for text in texts]
-    usual = Counter(filter(None, guesses)).most_common(1)
-    named = any(label_of(line.speaker) for line in lines if not line.summary)
-    most = max(FEWEST, MAX_SENTENCES // max(1, len(lines)))
-    found: list[Told] = []
-    for number, (line, text, guess) in enumerate(zip(lines, texts, guesses, strict=True)):
-        language = guess or (usual[0][0] if usual else "en")
-        spoken = _of_summary(text, language, named) if line.summary else _of_speaker(text, language, line.speaker)
-        something = (one for one in spoken if one.text != NOTHING)
-        for nth, (label, sentence, data) in enumerate(islice(_one_piece_of_data(something), most)):
-            found.append(Told(len(found), number, nth, label, sentence, language, line.summary, data))
-    return found
+    languages = [guess_language(text) for text in texts]
+    most_common = Counter(filter(None, languages)).most_common(1)
+    has_speakers = any(speaker_label(line.speaker) for line in lines if not line.summary)
+    limit = max(MIN_SENTENCES, MAX_SENTENCES // max(1, len(lines)))
+    utterances: list[Utterance] = []
+    for line_number, (line, text, guess) in enumerate(zip(lines, texts, languages, strict=True)):
+        language = guess or (most_common[0][0] if most_common else "en")
+        turn = _split_turn(text, language, line.speaker)
+        pieces = _split_summary(text, language, has_speakers) if line.summary else turn
+        for nth, (label, sentence, data) in enumerate(islice(_keep_first_data(pieces), limit)):
+            utterances.append(
+                Utterance(len(utterances), line_number, nth, label, sentence, language, line.summary, data)
+            )
+    return utterances
 
 
-def label_of(speaker: str | None) -> str:
-    """How a speaker is called before what they say: `User`; empty if that is nobody."""
+# -- words ---------------------------------------------------------------------------------------------------------------
+
+
+def split_words(text: str) -> list[str]:
+    """All words in lower case."""
+    return _WORD.findall(text.lower())
+
+
+def guess_language(text: str) -> str:
+    """The language with the most stop words in a text, or empty if there are none."""
+    words = set(split_words(text[:MAX_SENTENCE]))
+    counts = {language: len(words & stop_words) for language, stop_words in _stop_words().items()}
+    best = max(counts, key=counts.__getitem__)
+    return best if counts[best] else ""
+
+
+def content_words(text: str, language: str) -> Words:
+    """The stems of the words that carry content: without stop words and fillers."""
+    found = terms(text[:MAX_SENTENCE], language)
+    if found.only_stop_words:
+        return frozenset()
+    words = frozenset(found.tokens) - _fillers(language)
+    if text.isascii():
+        return words
+    # In alphabets whose stop words are not known, words of one or two letters count as stop words.
+    return frozenset(word for word in words if not (len(word) <= 2 and "\x7f" < word[0] < "\u0e00"))
+
+
+def distinctive_words(text: str, language: str) -> Words:
+    """The stems of numbers and capitalised words: sentences may differ in these only."""
+    words = " ".join(word for word in text.split() if word != word.lower() or any(map(str.isdigit, word)))
+    return content_words(words, language)
+
+
+def is_data(text: str) -> bool:
+    """Whether it is a row of a table, JSON, a checksum or the like rather than a sentence."""
+    if len(text) > MAX_SENTENCE or _ROW.match(text):
+        return True
+    letters = sum(map(len, _LETTERS.findall(text)))
+    if letters * 2 < len(text):
+        return len(text) > _MAX_SYMBOLS or not letters
+    unbroken = _UNBROKEN.search(text)
+    return unbroken is not None and len(unbroken[0]) * 2 > len(text)
+
+
+@cache
+def _fillers(language: str) -> Words:
+    return frozenset(tokens(_FILLERS, language))
+
+
+@cache
+def _stop_words() -> dict[str, Words]:
+    return {language: frozenset(words.split()) for language, words in STOP_WORDS.items()}
+
+
+# -- labels --------------------------------------------------------------------------------------------------------------
+
+
+def speaker_label(speaker: str | None) -> str:
+    """The name of a speaker as a summary writes it, such as `User`; empty without a speaker."""
     words = _NOT_IN_LABEL.sub("", speaker or "").split()[:3]
     label = " ".join(words)[:MAX_LABEL].rstrip()
     return label[:1].upper() + label[1:]
 
 
-def labelled(text: str) -> tuple[str, str]:
-    """Who speaks and what they say, of a sentence that begins with who speaks: `User: I moved.`"""
-    match = _LABEL.match(text)
-    return (match[1], text[match.end() :]) if match and not text[0].islower() else ("", text)
+def has_apparent_label(text: str) -> bool:
+    """Whether the beginning could be taken for the name of a speaker, even with invisible characters in it."""
+    return _APPARENT_LABEL.match(text if text.isascii() else INVISIBLE.sub("", text)) is not None
 
 
-def seems_labelled(text: str) -> bool:
-    """Whether somebody could take its beginning for who speaks, however it is dressed up."""
-    return _SEEMS_LABELLED.match(text if text.isascii() else INVISIBLE.sub("", text)) is not None
-
-
-def cut(text: str, max_tokens: int) -> str:
-    """As much of a text as may be, to the end of a clause or of a word; empty if that is nothing."""
+def shorten(text: str, max_tokens: int) -> str:
+    """As much of a text as fits, up to the end of a clause or a word; empty if nothing fits."""
     if estimate(text) <= max_tokens:
         return text
-    most = min(len(text), 6 * max(max_tokens, 0))  # a token is five letters and a blank at the most
+    most = min(len(text), 6 * max(max_tokens, 0))  # a token has at most five letters and a blank
     end = bisect_right(range(most), max_tokens, key=lambda length: estimate(f"{text[:length]}…")) - 1
     piece = text[: max(end, 0)]
-    borders = [match.start() for match in _CLAUSE_END.finditer(piece)]
-    if borders and borders[-1] * 2 > end:
-        piece = piece[: borders[-1]]
+    clause_ends = [match.start() for match in _CLAUSE_END.finditer(piece)]
+    if clause_ends and clause_ends[-1] * 2 > end:
+        piece = piece[: clause_ends[-1]]
     elif " " in piece and text[end] != " ":
         piece = piece[: piece.rindex(" ")]
     piece = piece.rstrip(" ,;:.…–—-")
     return f"{piece}…" if piece else ""
 
 
+# -- splitting -----------------------------------------------------------------------------------------------------------
+
+_Piece = tuple[str, str, bool]
+"""Label, sentence, and whether it is data."""
+
+
 def _clean(text: str) -> str:
-    """Without what cannot be written, with one kind of line end, and not longer than it is read."""
-    read = text if len(text) <= MAX_LINE else _beginning(text)
-    return _UNWRITTEN.sub("", _LINE_END.sub("\n", read))
+    """Drop control characters, unify line ends, and limit the length."""
+    if len(text) > MAX_LINE:
+        # Stop at the end of a sentence: half of one may hide what the whole sentence would reveal.
+        text = text[:MAX_LINE]
+        end = max(text.rfind(mark, -MAX_LENGTH) for mark in (". ", "! ", "? ", "\n", "。"))
+        text = text[: end + 1] if end >= 0 or text.isspace() else f"{text}…"
+    return _CONTROL.sub("", _LINE_END.sub("\n", text))
 
 
-def _beginning(text: str) -> str:
-    """As much as is read, to the end of a sentence: half of one may hide what the whole would give away."""
-    read = text[:MAX_LINE]
-    end = max(read.rfind(mark, -MAX_LENGTH) for mark in (". ", "! ", "? ", "\n", "。"))
-    return read[: end + 1] if end >= 0 or read.isspace() else f"{read}…"
-
-
-def _of_speaker(text: str, language: str, speaker: str | None) -> Iterator[Spoken]:
-    """What somebody says. If that is nothing but code, the first line of it stands for all."""
-    label, found, text = label_of(speaker), False, blank_recalled_memory(text)
-    for sentence in _sentences(blank_pasted_lines(blank_code(text)), language):
+def _split_turn(text: str, language: str, speaker: str | None) -> Iterator[_Piece]:
+    """The sentences of one speaker. If there is nothing but code, its first line stands for all of it."""
+    label, found, text = speaker_label(speaker), False, blank_recalled_memory(text)
+    for sentence in _split_sentences(blank_pasted_lines(blank_code(text)), language):
         found = True
-        yield Spoken(label, sentence, is_data(sentence))
+        yield label, sentence, is_data(sentence)
     if not found:
-        pasted = list(_sentences(text, language))
-        yield from (Spoken(label, sentence, True) for sentence in [*filter(_CODE.match, pasted), *pasted][:1])
+        pasted = list(_split_sentences(text, language))
+        yield from ((label, sentence, True) for sentence in [*filter(_CODE.match, pasted), *pasted][:1])
 
 
-def _of_summary(text: str, language: str, named: bool) -> Iterator[Spoken]:
-    """The sentences of a summary, whose speakers stand in it, if it names any."""
-    current, names = "", None
-    for sentence in _sentences(text, language):
-        label, said = labelled(sentence)
-        names = label != "" and (named or label in ROLES) if names is None else names
-        if names and label:
+def _split_summary(text: str, language: str, has_speakers: bool) -> Iterator[_Piece]:
+    """The sentences of a summary, with the speakers that it names."""
+    current, named = "", None
+    for sentence in _split_sentences(text, language):
+        match = _LABEL.match(sentence)
+        if match and sentence[0].islower():
+            match = None
+        label = match[1] if match else ""
+        if named is None:  # the first sentence tells whether the summary names its speakers
+            named = label != "" and (has_speakers or label in ROLES)
+        if named and match:
             current = "" if label == NOTE else label
-        said = said if names else sentence
-        yield Spoken(current, said, is_data(said))
+            sentence = sentence[match.end() :]
+        yield current, sentence, is_data(sentence)
 
 
-def _one_piece_of_data(spoken: Iterable[Spoken]) -> Iterator[Spoken]:
-    """Of the rows of a table or the lines of a listing, the first stands for all."""
+def _keep_first_data(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
+    """Drop the rows of a table or lines of a listing except for the first one, and empty summaries."""
     seen = False
-    for one in spoken:
-        if not (one.data and seen):
-            yield one
-        seen = seen or one.data
+    for label, sentence, data in pieces:
+        if sentence == EMPTY_SUMMARY:
+            continue
+        if not (data and seen):
+            yield label, sentence, data
+        seen = seen or data
 
 
-def _sentences(text: str, language: str) -> Iterator[str]:
-    for sentence in _whole(text, split_sentences(text), language):
-        written = " ".join(sentence.text.split())[:MAX_LENGTH]
-        if written.isascii() or INVISIBLE.sub("", written).strip():
-            yield written
+def _split_sentences(text: str, language: str) -> Iterator[str]:
+    for sentence in _join_sentences(text, split_sentences(text), language):
+        line = " ".join(sentence.text.split())[:MAX_LENGTH]
+        if line.isascii() or INVISIBLE.sub("", line).strip():
+            yield line
 
 
-def _whole(text: str, sentences: Sequence[Sentence], language: str) -> Iterator[Sentence]:
-    """Sentences that were cut after "am 3." or "ca.", or where a line was full, are one."""
+def _join_sentences(text: str, sentences: Sequence[Sentence], language: str) -> Iterator[Sentence]:
+    """Join sentences that were split after "am 3." or "ca.", or where a line was full."""
     before: Sentence | None = None
     for sentence in sentences:
-        if before and _goes_on(before, sentence, text[before.end : sentence.start], language):
+        if before and _continues(before, sentence, text[before.end : sentence.start], language):
             before = Sentence(text[before.start : sentence.end], before.start, sentence.end)
             continue
         if before:
@@ -266,10 +264,10 @@ def _whole(text: str, sentences: Sequence[Sentence], language: str) -> Iterator[
         yield before
 
 
-def _goes_on(before: Sentence, after: Sentence, gap: str, language: str) -> bool:
+def _continues(before: Sentence, after: Sentence, gap: str, language: str) -> bool:
     if "\n" in gap:
         full = len(before.text) - before.text.rfind("\n") > FULL_LINE and before.text[-1].isalnum()
         return full and gap.strip(" \t") == "\n" and after.text[0].islower()
-    if seems_labelled(after.text):
+    if has_apparent_label(after.text):
         return False
-    return (language == "de" or after.text[0].islower()) and _UNENDED.search(before.text[-8:]) is not None
+    return (language == "de" or after.text[0].islower()) and _ABBREVIATION.search(before.text[-8:]) is not None

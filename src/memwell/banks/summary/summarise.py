@@ -1,107 +1,406 @@
-"""Folding what was told before into one short text, without a model: its central and novel sentences, in their order and in
-their own words.
+"""Summarise lines by rules: choose their central and novel sentences and repeat them in order, in their own words.
 
 A sentence is central if its words are frequent in the whole and if it states something: a fact, a decision, a wish. The most
-central is taken first, then whatever is central and says something else, for as long as there is room. Greetings and the like
-are left out even where there is room.
+central sentence comes first, then the next one that says something else, as long as there is room. Greetings and the like are
+left out even where there is room.
+
+All sentences are weighed by their words; only the heaviest are looked at closely, so that long conversations take little time.
+Secrets and text that looks planted are left out, because a summary would lend it the agent's voice. A sentence is replaced by
+one that repeats it, or by which the same speaker corrects it; where somebody else asks, doubts or repeats, both stay.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Sequence
-from itertools import pairwise
+import math
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import nlargest
+from itertools import accumulate, chain, islice, pairwise
 from typing import NamedTuple
 
-from ...facts.rules.sentences import split_sentences
+from ...facts.rules.languages import is_question
+from ...facts.rules.sentences import Sentence, split_sentences
+from ...screening.screen import find_suspicion
 from ...text.tokens import estimate
-from .passages import Passage, is_corrected, is_said, overlap, passages
-from .sentences import Line, Told, seems_labelled, told
+from . import cues
+from .sentences import (
+    ASSISTANT,
+    NOTE,
+    Line,
+    Utterance,
+    Words,
+    content_words,
+    distinctive_words,
+    has_apparent_label,
+    is_data,
+    shorten,
+    split_lines,
+)
 
 __all__ = ["Line", "Summary", "summarise"]
 
-LEAST = 0.15
-"""What a passage must come to, lest it be left out."""
-OVERLAP = 0.7
-"""How much it counts against a sentence that its words have been said."""
-ROOM = 0.4
-"""How much it counts against a passage if it fills the whole summary."""
+MIN_SCORE = 0.15
+"""Passages with a lower score are left out."""
+OVERLAP_PENALTY = 0.7
+"""Weight of the part of a passage that the summary already says."""
+LENGTH_PENALTY = 0.4
+"""Weight of the part of the summary that a passage would fill."""
+
+REPEATED, CORRECTED, OPPOSITE = 0.75, 0.6, 0.75
+"""Parts of the words that must be the same: for a repetition, for a correction, and for the opposite of a sentence."""
+
+MAX_CANDIDATES = 1000
+"""Passages that are looked at closely."""
+MAX_PASSAGES = 500
+"""Passages that are compared with each other."""
+MAX_ALIKE = 5
+"""Passages that may differ in their numbers only, such as lines of a log."""
+MAX_TOKENS, MAX_DATA_TOKENS = 100, 30
+"""Tokens of a sentence, and of data."""
+CENTRALITY = 2.0
+"""Weight of frequent words. The other scores are relative to this."""
+EARLIER_SUMMARY = 0.3
+"""Bonus for sentences of an earlier summary."""
+ANSWERED = 0.1
+"""Bonus for a question with its answer."""
+DATA = -1.5
+CUT, DENIAL_CUT = -0.3, -0.8
+"""Penalties for a sentence whose end is cut off, and for one that loses a denial by that."""
+DEPTH, MAX_DEPTH = 0.015, 20
+"""Penalty for each sentence before it in the same line, and how many of them count."""
+SMOOTHING = 8
+"""Words without weight that are added to every sentence, so that the shortest are not the most central."""
+MAX_ANSWER_TOKENS = 10
+"""An answer up to this length may need its question."""
 
 
 class Summary(NamedTuple):
     text: str
     lines: tuple[int, ...]
-    """The numbers of the lines that it was taken from, counted from 0."""
+    """The indexes of the lines that it was taken from."""
+
+
+class Candidate(NamedTuple):
+    """A sentence, or a question with its short answer."""
+
+    utterances: tuple[Utterance, ...]
+    words: Words
+    centrality: float
+
+    @property
+    def text(self) -> str:
+        return " ".join(one.text for one in self.utterances)
+
+
+class Passage(NamedTuple):
+    """A candidate as the summary would write it, with its score."""
+
+    utterances: tuple[Utterance, ...]
+    words: Words
+    distinctive: Words
+    denies: bool
+    corrects: bool
+    tentative: bool
+    """Whether it asks or guesses: it mentions things rather than states them."""
+    grave: bool
+    """Whether it is about harm, or a wish."""
+    score: float
+    share: float
+    """The part of the summary that it would fill."""
+
+    @property
+    def label(self) -> str:
+        """The speaker; of a question with its answer, who answers."""
+        return self.utterances[-1].label
+
+    @property
+    def text(self) -> str:
+        return self.utterances[-1].text
 
 
 def summarise(lines: Sequence[Line], max_tokens: int) -> Summary:
-    """What matters in the lines, in at most so many tokens."""
+    """Summarise the lines in at most so many tokens."""
     if max_tokens <= 0:
         return Summary("", ())
-    pool = _uncorrected(passages(told(lines), max_tokens))
+    passages = _drop_corrected(_build_passages(split_lines(lines), max_tokens))
     page = _Page(max_tokens)
-    _fill(page, [one for one in pool if one.score >= LEAST])
-    if not page.sentences and pool:
-        page.add(max(pool, key=lambda one: one.score))
-    return Summary(page.text(), tuple(sorted({one.line for one in page.sentences})))
-
-
-def _uncorrected(pool: Sequence[Passage]) -> list[Passage]:
-    """Without what is corrected later. A correction matters as much as what it corrects."""
-    found: list[Passage] = []
-    for passage in sorted(pool, key=lambda one: one.told[0].at):
-        wrong = [one for one in found if is_corrected(one, passage)] if passage.corrects or passage.denies else []
-        found = [one for one in found if one not in wrong] if wrong else found
-        found.append(passage._replace(score=max(one.score for one in (passage, *wrong))))
-    return found
-
-
-def _fill(page: _Page, pool: list[Passage]) -> None:
-    """Take in one after another, always the one that is worth most beside what is there."""
-    said = [0.0] * len(pool)
-    left = set(range(len(pool)))
-    while left:
-        best = min(left, key=lambda n: (OVERLAP * said[n] + ROOM * pool[n].part - pool[n].score, n))
-        left.remove(best)
-        if page.add(pool[best]):
-            left = {n for n in left if not is_said(pool[n], pool[best])}
-            for n in left:
-                said[n] = max(said[n], overlap(pool[n], pool[best]))
+    page.fill([one for one in passages if one.score >= MIN_SCORE])
+    if not page.utterances and passages:
+        page.add(max(passages, key=lambda one: one.score))
+    return Summary(page.text(), tuple(sorted({one.line for one in page.utterances})))
 
 
 class _Page:
-    """The sentences that are chosen, in their order, and how much room is left beside them."""
+    """The sentences of a summary in their order, and the tokens that are left."""
 
     def __init__(self, max_tokens: int) -> None:
-        self.sentences: list[Told] = []
+        self.utterances: list[Utterance] = []
         self._left = max_tokens
 
+    def fill(self, passages: Sequence[Passage]) -> None:
+        """Add one passage after another, always the best beside what is there already."""
+        overlaps = [0.0] * len(passages)
+        left = set(range(len(passages)))
+
+        def cost(n: int) -> tuple[float, int]:
+            return OVERLAP_PENALTY * overlaps[n] + LENGTH_PENALTY * passages[n].share - passages[n].score, n
+
+        while left:
+            best = min(left, key=cost)
+            left.remove(best)
+            if self.add(passages[best]):
+                left = {n for n in left if not _repeats(passages[n], passages[best])}
+                for n in left:
+                    overlaps[n] = max(overlaps[n], _overlap(passages[n], passages[best]))
+
     def add(self, passage: Passage) -> bool:
-        """Take a passage in, if there is room for it."""
-        at = bisect_left(self.sentences, passage.told[0].at, key=lambda one: one.at)
-        before, after = self.sentences[max(0, at - 1) : at], self.sentences[at : at + 1]
-        cost = _cost([*before, *passage.told, *after]) - _cost([*before, *after])
+        """Insert a passage if there is room for it."""
+        at = bisect_left(self.utterances, passage.utterances[0].number, key=lambda one: one.number)
+        before, after = self.utterances[max(0, at - 1) : at], self.utterances[at : at + 1]
+        cost = _count_tokens([*before, *passage.utterances, *after]) - _count_tokens([*before, *after])
         if cost > self._left:
             return False
-        self.sentences[at:at] = passage.told
+        self.utterances[at:at] = passage.utterances
         self._left -= cost
         return True
 
     def text(self) -> str:
-        return "".join(_written(before, one) for before, one in pairwise([None, *self.sentences]) if one)
+        return "".join(_render(before, one) for before, one in pairwise([None, *self.utterances]) if one)
 
 
-def _cost(sentences: Sequence[Told]) -> int:
-    return sum(estimate(_written(before, one)) for before, one in pairwise([None, *sentences]) if one)
+def _count_tokens(utterances: Sequence[Utterance]) -> int:
+    return sum(estimate(_render(before, one)) for before, one in pairwise([None, *utterances]) if one)
 
 
-def _written(before: Told | None, one: Told) -> str:
-    """A sentence as it stands after another: who says it is written where that changes, or could be mistaken."""
-    gap = "" if before is None else " " if _ends(before.text) else "\n"
-    same = before is not None and before.label == one.label and not seems_labelled(one.text)
+def _render(before: Utterance | None, one: Utterance) -> str:
+    """A sentence as it is written after another one. The speaker is named where it changes or could be mistaken."""
+    if before is None:
+        gap = ""
+    else:
+        ends = len(split_sentences(f"{before.text[-40:]} X")) > 1  # it is clear where that sentence ends
+        gap = " " if ends else "\n"
+    same = before is not None and before.label == one.label and not has_apparent_label(one.text)
     return f"{gap}{one.text}" if same or not one.label else f"{gap}{one.label}: {one.text}"
 
 
-def _ends(text: str) -> bool:
-    """Whether it is plain where a sentence ends, if another follows."""
-    return len(split_sentences(f"{text[-40:]} X")) > 1
+# -- passages ------------------------------------------------------------------------------------------------------------
+
+
+def _build_passages(sentences: Sequence[Utterance], max_tokens: int) -> list[Passage]:
+    """The passages with the highest scores."""
+    words = [frozenset[str]() if one.data else content_words(one.text, one.language) for one in sentences]
+    frequencies = _word_frequencies(sentences, words)
+    candidates = (_build_candidate(group, words, frequencies) for group in _group_answers(sentences))
+    labels = any(one.label for one in sentences)
+    passages = [
+        _build_passage(one, labels, max_tokens)
+        or _build_passage(one._replace(utterances=one.utterances[-1:]), labels, max_tokens)
+        for one in islice(_shortlist(candidates, sentences), MAX_CANDIDATES)
+    ]
+    return nlargest(MAX_PASSAGES, (one for one in passages if one), key=lambda one: one.score)
+
+
+def _group_answers(sentences: Sequence[Utterance]) -> Iterator[tuple[Utterance, ...]]:
+    """Each sentence by itself, except for a question and its short answer."""
+    before: Utterance | None = None
+    for one in sentences:
+        if before and _is_answer(one, before):
+            yield (before, one)
+            before = None
+            continue
+        if before:
+            yield (before,)
+        before = one
+    if before:
+        yield (before,)
+
+
+def _is_answer(one: Utterance, question: Utterance) -> bool:
+    """Whether it is a short answer of somebody else, right after the question."""
+    follows = one.line == question.line if one.summary else one.nth == 0
+    if not follows or one.label == question.label or one.data or not is_question(question.text):
+        return False
+    if is_question(one.text) or estimate(one.text) > MAX_ANSWER_TOKENS:
+        return False
+    return cues.needs_question(one.text, question.text)
+
+
+def _word_frequencies(sentences: Sequence[Utterance], words: Sequence[Words]) -> defaultdict[str, float]:
+    """The frequency of each word, from 0 to 1. Repetitions count little, and so do the sentences of a long line."""
+    sizes = Counter(one.line for one in sentences)
+    forms: defaultdict[Words, float] = defaultdict(float)
+    for one in sentences:
+        forms[_without_numbers(words[one.number])] += 1 / math.sqrt(sizes[one.line])
+    counts = _count_words(forms)
+    most = math.log1p(max(counts.values(), default=1.0))
+    return defaultdict(float, {word: math.log1p(count) / most for word, count in counts.items()})
+
+
+def _count_words(forms: Mapping[Words, float]) -> Mapping[str, float]:
+    """Count each word, weighted by how often the sentences occur that it stands in."""
+    by_weight: defaultdict[float, list[Words]] = defaultdict(list)
+    for form, times in forms.items():
+        by_weight[round(math.log1p(times), 1)].append(form)
+    counts: defaultdict[str, float] = defaultdict(float)
+    for weight, group in by_weight.items():
+        for word, count in Counter(chain.from_iterable(group)).items():
+            counts[word] += weight * count
+    return counts
+
+
+def _without_numbers(words: Words) -> Words:
+    return frozenset(filter(str.isalpha, words))
+
+
+def _build_candidate(
+    group: tuple[Utterance, ...], words: Sequence[Words], frequencies: defaultdict[str, float]
+) -> Candidate:
+    own = words[group[0].number]
+    if len(group) > 1:
+        own = frozenset(chain.from_iterable(words[one.number] for one in group))
+    centrality = CENTRALITY * math.fsum(map(frequencies.__getitem__, own)) / (len(own) + SMOOTHING)
+    last = group[-1]
+    bonus = EARLIER_SUMMARY if last.summary else 0.0
+    return Candidate(group, own, centrality + bonus - DEPTH * min(last.nth, MAX_DEPTH))
+
+
+def _shortlist(candidates: Iterable[Candidate], sentences: Sequence[Utterance]) -> Iterator[Candidate]:
+    """The most promising candidates that are safe, each text once and few that are alike."""
+    texts: set[str] = set()
+    forms: Counter[Words] = Counter()
+
+    def promise(one: Candidate) -> tuple[float, int]:
+        return -one.centrality - cues.score_quickly(one.utterances[-1].text), one.utterances[0].number
+
+    for candidate in sorted(candidates, key=promise):
+        text, form = candidate.text.casefold(), _without_numbers(candidate.words)
+        if text in texts or forms[form] == MAX_ALIKE:
+            continue
+        texts.add(text)
+        if all(_is_safe(one, sentences) for one in candidate.utterances):
+            forms[form] += 1
+            yield candidate
+
+
+def _build_passage(candidate: Candidate, labels: bool, max_tokens: int) -> Passage | None:
+    """A passage, shortened if it is too long; None if nothing is left of it."""
+    group = candidate.utterances
+    room = (max_tokens - len(group) + 1) // len(group)
+    utterances = tuple(_shorten_utterance(one, labels, room) for one in group)
+    if not all(one.text for one in utterances):
+        return None
+    text, full = " ".join(one.text for one in utterances), candidate.text
+    denials = cues.count_denials(text)
+    missing = DENIAL_CUT if cues.count_denials(full) > denials else CUT if text != full else 0.0
+    return Passage(
+        utterances=utterances,
+        words=candidate.words,
+        distinctive=frozenset[str]().union(*(distinctive_words(one.text, one.language) for one in utterances)),
+        denies=denials > 0,
+        corrects=cues.is_correction(text),
+        tentative=any(cues.is_tentative(one.text) for one in utterances),
+        grave=cues.is_grave(text),
+        score=candidate.centrality + _score_wording(group) + missing,
+        share=min(1.0, estimate(text) / max_tokens),
+    )
+
+
+def _score_wording(group: tuple[Utterance, ...]) -> float:
+    score = cues.score_cues(" ".join(one.text for one in group), group[0].language)
+    if len(group) > 1:
+        return score + ANSWERED
+    (one,) = group
+    return DATA if one.data else score + cues.score_penalties(one.text, one.language)
+
+
+def _shorten_utterance(one: Utterance, labels: bool, max_tokens: int) -> Utterance:
+    label = one.label or (NOTE if labels else "")
+    room = max_tokens - (estimate(f"{label}:") if label else 0)
+    return one._replace(label=label, text=shorten(one.text, min(MAX_DATA_TOKENS if one.data else MAX_TOKENS, room)))
+
+
+# -- corrections and repetitions -----------------------------------------------------------------------------------------
+
+
+def _drop_corrected(passages: Sequence[Passage]) -> list[Passage]:
+    """Drop what is corrected later. A correction gets at least the score of what it corrects."""
+    remaining: list[Passage] = []
+    for passage in sorted(passages, key=lambda one: one.utterances[0].number):
+        wrong = [one for one in remaining if _is_corrected(one, passage)] if passage.corrects or passage.denies else []
+        remaining = [one for one in remaining if one not in wrong] if wrong else remaining
+        remaining.append(passage._replace(score=max(one.score for one in (passage, *wrong))))
+    return remaining
+
+
+def _is_corrected(earlier: Passage, later: Passage) -> bool:
+    """Whether a later sentence of the same speaker says that the earlier one was wrong or has changed."""
+    if later.tentative or later.label != earlier.label:
+        return False
+    common = len(later.words & earlier.words)
+    flips = later.denies != earlier.denies and common >= OPPOSITE * len(later.words | earlier.words)
+    if not common or not (later.corrects or flips):
+        return False
+    if earlier.grave:
+        # It must be about the same person or thing, with the same words except for numbers and denials.
+        missing = earlier.words - later.words
+        changeable = all(not word.isalpha() or cues.count_denials(word) > 0 for word in missing)
+        return changeable and cues.first_subject(later.text) == cues.first_subject(earlier.text)
+    return flips or (common >= 2 and common >= CORRECTED * len(earlier.words))
+
+
+def _repeats(passage: Passage, chosen: Passage) -> bool:
+    """Whether a chosen passage says the same. Only an assistant repeats what others say."""
+    if chosen.tentative > passage.tentative or passage.label not in (chosen.label, ASSISTANT):
+        return False
+    own = passage.grave and passage.label == chosen.label
+    if own and cues.first_subject(passage.text) != cues.first_subject(chosen.text):
+        return False  # "my sister is allergic, too"
+    same = passage.denies == chosen.denies and passage.distinctive <= chosen.words
+    return same and _overlap(passage, chosen) >= REPEATED
+
+
+def _overlap(passage: Passage, chosen: Passage) -> float:
+    """The part of a passage's words that a chosen one has."""
+    return len(passage.words & chosen.words) / len(passage.words) if passage.words else 0.0
+
+
+# -- safety --------------------------------------------------------------------------------------------------------------
+
+
+def keep_safe_sentences(text: str, max_tokens: int) -> str:
+    """The sentences of a text without secrets, as many from its beginning as fit."""
+    pieces = list(_safe_pieces(text, split_sentences(text), max_tokens))
+    sizes = list(accumulate(map(estimate, pieces)))
+    return "".join(pieces[: bisect_right(sizes, max_tokens)]).strip()
+
+
+def _safe_pieces(text: str, sentences: Sequence[Sentence], max_tokens: int) -> Iterator[str]:
+    """Each sentence with the gap before it, without secrets and sentences that are too long by themselves."""
+    before, end, hidden = "", 0, False
+    for one in sentences:
+        # the lines after a secret may belong to it, such as those of a private key
+        hidden = hidden and (is_data(one.text) or " " not in one.text)
+        hidden = hidden or _is_secret(one.text) or _leads_to_secret(before, one.text)
+        if not hidden and estimate(one.text) <= max_tokens:
+            yield text[end : one.end]
+        before, end = "" if hidden else one.text, one.end
+
+
+def _is_safe(one: Utterance, sentences: Sequence[Utterance]) -> bool:
+    """Whether a sentence may be repeated. Only certain findings count: a wish mistaken for a plant would be lost."""
+    if find_suspicion(one.text, "assistant") is not None:
+        return False
+    before = sentences[one.number - 1].text
+    leads = one.nth and (one.data or before.endswith((":", "：", "=")))  # `The code is:`, the head of a private key
+    return not (leads and before and _leads_to_secret(before, one.text))
+
+
+def _is_secret(text: str) -> bool:
+    found = find_suspicion(text, "system")
+    return found is not None and found.reason == "secret"
+
+
+def _leads_to_secret(before: str, text: str) -> bool:
+    """Whether two sentences together contain a secret: `The password is:` and the password."""
+    return any(_is_secret(f"{lead} {text}") for lead in {before, before.rstrip(":：= ")})

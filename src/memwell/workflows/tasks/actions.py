@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ... import typed
-from ...banks.outputs import JSON
+from ...banks.reading import JSON
 from ...core.dispatch import Call
 from ...errors import Invalid
 from ...models.completer import Message

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ... import typed
-from ...banks.outputs import JSON
+from ...banks.reading import JSON
 from ...errors import Invalid, MemwellError, ModelFailed, StorageError, Unavailable
 from ...models import completer
 from ...models.completer import Completion, Message, Tool, ToolCall

@@ -14,8 +14,9 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from ...banks import entries
-from ...banks.banks import find_bank, place
-from ...banks.entries import NewEntry, key_address, messages_upto
+from ...banks.banks import bank_place, find_key, require_bank
+from ...banks.entries import NewEntry
+from ...banks.reading import load_messages_upto
 from ...core.places import flow_timeline
 from ...core.space import Space
 from ...core.turns import NewTurn, to_draft
@@ -82,7 +83,7 @@ class Conversations:
 
     def _bank(self, name: str) -> str:
         bank_id = self._banks.get(name) or self._reach.call.read(lambda space: found_bank(space, name)) or name
-        _, bank = self._reach.call.read(lambda space: find_bank(space, bank_id))
+        _, bank = self._reach.call.read(lambda space: require_bank(space, bank_id))
         if bank.type != "conversation":
             raise Invalid(f"The bank {name!r} holds no conversations: history needs one of the type `conversation`.")
         return bank_id
@@ -96,7 +97,7 @@ class Conversations:
         """Write down what was said, once."""
         if not where.record or not text.strip():
             return
-        operation = entries.add if where.bank else flows.append
+        operation = entries.add_entry if where.bank else flows.append
         text = text.replace("\x00", "\ufffd")
         seq = self._reach.act(operation, lambda space: self._write(space, where, speaker, text, mark))
         with self._lock:
@@ -105,7 +106,7 @@ class Conversations:
     def _said(self, space: Space, where: Conversation, limit: int) -> list[tuple[Any, str]]:
         """Read, and note in the same breath that the run knows of it."""
         if where.bank is not None:
-            address = key_address(space, where.bank, where.path)
+            address = find_key(space, where.bank, where.path)
         else:
             address = space.address(flow_timeline(where.flow or ""), where.path)
         if address is None:
@@ -113,7 +114,7 @@ class Conversations:
         store.touch(space, self._reach.run_id, [address.id])
         before = self._last.get(where, address.last_seq) + 1
         if where.bank is not None:
-            told = messages_upto(space, address.id, before - 1, limit)
+            told = load_messages_upto(space, address.id, before - 1, limit)
             return [(one["role"], one["content"]) for one in told]
         found: list[Entry] = []
         for _ in range(PAGES):
@@ -125,7 +126,7 @@ class Conversations:
         return [(one.role, one.content) for one in found[-limit:]]
 
     def _write(self, space: Space, where: Conversation, speaker: Speaker, text: str, mark: str) -> int:
-        at = flow_timeline(where.flow or "") if where.bank is None else place(where.bank)
+        at = flow_timeline(where.flow or "") if where.bank is None else bank_place(where.bank)
         entry_id = derived_id(self._reach.run_id, mark, at.dialect, at.name, where.path)
         there = space.rows("any_entry", at, id=entry_id)
         if there:
@@ -134,9 +135,9 @@ class Conversations:
             draft = msgspec.structs.replace(to_draft(NewTurn(role=speaker, content=text)), id=entry_id)
             (entry,) = space.append(at, where.path, [draft])
         else:
-            _, bank = find_bank(space, where.bank)
+            _, bank = require_bank(space, where.bank)
             new = NewEntry(where.path, text, speaker, {}, {"run_id": self._reach.run_id}, entry_id)
-            entry = entries.write(space, where.bank, bank, new)
+            entry = entries.write_entry(space, where.bank, bank, new)
         store.touch(space, self._reach.run_id, space.touched)
         owner = self._reach.scope.user
         for address_id in space.touched if where.owned and owner is not None else ():
