@@ -17,6 +17,7 @@ SOURCE = Path(memwell.__file__).parent
 RINGS = [
     ["errors", "version", "clock", "ids", "typed", "config"],
     ["model", "text"],
+    ["sandbox"],
     ["storage", "models", "extract"],
     ["jobs"],
     ["search"],

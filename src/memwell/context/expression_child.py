@@ -1,8 +1,6 @@
-"""The process that evaluates: load, give up every right, say so, then answer one request after the other.
+"""The process that evaluates: load, confine, report, then answer one request after the other.
 
-It is run by its path, without the rest of Memwell, so that it starts quickly and holds nothing worth having. With a limit of
-three descriptors, all in use, it can reach no file and no network. It ends when its input does, that is with whoever started
-it; while it evaluates, a timer ends it if nobody else does.
+It ends with its input, that is, with its parent. While it evaluates, a timer ends it if the parent does not.
 """
 
 from __future__ import annotations
@@ -12,83 +10,78 @@ import os
 import random
 import resource
 import signal
-import struct
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from typing import Any, NoReturn
 
-HEAD = struct.Struct(">cI")
-READY = b"R"  # loaded and limited
-VALUE = b"V"  # what an expression gave, as JSON
-NOTHING = b"N"  # it gave nothing, or nothing is wrong with it
-FAILED = b"F"  # with the reason
-SLOW = b"S"  # it noticed by itself that the time is up
-LARGE = b"L"  # it gave more than was wanted
-DONE = b"D"  # that was all: behind one that was not evaluated nothing is said of the others
+from ..sandbox.child import OUT_OF_MEMORY, READY, confine, encode_frame, read_frame, write
 
-OUT_OF_MEMORY = 71  # the exit status when there is none left even to say so
-DESCRIPTORS = 3  # standard input, output and error
-GRACE_S = 1.0  # for whoever waits to stop it first
-DEEPEST = 1000  # calls in calls
-LONGEST = 1_000_000  # values in one sequence
-LONGEST_REASON = 1000
-UNKNOWN_SIZE = 1 << 30  # of the process, where it cannot be told
-WHY_NO_EVAL = "`$eval` cannot be used here: what is stored or sent is never run as code."
+VALUE = b"V"  # the result as JSON
+NOTHING = b"N"  # no result, or no syntax error
+FAILED = b"F"  # the reason
+SLOW = b"S"  # the evaluator ran out of time
+LARGE = b"L"  # the results are too large
+DONE = b"D"  # end of the answers; expressions after one that was not evaluated have none
+
+GRACE_S = 1.0  # for the parent to kill it first
+MAX_CALL_DEPTH = 1000
+MAX_SEQUENCE = 1_000_000
+MAX_REASON = 1000
+UNKNOWN_SIZE = 1 << 30  # assumed address space where the system does not tell
+WHY_NO_EVAL = "`$eval` is not available: stored or sent text is never run as code."
 
 
-def main(packages: str, memory: int) -> None:
-    sys.path.append(packages)
+def main(memory: str) -> None:
+    """Answer requests with so many bytes of memory beyond those that loading took."""
     evaluator = Evaluator()
-    evaluator.warm()
-    _confine(memory)
-    _say(READY)
+    evaluator.load()
+    confine(_address_space() + int(memory))
+    write(encode_frame(READY))
     try:
-        while asked := _heard():
-            _answer(evaluator, asked)
+        while request := read_frame():
+            _answer(evaluator, request)
     except MemoryError:
         os._exit(OUT_OF_MEMORY)
 
 
 class Evaluator:
-    """JSONata, with `$eval` taken away, `$random` added, and one instant for all that is asked at once."""
+    """JSONata without `$eval`, with `$random`, and with the same `$now` for all expressions of a request."""
 
     def __init__(self) -> None:
         import jsonatapy
 
         self._compile = jsonatapy.compile
 
-    def warm(self) -> None:
-        """Do once what may load something: nothing can be opened later."""
-        self.evaluated("$fromMillis($millis(), '[Y]') & $random() & $match('a', /a/i).match & $now()", {}, 5000, 0)
-        self.problem("(")
+    def load(self) -> None:
+        """Use everything that loads a file at first use: nothing can be opened later."""
+        self.evaluate("$fromMillis($millis(), '[Y]') & $random() & $match('a', /a/i).match & $now()", {}, 5000, 0)
+        self.find_error("(")
 
-    def problem(self, source: str) -> str:
-        """What is wrong with an expression, without running it."""
+    def find_error(self, source: str) -> str:
+        """The syntax error of an expression, or an empty string."""
         try:
             self._compile(source)
         except (ValueError, UnicodeError) as error:
             return str(error)
         return ""
 
-    def evaluated(self, source: str, scope: dict[str, Any], time_ms: int, now_ms: int) -> str | None:
-        """What it gives, as JSON; None: nothing."""
-        compiled = self._compile(source, timeout=time_ms, max_stack_depth=DEEPEST, max_sequence_length=LONGEST)
-        compiled.register_override("eval", _no_eval)
-        for name, function in self._functions(now_ms).items():
+    def evaluate(self, source: str, scope: dict[str, Any], time_ms: int, now_ms: int) -> str | None:
+        """The result as JSON; None for no result."""
+        compiled = self._compile(
+            source, timeout=time_ms, max_stack_depth=MAX_CALL_DEPTH, max_sequence_length=MAX_SEQUENCE
+        )
+        compiled.register_override("eval", _refuse_eval)
+        functions = {"random": random.random, "millis": lambda: now_ms, "now": self._build_now(now_ms)}
+        for name, function in functions.items():
             if f"${name}" in source:
                 compiled.register_override(name, function)
         bound = {name: value for name, value in scope.items() if f"${name}" in source}  # each is copied
         try:
             return compiled.evaluate_json_or_none("{}", bound)
         except OverflowError:
-            return compiled.evaluate_json_or_none("{}", _in_doubles(bound))
+            return compiled.evaluate_json_or_none("{}", _to_doubles(bound))
 
-    def _functions(self, now_ms: int) -> dict[str, Callable[..., Any]]:
-        return {"random": random.random, "millis": lambda: now_ms, "now": self._now(now_ms)}
-
-    def _now(self, now_ms: int) -> Callable[..., Any]:
+    def _build_now(self, now_ms: int) -> Callable[..., Any]:
         def now(picture: str | None = None, zone: str | None = None) -> Any:
             given = {name: value for name, value in {"picture": picture, "zone": zone}.items() if value is not None}
             return self._compile("$fromMillis($at, $picture, $zone)").evaluate({}, {"at": now_ms, **given})
@@ -96,116 +89,76 @@ class Evaluator:
         return now
 
 
-def _no_eval(*_: Any) -> NoReturn:
+def _refuse_eval(*_: Any) -> NoReturn:
     raise ValueError(WHY_NO_EVAL)
 
 
-def _in_doubles(value: Any) -> Any:
-    """With whole numbers of more than 64 bits as the doubles that all numbers are in JSONata."""
+def _to_doubles(value: Any) -> Any:
+    """Replace integers of more than 64 bits by doubles, as JSONata does for all numbers."""
     if isinstance(value, dict):
-        return {name: _in_doubles(one) for name, one in value.items()}
+        return {name: _to_doubles(one) for name, one in value.items()}
     if isinstance(value, list):
-        return [_in_doubles(one) for one in value]
+        return [_to_doubles(one) for one in value]
     return float(value) if isinstance(value, int) and value.bit_length() > 62 else value
 
 
-def _answer(evaluator: Evaluator, asked: bytes) -> None:
+def _answer(evaluator: Evaluator, body: bytes) -> None:
     try:
-        request = json.loads(asked)
+        request = json.loads(body)
     except RecursionError:
-        _say(FAILED, "what it is given is nested too deeply.", last=True)
+        _write_answer(FAILED, "its input is nested too deeply.", last=True)
         return
     signal.setitimer(signal.ITIMER_REAL, request["time_s"] + GRACE_S)
-    (_check if request["check"] else _evaluate)(evaluator, request)
+    if request["check"]:
+        left = len(request["sources"])
+        for source in request["sources"]:
+            left -= 1
+            error = evaluator.find_error(source)
+            _write_answer(FAILED if error else NOTHING, error, last=not left)
+    else:
+        _evaluate(evaluator, request)
     signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _check(evaluator: Evaluator, request: dict[str, Any]) -> None:
-    for left, source in _counted(request["sources"]):
-        reason = evaluator.problem(source)
-        _say(FAILED if reason else NOTHING, reason, last=not left)
-
-
 def _evaluate(evaluator: Evaluator, request: dict[str, Any]) -> None:
-    """Each answer goes out before the next expression begins, so that it is known which one never ended."""
-    until, room = time.perf_counter() + request["time_s"], request["most"]
-    for left, source in _counted(request["sources"]):
-        kind, said = _tried(evaluator, source, request, int(1000 * (until - time.perf_counter())))
-        room -= len(said) if said.isascii() else len(said.encode())
+    """Write each answer before the next expression begins, so that the parent knows which one never ended."""
+    deadline, room, left = time.perf_counter() + request["time_s"], request["most"], len(request["sources"])
+    for source in request["sources"]:
+        left -= 1
+        kind, text = _evaluate_one(evaluator, source, request, int(1000 * (deadline - time.perf_counter())))
+        room -= len(text) if text.isascii() else len(text.encode())
         if room < 0:
-            kind, said = LARGE, ""
+            kind, text = LARGE, ""
         last = not left or kind not in (VALUE, NOTHING)
-        _say(kind, said, last=last)
+        _write_answer(kind, text, last=last)
         if last:
             return
 
 
-def _counted(sources: list[str]) -> Iterator[tuple[int, str]]:
-    """Each, and how many are behind it."""
-    return zip(range(len(sources) - 1, -1, -1), sources, strict=True)
-
-
-def _tried(evaluator: Evaluator, source: str, request: dict[str, Any], time_ms: int) -> tuple[bytes, str]:
+def _evaluate_one(evaluator: Evaluator, source: str, request: dict[str, Any], time_ms: int) -> tuple[bytes, str]:
     if time_ms <= 0:
         return SLOW, ""
     try:
-        found = evaluator.evaluated(source, request["scope"], time_ms, request["now_ms"])
+        result = evaluator.evaluate(source, request["scope"], time_ms, request["now_ms"])
     except MemoryError:
         raise
     except OverflowError:
-        return FAILED, "what it is given holds a number that is too large."
+        return FAILED, "its input contains a number that is too large."
     except BaseException as error:  # noqa: BLE001 -- the evaluator's own panics are no Exceptions
-        said = str(error).removeprefix("host function raised ValueError: ")
-        return (SLOW, "") if said.startswith("D1012") else (FAILED, said)
-    return (NOTHING, "") if found is None else (VALUE, found)
+        reason = str(error).removeprefix("host function raised ValueError: ")
+        return (SLOW, "") if reason.startswith("D1012") else (FAILED, reason)
+    return (NOTHING, "") if result is None else (VALUE, result)
 
 
-def _confine(memory: int) -> None:
-    """Limits that cannot be raised again."""
-    _limit(resource.RLIMIT_AS, _size() + memory)
-    _limit(resource.RLIMIT_FSIZE, 0)
-    _limit(resource.RLIMIT_CORE, 0)
-    _limit(resource.RLIMIT_NPROC, 0)
-    _limit(resource.RLIMIT_NOFILE, DESCRIPTORS)
+def _write_answer(kind: bytes, text: str, *, last: bool) -> None:
+    frame = encode_frame(kind, text if kind == VALUE else text[:MAX_REASON])
+    write(frame + encode_frame(DONE) if last else frame)
 
 
-def _limit(what: int, most: int) -> None:
-    _, already = resource.getrlimit(what)
-    most = most if already == resource.RLIM_INFINITY else min(most, already)
-    with suppress(ValueError):  # some systems know a limit, and do not take it
-        resource.setrlimit(what, (most, most))
-
-
-def _size() -> int:
+def _address_space() -> int:
+    """The size of this process in bytes."""
     try:
         with open("/proc/self/statm") as status:
             return int(status.read().split()[0]) * resource.getpagesize()
     except OSError:
         return UNKNOWN_SIZE
-
-
-def _heard() -> bytes:
-    """The next request; nothing if there are no more."""
-    _, size = HEAD.unpack(_exactly(HEAD.size) or HEAD.pack(b" ", 0))
-    return _exactly(size)
-
-
-def _exactly(size: int) -> bytes:
-    parts = bytearray()
-    while len(parts) < size:
-        part = os.read(0, size - len(parts))
-        if not part:
-            return b""
-        parts += part
-    return bytes(parts)
-
-
-def _say(kind: bytes, said: str = "", *, last: bool = False) -> None:
-    body = (said if kind == VALUE else said[:LONGEST_REASON]).encode(errors="replace")
-    rest = memoryview(HEAD.pack(kind, len(body)) + body + (HEAD.pack(DONE, 0) if last else b""))
-    while rest:
-        rest = rest[os.write(1, rest) :]
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import asdict
 
-from ...context.expression import is_expression, problems_in
+from ...context.expression import is_expression, find_problems
 from ...errors import Invalid
 from ...records.schema import Schema
 from ...text.yaml import Path, spelled
@@ -339,7 +339,7 @@ class Expressions:
             self._problems.add(self._found[MAX_EXPRESSIONS][1], f"there are more than {MAX_EXPRESSIONS} expressions.")
             return
         sources = list(dict.fromkeys(source for source, _ in self._found))
-        known = dict(zip(sources, problems_in(sources), strict=True))
+        known = dict(zip(sources, find_problems(sources), strict=True))
         for source, path in self._found:
             problem = known[source]
             if problem is not None:

@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from ...clock import SECOND
-from ...context.expression import resolved
+from ...context.expression import resolve
 from ...core.dispatch import Call
 from ...core.space import Space
 from ...errors import Unavailable
@@ -94,7 +94,7 @@ class TaskRun(UnderWay):
         known = self._remembered.known()
         self._withheld = known.withheld
         done.remember(known.values)
-        self._context = self._resolved(dict(self._document.context), self.scope(done))
+        self._context = self._resolve(dict(self._document.context), self.scope(done))
         self._hear(done)
         try:
             self._blocks(self._document.flow, done)
@@ -109,7 +109,7 @@ class TaskRun(UnderWay):
         if done.sent is None and done.said is not None:
             self._speak(done.said, "output")
         if self._document.outputs is not None:
-            return msgspec.json.encode(self._resolved(self._document.outputs, self.scope(done))).decode()
+            return msgspec.json.encode(self._resolve(self._document.outputs, self.scope(done))).decode()
         return done.last if done.sent is None else done.sent
 
     # -- blocks --------------------------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ class TaskRun(UnderWay):
     def _chosen(self, block: Conditional, done: Done) -> None:
         """The first branch whose condition holds. Conditions behind it are not looked at."""
         for branch in block.branches:
-            if branch.condition is None or _holds(self._resolved(branch.condition, self.scope(done))):
+            if branch.condition is None or _holds(self._resolve(branch.condition, self.scope(done))):
                 self._blocks(branch.blocks, done)
                 return
 
@@ -181,16 +181,16 @@ class TaskRun(UnderWay):
         }
         return {"input": self._input, "context": context, "output": done.values}
 
-    def _resolved(self, template: Any, scope: Mapping[str, Any]) -> Any:
+    def _resolve(self, template: Any, scope: Mapping[str, Any]) -> Any:
         """What an author wrote, evaluated. A tenant's expressions wait for each other, and nobody else does for them."""
         now = self._call.engine.clock.now()
-        return resolved(template, scope, lane=self._call.principal.tenant, now=now)
+        return resolve(template, scope, lane=self._call.principal.tenant, now=now)
 
     def attempted(self, do: Do, done: Done, attempt: _TaskAttempt) -> Told:
         """Do a task once. If its time is over, it writes and asks nothing any more, whatever it was about to do."""
         task, over = do.task, Event()
         attempt.warn(self._missed(task, done))
-        given = self._resolved(_inputs(task), self.scope(done))
+        given = self._resolve(_inputs(task), self.scope(done))
         attempt.given = msgspec.json.encode(given).decode()
         seconds = task.settings.timeout_ms / 1000 or None
         left = max(1.0, self._until - time.monotonic())
@@ -252,7 +252,7 @@ class TaskRun(UnderWay):
         """What the run was told is a part of the conversations that it goes on with."""
         scope = self.scope(done)
         for history in self._document.histories:
-            found = self._found[history] = self._conversations.find(history, self._resolved(asdict(history), scope))
+            found = self._found[history] = self._conversations.find(history, self._resolve(asdict(history), scope))
             self._conversations.record(found, "user", said_in(self._input), "input")
 
     def _speak(self, text: str, mark: str) -> None:
