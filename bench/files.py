@@ -10,9 +10,8 @@ from pathlib import Path
 
 from tests.extract.samples import text_pdf
 
-from memwell.extract.extract import extract
+from memwell.extract.extract import Limits, extract
 from memwell.extract.kinds import DOCX, PDF
-from memwell.extract.process import Limits
 
 from .measure import Blocks, alternate, median_ratio
 from .sizes import QUICK, Sizes

@@ -14,9 +14,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 
-from memwell.extract.extract import Extracted, extract
+from memwell.extract.extract import Extraction, Limits, extract
 from memwell.extract.kinds import DOCX, JSON, PDF, TXT
-from memwell.extract.process import Limits
 
 from .samples import MEGABYTE, archive, in_zlib, one_page, paragraphs, pdf, repeated, said, stream, text_pdf, word
 
@@ -211,7 +210,7 @@ def _blast(name: str, limits: Limits) -> Blast:
     mimetype, make = BOMBS[name]
     content = make()
     started = time.perf_counter()
-    found: Extracted = extract(content, mimetype, limits)
+    found: Extraction = extract(content, mimetype, limits)
     took = time.perf_counter() - started
     return Blast(name, found.state, found.reason, found.truncated, len(found.text), took)
 

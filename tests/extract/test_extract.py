@@ -13,9 +13,8 @@ import docx
 import pypdf
 import pytest
 
-from memwell.extract.extract import Extracted, extract
+from memwell.extract.extract import Extraction, Limits, extract
 from memwell.extract.kinds import DOCX, JSON, KEPT, PDF, TXT
-from memwell.extract.process import Limits
 
 from .bombs import BOMBS
 from .samples import OFFICE, one_page, paragraphs, pdf, said, stream, text_pdf, word
@@ -26,10 +25,10 @@ PATIENT = Limits(wall_s=30, cpu_s=30)  # where the time is not what is tried
 def test_a_pdf_is_read_page_by_page() -> None:
     """S2.36: PDF → content extraction yes."""
     found = extract(text_pdf([["Dear Zoë (and Ann),", "it’s 5 € each."], [], ["Page three"]]), PDF, PATIENT)
-    assert found == Extracted("Dear Zoë (and Ann),\nit’s 5 € each.\n\n\n\nPage three", "extracted", pages=3)
+    assert found == Extraction("Dear Zoë (and Ann),\nit’s 5 € each.\n\n\n\nPage three", "extracted", pages=3)
     scan = extract(text_pdf([[], []]), PDF, PATIENT)
     assert (scan.state, scan.text, scan.pages) == ("empty", "", 2)
-    assert scan.reason == "contains no text that can be read; it may consist of pictures"
+    assert scan.reason == "contains no readable text; it may consist of pictures"
 
 
 def test_a_pdf_in_another_script_needs_nothing_that_was_not_loaded() -> None:
@@ -55,7 +54,7 @@ def test_a_word_document_is_read_in_its_order() -> None:
     file = BytesIO()
     document.save(file)
     found = extract(file.getvalue(), DOCX, PATIENT)
-    assert found == Extracted("Offer\nDear Zoë 日本\nWhat\tPrice\nTea Green\t5 €\nUntil\tMonday", "extracted")
+    assert found == Extraction("Offer\nDear Zoë 日本\nWhat\tPrice\nTea Green\t5 €\nUntil\tMonday", "extracted")
 
 
 def test_what_a_word_document_shows_is_read_and_what_it_hides_is_not() -> None:
@@ -86,13 +85,13 @@ def test_what_a_word_document_shows_is_read_and_what_it_hides_is_not() -> None:
 )
 def test_a_text_is_read_in_its_encoding(content: bytes, text: str) -> None:
     """S2.36: TXT → content extraction yes."""
-    assert extract(content, TXT) == Extracted(text, "extracted")
+    assert extract(content, TXT) == Extraction(text, "extracted")
 
 
 def test_json_is_its_text_and_is_checked() -> None:
     """S2.36: JSON → content extraction yes. What is not JSON is text all the same."""
-    assert extract(b' {"b": 1, "a": [2.50]}\n', JSON) == Extracted(' {"b": 1, "a": [2.50]}\n', "extracted")
-    assert extract('{"a": "Zoë"}'.encode("utf-16"), JSON) == Extracted('{"a": "Zoë"}', "extracted")
+    assert extract(b' {"b": 1, "a": [2.50]}\n', JSON) == Extraction(' {"b": 1, "a": [2.50]}\n', "extracted")
+    assert extract('{"a": "Zoë"}'.encode("utf-16"), JSON) == Extraction('{"a": "Zoë"}', "extracted")
     wrong = extract(b'{"a": 1,}', JSON)
     assert (wrong.text, wrong.state) == ('{"a": 1,}', "extracted")
     assert wrong.reason is not None
@@ -110,9 +109,9 @@ def test_texts_too_are_read_where_they_can_do_no_harm() -> None:
 def test_other_files_are_kept_as_they_are() -> None:
     """S2.36: CSV, XLS, PPT, HTML, pictures → extraction no."""
     for mimetype in (*KEPT.values(), "text/markdown", "application/octet-stream", "nonsense"):
-        assert extract(b"%PDF-1.7 PK\x03\x04 words", mimetype) == Extracted("", "kept")
+        assert extract(b"%PDF-1.7 PK\x03\x04 words", mimetype) == Extraction("", "kept")
     for mimetype in (PDF, DOCX, TXT, JSON):
-        assert extract(b"", mimetype) == Extracted("", "empty", "is empty")
+        assert extract(b"", mimetype) == Extraction("", "empty", "is empty")
 
 
 def test_without_the_package_a_pdf_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,7 +212,7 @@ def test_a_limit_that_is_met_is_named_and_what_came_before_is_kept() -> None:
     )
     found = extract(long, PDF, Limits(wall_s=30, cpu_s=0.5))
     assert (found.text, found.state, found.truncated, found.pages) == ("one", "extracted", True, 1)
-    assert found.reason == "took longer than 0.5 seconds to read; what could be read was kept"
+    assert found.reason == "took longer than 0.5 seconds to read; the text read so far was kept"
     deep = word(paragraphs(b"<a>" * 2_000_000))
     assert extract(deep, DOCX, Limits(wall_s=10, cpu_s=30, memory=64 * 2**20)).reason == "needed too much memory"
 
@@ -221,7 +220,7 @@ def test_a_limit_that_is_met_is_named_and_what_came_before_is_kept() -> None:
 def test_the_reading_process_can_open_nothing(tmp_path: Path) -> None:
     """T12: no file, no network, nothing written and no more memory, whatever a file makes a parser do."""
     program = (
-        "import os, socket, sys; from memwell.extract.child import _confine; _confine(2**28, 2)\n"
+        "import os, socket, sys; from memwell.sandbox.child import confine; confine(2**28, 2)\n"
         "def write(): os.write(1, b'x')\n"
         "def read(): open('/etc/passwd')\n"
         "def swell(): bytearray(2**28)\n"

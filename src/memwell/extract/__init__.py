@@ -1,4 +1,1 @@
-"""The text of uploaded files.
-
-PDF and DOCX are read in a child process with limits of time, memory and output. A bad file is a result, not an error.
-"""
+"""The text of uploaded files, read in a child process with limits of time, memory and output."""

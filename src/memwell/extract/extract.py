@@ -1,87 +1,176 @@
-"""The text of a file, whatever the file is: read within limits, or kept without its text and with the reason why."""
+"""The text of a file, read in a child process within limits. A bad file is a result, not an error."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from importlib.util import find_spec
-from pathlib import Path
+import os
+import re
+import signal
+import time
+from contextlib import closing
+from dataclasses import dataclass, field
+from threading import BoundedSemaphore
 from typing import Literal
 
-from . import kinds, process
-from .plain import seen
-from .process import Limits
+from ..sandbox.child import OUT_OF_MEMORY, READY
+from ..sandbox.process import START_S, FrameTooLarge, Process, describe_status, find_packages
+from . import child, kinds
 
 State = Literal["extracted", "empty", "kept", "failed"]
 
-_NO_BYTES = "is empty"
-_NO_TEXT = "contains no text that can be read; it may consist of pictures"
-_NOT_INSTALLED = "was kept without its text, since pypdf is not installed: pip install memwell[files]"
+_TOO_LONG = "took longer than {:g} seconds to read"
+_CRASHED = "could not be read: its reader stopped without a reason ({})"
+_MAX_CHARACTER = 4  # bytes
+_SLACK = 1 << 20  # bytes, for reasons
+_LAST_S = 1.0  # for a process that has closed its output to be gone
+_INVISIBLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]+")
+
+_slots = BoundedSemaphore(max(2, os.cpu_count() or 1))  # each may take a processor and the memory limit
 
 
 @dataclass(frozen=True, slots=True)
-class Extracted:
+class Limits:
+    """Limits for reading one file."""
+
+    wall_s: float = 1.7  # two seconds with the start of the process
+    cpu_s: float = 2.0  # rounded up to whole seconds
+    memory: int = 256 * 2**20  # bytes of address space
+    characters: int = 2_000_000  # of text; the rest is left out
+    unpacked: int = 100_000_000  # bytes
+    start_s: float = START_S
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
     """The text of a file. `reason` says why there is none or not all of it, in words that follow the file's name."""
 
     text: str
     state: State
     reason: str | None = None
     truncated: bool = False
-    pages: int | None = None  # how many were read, of a file that has pages
+    pages: int | None = None  # number of pages read, for formats that have pages
 
 
-def extract(content: bytes, mimetype: str, limits: Limits = Limits()) -> Extracted:
-    """Read the text of a file of this type (as `mimetype_of` tells it). A bad file is a result, never an error."""
+@dataclass(slots=True)
+class Output:
+    """The text that a reading process sent in time, and the reason why there is no more."""
+
+    pieces: list[str] = field(default_factory=list)
+    truncated: bool = False
+    note: str | None = None
+    failure: str | None = None
+
+
+def extract(content: bytes, mimetype: str, limits: Limits = Limits()) -> Extraction:
+    """Read the text of a file whose type is a result of `mimetype_of`."""
     if not content:
-        return Extracted("", "empty", _NO_BYTES)
+        return Extraction("", "empty", "is empty")
     match mimetype:
         case kinds.TXT:
-            return _text(process.read("txt", content, limits), limits)
+            return _to_text(_read("txt", content, limits), limits)
         case kinds.JSON:
-            return _text(process.read("json", content, limits, _packages("msgspec")), limits)
+            return _to_text(_read("json", content, limits, find_packages("msgspec")), limits)
         case kinds.DOCX:
-            return _result(process.read("docx", content, limits), limits)
+            return _to_document(_read("docx", content, limits), limits)
         case kinds.PDF:
-            return _pdf(content, limits)
-    return Extracted("", "kept")
+            packages = find_packages("pypdf")
+            if packages is None:
+                reason = "was stored without its text, because pypdf is not installed: pip install memwell[files]"
+                return Extraction("", "kept", reason)
+            output = _read("pdf+" if b"/Encrypt" in content else "pdf", content, limits, packages)
+            return _to_document(output, limits, len(output.pieces) or None)
+    return Extraction("", "kept")
 
 
-def _text(heard: process.Heard, limits: Limits) -> Extracted:
-    """A text is shown as it is, with the space around it."""
-    if heard.wrong:
-        return _result(heard, limits)
-    return _shown("".join(map(seen, heard.texts)), heard.noted, limits, heard.cut)
+def _to_text(output: Output, limits: Limits) -> Extraction:
+    """Plain text and JSON keep the blanks around them."""
+    if output.failure:
+        return _to_document(output, limits)
+    return _to_extracted("".join(map(_drop_invisible, output.pieces)), output.note, limits, output.truncated)
 
 
-def _pdf(content: bytes, limits: Limits) -> Extracted:
-    packages = _packages("pypdf")
-    if not packages:
-        return Extracted("", "kept", _NOT_INSTALLED)
-    kind = "pdf+" if b"/Encrypt" in content else "pdf"
-    heard = process.read(kind, content, limits, packages)
-    return _result(heard, limits, len(heard.texts) or None)
+def _to_document(output: Output, limits: Limits, pages: int | None = None) -> Extraction:
+    pieces = map(_drop_invisible, output.pieces)
+    text = ("".join(pieces) if pages is None else "\n\n".join(piece.strip() for piece in pieces)).strip()
+    if output.failure and text:
+        return Extraction(text, "extracted", f"{output.failure}; the text read so far was kept", True, pages)
+    if output.failure:
+        return Extraction("", "failed", output.failure)
+    return _to_extracted(text, None, limits, output.truncated, pages)
 
 
-def _packages(name: str) -> tuple[str, ...]:
-    """Where a package is that the reading process needs; nowhere, if it is not installed."""
-    installed = find_spec(name)
-    return (str(Path(installed.origin).parent.parent),) if installed is not None and installed.origin else ()
-
-
-def _result(heard: process.Heard, limits: Limits, pages: int | None = None) -> Extracted:
-    """What came in time is kept, even of a file that could not be read to its end."""
-    parts = map(seen, heard.texts)
-    text = ("".join(parts) if pages is None else "\n\n".join(part.strip() for part in parts)).strip()
-    if heard.wrong and text:
-        return Extracted(text, "extracted", f"{heard.wrong}; what could be read was kept", True, pages)
-    if heard.wrong:
-        return Extracted("", "failed", heard.wrong)
-    return _shown(text, None, limits, heard.cut, pages)
-
-
-def _shown(text: str, wrong: str | None, limits: Limits, cut: bool = False, pages: int | None = None) -> Extracted:
+def _to_extracted(text: str, note: str | None, limits: Limits, truncated: bool, pages: int | None = None) -> Extraction:
     if not text.strip():
-        return Extracted("", "empty", _NO_TEXT if pages is not None else "contains no text", pages=pages)
-    if cut or len(text) > limits.characters:
-        wrong = wrong or f"is longer than {limits.characters:,} characters; the rest of its text was left out"
-        return Extracted(text[: limits.characters], "extracted", wrong, True, pages)
-    return Extracted(text, "extracted", wrong, pages=pages)
+        reason = "contains no text" if pages is None else "contains no readable text; it may consist of pictures"
+        return Extraction("", "empty", reason, pages=pages)
+    if truncated or len(text) > limits.characters:
+        reason = note or f"is longer than {limits.characters:,} characters; the rest of its text was left out"
+        return Extraction(text[: limits.characters], "extracted", reason, True, pages)
+    return Extraction(text, "extracted", note, pages=pages)
+
+
+def _drop_invisible(text: str) -> str:
+    """Remove the control characters that databases reject."""
+    return _INVISIBLE.sub("", text.replace("\f", "\n").replace("\v", "\n"))
+
+
+def _read(kind: str, content: bytes, limits: Limits, packages: str | None = None) -> Output:
+    output = Output()
+    with _slots:
+        try:
+            process = Process.start_confined(
+                "memwell.extract.child",
+                *(kind, limits.memory, limits.cpu_s, limits.characters, limits.unpacked),
+                max_frame=_MAX_CHARACTER * limits.characters + _SLACK,
+                packages=packages,
+            )
+        except OSError as error:
+            output.failure = f"could not be read: no process could be started ({error})"
+            return output
+        with closing(process):
+            output.failure = _receive_text(process, content, limits, output)
+    return output
+
+
+def _receive_text(process: Process, content: bytes, limits: Limits, output: Output) -> str | None:
+    """Send the file, collect its text, and return the reason of a failure. The time counts from when the process is ready."""
+    ready, room = False, _MAX_CHARACTER * limits.characters + _SLACK
+    try:
+        ready = process.receive(time.monotonic() + limits.start_s).kind == READY
+        deadline = time.monotonic() + limits.wall_s
+        process.send(b"F", content, deadline)
+        while room >= 0:
+            kind, body = process.receive(deadline)
+            room -= len(body)
+            match kind:
+                case child.TEXT:
+                    output.pieces.append(body.decode(errors="replace"))
+                case child.NOTE:
+                    output.note = body.decode(errors="replace")
+                case child.DONE:
+                    return None
+                case child.CUT:
+                    break
+                case child.FAILED:
+                    return body.decode(errors="replace")
+                case _:
+                    return _CRASHED.format("it sent an unknown message")
+    except TimeoutError:
+        return _TOO_LONG.format(limits.wall_s) if ready else _CRASHED.format("it was not ready in time")
+    except FrameTooLarge:
+        pass
+    except (EOFError, ConnectionError):
+        return _explain_end(process, limits)
+    output.truncated = True
+    return None
+
+
+def _explain_end(process: Process, limits: Limits) -> str:
+    try:
+        status = process.wait(_LAST_S)
+    except TimeoutError:
+        return _CRASHED.format("it closed its output and went on")
+    if status == OUT_OF_MEMORY:
+        return "needed too much memory"
+    if status == -signal.SIGXCPU:
+        return _TOO_LONG.format(limits.cpu_s)
+    return _CRASHED.format(describe_status(status))

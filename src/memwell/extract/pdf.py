@@ -8,12 +8,12 @@ import sys
 from collections.abc import Iterator
 from io import BytesIO
 
-from .wire import Wrong, said
+from .child import Unreadable, shorten
 
-# pypdf takes these up where they are installed; none of them helps with text, and each takes time to load.
+# Optional dependencies of pypdf that do not help with text and take time to load.
 _NOT_NEEDED = ("PIL", "brotli", "fontTools", "arabic_reshaper", "bidi")
 _CIPHERS = ("cryptography", "Crypto")
-# Once limited, the process can open no file: what Python loads at first use is loaded here.
+# Python loads a codec at first use, and a confined process can open no file.
 _ENCODINGS = (
     "gbk",
     "gb2312",
@@ -37,18 +37,18 @@ _SAMPLE = (
 
 
 def load(encrypted: bool) -> None:
-    """Import what reading needs, by reading something. The ciphers take as long as the rest and are seldom needed."""
+    """Import everything by reading a sample. The ciphers take as long as the rest and are seldom needed."""
     for name in _NOT_NEEDED if encrypted else (*_NOT_NEEDED, *_CIPHERS):
-        sys.modules[name] = None  # type: ignore[assignment]  # Python's way to say: not installed
+        sys.modules[name] = None  # type: ignore[assignment]  # marks a module as not installed
     logging.disable()
     for encoding in _ENCODINGS:
         codecs.lookup(encoding)
-    for _ in pages(_SAMPLE):
+    for _ in read_pages(_SAMPLE):
         pass
 
 
-def pages(content: bytes) -> Iterator[str]:
-    """The text of each page. A page that cannot be read does not take the others with it; the end tells of it."""
+def read_pages(content: bytes) -> Iterator[str]:
+    """The text of each page. Pages that cannot be read are skipped, and reported at the end."""
     from pypdf import PdfReader
     from pypdf.errors import DependencyError, FileNotDecryptedError
 
@@ -56,15 +56,15 @@ def pages(content: bytes) -> Iterator[str]:
         reader = PdfReader(BytesIO(content))
         count = len(reader.pages)
     except (DependencyError, FileNotDecryptedError):
-        raise Wrong("is encrypted") from None
-    wrong: list[str] = []
+        raise Unreadable("is encrypted") from None
+    damage: list[str] = []
     for number in range(count):
         try:
             yield reader.pages[number].extract_text()
         except (MemoryError, GeneratorExit):
             raise
-        except Exception as error:  # noqa: BLE001 -- whatever a parser raises over a damaged page
-            wrong.append(f"page {number + 1} ({said(error)})")
-    if wrong:
-        more = f" and {len(wrong) - 3:,} more" if len(wrong) > 3 else ""
-        raise Wrong(f"is damaged: {', '.join(wrong[:3])}{more} could not be read")
+        except Exception as error:  # noqa: BLE001 -- parsers raise anything over a damaged page
+            damage.append(f"page {number + 1} ({shorten(error)})")
+    if damage:
+        more = f" and {len(damage) - 3:,} more" if len(damage) > 3 else ""
+        raise Unreadable(f"is damaged: {', '.join(damage[:3])}{more} could not be read")

@@ -1,8 +1,8 @@
 """The text of a DOCX: paragraphs and the cells of tables as they come. Runs in the reading process only.
 
-The one part that holds the text is unpacked and parsed as a stream, so that a document takes little memory whatever its
-size, and pictures are never unpacked. What is unpacked is counted, whatever its header declares. A document type, and with
-it every entity, is refused: no Word file has one.
+The part that contains the text is unpacked and parsed as a stream, so that a large document takes little memory; pictures
+are never unpacked. Unpacked bytes are counted, because headers may lie. A document type, and with it every entity, is
+refused: no Word file has one.
 """
 
 from __future__ import annotations
@@ -13,116 +13,116 @@ from collections.abc import Iterator
 from io import BytesIO
 from xml.parsers import expat
 
-from .wire import Wrong, said
+from .child import Unreadable, shorten
 
 RELATIONS = "_rels/.rels"
-MOST_RELATIONS = 1_000_000  # bytes
+MAX_RELATIONS = 1_000_000  # bytes
 _STEP = 1 << 16
 _NO_MEMORY = expat.errors.codes[expat.errors.XML_ERROR_NO_MEMORY]
 _PIECE = 1 << 15
 _OLE = b"\xd0\xcf\x11\xe0"
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what the format allows; others unpack without bound
-_UNSEEN = frozenset({"Fallback", "instrText", "delText", "pPr", "rPr", "tblPr", "sectPr"})
-_MEANS = {"p": "\n", "br": "\n", "cr": "\n", "tab": "\t", "noBreakHyphen": "-"}
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # those that the format allows; others unpack without bound
+_IGNORED = frozenset({"Fallback", "instrText", "delText", "pPr", "rPr", "tblPr", "sectPr"})
+_CHARACTERS = {"p": "\n", "br": "\n", "cr": "\n", "tab": "\t", "noBreakHyphen": "-"}
 
 
 def load() -> None:
-    """Everything is imported; decompression and the codec of file names are loaded by a use of each."""
+    """Load decompression and the codec of file names by using them."""
     archive = BytesIO()
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as made:
-        made.writestr("é", b"<a/>")
-    with zipfile.ZipFile(archive) as made:
-        made.read("é")
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("é", b"<a/>")
+    with zipfile.ZipFile(archive) as file:
+        file.read("é")
     b"a".decode("cp437")
 
 
-def pieces(content: bytes, most: int) -> Iterator[str]:
-    """The text of a document, in pieces. At most so many bytes are unpacked."""
+def read_pieces(content: bytes, max_unpacked: int) -> Iterator[str]:
+    """The text of a document in pieces. At most so many bytes are unpacked."""
     if content.startswith(_OLE):
-        raise Wrong("is encrypted, or of a Word before 2007 (.doc): save it as .docx without a password")
+        raise Unreadable("is encrypted, or of a Word before 2007 (.doc): save it as .docx without a password")
     try:
         archive = zipfile.ZipFile(BytesIO(content))  # never closed: Python cannot leave a `with` when memory is out
-        yield from _texts(_unpacked(archive, _main_part(archive), most))
+        yield from _parse(_unpack(archive, _find_main_part(archive), max_unpacked))
     except zipfile.BadZipFile as error:
-        raise Wrong(f"is damaged: {said(error)}") from None
+        raise Unreadable(f"is damaged: {shorten(error)}") from None
     except expat.ExpatError as error:
         if error.code == _NO_MEMORY:
             raise MemoryError from None
-        raise Wrong(f"is damaged: its XML is not well-formed ({said(error)})") from None
+        raise Unreadable(f"is damaged: its XML is not well-formed ({shorten(error)})") from None
 
 
-def _main_part(archive: zipfile.ZipFile) -> str:
-    """Where the text is, which the package's relations say."""
-    found: list[str] = []
+def _find_main_part(archive: zipfile.ZipFile) -> str:
+    """The name of the part with the text, according to the relations of the package."""
+    targets: list[str] = []
 
-    def relation(name: str, attributes: dict[str, str]) -> None:
+    def add_relation(name: str, attributes: dict[str, str]) -> None:
         if attributes.get("Type", "").endswith("/officeDocument"):
-            found.append(attributes.get("Target", ""))
+            targets.append(attributes.get("Target", ""))
 
-    parser = _parser()
-    parser.StartElementHandler = relation
-    for step in _unpacked(archive, RELATIONS, MOST_RELATIONS):
+    parser = _create_parser()
+    parser.StartElementHandler = add_relation
+    for step in _unpack(archive, RELATIONS, MAX_RELATIONS):
         parser.Parse(step)
     parser.Parse(b"", True)
-    if not found:
-        raise Wrong("is damaged: it is not a Word document")
-    return posixpath.normpath(found[0].lstrip("/"))
+    if not targets:
+        raise Unreadable("is damaged: it is not a Word document")
+    return posixpath.normpath(targets[0].lstrip("/"))
 
 
-def _unpacked(archive: zipfile.ZipFile, name: str, most: int) -> Iterator[bytes]:
+def _unpack(archive: zipfile.ZipFile, name: str, max_size: int) -> Iterator[bytes]:
     """The bytes of a part, counted as they come out."""
     try:
         part = archive.getinfo(name)
     except KeyError:
-        raise Wrong("is damaged: it is not a Word document") from None
+        raise Unreadable("is damaged: it is not a Word document") from None
     if part.flag_bits & 1:
-        raise Wrong("is encrypted")
+        raise Unreadable("is encrypted")
     if part.compress_type not in _METHODS:
-        raise Wrong("is damaged: it is packed in a way that Word does not use")
-    left = most if part.file_size <= most else -1
+        raise Unreadable("is damaged: it is packed in a way that Word does not use")
+    left = max_size if part.file_size <= max_size else -1
     stream = archive.open(part)
     while left >= 0 and (step := stream.read(_STEP)):
         left -= len(step)
         yield step
     if left < 0:
-        raise Wrong(f"unpacks to more than {most // 1_000_000:,} MB")
+        raise Unreadable(f"unpacks to more than {max_size // 1_000_000:,} MB")
 
 
-def _texts(steps: Iterator[bytes]) -> Iterator[str]:
+def _parse(steps: Iterator[bytes]) -> Iterator[str]:
     walk = _Walk()
-    parser = _parser()
+    parser = _create_parser()
     parser.StartElementHandler, parser.EndElementHandler = walk.start, walk.end
     parser.CharacterDataHandler = walk.characters
     for step in steps:
         parser.Parse(step)
         if walk.size >= _PIECE:
-            yield walk.taken()
+            yield walk.take()
     parser.Parse(b"", True)
-    yield walk.taken()
+    yield walk.take()
 
 
-def _parser() -> expat.XMLParserType:
+def _create_parser() -> expat.XMLParserType:
     parser = expat.ParserCreate()
     parser.buffer_text = True
-    parser.StartDoctypeDeclHandler = _no_doctype
+    parser.StartDoctypeDeclHandler = _refuse_doctype
     return parser
 
 
-def _no_doctype(*_: object) -> None:
-    raise Wrong("is not a Word document: its XML declares a document type, which may hide anything")
+def _refuse_doctype(*_: object) -> None:
+    raise Unreadable("is not a Word document: its XML declares a document type, which no Word file has")
 
 
 class _Walk:
-    """What the parser met so far. A row of a table is one line, with tabs between its cells."""
+    """Collects text from the parser's events. A row of a table is one line, with tabs between its cells."""
 
     def __init__(self) -> None:
         self.size = 0
         self._texts: list[str] = []
         self._in_text = 0
-        self._unseen = 0
-        self._rows: list[_Row] = []  # those that are open: a cell may hold a table
+        self._ignored = 0
+        self._rows: list[_Row] = []  # open rows: a cell may contain a table
 
-    def taken(self) -> str:
+    def take(self) -> str:
         """The text since the last time."""
         text = "".join(self._texts)
         self._texts.clear()
@@ -131,29 +131,29 @@ class _Walk:
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         name = tag.rpartition(":")[2]
-        if self._unseen or name in _UNSEEN:
-            self._unseen += 1
+        if self._ignored or name in _IGNORED:
+            self._ignored += 1
         elif name == "t":
             self._in_text += 1
         elif name == "tr":
             self._rows.append(_Row())
         elif self._rows:
-            self._add(self._rows[-1].before(name))
+            self._add(self._rows[-1].separator(name))
 
     def end(self, tag: str) -> None:
         name = tag.rpartition(":")[2]
-        if self._unseen:
-            self._unseen -= 1
+        if self._ignored:
+            self._ignored -= 1
         elif name == "t":
             self._in_text -= 1
         elif name == "tr":
             self._rows.pop()
             self._add("\n")
-        elif name in _MEANS and not (name == "p" and self._rows):
-            self._add(_MEANS[name] if not self._rows else " ")
+        elif name in _CHARACTERS and not (name == "p" and self._rows):
+            self._add(_CHARACTERS[name] if not self._rows else " ")
 
     def characters(self, text: str) -> None:
-        if self._in_text and not self._unseen:
+        if self._in_text and not self._ignored:
             self._add(text)
 
     def _add(self, text: str) -> None:
@@ -163,14 +163,14 @@ class _Walk:
 
 
 class _Row:
-    """How far a row of a table has come."""
+    """Position in a row of a table."""
 
     def __init__(self) -> None:
         self._cells = 0
         self._paragraphs = 0
 
-    def before(self, name: str) -> str:
-        """What stands before an element of the row: a cell or a paragraph that is not the first."""
+    def separator(self, name: str) -> str:
+        """The text before an element of the row."""
         if name == "tc":
             self._cells, self._paragraphs = self._cells + 1, 0
             return "\t" if self._cells > 1 else ""

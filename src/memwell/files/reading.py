@@ -14,7 +14,7 @@ import msgspec
 
 from ..core.space import Space, for_worker
 from ..errors import Corrupted, NotFound
-from ..extract.extract import Extracted, extract
+from ..extract.extract import Extraction, extract
 from ..jobs.queue import JobRun
 from ..model.collection import Address, Draft
 from ..records.file_rows import MAX_TOKENS, File, State, save, texts
@@ -39,7 +39,7 @@ class _Read(NamedTuple):
 
     passages: Sequence[str]
     tokens: int
-    found: Extracted
+    found: Extraction
 
 
 def read_file(run: JobRun, *, embeds: bool) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def _read(run: JobRun, file: File) -> _Read:
     try:
         content = run.reach.blobs.get(file.digest)
     except (Corrupted, NotFound) as error:
-        return _Read((), 0, Extracted("", "failed", f"could not be read: {error.message}"))
+        return _Read((), 0, Extraction("", "failed", f"could not be read: {error.message}"))
     found = extract(content, file.mimetype)
     pieces = passages(found.text)
     return _Read(pieces, max(sum(map(estimate, pieces)), 1), found)  # each at a time: others want to work meanwhile
