@@ -43,12 +43,12 @@ async def forger(ax, input: dict) -> dict:
     """Puts a foreign tenant and flow into every call, and asks for what nodes may not do."""
     link = ax.agent.memory._link
     forged = {"tenant": "beta", "flow": "other", "session": "s"}
-    await link.ask("flows.append", {**forged, "role": "user", "content": "forged"}, dict)
-    seen = await link.ask("flows.last", forged, dict)
+    await link.call("flows.append", {**forged, "role": "user", "content": "forged"}, dict)
+    seen = await link.call("flows.last", forged, dict)
     refused = []
     for operation in ("flows.delete", "users.history", "tenants.list", "keys.create", "flows.sessions"):
         try:
-            await link.ask(operation, forged, dict)
+            await link.call(operation, forged, dict)
         except Exception as error:
             refused.append(type(error).__name__)
     return {"seen": [turn["content"] for turn in seen["turns"]], "refused": refused}

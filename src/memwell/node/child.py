@@ -18,7 +18,7 @@ import msgspec
 from .. import typed
 from ..errors import Invalid, MemwellError
 from .context import Link, NodeContext
-from .gateway import Done, Failed, Start, decode_from_parent
+from .gateway import Failure, Reply, Start, decode_from_parent
 
 MAX_TRACE = 20_000
 
@@ -33,41 +33,35 @@ def main() -> None:
 async def _serve(parent: socket.socket) -> None:
     link = Link(*await asyncio.open_connection(sock=parent, limit=1 << 26))
     start = decode_from_parent(await link.read())
-    assert isinstance(start, Start)  # noqa: S101 -- the parent's first message always is
+    assert isinstance(start, Start)  # noqa: S101 -- the parent's first message
     listening = asyncio.create_task(link.listen())
     try:
-        reply = await _run(start, link)
-        await link.send(Done(reply))
-    except MemwellError as error:
-        await link.send(Failed(error.message, _trace()))
-    except Exception as error:  # noqa: BLE001 -- whatever node code raises is reported to whoever ran it
-        await link.send(Failed(f"{type(error).__name__}: {error}", _trace()))
+        function = load_function(start.target)
+        value = decode_input(function, start.input)
+        result = function(NodeContext(link, start.execution_id), value)
+        await link.send(Reply(encode_reply(await result if inspect.isawaitable(result) else result)))
+    except Exception as error:  # noqa: BLE001 -- every failure of node code is reported to the caller
+        message = error.message if isinstance(error, MemwellError) else f"{type(error).__name__}: {error}"
+        await link.send(Failure(message, traceback.format_exc()[-MAX_TRACE:]))
     finally:
         listening.cancel()
 
 
-async def _run(start: Start, link: Link) -> Any:
-    function = load(start.target)
-    value = decode(function, start.input)
-    result = function(NodeContext(link, start.execution_id), value)
-    return encode(await result if inspect.isawaitable(result) else result)
-
-
-def load(target: str) -> Callable[..., Any]:
+def load_function(target: str) -> Callable[..., Any]:
     module_name, _, name = target.partition(":")
     if not module_name or not name:
         raise Invalid("Name the node as `module:function`.")
     try:
-        found = getattr(importlib.import_module(module_name), name)
+        function = getattr(importlib.import_module(module_name), name)
     except (ImportError, AttributeError) as error:
         raise Invalid(f"The node `{target}` cannot be loaded: {error}.") from error
-    if not callable(found):
+    if not callable(function):
         raise Invalid(f"`{target}` is not a function.")
-    return typing.cast(Callable[..., Any], found)
+    return typing.cast(Callable[..., Any], function)
 
 
-def decode(function: Callable[..., Any], value: Any) -> Any:
-    """The input as the function's second parameter wants it: a Struct, a dataclass, a protobuf message or plain JSON."""
+def decode_input(function: Callable[..., Any], value: Any) -> Any:
+    """Convert the input to the type of the function's second parameter: a Struct, a dataclass, a protobuf message or JSON."""
     parameters = list(inspect.signature(function).parameters)
     if len(parameters) < 2:
         raise Invalid("A node takes two arguments: the context `ax` and its input.")
@@ -85,16 +79,12 @@ def decode(function: Callable[..., Any], value: Any) -> Any:
         raise Invalid(f"The input does not fit {getattr(kind, '__name__', kind)}: {error}.") from error
 
 
-def encode(reply: Any) -> Any:
+def encode_reply(reply: Any) -> Any:
     if hasattr(reply, "DESCRIPTOR"):
         from google.protobuf import json_format
 
         return json_format.MessageToDict(reply, preserving_proto_field_name=True)
     return msgspec.to_builtins(reply)
-
-
-def _trace() -> str:
-    return traceback.format_exc()[-MAX_TRACE:]
 
 
 if __name__ == "__main__":

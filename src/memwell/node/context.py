@@ -1,6 +1,6 @@
-"""What node code is given: `ax.agent.memory`, and nothing else that remembers.
+"""The first argument of node code, whose `ax.agent.memory` is the memory of the flow.
 
-No method here takes a tenant or a flow. The parent stamps both on every call, from who runs the flow now.
+No method here takes a tenant or a flow. The parent sets both on every call, from the credential that runs the flow.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from ..errors import NodeFailed, from_code
 from ..facts.memories import Memory
 from ..facts.search import Hits
 from ..timelines.flows import Ended
-from .gateway import HEAD, Ask, Tell, decode_from_parent, frame
+from ..sandbox.child import HEAD, encode_frame
+from .gateway import JSON, Request, Response, decode_from_parent
 
 T = TypeVar("T")
 
@@ -28,36 +29,35 @@ class Link:
         self._reader = reader
         self._writer = writer
         self._numbers = 0
-        self._pending: dict[int, asyncio.Future[Tell]] = {}
+        self._pending: dict[int, asyncio.Future[Response]] = {}
 
-    async def ask(self, operation: str, data: dict[str, Any], kind: type[T]) -> T:
+    async def call(self, operation: str, data: dict[str, Any], kind: type[T]) -> T:
         self._numbers += 1
-        answer: asyncio.Future[Tell] = asyncio.get_running_loop().create_future()
-        self._pending[self._numbers] = answer
-        self._writer.write(frame(Ask(self._numbers, operation, data)))
-        await self._writer.drain()
-        told = await answer
-        if told.error is not None:
-            raise from_code(told.error["code"], told.error["message"], told.error["details"])
-        return typed.decode(told.result, kind)
+        future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        self._pending[self._numbers] = future
+        await self.send(Request(self._numbers, operation, data))
+        response = await future
+        if response.error is not None:
+            raise from_code(response.error["code"], response.error["message"], response.error["details"])
+        return typed.decode(response.result, kind)
 
     async def listen(self) -> None:
-        """Hand answers to whoever asked, until the parent is gone."""
+        """Pass responses to their callers until the parent is gone."""
         try:
             while True:
                 message = decode_from_parent(await self.read())
-                if isinstance(message, Tell) and message.number in self._pending:
+                if isinstance(message, Response) and message.number in self._pending:
                     self._pending.pop(message.number).set_result(message)
         except (asyncio.IncompleteReadError, msgspec.DecodeError) as error:
-            for answer in self._pending.values():
-                answer.set_exception(NodeFailed(f"The process that runs this node is gone: {error}."))
+            for future in self._pending.values():
+                future.set_exception(NodeFailed(f"The process that runs this node is gone: {error}."))
 
     async def read(self) -> bytes:
-        (length,) = HEAD.unpack(await self._reader.readexactly(HEAD.size))
+        _, length = HEAD.unpack(await self._reader.readexactly(HEAD.size))
         return await self._reader.readexactly(length)
 
     async def send(self, message: msgspec.Struct) -> None:
-        self._writer.write(frame(message))
+        self._writer.write(encode_frame(JSON, msgspec.json.encode(message)))
         await self._writer.drain()
 
 
@@ -71,11 +71,11 @@ class NodeHistory:
     async def append(self, *, role: str, content: str, **more: Any) -> Turn:
         """Record a turn; the first one creates the session."""
         data = {"session": self._session, "role": role, "content": content, **more}
-        return await self._link.ask("flows.append", data, Turn)
+        return await self._link.call("flows.append", data, Turn)
 
     async def last(self, n: int = 20) -> list[Turn]:
         """The most recent n turns, the oldest of them first."""
-        return (await self._link.ask("flows.last", {"session": self._session, "limit": n}, Turns)).turns
+        return (await self._link.call("flows.last", {"session": self._session, "limit": n}, Turns)).turns
 
 
 class NodeSession:
@@ -89,16 +89,16 @@ class NodeSession:
     async def write(self, content: str, importance: float = 0.5) -> str:
         """Remember a statement for this session and return its id."""
         data = {"session": self.id, "content": content, "importance": importance}
-        return (await self._link.ask("flows.write", data, Memory)).id
+        return (await self._link.call("flows.write", data, Memory)).id
 
     async def search(self, query: str, limit: int = 5, **conditions: Any) -> Hits:
-        """What fits best of what was written for this session and of what the flow knows."""
+        """The best matches among the facts of this session and of the flow."""
         data = {"session": self.id, "query": query, "limit": limit, **conditions}
-        return await self._link.ask("flows.search", data, Hits)
+        return await self._link.call("flows.search", data, Hits)
 
     async def end(self) -> None:
-        """Close the session and have it distilled."""
-        await self._link.ask("flows.end", {"session": self.id}, Ended)
+        """End the session and consolidate it."""
+        await self._link.call("flows.end", {"session": self.id}, Ended)
 
 
 class NodeMemory:
@@ -111,17 +111,15 @@ class NodeMemory:
         return NodeSession(self._link, session_id)
 
     async def search(self, query: str, limit: int = 5, **conditions: Any) -> Hits:
-        """What the flow knows that fits best, the best first."""
-        return await self._link.ask("flows.search", {"query": query, "limit": limit, **conditions}, Hits)
+        """The best matches among the facts of the flow."""
+        return await self._link.call("flows.search", {"query": query, "limit": limit, **conditions}, Hits)
 
     async def write(self, content: str, importance: float = 0.5) -> str:
         """Remember a statement for the flow and return its id."""
-        return (await self._link.ask("flows.write", {"content": content, "importance": importance}, Memory)).id
+        return (await self._link.call("flows.write", {"content": content, "importance": importance}, Memory)).id
 
 
 class Agent:
-    """What an agent is given beside its input."""
-
     def __init__(self, link: Link) -> None:
         self.memory = NodeMemory(link)
 
