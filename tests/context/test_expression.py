@@ -30,9 +30,9 @@ from memwell.context.expression import (
     Problem,
     close,
     evaluate,
-    is_expression,
     find_problem,
     find_problems,
+    is_expression,
     resolve,
 )
 from memwell.context.expression_pool import Pool, Stopped

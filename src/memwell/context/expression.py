@@ -78,8 +78,6 @@ _CODE = re.compile(r"^[A-Z]\d{4}: ")
 _AT_THE_END = ("S0101", "S0105", "S0106", "S0203", "S0207")
 
 
-
-
 class Missing:
     """The type of `MISSING`."""
 

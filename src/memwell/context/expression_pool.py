@@ -130,7 +130,12 @@ class Pool:
     """Safe to use by many threads at once."""
 
     def __init__(
-        self, *, most: int = MAX_PROCESSES, in_lane: int = MAX_IN_LANE, waiting: int = MAX_WAITING, wait_s: float = WAIT_S
+        self,
+        *,
+        most: int = MAX_PROCESSES,
+        in_lane: int = MAX_IN_LANE,
+        waiting: int = MAX_WAITING,
+        wait_s: float = WAIT_S,
     ) -> None:
         self._most, self._in_lane, self._most_waiting, self._wait_s = most, in_lane, waiting, wait_s
         self._lock = Lock()

@@ -15,8 +15,8 @@ from ..core.turns import Turn, Turns
 from ..errors import NodeFailed, from_code
 from ..facts.memories import Memory
 from ..facts.search import Hits
-from ..timelines.flows import Ended
 from ..sandbox.child import HEAD, encode_frame
+from ..timelines.flows import Ended
 from .gateway import JSON, Request, Response, decode_from_parent
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import asdict
 
-from ...context.expression import is_expression, find_problems
+from ...context.expression import find_problems, is_expression
 from ...errors import Invalid
 from ...records.schema import Schema
 from ...text.yaml import Path, spelled
