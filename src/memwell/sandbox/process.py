@@ -80,7 +80,7 @@ class Process:
         packages: str | None = None,
         env: Mapping[str, str] | None = None,
     ) -> Self:
-        """Run `main(*arguments)` of a module of Memwell without environment, terminal or descriptors but the link.
+        """Run `main(*arguments)` of a module of Memwell without variables, terminal or descriptors but the link.
 
         `packages` is a directory to import from besides Python's own.
         """
