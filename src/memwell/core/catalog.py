@@ -1,0 +1,162 @@
+"""Catalogs: kinds of documents that people define by name and the engine keeps as JSON, such as stores, definitions or banks.
+
+A room declares one catalog per kind, with the struct of its settings, and gets the rest:
+
+    HOOKS = Catalog("hook", Hook, immutable=("selector",), clearable=("description",))
+
+    hook = HOOKS.add(space, Hook(…), name="Greeting")            # an Item: id, name, version, settings, created_at, updated_at
+    hook = HOOKS.require(space, hook.id)                         # NotFound if there is none; `find` returns None
+    page, total = list_page(HOOKS.list(space), request)          # `request` has the fields `page`, `limit`, `sort` and `order`
+    HOOKS.check_request(request, hook)                           # immutable fields, and the `version` that was read
+    settings = structs.replace(hook.settings, **HOOKS.changes(request))
+    hook = HOOKS.update(space, hook, settings, name=request.name)
+    HOOKS.delete(space, hook.id)                                 # also from what is restored from a backup
+
+A request to update has the fields of the struct: immutable ones are accepted if they do not change, clearable ones default to
+`OMITTED`, so that null clears them, and all others default to None, which leaves them as they are.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Annotated, Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta
+
+from .. import typed
+from ..errors import Conflict, Invalid, NotFound, Stale
+from . import documents
+from .documents import Document
+from .space import Space
+
+T = TypeVar("T")
+
+OMITTED: Any = UNSET
+"""Default of a field of a request that null clears."""
+Version = Annotated[int, Meta(ge=1, description="The version that was read: if it has changed since, nothing is done.")]
+PageNumber = Annotated[int, Meta(ge=1, le=1_000_000, description="Which page, from 1 on.")]
+PageSize = Annotated[int, Meta(ge=1, le=100, description="How many on a page, from 1 to 100.")]
+Sort = Annotated[Literal["created_at", "updated_at", "name"], Meta(description="By what to sort.")]
+Order = Annotated[Literal["asc", "desc"], Meta(description="`asc` or `desc`.")]
+
+
+class Item(NamedTuple, Generic[T]):
+    """A document with its settings."""
+
+    id: str
+    name: str
+    version: int
+    settings: T
+    created_at: int
+    updated_at: int
+
+
+class PageRequest(Protocol):
+    @property
+    def page(self) -> int: ...
+    @property
+    def limit(self) -> int: ...
+    @property
+    def sort(self) -> str: ...
+    @property
+    def order(self) -> str: ...
+
+
+class Catalog(Generic[T]):
+    """The documents of one kind, each with settings of one struct."""
+
+    def __init__(
+        self,
+        kind: str,
+        struct: type[T],
+        *,
+        noun: str | None = None,
+        immutable: Sequence[str] = (),
+        clearable: Sequence[str] = (),
+        plain_conflicts: bool = False,
+    ) -> None:
+        self.kind = kind
+        """Kind in storage; it never changes."""
+        self.noun = noun or kind
+        self.immutable = immutable
+        self.clearable = clearable
+        self._error = Conflict if plain_conflicts else None
+        """`plain_conflicts`: a changed immutable field and an old version are a Conflict, not Invalid and Stale."""
+        fields: tuple[str, ...] = getattr(struct, "__struct_fields__")  # noqa: B009 -- a struct has them
+        self._fields = [name for name in fields if name not in (*immutable, *clearable)]
+        self.decode = lru_cache(maxsize=256)(typed.decoder(struct))
+        """From JSON to settings. The result is shared: callers must not change what is in it."""
+
+    def find(self, space: Space, item_id: str) -> Item[T] | None:
+        found = documents.find(space.tx, self.kind, item_id)
+        return None if found is None else self.to_item(found)
+
+    def require(self, space: Space, item_id: str) -> Item[T]:
+        found = self.find(space, item_id)
+        if found is None:
+            raise NotFound(f"There is no such {self.noun}.")
+        return found
+
+    def find_by_name(self, space: Space, name: str) -> list[Item[T]]:
+        return [self.to_item(one) for one in documents.named(space.tx, self.kind, name)]
+
+    def list(self, space: Space) -> list[Item[T]]:
+        """Return all, by id. There are at most `documents.MAX_DOCUMENTS`."""
+        return [self.to_item(one) for one in documents.every(space.tx, self.kind)]
+
+    def count(self, space: Space) -> int:
+        row = space.tx.row("count_documents", kind=self.kind)
+        return 0 if row is None else int(row[0])
+
+    def add(self, space: Space, settings: T, *, name: str, item_id: str | None = None) -> Item[T]:
+        """Add an item under a new id, or under one that the caller knows to be free."""
+        item = Item(item_id or str(uuid.uuid4()), name, 1, settings, space.now, space.now)
+        body = encode_settings(settings)
+        documents.add(space.tx, self.kind, Document(item.id, name, 1, body, space.now, space.now))
+        return item
+
+    def check_request(self, request: Any, item: Item[T]) -> None:
+        """Reject a request to update that changes an immutable field, or was made for another version."""
+        for name in self.immutable:
+            if getattr(request, name) not in (None, getattr(item.settings, name)):
+                message = f"The {name} of a {self.noun} cannot be changed: make another {self.noun}."
+                raise self._error(message) if self._error else Invalid(message, field=name)
+        if request.version not in (None, item.version):
+            message = f"The current version is {item.version}: read it again and repeat the change."
+            raise self._error(message) if self._error else Stale(message, version=item.version)
+
+    def changes(self, request: Any) -> dict[str, Any]:
+        """Return the settings that a request changes."""
+        given = {name: getattr(request, name, None) for name in self._fields}
+        found = {name: value for name, value in given.items() if value is not None}
+        cleared = {name: getattr(request, name) for name in self.clearable}
+        return found | {name: value for name, value in cleared.items() if value is not UNSET}
+
+    def update(self, space: Space, item: Item[T], settings: T, *, name: str | None = None) -> Item[T]:
+        """Store the next version of an item, if it is still the one that was read."""
+        old = Document(item.id, item.name, item.version, "", item.created_at, item.updated_at)
+        body = encode_settings(settings)
+        changed = documents.change(space.tx, self.kind, old, name or item.name, body, space.now)
+        return item._replace(
+            name=changed.name, version=changed.version, settings=settings, updated_at=changed.updated_at
+        )
+
+    def delete(self, space: Space, item_id: str) -> bool:
+        return documents.erase(space.tx, self.kind, item_id, space.now)
+
+    def to_item(self, document: Document) -> Item[T]:
+        return Item(*document[:3], self.decode(document.body), *document[4:])
+
+
+def encode_settings(settings: Any) -> str:
+    return msgspec.json.encode(settings).decode()
+
+
+def list_page(items: Sequence[Item[T]], request: PageRequest) -> tuple[list[Item[T]], int]:
+    """Return one page of items in the order of a request, and how many there are in all."""
+    order = sorted(items, key=lambda one: (getattr(one, request.sort), one.id), reverse=request.order == "desc")
+    first = (request.page - 1) * request.limit
+    return order[first : first + request.limit], len(order)
