@@ -18,7 +18,16 @@ from memwell.jobs import queue
 from memwell.model.collection import Place
 from memwell.model.fields import to_cursor
 from memwell.records.app_sessions import ListSessions, list_sessions
-from memwell.records.records import Write, addresses_tied, delete_tied, named_page, page, tied, tied_values, write
+from memwell.records.records import (
+    NewValue,
+    delete_tied,
+    iterate_tied,
+    iterate_tied_values,
+    list_named_page,
+    list_records_between,
+    list_tied_addresses,
+    write_record,
+)
 from memwell.search import upkeep
 from memwell.storage.port import Row, Tx
 from memwell.testing import FrozenClock
@@ -74,7 +83,7 @@ def records(memory: Memory) -> Records:
 def fill(records: Records, count: int, place: Place = PLACE, size: int = 1, **how: Any) -> None:
     def all_of_them(space: Space) -> None:
         for number in range(count):
-            write(space, place, f"n{number:05}", Write({"n": number, "text": "x" * size}, **how))
+            write_record(space, place, f"n{number:05}", NewValue({"n": number, "text": "x" * size}, **how))
 
     records.writing(all_of_them)
 
@@ -92,22 +101,22 @@ def watching(records: Records, work: Callable[[Space], T]) -> tuple[T, Watched]:
 
 def test_all_that_goes_with_something_is_read_in_few_steps(records: Records) -> None:
     fill(records, 600, ties=(TIE,))
-    found, seen = watching(records, lambda space: list(tied(space, TIE)))
+    found, seen = watching(records, lambda space: list(iterate_tied(space, TIE)))
     assert sorted(record.value["n"] for record, _ in found) == list(range(600))
     assert {name for _, name in found} == {"alice"}
     assert seen.asked.total() <= 10
     assert seen.given == {"tied_sizes": 600, "records_of": 600}
-    values, seen = watching(records, lambda space: list(tied_values(space, TIE)))
+    values, seen = watching(records, lambda space: list(iterate_tied_values(space, TIE)))
     assert values == [(record.address_id, record.value) for record, _ in found]
     assert seen.given == {"tied_sizes": 600, "values_of": 600}
 
 
 def test_large_values_are_read_a_few_at_a_time(records: Records) -> None:
     fill(records, 8, size=MIB // 2, ties=(TIE,))
-    first, seen = watching(records, lambda space: next(tied(space, TIE)))
+    first, seen = watching(records, lambda space: next(iterate_tied(space, TIE)))
     assert len(first[0].value["text"]) == MIB // 2
     assert seen.given["records_of"] == 1
-    assert len(watching(records, lambda space: list(tied(space, TIE)))[0]) == 8
+    assert len(watching(records, lambda space: list(iterate_tied(space, TIE)))[0]) == 8
 
 
 def test_what_has_expired_ends_no_list(records: Records, clock: FrozenClock) -> None:
@@ -115,8 +124,8 @@ def test_what_has_expired_ends_no_list(records: Records, clock: FrozenClock) -> 
     fill(records, 200, ties=(TIE,), lifetime_us=DAY)
     records.set({"n": 1}, path="z", ties=(TIE,))
     clock.advance(days=2)
-    assert [record.path for record, _ in records.reading(lambda space: list(tied(space, TIE)))] == ["z"]
-    found, more = records.reading(lambda space: named_page(space, PLACE, "", 1))
+    assert [record.path for record, _ in records.reading(lambda space: list(iterate_tied(space, TIE)))] == ["z"]
+    found, more = records.reading(lambda space: list_named_page(space, PLACE, "", 1))
     assert ([one.path for one in found], more) == (["z"], False)
 
 
@@ -124,7 +133,7 @@ def test_a_page_reads_the_values_that_it_gives_and_no_others(records: Records) -
     fill(records, 40)
     for number in range(40):
         records.set({"text": "y"}, path=f"n{number:05}@session/s")
-    (found, more), seen = watching(records, lambda space: named_page(space, PLACE, "n00009", 20))
+    (found, more), seen = watching(records, lambda space: list_named_page(space, PLACE, "n00009", 20))
     assert [one.path for one in found] == [f"n{number:05}" for number in range(10, 30)]
     assert more
     assert seen.given["records_of"] == 20
@@ -133,11 +142,11 @@ def test_a_page_reads_the_values_that_it_gives_and_no_others(records: Records) -
 
 def test_a_page_holds_what_fits_into_an_answer(records: Records) -> None:
     fill(records, 20, size=MIB - 100)
-    (found, more), seen = watching(records, lambda space: page(space, PLACE, ("", "o"), 100))
+    (found, more), seen = watching(records, lambda space: list_records_between(space, PLACE, ("", "o"), 100))
     assert 7 <= len(found) <= 8
     assert more
     assert seen.given["records_of"] == len(found)
-    rest, more = records.reading(lambda space: page(space, PLACE, (found[-1].path, "n00010"), 100))
+    rest, more = records.reading(lambda space: list_records_between(space, PLACE, (found[-1].path, "n00010"), 100))
     assert [one.path for one in rest] == [f"n{number:05}" for number in range(len(found), 10)]
     assert not more
 
@@ -188,7 +197,7 @@ def test_a_cursor_leads_to_sessions_only(memory: Memory) -> None:
 def test_many_records_are_deleted_in_few_steps(records: Records) -> None:
     """A tenant can write nothing else meanwhile."""
     fill(records, 600, ties=(TIE,))
-    ids = [row[0] for row in records.reading(lambda space: addresses_tied(space, TIE))]
+    ids = [row[0] for row in records.reading(lambda space: list_tied_addresses(space, TIE))]
 
     def gone(space: Space) -> tuple[int, Watched]:
         with watched(space) as seen:
@@ -197,8 +206,8 @@ def test_many_records_are_deleted_in_few_steps(records: Records) -> None:
     count, seen = records.writing(gone)
     assert count == 600
     assert seen.asked.total() <= 40
-    assert records.reading(lambda space: addresses_tied(space, TIE)) == []
-    assert records.reading(lambda space: page(space, PLACE, ("", "o"), 9)) == ([], False)
+    assert records.reading(lambda space: list_tied_addresses(space, TIE)) == []
+    assert records.reading(lambda space: list_records_between(space, PLACE, ("", "o"), 9)) == ([], False)
     lines = records.reading(lambda space: list(log.lines(space.tx)))
     assert [line.id for line in lines if line.kind == "address"] == list(map(str, ids))
     assert records.reading(lambda space: space.tx.rows("removals_after", after=0)) == []  # no index holds a record
@@ -234,7 +243,7 @@ def test_the_run_that_deletes_many_keeps_what_it_knows_and_no_other_does(records
     other = records.set({"n": 1}, path="other").address_id
 
     def deleted(space: Space) -> str | None:
-        for address_id in [*(row[0] for row in addresses_tied(space, TIE)), other]:
+        for address_id in [*(row[0] for row in list_tied_addresses(space, TIE)), other]:
             for run_id in ("mine", "theirs"):
                 space.tx.send("touch_run", address_id=address_id, run_id=run_id)
         return delete_tied(space, TIE, spared="mine")[0]

@@ -12,7 +12,7 @@ import pytest
 
 from memwell import Conflict, Invalid, Memory, NotFound, TooLarge
 from memwell.clock import DAY
-from memwell.records.records import MAX_NAME, fitting
+from memwell.records.records import MAX_NAME, count_fitting
 from memwell.records.schema import Schema
 from memwell.records.secrets import MAX_FOUND, MAX_TEXTS, secrets_in
 from memwell.records.values import MAX_PATH, longest_path
@@ -221,7 +221,7 @@ def test_what_does_not_fit_is_refused_before_it_is_looked_through(memory: Memory
 
 
 def test_fitting_gives_one_at_least() -> None:
-    assert [fitting(sizes, 10) for sizes in ([], [99], [5, 5, 1], [5, 4, 1, 1])] == [0, 1, 2, 3]
+    assert [count_fitting(sizes, 10) for sizes in ([], [99], [5, 5, 1], [5, 4, 1, 1])] == [0, 1, 2, 3]
 
 
 def test_a_history_fits_into_an_answer(memory: Memory) -> None:

@@ -11,7 +11,7 @@ from memwell import Invalid, Memory
 from memwell.core.places import user_records
 from memwell.records.records import MAX_VALUE
 from memwell.records.secrets import secrets_in
-from memwell.records.validation import Change, Held, write
+from memwell.records.validation import Contract, Edit, write_valid
 from memwell.storage.sqlite import SqliteStore, connect
 from memwell.testing import FrozenClock
 
@@ -161,8 +161,8 @@ def test_a_call_is_looked_through_for_secrets_as_far_as_one_record_would_be(memo
     half = {"text": "x" * (MAX_VALUE // 2 + 10)}
 
     def several(space: Any) -> list[list[Any]]:
-        place, held = user_records("alice"), Held(secrets="warn")
-        return [write(space, place, f"r{number}", Change(half, "replace"), held)[1] for number in range(3)]
+        place, held = user_records("alice"), Contract(secrets="warn")
+        return [write_valid(space, place, f"r{number}", Edit(half, "replace"), held)[1] for number in range(3)]
 
     first, second, third = engine.write(memory._transport.principal, several)  # type: ignore[attr-defined]
     assert first == []

@@ -16,7 +16,18 @@ from memwell.core.space import Space
 from memwell.errors import TooLarge
 from memwell.model.collection import Place
 from memwell.model.principal import Principal
-from memwell.records.records import KEPT, Record, Write, as_of, delete, history, named, read, value_at, write
+from memwell.records.records import (
+    KEPT_VERSIONS,
+    NewValue,
+    Record,
+    delete_record,
+    find_record,
+    find_value_at,
+    list_named,
+    list_versions,
+    rebuild_value,
+    write_record,
+)
 from memwell.sdk.transport import LocalTransport
 from memwell.testing import FrozenClock
 
@@ -45,17 +56,17 @@ class Records:
         return self.engine.read(self.principal, work)
 
     def set(self, data: Any, path: str = "profile", **how: Any) -> Record:
-        return self.writing(lambda space: write(space, PLACE, path, Write(data, **how)))
+        return self.writing(lambda space: write_record(space, PLACE, path, NewValue(data, **how)))
 
     def get(self, path: str = "profile") -> Record | None:
-        return self.reading(lambda space: read(space, PLACE, path))
+        return self.reading(lambda space: find_record(space, PLACE, path))
 
     def value(self, path: str = "profile") -> Any:
         found = self.get(path)
         return None if found is None else found.value
 
     def erased(self, path: str = "profile", **how: Any) -> str | None:
-        job = self.writing(lambda space: delete(space, PLACE, path, **how))
+        job = self.writing(lambda space: delete_record(space, PLACE, path, **how))
         self.engine.worker.run_due("default")
         return job
 
@@ -73,7 +84,7 @@ def test_values_are_merged_or_replaced(records: Records) -> None:
     assert records.value() == {"name": None, "home": {"city": "Porto", "zip": "1100"}, "tags": ["b"]}
     records.set({"name": "Ada"}, mode="replace")
     assert records.value() == {"name": "Ada"}
-    assert [one.path for one in records.reading(lambda space: named(space, PLACE, "", 9))] == ["profile"]
+    assert [one.path for one in records.reading(lambda space: list_named(space, PLACE, "", 9))] == ["profile"]
 
 
 def test_what_does_not_pass_the_check_changes_nothing(records: Records) -> None:
@@ -84,9 +95,9 @@ def test_what_does_not_pass_the_check_changes_nothing(records: Records) -> None:
             raise Invalid("Both are needed.")
 
     records.set({"a": 1, "b": 1})
-    records.writing(lambda space: write(space, PLACE, "profile", Write({"b": 2}), check))
+    records.writing(lambda space: write_record(space, PLACE, "profile", NewValue({"b": 2}), check))
     with pytest.raises(Invalid):
-        records.writing(lambda space: write(space, PLACE, "profile", Write({"c": 3}), check))
+        records.writing(lambda space: write_record(space, PLACE, "profile", NewValue({"c": 3}), check))
     found = records.get()
     assert found is not None
     assert (found.value, found.version) == ({"a": 1, "b": 2}, 2)
@@ -121,7 +132,7 @@ def test_writes_renew_the_lifetime_and_reads_do_not(records: Records, clock: Fro
     assert records.value() == {"a": 1, "b": 1}
     clock.advance(seconds=1)
     assert records.value() is None
-    assert records.reading(lambda space: named(space, PLACE, "", 9)) == []
+    assert records.reading(lambda space: list_named(space, PLACE, "", 9)) == []
     records.set({"c": 1}, lifetime_us=None)
     assert records.value() == {"c": 1}, "what has expired is no base to merge into"
     clock.advance(days=1000)
@@ -155,14 +166,14 @@ def test_history_and_what_was_at_a_moment(records: Records, clock: FrozenClock) 
         clock.advance(seconds=1)
     record = records.get()
     assert record is not None
-    changes = records.reading(lambda space: history(space, record, LATER, 1000, ROOM)[0])
+    changes = records.reading(lambda space: list_versions(space, record, LATER, 1000, ROOM)[0])
     assert [one.version for one in changes] == list(range(200, 0, -1))
     expected: dict[str, int] = {}
     for number, moment in enumerate(moments):
         expected[f"key{number % 7}"] = number
-        assert records.reading(lambda space: as_of(space, record, moment)) == expected  # noqa: B023 -- run at once
-        assert records.reading(lambda space: value_at(space, record, number + 1)) == expected  # noqa: B023 -- run at once
-    assert records.reading(lambda space: as_of(space, record, moments[0] - 1)) is None
+        assert records.reading(lambda space: find_value_at(space, record, moment)) == expected  # noqa: B023 -- run at once
+        assert records.reading(lambda space: rebuild_value(space, record, number + 1)) == expected  # noqa: B023 -- run at once
+    assert records.reading(lambda space: find_value_at(space, record, moments[0] - 1)) is None
 
 
 def test_what_has_expired_is_no_part_of_what_comes_after(records: Records, clock: FrozenClock) -> None:
@@ -172,23 +183,26 @@ def test_what_has_expired_is_no_part_of_what_comes_after(records: Records, clock
     records.set({"b": 1})
     record = records.get()
     assert record is not None
-    seen = [records.reading(lambda space: as_of(space, record, start + n * SECOND)) for n in (0, 59, 60, 119, 120)]  # noqa: B023 -- run at once
+    seen = [
+        records.reading(lambda space, n=n: find_value_at(space, record, start + n * SECOND))  # type: ignore[misc]
+        for n in (0, 59, 60, 119, 120)
+    ]
     assert seen == [None, None, None, None, {"b": 1}]
-    assert len(records.reading(lambda space: history(space, record, LATER, 10, ROOM)[0])) == 1
+    assert len(records.reading(lambda space: list_versions(space, record, LATER, 10, ROOM)[0])) == 1
 
 
 def test_history_has_an_end(records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memwell.records.records.KEPT", 64)
-    assert KEPT == 1024
+    monkeypatch.setattr("memwell.records.records.KEPT_VERSIONS", 64)
+    assert KEPT_VERSIONS == 1024
     for number in range(200):
         records.set({f"key{number}": number})
     record = records.get()
     assert record is not None
-    kept = records.reading(lambda space: history(space, record, LATER, 1000, ROOM)[0])
+    kept = records.reading(lambda space: list_versions(space, record, LATER, 1000, ROOM)[0])
     assert 64 <= len(kept) <= 128
     oldest = kept[-1].version
-    assert len(records.reading(lambda space: value_at(space, record, oldest))) == oldest
-    assert records.reading(lambda space: value_at(space, record, oldest - 1)) is None
+    assert len(records.reading(lambda space: rebuild_value(space, record, oldest))) == oldest
+    assert records.reading(lambda space: rebuild_value(space, record, oldest - 1)) is None
 
 
 @pytest.mark.parametrize("value", [[1], "text", 7, None, {"a": float("nan")}, {"a": "\ud800"}])
@@ -223,10 +237,10 @@ def test_no_update_is_lost(records: Records) -> None:
 def test_records_of_others_stay(records: Records, memory: Memory) -> None:
     other = Place("user", "bob", "record")
     records.set({"n": 1})
-    records.writing(lambda space: write(space, other, "profile", Write({"n": 2})))
+    records.writing(lambda space: write_record(space, other, "profile", NewValue({"n": 2})))
     assert memory.user("alice").forget().residual == 0
     assert records.value() is None
-    found = records.reading(lambda space: read(space, other, "profile"))
+    found = records.reading(lambda space: find_record(space, other, "profile"))
     assert found is not None
     assert found.value == {"n": 2}
 

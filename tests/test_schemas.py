@@ -10,7 +10,7 @@ from memwell import Invalid
 from memwell.errors import MemwellError
 from memwell.records.schema import MAX_PROBLEMS, Schema
 from memwell.records.schema_tree import Problem
-from memwell.records.values import merged, projected
+from memwell.records.values import merge, project
 
 PROFILE = {
     "type": "object",
@@ -137,29 +137,29 @@ def test_schemas_that_cannot_be_used(schema: dict[str, Any], told: str) -> None:
 def test_values_are_merged_however_deep() -> None:
     """C1, C2: lists and scalars are replaced, and nothing is something."""
     old = {"a": {"b": 1, "c": {"d": 2}}, "list": [1, 2], "gone": 1}
-    assert merged(old, {"a": {"c": {"e": 3}}, "list": [3], "gone": None}) == {
+    assert merge(old, {"a": {"c": {"e": 3}}, "list": [3], "gone": None}) == {
         "a": {"b": 1, "c": {"d": 2, "e": 3}},
         "list": [3],
         "gone": None,
     }
-    assert merged(None, {"a": 1}) == {"a": 1}
-    assert merged({"a": {"b": 1}}, {"a": 2}) == {"a": 2}
+    assert merge(None, {"a": 1}) == {"a": 1}
+    assert merge({"a": {"b": 1}}, {"a": 2}) == {"a": 2}
     assert old["list"] == [1, 2], "nothing that was given is changed"
 
 
 def test_projections() -> None:
     """What is there, where it stood."""
     value = {"a": {"b": 1, "c": 2}, "d": [{"x": 1, "y": 2}, {"y": 3}], "e": {}, "f": None}
-    assert projected(value, {"a.b": 1, "d.x": 1, "none.at.all": 1, "f": 1}) == {
+    assert project(value, {"a.b": 1, "d.x": 1, "none.at.all": 1, "f": 1}) == {
         "a": {"b": 1},
         "d": [{"x": 1}, {}],
         "f": None,
     }
-    assert projected(value, {"e": 1}) == {"e": {}}
-    assert projected(value, {"a.b": 1, "a.c": True}) == {"a": {"b": 1, "c": 2}}
+    assert project(value, {"e": 1}) == {"e": {}}
+    assert project(value, {"a.b": 1, "a.c": True}) == {"a": {"b": 1, "c": 2}}
     for wrong in ({"a": 0}, {"a": "1"}, dict.fromkeys(map(str, range(101)), 1)):
         with pytest.raises(Invalid):
-            projected(value, wrong)
+            project(value, wrong)
 
 
 # -- what is closed, and what is not -------------------------------------------------------------------------------------

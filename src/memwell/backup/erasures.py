@@ -368,7 +368,7 @@ class _Again:
             file = None if row is None else File(*row)
             if file is not None and file.text_id == one.id:
                 state: State = "kept" if file.state == "pending" else file.state
-                file_rows.save(self._space, file._replace(active=0, text_id=None, tokens=0, state=state))
+                file_rows.update_file(self._space, file._replace(active=0, text_id=None, tokens=0, state=state))
 
     def _runs(self) -> None:
         for run_id in sorted(self._marks.get("run", ())):

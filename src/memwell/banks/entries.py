@@ -21,18 +21,7 @@ from ..facts.search import MinScore, QueryText, query_text
 from ..jobs import queue
 from ..model import check
 from ..model.collection import ORIGIN_OF_ROLE, Address, Draft, Entry, Origin
-from ..model.fields import (
-    MAX_BATCH,
-    AnyId,
-    Content,
-    Cursor,
-    FilterField,
-    Limit,
-    Metadata,
-    cut,
-    from_cursor,
-    to_cursor,
-)
+from ..model.fields import MAX_BATCH, AnyId, Content, Cursor, FilterField, Limit, Metadata, cut, from_cursor, to_cursor
 from ..model.filter import Filter, parse
 from ..model.query import Query, Where
 from ..storage.port import Row

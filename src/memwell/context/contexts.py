@@ -21,10 +21,10 @@ from ..facts.search import FACTS, NOTES, MinTrust, query_text
 from ..model.collection import TRUST, Entry, Place
 from ..model.fields import Flow, SessionId, User
 from ..model.query import Query, Where
-from ..records.records import as_of, named
+from ..records.records import find_value_at, list_named
 from ..records.secrets import secrets_in
-from ..records.user_records import held_by
-from ..records.validation import filled, misfits
+from ..records.user_records import find_contract
+from ..records.validation import fill_defaults, list_misfits
 from ..text.fence import compact
 from ..timelines.sessions import NEWEST
 
@@ -150,22 +150,22 @@ def _of_user(space: Space, request: UserContext) -> list[Entry]:
 def _set_of(space: Space, request: UserContext) -> _Set:
     """What is set about a user, by name, as it is or as it was. What does not fit any more is withheld (C24)."""
     place = user_records(request.user)
-    found = named(space, place, "", RECORDS)
+    found = list_named(space, place, "", RECORDS)
     until = instant(request.as_of, "as_of")
     further = _further(space, place, found[-1].path, until) if found else None
-    values = {one.path: one.value if until is None else as_of(space, one, until) for one in found}
-    known = {name: (value, held_by(space, name)) for name, value in values.items() if value is not None}
-    misfitting = {name for name, (value, held) in known.items() if misfits(value, held, space)}
+    values = {one.path: one.value if until is None else find_value_at(space, one, until) for one in found}
+    known = {name: (value, find_contract(space, name)) for name, value in values.items() if value is not None}
+    misfitting = {name for name, (value, held) in known.items() if list_misfits(value, held, space)}
     left_out = [LeftOut(what="record", id=name, reason="misfit") for name in sorted(misfitting)]
     left_out += [] if further is None else [LeftOut(what="record", id=further, reason="many")]
-    return _Set({name: filled(*pair) for name, pair in known.items() if name not in misfitting}, left_out)
+    return _Set({name: fill_defaults(*pair) for name, pair in known.items() if name not in misfitting}, left_out)
 
 
 def _further(space: Space, place: Place, after: str, until: int | None) -> str | None:
     """The next record behind a name; what came later than the moment that is asked for does not count."""
-    while found := named(space, place, after, 1 if until is None else RECORDS):
+    while found := list_named(space, place, after, 1 if until is None else RECORDS):
         for one in found:
-            if until is None or as_of(space, one, until) is not None:
+            if until is None or find_value_at(space, one, until) is not None:
                 return one.path
         after = found[-1].path
     return None

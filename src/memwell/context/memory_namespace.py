@@ -11,15 +11,15 @@ from ..core.operation import Example, Request, Response, operation
 from ..core.space import Space
 from ..errors import Invalid
 from ..records import records
-from ..records.app_sessions import UserId, meta_of, own_session, thread_of, user_of
-from ..records.app_sessions import find as find_session
+from ..records.app_sessions import UserId, check_session_owner, find_session_user, read_session_meta, to_thread
+from ..records.app_sessions import find_app_session as find_session
 from ..records.apps import AppName
-from ..records.contents import GetContent, located
+from ..records.contents import GetContent, locate_content
 from ..records.contract import SESSION_META, Store, decode_store
 from ..records.definitions import by_slug, held_to
 from ..records.stores import GIVEN, store_kind
-from ..records.validation import filled, misfits, refused
-from ..records.working_memory import Whose, loaded, withheld
+from ..records.validation import build_misfit_error, fill_defaults, list_misfits
+from ..records.working_memory import MemoryScope, load_memory, render_withheld
 from . import template as templates
 from .template import NAMESPACE, Recalled
 
@@ -45,7 +45,7 @@ class Scope(NamedTuple):
     @property
     def thread(self) -> str | None:
         """The conversation. That of an app is its session, and no other app's of that name."""
-        return self.session if self.app is None or self.session is None else thread_of(self.app, self.session)
+        return self.session if self.app is None or self.session is None else to_thread(self.app, self.session)
 
 
 class Found(NamedTuple):
@@ -80,13 +80,13 @@ def recall(space: Space, name: str, scope: Scope) -> Found:
     if scope.user is None:
         return Found()
     space.principal.speaks_for(scope.user)
-    whose = Whose(owner=scope.user, workflow=scope.workflow, thread=scope.thread, run=scope.run)
-    there = loaded(space, *known, whose)
+    whose = MemoryScope(owner=scope.user, workflow=scope.workflow, thread=scope.thread, run=scope.run)
+    there = load_memory(space, *known, whose)
     if there.warning is not None:
         return _withheld(name, there.warning, there.address_id)
     if there.record is None:
         return Found()
-    return Found(filled(there.record.value, held_to(known[0].id, known[1])), there.address_id)
+    return Found(fill_defaults(there.record.value, held_to(known[0].id, known[1])), there.address_id)
 
 
 def recalled(space: Space, scope: Scope) -> Recalled:
@@ -134,7 +134,7 @@ class RenderedText(Response, frozen=True, kw_only=True):
 def render(space: Space, request: RenderTemplate) -> RenderedText:
     """A prompt with what is remembered in it. Stored values are data: braces in them stay as they are, and what spans lines is
     quoted."""
-    user = request.user_id or user_of(space, request.app, request.session_id) or space.principal.user
+    user = request.user_id or find_session_user(space, request.app, request.session_id) or space.principal.user
     known = recalled(space, Scope(request.app, user, request.session_id))
     made = templates.render(
         templates.parse(request.template), {NAMESPACE: known}, missing="empty", on_one_line=(NAMESPACE,)
@@ -147,8 +147,8 @@ def session_meta(space: Space, app: str, scope: Scope) -> Found:
     """The meta of the session, if there is one. It is not shown to another user than its own."""
     if scope.session is None:
         return Found()
-    own_session(space, app, scope.session, scope.user)
-    meta = meta_of(space, app, scope.session)
+    check_session_owner(space, app, scope.session, scope.user)
+    meta = read_session_meta(space, app, scope.session)
     record = find_session(space, app, scope.session)
     return Found(meta, None if record is None else record.address_id, bool(meta["artifacts"]))
 
@@ -158,18 +158,22 @@ def content_of(space: Space, name: str, scope: Scope, store: Store) -> Found:
     write over it. Whoever is not known has none."""
     if store.access == "session" and scope.session is None:
         return Found()
-    if store.access == "user" and scope.user is None and user_of(space, scope.app or "", scope.session) is None:
+    if (
+        store.access == "user"
+        and scope.user is None
+        and find_session_user(space, scope.app or "", scope.session) is None
+    ):
         return Found()
     whose = GetContent(app=scope.app or "", store=name, user_id=scope.user, session_id=scope.session)
-    where = located(space, name, whose, store)
-    record = records.read(space, where.place, where.path)
+    where = locate_content(space, name, whose, store)
+    record = records.find_record(space, where.place, where.path)
     if record is None:
         return Found()
-    problems = misfits(record.value, where.held, space) if where.held.strict else []
-    warning = refused(problems, "The stored value").message if problems else None
-    return Found(filled(record.value, where.held), record.address_id, warning=warning)
+    problems = list_misfits(record.value, where.held, space) if where.held.strict else []
+    warning = build_misfit_error(problems, "The stored value").message if problems else None
+    return Found(fill_defaults(record.value, where.held), record.address_id, warning=warning)
 
 
 def _withheld(name: str, reason: str, address_id: int | None) -> Found:
     """Nothing, but what is said of it comes from an address."""
-    return Found(None, address_id, warning=withheld(name, reason))
+    return Found(None, address_id, warning=render_withheld(name, reason))

@@ -29,18 +29,18 @@ from ..model.principal import Principal
 from ..model.query import Query, Where
 from ..records import file_rows
 from ..records.app_sessions import (
-    Opening,
     SessionMetadata,
+    SessionRequest,
     UserId,
-    find,
+    find_app_session,
     in_session_tie,
     open_session,
-    owner_of,
+    require_session_owner,
     session_tie,
     user_tie,
 )
 from ..records.apps import AppName, existing, settings_of, settled
-from ..records.file_rows import MAX_FILE, STATES, File, New, Owner, State, of_session, texts
+from ..records.file_rows import MAX_FILE, STATES, File, NewFile, Owner, State, list_session_files, text_place
 from ..storage.blobs import digest_of
 
 READ_S = 3.0
@@ -144,7 +144,7 @@ class OfFile(OfSession, frozen=True, kw_only=True):
 def list_files(space: Space, request: OfSession) -> FileList:
     """The files of a session; none, if nothing is known of it."""
     session = session_of(space, request.app, request.session_id)
-    found = [] if session is None else file_rows.of_session(space, session.address_id)
+    found = [] if session is None else file_rows.list_session_files(space, session.address_id)
     return FileList(files=[info(space, one) for one in found])
 
 
@@ -223,7 +223,7 @@ def delete(space: Space, request: OfFile) -> DeletedFile:
     """Delete a file with its text, for good."""
     owner, file = _existing(space, request)
     _touch(space, owner, file.id)
-    return DeletedFile(file_id=file.id, job=file_rows.delete(space, file))
+    return DeletedFile(file_id=file.id, job=file_rows.delete_file(space, file))
 
 
 # -- what others use -----------------------------------------------------------------------------------------------------
@@ -276,7 +276,7 @@ class Session(NamedTuple):
 
 def session_of(space: Space, app: str, session_id: str) -> Session | None:
     """A session, if whoever asks may know of it."""
-    found = find(space, app, session_id)
+    found = find_app_session(space, app, session_id)
     user_id = None if found is None else found.value["sessionInfo"].get("userId")
     space.principal.speaks_for(user_id)
     return None if found is None else Session(found.address_id, user_id)
@@ -285,7 +285,7 @@ def session_of(space: Space, app: str, session_id: str) -> Session | None:
 # -- inside --------------------------------------------------------------------------------------------------------------
 
 
-def _checked(request: UploadFile) -> New:
+def _checked(request: UploadFile) -> NewFile:
     """What is uploaded, as it will be kept."""
     content = request.content
     if not content:
@@ -293,22 +293,22 @@ def _checked(request: UploadFile) -> New:
     if len(content) > MAX_FILE:
         raise TooLarge(f"The file is larger than {MAX_FILE // 1024**2} MiB: split it.", field="content", limit=MAX_FILE)
     name = clean_name(request.filename)
-    return New(digest_of(content), name, mimetype_of(name, request.mimetype, content[:HEAD]), len(content))
+    return NewFile(digest_of(content), name, mimetype_of(name, request.mimetype, content[:HEAD]), len(content))
 
 
-def _require_room(space: Space, request: UploadFile, new: New) -> None:
+def _require_room(space: Space, request: UploadFile, new: NewFile) -> None:
     """Refuse what will be refused before any byte of it is stored. A key that is held to somebody makes no apps."""
-    session = find(space, request.app, request.session_id)
-    owner = owner_of(space, request.app, request.session_id, session)
+    session = find_app_session(space, request.app, request.session_id)
+    owner = require_session_owner(space, request.app, request.session_id, session)
     space.principal.speaks_for(owner or request.user_id or space.principal.user)
     if space.principal.tie is not None:
         existing(space, request.app)
-    files = [] if session is None else file_rows.of_session(space, session.address_id)
-    if file_rows.same(files, new) is None:
-        file_rows.require_room(files, settings_of(space, request.app).max_files)
+    files = [] if session is None else file_rows.list_session_files(space, session.address_id)
+    if file_rows.find_same_file(files, new) is None:
+        file_rows.check_file_count(files, settings_of(space, request.app).max_files)
 
 
-def _stored(call: Call, request: UploadFile, new: New) -> FileInfo:
+def _stored(call: Call, request: UploadFile, new: NewFile) -> FileInfo:
     """Store the bytes, then what is known of them; if that cannot be, the bytes are not kept either."""
     for _ in range(TRIES):
         call.blobs.put(request.content)
@@ -323,16 +323,16 @@ def _stored(call: Call, request: UploadFile, new: New) -> FileInfo:
     raise Unavailable("The same file is being erased: try again in a moment.")
 
 
-def _added(space: Space, call: Call, request: UploadFile, new: New) -> FileInfo:
+def _added(space: Space, call: Call, request: UploadFile, new: NewFile) -> FileInfo:
     """Write down what was stored, unless somebody has deleted it since."""
     if not call.blobs.within(space.tx).has(new.digest):
         raise _Deleted
     _, app = settled(space, request.app)
     user_id = request.user_id or space.principal.user
-    opening = Opening(session_id=request.session_id, user_id=user_id, metadata=request.metadata)
+    opening = SessionRequest(session_id=request.session_id, user_id=user_id, metadata=request.metadata)
     opened = open_session(space, request.app, opening)
     owner = _owner(request, opened.address_id, opened.user_id)
-    file, job = file_rows.add(space, owner, new, app.max_files)
+    file, job = file_rows.add_file(space, owner, new, app.max_files)
     _touch(space, owner, file.id)
     shown = structs.replace(info(space, file), job=job)
     return shown if file.active else structs.replace(shown, reason=NOT_IN_USE)
@@ -340,14 +340,14 @@ def _added(space: Space, call: Call, request: UploadFile, new: New) -> FileInfo:
 
 def _updated(space: Space, request: UpdateFile) -> FileInfo:
     owner, file = _existing(space, request)
-    changed, job = (file_rows.activate if request.is_active else file_rows.deactivate)(space, owner, file)
+    changed, job = (file_rows.activate_file if request.is_active else file_rows.deactivate_file)(space, owner, file)
     _touch(space, owner, file.id)
     return structs.replace(info(space, changed), job=job)
 
 
 def _existing(space: Space, request: OfFile) -> tuple[Owner, File]:
     session = session_of(space, request.app, request.session_id)
-    file = None if session is None else file_rows.find(space, request.file_id, session.address_id)
+    file = None if session is None else file_rows.find_file(space, request.file_id, session.address_id)
     if session is None or file is None:
         raise NotFound("There is no such file in this session.")
     return _owner(request, session.address_id, session.user_id), file
@@ -447,11 +447,11 @@ def search(call: Call, request: SearchFiles) -> Hits:
 
 def _files(space: Space, request: SearchFiles) -> list[File]:
     session = session_of(space, request.app, request.session_id)
-    return [] if session is None else [one for one in of_session(space, session.address_id) if one.active]
+    return [] if session is None else [one for one in list_session_files(space, session.address_id) if one.active]
 
 
 def _query(request: SearchFiles, files: list[File]) -> Query:
-    place = texts(request.app)
+    place = text_place(request.app)
     return Query(
         text=query_text(request.query),
         where=tuple(Where(place, one.id) for one in files if one.state == "extracted"),

@@ -17,7 +17,7 @@ from ..errors import Corrupted, NotFound
 from ..extract.extract import Extraction, extract
 from ..jobs.queue import JobRun
 from ..model.collection import Address, Draft
-from ..records.file_rows import MAX_TOKENS, File, State, save, texts
+from ..records.file_rows import MAX_TOKENS, File, State, text_place, update_file
 from ..storage.port import Tx
 from ..text.tokens import estimate
 from .passages import passages
@@ -66,7 +66,7 @@ def _read(run: JobRun, file: File) -> _Read:
 def _write_some(tx: Tx, run: JobRun, read: _Read, embeds: bool) -> bool:
     """Write the next passages; False if these were the last."""
     space = for_worker(tx, run.reach, run.clock, embeds=embeds)
-    file, place = _current(tx, run), texts(run.payload["app"])
+    file, place = _current(tx, run), text_place(run.payload["app"])
     address = space.address(place, file.id)
     if address is None or file.state != "pending":
         return False
@@ -76,7 +76,7 @@ def _write_some(tx: Tx, run: JobRun, read: _Read, embeds: bool) -> bool:
     if following:
         space.append(place, file.id, [_draft(file, one) for one in following])
     whole = not told.tokens or written + len(following) >= len(read.passages)
-    save(space, told._replace(state=_state(told, read)) if whole else told)
+    update_file(space, told._replace(state=_state(told, read)) if whole else told)
     if whole:
         _tell(space, address, len(read.passages) if told.tokens else 0)
     return not whole

@@ -19,12 +19,24 @@ from ..model import check
 from ..model.fields import ID_PATTERN, MAX_ID, Cursor, Limit, SessionId, from_cursor, to_cursor
 from .apps import AppName, settled
 from .contract import SESSION_META
-from .file_rows import of_session
-from .records import Mode, Record, Write, addresses_tied, anchor, delete_tied, page, read, tied, tied_page_at, write
-from .values import merged
+from .file_rows import list_session_files
+from .records import (
+    Mode,
+    NewValue,
+    Record,
+    add_anchor,
+    delete_tied,
+    find_record,
+    iterate_tied,
+    list_records_between,
+    list_tied_addresses,
+    list_tied_between,
+    write_record,
+)
+from .values import merge
 
 
-def artifacts(space: Space, address_id: int) -> list[dict[str, Any]]:
+def list_artifacts(space: Space, address_id: int) -> list[dict[str, Any]]:
     """The files of a session in the order in which they came. Links are made anew whenever somebody reads this."""
     return [
         {
@@ -37,7 +49,7 @@ def artifacts(space: Space, address_id: int) -> list[dict[str, Any]]:
             "size": file.size,
             "state": file.state,
         }
-        for file in of_session(space, address_id)
+        for file in list_session_files(space, address_id)
     ]
 
 
@@ -106,9 +118,9 @@ class UpdateSession(Request, frozen=True, kw_only=True):
 
 
 @operation("apps.sessions.update", "PATCH /v1/apps/{app}/sessions/{session_id}", effect="write", example=Example(_NEW))
-def update(space: Space, request: UpdateSession) -> SessionMeta:
+def update_session(space: Space, request: UpdateSession) -> SessionMeta:
     """Set the metadata of a session, or begin it. Nothing but this and `apps.execute` can."""
-    opening = Opening(
+    opening = SessionRequest(
         request.session_id,
         request.session_reference,
         request.user_id,
@@ -118,7 +130,7 @@ def update(space: Space, request: UpdateSession) -> SessionMeta:
     )
     settled(space, request.app)
     opened = open_session(space, request.app, opening)
-    return _shown(opened.session_id, opened.meta)
+    return _to_response(opened.session_id, opened.meta)
 
 
 class OfSession(Request, frozen=True, kw_only=True):
@@ -129,9 +141,9 @@ class OfSession(Request, frozen=True, kw_only=True):
 
 
 @operation("apps.sessions.get", "GET /v1/apps/{app}/sessions/{session_id}", any_tie=True, example=Example(_OF, _GIVEN))
-def get(space: Space, request: OfSession) -> SessionMeta:
+def get_session(space: Space, request: OfSession) -> SessionMeta:
     """What was passed along with a session; one that nothing is known of has no metadata."""
-    return _shown(request.session_id, meta_of(space, request.app, request.session_id))
+    return _to_response(request.session_id, read_session_meta(space, request.app, request.session_id))
 
 
 class ListSessions(Request, frozen=True, kw_only=True):
@@ -149,11 +161,13 @@ def list_sessions(space: Space, request: ListSessions) -> SessionList:
     (after,) = from_cursor("app_sessions", request.cursor, PREFIX)
     asked = app_records(request.app), (max(after, PREFIX), _END), request.limit
     if request.user_id is not None:
-        found, more = tied_page_at(space, user_tie(request.user_id), *asked)
+        found, more = list_tied_between(space, user_tie(request.user_id), *asked)
     else:
-        found, more = page(space, *asked)
+        found, more = list_records_between(space, *asked)
     further = to_cursor("app_sessions", found[-1].path) if more else None
-    shown = [_shown(one.path.removeprefix(PREFIX), _meta(space, one.value, one.address_id)) for one in found]
+    shown = [
+        _to_response(one.path.removeprefix(PREFIX), _build_meta(space, one.value, one.address_id)) for one in found
+    ]
     return SessionList(sessions=shown, next_cursor=further)
 
 
@@ -171,11 +185,11 @@ class EndedSession(Response, frozen=True, kw_only=True):
     effect="erase",
     example=Example(_OF, _GIVEN),
 )
-def end(space: Space, request: OfSession) -> EndedSession:
+def end_session(space: Space, request: OfSession) -> EndedSession:
     """End a session. Its metadata and everything that was to last as long as it are gone, working memory of its thread included;
     a second time changes nothing."""
     of_session = session_tie(request.app, request.session_id)
-    of_thread = f"thread/{thread_of(request.app, request.session_id)}"
+    of_thread = f"thread/{to_thread(request.app, request.session_id)}"
     job, count = delete_tied(space, of_session, of_thread, spared=EVERY_RUN)
     return EndedSession(session_id=request.session_id, records=count, job=job)
 
@@ -183,7 +197,7 @@ def end(space: Space, request: OfSession) -> EndedSession:
 # -- what others use -----------------------------------------------------------------------------------------------------
 
 
-class Opening(NamedTuple):
+class SessionRequest(NamedTuple):
     """What is said about a session when something is done in it."""
 
     session_id: str | None = None
@@ -195,7 +209,7 @@ class Opening(NamedTuple):
     run_id: str | None = None
 
 
-class Opened(NamedTuple):
+class OpenSession(NamedTuple):
     """A session that something is done in."""
 
     session_id: str
@@ -204,79 +218,83 @@ class Opened(NamedTuple):
     address_id: int
 
 
-def open_session(space: Space, app: str, opening: Opening) -> Opened:
+def open_session(space: Space, app: str, opening: SessionRequest) -> OpenSession:
     """Begin a session or go on with it: by its id, else by its reference; with neither it is a new one (B2.11)."""
     check.to_json(opening.metadata)
-    session_id = opening.session_id or _referred(space, app, opening.session_reference) or new_id()
+    session_id = opening.session_id or _find_by_reference(space, app, opening.session_reference) or new_id()
     check.identifier(session_id, "session_id")
-    old = find(space, app, session_id)
+    old = find_app_session(space, app, session_id)
     info = {} if old is None else dict(old.value["sessionInfo"])
-    if _referred(space, app, opening.session_reference) not in (None, session_id):
+    if _find_by_reference(space, app, opening.session_reference) not in (None, session_id):
         opening = opening._replace(session_reference=None)  # the id counts, and the reference is that of another
-    owner = owner_of(space, app, session_id, old)
-    reference = opening.user_reference or (opening.session_reference if _is_alone(opening) and owner is None else None)
-    user_id = _user(opening._replace(user_reference=reference), owner, info.get("userReference"))
+    owner = require_session_owner(space, app, session_id, old)
+    reference = opening.user_reference or (
+        opening.session_reference if _has_reference_only(opening) and owner is None else None
+    )
+    user_id = _resolve_user(opening._replace(user_reference=reference), owner, info.get("userReference"))
     space.principal.speaks_for(user_id)
     said = {"sessionReference": opening.session_reference, "userReference": reference, "userId": user_id}
     said["runId"] = opening.run_id
     info |= {name: value for name, value in said.items() if value is not None}
-    info |= {"sessionId": session_id, "appId": app, "timestamp": _now(space)}
+    info |= {"sessionId": session_id, "appId": app, "timestamp": _format_now(space)}
     replaced = opening.mode == "replace" and opening.metadata is not None
     metadata = {} if old is None or replaced else old.value["metadata"]
-    value = {"metadata": _merged(metadata, opening.metadata), "sessionInfo": info}
+    value = {"metadata": _merge_metadata(metadata, opening.metadata), "sessionInfo": info}
     ties = [session_tie(app, session_id)]
     ties += [] if user_id is None else [user_tie(user_id)]
     ties += [] if info.get("sessionReference") is None else [_reference_tie(app, info["sessionReference"])]
-    new = Write(value, "replace", ties=tuple(ties), tied_anew=True, history=False)
-    record = write(space, app_records(app), PREFIX + session_id, new)
+    new = NewValue(value, "replace", ties=tuple(ties), tied_anew=True, history=False)
+    record = write_record(space, app_records(app), PREFIX + session_id, new)
     if user_id is not None and (old is None or old.value["sessionInfo"].get("userId") is None):
-        _give(space, app, session_id, user_id)
-    return Opened(session_id, user_id, _meta(space, value, record.address_id), record.address_id)
+        _tie_to_user(space, app, session_id, user_id)
+    return OpenSession(session_id, user_id, _build_meta(space, value, record.address_id), record.address_id)
 
 
-def find(space: Space, app: str, session_id: str) -> Record | None:
-    return read(space, app_records(app), PREFIX + session_id)
+def find_app_session(space: Space, app: str, session_id: str) -> Record | None:
+    return find_record(space, app_records(app), PREFIX + session_id)
 
 
-def user_of(space: Space, app: str, session_id: str | None) -> str | None:
+def find_session_user(space: Space, app: str, session_id: str | None) -> str | None:
     """The user that a session belongs to, if that is known."""
-    found = None if session_id is None else find(space, app, session_id)
+    found = None if session_id is None else find_app_session(space, app, session_id)
     return None if found is None else found.value["sessionInfo"].get("userId")
 
 
-def owner_of(space: Space, app: str, session_id: str, found: Record | None) -> str | None:
+def require_session_owner(space: Space, app: str, session_id: str, found: Record | None) -> str | None:
     """Whose a session is, or what is left of it. A key that is held to a user may begin one; if there is something already, it
     must be that user's: what is nobody's would be the user's from then on."""
     owner = None if found is None else found.value["sessionInfo"].get("userId")
-    owner = owner or owner_of_rest(space, app, session_id)
-    if space.principal.tie is not None and (owner or found or addresses_tied(space, in_session_tie(app, session_id))):
+    owner = owner or find_owner_of_rest(space, app, session_id)
+    if space.principal.tie is not None and (
+        owner or found or list_tied_addresses(space, in_session_tie(app, session_id))
+    ):
         space.principal.speaks_for(owner)
     return owner
 
 
-def own_session(space: Space, app: str, session_id: str, user: str | None) -> str | None:
+def check_session_owner(space: Space, app: str, session_id: str, user: str | None) -> str | None:
     """Whose a session is. Whoever speaks of another user is refused."""
-    owner = owner_of(space, app, session_id, find(space, app, session_id))
+    owner = require_session_owner(space, app, session_id, find_app_session(space, app, session_id))
     if owner is not None and user not in (None, owner):
         raise Conflict(TAKEN)
     return owner
 
 
-def meta_of(space: Space, app: str, session_id: str) -> dict[str, Any]:
+def read_session_meta(space: Space, app: str, session_id: str) -> dict[str, Any]:
     """The session meta, with everything in it that there may be."""
-    found = find(space, app, session_id)
+    found = find_app_session(space, app, session_id)
     if found is None:
         space.principal.speaks_for(space.principal.user)
-        return _meta(space, {"metadata": {}, "sessionInfo": {"sessionId": session_id, "appId": app}})
+        return _build_meta(space, {"metadata": {}, "sessionInfo": {"sessionId": session_id, "appId": app}})
     space.principal.speaks_for(found.value["sessionInfo"].get("userId"))
-    return _meta(space, found.value, found.address_id)
+    return _build_meta(space, found.value, found.address_id)
 
 
 def session_tie(app: str, session_id: str) -> str:
     return f"session/{app}/{session_id}"
 
 
-def thread_of(app: str, session_id: str) -> str:
+def to_thread(app: str, session_id: str) -> str:
     """The thread that a session of an app is, for memory that is kept for each thread."""
     return f"{app}/{session_id}"
 
@@ -293,15 +311,15 @@ def user_tie(user_id: str) -> str:
 _INFO = ("sessionId", "appId", "sessionReference", "userReference", "userId", "runId", "timestamp")
 
 
-def _meta(space: Space, value: Mapping[str, Any], address_id: int | None = None) -> dict[str, Any]:
+def _build_meta(space: Space, value: Mapping[str, Any], address_id: int | None = None) -> dict[str, Any]:
     info = {name: value["sessionInfo"].get(name) for name in _INFO}
-    files = [] if address_id is None else artifacts(space, address_id)
+    files = [] if address_id is None else list_artifacts(space, address_id)
     return {"metadata": value["metadata"], "sessionInfo": info, "artifacts": files}
 
 
-def _user(opening: Opening, owner: str | None, reference: str | None) -> str | None:
+def _resolve_user(opening: SessionRequest, owner: str | None, reference: str | None) -> str | None:
     """Whose session it is: said outright, else by the metadata or the reference. It does not change hands."""
-    claims = {claim for claim in (opening.user_id, _in_metadata(opening.metadata)) if claim is not None}
+    claims = {claim for claim in (opening.user_id, _find_user_in_metadata(opening.metadata)) if claim is not None}
     if len(claims) > 1:
         raise Invalid("`user_id` and `metadata.userId` name two users, and a session belongs to one.", field="metadata")
     if owner is not None and not claims <= {owner}:
@@ -313,7 +331,7 @@ def _user(opening: Opening, owner: str | None, reference: str | None) -> str | N
     return None if user_id is None else check.identifier(user_id, "user_id")
 
 
-def _in_metadata(metadata: Mapping[str, Any] | None) -> str | None:
+def _find_user_in_metadata(metadata: Mapping[str, Any] | None) -> str | None:
     """The user that metadata names, if it names one."""
     given = (metadata or {}).get("userId")
     if given is None or isinstance(given, bool) or given == "":
@@ -325,42 +343,42 @@ def _in_metadata(metadata: Mapping[str, Any] | None) -> str | None:
     return given
 
 
-def _is_alone(opening: Opening) -> bool:
+def _has_reference_only(opening: SessionRequest) -> bool:
     """Whether nothing but its reference says whose a session is: then that does (B2.11)."""
-    said = (opening.session_id, opening.user_id, opening.user_reference, _in_metadata(opening.metadata))
+    said = (opening.session_id, opening.user_id, opening.user_reference, _find_user_in_metadata(opening.metadata))
     return all(one is None for one in said)
 
 
-def owner_of_rest(space: Space, app: str, session_id: str) -> str | None:
+def find_owner_of_rest(space: Space, app: str, session_id: str) -> str | None:
     """Whose what is left of a session is that has ended: nobody else may go on with it."""
-    for address_id, _, _ in addresses_tied(space, in_session_tie(app, session_id)):
+    for address_id, _, _ in list_tied_addresses(space, in_session_tie(app, session_id)):
         for (tie,) in space.tx.rows("user_ties", address_id=address_id):
             return str(tie).removeprefix(user_tie(""))
     return None
 
 
-def _give(space: Space, app: str, session_id: str, user_id: str) -> None:
+def _tie_to_user(space: Space, app: str, session_id: str, user_id: str) -> None:
     """What was kept for a session goes with its user, too, once that is known."""
-    heir = anchor(space, user_records(user_id))
+    heir = add_anchor(space, user_records(user_id))
     for tie in (session_tie(app, session_id), in_session_tie(app, session_id)):
-        for address_id, _, _ in addresses_tied(space, tie):
+        for address_id, _, _ in list_tied_addresses(space, tie):
             space.tx.send("add_tie", tie=user_tie(user_id), address_id=address_id)
             for (run_id,) in space.tx.rows("runs_of_address", address_id=address_id):
                 space.tx.send("touch_run", address_id=heir, run_id=run_id)
 
 
-def _merged(old: Mapping[str, Any], new: Mapping[str, Any] | None) -> dict[str, Any]:
+def _merge_metadata(old: Mapping[str, Any], new: Mapping[str, Any] | None) -> dict[str, Any]:
     """What was passed along, with what is passed now. Together it is no larger than what may be passed at once."""
-    found: dict[str, Any] = merged(dict(old), dict(new or {}))
+    found: dict[str, Any] = merge(dict(old), dict(new or {}))
     if new:
         check.to_json(found)
     return found
 
 
-def _referred(space: Space, app: str, reference: str | None) -> str | None:
+def _find_by_reference(space: Space, app: str, reference: str | None) -> str | None:
     if reference is None:
         return None
-    found = next(tied(space, _reference_tie(app, reference)), None)
+    found = next(iterate_tied(space, _reference_tie(app, reference)), None)
     return None if found is None else found[0].path.removeprefix(PREFIX)
 
 
@@ -368,11 +386,11 @@ def _reference_tie(app: str, reference: str) -> str:
     return f"reference/{app}/{reference}"
 
 
-def _now(space: Space) -> str:
+def _format_now(space: Space) -> str:
     return to_datetime(space.now).isoformat().replace("+00:00", "Z")
 
 
-def _shown(session_id: str, meta: Mapping[str, Any]) -> SessionMeta:
+def _to_response(session_id: str, meta: Mapping[str, Any]) -> SessionMeta:
     return SessionMeta(
         session_id=session_id,
         metadata=meta["metadata"],

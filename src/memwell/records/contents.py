@@ -19,24 +19,24 @@ from ..model.collection import Place
 from ..model.fields import Cursor, Limit, SessionId, from_cursor, to_cursor
 from . import records
 from .app_sessions import (
-    Opening,
+    SessionRequest,
     UserId,
+    check_session_owner,
+    find_session_user,
     in_session_tie,
-    meta_of,
     open_session,
-    own_session,
+    read_session_meta,
     session_tie,
-    user_of,
     user_tie,
 )
-from .app_sessions import find as find_session
+from .app_sessions import find_app_session as find_session
 from .apps import AppName
 from .contract import SESSION, SESSION_META, Store
-from .records import Mode, Record, tied_page
+from .records import Mode, Record, list_tied_page
 from .stores import GIVEN, OF, TechnicalName, existing, held_to, tie_of_store
-from .user_records import IfMatch, Projections, RecordHistory, Unset, Value, history_of
-from .validation import Change, Held, Warned, filled, told_of, write
-from .values import projected
+from .user_records import IfMatch, Projections, RecordHistory, Unset, Value, list_history
+from .validation import Contract, Edit, ValueWarning, error_at, fill_defaults, write_valid
+from .values import project
 
 MAX_TOGETHER = 50
 
@@ -58,7 +58,7 @@ class Content(Response, frozen=True, kw_only=True):
     etag: str | None = None
     updated_at: datetime | None = None
     expires_at: datetime | None = None
-    warnings: list[Warned] | None = None
+    warnings: list[ValueWarning] | None = None
 
 
 class _Whose(Request, frozen=True, kw_only=True):
@@ -85,18 +85,18 @@ class GetContent(_Whose, frozen=True, kw_only=True):
 )
 def get_content(space: Space, request: GetContent) -> Content:
     """The content of a store, whole or some of its fields, with the schema's defaults; `sessionMeta` is that of the session."""
-    usable(request.projections)
+    check_projections(request.projections)
     if request.store == SESSION_META:
         return _session_meta(space, request)
-    where = located(space, request.store, request)
-    found = records.read(space, where.place, where.path)
+    where = locate_content(space, request.store, request)
+    found = records.find_record(space, where.place, where.path)
     if found is None:
         return Content(content=None)
     if request.as_of is not None:
-        found = records.version_at(space, found, instant(request.as_of, "as_of") or 0)
+        found = records.find_record_at(space, found, instant(request.as_of, "as_of") or 0)
         if found is None:
             return Content(content=None)
-    return _content(found, _chosen(filled(found.value, where.held), request))
+    return _to_content(found, _project(fill_defaults(found.value, where.held), request))
 
 
 class SetContent(_Whose, frozen=True, kw_only=True):
@@ -118,8 +118,8 @@ class SetContent(_Whose, frozen=True, kw_only=True):
 )
 def set_content(space: Space, request: SetContent) -> Content:
     """Write to a store: makes the record if there is none, and keeps the fields that are not given. Returns it as it is read."""
-    change = Change(request.data, request.mode, request.if_match, request.unset or ())
-    return _set(space, request.store, request, change)
+    change = Edit(request.data, request.mode, request.if_match, request.unset or ())
+    return _write(space, request.store, request, change)
 
 
 class SetContents(_Whose, frozen=True, kw_only=True):
@@ -131,7 +131,7 @@ class SetContents(_Whose, frozen=True, kw_only=True):
     mode: ModeField = "merge"
 
 
-class Contents(Response, frozen=True, kw_only=True):
+class StoreContents(Response, frozen=True, kw_only=True):
     """Contents by the technical names of their stores."""
 
     contents: dict[str, Content]
@@ -144,13 +144,13 @@ class Contents(Response, frozen=True, kw_only=True):
     any_tie=True,
     example=Example({"app": "shop", **_WHOSE, "contents": {"userPrefs": _DATA}}, GIVEN),
 )
-def set_contents(space: Space, request: SetContents) -> Contents:
+def set_contents(space: Space, request: SetContents) -> StoreContents:
     """Write to several stores, all or none."""
     made = {}
     for name, data in request.contents.items():
-        with told_of(f"contents.{name}", store=name):
-            made[name] = _set(space, name, request, Change(data, request.mode))
-    return Contents(contents=made)
+        with error_at(f"contents.{name}", store=name):
+            made[name] = _write(space, name, request, Edit(data, request.mode))
+    return StoreContents(contents=made)
 
 
 class DeleteContent(_Whose, frozen=True, kw_only=True):
@@ -176,7 +176,7 @@ class DeletedContent(Response, frozen=True, kw_only=True):
 )
 def delete_content(space: Space, request: DeleteContent) -> DeletedContent:
     """Delete the record of this user, session or app, with its history. Those of others stay."""
-    return deleted(space, request)
+    return delete_located(space, request)
 
 
 class ContentHistory(_Whose, frozen=True, kw_only=True):
@@ -197,11 +197,11 @@ def content_history(space: Space, request: ContentHistory) -> RecordHistory:
     """What was written to a store for this user, session or app, the newest first."""
     if request.store == SESSION_META:
         raise Invalid(f"No history of `{SESSION_META}` is kept.", field="store")
-    where = located(space, request.store, request)
-    found = records.read(space, where.place, where.path)
+    where = locate_content(space, request.store, request)
+    found = records.find_record(space, where.place, where.path)
     if found is None:
         raise NotFound(f"There is no content of {request.store!r} here.")
-    return history_of(space, found, request.limit, request.cursor)
+    return list_history(space, found, request.limit, request.cursor)
 
 
 class StoreRecord(Response, frozen=True, kw_only=True):
@@ -237,23 +237,25 @@ def list_contents(space: Space, request: ListContents) -> StoreRecords:
     """The records of a store, as they are stored: of all its users and sessions. A page holds at most 8 MiB of them."""
     existing(space, request.app, request.store)
     (after,) = from_cursor("store", request.cursor, 0)
-    found, more = tied_page(space, tie_of_store(request.app, request.store), after, request.limit)
+    found, more = list_tied_page(space, tie_of_store(request.app, request.store), after, request.limit)
     further = to_cursor("store", found[-1][0].address_id) if more else None
-    return StoreRecords(records=[_stored(record, name) for record, name in found], next_cursor=further)
+    return StoreRecords(records=[_to_store_record(record, name) for record, name in found], next_cursor=further)
 
 
 # -- what others use -----------------------------------------------------------------------------------------------------
 
 
-class Where(NamedTuple):
+class Location(NamedTuple):
     """Where the content of a store is for somebody, and what it is held to."""
 
     place: Place
     path: str
-    held: Held
+    held: Contract
 
 
-def located(space: Space, name: str, whose: _Whose, store: Store | None = None, *, written: bool = False) -> Where:
+def locate_content(
+    space: Space, name: str, whose: _Whose, store: Store | None = None, *, written: bool = False
+) -> Location:
     """The record of a store by its access type (S2.24). What is written and lasts as long as a session does not go with that of
     another user; one's own can be read anywhere."""
     if name == SESSION_META:
@@ -263,54 +265,54 @@ def located(space: Space, name: str, whose: _Whose, store: Store | None = None, 
     tie = tie_of_store(whose.app, name)
     match store.access:
         case "user":
-            user = whose.user_id or user_of(space, whose.app, whose.session_id) or space.principal.user
+            user = whose.user_id or find_session_user(space, whose.app, whose.session_id) or space.principal.user
             space.principal.speaks_for(user)
             if user is None:
                 raise Invalid(f"`user_id` is missing: {name!r} is kept for each user.", field="user_id")
             if written and store.retention == SESSION and whose.session_id is not None:
-                own_session(space, whose.app, whose.session_id, user)
-            return Where(user_records(user), f"{name}@app/{whose.app}", _held(store, whose, tie))
+                check_session_owner(space, whose.app, whose.session_id, user)
+            return Location(user_records(user), f"{name}@app/{whose.app}", _build_contract(store, whose, tie))
         case "session":
-            return _of_session(space, name, store, whose, tie)
+            return _locate_in_session(space, name, store, whose, tie)
     space.principal.speaks_for(None)
-    return Where(app_records(whose.app), name, _held(store, whose, tie))
+    return Location(app_records(whose.app), name, _build_contract(store, whose, tie))
 
 
-def deleted(space: Space, request: DeleteContent, spared: str | None = None) -> DeletedContent:
+def delete_located(space: Space, request: DeleteContent, spared: str | None = None) -> DeletedContent:
     """Delete a content; `spared` is the run that does so."""
-    where = located(space, request.store, request)
-    job = records.delete(space, where.place, where.path, request.if_match, spared=spared)
+    where = locate_content(space, request.store, request)
+    job = records.delete_record(space, where.place, where.path, request.if_match, spared=spared)
     return DeletedContent(deleted=job is not None, job=job)
 
 
-def usable(projections: object) -> dict[str, Any] | None:
+def check_projections(projections: object) -> dict[str, Any] | None:
     """Projections, if they can be used, whether or not there is something to choose from."""
     if projections is None:
         return None
     if not isinstance(projections, Mapping) or not all(isinstance(path, str) for path in projections):
         raise Invalid("`projections` gives fields by their paths, each with 1.", field="projections")
-    projected({}, projections)
+    project({}, projections)
     return dict(projections)
 
 
 def _session_meta(space: Space, request: GetContent) -> Content:
     if request.as_of is not None:
         raise Invalid(f"`{SESSION_META}` is known as it is now only: leave `as_of` away.", field="as_of")
-    session_id = _session(request, SESSION_META)
-    own_session(space, request.app, session_id, request.user_id)
-    return Content(content=_chosen(meta_of(space, request.app, session_id), request))
+    session_id = _require_session_id(request, SESSION_META)
+    check_session_owner(space, request.app, session_id, request.user_id)
+    return Content(content=_project(read_session_meta(space, request.app, session_id), request))
 
 
-def _of_session(space: Space, name: str, store: Store, whose: _Whose, tie: str) -> Where:
-    session_id = _session(whose, name)
+def _locate_in_session(space: Space, name: str, store: Store, whose: _Whose, tie: str) -> Location:
+    session_id = _require_session_id(whose, name)
     user = whose.user_id or space.principal.user
-    owner = own_session(space, whose.app, session_id, user) or user
+    owner = check_session_owner(space, whose.app, session_id, user) or user
     space.principal.speaks_for(owner)
     ties = [tie, in_session_tie(whose.app, session_id), *([] if owner is None else [user_tie(owner)])]
-    return Where(app_records(whose.app), f"{name}@session/{session_id}", _held(store, whose, *ties))
+    return Location(app_records(whose.app), f"{name}@session/{session_id}", _build_contract(store, whose, *ties))
 
 
-def _held(store: Store, whose: _Whose, *ties: str) -> Held:
+def _build_contract(store: Store, whose: _Whose, *ties: str) -> Contract:
     """What content is held to. What lasts as long as a session goes with the one in which it was written last (B2.2)."""
     if store.retention != SESSION:
         return held_to(store, *ties, tied_anew=True)
@@ -319,22 +321,22 @@ def _held(store: Store, whose: _Whose, *ties: str) -> Held:
     return held_to(store, *ties, session_tie(whose.app, whose.session_id), tied_anew=True)
 
 
-def _session(whose: _Whose, name: str) -> str:
+def _require_session_id(whose: _Whose, name: str) -> str:
     if whose.session_id is None:
         raise Invalid(f"`session_id` is missing: {name!r} is kept for each session.", field="session_id")
     return whose.session_id
 
 
-def _set(space: Space, name: str, whose: _Whose, change: Change) -> Content:
-    where = located(space, name, whose, written=True)
+def _write(space: Space, name: str, whose: _Whose, change: Edit) -> Content:
+    where = locate_content(space, name, whose, written=True)
     if not where.held.ties:
         raise Invalid("`session_id` is missing: what is written here lasts as long as the session.", field="session_id")
-    record, warnings = write(space, where.place, where.path, change, where.held)
-    _begin(space, whose, where)
-    return _content(record, filled(record.value, where.held), warnings)
+    record, warnings = write_valid(space, where.place, where.path, change, where.held)
+    _begin_session(space, whose, where)
+    return _to_content(record, fill_defaults(record.value, where.held), warnings)
 
 
-def _begin(space: Space, whose: _Whose, where: Where) -> None:
+def _begin_session(space: Space, whose: _Whose, where: Location) -> None:
     """What is written for a session begins it, if it has not begun or has ended; and it is the user's, if one is known."""
     session_id = whose.session_id
     if session_id is None or not any(tie.startswith(("in/", "session/")) for tie in where.held.ties):
@@ -342,10 +344,10 @@ def _begin(space: Space, whose: _Whose, where: Where) -> None:
     user = whose.user_id or space.principal.user
     found = find_session(space, whose.app, session_id)
     if found is None or (user is not None and found.value["sessionInfo"].get("userId") is None):
-        open_session(space, whose.app, Opening(session_id=session_id, user_id=user))
+        open_session(space, whose.app, SessionRequest(session_id=session_id, user_id=user))
 
 
-def _stored(record: Record, collection: str) -> StoreRecord:
+def _to_store_record(record: Record, collection: str) -> StoreRecord:
     _, _, place = record.path.partition("@")
     kind, _, name = place.partition("/")
     return StoreRecord(
@@ -359,11 +361,11 @@ def _stored(record: Record, collection: str) -> StoreRecord:
     )
 
 
-def _chosen(value: Any, request: GetContent) -> Any:
-    return value if request.projections is None else projected(value, request.projections)
+def _project(value: Any, request: GetContent) -> Any:
+    return value if request.projections is None else project(value, request.projections)
 
 
-def _content(record: Record, value: Any, warnings: list[Warned] | None = None) -> Content:
+def _to_content(record: Record, value: Any, warnings: list[ValueWarning] | None = None) -> Content:
     return Content(
         content=value,
         version=record.version,

@@ -22,7 +22,7 @@ from .apps import AppName
 from .contract import Definition, Store, decode_store, slug_of
 from .definitions import CreateDefinition, DefinitionInfo
 from .stores import NewStore, StoreInfo, Stores
-from .validation import given_schema
+from .validation import normalize_schema
 
 MAX_SOURCE = 1024 * 1024
 MAX_LEVELS = 64
@@ -88,7 +88,7 @@ def as_stored(new: CreateDefinition) -> CreateDefinition:
     """A definition with what would be made of it, so that the same is known again."""
     name = new.name.strip()
     slug = slug_of(name) or None if new.slug is None else new.slug
-    return structs.replace(new, name=name, slug=slug, schema=given_schema(new.schema or {"type": "object"}))
+    return structs.replace(new, name=name, slug=slug, schema=normalize_schema(new.schema or {"type": "object"}))
 
 
 def other_settings(there: tuple[Document, Definition], wanted: CreateDefinition) -> list[str]:

@@ -33,7 +33,16 @@ from .contract import (
     slug_of,
 )
 from .records import delete_tied
-from .validation import Accept, Breaking, Held, accepted, broken_by, check_object, doubts_about, given_schema
+from .validation import (
+    Accept,
+    Breaking,
+    Contract,
+    check_breaking,
+    check_object_schema,
+    find_breaking,
+    list_schema_doubts,
+    normalize_schema,
+)
 
 KIND = "definition"
 BY_SLUG, BY_NAME = "definition_slug", "definition_name"
@@ -152,9 +161,9 @@ class CreateDefinition(Request, frozen=True, kw_only=True):
 def create(space: Space, request: CreateDefinition) -> DefinitionInfo:
     """Make a memory definition. Its slug is made from its name and does not change."""
     document, definition = made(space, request)
-    found = broken_by(space, tie_of(document.id), held_to(document.id, definition))
+    found = find_breaking(space, tie_of(document.id), held_to(document.id, definition))
     there = f"{found.breaking} of {found.records} records that were there already do not fit, and are withheld."
-    odd = [] if request.schema is None else doubts_about(held_to(document.id, definition))
+    odd = [] if request.schema is None else list_schema_doubts(held_to(document.id, definition))
     return _warned(info(document, definition), [*odd, *([there] if found.breaking else [])])
 
 
@@ -164,8 +173,8 @@ def made(space: Space, request: CreateDefinition) -> tuple[Document, Definition]
     if not slug:
         raise Invalid(f"No slug can be made from {name!r}: give one. {SLUG_ADVICE}.", field="slug")
     fields = {one: getattr(request, one) for one in ("scope", "ttl_seconds", "update_mode", "secrets", "description")}
-    definition = Definition(slug=slug, schema=given_schema(request.schema or {"type": "object"}), **fields)
-    check_object(held_to("", definition))
+    definition = Definition(slug=slug, schema=normalize_schema(request.schema or {"type": "object"}), **fields)
+    check_object_schema(held_to("", definition))
     document = Document(str(uuid.uuid4()), name, 1, encoded(definition), space.now, space.now)
     _claim(space, BY_SLUG, slug, document.id, "slug")
     _claim(space, BY_NAME, name, document.id, "name")
@@ -250,7 +259,7 @@ def update(space: Space, request: UpdateDefinition) -> DefinitionInfo:
     changes = {one: getattr(request, one) for one in ("schema", "update_mode", "secrets")}
     changed = {one: value for one, value in changes.items() if value is not None}
     if "schema" in changed:
-        changed["schema"] = given_schema(changed["schema"])
+        changed["schema"] = normalize_schema(changed["schema"])
     changed |= {
         one: getattr(request, one) for one in ("ttl_seconds", "description") if getattr(request, one) is not UNSET
     }
@@ -258,11 +267,14 @@ def update(space: Space, request: UpdateDefinition) -> DefinitionInfo:
         was = [] if before.ttl_seconds is None else [before.ttl_seconds]
         changed |= {"lasting_from": space.now, "former_ttls": [*(before.former_ttls or []), *was][-MAX_FORMER:]}
     definition = structs.replace(before, **changed)
-    check_object(held_to("", definition))
+    check_object_schema(held_to("", definition))
     odd: list[str] = []
     if definition.schema != before.schema:
         held = held_to(old.id, definition)
-        odd = [*doubts_about(held), *accepted(broken_by(space, tie_of(old.id), held), request.accept_breaking)]
+        odd = [
+            *list_schema_doubts(held),
+            *check_breaking(find_breaking(space, tie_of(old.id), held), request.accept_breaking),
+        ]
     name = old.name if request.name is None else check.content(request.name.strip(), field="name")
     if name != old.name:
         _claim(space, BY_NAME, name, old.id, "name")
@@ -286,9 +298,9 @@ class CheckDefinition(Request, frozen=True, kw_only=True):
 def check_schema(space: Space, request: CheckDefinition) -> Breaking:
     """Which stored records a new schema would break, without saving it."""
     document, definition = existing(space, request.definition)
-    definition = structs.replace(definition, schema=given_schema(request.schema))
-    check_object(held_to("", definition))
-    return broken_by(space, tie_of(document.id), held_to(document.id, definition))
+    definition = structs.replace(definition, schema=normalize_schema(request.schema))
+    check_object_schema(held_to("", definition))
+    return find_breaking(space, tie_of(document.id), held_to(document.id, definition))
 
 
 class DeletedDefinition(Response, frozen=True, kw_only=True):
@@ -348,14 +360,14 @@ def tie_of(definition_id: str) -> str:
     return f"definition/{definition_id}"
 
 
-def held_to(definition_id: str, definition: Definition, *ties: str) -> Held:
+def held_to(definition_id: str, definition: Definition, *ties: str) -> Contract:
     """What the records of a definition are held to."""
-    return Held(
+    return Contract(
         definition.schema, True, definition.lifetime_us, (tie_of(definition_id), *ties), secrets=definition.secrets
     )
 
 
-def held_with_its_lifetime(document: Document, definition: Definition) -> Held:
+def held_with_its_lifetime(document: Document, definition: Definition) -> Contract:
     """The same for records that may have a lifetime of their own, which they keep. What was written before the definition's was
     changed, and lived as long as that was, has none."""
     since = 0 if definition.lasting_from is None else definition.lasting_from + 1

@@ -61,7 +61,7 @@ NOT_AS_NAMED = "was kept and not read, since its first bytes are not those of a 
 NOT_READ = "was not read, since its reading was cancelled or failed too often: activate it to have it read again"
 
 
-class New(NamedTuple):
+class NewFile(NamedTuple):
     """A file that was uploaded; its bytes are stored already."""
 
     digest: str
@@ -78,39 +78,39 @@ class Owner(NamedTuple):
     ties: tuple[str, ...]
 
 
-def texts(app: str) -> Place:
+def text_place(app: str) -> Place:
     """Where the texts of an app's files are, each at an address of its own. No search but that of their session looks there."""
     return Place("app", app, "text")
 
 
-def of_session(space: Space, address_id: int) -> list[File]:
+def list_session_files(space: Space, address_id: int) -> list[File]:
     """The files of a session, in the order in which they came."""
-    return [_as_it_is(space, File(*row)) for row in space.tx.rows("files_of", address_id=address_id)]
+    return [_complete(space, File(*row)) for row in space.tx.rows("files_of", address_id=address_id)]
 
 
-def find(space: Space, file_id: str, address_id: int) -> File | None:
+def find_file(space: Space, file_id: str, address_id: int) -> File | None:
     """A file, if it is of that session."""
     row = space.tx.row("find_file", id=file_id)
-    return _as_it_is(space, File(*row)) if row is not None and row[1] == address_id else None
+    return _complete(space, File(*row)) if row is not None and row[1] == address_id else None
 
 
-def same(files: Sequence[File], new: New) -> File | None:
+def find_same_file(files: Sequence[File], new: NewFile) -> File | None:
     """The file that has the same name and the same bytes, if there is one."""
     return next((one for one in files if (one.filename, one.digest) == (new.filename, new.digest)), None)
 
 
-def require_room(files: Sequence[File], most: int) -> None:
+def check_file_count(files: Sequence[File], most: int) -> None:
     if len(files) >= most:
         raise Conflict(f"The session has {len(files)} files, and may have no more: delete one, or raise `max_files`.")
 
 
-def add(space: Space, owner: Owner, new: New, most: int) -> tuple[File, str | None]:
+def add_file(space: Space, owner: Owner, new: NewFile, most: int) -> tuple[File, str | None]:
     """Add a file to a session; one that is there already is found again. Returns it, and the job that reads its text."""
-    files = of_session(space, owner.address_id)
-    there = same(files, new)
+    files = list_session_files(space, owner.address_id)
+    there = find_same_file(files, new)
     if there is not None:
         return there, None
-    require_room(files, most)
+    check_file_count(files, most)
     read = is_read(new.mimetype)
     file = File(
         id=new_id(),
@@ -127,51 +127,51 @@ def add(space: Space, owner: Owner, new: New, most: int) -> tuple[File, str | No
         tokens=0,
         created_at=space.now,
     )
-    file = file._replace(text_id=_placed(space, owner, file.id))
+    file = file._replace(text_id=_add_text_address(space, owner, file.id))
     said = {"id": file.id, "address_id": file.address_id, "text_id": file.text_id, "seq": file.seq}
     said |= {"active": file.active, "state": file.state}
     space.tx.send("add_file", **said, **new._asdict(), now=space.now)
-    return _as_it_is(space, file) if not read else file, _to_be_read(space, owner, file) if read else None
+    return _complete(space, file) if not read else file, _enqueue_reading(space, owner, file) if read else None
 
 
-def activate(space: Space, owner: Owner, file: File) -> tuple[File, str | None]:
+def activate_file(space: Space, owner: Owner, file: File) -> tuple[File, str | None]:
     """Use a file again, or one whose text could not be had: it is read anew. Returns the job that does so, if there is
     something to read."""
     read = is_read(file.mimetype)
     if file.active and not (read and file.state in AGAIN):
         return file, None
-    text_id = file.text_id or _placed(space, owner, file.id)
+    text_id = file.text_id or _add_text_address(space, owner, file.id)
     file = file._replace(active=1, text_id=text_id, state="pending" if read else "kept", reason=None)
-    save(space, file)
-    return file, _to_be_read(space, owner, file) if read else None
+    update_file(space, file)
+    return file, _enqueue_reading(space, owner, file) if read else None
 
 
-def deactivate(space: Space, owner: Owner, file: File) -> tuple[File, str | None]:
+def deactivate_file(space: Space, owner: Owner, file: File) -> tuple[File, str | None]:
     """Keep a file and use it no more: its text is erased. Returns the job that leaves no trace of that."""
     if not file.active:
         return file, None
-    collection_id, _ = space.collection(texts(owner.app))
+    collection_id, _ = space.collection(text_place(owner.app))
     job = bury(space.tx, [(file.text_id, collection_id, TEXT)], space.now)
     state = "kept" if file.state == "pending" else file.state
     file = file._replace(active=0, text_id=None, tokens=0, state=state)
-    save(space, file)
+    update_file(space, file)
     return file, job
 
 
-def delete(space: Space, file: File) -> str:
+def delete_file(space: Space, file: File) -> str:
     """Erase a file with its text. Returns the job that leaves no trace of them."""
     job = bury_file(space.tx, file.id, space.now)
     assert job is not None  # noqa: S101 -- it was just read
     return job
 
 
-def save(space: Space, file: File) -> None:
+def update_file(space: Space, file: File) -> None:
     """Keep what has changed of a file."""
     changed = {"active": file.active, "text_id": file.text_id, "state": file.state, "reason": file.reason}
     space.tx.send("set_file", id=file.id, tokens=file.tokens, **changed)
 
 
-def _as_it_is(space: Space, file: File) -> File:
+def _complete(space: Space, file: File) -> File:
     """A file with what is to be said of it. One that waits for its text while its job is not in line any more has failed."""
     if file.state == "kept" and not is_read(file.mimetype) and suffix_of(file.filename) in READ:
         return file._replace(reason=NOT_AS_NAMED)
@@ -180,9 +180,9 @@ def _as_it_is(space: Space, file: File) -> File:
     return file._replace(state="failed", reason=NOT_READ)
 
 
-def _placed(space: Space, owner: Owner, file_id: str) -> int:
+def _add_text_address(space: Space, owner: Owner, file_id: str) -> int:
     """A new address for the text of a file, which goes with what the session goes with."""
-    collection_id, _ = space.collection(texts(owner.app))
+    collection_id, _ = space.collection(text_place(owner.app))
     given = {"id": inner_id(), "collection_id": collection_id, "path": file_id, "count": 0}
     row = space.tx.row("touch_address", **given, now=space.now, expires_at=None)
     assert row is not None  # noqa: S101 -- an upsert always returns its row
@@ -191,5 +191,5 @@ def _placed(space: Space, owner: Owner, file_id: str) -> int:
     return int(row[0])
 
 
-def _to_be_read(space: Space, owner: Owner, file: File) -> str:
+def _enqueue_reading(space: Space, owner: Owner, file: File) -> str:
     return queue.enqueue(space.tx, JOB, {"file": file.id, "app": owner.app}, space.now, address_id=file.text_id)

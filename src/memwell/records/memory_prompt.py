@@ -36,38 +36,40 @@ class Section(NamedTuple):
     merges: bool = False
 
 
-def prompt(sections: Iterable[Section]) -> str:
+def render_memory(sections: Iterable[Section]) -> str:
     """The values under their headings; nothing at all if there are none."""
-    told = [_section(one) for one in sections if one.value]
+    told = [_render_section(one) for one in sections if one.value]
     return "\n".join([HEADING, "\n\n".join(told)]) if told else ""
 
 
-def appended(system: str | None, memory: str) -> str:
+def append_memory(system: str | None, memory: str) -> str:
     """System instructions with the working memory behind them."""
     return "\n\n".join(part for part in (system, memory) if part)
 
 
-def tool_schema(sections: Sequence[Section], schemas: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def build_tool_schema(sections: Sequence[Section], schemas: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """What the tool takes: a value for each of these definitions, and for no other (S3.32, S3.34)."""
-    values = {one.slug: _placed(schemas[one.slug], f"#/properties/memory/properties/{one.slug}") for one in sections}
+    values = {
+        one.slug: _nest_schema(schemas[one.slug], f"#/properties/memory/properties/{one.slug}") for one in sections
+    }
     memory = {"type": "object", "properties": values, "additionalProperties": False}
     return {"type": "object", "properties": {"memory": memory}, "required": ["memory"], "additionalProperties": False}
 
 
-def tool_description(sections: Sequence[Section]) -> str:
+def render_tool_description(sections: Sequence[Section]) -> str:
     merged = [one.slug for one in sections if one.merges]
     if merged and len(merged) < len(sections):
         return TOOL_DESCRIPTION.format(how=_HOW["both"].format(merged=", ".join(merged)))
     return TOOL_DESCRIPTION.format(how=_HOW["merge" if merged else "replace"])
 
 
-def humanised(name: str) -> str:
+def to_label(name: str) -> str:
     """`preferred_name` as a label: `Preferred name` (C20)."""
     words = name.replace("_", " ").strip()
     return words[:1].upper() + words[1:] if words else name
 
 
-def _section(one: Section) -> str:
+def _render_section(one: Section) -> str:
     properties = one.schema.get("properties")
     known: Mapping[str, Any] = properties if isinstance(properties, Mapping) else {}
     value = one.value or {}
@@ -78,15 +80,15 @@ def _section(one: Section) -> str:
 
 def _label(name: str, schema: Any) -> str:
     title = schema.get("title") if isinstance(schema, Mapping) else None
-    label = one_line(title if isinstance(title, str) and title.strip() else humanised(name))
+    label = one_line(title if isinstance(title, str) and title.strip() else to_label(name))
     return compact(label) if is_loud(label) else label
 
 
-def _placed(schema: Mapping[str, Any], place: str) -> Any:
+def _nest_schema(schema: Mapping[str, Any], place: str) -> Any:
     """A schema as a part of another one: what it refers to inside of itself is now further down."""
-    return map_schema(dict(schema), lambda one: _moved(one, place))
+    return map_schema(dict(schema), lambda one: _move_reference(one, place))
 
 
-def _moved(one: dict[str, Any], place: str) -> dict[str, Any]:
+def _move_reference(one: dict[str, Any], place: str) -> dict[str, Any]:
     reference = one.get(REFERENCE)
     return {**one, REFERENCE: place + reference.removeprefix(ROOT)} if isinstance(reference, str) else one

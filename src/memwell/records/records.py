@@ -23,7 +23,7 @@ from ..model.check import plain
 from ..model.collection import Place
 from ..model.fields import etag, match
 from ..storage.port import Row, listed
-from .values import merged, without
+from .values import merge, unset_fields
 
 Mode = Literal["merge", "replace"]
 Check = Callable[[Any], None]
@@ -38,7 +38,7 @@ WHOLE_EVERY = 64
 SMALL = 8
 """How many times smaller than a large value a change of it is at least, if it is kept alone."""
 LARGE = 64 * 1024
-KEPT = 1024
+KEPT_VERSIONS = 1024
 """How many versions of a record are kept at least; twice as many are never."""
 KIND = "record"
 decode = msgspec.json.Decoder().decode
@@ -61,7 +61,7 @@ class Record(msgspec.Struct, frozen=True):
         return etag(self.address_id, self.version)
 
 
-class Change(NamedTuple):
+class VersionRow(NamedTuple):
     """What was written to a record at some time. Columns in the order of `record_versions`."""
 
     version: int
@@ -72,7 +72,7 @@ class Change(NamedTuple):
     expires_at: int | None
 
 
-class Write(NamedTuple):
+class NewValue(NamedTuple):
     """What to write, and how."""
 
     data: Any
@@ -95,13 +95,13 @@ class Write(NamedTuple):
     """The fields that are to be gone, by their paths."""
 
 
-def read(space: Space, place: Place, path: str) -> Record | None:
+def find_record(space: Space, place: Place, path: str) -> Record | None:
     """A record, while it lives."""
     row = space.tx.row("find_record", dialect=place.dialect, name=place.name, path=path, now=space.now)
     return None if row is None else to_record(row)
 
 
-def read_held(space: Space, place: Place, path: str) -> tuple[Record, str | None, str | None] | None:
+def find_record_with_definition(space: Space, place: Place, path: str) -> tuple[Record, str | None, str | None] | None:
     """A record, and the id and the body of the definition that has its path as its slug."""
     row = space.tx.row("find_held_record", dialect=place.dialect, name=place.name, path=path, now=space.now)
     if row is None:
@@ -110,31 +110,31 @@ def read_held(space: Space, place: Place, path: str) -> tuple[Record, str | None
     return found, row[8], row[9]
 
 
-def write(space: Space, place: Place, path: str, new: Write, check: Check = lambda value: None) -> Record:
+def write_record(space: Space, place: Place, path: str, new: NewValue, check: Check = lambda value: None) -> Record:
     """Replace a value or merge into it. If what comes of it does not pass the check, nothing has changed (C3)."""
-    old = read(space, place, path) if new.mode == "merge" else _head(space, place, path)
-    match(_tag(old), new.if_match)
-    given = _given(new.data)
+    old = find_record(space, place, path) if new.mode == "merge" else _find_head(space, place, path)
+    match(_etag_of(old), new.if_match)
+    given = _encode_input(new.data)
     base = None if old is None else old.value
-    value = without(merged(base, decode(given)), new.unset)
+    value = unset_fields(merge(base, decode(given)), new.unset)
     check(value)
-    return _kept(space, place, path, old, new, given, value)
+    return _store(space, place, path, old, new, given, value)
 
 
-def delete(
+def delete_record(
     space: Space, place: Place, path: str, if_match: str | None = None, *, spared: str | None = None
 ) -> str | None:
     """Erase a record with its history; None if there is none, otherwise the job that leaves no trace of it. `spared`: the run
     that deletes it, which keeps what it knows."""
-    old = _head(space, place, path)
-    match(_tag(old), if_match)
+    old = _find_head(space, place, path)
+    match(_etag_of(old), if_match)
     if old is None:
         return None
     space.touch(old.collection_id, old.address_id)
     return bury(space.tx, [(old.address_id, old.collection_id, KIND)], space.now, spared=spared)
 
 
-def anchor(space: Space, place: Place) -> int:
+def add_anchor(space: Space, place: Place) -> int:
     """The number of an address without a value, which goes when everything at its collection does."""
     collection_id, _ = space.collection(place)
     row = space.tx.row("anchor_record", id=inner_id(), collection_id=collection_id, now=space.now)
@@ -142,21 +142,21 @@ def anchor(space: Space, place: Place) -> int:
     return int(row[0])
 
 
-def history(space: Space, record: Record, before: int, limit: int, room: int) -> tuple[list[Change], bool]:
+def list_versions(space: Space, record: Record, before: int, limit: int, room: int) -> tuple[list[VersionRow], bool]:
     """What was written to a record, the newest first: so much, or what there is room for; and whether there is more. What is not
     given is not read."""
     asked = {"address_id": record.address_id, "before": before}
     sizes = [row[0] for row in space.tx.rows("record_version_sizes", **asked, limit=limit + 1)]
-    count = fitting(sizes[:limit], room)
-    return [Change(*row) for row in space.tx.rows("record_versions", **asked, limit=count)], count < len(sizes)
+    count = count_fitting(sizes[:limit], room)
+    return [VersionRow(*row) for row in space.tx.rows("record_versions", **asked, limit=count)], count < len(sizes)
 
 
-def fitting(sizes: Sequence[int], room: int) -> int:
+def count_fitting(sizes: Sequence[int], room: int) -> int:
     """How many of some things have room, one after the other: one, if there is any."""
     return sum(total <= room or number == 0 for number, total in enumerate(accumulate(sizes)))
 
 
-def value_at(space: Space, record: Record, version: int) -> Any:
+def rebuild_value(space: Space, record: Record, version: int) -> Any:
     """What a record was after a change; None if that is not known any more."""
     rows = space.tx.rows("record_changes", address_id=record.address_id, version=version)
     if not rows or rows[-1][0] != version:
@@ -164,34 +164,34 @@ def value_at(space: Space, record: Record, version: int) -> Any:
     value: Any = None
     for _, mode, data in rows:
         given = msgspec.json.decode(data)
-        value = given if mode == "replace" else merged(value, given)
+        value = given if mode == "replace" else merge(value, given)
     return value
 
 
-def values_of(space: Space, record: Record, changes: Sequence[Change]) -> dict[int, Any]:
+def rebuild_values(space: Space, record: Record, changes: Sequence[VersionRow]) -> dict[int, Any]:
     """What a record was after each of some changes that follow one another, the newest first."""
     found: dict[int, Any] = {}
-    value = value_at(space, record, changes[-1].version) if changes else None
+    value = rebuild_value(space, record, changes[-1].version) if changes else None
     for change in reversed(changes):
         if found:
             given = decode(change.data)
-            value = given if change.mode == "replace" else merged(value, given)
+            value = given if change.mode == "replace" else merge(value, given)
         found[change.version] = value
     return found
 
 
-def as_of(space: Space, record: Record, moment: int) -> Any:
+def find_value_at(space: Space, record: Record, moment: int) -> Any:
     """What a record was at a moment; None if it was not there, or had expired."""
-    found = version_at(space, record, moment)
+    found = find_record_at(space, record, moment)
     return None if found is None else found.value
 
 
-def version_at(space: Space, record: Record, moment: int) -> Record | None:
+def find_record_at(space: Space, record: Record, moment: int) -> Record | None:
     """A record as it was at a moment, if it was there."""
     row = space.tx.row("record_version_at", address_id=record.address_id, moment=moment)
     if row is None or (row[1] is not None and row[1] <= moment):
         return None
-    value = value_at(space, record, row[0])
+    value = rebuild_value(space, record, row[0])
     return None if value is None else replace(record, version=row[0], value=value, updated_at=row[2], expires_at=row[1])
 
 
@@ -200,27 +200,27 @@ def to_record(row: tuple[Any, ...]) -> Record:
     return Record(row[0], row[1], row[2], row[3], decode(row[4]), row[5], row[6], row[7])
 
 
-def _head(space: Space, place: Place, path: str) -> Record | None:
+def _find_head(space: Space, place: Place, path: str) -> Record | None:
     """A record without its value, which may be large."""
     row = space.tx.row("find_record_head", dialect=place.dialect, name=place.name, path=path, now=space.now)
     return None if row is None else to_record(row)
 
 
-def _tag(old: Record | None) -> str | None:
+def _etag_of(old: Record | None) -> str | None:
     return None if old is None else old.etag
 
 
-def _kept(space: Space, place: Place, path: str, old: Record | None, new: Write, given: str, value: Any) -> Record:
-    encoded = _encoded(value)
+def _store(space: Space, place: Place, path: str, old: Record | None, new: NewValue, given: str, value: Any) -> Record:
+    encoded = _encode(value)
     collection_id = space.collection(place)[0] if old is None else old.collection_id
-    expires_at = _expires_at(space.now, old, new)
+    expires_at = _compute_expiry(space.now, old, new)
     placed = {"collection_id": collection_id, "path": path}
-    address_id, version = _placed(space, placed, expires_at)
+    address_id, version = _place(space, placed, expires_at)
     if (
         old is None and version > 1
     ):  # what was there has expired: it goes with all that speaks of it, and this is another
         bury(space.tx, [(address_id, collection_id, KIND)], space.now, spared=space.run)
-        address_id, version = _placed(space, placed, expires_at)
+        address_id, version = _place(space, placed, expires_at)
     created_at = space.now if old is None else old.created_at
     kept = {"address_id": address_id, "version": version, "now": space.now, "expires_at": expires_at}
     space.tx.send("put_value", **kept, value=encoded, created_at=created_at)
@@ -230,8 +230,8 @@ def _kept(space: Space, place: Place, path: str, old: Record | None, new: Write,
     space.tx.send("add_record_version", **kept, mode=mode, data=data, actor=space.principal.actor)
     if not new.history:
         space.tx.send("delete_record_versions_below", address_id=address_id, version=version)
-    elif whole and version % KEPT == 0:
-        space.tx.send("delete_record_versions_below", address_id=address_id, version=version - KEPT)
+    elif whole and version % KEPT_VERSIONS == 0:
+        space.tx.send("delete_record_versions_below", address_id=address_id, version=version - KEPT_VERSIONS)
     if expires_at is not None:
         space.answer_until(expires_at)
         if old is not None and (old.expires_at is None or expires_at < old.expires_at):
@@ -243,7 +243,7 @@ def _kept(space: Space, place: Place, path: str, old: Record | None, new: Write,
     return Record(address_id, collection_id, path, version, value, created_at, space.now, expires_at)
 
 
-def _is_whole(old: Record | None, new: Write, version: int, given: int, kept: int) -> bool:
+def _is_whole(old: Record | None, new: NewValue, version: int, given: int, kept: int) -> bool:
     """Whether history keeps the whole value: now and then, and of a large one where what was given is not much less, since many
     large changes take long to be put together."""
     if old is None or new.mode == "replace" or new.unset or not new.history:
@@ -251,14 +251,14 @@ def _is_whole(old: Record | None, new: Write, version: int, given: int, kept: in
     return version % WHOLE_EVERY == 0 or (kept > LARGE and given * SMALL > kept)
 
 
-def _placed(space: Space, placed: dict[str, Any], expires_at: int | None) -> tuple[int, int]:
+def _place(space: Space, placed: dict[str, Any], expires_at: int | None) -> tuple[int, int]:
     """The address of a record, and its next version."""
     row = space.tx.row("place_record", **placed, id=inner_id(), now=space.now, expires_at=expires_at)
     assert row is not None  # noqa: S101 -- an upsert always returns its row
     return row[0], row[1]
 
 
-def _expires_at(now: int, old: Record | None, new: Write) -> int | None:
+def _compute_expiry(now: int, old: Record | None, new: NewValue) -> int | None:
     lifetimes = [] if new.lifetime_us is None else [new.lifetime_us]
     if old is not None and old.expires_at is not None and new.lasting is not None:
         before = old.expires_at - old.updated_at
@@ -267,7 +267,7 @@ def _expires_at(now: int, old: Record | None, new: Write) -> int | None:
     return now + min(lifetimes) if lifetimes else None
 
 
-def _tie(space: Space, address_id: int, new: Write) -> None:
+def _tie(space: Space, address_id: int, new: NewValue) -> None:
     if new.tied_anew:
         if {row[0] for row in space.tx.rows("ties_of", address_id=address_id)} == set(new.ties):
             return
@@ -276,15 +276,15 @@ def _tie(space: Space, address_id: int, new: Write) -> None:
         space.tx.send("add_tie", tie=tie, address_id=address_id)
 
 
-def _given(data: Any) -> str:
+def _encode_input(data: Any) -> str:
     """What was given, as JSON: times, tuples and the like are what they become there."""
     plain(data, "value", MAX_DEPTH, longest=MAX_NAME)
     if not isinstance(data, dict):
         raise Invalid("A record is a JSON object.", field="value")
-    return _encoded(data)
+    return _encode(data)
 
 
-def _encoded(value: Any) -> str:
+def _encode(value: Any) -> str:
     encoded = msgspec.json.encode(value)
     if len(encoded) > MAX_VALUE:
         raise TooLarge(f"The record would be larger than {MAX_VALUE // 1024} KiB.", field="value")
@@ -305,41 +305,41 @@ MAX_BYTES = 8 * 1024 * 1024
 _BEHIND_NAMES = "\U0010ffff"
 
 
-def page(space: Space, place: Place, between: tuple[str, str], limit: int) -> tuple[list[Record], bool]:
+def list_records_between(space: Space, place: Place, between: tuple[str, str], limit: int) -> tuple[list[Record], bool]:
     """The records of a collection between two paths, in the order of these: so many, or what fits into an answer; and whether
     there are more."""
-    return _page(space, _sizes(space, "record_sizes", place, between, limit), limit)
+    return _take_page(space, _iterate_sizes(space, "record_sizes", place, between, limit), limit)
 
 
-def named(space: Space, place: Place, after: str, limit: int) -> list[Record]:
+def list_named(space: Space, place: Place, after: str, limit: int) -> list[Record]:
     """The records of a collection that have nothing but a name, behind a name: so many, or what fits into an answer."""
-    return named_page(space, place, after, limit)[0]
+    return list_named_page(space, place, after, limit)[0]
 
 
-def named_page(space: Space, place: Place, after: str, limit: int) -> tuple[list[Record], bool]:
+def list_named_page(space: Space, place: Place, after: str, limit: int) -> tuple[list[Record], bool]:
     """The same, and whether there are more."""
-    found = _sizes(space, "record_sizes", place, (after, _BEHIND_NAMES), limit)
-    return _page(space, (row for row in found if "@" not in row[1]), limit)
+    found = _iterate_sizes(space, "record_sizes", place, (after, _BEHIND_NAMES), limit)
+    return _take_page(space, (row for row in found if "@" not in row[1]), limit)
 
 
-def tied(space: Space, tie: str, after: int = 0) -> Iterator[tuple[Record, str]]:
+def iterate_tied(space: Space, tie: str, after: int = 0) -> Iterator[tuple[Record, str]]:
     """The records that go with something, behind an address, each with the name of its collection."""
-    for ids in _tied(space, tie, after):
-        yield from at(space, ids)
+    for ids in _iterate_tied_ids(space, tie, after):
+        yield from list_records_at(space, ids)
 
 
-def tied_values(space: Space, tie: str) -> Iterator[tuple[int, Any]]:
+def iterate_tied_values(space: Space, tie: str) -> Iterator[tuple[int, Any]]:
     """The same with nothing but the address and the value of each, which takes half the time."""
-    for ids in _tied(space, tie, 0):
+    for ids in _iterate_tied_ids(space, tie, 0):
         for address_id, value in sorted(space.tx.rows("values_of", addresses=listed(ids))):
             yield address_id, decode(value)
 
 
-def tied_page(space: Space, tie: str, after: int, limit: int) -> tuple[list[tuple[Record, str]], bool]:
+def list_tied_page(space: Space, tie: str, after: int, limit: int) -> tuple[list[tuple[Record, str]], bool]:
     """So many of them, or what fits into an answer, and whether there are more."""
     found: list[tuple[Record, str]] = []
     size = 0
-    for one in tied(space, tie, after):
+    for one in iterate_tied(space, tie, after):
         size += len(msgspec.json.encode(one[0].value))
         if found and (len(found) == limit or size > MAX_BYTES):
             return found, True
@@ -347,20 +347,20 @@ def tied_page(space: Space, tie: str, after: int, limit: int) -> tuple[list[tupl
     return found, False
 
 
-def tied_page_at(
+def list_tied_between(
     space: Space, tie: str, place: Place, between: tuple[str, str], limit: int
 ) -> tuple[list[Record], bool]:
     """A page of the records of a collection that go with something, between two paths."""
-    return _page(space, _sizes(space, "tied_sizes_at", place, between, limit, tie=tie), limit)
+    return _take_page(space, _iterate_sizes(space, "tied_sizes_at", place, between, limit, tie=tie), limit)
 
 
-def at(space: Space, addresses: Sequence[int]) -> list[tuple[Record, str]]:
+def list_records_at(space: Space, addresses: Sequence[int]) -> list[tuple[Record, str]]:
     """The records at some addresses, in the order of these, each with the name of its collection."""
     rows = {row[0]: row for row in space.tx.rows("records_of", addresses=listed(addresses))} if addresses else {}
     return [(to_record(rows[one]), rows[one][8]) for one in addresses if one in rows]
 
 
-def addresses_tied(space: Space, tie: str) -> list[Row]:
+def list_tied_addresses(space: Space, tie: str) -> list[Row]:
     """The addresses (id, collection, kind) of what goes with something, whether it lives or not."""
     found: list[Row] = []
     while rows := space.tx.rows("tied_addresses", tie=tie, after=found[-1][0] if found else 0, limit=PAGE):
@@ -368,15 +368,15 @@ def addresses_tied(space: Space, tie: str) -> list[Row]:
     return [row for row in found if row[2] is not None]
 
 
-def addresses_tied_below(space: Space, prefix: str) -> list[Row]:
+def list_tied_addresses_below(space: Space, prefix: str) -> list[Row]:
     """The same of all that goes with anything whose name begins like this."""
     ties = space.tx.rows("ties_between", first=prefix, last=prefix[:-1] + chr(ord(prefix[-1]) + 1))
-    return [row for (tie,) in ties for row in addresses_tied(space, tie)]
+    return [row for (tie,) in ties for row in list_tied_addresses(space, tie)]
 
 
 def delete_tied(space: Space, *ties: str, spared: str | None = None) -> tuple[str | None, int]:
     """Erase what goes with some things. Returns the job that leaves no trace of it, and how many records that were."""
-    found = list({row[0]: row for tie in ties for row in addresses_tied(space, tie)}.values())
+    found = list({row[0]: row for tie in ties for row in list_tied_addresses(space, tie)}.values())
     if not found:
         return None, 0
     for address_id, collection_id, _ in found:
@@ -384,7 +384,9 @@ def delete_tied(space: Space, *ties: str, spared: str | None = None) -> tuple[st
     return bury(space.tx, found, space.now, spared=spared), sum(kind == KIND for _, _, kind in found)
 
 
-def _sizes(space: Space, query: str, place: Place, between: tuple[str, str], limit: int, **asked: str) -> Iterator[Row]:
+def _iterate_sizes(
+    space: Space, query: str, place: Place, between: tuple[str, str], limit: int, **asked: str
+) -> Iterator[Row]:
     """Where records of a collection are (id, path, size), between two paths. The values are not read."""
     after, until = between
     most = max(min(limit, PAGE) + 1, FEW)
@@ -396,27 +398,27 @@ def _sizes(space: Space, query: str, place: Place, between: tuple[str, str], lim
         after = rows[-1][1]
 
 
-def _page(space: Space, found: Iterable[Row], limit: int) -> tuple[list[Record], bool]:
+def _take_page(space: Space, found: Iterable[Row], limit: int) -> tuple[list[Record], bool]:
     """So many records of some (id, path, size), or what fits into an answer; and whether there are more."""
     ids: list[int] = []
     total = 0
     for address_id, _, size in found:
         total += size
         if len(ids) == limit or (ids and total > MAX_BYTES):
-            return [record for record, _ in at(space, ids)], True
+            return [record for record, _ in list_records_at(space, ids)], True
         ids.append(address_id)
-    return [record for record, _ in at(space, ids)], False
+    return [record for record, _ in list_records_at(space, ids)], False
 
 
-def _tied(space: Space, tie: str, after: int) -> Iterator[list[int]]:
+def _iterate_tied_ids(space: Space, tie: str, after: int) -> Iterator[list[int]]:
     limit = FEW
     while rows := space.tx.rows("tied_sizes", tie=tie, after=after, now=space.now, limit=limit):
-        yield from _portions(rows)
+        yield from _split_by_size(rows)
         after = rows[-1][0]
         limit = min(4 * limit, PAGE)
 
 
-def _portions(rows: Iterable[Row]) -> Iterator[list[int]]:
+def _split_by_size(rows: Iterable[Row]) -> Iterator[list[int]]:
     """The addresses (id, size) where something is, parted so that what is read at once is not large."""
     ids: list[int] = []
     total = 0

@@ -33,7 +33,7 @@ from .schema_tree import (
     to_problem,
     walk_schemas,
 )
-from .values import At, longest_path, path_to
+from .values import At, longest_path, render_path
 
 if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator, ValidationError
@@ -246,7 +246,7 @@ class UnknownNames:
                     waiting.append(
                         _Part(At(part.at, name), each, inner, certain.of_property(part.certain, name, matches, others))
                     )
-            found += [Problem(path_to(part.at, self._public), explain_unexpected(unknown))] if unknown else []
+            found += [Problem(render_path(part.at, self._public), explain_unexpected(unknown))] if unknown else []
         return found
 
 

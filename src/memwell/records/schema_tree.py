@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from ..errors import Invalid
-from .values import masked, told_name
+from .values import mask_name, show_name
 
 if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator, ValidationError
@@ -253,7 +253,7 @@ def _spell_reference(one: dict[str, Any]) -> dict[str, Any]:
 
 def to_problem(error: ValidationError, names: Set[str] = frozenset()) -> Problem:
     """Return the path and the reason of an error. `names` are those that the schema names itself, which are no secrets."""
-    parts = [f"[{part}]" if isinstance(part, int) else f".{told_name(part, names)}" for part in error.instance_path]
+    parts = [f"[{part}]" if isinstance(part, int) else f".{show_name(part, names)}" for part in error.instance_path]
     unexpected: list[str] = getattr(error.kind, "unexpected", [])
     reason = error.message.splitlines()[0]
     if unexpected:
@@ -263,12 +263,12 @@ def to_problem(error: ValidationError, names: Set[str] = frozenset()) -> Problem
         name = str(inner.instance)
         quoted = msgspec.json.encode(name).decode()
         rest = reason.removeprefix(quoted) if reason.startswith(quoted) else " does not fit"
-        reason = f"the name {masked(name)[:MAX_SHOWN]!r}{rest}"
+        reason = f"the name {mask_name(name)[:MAX_SHOWN]!r}{rest}"
     return Problem(_cut("".join(parts).removeprefix(".")), _cut(reason))
 
 
 def explain_unexpected(names: list[str]) -> str:
-    shown = [repr(masked(name)[:MAX_SHOWN]) for name in names[:MAX_NAMES]] + ["…"] * (len(names) > MAX_NAMES)
+    shown = [repr(mask_name(name)[:MAX_SHOWN]) for name in names[:MAX_NAMES]] + ["…"] * (len(names) > MAX_NAMES)
     verb = "was" if len(names) == 1 else "were"
     return f"Additional properties are not allowed ({', '.join(shown)} {verb} unexpected)"
 

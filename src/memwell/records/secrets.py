@@ -8,7 +8,7 @@ from typing import Any
 
 from ..text.hidden import visible
 from .schema_tree import Problem
-from .values import At, masked, path_to
+from .values import At, mask_name, render_path
 
 MAX_LOOKED_AT = 64 * 1024
 """Characters in which secrets are looked for, where there may be many values."""
@@ -35,10 +35,10 @@ _ONLY = frozenset({"value", "text", "plain", "raw", "current", "old", "new"})
 
 def secrets_in(data: Any, most: int = MAX_LOOKED_AT) -> list[Problem]:
     """What looks like a secret in a value, and where."""
-    return look(data, most)[0]
+    return find_secrets(data, most)[0]
 
 
-def look(data: Any, most: int) -> tuple[list[Problem], int]:
+def find_secrets(data: Any, most: int) -> tuple[list[Problem], int]:
     """What looks like a secret in a value, and where; some of it, if it is much. What is longer than can be looked at may hold
     one. And how many characters were looked at."""
     from ..screening.screen import find_secret  # here, since what it knows takes a while to load
@@ -48,19 +48,19 @@ def look(data: Any, most: int) -> tuple[list[Problem], int]:
     kinds: dict[str, str | None] = {}
     for at, name, said in _texts(data):
         left -= len(said)
-        told = visible(_told(name, said))
+        told = visible(_to_sentence(name, said))
         if left < 0 or len(kinds) > MAX_TEXTS:
             return [*found, Problem("", "it is too large to be looked through for secrets")], most - max(left, 0)
         if told not in kinds:
             kinds[told] = find_secret(told)
         if (kind := kinds[told]) is not None:
-            found.append(Problem(path_to(at), f"it looks like a secret ({kind})"))
+            found.append(Problem(render_path(at), f"it looks like a secret ({kind})"))
             if len(found) == MAX_FOUND:
                 break
     return found, most - left
 
 
-def _told(name: str, said: str) -> str:
+def _to_sentence(name: str, said: str) -> str:
     """What a value says, in a sentence."""
     words = said.split()
     if name == PHRASE and len(words) <= MAX_PHRASE:  # several words are one secret
@@ -78,9 +78,9 @@ def _texts(value: Any, at: At | None = None, name: str = "") -> Iterator[tuple[A
         case dict():
             for key, item in value.items():
                 inside = At(at, str(key))
-                if masked(str(key)) != key:
+                if mask_name(str(key)) != key:
                     yield inside, "", str(key)
-                yield from _texts(item, inside, _spoken(str(key), name))
+                yield from _texts(item, inside, _to_spoken_name(str(key), name))
         case list():
             for number, item in enumerate(value):
                 yield from _texts(item, At(at, number), name)
@@ -94,7 +94,7 @@ def _texts(value: Any, at: At | None = None, name: str = "") -> Iterator[tuple[A
             yield at, name, str(value)
 
 
-def _spoken(key: str, above: str) -> str:
+def _to_spoken_name(key: str, above: str) -> str:
     """A name as somebody would say it; where it says nothing, the one above it. What it ends with says most of it."""
     name = _HUMP.sub(" ", visible(key)[-MAX_NAME:]).replace("_", " ").replace("-", " ").lower()
     if name in _ONLY and above:

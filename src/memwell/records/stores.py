@@ -22,14 +22,23 @@ from ..errors import Conflict, Invalid, NotFound, Stale
 from ..jobs import queue
 from ..model import check
 from ..model.fields import ID_PATTERN
-from .app_sessions import thread_of
+from .app_sessions import to_thread
 from .apps import KIND as APP
 from .apps import NEW_APP, AppName, Description, OfApp, settled
 from .apps import existing as existing_app
 from .contract import MAX_NAME, NAME_ADVICE, NAME_PATTERN, SESSION_META, Access, Store, decode_store, encoded, retention
 from .definitions import by_slug, vague
-from .records import addresses_tied, addresses_tied_below, delete_tied
-from .validation import MAX_TOLD, Accept, Held, accepted, broken_by, check_object, doubts_about, given_schema
+from .records import delete_tied, list_tied_addresses, list_tied_addresses_below
+from .validation import (
+    MAX_TOLD,
+    Accept,
+    Contract,
+    check_breaking,
+    check_object_schema,
+    find_breaking,
+    list_schema_doubts,
+    normalize_schema,
+)
 
 
 def retain(space: Space, tie: str, name: str, store: Store) -> list[str]:
@@ -211,15 +220,15 @@ def update(space: Space, request: UpdateStore) -> StoreInfo:
         raise Stale(f"The current version is {old.version}: read it again and repeat the change.", version=old.version)
     changes = {name: value for name in ("schema", "strict") if (value := getattr(request, name)) is not None}
     if "schema" in changes:
-        changes["schema"] = given_schema(changes["schema"])
+        changes["schema"] = normalize_schema(changes["schema"])
     changes |= {} if request.retention is None else {"retention": retention(request.retention)}
     changes |= {name: value for name in ("description",) if (value := getattr(request, name)) is not UNSET}
     store = structs.replace(before, **changes)
     held = held_to(store)
-    check_object(held)
-    told = doubts_about(held) if store.schema != before.schema else []
+    check_object_schema(held)
+    told = list_schema_doubts(held) if store.schema != before.schema else []
     if store.strict and (store.schema, store.strict) != (before.schema, before.strict):
-        told += accepted(broken_by(space, tie_of_store(request.app, old.id), held), request.accept_breaking)
+        told += check_breaking(find_breaking(space, tie_of_store(request.app, old.id), held), request.accept_breaking)
     name = old.name if request.name is None else check.content(request.name, field="name")
     changed = documents.change(space.tx, store_kind(request.app), old, name, encoded(store), space.now)
     if store.retention != before.retention:
@@ -266,8 +275,8 @@ def delete_app(space: Space, request: OfApp) -> DeletedApp:
     """Delete an app with its stores, its sessions and all their records, of all users. Its workflow stays."""
     existing_app(space, request.app)
     stores = every(space, request.app)
-    addresses = [one for store, _ in stores for one in addresses_tied(space, tie_of_store(request.app, store.id))]
-    addresses += addresses_tied_below(space, f"thread/{thread_of(request.app, '')}")
+    addresses = [one for store, _ in stores for one in list_tied_addresses(space, tie_of_store(request.app, store.id))]
+    addresses += list_tied_addresses_below(space, f"thread/{to_thread(request.app, '')}")
     place = app_records(request.app)
     addresses += space.tx.rows("addresses_of_name", dialect=place.dialect, name=place.name)
     unique = list({one[0]: one for one in addresses}.values())
@@ -293,9 +302,9 @@ def tie_of_store(app: str, store: str) -> str:
     return f"store/{app}/{store}"
 
 
-def held_to(store: Store, *ties: str, tied_anew: bool = False) -> Held:
+def held_to(store: Store, *ties: str, tied_anew: bool = False) -> Contract:
     """What the content of a store is held to."""
-    return Held(store.schema or None, store.strict, store.lifetime_us, ties, tied_anew)
+    return Contract(store.schema or None, store.strict, store.lifetime_us, ties, tied_anew)
 
 
 def existing(space: Space, app: str, name: str) -> tuple[Document, Store]:
@@ -328,18 +337,18 @@ def made(space: Space, app: str, technical_name: str, new: NewStore) -> StoreInf
     if count is not None and count[0] >= owner.max_stores:
         raise Conflict(f"The app has {count[0]} stores, and may have no more: delete one, or raise `max_stores`.")
     store = settings_of(new)
-    check_object(held_to(store))
+    check_object_schema(held_to(store))
     name = check.content(new.name or technical_name, field="name")
     document = Document(technical_name, name, 1, encoded(store), space.now, space.now)
     documents.add(space.tx, kind, document)
-    return info(app, document, store, [*_hidden(space, technical_name), *doubts_about(held_to(store))])
+    return info(app, document, store, [*_hidden(space, technical_name), *list_schema_doubts(held_to(store))])
 
 
 def settings_of(new: NewStore) -> Store:
     return Store(
         access=new.access,
         retention=retention(new.retention),
-        schema=given_schema(new.schema or {}),
+        schema=normalize_schema(new.schema or {}),
         strict=new.strict,
         description=new.description,
     )

@@ -21,9 +21,9 @@ from ..model.fields import Cursor, Limit, User, etag, from_cursor, named, to_cur
 from . import records
 from .contract import MAX_NAME, decode_definition
 from .definitions import MAX_TTL, by_slug, held_to, held_with_its_lifetime
-from .records import MAX_BYTES, Mode, Record, named_page
-from .validation import FREE, Change, Held, Warned, filled, told_of, write
-from .values import projected
+from .records import MAX_BYTES, Mode, Record, list_named_page
+from .validation import NO_CONTRACT, Contract, Edit, ValueWarning, error_at, fill_defaults, write_valid
+from .values import project
 
 NEWEST = 2**62
 MAX_TOGETHER = 50
@@ -73,7 +73,7 @@ class UserRecord(Response, frozen=True, kw_only=True):
     created_at: datetime
     updated_at: datetime
     expires_at: datetime | None = None
-    warnings: list[Warned] | None = None
+    warnings: list[ValueWarning] | None = None
 
 
 class UserRecords(Response, frozen=True, kw_only=True):
@@ -95,8 +95,8 @@ class ListRecords(Request, frozen=True, kw_only=True):
 def list_records(space: Space, request: ListRecords) -> UserRecords:
     """What is set about a user, by name."""
     (after,) = from_cursor("records", request.cursor, "")
-    page, more = named_page(space, user_records(request.user), after, request.limit)
-    found = _shown_within(space, page)
+    page, more = list_named_page(space, user_records(request.user), after, request.limit)
+    found = _list_within_limit(space, page)
     further = to_cursor("records", found[-1].name) if more or len(found) < len(page) else None
     return UserRecords(records=found, next_cursor=further)
 
@@ -116,17 +116,17 @@ class GetRecord(Request, frozen=True, kw_only=True):
 def get_record(space: Space, request: GetRecord) -> UserRecord:
     """A record about a user, now or as it was at some time."""
     if request.projections is not None:
-        projected({}, request.projections)  # wrong or not, whether or not there is a record
-    known = records.read_held(space, user_records(request.user), request.record)
+        project({}, request.projections)  # wrong or not, whether or not there is a record
+    known = records.find_record_with_definition(space, user_records(request.user), request.record)
     if known is None:
-        raise _absent(request.record)
+        raise _not_found(request.record)
     found, definition_id, body = known
     if request.as_of is not None:
-        then = records.version_at(space, found, instant(request.as_of, "as_of") or 0)
+        then = records.find_record_at(space, found, instant(request.as_of, "as_of") or 0)
         if then is None:
             raise NotFound("There was no such record at that time, or what it was is not known any more.")
         found = then
-    return shown(found, held_as(definition_id, body), request.projections)
+    return to_user_record(found, to_contract(definition_id, body), request.projections)
 
 
 class SetRecord(Request, frozen=True, kw_only=True):
@@ -150,8 +150,8 @@ class SetRecord(Request, frozen=True, kw_only=True):
 )
 def set_record(space: Space, request: SetRecord) -> UserRecord:
     """Set a record about a user, or merge into it. What does not fit its schema is refused, and the old value stays."""
-    change = Change(request.value, request.mode, request.if_match, request.unset or ())
-    return _set(space, request.user, request.record, change, request.ttl_s)
+    change = Edit(request.value, request.mode, request.if_match, request.unset or ())
+    return _write(space, request.user, request.record, change, request.ttl_s)
 
 
 class SetRecords(Request, frozen=True, kw_only=True):
@@ -178,8 +178,8 @@ def set_records(space: Space, request: SetRecords) -> UserRecords:
         _require_name(name)
     made = []
     for name, value in request.records.items():
-        with told_of(f"records.{name}", record=name):
-            made.append(_set(space, request.user, name, Change(value, request.mode), request.ttl_s))
+        with error_at(f"records.{name}", record=name):
+            made.append(_write(space, request.user, name, Edit(value, request.mode), request.ttl_s))
     return UserRecords(records=made)
 
 
@@ -207,9 +207,9 @@ class DeletedRecord(Response, frozen=True, kw_only=True):
 )
 def delete_record(space: Space, request: DeleteRecord) -> DeletedRecord:
     """Delete a record about a user with its history."""
-    job = records.delete(space, user_records(request.user), request.record, request.if_match)
+    job = records.delete_record(space, user_records(request.user), request.record, request.if_match)
     if job is None:
-        raise _absent(request.record)
+        raise _not_found(request.record)
     return DeletedRecord(name=request.record, job=job)
 
 
@@ -249,34 +249,36 @@ class HistoryOf(Request, frozen=True, kw_only=True):
 )
 def record_history(space: Space, request: HistoryOf) -> RecordHistory:
     """What was written to a record, the newest first."""
-    return history_of(space, _existing(space, request.user, request.record), request.limit, request.cursor)
+    return list_history(space, _require_record(space, request.user, request.record), request.limit, request.cursor)
 
 
 # -- what others use -----------------------------------------------------------------------------------------------------
 
 
-def held_by(space: Space, name: str) -> Held:
+def find_contract(space: Space, name: str) -> Contract:
     """What a record of a name is held to: the global definition with that slug, if there is one."""
     found = by_slug(space, name)
     if found is None or found[1].scope != "global":
-        return FREE._replace(lasting=0)
+        return NO_CONTRACT._replace(lasting=0)
     return held_with_its_lifetime(*found)
 
 
-def held_as(definition_id: str | None, body: str | None) -> Held:
+def to_contract(definition_id: str | None, body: str | None) -> Contract:
     """What a record is held to by a definition, if that is a global one."""
     if definition_id is None or body is None:
-        return FREE
+        return NO_CONTRACT
     definition = decode_definition(body)
-    return held_to(definition_id, definition) if definition.scope == "global" else FREE
+    return held_to(definition_id, definition) if definition.scope == "global" else NO_CONTRACT
 
 
-def shown(record: Record, held: Held, projections: Any = None, warnings: list[Warned] | None = None) -> UserRecord:
-    value = filled(record.value, held) if held.schema else record.value
+def to_user_record(
+    record: Record, held: Contract, projections: Any = None, warnings: list[ValueWarning] | None = None
+) -> UserRecord:
+    value = fill_defaults(record.value, held) if held.schema else record.value
     created_at = to_datetime(record.created_at)
     return UserRecord(
         name=record.path,
-        value=value if projections is None else projected(value, projections),
+        value=value if projections is None else project(value, projections),
         version=record.version,
         etag=etag(record.address_id, record.version),
         created_at=created_at,
@@ -286,12 +288,12 @@ def shown(record: Record, held: Held, projections: Any = None, warnings: list[Wa
     )
 
 
-def _shown_within(space: Space, page: Sequence[Record]) -> list[UserRecord]:
+def _list_within_limit(space: Space, page: Sequence[Record]) -> list[UserRecord]:
     """Some records as they are shown, as far as there is room for what defaults make of them; one, if there is any."""
     found: list[UserRecord] = []
     room = MAX_BYTES
     for record in page:
-        one = shown(record, held_by(space, record.path))
+        one = to_user_record(record, find_contract(space, record.path))
         room -= len(msgspec.json.encode(one.value))
         if found and room < 0:
             break
@@ -299,23 +301,25 @@ def _shown_within(space: Space, page: Sequence[Record]) -> list[UserRecord]:
     return found
 
 
-def history_of(space: Space, record: Record, limit: int, cursor: str | None) -> RecordHistory:
+def list_history(space: Space, record: Record, limit: int, cursor: str | None) -> RecordHistory:
     """Each change is shown as it was given, and what came of it, as far as both have room."""
     (before,) = from_cursor("versions", cursor, NEWEST)
-    rows, more = records.history(space, record, before, limit, MAX_BYTES // 2)
-    values = records.values_of(space, record, rows)
-    page = rows[: records.fitting([len(msgspec.json.encode(values.get(row.version))) for row in rows], MAX_BYTES // 2)]
+    rows, more = records.list_versions(space, record, before, limit, MAX_BYTES // 2)
+    values = records.rebuild_values(space, record, rows)
+    page = rows[
+        : records.count_fitting([len(msgspec.json.encode(values.get(row.version))) for row in rows], MAX_BYTES // 2)
+    ]
     further = to_cursor("versions", page[-1].version) if more or len(page) < len(rows) else None
-    return RecordHistory(versions=[_change(row, values.get(row.version)) for row in page], next_cursor=further)
+    return RecordHistory(versions=[_to_change(row, values.get(row.version)) for row in page], next_cursor=further)
 
 
-def _set(space: Space, user: str, name: str, change: Change, ttl_s: int | None) -> UserRecord:
-    held = _lasting(held_by(space, name), ttl_s)
-    record, warnings = write(space, user_records(user), name, change, held)
-    return shown(record, held, None, warnings)
+def _write(space: Space, user: str, name: str, change: Edit, ttl_s: int | None) -> UserRecord:
+    held = _set_lifetime(find_contract(space, name), ttl_s)
+    record, warnings = write_valid(space, user_records(user), name, change, held)
+    return to_user_record(record, held, None, warnings)
 
 
-def _lasting(held: Held, ttl_s: int | None) -> Held:
+def _set_lifetime(held: Contract, ttl_s: int | None) -> Contract:
     """How long a record is to live: as it is said, but no longer than its definition lets it; else as long as before, or as its
     definition says if that has changed since."""
     if ttl_s is None:
@@ -332,18 +336,18 @@ def _require_name(name: str) -> None:
         )
 
 
-def _existing(space: Space, user: str, name: str) -> Record:
-    found = records.read(space, user_records(user), name)
+def _require_record(space: Space, user: str, name: str) -> Record:
+    found = records.find_record(space, user_records(user), name)
     if found is None:
-        raise _absent(name)
+        raise _not_found(name)
     return found
 
 
-def _absent(name: str) -> NotFound:
+def _not_found(name: str) -> NotFound:
     return NotFound(f"There is no record {name!r} of this user.")
 
 
-def _change(row: records.Change, value: Any) -> RecordChange:
+def _to_change(row: records.VersionRow, value: Any) -> RecordChange:
     return RecordChange(
         version=row.version,
         mode=row.mode,

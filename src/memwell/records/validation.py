@@ -16,12 +16,12 @@ from ..errors import Conflict, Invalid, Stale, TooLarge
 from ..model.collection import Place
 from . import records
 from .contract import Secrets
-from .records import Mode, Record, Write, at, tied_values
+from .records import Mode, NewValue, Record, iterate_tied_values, list_records_at
 from .schema import Schema, list_doubts
 from .schema_defaults import check_defaults
 from .schema_limits import Effort, check_schema
 from .schema_tree import Problem
-from .secrets import look
+from .secrets import find_secrets
 
 MAX_SHOWN = 200
 WRITTEN, READ = 2.0, 8.0
@@ -31,14 +31,14 @@ MAX_TOLD = 5
 """How many problems are named in a sentence; all of them are in the details."""
 
 
-class Warned(Response, frozen=True, kw_only=True):
+class ValueWarning(Response, frozen=True, kw_only=True):
     """What was let through although it does not look right: where in a value, and why."""
 
     path: str
     reason: str
 
 
-class Held(NamedTuple):
+class Contract(NamedTuple):
     """What a record is held to."""
 
     schema: Mapping[str, Any] | None = None
@@ -51,13 +51,13 @@ class Held(NamedTuple):
     former: tuple[int, ...] | None = None
 
 
-FREE = Held()
-MOST_COMPILED = 256
-_compiled: dict[tuple[int, bool], tuple[Mapping[str, Any] | None, Schema]] = {}
+NO_CONTRACT = Contract()
+MAX_SCHEMAS = 256
+_schemas: dict[tuple[int, bool], tuple[Mapping[str, Any] | None, Schema]] = {}
 """By the identity of a schema, which is kept with it, so that no other can have the same."""
 
 
-class Change(NamedTuple):
+class Edit(NamedTuple):
     """What to write to a record, and how."""
 
     data: Mapping[str, Any]
@@ -66,65 +66,69 @@ class Change(NamedTuple):
     unset: Sequence[str] = ()
 
 
-def write(space: Space, place: Place, path: str, change: Change, held: Held) -> tuple[Record, list[Warned]]:
+def write_valid(
+    space: Space, place: Place, path: str, change: Edit, held: Contract
+) -> tuple[Record, list[ValueWarning]]:
     """Write a record. What is wrong with it is refused, or told if it is let through."""
-    warnings: list[Warned] = []
+    warnings: list[ValueWarning] = []
 
     def check(value: Any) -> None:
-        judged = list(_judged(space, value, held))  # first: what is refused anyway need not be looked through
-        warnings.extend(Warned(path=one.path, reason=one.reason) for one in _secrets(space, change.data, held))
+        judged = list(_check_value(space, value, held))  # first: what is refused anyway need not be looked through
+        warnings.extend(
+            ValueWarning(path=one.path, reason=one.reason) for one in _check_secrets(space, change.data, held)
+        )
         warnings.extend(judged)
 
     asked = (change.mode, held.lifetime_us, change.if_match, held.ties, held.tied_anew)
-    new = Write(dict(change.data), *asked, lasting=held.lasting, former=held.former, unset=tuple(change.unset))
-    return records.write(space, place, path, new, check), warnings
+    new = NewValue(dict(change.data), *asked, lasting=held.lasting, former=held.former, unset=tuple(change.unset))
+    return records.write_record(space, place, path, new, check), warnings
 
 
-def filled(value: Any, held: Held) -> Any:
+def fill_defaults(value: Any, held: Contract) -> Any:
     """A value with the defaults of what it is held to (C23)."""
-    return compiled(held).fill_defaults(value) if held.schema else value
+    return compile_contract(held).fill_defaults(value) if held.schema else value
 
 
-def misfits(value: Any, held: Held, space: Space | None = None) -> list[Problem]:
+def list_misfits(value: Any, held: Contract, space: Space | None = None) -> list[Problem]:
     """Why a value does not fit any more. One that takes too long to be checked, by itself or with the others of a call, is not
     known to fit."""
     if not held.schema:
         return []
-    schema = compiled(held)
+    schema = compile_contract(held)
     try:
-        return schema.problems(value, _effort(space, schema, value, READ))
+        return schema.problems(value, _spend_effort(space, schema, value, READ))
     except TooLarge:
         return [Problem("", UNCHECKED)]
 
 
-def compiled(held: Held) -> Schema:
+def compile_contract(held: Contract) -> Schema:
     """The schema that counts. One that was just read again is known by what it is read from."""
-    known = _compiled.get((id(held.schema), held.strict))
+    known = _schemas.get((id(held.schema), held.strict))
     if known is not None and known[0] is held.schema:
         return known[1]
     made = _made(held)
-    if len(_compiled) >= MOST_COMPILED:
-        _compiled.clear()
-    _compiled[id(held.schema), held.strict] = (held.schema, made)
+    if len(_schemas) >= MAX_SCHEMAS:
+        _schemas.clear()
+    _schemas[id(held.schema), held.strict] = (held.schema, made)
     return made
 
 
-def check_object(held: Held) -> None:
+def check_object_schema(held: Contract) -> None:
     """Refuse a schema that cannot be used. What is kept are objects, so it must be that of one (S2.10, S3.8)."""
     if (held.schema or {}).get("type", "object") not in ("object", ["object"]):
         raise Invalid("`schema` must describe an object: its `type` is something else.", field="schema")
-    source = given_schema(held.schema or {})
+    source = normalize_schema(held.schema or {})
     check_schema(source)
-    check_defaults(compiled(held).source)
+    check_defaults(compile_contract(held).source)
 
 
-def doubts_about(held: Held) -> list[str]:
+def list_schema_doubts(held: Contract) -> list[str]:
     """Words of warning about a schema that was given and can be used."""
     return list_doubts(dict(held.schema), strict=held.strict) if held.schema else []
 
 
 @contextmanager
-def told_of(where: str, **details: Any) -> Iterator[None]:
+def error_at(where: str, **details: Any) -> Iterator[None]:
     """Say of what is wrong which of several it is about."""
     try:
         yield
@@ -132,14 +136,14 @@ def told_of(where: str, **details: Any) -> Iterator[None]:
         raise type(error)(f"`{where}`: {error.message}", **{**error.details, **details}) from None
 
 
-def given_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+def normalize_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """A schema as it is stored. What Python says in another way, such as tuples, is the same from then on."""
     with _readable():
         found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(schema))
     return found
 
 
-def _made(held: Held) -> Schema:
+def _made(held: Contract) -> Schema:
     with _readable():
         source = msgspec.json.encode(held.schema or {})
     return _schema(source, held.strict)
@@ -155,19 +159,19 @@ def _readable() -> Iterator[None]:
         raise Invalid(f"`schema` must be JSON: {error}.", field="schema") from None
 
 
-def refused(problems: Sequence[Problem], what: str = "The value") -> Invalid:
+def build_misfit_error(problems: Sequence[Problem], what: str = "The value") -> Invalid:
     """The error for a value that does not fit."""
-    told = "; ".join(_told(one) for one in problems[:MAX_TOLD])
+    told = "; ".join(_describe(one) for one in problems[:MAX_TOLD])
     more = f" (and {len(problems) - MAX_TOLD} more)" if len(problems) > MAX_TOLD else ""
     listed = [{"path": one.path, "reason": one.reason} for one in problems]
     return Invalid(f"{what} does not fit its schema: {told}{more}.", problems=listed)
 
 
-def _told(problem: Problem) -> str:
+def _describe(problem: Problem) -> str:
     return f"`{problem.path}`: {problem.reason}" if problem.path else problem.reason
 
 
-def _effort(space: Space | None, schema: Schema, value: Any, most: float) -> Effort:
+def _spend_effort(space: Space | None, schema: Schema, value: Any, most: float) -> Effort:
     """What it takes to check a value; an error if there is too much to be checked in this call. What is not checked does not
     count: small values behind a large one are."""
     effort = schema.effort(value)
@@ -178,30 +182,30 @@ def _effort(space: Space | None, schema: Schema, value: Any, most: float) -> Eff
     return effort
 
 
-def _judged(space: Space, value: Any, held: Held) -> Iterator[Warned]:
+def _check_value(space: Space, value: Any, held: Contract) -> Iterator[ValueWarning]:
     if not held.schema:
         return
-    schema = compiled(held)
+    schema = compile_contract(held)
     try:
-        effort = _effort(space, schema, value, WRITTEN)
+        effort = _spend_effort(space, schema, value, WRITTEN)
         problems = schema.problems(value, effort)
     except TooLarge:
         if held.strict:
             raise
-        yield Warned(path="", reason=UNCHECKED)
+        yield ValueWarning(path="", reason=UNCHECKED)
         return
     if problems and held.strict:
-        raise refused(problems)
+        raise build_misfit_error(problems)
     for one in [*problems, *schema.warnings(value, effort)]:
-        yield Warned(path=one.path, reason=one.reason)
+        yield ValueWarning(path=one.path, reason=one.reason)
 
 
-def _secrets(space: Space, data: Mapping[str, Any], held: Held) -> list[Problem]:
+def _check_secrets(space: Space, data: Mapping[str, Any], held: Contract) -> list[Problem]:
     """What looks like a secret in what is to be written, if anybody minds (S3.44). Others wait meanwhile, so there is a limit for
     a call, and not for each record in it."""
     if held.secrets is None:
         return []
-    problems, looked = look(data, records.MAX_VALUE - space.looked)
+    problems, looked = find_secrets(data, records.MAX_VALUE - space.looked)
     space.looked += looked
     if problems and held.secrets == "reject":
         told = ", ".join(f"`{one.path[:MAX_SHOWN]}`" for one in problems[:MAX_TOLD])
@@ -245,18 +249,20 @@ class Breaking(Response, frozen=True, kw_only=True):
     examples: list[BrokenRecord]
 
 
-def broken_by(space: Space, tie: str, held: Held) -> Breaking:
+def find_breaking(space: Space, tie: str, held: Contract) -> Breaking:
     """What would not fit of the records that go with something."""
     count = broken = 0
     named: dict[int, list[dict[str, str]]] = {}
-    for address_id, value in tied_values(space, tie):
+    for address_id, value in iterate_tied_values(space, tie):
         count += 1
-        problems = misfits(value, held)
+        problems = list_misfits(value, held)
         if problems:
             broken += 1
         if problems and len(named) < MAX_EXAMPLES:
             named[address_id] = [{"path": one.path, "reason": one.reason} for one in problems]
-    examples = [_example(record, owner, named[record.address_id]) for record, owner in at(space, list(named))]
+    examples = [
+        _example(record, owner, named[record.address_id]) for record, owner in list_records_at(space, list(named))
+    ]
     return Breaking(records=count, breaking=broken, examples=examples)
 
 
@@ -264,7 +270,7 @@ def _example(record: Record, owner: str, problems: list[dict[str, str]]) -> Brok
     return BrokenRecord(owner=owner, scope=record.path.partition("@")[2] or "global", problems=problems)
 
 
-def accepted(found: Breaking, accept: bool) -> list[str]:
+def check_breaking(found: Breaking, accept: bool) -> list[str]:
     """A warning about the records that break; an error, if that is not accepted."""
     if not found.breaking:
         return []

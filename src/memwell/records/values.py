@@ -20,18 +20,18 @@ MAYBE_SECRET = 16
 """The length of a name that may be a secret."""
 
 
-def merged(old: Any, new: Any) -> Any:
+def merge(old: Any, new: Any) -> Any:
     """A value put into another: objects are merged however deep they are, everything else takes the place of what was there,
     nothing (`null`) included (C1)."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         return new
-    return {**old, **{name: merged(old[name], value) if name in old else value for name, value in new.items()}}
+    return {**old, **{name: merge(old[name], value) if name in old else value for name, value in new.items()}}
 
 
-def without(value: Any, paths: Sequence[str]) -> Any:
+def unset_fields(value: Any, paths: Sequence[str]) -> Any:
     """A value without some of its fields, by their paths. What is not there need not go."""
     for path in paths:
-        value = _cut(value, _steps(path, "unset"))
+        value = _unset(value, _steps(path, "unset"))
     return value
 
 
@@ -44,7 +44,7 @@ def _steps(path: str, field: str) -> list[str]:
     return steps
 
 
-def _cut(value: Any, path: list[str]) -> Any:
+def _unset(value: Any, path: list[str]) -> Any:
     """A name may have dots in it: the longest that is there is meant."""
     if not isinstance(value, dict):
         return value
@@ -52,7 +52,7 @@ def _cut(value: Any, path: list[str]) -> Any:
         name, inside = ".".join(path[:count]), path[count:]
         if name in value:
             if inside:
-                return {**value, name: _cut(value[name], inside)}
+                return {**value, name: _unset(value[name], inside)}
             return {other: each for other, each in value.items() if other != name}
     return value
 
@@ -65,11 +65,11 @@ class At(NamedTuple):
     step: str | int
 
 
-def path_to(at: At | None, names: Set[str] = frozenset()) -> str:
+def render_path(at: At | None, names: Set[str] = frozenset()) -> str:
     """The path to a place, as it is told: `orders[0].id`; empty for the whole. `names` are no secrets."""
     steps: list[str] = []
     while at is not None:
-        steps.append(f"[{at.step}]" if isinstance(at.step, int) else f".{told_name(at.step, names)}")
+        steps.append(f"[{at.step}]" if isinstance(at.step, int) else f".{show_name(at.step, names)}")
         at = at.above
     path = "".join(reversed(steps)).removeprefix(".")
     return path if len(path) <= MAX_PATH else path[: MAX_PATH - 1] + "…"
@@ -88,17 +88,17 @@ def longest_path(value: Any) -> int:
     return longest
 
 
-def masked(name: str) -> str:
+def mask_name(name: str) -> str:
     """The name of a property as it is told. A long one with digits may be a secret itself, and none is repeated."""
     return name[:4] + "…" if len(name) >= MAYBE_SECRET and any(map(str.isdigit, name)) else name
 
 
-def told_name(name: str, names: Set[str]) -> str:
+def show_name(name: str, names: Set[str]) -> str:
     """The same, but for names that everybody knows."""
-    return name if name in names else masked(name)
+    return name if name in names else mask_name(name)
 
 
-def projected(value: Any, projections: Mapping[str, Any]) -> Any:
+def project(value: Any, projections: Mapping[str, Any]) -> Any:
     """The fields that are named with 1, at their paths; all of them if none is. What is not there is left away, but what it would
     be in stays: whoever goes there by its path finds nothing, and no error."""
     if not projections:
@@ -109,12 +109,12 @@ def projected(value: Any, projections: Mapping[str, Any]) -> Any:
     for path, mark in projections.items():
         if mark not in (1, True):
             raise Invalid(f"`projections` names fields with 1: {path[:50]!r} has something else.", field="projections")
-        _grow(wanted, _steps(path, "projections"))
-    found = _pruned(value, wanted)
+        _add_to_tree(wanted, _steps(path, "projections"))
+    found = _prune(value, wanted)
     return {} if found is _NOTHING else found
 
 
-def _grow(tree: Tree, path: list[str]) -> None:
+def _add_to_tree(tree: Tree, path: list[str]) -> None:
     """Add a path. One that was wanted as a whole stays whole."""
     for place, name in enumerate(path):
         last = place == len(path) - 1
@@ -126,7 +126,7 @@ def _grow(tree: Tree, path: list[str]) -> None:
         tree = tree.setdefault(name, {})  # type: ignore[assignment]
 
 
-def _reached(tree: Tree | None, path: list[str]) -> Any:
+def _find_in_tree(tree: Tree | None, path: list[str]) -> Any:
     """What is wanted of a field with dots in its name."""
     for name in path:
         if tree is None or name not in tree:
@@ -135,16 +135,16 @@ def _reached(tree: Tree | None, path: list[str]) -> Any:
     return tree
 
 
-def _pruned(value: Any, wanted: Tree | None) -> Any:
+def _prune(value: Any, wanted: Tree | None) -> Any:
     """A value with nothing but what is wanted of it. A list is gone through."""
     if wanted is None:
         return value
     if isinstance(value, list):
-        return [part for part in (_pruned(one, wanted) for one in value) if part is not _NOTHING]
+        return [part for part in (_prune(one, wanted) for one in value) if part is not _NOTHING]
     if not isinstance(value, dict):
         return _NOTHING
-    parts = {name: _pruned(value[name], inner) for name, inner in wanted.items() if name in value}
+    parts = {name: _prune(value[name], inner) for name, inner in wanted.items() if name in value}
     for name in value:
-        if "." in name and (inner := _reached(wanted, name.split("."))) is not _NOTHING:
-            parts[name] = _pruned(value[name], inner)
+        if "." in name and (inner := _find_in_tree(wanted, name.split("."))) is not _NOTHING:
+            parts[name] = _prune(value[name], inner)
     return {name: part for name, part in parts.items() if part is not _NOTHING}

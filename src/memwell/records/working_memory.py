@@ -31,15 +31,25 @@ from .definitions import (
     held_with_its_lifetime,
     tie_of,
 )
-from .memory_prompt import TOOL, Section, prompt, tool_description, tool_schema
-from .records import MAX_BYTES, Record, delete_tied, read, tied_page
-from .records import delete as delete_record
-from .validation import MAX_TOLD, Change, Held, Warned, compiled, filled, misfits, refused, told_of, write
+from .memory_prompt import TOOL, Section, build_tool_schema, render_memory, render_tool_description
+from .records import MAX_BYTES, Record, delete_record, delete_tied, find_record, list_tied_page
+from .validation import (
+    MAX_TOLD,
+    Contract,
+    Edit,
+    ValueWarning,
+    build_misfit_error,
+    compile_contract,
+    error_at,
+    fill_defaults,
+    list_misfits,
+    write_valid,
+)
 
 NO_ROOM = f"what is shown together has at most {MAX_BYTES // 1024**2} MiB: bind fewer definitions at once"
 
 
-class Whose(NamedTuple):
+class MemoryScope(NamedTuple):
     """Whose memory, and which workflow, thread and run it is asked for."""
 
     owner: str
@@ -58,7 +68,7 @@ class Loaded(NamedTuple):
     reachable: bool = True
 
 
-class Gathered(NamedTuple):
+class BoundMemory(NamedTuple):
     """What is known under one definition: as it is shown, and what that comes from. `writable`: whether a model may write it.
     It may not if there is nowhere to write to, nor what it is not shown for want of room."""
 
@@ -75,7 +85,7 @@ class Gathered(NamedTuple):
         return self.loaded.warning
 
 
-def bound_to(space: Space, names: Sequence[str] | None) -> list[tuple[Document, Definition]]:
+def list_bound(space: Space, names: Sequence[str] | None) -> list[tuple[Document, Definition]]:
     """Definitions by id or slug, in the order in which they are named; all global ones if none are (S3.39)."""
     if names is None:
         found = [pair for pair in every(space) if pair[1].scope == "global"]
@@ -87,42 +97,44 @@ def bound_to(space: Space, names: Sequence[str] | None) -> list[tuple[Document, 
     return list({pair[0].id: pair for pair in chosen.values() if pair is not None}.values())
 
 
-def gathered(
-    space: Space, pairs: Iterable[tuple[Document, Definition]], whose: Whose, *, strict: bool = False
-) -> list[Gathered]:
+def load_all(
+    space: Space, pairs: Iterable[tuple[Document, Definition]], whose: MemoryScope, *, strict: bool = False
+) -> list[BoundMemory]:
     """What is known of an owner under some definitions, in their order. As soon as one has no room, those behind it are not even
     read: all of them are withheld."""
     found = []
     room = MAX_BYTES
     for document, definition in pairs:
-        one = _gathered(space, document, definition, whose, strict) if room >= 0 else None
-        room -= len(document.body) + (0 if one is None else _size(one.section))
+        one = _load_section(space, document, definition, whose, strict) if room >= 0 else None
+        room -= len(document.body) + (0 if one is None else _measure(one.section))
         if one is None or room < 0:
             room = -1
-            one = _without_room(document, definition, one, strict)
+            one = _withhold(document, definition, one, strict)
         found.append(one)
     return found
 
 
-def loaded(space: Space, document: Document, definition: Definition, whose: Whose, *, strict: bool = False) -> Loaded:
+def load_memory(
+    space: Space, document: Document, definition: Definition, whose: MemoryScope, *, strict: bool = False
+) -> Loaded:
     """The active record for an owner and a scope; one that does not fit any more is withheld (C24)."""
-    path = path_of(definition, whose)
+    path = find_path(definition, whose)
     if path is None:
         missing = f"no {definition.scope} was given, to which this memory belongs"
         return Loaded(warning=missing, reachable=False)
-    record = read(space, user_records(whose.owner), path)
+    record = find_record(space, user_records(whose.owner), path)
     if record is None:
         return Loaded()
-    problems = misfits(record.value, held_to(document.id, definition), space)
+    problems = list_misfits(record.value, held_to(document.id, definition), space)
     if not problems:
         return Loaded(record, address_id=record.address_id)
-    error = refused(problems, f"The stored value of {definition.slug!r}")
+    error = build_misfit_error(problems, f"The stored value of {definition.slug!r}")
     if strict:
         raise error
     return Loaded(warning=error.message, address_id=record.address_id)
 
 
-def path_of(definition: Definition, whose: Whose) -> str | None:
+def find_path(definition: Definition, whose: MemoryScope) -> str | None:
     """Where a record is among those of its owner; None if what its scope needs was not given."""
     if definition.scope == "global":
         return definition.slug
@@ -130,28 +142,30 @@ def path_of(definition: Definition, whose: Whose) -> str | None:
     return None if given is None else f"{definition.slug}@{definition.scope}/{given}"
 
 
-def withheld(name: str, reason: str) -> str:
+def render_withheld(name: str, reason: str) -> str:
     """A warning in a sentence, where there is nothing but a text to say it in."""
     return f"`{name}` is withheld: {reason}"
 
 
-def _gathered(space: Space, document: Document, definition: Definition, whose: Whose, strict: bool) -> Gathered:
-    known = loaded(space, document, definition, whose, strict=strict)
-    value = None if known.record is None else filled(known.record.value, held_to(document.id, definition))
+def _load_section(
+    space: Space, document: Document, definition: Definition, whose: MemoryScope, strict: bool
+) -> BoundMemory:
+    known = load_memory(space, document, definition, whose, strict=strict)
+    value = None if known.record is None else fill_defaults(known.record.value, held_to(document.id, definition))
     merges = definition.update_mode == "merge"
     section = Section(definition.slug, document.name, definition.schema, value, merges)
-    return Gathered(section, known, known.reachable)
+    return BoundMemory(section, known, known.reachable)
 
 
-def _without_room(document: Document, definition: Definition, one: Gathered | None, strict: bool) -> Gathered:
+def _withhold(document: Document, definition: Definition, one: BoundMemory | None, strict: bool) -> BoundMemory:
     if strict:
         raise TooLarge(f"`{definition.slug}` has no room: {NO_ROOM}.", limit=MAX_BYTES)
     section = Section(definition.slug, document.name, definition.schema, None)
     address_id = None if one is None else one.loaded.address_id
-    return Gathered(section, Loaded(warning=NO_ROOM, address_id=address_id), writable=False)
+    return BoundMemory(section, Loaded(warning=NO_ROOM, address_id=address_id), writable=False)
 
 
-def _size(found: Section) -> int:
+def _measure(found: Section) -> int:
     """What is shown: the value, with what defaults make of it."""
     return 0 if found.value is None else len(msgspec.json.encode(found.value))
 
@@ -246,12 +260,14 @@ class Bind(_OfOwner, frozen=True, kw_only=True):
 def bind(space: Space, request: Bind) -> Bound:
     """Load working memory for a model: what is known of an owner under some definitions, as values and as text, and the tool to
     update them. Nothing is written by this."""
-    found = gathered(space, bound_to(space, request.definitions), _whose(space, request), strict=request.strict)
+    found = load_all(
+        space, list_bound(space, request.definitions), _resolve_scope(space, request), strict=request.strict
+    )
     sections = [one.section for one in found]
     return Bound(
         values={one.slug: one.value for one in sections if one.value is not None},
-        prompt=prompt(sections),
-        tool=tool_of([one.section for one in found if one.writable]),
+        prompt=render_memory(sections),
+        tool=build_tool([one.section for one in found if one.writable]),
         versions={one.section.slug: one.record.etag for one in found if one.record is not None},
         warnings=[Withheld(slug=one.section.slug, reason=one.warning) for one in found if one.warning is not None],
     )
@@ -277,7 +293,7 @@ class Updated(Response, frozen=True, kw_only=True):
 
     memory: dict[str, Any]
     versions: dict[str, str]
-    warnings: dict[str, list[Warned]] | None = None
+    warnings: dict[str, list[ValueWarning]] | None = None
 
 
 @operation(
@@ -290,7 +306,7 @@ class Updated(Response, frozen=True, kw_only=True):
 def update_memory(space: Space, request: UpdateMemory) -> Updated:
     """Write working memory: all values or none. First the names must be slugs, then they must be known, then each value must fit
     its schema."""
-    return updated(space, request, _whose(space, request))
+    return write_memory(space, request, _resolve_scope(space, request))
 
 
 class OfRecord(_OfOwner, frozen=True, kw_only=True):
@@ -315,9 +331,9 @@ class Forgotten(Response, frozen=True, kw_only=True):
 )
 def delete_memory(space: Space, request: OfRecord) -> Forgotten:
     """Delete what is kept of an owner under a definition, with its history."""
-    whose = _whose(space, request)
+    whose = _resolve_scope(space, request)
     _, definition = existing(space, request.definition)
-    job = delete_record(space, user_records(whose.owner), needed_path(definition, whose))
+    job = delete_record(space, user_records(whose.owner), require_path(definition, whose))
     return Forgotten(records=int(job is not None), job=job)
 
 
@@ -383,62 +399,64 @@ def list_records(space: Space, request: ListRecords) -> MemoryRecords:
     """The records of a definition, of all owners. A page holds at most 8 MiB of them."""
     document, _ = existing(space, request.definition)
     (after,) = from_cursor("definition", request.cursor, 0)
-    page, more = tied_page(space, tie_of(document.id), after, request.limit)
+    page, more = list_tied_page(space, tie_of(document.id), after, request.limit)
     further = to_cursor("definition", page[-1][0].address_id) if more else None
-    return MemoryRecords(records=[_shown(*one) for one in page], next_cursor=further)
+    return MemoryRecords(records=[_to_memory_record(*one) for one in page], next_cursor=further)
 
 
 # -- what others use -----------------------------------------------------------------------------------------------------
 
 
-def updated(space: Space, request: UpdateMemory, whose: Whose) -> Updated:
+def write_memory(space: Space, request: UpdateMemory, whose: MemoryScope) -> Updated:
     """Write values that are checked in the order of S3.41, all or none (C4)."""
     memory = request.memory
     slugs = list(memory)
     for slug in slugs:
         _check_slug(slug)
-    known = _known(space, slugs, request.definitions)
+    known = _require_known(space, slugs, request.definitions)
     for slug in request.if_match or {}:
         if slug not in memory:
             raise Invalid(f"`if_match` names {slug[:MAX_SHOWN_ID]!r}, which is not written.", field="if_match")
     values: dict[str, Any] = {}
     versions: dict[str, str] = {}
-    warnings: dict[str, list[Warned]] = {}
+    warnings: dict[str, list[ValueWarning]] = {}
     for slug in slugs:
         document, definition = known[slug]
-        record, warned = _written(space, document, definition, request, whose)
-        values[slug], versions[slug] = filled(record.value, held_to(document.id, definition)), record.etag
+        record, warned = _write_one(space, document, definition, request, whose)
+        values[slug], versions[slug] = fill_defaults(record.value, held_to(document.id, definition)), record.etag
         if warned:
             warnings[slug] = warned
     return Updated(memory=values, versions=versions, warnings=warnings or None)
 
 
-def tool_of(sections: Sequence[Section]) -> Tool | None:
+def build_tool(sections: Sequence[Section]) -> Tool | None:
     """The tool by which a model updates these definitions, and no others."""
     if not sections:
         return None
-    schemas = {one.slug: _taken(one) for one in sections}
-    return Tool(name=TOOL, description=tool_description(sections), parameters=tool_schema(sections, schemas))
+    schemas = {one.slug: _build_tool_part(one) for one in sections}
+    return Tool(
+        name=TOOL, description=render_tool_description(sections), parameters=build_tool_schema(sections, schemas)
+    )
 
 
-def _whose(space: Space, request: _OfOwner) -> Whose:
+def _resolve_scope(space: Space, request: _OfOwner) -> MemoryScope:
     """Whose memory it is: as it is said, or the user's to whom the caller is held, who reaches nobody else's."""
     owner = request.owner or space.principal.user
     if owner is None:
         raise Invalid("An owner id is required: say whose memory it is.", field="owner")
     space.principal.speaks_for(owner)
-    return Whose(owner, request.workflow, request.thread, request.run)
+    return MemoryScope(owner, request.workflow, request.thread, request.run)
 
 
-def needed_path(definition: Definition, whose: Whose) -> str:
-    path = path_of(definition, whose)
+def require_path(definition: Definition, whose: MemoryScope) -> str:
+    path = find_path(definition, whose)
     if path is None:
         scope = definition.scope
         raise Invalid(f"{scope.capitalize()} id is required to update {scope}-scoped memory.", field=scope)
     return path
 
 
-def kept_as(document: Document, definition: Definition, whose: Whose) -> Held:
+def build_contract(document: Document, definition: Definition, whose: MemoryScope) -> Contract:
     """What a record is held to, and goes with."""
     scope: Scope = definition.scope
     if scope == "global":
@@ -453,21 +471,23 @@ def _check_slug(slug: str) -> None:
         raise Invalid(f"A slug has at most {MAX_NAME} characters: {slug[:MAX_SHOWN_ID]!r}….", field="memory")
 
 
-def _known(space: Space, slugs: Iterable[str], names: Sequence[str] | None) -> dict[str, tuple[Document, Definition]]:
+def _require_known(
+    space: Space, slugs: Iterable[str], names: Sequence[str] | None
+) -> dict[str, tuple[Document, Definition]]:
     if names is None:
         pairs = [pair for slug in slugs if (pair := by_slug(space, slug)) and pair[1].scope == "global"]
     else:
-        pairs = bound_to(space, names)
+        pairs = list_bound(space, names)
     known = {definition.slug: (document, definition) for document, definition in pairs}
     unknown = [slug for slug in slugs if slug not in known]
     if unknown:
-        told = " ".join(_unknown(space, slug) for slug in unknown[:MAX_TOLD])
+        told = " ".join(_explain_unknown(space, slug) for slug in unknown[:MAX_TOLD])
         bound = f" Known here: {', '.join(known)}." if names and known else ""
         raise Invalid(told + bound, field=f"memory.{unknown[0]}", slug=unknown[0])
     return known
 
 
-def _unknown(space: Space, slug: str) -> str:
+def _explain_unknown(space: Space, slug: str) -> str:
     unknown = f'Unknown memory definition "{slug}"'
     if by_slug(space, slug) is None:
         return f"{unknown}: give values by slug, with nothing around them." if slug == "memory" else f"{unknown}."
@@ -475,28 +495,28 @@ def _unknown(space: Space, slug: str) -> str:
     return f"{unknown} here: there is one, but it is not bound. Name it in `definitions`; {declared}."
 
 
-def _written(
-    space: Space, document: Document, definition: Definition, request: UpdateMemory, whose: Whose
-) -> tuple[Record, list[Warned]]:
+def _write_one(
+    space: Space, document: Document, definition: Definition, request: UpdateMemory, whose: MemoryScope
+) -> tuple[Record, list[ValueWarning]]:
     data = request.memory[definition.slug]
     if not isinstance(data, dict):
         raise Invalid(f"`memory.{definition.slug}` must be an object.", field=f"memory.{definition.slug}")
-    place, path = user_records(whose.owner), needed_path(definition, whose)
+    place, path = user_records(whose.owner), require_path(definition, whose)
     if definition.scope == "run":
-        _require_under_way(space, whose.run or "")
-    change = Change(data, request.mode or definition.update_mode, (request.if_match or {}).get(definition.slug))
-    with told_of(f"memory.{definition.slug}", slug=definition.slug):
-        return write(space, place, path, change, kept_as(document, definition, whose))
+        _check_run_is_open(space, whose.run or "")
+    change = Edit(data, request.mode or definition.update_mode, (request.if_match or {}).get(definition.slug))
+    with error_at(f"memory.{definition.slug}", slug=definition.slug):
+        return write_valid(space, place, path, change, build_contract(document, definition, whose))
 
 
-def _require_under_way(space: Space, run: str) -> None:
+def _check_run_is_open(space: Space, run: str) -> None:
     """A run of a workflow that is over has taken its memory with it. Of other runs nothing is known here."""
     found = space.tx.row("run_is_over", id=run)
     if found is not None and found[0]:
         raise Conflict("This run is over, and its memory is gone with it: use memory of another scope.", run=run)
 
 
-def _shown(record: Record, owner: str) -> MemoryRecord:
+def _to_memory_record(record: Record, owner: str) -> MemoryRecord:
     found = _PATH.fullmatch(record.path)
     ids = {} if found is None or found["scope"] is None else {found["scope"]: found["id"]}
     return MemoryRecord(
@@ -511,8 +531,8 @@ def _shown(record: Record, owner: str) -> MemoryRecord:
     )
 
 
-def _taken(one: Section) -> dict[str, Any]:
+def _build_tool_part(one: Section) -> dict[str, Any]:
     """What the tool takes for a definition: nothing that would be refused, and in merge mode parts of it (C31). It is a copy:
     what is kept in memory is everybody's."""
-    schema = compiled(Held(one.schema, True))
+    schema = compile_contract(Contract(one.schema, True))
     return deepcopy(schema.relax() if one.merges else schema.closed)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ..errors import MemwellError
 from ..records.definitions import DefinitionInfo, DefinitionList, DeletedDefinition
-from ..records.memory_prompt import appended
+from ..records.memory_prompt import append_memory
 from ..records.validation import Breaking
 from ..records.working_memory import Bound, Forgotten, MemoryRecord, Updated, Withheld
 from ._sync_jobs import pages
@@ -97,7 +97,7 @@ class WorkingMemory:
 
     def prompt(self, system: str | None = None) -> str:
         """The values as text, behind the system instructions if these are given."""
-        return appended(system, self.bound.prompt)
+        return append_memory(system, self.bound.prompt)
 
     def tool(self, style: str = "openai") -> dict[str, Any] | None:
         """The `update_memory` tool, as `openai` or `anthropic` want it."""

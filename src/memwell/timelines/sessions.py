@@ -17,7 +17,7 @@ from ..errors import NotFound
 from ..model.collection import Place
 from ..model.fields import cut, from_cursor, to_cursor
 from ..model.principal import Bound
-from ..records.records import addresses_tied
+from ..records.records import list_tied_addresses
 from ..storage.port import Row
 
 NEWEST = 2**62
@@ -114,7 +114,7 @@ def _unsay(space: Space, addresses: Sequence[Row]) -> None:
 def _erase_name(space: Space, kind: Bound, name: str, keys: int) -> Erasure:
     collections = space.tx.rows("collections_of_name", dialect=kind, name=name)
     addresses = list(space.tx.rows("addresses_of_name", dialect=kind, name=name))
-    elsewhere = addresses_tied(space, f"{kind}/{name}")
+    elsewhere = list_tied_addresses(space, f"{kind}/{name}")
     _unsay(space, elsewhere)
     addresses += elsewhere
     if not collections and not addresses and not keys:

@@ -12,7 +12,7 @@ from ..core.space import Space
 from ..errors import Invalid
 from ..model import check
 from ..model.fields import SessionId
-from ..records.app_sessions import Opening, Reference, SessionMetadata, UserId, open_session
+from ..records.app_sessions import Reference, SessionMetadata, SessionRequest, UserId, open_session
 from ..records.apps import App, AppName, existing
 from . import store
 from .document import Runnable, parse
@@ -70,7 +70,7 @@ def execute(call: Call, request: Execute) -> Executed:
     app = call.read(lambda space: existing(space, request.app)[1])
     document, workflow_id, version = call.read(lambda space: _answers(space, request.app, app))
     run_id = store.new_run_id()
-    opening = Opening(
+    opening = SessionRequest(
         request.session_id,
         request.session_reference,
         request.user_id,

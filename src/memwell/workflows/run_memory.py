@@ -17,7 +17,7 @@ from ..records.contents import Content, DeleteContent
 from ..records.contract import SESSION_META
 from ..records.records import Mode
 from ..records.stores import existing
-from ..records.values import projected
+from ..records.values import project
 from . import store as stored
 
 EMPTIED = "emptied"
@@ -100,9 +100,9 @@ class RunMemory:
 
     def get_content(self, store_name: str, projections: Mapping[str, Any] | None = None) -> Any:
         """The record of a store, or some of its fields; None if there is none."""
-        wanted = contents.usable(projections)
+        wanted = contents.check_projections(projections)
         value = self._reach.content(self._app(), store_name)
-        return value if value is None or wanted is None else projected(value, wanted)
+        return value if value is None or wanted is None else project(value, wanted)
 
     def set_content(
         self, store_name: str, data_object: Mapping[str, Any], *, mode: Mode = "merge", unset: str | Sequence[str] = ()
@@ -129,7 +129,7 @@ class RunMemory:
         request = DeleteContent(store=_writable(store_name), **self._whose())
         return self._reach.act(
             contents.delete_content,
-            lambda space: contents.deleted(space, request, self._reach.run_id).deleted,
+            lambda space: contents.delete_located(space, request, self._reach.run_id).deleted,
         )
 
     def _app(self) -> str:

@@ -14,7 +14,7 @@ from ..core.space import Space
 from ..erasure.erase import EVERY_RUN
 from ..errors import Conflict
 from ..ids import new_id
-from ..records.records import anchor, delete_tied
+from ..records.records import add_anchor, delete_tied
 from ..storage.port import Tx
 
 State = Literal["running", "done", "failed", "interrupted"]
@@ -122,9 +122,9 @@ def begin(space: Space, begun: Begun) -> str:
     )
     asked = begun.asked
     if asked.owner is not None:  # whoever is forgotten is forgotten here, too
-        touch(space, run_id, [anchor(space, user_records(asked.owner))])
+        touch(space, run_id, [add_anchor(space, user_records(asked.owner))])
     if asked.app is not None:
-        touch(space, run_id, [anchor(space, app_records(asked.app)), *begun.knows])
+        touch(space, run_id, [add_anchor(space, app_records(asked.app)), *begun.knows])
     return run_id
 
 

@@ -13,7 +13,7 @@ from ...banks.reading import JSON
 from ...core.dispatch import Call
 from ...errors import Invalid
 from ...models.completer import Message
-from ...records.memory_prompt import TOOL, appended
+from ...records.memory_prompt import TOOL, append_memory
 from ...storage.port import Reach as TenantReach
 from ...text.fence import compact
 from ..model_call import Asking
@@ -105,7 +105,7 @@ def _ask(task: Task, inputs: AiInputs, acting: Acting) -> Told:
     functions = {one.name: tool_of(one, acting.call.engine.function(one.action)) for one in task.tools}
     tools = [*([] if shown.tool is None else [shown.tool]), *(one.offered for one in functions.values())]
     agent = Agent(_asking(task, acting), tools, _limits(task), _runs(task, functions, acting), acting.keep)
-    messages = [Message("system", appended(inputs.system, shown.prompt)), *_messages(inputs, acting)]
+    messages = [Message("system", append_memory(inputs.system, shown.prompt)), *_messages(inputs, acting)]
     if task.action in OBJECTS:
         found, answer = agent.shaped(messages, task.settings.output_schema or {})
         return Told(compact(found), {"object": found, **_value(answer)}, JSON)

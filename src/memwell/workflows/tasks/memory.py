@@ -10,17 +10,17 @@ from ...errors import Invalid
 from ...models.completer import Tool
 from ...records import working_memory
 from ...records.contract import UpdateMode
-from ...records.memory_prompt import prompt
+from ...records.memory_prompt import render_memory
 from ...records.working_memory import (
-    Gathered,
+    BoundMemory,
+    MemoryScope,
     Updated,
     UpdateMemory,
-    Whose,
-    bound_to,
-    gathered,
-    tool_of,
-    updated,
-    withheld,
+    build_tool,
+    list_bound,
+    load_all,
+    render_withheld,
+    write_memory,
 )
 from .. import store
 from ..run_memory import Reach
@@ -67,10 +67,10 @@ class TaskMemory:
         if self._whose is None:
             return Shown(warnings=("Nobody owns this run, so nothing is remembered in it: run it with `owner`.",))
         found = self._read([one.definition for one in bound])
-        tool = tool_of([one.section for one in found if one.writable])
+        tool = build_tool([one.section for one in found if one.writable])
         offered = None if tool is None else Tool(tool.name, tool.description, tool.parameters)
         warnings = tuple(told for one in found for told in _withheld(one))
-        return Shown(prompt(one.section for one in found), offered, warnings)
+        return Shown(render_memory(one.section for one in found), offered, warnings)
 
     def update(
         self,
@@ -89,27 +89,27 @@ class TaskMemory:
             space.principal.speaks_for(whose.owner)
             names = self._writable(space) if bound is None else [one.definition for one in bound]
             request = UpdateMemory(memory=dict(memory), definitions=names, mode=mode)
-            made = updated(space, request, whose)
+            made = write_memory(space, request, whose)
             store.touch(space, self._reach.run_id, space.touched)
             return made
 
         return self._reach.act(working_memory.update_memory, work, mark).memory
 
     @property
-    def _whose(self) -> Whose | None:
+    def _whose(self) -> MemoryScope | None:
         scope = self._reach.scope
-        return None if scope.user is None else Whose(scope.user, scope.workflow, scope.thread, scope.run)
+        return None if scope.user is None else MemoryScope(scope.user, scope.workflow, scope.thread, scope.run)
 
-    def _read(self, names: Sequence[str] | None) -> list[Gathered]:
+    def _read(self, names: Sequence[str] | None) -> list[BoundMemory]:
         """Read, and note in the same breath that the run knows it: if it is erased, so is the run."""
         whose = self._whose
         if whose is None:
             return []
 
-        def read(space: Space) -> list[Gathered]:
+        def read(space: Space) -> list[BoundMemory]:
             space.principal.speaks_for(whose.owner)
-            pairs = bound_to(space, self._writable(space) if names is None else names)
-            found = gathered(space, pairs, whose)
+            pairs = list_bound(space, self._writable(space) if names is None else names)
+            found = load_all(space, pairs, whose)
             addresses = [one.loaded.address_id for one in found]
             store.touch(space, self._reach.run_id, [one for one in addresses if one is not None])
             return found
@@ -117,8 +117,8 @@ class TaskMemory:
         return self._reach.call.engine.write(self._reach.call.principal, read)
 
     def _writable(self, space: Space) -> list[str]:
-        return [*self._declared, *(document.id for document, _ in bound_to(space, None))]
+        return [*self._declared, *(document.id for document, _ in list_bound(space, None))]
 
 
-def _withheld(one: Gathered) -> list[str]:
-    return [] if one.warning is None else [withheld(one.section.slug, one.warning)]
+def _withheld(one: BoundMemory) -> list[str]:
+    return [] if one.warning is None else [render_withheld(one.section.slug, one.warning)]
