@@ -12,11 +12,9 @@ import hypothesis
 import pytest
 from hatch_build import fetch_model
 
-import memwell.core.engine
-from memwell import Memory
 from memwell.testing import FrozenClock
 
-from .engines import DATABASES, engines_of
+from .engines import DATABASES, Memory, engines_of
 from .postgres import base
 from .shared import share
 
@@ -76,7 +74,6 @@ def engine_name(request: pytest.FixtureRequest) -> Iterator[str]:
     name: str = getattr(request, "param", "sqlite")
     DATABASES.engine = name
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(memwell.core.engine, "open_store", DATABASES.open)
         share(patch)
         yield name
     DATABASES.engine = "sqlite"

@@ -1,31 +1,28 @@
-"""Every test that keeps something runs on every engine: on PostgreSQL, each directory that it names is a database instead.
+"""Tests that store something can run on every engine: on PostgreSQL, each directory that they name is a database instead.
 
-A test is written for a directory. On PostgreSQL, opening one opens a database of its own, made from a template that holds
-the tables; `located` says which, for the tests that hand it to another process. What is about SQLite's own files is
-marked `sqlite`, modules that keep nothing are listed below, and a test without a directory keeps nothing; everything
-else runs on both.
+A test is written for a directory. On PostgreSQL, `Memory` of this module opens a database of its own instead, made from a
+template that holds the tables; `located` says which, for tests that hand it to a command or another process. Tests of
+SQLite's own files are marked `sqlite`, modules that store nothing are listed below, and a test without a directory stores
+nothing.
 
-With MEMWELL_TEST_CITUS_DSN it runs on Citus as well: the address of a single node with the extension preloaded, in which
+With MEMWELL_TEST_CITUS_DSN tests run on Citus as well: the address of a single node with the extension preloaded, in which
 every directory becomes a database with distributed tables.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apsw
 import psycopg
 
-from memwell import Memory
-from memwell.config import Config
-from memwell.storage.choose import open_store
+import memwell
 from memwell.storage.postgres.citus import distribute
 
 from .postgres import Given, Server, available
@@ -106,7 +103,7 @@ class Databases:
             server = Given(os.environ[CITUS]) if self._on_citus else available()
             server.__enter__()
             if not self._on_citus:
-                server.template(TEMPLATE, lambda dsn: Memory(dsn, worker=False).close())
+                server.template(TEMPLATE, lambda dsn: memwell.Memory(dsn, worker=False).close())
             self._servers[self._on_citus] = server
         return self._servers[self._on_citus]
 
@@ -119,9 +116,6 @@ class Databases:
     @property
     def _on_citus(self) -> bool:
         return self.engine == "citus"
-
-    def open(self, config: Config, clock: Callable[[], int], vfs: str | None = None) -> Any:
-        return open_store(dataclasses.replace(config, home=self.located(config.home)), clock, vfs)
 
     def inside(self, folder: Path) -> list[tuple[Path, str]]:
         """The directories inside a folder that databases stand for."""
@@ -164,6 +158,31 @@ DATABASES = Databases()
 located = DATABASES.located
 
 
+if TYPE_CHECKING:
+    from memwell import AsyncMemory as AsyncMemory
+    from memwell import Memory as Memory
+else:
+
+    class Memory(memwell.Memory):
+        """A memory in a directory, or in the database that stands for it."""
+
+        def __init__(self, home=None, **settings):
+            super().__init__(None if home is None else located(home), **settings)
+
+    class AsyncMemory(memwell.AsyncMemory):
+        """The same, awaited."""
+
+        def __init__(self, home=None, **settings):
+            super().__init__(None if home is None else located(home), **settings)
+
+
+@contextmanager
+def two_tenants(home: str | Path) -> Iterator[tuple[Memory, Memory]]:
+    """Two memories in one place that share nothing but the disk or the server."""
+    with Memory(home, tenant="alpha", worker=False) as alpha, Memory(home, tenant="beta", worker=False) as beta:
+        yield alpha, beta
+
+
 def engines_of(module: str, marked: bool, directory: bool) -> tuple[str, ...]:
     """On which engines a test runs; none: it keeps nothing, as it has no directory to keep it in."""
     if module in KEEPS_NOTHING:
@@ -180,7 +199,7 @@ def _distributed(server: Server | Given) -> str:
     dsn = server.copy(server.dsn("template1"))
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("CREATE EXTENSION citus")
-    Memory(dsn, worker=False).close()
+    memwell.Memory(dsn, worker=False).close()
     distribute(dsn)
     return dsn
 

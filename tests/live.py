@@ -14,12 +14,14 @@ from typing import Any
 import httpx
 import uvicorn.server
 
-from memwell import Memory, config
+from memwell import config
 from memwell.clock import Clock
 from memwell.core.engine import Engine
 from memwell.registry import open_engine
 from memwell.surfaces.rest.serve import Runner, bind, first_key, loop_factory, uvicorn_config
 from memwell.surfaces.rest.server import Server
+
+from .engines import Memory, located
 
 
 @dataclass
@@ -57,7 +59,7 @@ def live(
     home: Path, *, auth: bool = True, clock: Clock | None = None, worker: bool = True, **settings: Any
 ) -> Iterator[Live]:
     settings = {"rate_limit": 0, **settings}
-    configured = config.load(home=str(home), worker=worker, **settings)
+    configured = config.load(home=located(home), worker=worker, **settings)
     engine = open_engine(configured, clock)
     key = first_key(engine, configured) or "" if auth else ""
     engine.ensure_tenant(configured.tenant)

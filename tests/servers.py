@@ -24,10 +24,9 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, NamedTuple, Self
 
-from memwell import Memory
 from memwell.surfaces.cli.main import main
 
-from .engines import located
+from .engines import Memory, located
 
 READY_S = 20.0
 """A time-out, not a promise: whoever is not ready by then never will be."""

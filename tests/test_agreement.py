@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from memwell import Memory
 from memwell.clock import SystemClock
 from memwell.config import load
 from memwell.storage.choose import open_store
 from memwell.storage.copier import move_tenant
 
-from .engines import DATABASES, TEMPLATE
+from .engines import DATABASES, TEMPLATE, Memory, located
 
 ENTRIES = 5000
 """More than a block keeps all words and exact vectors of."""
@@ -94,7 +93,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Memory, Mem
 
 
 def _move(home: Path, database: str) -> None:
-    stores = [open_store(load(home=str(place)), SystemClock().now) for place in (home, database)]
+    stores = [open_store(load(home=located(place)), SystemClock().now) for place in (home, database)]
     move_tenant(stores[0], stores[1], "default")
     for store in stores:
         store.close()

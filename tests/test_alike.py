@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from memwell import Memory
 from memwell.facts.plans import Plan
+
+from .engines import Memory
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 THINGS = [

@@ -28,6 +28,7 @@ from memwell.models.completer import (
 from memwell.registry import open_engine
 from memwell.testing import ToolCall, ToolCalls
 
+from .engines import located
 from .scripted import ChatRequest, Fault, Raw, Reply, ScriptedServer, TextReply
 
 anthropic: Any = pytest.importorskip("anthropic")
@@ -413,7 +414,7 @@ def test_the_setting_opens_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-openai")
     with serving(["here"]) as server:
-        engine = open_engine(config.load(home=str(tmp_path), llm=f"anthropic:m@{server.url}?timeout_s=5"))
+        engine = open_engine(config.load(home=located(tmp_path), llm=f"anthropic:m@{server.url}?timeout_s=5"))
         try:
             assert engine.completer is not None
             completer, wanted = engine.completer

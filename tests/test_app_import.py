@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from memwell import Conflict, Invalid, Memory
+from memwell import Conflict, Invalid
 from memwell.workflows.app_transfer import Imported
+
+from .engines import Memory
 
 QUOTED = """\
 name: quoted

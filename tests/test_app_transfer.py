@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from memwell import Conflict, Forbidden, Invalid, Memory, NotFound, function
+from memwell import Conflict, Forbidden, Invalid, NotFound, function
 from memwell.core import functions
 from memwell.sdk._sync_apps import App
-from memwell.testing import two_tenants
 from memwell.workflows.app_transfer import Imported
 
+from .engines import Memory, two_tenants
 from .live import live
 
 SCHEMA = {

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from memwell import Conflict, Memory, NotFound
+from memwell import Conflict, NotFound
 from memwell.backup import back_up, check, make, restore
 from memwell.backup.check import strangers
 from memwell.backup.manifest import MANIFEST, FileInfo, Manifest, TenantInfo, digest_of, rendered, sealed
@@ -30,13 +30,13 @@ from memwell.storage.copier import Carrying, Moved, summary
 from memwell.surfaces.cli.main import app
 
 from .conftest import CHAOS
-from .engines import DATABASES, TEMPLATE, located
+from .engines import DATABASES, TEMPLATE, Memory, located
 from .test_move import answers, fill
 from .test_upgrade import older_file
 
 
 def stored(home: str | Path) -> Carrying:
-    return open_store(load(home=str(home)), SystemClock().now)
+    return open_store(load(home=located(home)), SystemClock().now)
 
 
 def digest(home: str | Path, tenant: str = "default") -> Moved:

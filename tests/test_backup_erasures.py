@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memwell import Conflict, Memory
+from memwell import Conflict
 from memwell.backup import back_up, check, erasures, restore
 from memwell.clock import SystemClock
 from memwell.core.access import Doorman
@@ -17,7 +17,7 @@ from memwell.erasure import log
 from memwell.errors import Corrupted, Invalid, Unauthenticated, Unsupported
 from memwell.registry import OPERATIONS
 
-from .engines import located, remains
+from .engines import Memory, located, remains
 from .examples import run_example
 from .test_backup import digest, reseal, say, stored, tenants
 from .test_erasure import traces

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from memwell import Invalid, Memory
+from memwell import Invalid
 from memwell.banks.banks import Bank as Settings
 from memwell.core.engine import Engine
 from memwell.sdk._sync_banks import Bank
 from memwell.sdk.transport import LocalTransport
 from memwell.testing import FrozenClock
 
-from .engines import remains
+from .engines import Memory, remains
 from .scripted import Fault, ScriptedServer
 
 

@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from memwell import Memory
 from memwell.banks import compaction
 from memwell.model.collection import Entry
 from memwell.storage.port import Tx
 from memwell.testing import FrozenClock
 
+from .engines import Memory
 from .test_compaction import chat, engine_of, messages, work
 
 

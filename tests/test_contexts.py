@@ -6,8 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from memwell import Invalid, Memory
+from memwell import Invalid
 from memwell.testing import FrozenClock
+
+from .engines import Memory
 
 
 def test_without_a_question_the_most_important_facts_are_there(memory: Memory) -> None:

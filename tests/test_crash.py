@@ -12,12 +12,12 @@ from threading import Event
 import apsw
 import pytest
 
-from memwell import Memory, Turn, Unavailable
+from memwell import Turn, Unavailable
 from memwell.clock import SECOND, SystemClock
 from memwell.jobs.queue import LEASE
 from memwell.timelines.sessions import Erasure
 
-from .engines import DATABASES, query, remains
+from .engines import DATABASES, Memory, query, remains
 from .servers import FLOW, Planned, Server, Writers, planned
 
 pytestmark = pytest.mark.long

@@ -14,10 +14,9 @@ from threading import Thread
 
 import pytest
 
-from memwell import Memory
 from memwell.sdk._sync_banks import Bank
 
-from .engines import located
+from .engines import Memory, located
 from .struck import STRUCK, Point, Struck
 from .test_compaction import behind, engine_of
 

@@ -15,9 +15,7 @@ from typing import Any
 
 import pytest
 
-from memwell import Memory
-
-from .engines import located
+from .engines import Memory, located
 from .struck import STRUCK, Point, Struck
 
 pytestmark = pytest.mark.long

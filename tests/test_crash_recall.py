@@ -12,14 +12,13 @@ from random import Random
 
 import pytest
 
-from memwell import Memory
 from memwell.clock import SECOND, SystemClock
 from memwell.core.engine import Engine
 from memwell.jobs import queue
 from memwell.jobs.queue import LEASE
 from memwell.sdk.transport import LocalTransport
 
-from .engines import DATABASES, located, query
+from .engines import DATABASES, Memory, located, query
 from .servers import READY_S, Process
 
 pytestmark = pytest.mark.long

@@ -9,10 +9,10 @@ from threading import Barrier, Thread
 import pytest
 
 import memwell.facts.consolidation
-from memwell import Memory
 from memwell.facts.plan import PlanDraft
 
 from .contract.conftest import engine_of
+from .engines import Memory
 
 MEBIBYTE = 1 << 20
 SAID = {

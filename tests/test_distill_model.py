@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from memwell import Memory
 from memwell.core.engine import Engine
 from memwell.sdk._sync import Flow
 from memwell.sdk.transport import LocalTransport
 
+from .engines import Memory
 from .scripted import Fault, ScriptedServer
 
 PROPOSED = {

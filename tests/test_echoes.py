@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from memwell import Memory
+from .engines import Memory
 
 FACTS = (
     "I live in Lisbon.",

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from memwell import Hits, Memory
+from memwell import Hits
 from memwell.clock import SECOND
 from memwell.core.engine import Engine
 from memwell.core.space import EMBED_AFTER
@@ -22,7 +22,7 @@ from memwell.sdk.transport import LocalTransport
 from memwell.search import embeddings
 from memwell.testing import FrozenClock, ScriptedEmbedder
 
-from .engines import DATABASES, located, query
+from .engines import DATABASES, Memory, located, query
 from .scripted import EmbeddingServer
 from .storage.scene import finish, python, run_python
 

@@ -9,13 +9,13 @@ from typing import TypeVar
 
 import pytest
 
-from memwell import Erased, Memory, NotFound, Receipt
+from memwell import Erased, NotFound, Receipt
 from memwell.erasure import erase
 from memwell.sdk.transport import LocalTransport
 from memwell.storage.blobs import FolderBlobs, TableBlobs
 from memwell.storage.port import Tx
 
-from .engines import remains
+from .engines import Memory, remains
 
 T = TypeVar("T")
 

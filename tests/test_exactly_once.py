@@ -19,10 +19,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from memwell import Memory, NotFound
+from memwell import NotFound
 from memwell.sdk.values import Receipt
 
 from .conftest import CHAOS
+from .engines import Memory
 from .servers import Server
 
 pytestmark = pytest.mark.long

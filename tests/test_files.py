@@ -16,7 +16,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from memwell import Conflict, Corrupted, Forbidden, Invalid, Memory, MemwellError, NotFound, TooLarge, function
+from memwell import Conflict, Corrupted, Forbidden, Invalid, MemwellError, NotFound, TooLarge, function
 from memwell.clock import HOUR
 from memwell.core import functions
 from memwell.core.dispatch import dispatch
@@ -31,10 +31,10 @@ from memwell.sdk.transport import LocalTransport
 from memwell.storage.blobs import FolderBlobs, TableBlobs
 from memwell.surfaces.cli.main import app
 from memwell.surfaces.rest.uploads import MAX_PARTS, parse
-from memwell.testing import FrozenClock, two_tenants
+from memwell.testing import FrozenClock
 
 from .contract.task_documents import done, tasks
-from .engines import located, remains
+from .engines import Memory, located, remains, two_tenants
 from .extract.bombs import BOMBS
 from .extract.test_kinds import HOSTILE
 from .live import Live, live
@@ -397,7 +397,7 @@ def test_the_doctor_finds_a_file_that_has_lost_its_bytes(memory: Memory, session
     session.files.deactivate(file.file_id)
     again = session.files.activate(file.file_id)
     assert (again.state, "damaged" in (again.reason or "")) == ("failed", True)
-    told = CliRunner().invoke(app, ["--home", str(tmp_path / "home"), "doctor"])
+    told = CliRunner().invoke(app, ["--home", located(tmp_path / "home"), "doctor"])
     assert (told.exit_code, file.file_id in told.output) == (1, True)
 
 

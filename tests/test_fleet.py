@@ -27,7 +27,7 @@ import httpx
 import pytest
 
 from memwell import Event as Happened
-from memwell import Memory, RateLimited, StorageError, StorageFull, Turn, Unavailable, config
+from memwell import RateLimited, StorageError, StorageFull, Turn, Unavailable, config
 from memwell.clock import DAY
 from memwell.core.access import LARGEST_PORTION, Doorman, create_key
 from memwell.core.engine import Engine
@@ -38,7 +38,7 @@ from memwell.storage.port import Control, Store
 from memwell.surfaces.rest.serve import first_key
 
 from . import servers
-from .engines import listeners, located, query, remains
+from .engines import Memory, listeners, located, query, remains
 from .postgres import _free_port
 from .servers import READY_S, planned
 from .test_crash import WRITERS, Later, Ledger, append, look_into, read_back
@@ -137,7 +137,7 @@ def three_servers(home: Path, **settings: str) -> Iterator[list[Server]]:
 def engines(home: Path, count: int) -> Iterator[list[Engine]]:
     """What so many servers would open."""
     with ExitStack() as closing:
-        opened = [open_engine(config.load(home=str(home))) for _ in range(count)]
+        opened = [open_engine(config.load(home=located(home))) for _ in range(count)]
         for engine in opened:
             closing.callback(engine.close)
         yield opened

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from memwell import Conflict, LeaseLost, Memory, config
+from memwell import Conflict, LeaseLost, config
 from memwell.clock import SECOND
 from memwell.core.engine import Engine
 from memwell.jobs import queue
@@ -19,10 +19,12 @@ from memwell.jobs.worker import Worker
 from memwell.registry import open_engine
 from memwell.testing import FrozenClock
 
+from .engines import Memory, located
+
 
 @pytest.fixture
 def engine(tmp_path: Path, clock: FrozenClock) -> Iterator[Engine]:
-    engine = open_engine(config.load(home=str(tmp_path)), clock)
+    engine = open_engine(config.load(home=located(tmp_path)), clock)
     engine.ensure_tenant("default")
     yield engine
     engine.close()

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from memwell import Memory
+from .engines import Memory
 
 
 class Tongue(NamedTuple):

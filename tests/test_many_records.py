@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from memwell import Erased, Memory
+from memwell import Erased
 from memwell.clock import DAY
 from memwell.core.space import Space
 from memwell.erasure import log
@@ -32,6 +32,7 @@ from memwell.search import upkeep
 from memwell.storage.port import Row, Tx
 from memwell.testing import FrozenClock
 
+from .engines import Memory
 from .test_records import Records
 
 T = TypeVar("T")

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from memwell import Invalid, Memory, ModelFailed, config
+from memwell import Invalid, ModelFailed, config
 from memwell.models import wordllama
 from memwell.models.embedder import Embedder, Endpoint, Fastembed, open_embedder
 from memwell.models.onnx import Onnx
 from memwell.models.wordllama import DATA, DIMENSIONS, PIECES, TOKENIZER, WEIGHTS, WordLlama
 from memwell.testing import ScriptedEmbedder, word_vector
 
+from .engines import Memory
 from .scripted import EmbeddingServer
 from .storage.scene import outcome, run_python
 

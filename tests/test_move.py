@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from memwell import Conflict, Memory, NotFound, Unavailable
+from memwell import Conflict, NotFound, Unavailable
 from memwell.clock import SystemClock
 from memwell.config import load
 from memwell.storage import copier as moving
@@ -22,7 +22,7 @@ from memwell.storage.copier import Receiving, move_keys, move_tenant, summary
 from memwell.storage.port import Tx
 from memwell.surfaces.cli.main import app
 
-from .engines import DATABASES, TEMPLATE
+from .engines import DATABASES, TEMPLATE, Memory
 
 ENTRIES = 3000
 WAYS = ["to a database", "to a directory"]

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from msgspec import inspect
 
-from memwell import Invalid, Memory
+from memwell import Invalid
 from memwell.core.operation import NAMED, Operation, to_request
 from memwell.registry import OPERATIONS
+
+from .engines import Memory
 
 SAMPLES = ("a", "a b", "a\u200db", "\u00e9", "a\nb", "a\n", "\x00", "a\x7f", "\x85", "x-y", "A_1", "\U0001f600")
 

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from memwell import Conflict, Memory
+from memwell import Conflict
 from memwell.core import documents
 from memwell.records.contract import slug_of
+
+from .engines import Memory
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from memwell import Memory
 from memwell.models.wordllama import WordLlama
 from memwell.search import index, nearest
 from memwell.search.index import quantised
 from memwell.search.nearest import Bits
+
+from .engines import Memory
 
 Vectors = NDArray[np.float32]
 

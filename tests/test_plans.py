@@ -6,12 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memwell import Conflict, Invalid, Memory, NotFound, Stale
+from memwell import Conflict, Invalid, NotFound, Stale
 from memwell.clock import to_datetime
 from memwell.core.engine import Engine
 from memwell.sdk._sync import Flow
 from memwell.sdk.transport import LocalTransport
 from memwell.testing import FrozenClock
+
+from .engines import Memory
 
 YEARS = (2021, 2023)
 

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from memwell import Memory
 from memwell.facts.memories import Memory as MemoryEntry
 from memwell.screening.screen import is_trusted, lowest_trust
 from memwell.sdk._sync import Flow
@@ -22,6 +21,7 @@ from memwell.text.fence import PREAMBLE, fence_line
 
 from .distill import later, poison
 from .distill.everyday import CLEAN
+from .engines import Memory
 from .scripted import ScriptedServer
 
 SESSIONS = 20

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from memwell import Conflict, Erased, Forbidden, Invalid, Memory, Stale
+from memwell import Conflict, Erased, Forbidden, Invalid, Stale
 from memwell.sdk._sync import User
 from memwell.testing import FrozenClock
 
+from .engines import Memory
 from .live import live
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from memwell import Conflict, Invalid, Memory, TooLarge, function
+from memwell import Conflict, Invalid, TooLarge, function
 from memwell.core import documents, functions
 from memwell.records.contract import encoded
 from memwell.records.definitions import KIND, existing
@@ -19,6 +19,7 @@ from memwell.testing import FrozenClock
 
 from .contract.conftest import engine_of
 from .contract.test_s3_memory import define
+from .engines import Memory
 from .live import live
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from memwell import Conflict, Invalid, Memory, NotFound, TooLarge
+from memwell import Conflict, Invalid, NotFound, TooLarge
 from memwell.clock import DAY
 from memwell.records.records import MAX_NAME, count_fitting
 from memwell.records.schema import Schema
@@ -19,6 +19,7 @@ from memwell.records.values import MAX_PATH, longest_path
 from memwell.storage.sqlite import SqliteStore
 from memwell.testing import FrozenClock
 
+from .engines import Memory
 from .live import live
 
 LONG = "k" * MAX_NAME

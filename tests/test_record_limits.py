@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from memwell import Conflict, Erased, Invalid, Memory, Stale, function
+from memwell import Conflict, Erased, Invalid, Stale, function
 from memwell.core.functions import unregister
 from memwell.sdk._sync import User
 from memwell.testing import FrozenClock
 
+from .engines import Memory
 from .live import live
 from .test_erasure import traces
 

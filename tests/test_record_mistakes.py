@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memwell import Invalid, Memory
+from memwell import Invalid
 from memwell.core.places import user_records
 from memwell.records.records import MAX_VALUE
 from memwell.records.secrets import secrets_in
@@ -17,7 +17,7 @@ from memwell.testing import FrozenClock
 
 from .contract.conftest import engine_of
 from .contract.test_s3_memory import bound, define
-from .engines import remains
+from .engines import Memory, remains
 from .live import live
 
 TUPLES: dict[str, Any] = {"type": "object", "properties": {"a": {"enum": ("x", "y")}}, "required": ("a",)}

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from memwell import Conflict, Invalid, Memory
+from memwell import Conflict, Invalid
 from memwell.sdk._sync_apps import App
 from memwell.testing import FrozenClock
 
 from .contract.task_documents import run, tasks
 from .contract.test_s2_sessions import Answers, Registers, answer, answered_by, at, code, meta, ok, shop, text, work
 from .contract.test_s3_memory import bound, define, keep
-from .engines import remains
+from .engines import Memory, remains
 from .test_workflow_runs import document
 
 __all__ = ["answer", "code", "shop"]

@@ -17,14 +17,14 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from memwell import Memory, NotFound, function
+from memwell import NotFound, function
 from memwell.core.functions import unregister
 from memwell.surfaces.cli.main import app
 from memwell.surfaces.mcp.server import Caller, carry_out
 from memwell.surfaces.mcp.tools import toolbox
 from memwell.testing import FrozenClock
 
-from .engines import located, remains
+from .engines import Memory, located, remains
 from .scripted import ScriptedServer
 from .servers import Server
 from .test_erasure import traces

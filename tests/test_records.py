@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from memwell import Invalid, Memory, Stale
+from memwell import Invalid, Stale
 from memwell.clock import DAY, SECOND
 from memwell.core.engine import Engine
 from memwell.core.space import Space
@@ -31,7 +31,7 @@ from memwell.records.records import (
 from memwell.sdk.transport import LocalTransport
 from memwell.testing import FrozenClock
 
-from .engines import remains
+from .engines import Memory, remains
 
 T = TypeVar("T")
 PLACE = Place("user", "alice", "record")

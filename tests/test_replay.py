@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from memwell import Memory
 from memwell.clock import to_datetime
 from memwell.sdk._sync import Flow
 from memwell.testing import FrozenClock
+
+from .engines import Memory
 
 PEOPLE = ["Ann", "Ben", "Cleo", "Dora"]
 CITIES = ["Lisbon", "Porto", "Braga", "Faro", "Rome", "Oslo"]

@@ -7,8 +7,10 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from memwell import Invalid, Memory, TooLarge
+from memwell import Invalid, TooLarge
 from memwell.records.schema import Schema
+
+from .engines import Memory
 
 OBJECT = {"type": "object"}
 

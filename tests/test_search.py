@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memwell import Forbidden, Invalid, Memory, NotFound
+from memwell import Forbidden, Invalid, NotFound
 from memwell.core.engine import Engine
 from memwell.model.filter import matches, parse
 from memwell.model.principal import Principal
@@ -31,7 +31,7 @@ from memwell.storage.port import search_state
 from memwell.testing import FrozenClock
 
 from . import engines
-from .engines import DATABASES, located, remains
+from .engines import DATABASES, Memory, located, remains
 from .live import live
 from .test_filters import Dice
 from .thorough import examples

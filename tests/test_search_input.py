@@ -15,9 +15,10 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from memwell import Invalid, Memory, MemwellError, NotFound
+from memwell import Invalid, MemwellError, NotFound
 from memwell.surfaces.cli.main import app
 
+from .engines import Memory, located
 from .live import Live, live
 
 STORED = ("We ship to the EU only", 'He said "never again" - and left', "The party is on 🎉 Friday")
@@ -192,7 +193,7 @@ OPTIONS = {"filter": "--filter", "min_score": "--min-score"}
 
 
 def run(home: Path, *arguments: str) -> Any:
-    return CliRunner().invoke(app, ["--home", str(home), "search", *arguments])
+    return CliRunner().invoke(app, ["--home", located(home), "search", *arguments])
 
 
 @cases("cli")

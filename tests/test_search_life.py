@@ -9,10 +9,10 @@ from threading import Thread
 
 import pytest
 
-from memwell import Hits, Invalid, Memory
+from memwell import Hits, Invalid
 from memwell.sdk.transport import LocalTransport
 
-from .engines import remains
+from .engines import Memory, remains
 
 
 def run_jobs(memory: Memory) -> None:

@@ -19,9 +19,9 @@ from memwell.core.operation import Operation
 from memwell.model.principal import Principal, Tie
 from memwell.registry import OPERATIONS, open_engine
 from memwell.storage.port import Tx
-from memwell.testing import FrozenClock, two_tenants
+from memwell.testing import FrozenClock
 
-from .engines import DATABASES, remains
+from .engines import DATABASES, located, remains, two_tenants
 from .examples import filled, plain
 from .live import live
 
@@ -68,7 +68,7 @@ def untouched(seeded: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def open_at(home: Path) -> Engine:
-    return open_engine(config.load(home=str(home)), FrozenClock())
+    return open_engine(config.load(home=located(home)), FrozenClock())
 
 
 def _seed(engine: Engine, tenant: str) -> None:

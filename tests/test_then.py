@@ -8,10 +8,12 @@ from itertools import product
 
 import pytest
 
-from memwell import Invalid, Memory, NotFound
+from memwell import Invalid, NotFound
 from memwell.model.query import NEVER, Life
 from memwell.sdk._sync import Flow, User
 from memwell.testing import FrozenClock
+
+from .engines import Memory
 
 EVERYTHING = datetime(1971, 1, 1, tzinfo=UTC)
 """Searching for what happened since then gives all there is: conditions alone make a hit."""

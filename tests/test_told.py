@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from memwell import Invalid, Memory, NotFound
+from memwell import Invalid, NotFound
 from memwell.records.schema import MAX_DOUBTS, list_doubts
 from memwell.registry import OPERATIONS
 from memwell.surfaces.mcp.tools import toolbox
 from memwell.surfaces.rest.openapi import document
 
+from .engines import Memory
 from .live import live
 
 NAMED = {"type": "object", "properties": {"name": {"type": "string"}}}

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from memwell import Invalid, Memory
-from memwell.testing import FrozenClock, two_tenants
+from memwell import Invalid
+from memwell.testing import FrozenClock
 from memwell.timelines.transfer import Line
+
+from .engines import Memory, two_tenants
 
 
 def fill(memory: Memory) -> None:

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import pytest
 
-from memwell import Conflict, Memory, Stale
+from memwell import Conflict, Stale
 from memwell.sdk._sync import Flow
 from memwell.testing import FrozenClock
 
-from .engines import remains
+from .engines import Memory, remains
 
 TOLD = [
     "I am allergic to nuts.",

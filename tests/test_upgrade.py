@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from memwell import Memory
 from memwell.sdk.transport import LocalTransport
 from memwell.storage import queries
 from memwell.storage.sqlite import connect
 from memwell.storage.sqlite.connect import APPLICATION_ID
+
+from .engines import Memory
 
 ENTRY = """INSERT INTO entry (tenant, id, version, address_id, seq, kind, content, origin, occurred_at, recorded_at)
 VALUES ('default', :id, 1, 2, :seq, 'fact', :content, 'system', 0, 0)"""

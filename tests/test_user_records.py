@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from memwell import AsyncMemory, Invalid, Memory, NotFound, Stale
+from memwell import Invalid, NotFound, Stale
 from memwell.errors import MemwellError, TooLarge
 from memwell.sdk._sync import User
 from memwell.testing import FrozenClock
 
 from .contract.conftest import engine_of
-from .engines import remains
+from .engines import AsyncMemory, Memory, remains
 from .live import live
 
 PROFILE = {"name": "Ada", "home": {"city": "Porto", "zip": "4000"}, "tags": ["tea"]}

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from memwell import AsyncMemory, Invalid, Memory, NotFound, StorageError
+from memwell import Invalid, NotFound, StorageError
 from memwell.testing import FrozenClock
 
-from .engines import listeners
+from .engines import AsyncMemory, Memory, listeners
 
 
 @pytest.fixture

@@ -17,12 +17,11 @@ import httpx
 import msgspec
 import pytest
 
-from memwell import Memory
 from memwell.surfaces.rest import runs as run_stream
 from memwell.workflows import runs as running
 from memwell.workflows.runs import runs_of
 
-from .engines import located
+from .engines import Memory, located
 from .live import Live, live
 from .scripted import ScriptedServer
 from .servers import Server

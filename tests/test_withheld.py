@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memwell import Forbidden, Invalid, Memory, function
+from memwell import Forbidden, Invalid, function
 from memwell.context import contexts
 from memwell.core.functions import unregister
 from memwell.sdk._sync_apps import App
@@ -17,7 +17,7 @@ from memwell.testing import FrozenClock
 
 from .contract.conftest import engine_of
 from .contract.task_documents import run, tasks
-from .engines import remains
+from .engines import Memory, remains
 from .live import live
 
 WIDE: dict[str, Any] = {"type": "object", "properties": {"n": {"type": ["string", "integer"]}}}

@@ -16,12 +16,12 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from memwell import Memory
 from memwell.surfaces.cli.main import app
 from memwell.surfaces.cli.output import shown
 from memwell.surfaces.cli.workflow import _Answer, _Screen, _Steps, fitting
 from memwell.workflows.events import RunEvent
 
+from .engines import Memory, located
 from .scripted import ScriptedServer
 
 EVIL = "\x1b[31mred\x1b]0;PWNED\x07 \x9b2J \u202egnp"
@@ -36,7 +36,7 @@ steps:
 
 
 def run(home: Path, *arguments: str, stdin: str | bytes | None = None) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["--home", str(home / "home"), *arguments], input=stdin)
+    result = CliRunner().invoke(app, ["--home", located(home / "home"), *arguments], input=stdin)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, result.stdout, result.stderr
 
@@ -253,7 +253,7 @@ def test_errors_in_the_tree_are_not_cut_at_the_edge(tmp_path: Path) -> None:
 
 def in_terminal(home: Path, flow: str) -> str:
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "memwell", "--home", str(home / "home"), "workflow", "run", flow]
+    command = [sys.executable, "-m", "memwell", "--home", located(home / "home"), "workflow", "run", flow]
     env = {**os.environ, "COLUMNS": "80", "LINES": "20", "TERM": "xterm"}
     with subprocess.Popen(command, stdout=theirs, stderr=theirs, stdin=theirs, env=env):
         os.close(theirs)

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memwell import Memory
 from memwell.errors import Invalid
 from memwell.workflows.document import Document, parse
 from memwell.workflows.source import read
 
+from .engines import Memory
 from .scripted import ScriptedServer
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "workflows"

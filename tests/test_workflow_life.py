@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from memwell import Conflict, Invalid, Memory
+from memwell import Conflict, Invalid
 from memwell.errors import TooLarge
 from memwell.testing import FrozenClock
 from memwell.workflows.run_operations import Run
 from memwell.workflows.runs import Runs
 from memwell.workflows.tree import Cache
 
-from .engines import located, remains
+from .engines import Memory, located, remains
 from .scripted import ChatRequest, Fault, ScriptedServer
 from .test_workflow_runs import CHATBOT, WHO, document, served, text
 

@@ -11,12 +11,12 @@ from typing import Any
 import httpx
 import pytest
 
-from memwell import Conflict, Invalid, Memory, NotFound, Stale
+from memwell import Conflict, Invalid, NotFound, Stale
 from memwell.core.engine import Engine
 from memwell.sdk.transport import LocalTransport
 from memwell.testing import FrozenClock
 
-from .engines import remains
+from .engines import Memory, remains
 from .live import live
 from .scripted import Fault, ScriptedServer, StreamFault
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from memwell import AsyncMemory, Invalid, Memory, TooLarge
+from memwell import Invalid, TooLarge
 from memwell.errors import Unavailable
 from memwell.records.records import MAX_BYTES
 from memwell.records.user_records import RecordChange
@@ -18,6 +18,7 @@ from memwell.sdk._sync_definitions import WorkingMemory
 from memwell.testing import FrozenClock
 
 from .contract.task_documents import tasks
+from .engines import AsyncMemory, Memory
 
 LARGE = 1_000_000
 OPEN = {"type": "object", "additionalProperties": True}

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from memwell import Memory
 from memwell.core.engine import Engine
 from memwell.sdk.transport import LocalTransport
 from memwell.surfaces.cli.main import app
+
+from ..engines import Memory, located
 
 
 def engine_of(memory: Memory) -> Engine:
@@ -37,7 +38,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
     monkeypatch.setenv("COLUMNS", "200")
 
     def run(*arguments: str, stdin: str | None = None, home: bool = True) -> Result:
-        where = ("--home", str(tmp_path / "home")) if home else ()
+        where = ("--home", located(tmp_path / "home")) if home else ()
         result = CliRunner().invoke(app, [*where, *arguments], input=stdin)
         return Result(result.exit_code, result.stdout, result.stderr)
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from memwell import Memory, function
+from memwell import function
 from memwell.core.functions import unregister
 from memwell.workflows.run_operations import Run
+
+from ..engines import Memory
 
 PROFILE: dict[str, Any] = {
     "type": "object",

@@ -9,8 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from memwell import Memory
-
+from ..engines import Memory
 from ..live import live
 from .conftest import Cli
 

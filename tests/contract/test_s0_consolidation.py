@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from memwell import Memory
 from memwell.sdk._sync import Flow
 from memwell.testing import FrozenClock
 
+from ..engines import Memory
 from .conftest import Cli, engine_of
 
 

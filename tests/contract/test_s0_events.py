@@ -14,9 +14,9 @@ import httpx
 import msgspec
 import pytest
 
-from memwell import Event, Memory, StorageError
+from memwell import Event, StorageError
 
-from ..engines import located
+from ..engines import Memory, located
 from ..live import live
 from .conftest import engine_of
 

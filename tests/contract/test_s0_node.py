@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from memwell import Memory, NodeFailed
+from memwell import NodeFailed
 from memwell.node import context
 from memwell.node.gateway import run_node
-from memwell.testing import two_tenants
 
+from ..engines import Memory, two_tenants
 from ..live import live
 from .conftest import Cli
 

@@ -11,12 +11,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from memwell import Memory
 from memwell.node import context
 from memwell.node.gateway import run_node
 from memwell.sdk import _async, _sync
-from memwell.testing import two_tenants
 
+from ..engines import Memory, two_tenants
 from ..live import live
 from .conftest import Cli
 

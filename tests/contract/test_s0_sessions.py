@@ -7,11 +7,12 @@ import inspect
 import msgspec
 import pytest
 
-from memwell import Invalid, Memory, NotFound, Stale
+from memwell import Invalid, NotFound, Stale
 from memwell.jobs.queue import find
 from memwell.sdk import _async, _sync
 from memwell.testing import FrozenClock
 
+from ..engines import Memory
 from .conftest import engine_of
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from memwell import Invalid, Memory
+from memwell import Invalid
 from memwell.testing import FrozenClock
 
-from ..engines import located, remains
+from ..engines import Memory, located, remains
 from ..live import live
 from .conftest import engine_of
 

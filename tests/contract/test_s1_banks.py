@@ -12,12 +12,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from memwell import Conflict, Forbidden, Invalid, Memory, NotFound
+from memwell import Conflict, Forbidden, Invalid, NotFound
 from memwell.sdk._sync_banks import Bank
 from memwell.sdk.settings import BankSettings
 from memwell.testing import FrozenClock
 
-from ..engines import query, remains
+from ..engines import Memory, query, remains
 from ..live import live
 from ..scripted import EmbeddingServer
 from .conftest import engine_of

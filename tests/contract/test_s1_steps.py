@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from memwell import Invalid, Memory
+from memwell import Invalid
 from memwell.sdk._sync_banks import Bank
 from memwell.testing import FrozenClock
 from memwell.workflows.run_operations import Run
 
+from ..engines import Memory
 from ..scripted import ScriptedServer
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "workflows"

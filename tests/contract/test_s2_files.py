@@ -10,12 +10,13 @@ from urllib.request import url2pathname
 import httpx
 import pytest
 
-from memwell import Conflict, Memory
+from memwell import Conflict
 from memwell.extract.kinds import KEPT, READ
 from memwell.sdk._sync_apps import App
 from memwell.sdk._sync_files import AppSession
 from memwell.testing import FrozenClock
 
+from ..engines import Memory
 from ..extract.samples import text_pdf, word
 from ..live import live
 

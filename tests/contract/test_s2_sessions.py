@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from memwell import Conflict, Forbidden, Invalid, Memory, NotFound, TooLarge, function
+from memwell import Conflict, Forbidden, Invalid, NotFound, TooLarge, function
 from memwell.core import functions
 from memwell.sdk._sync_apps import App, Scope
 from memwell.testing import FrozenClock
 from memwell.workflows.app_execution import Executed
 
-from ..engines import remains
+from ..engines import Memory, remains
 from ..live import live
 from ..scripted import ScriptedServer
 from .conftest import engine_of

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from memwell import AsyncMemory, Conflict, Forbidden, Invalid, Memory, NotFound, Stale
+from memwell import Conflict, Forbidden, Invalid, NotFound, Stale
 from memwell.sdk._sync_apps import App, Scope
 from memwell.sdk.settings import StoreSettings
-from memwell.testing import FrozenClock, two_tenants
+from memwell.testing import FrozenClock
 
-from ..engines import remains
+from ..engines import AsyncMemory, Memory, remains, two_tenants
 from ..live import live
 from .conftest import engine_of
 

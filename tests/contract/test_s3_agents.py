@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from memwell import Invalid, Memory, NotFound, function
+from memwell import Invalid, NotFound, function
 from memwell.core.functions import unregister
 from memwell.testing import ToolCall, ToolCalls
 
+from ..engines import Memory
 from ..scripted import ScriptedServer, TextReply
 from ..test_workflow_runs import served
 from .conftest import Cli

@@ -10,11 +10,11 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from memwell import Forbidden, Invalid, Memory, NotFound, Stale
+from memwell import Forbidden, Invalid, NotFound, Stale
 from memwell.sdk._sync_definitions import WorkingMemory
 from memwell.testing import FrozenClock
 
-from ..engines import remains
+from ..engines import Memory, remains
 from ..live import live
 from ..scripted import ScriptedServer
 from ..test_workflow_life import Waiting, under_way

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from memwell import Invalid, Memory, function
+from memwell import Invalid, function
 from memwell.core.functions import unregister
 
+from ..engines import Memory
 from .task_documents import ANSWER, GREET, NAME, SAVE, define, done, registered, run, tasks, values
 
 __all__ = ["registered"]

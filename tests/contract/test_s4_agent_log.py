@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from memwell import Invalid, Memory
+from memwell import Invalid
 from memwell.testing import FrozenClock
 
+from ..engines import Memory
 from ..live import live
 
 

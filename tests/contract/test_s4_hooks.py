@@ -12,22 +12,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from memwell import (
-    Ambiguous,
-    AsyncMemory,
-    Conflict,
-    Forbidden,
-    Invalid,
-    Memory,
-    MemwellError,
-    NotFound,
-    Stale,
-    TooLarge,
-)
+from memwell import Ambiguous, Conflict, Forbidden, Invalid, MemwellError, NotFound, Stale, TooLarge
 from memwell.context.hook_resolution import PAGE, Budget, memory_context
 from memwell.model.principal import Principal
-from memwell.testing import FrozenClock, two_tenants
+from memwell.testing import FrozenClock
 
+from ..engines import AsyncMemory, Memory, two_tenants
 from ..live import live
 from .conftest import Cli, engine_of
 from .test_s0_events import watched

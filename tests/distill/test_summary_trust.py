@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from memwell import Invalid, Memory
+from memwell import Invalid
 from memwell.banks.summary.sentences import EMPTY_SUMMARY
 from memwell.banks.summary.summarise import Line, keep_safe_sentences, summarise
 from memwell.errors import ModelFailed
@@ -18,6 +18,7 @@ from memwell.registry import find
 from memwell.sdk.transport import LocalTransport
 from memwell.text.tokens import estimate
 
+from ..engines import Memory
 from ..scripted import Fault, ScriptedServer
 
 USER, ASSISTANT, NOBODY = "user", "assistant", None

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memwell import Hits, Memory
+from memwell import Hits
 from memwell.core.engine import Engine
 from memwell.sdk.transport import LocalTransport
 from memwell.search import nearest
 from memwell.storage.postgres import graph
 
-from ..engines import query
+from ..engines import Memory, query
 
 LARGE = 600
 TOPICS = ("parrot", "violin", "harbour", "invoice", "mango", "ladder", "falcon", "candle")

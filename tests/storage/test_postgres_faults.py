@@ -20,7 +20,6 @@ import pytest
 from psycopg import errors as pg
 from typer.testing import CliRunner
 
-from memwell import Memory
 from memwell.errors import Corrupted, Invalid, MemwellError, StorageError, StorageFull, Unavailable, Unsupported
 from memwell.storage.group_commit import GroupCommit
 from memwell.storage.port import Tx
@@ -29,6 +28,7 @@ from memwell.storage.postgres.statements import Connection
 from memwell.storage.postgres.tx import PostgresSession
 from memwell.surfaces.cli.main import app
 
+from ..engines import Memory
 from ..live import live
 from ..postgres import Proxy, Server, address, rewrite
 from ..servers import free_port

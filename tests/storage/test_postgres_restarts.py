@@ -16,11 +16,11 @@ from typing import Any, cast
 
 import pytest
 
-from memwell import Memory
 from memwell.errors import Unavailable
 from memwell.storage.port import Tx
 from memwell.storage.postgres import PostgresStore, store
 
+from ..engines import Memory
 from ..live import live
 from ..postgres import Server, rewrite
 from ..servers import FLOW, HALL, Planned, planned

@@ -19,7 +19,6 @@ import apsw
 import psycopg
 import pytest
 
-from memwell import Memory
 from memwell.errors import StorageError, Unsupported
 from memwell.sdk.transport import LocalTransport
 from memwell.storage import queries
@@ -28,7 +27,7 @@ from memwell.storage.postgres.connect import ROLE, SCHEMA, connected
 from memwell.storage.sqlite import connect as sqlite_migrate
 
 from ..conftest import CHAOS
-from ..engines import TEMPLATE
+from ..engines import TEMPLATE, Memory
 from ..postgres import VARIABLE, Proxy, Server, address, available, rewrite
 from . import catalog
 from .catalog import INSIDE, Db

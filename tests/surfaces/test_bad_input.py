@@ -12,12 +12,13 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from memwell import Memory, MemwellError
+from memwell import MemwellError
 from memwell.registry import OPERATIONS
 from memwell.surfaces.cli.generated import NOUNS, positional
 from memwell.surfaces.cli.main import app
 from memwell.surfaces.rest.openapi import document
 
+from ..engines import Memory, located
 from ..live import Live, live
 
 TURN = {"flow": "f", "session": "s", "role": "user", "content": "x"}
@@ -197,7 +198,7 @@ def test_command_line(case: Case, home: Path) -> None:
             arguments += [f"--{name.replace('_', '-')}={text}"]
     arguments += ["--yes"] if operation.effect == "erase" else []
     group = NOUNS[operation.group][0]
-    result = CliRunner().invoke(app, ["--home", str(home), group, operation.command, *arguments])
+    result = CliRunner().invoke(app, ["--home", located(home), group, operation.command, *arguments])
     expected = {"invalid": 2, "too_large": 2, "not_found": 4}[case.code]
     assert result.exit_code == expected, result.output
     assert case.word in " ".join(result.stderr.split())

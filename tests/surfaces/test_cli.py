@@ -13,15 +13,15 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from memwell import Memory, __version__
+from memwell import __version__
 from memwell.surfaces.cli.main import app
 
-from ..engines import DATABASES, located
+from ..engines import DATABASES, Memory, located
 from ..live import live
 
 
 def run(home: Path, *arguments: str, stdin: str | None = None) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["--home", str(home), *arguments], input=stdin)
+    result = CliRunner().invoke(app, ["--home", located(home), *arguments], input=stdin)
     return result.exit_code, result.stdout, result.stderr
 
 

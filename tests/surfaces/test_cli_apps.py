@@ -13,18 +13,18 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from memwell import Memory, function
+from memwell import function
 from memwell.core import functions
 from memwell.surfaces.cli.main import app
 
-from ..engines import located
+from ..engines import Memory, located
 
 ROOT = Path(__file__).resolve().parents[2]
 NUMBERS = {"type": "object", "properties": {"n": {"type": "integer"}}}
 
 
 def run(home: Path, *arguments: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["--home", str(home), *arguments])
+    result = CliRunner().invoke(app, ["--home", located(home), *arguments])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, result.stdout, result.stderr
 

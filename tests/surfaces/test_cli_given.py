@@ -8,12 +8,13 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from memwell import Memory
 from memwell.surfaces.cli.main import app
+
+from ..engines import Memory, located
 
 
 def run(home: Path, *arguments: str, stdin: str | bytes | None = None) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["--home", str(home), *arguments], input=stdin)
+    result = CliRunner().invoke(app, ["--home", located(home), *arguments], input=stdin)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, result.stdout, result.stderr
 

@@ -8,8 +8,9 @@ import pytest
 from rich.text import Text
 from typer.testing import CliRunner
 
-from memwell import Memory
 from memwell.surfaces.cli.main import app
+
+from ..engines import Memory, located
 
 LONG = {"language": "pt", "about": "x" * 200}
 
@@ -38,7 +39,7 @@ def columns(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def listed(home: Path, *arguments: str) -> list[str]:
-    result = CliRunner().invoke(app, ["--home", str(home), *arguments])
+    result = CliRunner().invoke(app, ["--home", located(home), *arguments])
     assert result.exit_code == 0, result.output
     return [Text.from_ansi(line).plain.rstrip() for line in result.stdout.splitlines()]
 

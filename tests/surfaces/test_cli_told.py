@@ -11,17 +11,16 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from memwell import Memory
 from memwell.surfaces.cli.main import app
 
-from ..engines import located
+from ..engines import Memory, located
 
 ANY = {"type": "object", "additionalProperties": True}
 TEXTS = {**ANY, "properties": {"lang": {"type": "string"}}}
 
 
 def run(home: Path, *arguments: str, stdin: str | None = None) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["--home", str(home), *arguments], input=stdin)
+    result = CliRunner().invoke(app, ["--home", located(home), *arguments], input=stdin)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, result.stdout, result.stderr
 

@@ -7,9 +7,11 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from memwell import Invalid, Memory, Unauthenticated, Unavailable, Unsupported
+from memwell import Invalid, Unauthenticated, Unavailable, Unsupported
 from memwell.sdk import http
 from memwell.sdk.http import HttpTransport
+
+from ..engines import Memory
 
 TURN = (
     b'{"id":"1","seq":1,"session":"s","role":"user","content":"x",'

@@ -25,7 +25,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult
 from typer.testing import CliRunner
 
-from memwell import Forbidden, Invalid, Memory
+from memwell import Forbidden, Invalid
 from memwell.core.operation import Operation
 from memwell.model.principal import Bound, Tie
 from memwell.registry import OPERATIONS
@@ -34,7 +34,7 @@ from memwell.surfaces.mcp.http import require_allowed
 from memwell.surfaces.mcp.server import Answer, Caller, protocol_server
 from memwell.surfaces.mcp.tools import INSTRUCTIONS, TABLE, Selection, toolbox
 
-from ..engines import located
+from ..engines import Memory, located
 from ..examples import plain
 from ..live import Live, live
 

@@ -12,11 +12,11 @@ import psycopg
 import pytest
 from typer.testing import CliRunner
 
-from memwell import Memory
 from memwell.storage.postgres import migrate
 from memwell.storage.sqlite.connect import newest
 from memwell.surfaces.cli.main import app
 
+from ..engines import Memory
 from ..storage.databases import database, older_database
 from ..test_upgrade import older_file
 

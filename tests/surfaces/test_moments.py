@@ -16,9 +16,10 @@ from anyio.from_thread import start_blocking_portal
 from mcp import Client
 from typer.testing import CliRunner
 
-from memwell import AsyncMemory, Memory, NotFound
+from memwell import NotFound
 from memwell.surfaces.cli.main import app
 
+from ..engines import AsyncMemory, Memory, located
 from ..examples import plain
 from ..live import live
 
@@ -64,7 +65,7 @@ def by_command(home: Path) -> Ask:
     def ask(memory_id: str | None = None, **when: datetime) -> Any:
         options = [f"--{name.replace('_', '-')}={at.isoformat()}" for name, at in when.items()]
         what = ["memories", "support"] if memory_id is None else ["memory", "support", memory_id]
-        result = CliRunner().invoke(app, ["--home", str(home), "flow", *what, *options, "--json"])
+        result = CliRunner().invoke(app, ["--home", located(home), "flow", *what, *options, "--json"])
         if result.exit_code:
             return result.stderr.removeprefix("Error: ").strip()
         return _found(msgspec.json.decode(result.stdout))

@@ -18,7 +18,6 @@ from anyio.from_thread import start_blocking_portal
 from mcp import Client, StdioServerParameters
 from typer.testing import CliRunner
 
-from memwell import Memory
 from memwell.core.operation import Operation
 from memwell.registry import OPERATIONS
 from memwell.surfaces.cli.generated import NOUNS, positional
@@ -26,7 +25,7 @@ from memwell.surfaces.cli.main import app
 from memwell.surfaces.mcp.server import Answer, Caller, protocol_server
 from memwell.surfaces.mcp.tools import toolbox
 
-from ..engines import located
+from ..engines import Memory, located
 from ..examples import Call, masked, plain, run_example
 from ..live import Live, live
 
@@ -139,7 +138,7 @@ def command_line(place: Place, operation: Operation) -> Any:
         if known.effect == "erase":
             arguments.append("--yes")
         group = NOUNS[known.group][0]
-        where = ["--home", str(place.folder / "cli"), "--tenant", place.tenant]
+        where = ["--home", located(place.folder / "cli"), "--tenant", place.tenant]
         command = [*where, group, known.command, *arguments, "--json"]
         result = runner.invoke(app, command)
         assert result.exit_code == 0, result.output

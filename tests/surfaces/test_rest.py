@@ -157,7 +157,7 @@ def test_without_keys_only_this_machine_is_answered(tmp_path: Path) -> None:
 def test_no_auth_is_refused_on_other_addresses(tmp_path: Path) -> None:
     """T6"""
 
-    configured = config.load(home=str(tmp_path), host="0.0.0.0")  # noqa: S104
+    configured = config.load(home=located(tmp_path), host="0.0.0.0")  # noqa: S104
     engine = open_engine(configured)
     with socket.create_server(("127.0.0.1", 0)) as listener, pytest.raises(Invalid, match="--no-auth"):
         run(engine, configured, auth=False, listener=listener)
