@@ -538,9 +538,9 @@ def test_the_commands_back_up_check_and_restore(home: str, folder: Path, tmp_pat
     told = msgspec.json.decode(made.stdout)
     assert [one["tenant"] for one in told["tenants"]] == ["alpha", "beta"]
     checked = run.invoke(app, ["backup", "--check", told["path"]])
-    assert (checked.exit_code, "is whole" in checked.stdout) == (0, True)
+    assert (checked.exit_code, "is complete" in checked.stdout) == (0, True)
     shown = run.invoke(app, ["--home", place, "restore", told["path"], "--tenant", "beta"])
-    assert (shown.exit_code, "beta: 1 entries are there" in shown.stdout) == (0, True), shown.output
+    assert (shown.exit_code, "beta: 1 entries restored" in shown.stdout) == (0, True), shown.output
     twice = run.invoke(app, ["--home", place, "restore", told["path"]])
     assert (twice.exit_code, "--replace" in twice.stderr) == (5, True)
     again = run.invoke(app, ["--home", place, "restore", told["path"], "--replace", "--json"])

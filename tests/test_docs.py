@@ -135,7 +135,12 @@ FIRST = "python -c 'import json, sys; print(next(iter(json.load(sys.stdin).value
         ("docs/stores.md", ["The user speaks en.", 'content     {"preferences":{"language":"en"}}']),
         (
             "docs/backup.md",
-            ["is whole", "default: 2 entries are there.", "I moved to Porto.", "default: 2 entries are back."],
+            [
+                "is complete",
+                "default: 2 entries restored.",
+                "I moved to Porto.",
+                "2 entries restored in place of the old ones.",
+            ],
         ),
         ("docs/flows.md", ["1 turn(s), 0 memorie(s)", "Session alice-43"]),
     ],

@@ -268,7 +268,7 @@ def test_the_command_moves_all_tenants_or_one(homes: Homes) -> None:
     assert (twice.exit_code, "already" in twice.stderr) == (5, True)
     rest = run.invoke(app, ["move", homes.source, homes.target, "--json"])
     assert sorted(result["tenant"] for result in msgspec.json.decode(rest.stdout)) == ["alpha", "gamma"]
-    assert "Everything was there already." in run.invoke(app, ["move", homes.source, homes.target]).stdout
+    assert "Everything was moved already." in run.invoke(app, ["move", homes.source, homes.target]).stdout
     missing = run.invoke(app, ["move", homes.source, homes.target, "--tenant", "delta"])
     assert (missing.exit_code != 0, "no tenant delta" in missing.stderr) == (True, True)
     same = run.invoke(app, ["move", homes.source, homes.source])

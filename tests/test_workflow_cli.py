@@ -17,8 +17,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from memwell.surfaces.cli.main import app
-from memwell.surfaces.cli.output import shown
-from memwell.surfaces.cli.workflow import _Answer, _Screen, _Steps, fitting
+from memwell.surfaces.cli.output import escape
+from memwell.surfaces.cli.workflow import _Answer, _Screen, _Steps, fit_rows
 from memwell.workflows.events import RunEvent
 
 from .engines import Memory, located
@@ -72,7 +72,7 @@ def test_nothing_that_comes_from_elsewhere_controls_the_terminal(
     with ScriptedServer([EVIL]) as server:
         monkeypatch.setenv("MEMWELL_LLM", f"openai:any@{server.url}")
         code, out, err = run(tmp_path, "workflow", "run", file(tmp_path, CHAT), "--input", EVIL)
-    assert (code, out) == (0, f"{shown(EVIL)}\n")
+    assert (code, out) == (0, f"{escape(EVIL)}\n")
     assert is_harmless(err)
     assert is_harmless(run(tmp_path, "runs", "list")[1])
     with Memory(tmp_path / "home", worker=False) as memory:
@@ -82,7 +82,7 @@ def test_nothing_that_comes_from_elsewhere_controls_the_terminal(
 
 
 def test_half_a_character_can_be_printed() -> None:
-    assert shown("a\ud800\tb\n") == "a\\ud800\tb\n"
+    assert escape("a\ud800\tb\n") == "a\\ud800\tb\n"
 
 
 # -- files ---------------------------------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ def test_the_screen_shows_the_steps_and_the_end_of_the_answer() -> None:
     [(3, 4, 20, (3, 4)), (3, 100, 19, (3, 15)), (100, 100, 19, (8, 10)), (100, 2, 19, (16, 2)), (30, 0, 19, (19, 0))],
 )
 def test_what_fits_on_a_screen(tree: int, said: int, rows: int, kept: tuple[int, int]) -> None:
-    shown_lines = fitting([["t"]] * tree, [["s"]] * said, rows)
+    shown_lines = fit_rows([["t"]] * tree, [["s"]] * said, rows)
     assert (shown_lines.count(["t"]), shown_lines.count(["s"])) == kept
     assert len(shown_lines) <= rows
 

@@ -9,7 +9,7 @@ import typer
 from memwell.config import PREFIX, SETTINGS
 from memwell.errors import tree
 from memwell.registry import OPERATIONS
-from memwell.surfaces.cli.fields import BARE
+from memwell.surfaces.cli.fields import ARGUMENT_SUFFIX
 from memwell.surfaces.cli.main import app
 from memwell.surfaces.rest import openapi
 
@@ -112,7 +112,7 @@ def _label(parameter: Any) -> str:
 
 def _given(parameter: Any) -> str:
     """Whether a parameter must be given, and what it is otherwise."""
-    if parameter.required or parameter.name.endswith(BARE):
+    if parameter.required or parameter.name.endswith(ARGUMENT_SUFFIX):
         return "required"
     default = parameter.default
     if isinstance(default, bool):

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 from memwell import MemwellError
 from memwell.registry import OPERATIONS
-from memwell.surfaces.cli.generated import NOUNS, positional
+from memwell.surfaces.cli.fields import list_positional
+from memwell.surfaces.cli.generated import NOUNS
 from memwell.surfaces.cli.main import app
 from memwell.surfaces.rest.openapi import document
 
@@ -185,9 +186,9 @@ def test_rest(case: Case, server: Live) -> None:
 @cases("cli")
 def test_command_line(case: Case, home: Path) -> None:
     operation = OPERATIONS[case.operation]
-    arguments = [str(case.data[name]) for name in positional(operation) if name in case.data]
+    arguments = [str(case.data[name]) for name in list_positional(operation) if name in case.data]
     for name, value in case.data.items():
-        if name not in positional(operation):
+        if name not in list_positional(operation):
             text = (
                 value
                 if isinstance(value, str)

@@ -39,7 +39,7 @@ def test_version_and_help() -> None:
 
 def test_doctor_finds_all_well(tmp_path: Path) -> None:
     if DATABASES.engine == "sqlite":
-        assert "holds no data yet" in run(tmp_path, "doctor")[1]
+        assert "has no data yet" in run(tmp_path, "doctor")[1]
     with Memory(tmp_path, worker=False) as memory:
         memory.user("alice").add("hi")
     code, out, _ = run(tmp_path, "doctor", "--json")
@@ -244,8 +244,8 @@ def test_a_plan_is_shown_step_by_step(tmp_path: Path) -> None:
     out = run(tmp_path, "flow", "plan", "f", plans["s2"])[1]
     assert "supersede" in out
     assert "later statement about: home · about Alice" in out
-    assert "held back: it looks like a secret" in run(tmp_path, "flow", "plan", "f", plans["s3"])[1]
-    assert "not distilled yet" in run(tmp_path, "flow", "consolidate", "f", "s1")[1]
+    assert "quarantined: it looks like a secret" in run(tmp_path, "flow", "plan", "f", plans["s3"])[1]
+    assert "nothing new to consolidate" in run(tmp_path, "flow", "consolidate", "f", "s1")[1]
 
 
 def test_what_is_held_back_says_why(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_what_is_held_back_says_why(tmp_path: Path) -> None:
     assert code == 0
     statement, about = out.splitlines()
     assert "hunter2xyz" in statement
-    assert "held back: it looks like a secret · about Alice" in about
+    assert "quarantined: it looks like a secret · about Alice" in about
     assert msgspec.json.decode(run(tmp_path, "flow", "held", "f", "--json")[1])["memories"][0]["held"] == "secret"
 
 
@@ -277,7 +277,7 @@ def test_a_time_may_be_a_day(tmp_path: Path, option: str) -> None:
     assert run(tmp_path, "flow", "memories", "f", option, "2020-01-01")[1] == "No memories.\n"
     assert "Porto" in run(tmp_path, "flow", "memories", "f", option, "2999-01-01T10:00:00Z")[1]
     code, _, err = run(tmp_path, "flow", "memories", "f", option, "yesterday")
-    assert (code, f"{option} is a day or a time" in err) == (2, True)
+    assert (code, f"{option} must be a day or a time" in err) == (2, True)
 
 
 def test_a_context_needs_no_question(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_the_inputs_of_a_workflow_may_be_a_file(tmp_path: Path) -> None:
     code, out, error = run(tmp_path / "home", *given, written(tmp_path, {"name": "Ada"}))
     assert (code, "Ada" in out) == (0, True), error
     code, _, error = run(tmp_path / "home", *given, written(tmp_path, [1]))
-    assert (code, "--inputs is a JSON object" in error) == (2, True)
+    assert (code, "--inputs must be a JSON object" in error) == (2, True)
 
 
 # -- what is cleared, and what fails -------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def test_an_empty_text_clears_what_may_be_cleared(tmp_path: Path) -> None:
         assert run(tmp_path, "definition", "update", "profile", "--ttl-seconds", "")[0] == 0
         assert memory.definitions.get("profile").ttl_seconds is None
     code, _, error = run(tmp_path, "definition", "update", "profile", "--ttl-seconds", "soon")
-    assert (code, "--ttl-seconds is a number" in error) == (2, True)
+    assert (code, "--ttl-seconds must be a number" in error) == (2, True)
 
 
 def test_a_message_that_could_not_be_answered_is_a_failure(tmp_path: Path) -> None:

@@ -619,7 +619,7 @@ def test_the_command_speaks_for_the_key_of_a_server(tmp_path: Path) -> None:
         over_stdio(work, "mcp", **environment)
         assert [fact.content for fact in memory.flow("support").memories()] == ["Ships to the EU only"]
         other = _run("mcp", "--flow", "billing", **environment)
-        assert (other.returncode, "held to the flow 'support'" in other.stderr) == (77, True)
+        assert (other.returncode, "limited to the flow 'support'" in other.stderr) == (77, True)
         bad = _run("mcp", **environment | {"MEMWELL_API_KEY": "mw_wrong"})
         assert (bad.returncode, bad.stdout) == (77, "")
 

@@ -20,7 +20,8 @@ from typer.testing import CliRunner
 
 from memwell.core.operation import Operation
 from memwell.registry import OPERATIONS
-from memwell.surfaces.cli.generated import NOUNS, positional
+from memwell.surfaces.cli.fields import list_positional
+from memwell.surfaces.cli.generated import NOUNS
 from memwell.surfaces.cli.main import app
 from memwell.surfaces.mcp.server import Answer, Caller, protocol_server
 from memwell.surfaces.mcp.tools import toolbox
@@ -128,11 +129,11 @@ def command_line(place: Place, operation: Operation) -> Any:
 
     def call(name: str, data: dict[str, Any]) -> Any:
         known = OPERATIONS[name]
-        arguments = [str(data[field]) for field in positional(known) if field in data]
+        arguments = [str(data[field]) for field in list_positional(known) if field in data]
         for field, value in data.items():
             if isinstance(value, bool):
                 arguments.append(f"--{'' if value else 'no-'}{field.replace('_', '-')}")
-            elif field not in positional(known):
+            elif field not in list_positional(known):
                 text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
                 arguments += [f"--{field.replace('_', '-')}", text]
         if known.effect == "erase":

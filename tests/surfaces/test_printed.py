@@ -10,7 +10,7 @@ import pytest
 from rich.cells import cell_len
 from rich.text import Text
 
-from memwell.surfaces.cli.output import laid_out, print_value, wrapped
+from memwell.surfaces.cli.output import format_json, print_value, wrap_text
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 HIT: dict[str, Any] = {
@@ -133,7 +133,7 @@ def test_where_there_is_no_terminal_no_line_is_broken(columns: int, capsys: pyte
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_what_is_laid_out_is_the_same_value(width: int) -> None:
     value = {"a": [{}, [], [[1, 2.5, None], {"deep": [{"er": True}] * 9}], "x" * 50], "b": SCHEMA, "é": "語語"}
-    lines = laid_out(value, width)
+    lines = format_json(value, width)
     assert msgspec.json.decode("".join(lines)) == value
     assert [line for line in lines if cell_len(line) > width and "x" * 50 not in line] == []
 
@@ -149,4 +149,4 @@ def test_what_is_laid_out_is_the_same_value(width: int) -> None:
     ],
 )
 def test_texts_are_broken_between_words(text: str, lines: list[str]) -> None:
-    assert wrapped(text, 20) == lines
+    assert wrap_text(text, 20) == lines

@@ -1,4 +1,4 @@
-"""`memwell`: all commands, put together."""
+"""`memwell`: the command line."""
 
 from __future__ import annotations
 
@@ -7,14 +7,7 @@ from typing import Annotated
 import typer
 
 from ...version import __version__
-from . import backup, doctor, generated, memory, server, transfer, workflow
-from . import backup as migrate
-from . import backup as move
-from . import doctor as audit
-from . import server as login
-from . import server as mcp
-from . import transfer as files
-from . import workflow as run
+from . import generated, maintenance, memory, server, workflow
 from .target import Target
 
 app = typer.Typer(
@@ -43,7 +36,7 @@ def options(
         str | None, typer.Option("--tenant", help="The tenant in the directory; also MEMWELL_TENANT.")
     ] = None,
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and end.", callback=_print_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """Memory for AI agents: what was said, what is known and what is set."""
@@ -57,20 +50,20 @@ app.add_typer(_group, name="memory")
 app.command()(server.serve)
 app.command()(server.worker)
 app.command()(server.watch)
-app.command()(mcp.mcp)
-app.command()(login.login)
-app.command()(login.logout)
-app.command("run")(run.run_node_once)
-app.command()(transfer.export)
-app.command("import")(transfer.import_file)
-app.command()(audit.audit)
-app.command()(doctor.doctor)
-app.command()(migrate.migrate)
-app.command()(move.move)
-app.command()(backup.backup)
-app.command()(backup.restore)
+app.command()(server.mcp)
+app.command()(server.login)
+app.command()(server.logout)
+app.command("run")(workflow.run_node_once)
+app.command()(memory.export)
+app.command("import")(memory.import_file)
+app.command()(memory.audit)
+app.command()(maintenance.doctor)
+app.command()(maintenance.migrate)
+app.command()(maintenance.move)
+app.command()(maintenance.backup)
+app.command()(maintenance.restore)
 generated.add_commands(
-    app, {"workflow run": workflow.run_workflow, "app upload": files.upload, "app download": files.download}
+    app, {"workflow run": workflow.run_workflow, "app upload": memory.upload, "app download": memory.download}
 )
 
 

@@ -1,142 +1,55 @@
-"""`memwell search`: what was found, how well it fits, by which method and how fast."""
+"""`memwell ls | show | end | rm | search`, `audit`, `export`, `import`, and `app upload | download`."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
 
 import msgspec
 import typer
+from rich.console import Console
+from rich.progress import Progress
 from rich.text import Text
 
+from ... import typed
 from ...errors import Ambiguous, Invalid, NotFound
+from ...facts.audit import Audit
 from ...facts.search import Hit, Hits, WhyNot
 from ...sdk._sync import Flow, Memory, Session, User
 from ...timelines.flows import SessionView
-from .fields import json_given, option
-from .messages import confirm, told
-from .output import Json, Yes, console, print_table, print_turn, show, shown, utc
-from .target import Target, moment
+from .fields import MISSING_FILENAME, STANDARD_INPUT, option_name, parse_json, parse_time, read_bytes
+from .output import (
+    Json,
+    Yes,
+    confirm,
+    console,
+    count_noun,
+    escape,
+    format_time,
+    print_answer,
+    print_dim,
+    print_table,
+    print_turn,
+    report_errors,
+)
+from .target import Target
 
 BAR = 12
-LINE = 300
-
-
-def search(
-    context: typer.Context,
-    query: Annotated[str, typer.Argument(help="What to look for: words or a question.", metavar="QUERY")],
-    flow: Annotated[str | None, typer.Option("--flow", help="The flow to search.")] = None,
-    user: Annotated[str | None, typer.Option("--user", help="The user to search.")] = None,
-    session: Annotated[
-        str | None, typer.Option("--session", help="Only this session (and what its flow knows).")
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", help="How many hits to show.")] = 5,
-    turns: Annotated[bool, typer.Option("--turns", help="Search what was said as well.")] = False,
-    past: Annotated[bool, typer.Option("--past", help="Search what was true once as well.")] = False,
-    where: Annotated[
-        str | None, typer.Option("--filter", metavar="JSON", help="Conditions on metadata, as JSON or from `@FILE`.")
-    ] = None,
-    after: Annotated[str | None, typer.Option("--after", help="Only what happened at this time or later.")] = None,
-    before: Annotated[str | None, typer.Option("--before", help="Only what happened before this time.")] = None,
-    as_of: Annotated[str | None, typer.Option("--as-of", help="Search what was known at this time.")] = None,
-    valid_at: Annotated[str | None, typer.Option("--valid-at", help="Search what was true at this time.")] = None,
-    min_trust: Annotated[
-        str | None,
-        typer.Option(
-            "--min-trust", metavar="[system|user|assistant|tool|document]", help="Leave out what is based on less."
-        ),
-    ] = None,
-    min_score: Annotated[float, typer.Option("--min-score", help="Leave out hits with a lower score.")] = 0.0,
-    recipe: Annotated[
-        str, typer.Option("--recipe", metavar="[default|words|meaning]", help="How to weigh words and meaning.")
-    ] = "default",
-    explain: Annotated[bool, typer.Option("--explain", help="Show what each arm contributed to the score.")] = False,
-    why_not: Annotated[str | None, typer.Option("--why-not", help="Why was the entry with this id not found?")] = None,
-    as_json: Json = False,
-) -> None:
-    """Search the memory of a flow or a user: by words and by meaning."""
-    target: Target = context.obj
-    with told(), target.memory() as memory:
-        place = _place(memory, flow, user, session)
-        moments = {"after": after, "before": before, "as_of": as_of, "valid_at": valid_at}
-        conditions = _conditions(turns, past, where, moments) | {"min_score": min_score, "recipe": recipe}
-        if min_trust is not None:
-            conditions["min_trust"] = min_trust
-        if user is not None and session is not None:
-            conditions["session"] = session
-        data = {**place._at, "query": query, "limit": limit, **conditions}
-        if why_not is not None:
-            gate: WhyNot = memory.call(f"{place._dialect}.why_not", data | {"id": why_not})
-            show(gate, as_json, lambda: _print_gate(gate))
-            return
-        found: Hits = memory.call(f"{place._dialect}.search", data | {"explain": explain})
-        show(found, as_json, lambda: _print_hits(found))
-
-
-def _place(memory: Memory, flow: str | None, user: str | None, session: str | None) -> User | Flow | Session:
-    if (flow is None) == (user is None):
-        raise Invalid("Say where to search: --flow F or --user U.")
-    if user is not None:
-        return memory.user(user)
-    assert flow is not None  # noqa: S101 -- one of the two is given
-    return memory.flow(flow) if session is None else memory.flow(flow).session(session)
-
-
-def _conditions(turns: bool, past: bool, where: str | None, moments: dict[str, str | None]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    if turns or past:
-        found["include"] = ["turns"] * turns + ["past"] * past
-    if where is not None:
-        found["filter"] = json_given("--filter", where)
-    for name, text in moments.items():
-        if text is not None:
-            found[name] = moment(option(name), text)
-    return found
-
-
-def _print_hits(found: Hits) -> None:
-    out = console()
-    for hit in found.hits:
-        _print_hit(hit)
-    if not found.hits:
-        out.print(Text("Nothing was found.", style="dim"))
-    count = f"{len(found)} hit{'' if len(found) == 1 else 's'}"
-    out.print(Text(f"{count} · {found.method} · {found.took_ms:.1f} ms", style="dim"))
-    if found.warning:
-        out.print(Text(f"Meaning was left out: {shown(found.warning)}", style="yellow"))
-
-
-def _print_hit(hit: Hit) -> None:
-    full = round(hit.score * BAR)
-    bar = Text.assemble(("█" * full, "green"), ("·" * (BAR - full), "dim"))
-    about = " · ".join(
-        filter(None, [hit.kind, _speaker(hit), hit.session and f"session {shown(hit.session)}", utc(hit.occurred_at)])
-    )
-    console().print(Text.assemble(bar, f" {hit.score:.3f}  ", _line(hit.content)))
-    console().print(Text(f"{'':{BAR + 8}}{about} · {hit.id}", style="dim"))
-    if hit.arms:
-        parts = "  ".join(f"{name} {part:+.3f}" for name, part in hit.arms.items())
-        console().print(Text(f"{'':{BAR + 8}}{parts}", style="cyan"))
-
-
-def _line(content: str) -> str:
-    """The beginning of a content on one line; `--json` shows all of it."""
-    line = " ".join(shown(content).split())
-    return line if len(line) <= LINE else line[: LINE - 1] + "…"
-
-
-def _speaker(hit: Hit) -> str | None:
-    return shown(hit.name) if hit.name else hit.role
-
-
-def _print_gate(gate: WhyNot) -> None:
-    console().print(Text.assemble((gate.gate, "bold"), f"  {gate.detail}"))
-
-
-# -- `memwell ls | show | end | rm | search`, and the same under `memwell memory`.
-
+MAX_CONTENT = 300
+"""Characters of a hit's content; `--json` prints all of it."""
+IMPORT_BATCH = 200
+HAS_FINDINGS = 1
 
 FlowOption = Annotated[str | None, typer.Option("--flow", help="The flow.")]
+FlowArgument = Annotated[str, typer.Argument(help="The flow.")]
 SessionArgument = Annotated[str, typer.Argument(help="The session's id.", metavar="SESSION")]
+AppArgument = Annotated[str, typer.Argument(help="The app.")]
+AppSessionArgument = Annotated[str, typer.Argument(help="The session. It begins with its first use.")]
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", "-o", help="The file to write. Default: standard output.")
+]
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -147,50 +60,53 @@ def add_commands(app: typer.Typer) -> None:
     app.command("search")(search)
 
 
+# -- sessions
+
+
 def list_memory(context: typer.Context, flow: FlowOption = None, as_json: Json = False) -> None:
     """List the flows that have memory, or the sessions of one flow."""
     target: Target = context.obj
-    with told(), target.memory() as memory:
+    rows: list[tuple[Any, ...]]
+    with report_errors(), target.memory() as memory:
         if flow is None:
             flows = memory.flows()
-            rows = [(item.flow, item.sessions, utc(item.last_active_at)) for item in flows]
-            show(
-                flows,
-                as_json,
-                lambda: print_table(("FLOW ID", "SESSIONS", "LAST ACTIVE"), rows, "No flow has memory yet."),
-            )
+            rows = [(item.flow, item.sessions, format_time(item.last_active_at)) for item in flows]
+            columns: tuple[str, ...] = ("FLOW ID", "SESSIONS", "LAST ACTIVE")
+            print_answer(flows, as_json, lambda: print_table(columns, rows, "No flow has memory yet."))
             return
         sessions = memory.flow(flow).sessions()
-        lines = [(item.session, item.turns, utc(item.last_active_at), utc(item.ended_at)) for item in sessions]
+        rows = [
+            (one.session, one.turns, format_time(one.last_active_at), format_time(one.ended_at)) for one in sessions
+        ]
         columns = ("SESSION ID", "TURNS", "LAST ACTIVE", "ENDED")
-        show(sessions, as_json, lambda: print_table(columns, lines, f"Flow {flow} has no sessions."))
+        print_answer(sessions, as_json, lambda: print_table(columns, rows, f"Flow {flow} has no sessions."))
 
 
 def show_session(
     context: typer.Context,
     session: SessionArgument,
     flow: FlowOption = None,
-    limit: Annotated[int, typer.Option(help="How many of the latest turns to show.")] = 200,
+    limit: Annotated[int, typer.Option(help="The number of latest turns to show.")] = 200,
     as_json: Json = False,
 ) -> None:
     """Show a session: its conversation and its semantic memories."""
     target: Target = context.obj
-    with told(), target.memory() as memory:
-        view = find_session(memory, session, flow).show(limit)
-        show(view, as_json, lambda: _print_session(view))
+    with report_errors(), target.memory() as memory:
+        view = _require_session(memory, session, flow).show(limit)
+        print_answer(view, as_json, lambda: _print_session(view))
 
 
 def end_session(
     context: typer.Context, session: SessionArgument, flow: FlowOption = None, yes: Yes = False, as_json: Json = False
 ) -> None:
-    """Close a session and have it distilled into facts."""
+    """End a session and consolidate it into facts."""
     target: Target = context.obj
-    with told(), target.memory() as memory:
-        found = find_session(memory, session, flow)
+    with report_errors(), target.memory() as memory:
+        place = _require_session(memory, session, flow)
         confirm(f"End session {session}?", yes)
-        ended = found.end()
-        job = f" Job {ended.job} distils it." if ended.job else ""
-        show(ended, as_json, lambda: console().print(Text(f"Session {session} is ended.{job}")))
+        answer = place.end()
+        job = f" Job {answer.job} consolidates it." if answer.job else ""
+        print_answer(answer, as_json, lambda: console().print(Text(f"Session {session} is ended.{job}")))
 
 
 def remove(
@@ -203,68 +119,298 @@ def remove(
 ) -> None:
     """Delete a session, or with `--flow F --all` all memory of a flow, permanently."""
     target: Target = context.obj
-    with told(), target.memory() as memory:
+    with report_errors(), target.memory() as memory:
         if session is None:
             if flow is None or not everything:
-                raise Invalid("Name a session, or give --flow F --all to delete all memory of a flow.")
+                raise Invalid("Name a session, or use --flow F --all to delete all memory of a flow.")
             confirm(f"Delete ALL memory of flow {flow}? This cannot be undone.", yes)
             receipt, what = memory.flow(flow).delete(), f"All memory of flow {flow}"
         else:
             if everything:
-                raise Invalid("--all deletes a whole flow: leave the session away, or leave --all away.")
-            found = find_session(memory, session, flow)
+                raise Invalid("--all deletes a whole flow: omit the session, or omit --all.")
+            place = _require_session(memory, session, flow)
             confirm(f"Delete session {session}? This cannot be undone.", yes)
-            receipt, what = found.delete(), f"Session {session}"
-        counts = ", ".join(
-            f"{layer} {receipt.layers[layer]}" for layer in sorted(receipt.layers) if receipt.layers[layer]
-        )
-        show(
-            receipt,
-            as_json,
-            lambda: console().print(
-                Text(f"{what} is deleted ({counts or 'it was empty'}; {receipt.residual} traces left).")
-            ),
-        )
+            receipt, what = place.delete(), f"Session {session}"
+        counts = ", ".join(f"{layer} {count}" for layer, count in sorted(receipt.layers.items()) if count)
+        line = f"{what} is deleted ({counts or 'it was empty'}; {receipt.residual} traces left)."
+        print_answer(receipt, as_json, lambda: console().print(Text(line)))
 
 
-def find_session(memory: Memory, session: str, flow: str | None) -> Session:
-    """A session by its id; where two flows have one of that id, the flow must be named."""
+def _require_session(memory: Memory, session: str, flow: str | None) -> Session:
+    """Find a session by its id. The flow is needed only if several flows have a session with that id."""
     flows = memory.find_session(session)
     if flow is not None:
         flows = [flow] if flow in flows else []
     if not flows:
         raise NotFound(f"There is no session {session}: `memwell ls --flow F` lists the sessions of a flow.")
     if len(flows) > 1:
-        names = ", ".join(flows)
-        raise Ambiguous(f"Session {session} exists in several flows ({names}): add --flow.", flows=flows)
+        raise Ambiguous(f"Session {session} exists in several flows ({', '.join(flows)}): add --flow.", flows=flows)
     return memory.flow(flows[0]).session(session)
 
 
 def _print_session(view: SessionView) -> None:
     out = console()
     out.print(Text.assemble(("Session ", "bold"), (view.session, "bold cyan")))
-    state = f"ended {utc(view.ended_at)}" if view.ended_at else "open"
-    out.print(
-        Text(
-            f"flow {view.flow} · {state} · created {utc(view.created_at)} · last active {utc(view.last_active_at)}",
-            "dim",
-        )
-    )
+    state = f"ended {format_time(view.ended_at)}" if view.ended_at else "open"
+    times = f"created {format_time(view.created_at)} · last active {format_time(view.last_active_at)}"
+    out.print(Text(f"flow {view.flow} · {state} · {times}", "dim"))
     out.print(Text("\nConversation", style="bold"))
     if view.turn_count > len(view.turns):
-        out.print(Text(f"({view.turn_count - len(view.turns)} earlier turns; --limit shows more)", style="dim"))
+        print_dim(f"({view.turn_count - len(view.turns)} earlier turns; --limit shows more)")
     for turn in view.turns:
         print_turn(msgspec.structs.asdict(turn))
     if not view.turns:
-        out.print(Text("No turns.", style="dim"))
+        print_dim("No turns.")
     out.print(Text("\nSemantic memories", style="bold"))
     for memory in view.memories:
-        out.print(
-            Text.assemble(
-                "- ",
-                shown(memory.content),
-                (f"  importance {memory.importance:g}, confidence {memory.confidence:g}", "dim"),
-            )
-        )
+        scores = f"  importance {memory.importance:g}, confidence {memory.confidence:g}"
+        out.print(Text.assemble("- ", escape(memory.content), (scores, "dim")))
     if not view.memories:
-        out.print(Text("None.", style="dim"))
+        print_dim("None.")
+
+
+# -- search and audit
+
+
+def search(
+    context: typer.Context,
+    query: Annotated[str, typer.Argument(help="Words or a question.", metavar="QUERY")],
+    flow: Annotated[str | None, typer.Option("--flow", help="The flow to search.")] = None,
+    user: Annotated[str | None, typer.Option("--user", help="The user to search.")] = None,
+    session: Annotated[
+        str | None, typer.Option("--session", help="Only this session (and the facts of its flow).")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", help="The number of hits to show.")] = 5,
+    turns: Annotated[bool, typer.Option("--turns", help="Also search turns.")] = False,
+    past: Annotated[bool, typer.Option("--past", help="Also search facts that are no longer true.")] = False,
+    where: Annotated[
+        str | None, typer.Option("--filter", metavar="JSON", help="Conditions on metadata: JSON, or `@FILE`.")
+    ] = None,
+    after: Annotated[str | None, typer.Option("--after", help="Only entries at this time or later.")] = None,
+    before: Annotated[str | None, typer.Option("--before", help="Only entries before this time.")] = None,
+    as_of: Annotated[str | None, typer.Option("--as-of", help="Search what was known at this time.")] = None,
+    valid_at: Annotated[str | None, typer.Option("--valid-at", help="Search what was true at this time.")] = None,
+    min_trust: Annotated[
+        str | None,
+        typer.Option(
+            "--min-trust",
+            metavar="[system|user|assistant|tool|document]",
+            help="Omit hits from less trusted origins.",
+        ),
+    ] = None,
+    min_score: Annotated[float, typer.Option("--min-score", help="Omit hits with a lower score.")] = 0.0,
+    recipe: Annotated[
+        str, typer.Option("--recipe", metavar="[default|words|meaning]", help="The weights of words and meaning.")
+    ] = "default",
+    explain: Annotated[bool, typer.Option("--explain", help="Show what each part contributed to the score.")] = False,
+    why_not: Annotated[str | None, typer.Option("--why-not", help="Explain why this entry was not found.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Search the memory of a flow or a user by words and by meaning."""
+    target: Target = context.obj
+    with report_errors(), target.memory() as memory:
+        if (flow is None) == (user is None):
+            raise Invalid("Choose where to search: --flow F or --user U.")
+        place: User | Flow | Session = memory.user(user) if user is not None else memory.flow(flow or "")
+        data: dict[str, Any] = {"query": query, "limit": limit, "min_score": min_score, "recipe": recipe}
+        if session is not None:
+            if isinstance(place, Flow):
+                place = place.session(session)
+            else:
+                data["session"] = session
+        if turns or past:
+            data["include"] = ["turns"] * turns + ["past"] * past
+        if where is not None:
+            data["filter"] = parse_json("--filter", where)
+        times = {"after": after, "before": before, "as_of": as_of, "valid_at": valid_at}
+        data |= {name: parse_time(option_name(name), text) for name, text in times.items() if text is not None}
+        if min_trust is not None:
+            data["min_trust"] = min_trust
+        data |= place._at
+        if why_not is not None:
+            reason: WhyNot = memory.call(f"{place._dialect}.why_not", data | {"id": why_not})
+            line = Text.assemble((reason.gate, "bold"), f"  {reason.detail}")
+            print_answer(reason, as_json, lambda: console().print(line))
+            return
+        hits: Hits = memory.call(f"{place._dialect}.search", data | {"explain": explain})
+        print_answer(hits, as_json, lambda: _print_hits(hits))
+
+
+def _print_hits(hits: Hits) -> None:
+    for hit in hits.hits:
+        _print_hit(hit)
+    if not hits.hits:
+        print_dim("Nothing was found.")
+    print_dim(f"{count_noun(len(hits), 'hit')} · {hits.method} · {hits.took_ms:.1f} ms")
+    if hits.warning:
+        console().print(Text(f"Searched by words only: {escape(hits.warning)}", style="yellow"))
+
+
+def _print_hit(hit: Hit) -> None:
+    full = round(hit.score * BAR)
+    bar = Text.assemble(("█" * full, "green"), ("·" * (BAR - full), "dim"))
+    speaker = escape(hit.name) if hit.name else hit.role
+    session = hit.session and f"session {escape(hit.session)}"
+    details = " · ".join(filter(None, [hit.kind, speaker, session, format_time(hit.occurred_at), hit.id]))
+    content = " ".join(escape(hit.content).split())
+    if len(content) > MAX_CONTENT:
+        content = content[: MAX_CONTENT - 1] + "…"
+    margin = " " * (BAR + 8)
+    console().print(Text.assemble(bar, f" {hit.score:.3f}  ", content))
+    print_dim(f"{margin}{details}")
+    if hit.arms:
+        parts = "  ".join(f"{name} {part:+.3f}" for name, part in hit.arms.items())
+        console().print(Text(f"{margin}{parts}", style="cyan"))
+
+
+def audit(
+    context: typer.Context,
+    flow: Annotated[str | None, typer.Option("--flow", help="Only this flow.")] = None,
+    user: Annotated[str | None, typer.Option("--user", help="Only this user.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Look for duplicates, contradictions, echoes, orphans, stale and secret-looking facts. Exits with 1 if there are any."""
+    target: Target = context.obj
+    with report_errors(), target.memory() as memory:
+        places: list[Flow | User] = [memory.flow(flow)] if flow is not None else []
+        places += [memory.user(user)] if user is not None else []
+        if flow is None and user is None:
+            places += [memory.flow(one.flow) for one in memory.flows()]
+            places += [memory.user(one.user) for one in memory.users()]
+        audits = {f"{place._dialect[:-1]} {place.id}": place.audit() for place in places}
+        plain = [{"where": where, **msgspec.to_builtins(one)} for where, one in audits.items()]
+        print_answer(plain, as_json, lambda: _print_audits(audits))
+    if any(one.findings for one in audits.values()):
+        raise typer.Exit(HAS_FINDINGS)
+
+
+def _print_audits(audits: dict[str, Audit]) -> None:
+    for where, one in audits.items():
+        for finding in one.findings:
+            ids = ", ".join(map(escape, finding.ids))
+            console().print(
+                Text.assemble((f"{finding.problem:14}", "yellow"), f"{escape(where)}  {finding.reason} {ids}")
+            )
+    facts = count_noun(sum(one.facts for one in audits.values()), "fact")
+    findings = count_noun(sum(sum(one.counts.values()) for one in audits.values()), "finding")
+    print_dim(f"{facts} in {count_noun(len(audits), 'place')}, {findings}")
+
+
+# -- export and import
+
+
+def export(context: typer.Context, flow: FlowArgument, output: OutputOption = None) -> None:
+    """Write everything in a flow as JSONL: sessions, turns and memories."""
+    target: Target = context.obj
+    with report_errors(), target.memory() as memory:
+        lines = memory.flow(flow).export()
+        if output is None:
+            for line in lines:
+                sys.stdout.write(msgspec.json.encode(line).decode() + "\n")
+            return
+        count = 0
+        with open(output, "wb") as file, _progress_bar() as progress:
+            task = progress.add_task(f"Exporting {flow}", total=None)
+            for line in lines:
+                file.write(msgspec.json.encode(line) + b"\n")
+                count += 1
+                progress.update(task, advance=1)
+        console().print(f"{count} lines written to {output}.")
+
+
+def import_file(
+    context: typer.Context,
+    flow: FlowArgument,
+    source: Annotated[Path, typer.Argument(help="The JSONL file to read.", exists=True, dir_okay=False)],
+    as_json: Json = False,
+) -> None:
+    """Add the lines of an export to a flow. Lines that it has already are skipped, so an import can be repeated."""
+    target: Target = context.obj
+    added = skipped = 0
+    with report_errors(), target.memory() as memory, open(source, "rb") as file:
+        with _progress_bar() as progress:
+            task = progress.add_task(f"Importing {source.name}", total=source.stat().st_size)
+            for size, batch in _read_batches(file):
+                done = memory.flow(flow).import_lines(batch)
+                added, skipped = added + done.added, skipped + done.skipped
+                progress.update(task, advance=size)
+        line = f"{added} turns and memories added, {skipped} were there already."
+        print_answer({"added": added, "skipped": skipped}, as_json, lambda: console().print(line))
+
+
+def _progress_bar() -> Progress:
+    """A bar on standard error, only on a terminal."""
+    out = Console(stderr=True)
+    return Progress(console=out, transient=True, disable=not out.is_terminal)
+
+
+def _read_batches(file: BinaryIO) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """Yield lines in batches, each with its size in bytes."""
+    size, batch = 0, []
+    for number, text in enumerate(file, 1):
+        size += len(text)
+        if text.strip():
+            try:
+                batch.append(typed.decode(text, dict[str, Any]))
+            except msgspec.DecodeError as error:
+                raise Invalid(
+                    f"Line {number} is not a JSON object: {error}. The lines before it are imported."
+                ) from None
+        if len(batch) == IMPORT_BATCH:
+            yield size, batch
+            size, batch = 0, []
+    if batch:
+        yield size, batch
+
+
+# -- files of sessions
+
+
+def upload(
+    context: typer.Context,
+    app: AppArgument,
+    session: AppSessionArgument,
+    files: Annotated[list[Path], typer.Argument(help="The files to add; `-`: standard input.")],
+    filename: Annotated[
+        str | None, typer.Option("--filename", help="The name of a single file; required for standard input.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Add files to a session, and report if their text was extracted."""
+    target: Target = context.obj
+    with report_errors(), target.memory() as memory:
+        if filename is not None and len(files) > 1:
+            raise Invalid("--filename names a single file: upload one at a time.")
+        for path in files:  # check all of them before any is added
+            if str(path) == STANDARD_INPUT and filename is None:
+                raise Invalid(MISSING_FILENAME)
+            if str(path) != STANDARD_INPUT and not path.is_file():
+                raise Invalid(f"{path} cannot be read: it is not a file.")
+        place = memory.app(app).session(session).files
+        for path in files:
+            content = read_bytes(STANDARD_INPUT) if str(path) == STANDARD_INPUT else path
+            file = place.upload(content, filename=filename)
+            line = f"{file.filename}  {file.file_id}  {file.state}" + (f": {file.reason}" if file.reason else "")
+            print_answer(file, as_json, lambda line=line: console().print(line, markup=False))  # type: ignore[misc]
+
+
+def download(
+    context: typer.Context,
+    app: AppArgument,
+    session: AppSessionArgument,
+    file_id: Annotated[str, typer.Argument(help="The id of the file.")],
+    output: OutputOption = None,
+) -> None:
+    """Write a file of a session to disk or to standard output."""
+    target: Target = context.obj
+    with report_errors(), target.memory() as memory:
+        content = memory.app(app).session(session).files.read(file_id)
+        if output is None:
+            sys.stdout.buffer.write(content)
+            return
+        try:
+            with open(output, "xb") as file:
+                file.write(content)
+        except FileExistsError:
+            raise Invalid(f"{output} exists already: choose another name.") from None
+        console().print(f"{len(content)} bytes written to {output}.", markup=False)

@@ -1,11 +1,12 @@
-"""Values as they fit on a screen: JSON on one line if there is room for it, else one thing below the other; texts broken between
-words."""
+"""Output of commands: JSON, tables and texts on standard output; errors, warnings and questions on standard error."""
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -16,261 +17,380 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .fields import document
-
-STEP = "  "
-"""What is inside of something stands so much further to the right."""
-LEAST = 20
-"""The width of a line, however little room there is."""
-_WORD = re.compile(r"\s*\S+")
-
-
-def one_line(value: Any) -> str:
-    """JSON with a little space between its parts."""
-    return msgspec.json.format(msgspec.json.encode(value), indent=0).decode()
-
-
-def fits(line: str, width: int) -> bool:
-    return len(line) <= width and cell_len(line) <= width
-
-
-def laid_out(value: Any, width: int, before: str = "", after: str = "") -> list[str]:
-    """JSON in lines of this width. What fits on one stays on it, with its name before it and the comma after it."""
-    line = f"{before}{one_line(value)}{after}"
-    if fits(line, width):
-        return [line]
-    if not value or not isinstance(value, dict | list):
-        first, *others = wrapped(line, width - len(STEP))
-        return [first, *(STEP + other for other in others)]
-    inner = [STEP + one for part in _parts(value) for one in laid_out(part[0], width - len(STEP), *part[1:])]
-    opening, closing = "{}" if isinstance(value, dict) else "[]"
-    return [before + opening, *inner, closing + after]
-
-
-def _parts(value: dict[str, Any] | list[Any]) -> Iterable[tuple[Any, str, str]]:
-    """What is in an object or a list, each with what stands before it and after it."""
-    names = [f"{one_line(name)}: " for name in value] if isinstance(value, dict) else [""] * len(value)
-    items = value.values() if isinstance(value, dict) else value
-    return zip(items, names, [","] * (len(names) - 1) + [""], strict=True)
-
-
-def wrapped(text: str, width: int) -> list[str]:
-    """A text in lines of this width. A word that is longer stays whole, since it may be there to be copied; where words have no
-    spaces between them, a line ends anywhere."""
-    width = max(width, LEAST)
-    return [line for whole in text.split("\n") for line in _broken(whole, width)]
-
-
-def _broken(text: str, width: int) -> list[str]:
-    lines = [""]
-    for word in _WORD.findall(text):
-        if fits(lines[-1] + word, width) or lines == [""]:
-            lines[-1] += word
-        else:
-            lines.append(word.lstrip())
-    return [part for line in lines for part in _chopped(line, width)]
-
-
-def _chopped(line: str, width: int) -> list[str]:
-    return [line] if line.isascii() or fits(line, width) else chop_cells(line, width)
-
-
-# -- What commands print: tables for people, JSON for programs.
-
-
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What would move the cursor, colour or retitle the terminal, turn the direction of a text, or cannot be printed."""
-UNLIMITED = 10_000
-"""The width of what is no terminal: no line is broken there."""
-FEW = 5
-"""With more columns than these, the cells of a table are cut short; `--json` shows all of them."""
-BRIEF = 36
-WHOLE = ("id", "name", "key", "status", "type")
-"""Columns whose cells are not folded: they are copied, or tell lines apart."""
-
-GAP = 2
-"""Between two columns."""
-FOLDED = 1.2
-"""How much wider than the screen a table may be: its cells are folded then."""
-NOTHING: tuple[Any, ...] = (None, "", [], {})
-UNTOLD = ("source_connection_id",)
-"""Columns that only programs read."""
+from ...errors import Invalid, MemwellError
+from .fields import document_name, reset_document_name
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
+INDENT = "  "
+MIN_WIDTH = 20
+UNLIMITED = 10_000
+"""The width of output that is not a terminal: no line is broken there."""
+MANY_COLUMNS = 5
+"""With more columns than these, cells are shortened; `--json` shows all of them."""
+SHORT = 36
+UNBROKEN = ("id", "name", "key", "status", "type")
+"""Columns whose cells are not folded: they are copied, or tell rows apart."""
+HIDDEN = ("source_connection_id",)
+"""Columns for programs only."""
+GAP = 2
+FOLDABLE = 1.2
+"""A table up to this many times as wide as the screen is printed with folded cells."""
+EMPTY: tuple[Any, ...] = (None, "", [], {})
+READER_LEFT = 141
+"""The exit code of a command whose reader has closed the pipe, as in shells: 128 plus the number of SIGPIPE."""
+FILE_ERROR = 74
 
-def shown(text: str) -> str:
-    """Stored text as it may be printed: what would control the terminal is spelled out."""
-    return _CONTROL.sub(_spelled_out, text)
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that control the terminal, change the direction of text, or cannot be printed."""
+_WORD = re.compile(r"\s*\S+")
 
-
-def _spelled_out(found: re.Match[str]) -> str:
-    number = ord(found[0])
-    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
-
-
-class _Console(Console):
-    """A console that leaves it to the command what to do if nobody reads any more."""
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
-
-
-def console(width: int | None = None) -> Console:
-    return _Console(highlight=False, soft_wrap=True, width=width)
-
-
-def folding(*, stderr: bool = False) -> Console:
-    """A console that breaks lines at the edge of the terminal and not elsewhere: for trees, and for what is indented."""
-    terminal = (sys.stderr if stderr else sys.stdout).isatty()
-    return _Console(highlight=False, stderr=stderr, width=None if terminal else UNLIMITED)
+# -- text
 
 
-def problem_lines(problems: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """One problem per line, as compilers say it: `file:line:column: path: reason`."""
-    for one in problems:
-        where = ":".join(map(str, (document(), one["line"], one["column"]))) if one.get("line") else ""
-        yield shown(": ".join(part for part in (where, one.get("path"), one.get("reason")) if part))
+def escape(text: str) -> str:
+    """Replace control characters in stored text by their codes."""
+
+    def to_code(found: re.Match[str]) -> str:
+        number = ord(found[0])
+        return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
+
+    return _CONTROL.sub(to_code, text)
 
 
-def utc(moment: datetime | None) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if moment else "-"
+def format_time(time: datetime | None) -> str:
+    return time.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if time else "-"
 
 
-def print_json(value: Any) -> None:
-    typer.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
-
-
-def print_table(
-    columns: Sequence[str], rows: Sequence[Sequence[Any]], empty: str, *, whole: Sequence[str] = ()
-) -> None:
-    """A table; where it is too wide, cells are folded, but for the columns that are to stay whole."""
-    if not rows:
-        console().print(Text(empty, style="dim"))
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold", no_wrap=column in whole)
-    for row in rows:
-        table.add_row(*(Text(shown(str(cell))) for cell in row))
-    console().print(table)
-
-
-def print_value(value: Any) -> None:
-    """Any operation's result, readable: turns as a conversation, a list as a table, an object as lines."""
-    plain = msgspec.to_builtins(value, builtin_types=(datetime,))
-    if isinstance(plain, list):
-        _print_items(plain, "Nothing.")
-    elif isinstance(plain, dict):
-        _print_object(plain)
-    else:
-        console().print(Text(shown(str(plain))))
-
-
-def print_turn(turn: dict[str, Any]) -> None:
-    speaker = turn["role"].upper() + (f" ({shown(turn['name'])})" if turn.get("name") else "")
-    style = "bold green" if turn["role"] == "user" else "bold blue"
-    console().print(Text.assemble((speaker, style), "  ", (utc(turn["occurred_at"]), "dim")))
-    console().print(Text(shown(turn["content"])))
-
-
-def _print_object(plain: dict[str, Any]) -> None:
-    lists = [name for name, item in plain.items() if isinstance(item, list) and (not item or isinstance(item[0], dict))]
-    lines = {name: item for name, item in plain.items() if name not in lists and name != "next_cursor"}
-    _print_lines(lines)
-    for name in lists:
-        _print_items(plain[name], f"No {name}.", apart=bool(lines))
-    print_more(plain.get("next_cursor"))
-
-
-def print_more(cursor: str | None) -> None:
-    if cursor:
-        console().print(Text(f"There is more: --cursor {cursor}", style="dim"))
-
-
-def _print_items(items: list[Any], empty: str, *, apart: bool = False) -> None:
-    if items and all(isinstance(item, dict) and {"role", "content", "occurred_at"} <= set(item) for item in items):
-        for turn in items:
-            print_turn(turn)
-        return
-    columns = list(dict.fromkeys(name for item in items if isinstance(item, dict) for name in item))
-    if items and not columns:
-        console().print(Text(shown("\n".join(map(str, items)))))
-        return
-    columns = [name for name in columns if _tells(name, items)]
-    if not _fits(columns, items):
-        _print_blocks(columns, items, apart=apart)
-        return
-    limit = BRIEF if len(columns) > FEW else None
-    rows = [[brief(_cell(item.get(name, "")), limit) for name in columns] for item in items]
-    titles = {name: name.replace("_", " ").upper() for name in columns}
-    print_table(list(titles.values()), rows, empty, whole=[titles[name] for name in columns if name in WHOLE])
-
-
-def _fits(columns: list[str], items: list[dict[str, Any]]) -> bool:
-    """Whether a table can be read: it has few columns, or there is room for most of what is in them."""
-    longest = [max(len(name), *(len(_cell(item.get(name, ""))) for item in items)) for name in columns]
-    return len(columns) <= FEW or sum(min(length, BRIEF) + GAP for length in longest) <= console().width * FOLDED
-
-
-def _print_blocks(columns: list[str], items: list[dict[str, Any]], *, apart: bool) -> None:
-    """One thing below the other, for what has more to say than there are columns on the screen."""
-    for number, item in enumerate(items):
-        if number or apart:
-            console().print()
-        _print_lines({name: item[name] for name in columns if item.get(name) not in NOTHING})
-
-
-def _print_lines(lines: dict[str, Any]) -> None:
-    """Names, and what each of them has, beside it or below it. Where there is no screen, no line is broken."""
-    out = console()
-    column = max(map(len, lines), default=0) + GAP
-    for name, item in lines.items():
-        first, *others = (
-            _on_screen(item, column, out.width) if out.is_terminal else _beside(_cell(item).split("\n"), column)
-        )
-        label = name.ljust(column) if first else name
-        out.print(Text.assemble((label, "bold"), "\n".join((first, *others))))
-
-
-def _on_screen(item: Any, column: int, width: int) -> list[str]:
-    """What stands beside a name, and in the lines below. JSON that has no room beside it is below as a whole."""
-    if not isinstance(item, dict | list):
-        return _beside(wrapped(_cell(item), width - column), column)
-    if fits(line := shown(one_line(item)), width - column):
-        return [line]
-    return ["", *(STEP + shown(one) for one in laid_out(item, width - len(STEP)))]
-
-
-def _beside(lines: list[str], column: int) -> list[str]:
-    first, *others = lines
-    return [first, *(" " * column + other for other in others)]
-
-
-def _tells(name: str, items: list[dict[str, Any]]) -> bool:
-    """Whether a column says anything that the others do not."""
-    return name not in UNTOLD and any(item.get(name) not in NOTHING for item in items)
-
-
-def brief(text: str, limit: int | None) -> str:
-    """A text on one line, cut if it is longer than it may be."""
+def shorten(text: str, limit: int | None) -> str:
+    """A text on one line with at most `limit` characters."""
     if limit is None:
         return text
     line = " ".join(text.split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
-def _cell(value: Any) -> str:
-    if isinstance(value, datetime):
-        return utc(value)
-    return shown(value if isinstance(value, str) else msgspec.json.encode(value).decode())
+def count_noun(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def show(value: Any, as_json: bool, readable: Callable[[], None] | None = None) -> None:
+def format_json(value: Any, width: int, before: str = "", after: str = "") -> list[str]:
+    """JSON in lines of at most `width`. Parts that fit on one line stay on it, with the name before and the comma after."""
+    line = f"{before}{_json_line(value)}{after}"
+    if _fits(line, width):
+        return [line]
+    if not value or not isinstance(value, dict | list):
+        first, *others = wrap_text(line, width - len(INDENT))
+        return [first, *(INDENT + other for other in others)]
+    names = [f"{_json_line(name)}: " for name in value] if isinstance(value, dict) else [""] * len(value)
+    commas = [","] * (len(value) - 1) + [""]
+    parts = zip(value.values() if isinstance(value, dict) else value, names, commas, strict=True)
+    inner = [INDENT + one for part, name, comma in parts for one in format_json(part, width - len(INDENT), name, comma)]
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    return [before + opening, *inner, closing + after]
+
+
+def wrap_text(text: str, width: int) -> list[str]:
+    """A text in lines of at most `width`. Longer words stay whole, so that they can be copied; scripts without spaces are cut
+    anywhere."""
+    width = max(width, MIN_WIDTH)
+    return [line for paragraph in text.split("\n") for line in _wrap_paragraph(paragraph, width)]
+
+
+def _wrap_paragraph(text: str, width: int) -> list[str]:
+    lines = [""]
+    for word in _WORD.findall(text):
+        if _fits(lines[-1] + word, width) or lines == [""]:
+            lines[-1] += word
+        else:
+            lines.append(word.lstrip())
+    return [
+        part for line in lines for part in ([line] if line.isascii() or _fits(line, width) else chop_cells(line, width))
+    ]
+
+
+def _json_line(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=0).decode()
+
+
+def _fits(line: str, width: int) -> bool:
+    return len(line) <= width and cell_len(line) <= width
+
+
+# -- answers
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError  # `report_errors` handles it
+
+
+def console(width: int | None = None) -> Console:
+    return _Console(highlight=False, soft_wrap=True, width=width)
+
+
+def wrapping_console(*, stderr: bool = False) -> Console:
+    """A console that breaks lines at the edge of a terminal and nowhere else, for trees and indented text."""
+    terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    return _Console(highlight=False, stderr=stderr, width=None if terminal else UNLIMITED)
+
+
+def print_answer(value: Any, as_json: bool, printer: Callable[[], None]) -> None:
     if as_json:
         print_json(value)
-    elif readable is not None:
-        readable()
     else:
-        print_value(value)
+        printer()
+
+
+def print_json(value: Any) -> None:
+    typer.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def print_dim(text: str) -> None:
+    console().print(Text(text, style="dim"))
+
+
+def print_next_page(cursor: str | None) -> None:
+    if cursor:
+        print_dim(f"There is more: --cursor {cursor}")
+
+
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], empty: str, *, unbroken: Sequence[str] = ()
+) -> None:
+    """Print a table, or the text `empty`. If it is too wide, cells are folded, except in the unbroken columns."""
+    if not rows:
+        print_dim(empty)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold", no_wrap=column in unbroken)
+    for row in rows:
+        table.add_row(*(Text(escape(str(cell))) for cell in row))
+    console().print(table)
+
+
+def print_value(value: Any) -> None:
+    """Print any answer: turns as a conversation, a list as a table, an object as lines."""
+    plain = msgspec.to_builtins(value, builtin_types=(datetime,))
+    if isinstance(plain, list):
+        _print_items(plain, "Nothing.")
+    elif isinstance(plain, dict):
+        lists = [
+            name for name, item in plain.items() if isinstance(item, list) and (not item or isinstance(item[0], dict))
+        ]
+        lines = {name: item for name, item in plain.items() if name not in lists and name != "next_cursor"}
+        _print_lines(lines)
+        for name in lists:
+            _print_items(plain[name], f"No {name}.", blank_first=bool(lines))
+        print_next_page(plain.get("next_cursor"))
+    else:
+        console().print(Text(escape(str(plain))))
+
+
+def print_turn(turn: dict[str, Any]) -> None:
+    speaker = turn["role"].upper() + (f" ({escape(turn['name'])})" if turn.get("name") else "")
+    style = "bold green" if turn["role"] == "user" else "bold blue"
+    console().print(Text.assemble((speaker, style), "  ", (format_time(turn["occurred_at"]), "dim")))
+    console().print(Text(escape(turn["content"])))
+
+
+def _print_items(items: list[Any], empty: str, *, blank_first: bool = False) -> None:
+    if items and all(isinstance(item, dict) and {"role", "content", "occurred_at"} <= set(item) for item in items):
+        for turn in items:
+            print_turn(turn)
+        return
+    columns = list(dict.fromkeys(name for item in items if isinstance(item, dict) for name in item))
+    if items and not columns:
+        console().print(Text(escape("\n".join(map(str, items)))))
+        return
+    columns = [name for name in columns if name not in HIDDEN and any(item.get(name) not in EMPTY for item in items)]
+    longest = [max(len(name), *(len(_cell(item.get(name, ""))) for item in items)) for name in columns]
+    is_wide = sum(min(length, SHORT) + GAP for length in longest) > console().width * FOLDABLE
+    if len(columns) > MANY_COLUMNS and is_wide:
+        for number, item in enumerate(items):
+            if number or blank_first:
+                console().print()
+            _print_lines({name: item[name] for name in columns if item.get(name) not in EMPTY})
+        return
+    limit = SHORT if len(columns) > MANY_COLUMNS else None
+    rows = [[shorten(_cell(item.get(name, "")), limit) for name in columns] for item in items]
+    titles = {name: name.replace("_", " ").upper() for name in columns}
+    print_table(list(titles.values()), rows, empty, unbroken=[titles[name] for name in columns if name in UNBROKEN])
+
+
+def _print_lines(values: dict[str, Any]) -> None:
+    """Print each name with its value beside it, or below it where a terminal has no room."""
+    out = console()
+    column = max(map(len, values), default=0) + GAP
+    for name, value in values.items():
+        width = out.width - column if out.is_terminal else UNLIMITED
+        if out.is_terminal and isinstance(value, dict | list):
+            line = escape(_json_line(value))
+            below = [INDENT + escape(one) for one in format_json(value, out.width - len(INDENT))]
+            lines = [line] if _fits(line, width) else ["", *below]
+        else:
+            text = _cell(value)
+            first, *others = wrap_text(text, width) if out.is_terminal else text.split("\n")
+            lines = [first, *(" " * column + other for other in others)]
+        label = name.ljust(column) if lines[0] else name
+        out.print(Text.assemble((label, "bold"), "\n".join(lines)))
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, datetime):
+        return format_time(value)
+    return escape(value if isinstance(value, str) else msgspec.json.encode(value).decode())
+
+
+# -- warnings
+
+WARNINGS = "warnings"
+_NAME_FIELDS = ("technical_name", "slug", "name", "id")
+
+
+def list_warnings(answer: Any, where: str = "") -> Iterator[str]:
+    """The warnings of an answer and of the structs in it. A field `warnings` inside a stored value is not one."""
+    if isinstance(answer, list):
+        for one in answer:
+            yield from list_warnings(
+                one, next((str(name) for field in _NAME_FIELDS if (name := getattr(one, field, None))), "")
+            )
+    elif isinstance(answer, dict):
+        for name, one in answer.items():
+            yield from list_warnings(one, str(name))
+    elif isinstance(answer, msgspec.Struct):
+        for field in answer.__struct_fields__:
+            value = getattr(answer, field)
+            yield from _format_warnings(value, where) if field == WARNINGS else list_warnings(value)
+
+
+def drop_warnings(answer: Any) -> Any:
+    """An answer as plain values without its warnings."""
+    plain = msgspec.to_builtins(answer, builtin_types=(datetime,))
+    _strip_warnings(answer, plain)
+    return plain
+
+
+def print_warnings(warnings: Iterable[str]) -> None:
+    for one in dict.fromkeys(warnings):
+        typer.echo(f"Warning: {escape(one)}", err=True)
+
+
+def _format_warnings(warnings: Any, where: str) -> Iterator[str]:
+    """Warnings are texts, or structs with a path or a slug and a reason, or a mapping of slugs to such lists."""
+    if isinstance(warnings, dict):
+        for slug, several in warnings.items():
+            yield from _format_warnings(several, slug)
+        return
+    for one in warnings or ():
+        reason = one if isinstance(one, str) else one.reason
+        part = "" if isinstance(one, str) else getattr(one, "path", None) or getattr(one, "slug", "")
+        place = ".".join(filter(None, (where, part)))
+        yield f"`{place}`: {reason}" if place else reason
+
+
+def _strip_warnings(answer: Any, plain: Any) -> None:
+    if isinstance(answer, list) and isinstance(plain, list):
+        for one, same in zip(answer, plain, strict=True):
+            _strip_warnings(one, same)
+    elif isinstance(plain, dict):
+        fields = answer.__struct_fields__ if isinstance(answer, msgspec.Struct) else ()
+        if WARNINGS in fields:
+            plain.pop(WARNINGS, None)
+        for name in plain:  # fields with their default values may be missing
+            _strip_warnings(getattr(answer, name) if name in fields else answer[name], plain[name])
+
+
+# -- errors and questions
+
+_HEADLINE = re.compile(r"(?:`[^`]*`: )*.*?(?=: |$)", re.DOTALL)
+"""A sentence up to its first colon, not counting those after quoted names at its beginning."""
+_QUOTED = re.compile(r"`(\w+)`")
+
+
+@contextmanager
+def report_errors(labels: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Print errors to stderr and exit with their code. `labels` are the names of request fields on the command line."""
+    reset_document_name()
+    try:
+        yield
+        typer.echo(nl=False)  # flush: an error at the end of the process could not be reported
+    except MemwellError as error:
+        _print_error(error, labels or {})
+        raise typer.Exit(error.exit_code) from error
+    except UnicodeDecodeError as error:
+        typer.echo("Error: The input is not UTF-8 text.", err=True)
+        raise typer.Exit(Invalid.exit_code) from error
+    except BrokenPipeError as error:
+        discard_output()
+        raise typer.Exit(READER_LEFT) from error
+    except OSError as error:
+        typer.echo(escape(f"Error: {error.filename or 'A file'} cannot be used: {error.strerror}."), err=True)
+        raise typer.Exit(FILE_ERROR) from error
+
+
+def discard_output() -> None:
+    """Send the rest of the output nowhere, because its reader has left; also what is flushed at the end of the process."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def format_problems(problems: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """One problem per line, as compilers print them: `file:line:column: path: reason`."""
+    for one in problems:
+        where = ":".join(map(str, (document_name(), one["line"], one["column"]))) if one.get("line") else ""
+        yield escape(": ".join(part for part in (where, one.get("path"), one.get("reason")) if part))
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Ask a question on stderr, unless `yes`; anything but a yes aborts. (`typer.confirm` also writes to stdout.)"""
+    if yes:
+        return
+    typer.echo(f"{escape(question)} [y/N]: ", nl=False, err=True)
+    answer = sys.stdin.readline() if sys.stdin else ""  # a process can be started without standard input
+    if not (sys.stdin and sys.stdin.isatty()):
+        typer.echo(err=True)
+    if not answer:
+        typer.echo("There is no input to confirm with: use `--yes`.", err=True)
+    if answer.strip().lower() not in ("y", "yes"):
+        raise typer.Abort
+
+
+def _print_error(error: MemwellError, labels: Mapping[str, str]) -> None:
+    message = _translate(error, labels)
+    problems = error.details.get("problems")
+    if problems:  # they follow, one per line
+        headline = _HEADLINE.match(message)
+        message = (headline[0] if headline else message).rstrip(".") + "."
+    typer.echo(f"Error: {escape(message)}", err=True)
+    for line in format_problems(problems or ()):
+        typer.echo(line, err=True)
+    if not problems and error.details.get("breaking"):
+        _print_breaking(error.details["breaking"], error.details.get("examples", []))
+    if trace := error.details.get("trace"):
+        typer.echo(f"\n{escape(trace)}", err=True, nl=False)
+
+
+def _translate(error: MemwellError, labels: Mapping[str, str]) -> str:
+    """Replace the names of request fields by their labels, but only if the error is about the request: other errors may quote
+    the same words, such as the parameter of a function."""
+    root = re.match(r"\w*", str(error.details.get("field", "")))
+    is_about_request = not error.details or "breaking" in error.details or (root is not None and root[0] in labels)
+    if not is_about_request:
+        return error.message
+    return _QUOTED.sub(lambda found: labels.get(found[1], found[0]), error.message)
+
+
+def _print_breaking(count: int, examples: Sequence[Mapping[str, Any]]) -> None:
+    """Print the records that a schema would break: owner, place and reason."""
+    for one in examples:
+        first, *others = one["problems"] or [{}]
+        scope = "" if one["scope"] == "global" else f" ({one['scope']})"
+        more = f" (and {len(others)} more)" if others else ""
+        parts = (one["owner"] + scope, first.get("path"), first.get("reason"))
+        typer.echo(escape(": ".join(part for part in parts if part) + more), err=True)
+    if count > len(examples):
+        typer.echo(f"… and {count - len(examples)} more", err=True)

@@ -1,16 +1,17 @@
-"""Lists as people read them: a line for each thing, with what tells it apart. Everything else is in `--json`, or shown by the
-command that gets one of them."""
+"""Printers of answers that have a form of their own, by room. Other answers are printed by `output.print_value`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import typer
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from rich.tree import Tree
 
 from ...context.contexts import Context
 from ...context.memory_namespace import RenderedText
@@ -26,194 +27,187 @@ from ...records.user_records import UserRecords
 from ...records.working_memory import MemoryRecord, MemoryRecords
 from ...workflows.app_transfer import AppDocument
 from ...workflows.operations import Checked
-from ...workflows.run_operations import Run, RunList
-from .messages import warn
-from .output import GAP, UNLIMITED, console, print_json, print_more, print_table, print_value, problem_lines, shown, utc
-from .workflow import print_run, print_runs
+from ...workflows.run_operations import Run, RunList, StepRun
+from .output import (
+    GAP,
+    MIN_WIDTH,
+    UNLIMITED,
+    console,
+    count_noun,
+    escape,
+    format_problems,
+    format_time,
+    print_dim,
+    print_json,
+    print_next_page,
+    print_table,
+    print_value,
+    print_warnings,
+    shorten,
+    wrapping_console,
+)
 
-Row = Sequence[Any]
+DETAIL = "    "
 MINUTES, DAYS = "%Y-%m-%d %H:%M", "%Y-%m-%d"
-LEAST = 20
-"""How much of its wide column a line shows, however little room there is."""
+QUARANTINE = {"secret": "it looks like a secret", "instruction": "it looks like an instruction to the agent"}
+INPUT_START = 60
+"""Characters of a run's input in a list of runs."""
+MARKS = {
+    "running": ("●", "yellow"),
+    "retrying": ("●", "yellow"),
+    "done": ("✓", "green"),
+    "cached": ("✓", "cyan"),
+    "failed": ("✗", "red"),
+    "interrupted": ("✗", "red"),
+}
 
 
-def print_records(found: UserRecords) -> None:
+def find_printer(answer: Any) -> Callable[[], None] | None:
+    printer = _PRINTERS.get(type(answer))
+    return None if printer is None else lambda: printer(answer)
+
+
+# -- records
+
+
+def _print_user_records(found: UserRecords) -> None:
     titles = ("NAME", "VERSION", "UPDATED", "EXPIRES", "VALUE")
     rows = [(one.name, one.version, one.updated_at, one.expires_at, _json(one.value)) for one in found.records]
-    _print(titles, rows, "No records.", wide="VALUE")
-    print_more(found.next_cursor)
+    _print_rows(titles, rows, "No records.", wide="VALUE")
+    print_next_page(found.next_cursor)
 
 
-def print_stores(found: Stores) -> None:
+def _print_stores(found: Stores) -> None:
     titles = ("TECHNICAL NAME", "NAME", "ACCESS", "RETENTION", "STRICT", "UPDATED")
     rows = [
-        (one.technical_name, one.name, one.access, one.retention, _yes(one.strict), one.updated_at)
+        (one.technical_name, one.name, one.access, one.retention, "yes" if one.strict else "no", one.updated_at)
         for one in found.stores
     ]
-    _print(titles, rows, "No stores.", wide="NAME")
+    _print_rows(titles, rows, "No stores.", wide="NAME")
 
 
-def print_definitions(found: DefinitionList) -> None:
-    """The columns of the contract (S3.2)."""
+def _print_definitions(found: DefinitionList) -> None:
+    """Print the columns of the contract (S3.2)."""
     titles = ("NAME", "SLUG", "SCOPE", "TTL", "CREATED", "UPDATED")
     rows = [
-        (one.name, one.slug, one.scope, _seconds(one.ttl_seconds), one.created_at, one.updated_at)
+        (
+            one.name,
+            one.slug,
+            one.scope,
+            "-" if one.ttl_seconds is None else f"{one.ttl_seconds} s",
+            one.created_at,
+            one.updated_at,
+        )
         for one in found.definitions
     ]
-    _print(titles, rows, "No definitions.", wide="NAME")
+    _print_rows(titles, rows, "No definitions.", wide="NAME")
     if found.page * found.limit < found.total:
-        console().print(Text(f"{found.total} in all; there is more: --page {found.page + 1}", style="dim"))
+        print_dim(f"{found.total} in all; there is more: --page {found.page + 1}")
 
 
-def print_owned(found: MemoryRecords) -> None:
-    """The records of a definition, and whose they are."""
+def _print_definition_records(found: MemoryRecords) -> None:
     titles = ("OWNER", "OF", "VERSION", "UPDATED", "EXPIRES", "VALUE")
     rows = [
-        (one.owner, _scope(one), one.version, one.updated_at, one.expires_at, _json(one.value)) for one in found.records
+        (one.owner, _format_scope(one), one.version, one.updated_at, one.expires_at, _json(one.value))
+        for one in found.records
     ]
-    _print(titles, rows, "No records.", wide="VALUE")
-    print_more(found.next_cursor)
+    _print_rows(titles, rows, "No records.", wide="VALUE")
+    print_next_page(found.next_cursor)
 
 
-def print_contents(found: StoreRecords) -> None:
-    """The records of a store, and whose they are."""
+def _format_scope(one: MemoryRecord) -> str:
+    parts = (("workflow", one.workflow), ("thread", one.thread), ("run", one.run))
+    return ", ".join(f"{word} {name}" for word, name in parts if name)
+
+
+def _print_store_records(found: StoreRecords) -> None:
     titles = ("USER", "SESSION", "VERSION", "UPDATED", "EXPIRES", "VALUE")
     rows = [
         (one.user_id, one.session_id, one.version, one.updated_at, one.expires_at, _json(one.value))
         for one in found.records
     ]
-    _print(titles, rows, "No records.", wide="VALUE")
-    print_more(found.next_cursor)
+    _print_rows(titles, rows, "No records.", wide="VALUE")
+    print_next_page(found.next_cursor)
 
 
-def print_apps(found: Apps) -> None:
+def _print_apps(found: Apps) -> None:
     titles = ("APP", "STORES", "ANSWERED BY", "UPDATED", "DESCRIPTION")
     rows = [(one.app, one.stores, one.function or one.workflow, one.updated_at, one.description) for one in found.apps]
-    _print(titles, rows, "No apps.", wide="DESCRIPTION")
+    _print_rows(titles, rows, "No apps.", wide="DESCRIPTION")
 
 
-def print_sessions(found: SessionList) -> None:
+def _print_app_sessions(found: SessionList) -> None:
+    def to_row(one: SessionMeta) -> Sequence[Any]:
+        info = one.session_info
+        active_at = datetime.fromisoformat(info["timestamp"]) if "timestamp" in info else None
+        metadata = _json(one.metadata) if one.metadata else ""
+        return one.session_id, info.get("userId"), info.get("runId"), active_at, metadata
+
     titles = ("SESSION", "USER", "LAST RUN", "LAST ACTIVE", "METADATA")
-    _print(titles, [_session(one) for one in found.sessions], "No sessions.", wide="METADATA")
-    print_more(found.next_cursor)
+    _print_rows(titles, [to_row(one) for one in found.sessions], "No sessions.", wide="METADATA")
+    print_next_page(found.next_cursor)
 
 
-def _session(one: SessionMeta) -> Row:
-    info = one.session_info
-    at = datetime.fromisoformat(info["timestamp"]) if "timestamp" in info else None
-    metadata = _json(one.metadata) if one.metadata else ""
-    return one.session_id, info.get("userId"), info.get("runId"), at, metadata
-
-
-LISTS: Mapping[type, Any] = {
-    UserRecords: print_records,
-    Stores: print_stores,
-    DefinitionList: print_definitions,
-    MemoryRecords: print_owned,
-    StoreRecords: print_contents,
-    Apps: print_apps,
-    SessionList: print_sessions,
-}
-
-
-def _print(titles: Sequence[str], rows: Sequence[Row], empty: str, *, wide: str) -> None:
-    """A table. A column in which there is nothing is left out, and the wide one has the room that the others leave; where that
-    is little, times are days."""
+def _print_rows(titles: Sequence[str], rows: Sequence[Sequence[Any]], empty: str, *, wide: str) -> None:
+    """Print a table without its empty columns. The wide column gets the room that the others leave; if that is little, times
+    are printed as days."""
     if not rows:
-        console().print(Text(empty, style="dim"))
+        print_dim(empty)
         return
-    width = _width()
-    columns = _columns(titles, rows, MINUTES)
-    if width < _needed(columns, wide):
-        columns = _columns(titles, rows, DAYS)
-    room = width - sum(_longest(title, cells) + GAP for title, cells in columns.items() if title != wide)
+    out = console()
+    width = out.width if out.is_terminal else UNLIMITED
+    columns = _to_columns(titles, rows, MINUTES)
+    lengths = {title: _longest(title, cells) for title, cells in columns.items()}
+    if width < sum(GAP + (min(size, MIN_WIDTH) if title == wide else size) for title, size in lengths.items()):
+        columns = _to_columns(titles, rows, DAYS)
+        lengths = {title: _longest(title, cells) for title, cells in columns.items()}
+    room = width - sum(size + GAP for title, size in lengths.items() if title != wide)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title, cells in columns.items():
-        table.add_column(title, overflow="fold", no_wrap=title == wide or _longest(title, cells) <= LEAST)
+    for title in columns:
+        table.add_column(title, overflow="fold", no_wrap=title == wide or lengths[title] <= MIN_WIDTH)
     for cell in columns.get(wide, ()):
-        cell.truncate(max(LEAST, room), overflow="ellipsis")
+        cell.truncate(max(MIN_WIDTH, room), overflow="ellipsis")
     for line in zip(*columns.values(), strict=True):
         table.add_row(*line)
     console(width).print(table)
 
 
-def _columns(titles: Sequence[str], rows: Sequence[Row], times: str) -> dict[str, list[Text]]:
-    found: dict[str, list[Text]] = {}
+def _to_columns(titles: Sequence[str], rows: Sequence[Sequence[Any]], time_format: str) -> dict[str, list[Text]]:
+    def to_cell(value: Any) -> Text:
+        if isinstance(value, datetime):
+            return Text(format(value.astimezone(UTC), time_format))
+        return Text("" if value is None else _one_line(str(value)))
+
+    columns: dict[str, list[Text]] = {}
     for title, values in zip(titles, zip(*rows, strict=True), strict=True):
         if any(value not in (None, "") for value in values):
-            is_time = times == MINUTES and any(isinstance(value, datetime) for value in values)
-            found[f"{title} (UTC)" if is_time else title] = [_cell(value, times) for value in values]
-    return found
-
-
-def _cell(value: Any, times: str) -> Text:
-    if isinstance(value, datetime):
-        return Text(format(value.astimezone(UTC), times))
-    return Text("" if value is None else " ".join(shown(str(value)).split()))
+            is_time = time_format == MINUTES and any(isinstance(value, datetime) for value in values)
+            columns[f"{title} (UTC)" if is_time else title] = [to_cell(value) for value in values]
+    return columns
 
 
 def _longest(title: str, cells: Sequence[Text]) -> int:
     return max(len(title), *(cell.cell_len for cell in cells))
 
 
-def _needed(columns: Mapping[str, Sequence[Text]], wide: str) -> int:
-    """How wide a screen must be that nothing but the wide column is cut."""
-    lengths = {title: _longest(title, cells) for title, cells in columns.items()}
-    return sum(GAP + (min(length, LEAST) if title == wide else length) for title, length in lengths.items())
-
-
-def _width() -> int:
-    """That of the terminal; elsewhere no line is broken or cut."""
-    out = console()
-    return out.width if out.is_terminal else UNLIMITED
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
-
-
-def _yes(value: bool) -> str:
-    return "yes" if value else "no"
-
-
-def _seconds(ttl: int | None) -> str:
-    return "-" if ttl is None else f"{ttl} s"
-
-
-def _scope(one: MemoryRecord) -> str:
-    named = (("workflow", one.workflow), ("thread", one.thread), ("run", one.run))
-    return ", ".join(f"{word} {name}" for word, name in named if name)
-
-
-# -- What is known, as people read it: plans as a table; memories, steps and evidence as lines with what is to be said of each;
-# runs and what is wrong with workflows.
-
-
-INDENT = "    "
-HELD = {"secret": "it looks like a secret", "instruction": "it looks like an instruction to the agent"}
-
-
-def readable(value: Any) -> Callable[[], None] | None:
-    """How to print an answer, if it has a form of its own."""
-    printer = _PRINTERS.get(type(value))
-    return None if printer is None else lambda: printer(value)
+# -- facts
 
 
 def _print_memories(found: Memories) -> None:
     for memory in found.memories:
         _print_memory(memory)
     if not found.memories:
-        console().print(Text("No memories.", style="dim"))
-    print_more(found.next_cursor)
+        print_dim("No memories.")
+    print_next_page(found.next_cursor)
 
 
 def _print_memory(memory: Memory) -> None:
-    _print_line(Text(_line(memory.content)))
-    _print_about(
-        _held(memory.held),
-        _named("about", memory.subject),
-        _named("session", memory.session),
-        _span("true", memory.valid_from, memory.valid_to) or f"written {utc(memory.created_at)}",
+    console().print(Text(_one_line(memory.content)))
+    _print_details(
+        _quarantine(memory.held),
+        _label("about", memory.subject),
+        _label("session", memory.session),
+        _period("true", memory.valid_from, memory.valid_to) or f"written {format_time(memory.created_at)}",
         f"importance {memory.importance:g}",
         f"confidence {memory.confidence:g}",
         f"version {memory.version}" if memory.version > 1 else None,
@@ -224,158 +218,245 @@ def _print_memory(memory: Memory) -> None:
 def _print_plans(found: Plans) -> None:
     columns = ("WHEN (UTC)", "SESSION", "STATEMENTS", "STATE", "ID")
     rows = [
-        (f"{_at(plan):%Y-%m-%d %H:%M}", plan.session or "-", _counted(plan.counts), plan.state, plan.id)
+        (format(_changed_at(plan), MINUTES), plan.session or "-", _format_counts(plan.counts), plan.state, plan.id)
         for plan in found.plans
     ]
-    print_table(columns, rows, "No plans.", whole=("WHEN (UTC)", "STATE", "ID"))
-    print_more(found.next_cursor)
+    print_table(columns, rows, "No plans.", unbroken=("WHEN (UTC)", "STATE", "ID"))
+    print_next_page(found.next_cursor)
 
 
 def _print_consolidated(found: Consolidated) -> None:
     if found.plan is None:
-        console().print(Text("Nothing was said that is not distilled yet.", style="dim"))
+        print_dim("There is nothing new to consolidate.")
     else:
         _print_plan(found.plan)
 
 
 def _print_plan(plan: Plan) -> None:
-    _print_line(Text.assemble(("Plan ", "bold"), (plan.id, "bold cyan")))
-    turns = f"turn{'s' if plan.last_seq > plan.first_seq else ''} {plan.first_seq}"
-    _print_about(
-        _named("session", plan.session),
-        f"{turns} to {plan.last_seq}" if plan.last_seq > plan.first_seq else turns,
-        f"{plan.state} {utc(_at(plan))}",
+    console().print(Text.assemble(("Plan ", "bold"), (plan.id, "bold cyan")))
+    _print_details(
+        _label("session", plan.session),
+        f"turns {plan.first_seq} to {plan.last_seq}" if plan.last_seq > plan.first_seq else f"turn {plan.first_seq}",
+        f"{plan.state} {format_time(_changed_at(plan))}",
         f"by {'rules' if plan.method == 'rules' else 'a model'}",
-        _counted(plan.counts),
-        plan.note and shown(plan.note),
+        _format_counts(plan.counts),
+        plan.note and escape(plan.note),
     )
     for step in plan.steps:
-        _print_step(step)
+        _print_plan_step(step)
 
 
-def _print_step(step: PlanStep) -> None:
-    _print_line(Text.assemble((f"{step.do:11}", "bold"), _line(step.text)))
-    _print_about(
+def _print_plan_step(step: PlanStep) -> None:
+    console().print(Text.assemble((f"{step.do:11}", "bold"), _one_line(step.text)))
+    _print_details(
         step.reason.replace("_", " ").replace(":", ": "),
-        _held(step.held),
+        _quarantine(step.held),
         "true once" if step.past else None,
-        _named("about", step.subject),
+        _label("about", step.subject),
         step.id,
-        _named("ends", ", ".join(step.ends or ())),
+        _label("ends", ", ".join(step.ends or ())),
     )
 
 
-def _print_history(found: MemoryHistory) -> None:
-    about = f" about {shown(found.subject)}" if found.subject else ""
-    _print_line(Text.assemble(("Memory ", "bold"), (found.id, "bold cyan"), about))
+def _print_memory_history(found: MemoryHistory) -> None:
+    out = console()
+    about = f" about {escape(found.subject)}" if found.subject else ""
+    out.print(Text.assemble(("Memory ", "bold"), (found.id, "bold cyan"), about))
     for version in found.versions:
         _print_version(version)
-    _print_line(Text("Evidence", style="bold"))
+    out.print(Text("Evidence", style="bold"))
     for evidence in found.evidence:
         _print_evidence(evidence)
     if not found.evidence:
-        _print_line(Text("None: it was written directly.", style="dim"))
+        print_dim("None: it was written directly.")
 
 
 def _print_version(version: Version) -> None:
-    _print_line(Text.assemble((f"{version.version:<3}{version.kind:6}", "bold"), _line(version.content)))
-    _print_about(
-        _held(version.held),
-        _span("known", version.known_from, version.known_to),
-        _span("true", version.valid_from, version.valid_to),
+    console().print(Text.assemble((f"{version.version:<3}{version.kind:6}", "bold"), _one_line(version.content)))
+    _print_details(
+        _quarantine(version.held),
+        _period("known", version.known_from, version.known_to),
+        _period("true", version.valid_from, version.valid_to),
         f"confidence {version.confidence:g}",
-        _named("plan", version.plan),
+        _label("plan", version.plan),
     )
 
 
 def _print_evidence(evidence: Evidence) -> None:
-    words = Text(_line(evidence.words)) if evidence.words is not None else Text("(expired)", style="dim")
-    _print_line(words)
-    _print_about(
-        shown(evidence.name) if evidence.name else evidence.role,
-        _named("session", evidence.session),
-        utc(evidence.said_at),
+    is_expired = evidence.words is None
+    console().print(Text("(expired)", style="dim") if is_expired else Text(_one_line(evidence.words or "")))
+    _print_details(
+        escape(evidence.name) if evidence.name else evidence.role,
+        _label("session", evidence.session),
+        format_time(evidence.said_at),
         f"origin {evidence.origin}",
         f"turn {evidence.turn}",
     )
 
 
+def _quarantine(reason: str | None) -> str | None:
+    return None if reason is None else f"quarantined: {QUARANTINE.get(reason, escape(reason))}"
+
+
+def _changed_at(plan: Plan) -> datetime:
+    return (plan.reverted_at or plan.applied_at or plan.created_at).astimezone(UTC)
+
+
+def _format_counts(counts: Mapping[str, int]) -> str:
+    """Such as "3 added, 1 held"."""
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "none"
+
+
+# -- context
+
+
 def _print_context(found: Context) -> None:
-    _print_line(Text(shown(found.text)) if found.text else Text("Nothing is remembered yet.", style="dim"))
+    console().print(Text(escape(found.text)) if found.text else Text("Nothing is remembered yet.", style="dim"))
     left = f"{len(found.left_out)} left out" if found.left_out else "nothing left out"
-    _print_line(Text(f"{found.tokens} tokens · {_count(len(found.facts), 'fact')} · {left}", style="dim"))
+    print_dim(f"{found.tokens} tokens · {count_noun(len(found.facts), 'fact')} · {left}")
     for one in found.left_out:
-        _print_line(Text(f"{INDENT}{one.what} {one.id}: {one.reason.replace('_', ' ')}", style="dim"))
+        print_dim(f"{DETAIL}{one.what} {one.id}: {one.reason.replace('_', ' ')}")
 
 
 def _print_rendered(found: RenderedText) -> None:
-    """The text alone, for whoever reads it; what it lacks is said beside it."""
-    typer.echo(shown(found.text), nl=not found.text.endswith("\n"))
-    warn(f"`{{{{{one}}}}}` has no value." for one in found.missing)
+    """Print the text alone; placeholders without a value are warnings."""
+    typer.echo(escape(found.text), nl=not found.text.endswith("\n"))
+    print_warnings(f"`{{{{{one}}}}}` has no value." for one in found.missing)
 
 
-def _print_app(found: AppDocument) -> None:
-    """The document alone, as a file that can be imported."""
-    print_json(found.document)
+# -- workflows
 
 
 def _print_checked(found: Checked) -> None:
-    about = msgspec.to_builtins(found)
-    print_value({name: value for name, value in about.items() if name != "problems"})
-    for line in problem_lines(found.problems):
+    plain = msgspec.to_builtins(found)
+    print_value({name: value for name, value in plain.items() if name != "problems"})
+    for line in format_problems(found.problems):
         typer.echo(line)
 
 
+def _print_runs(found: RunList) -> None:
+    out = wrapping_console()
+    for run in found.runs:
+        line = Text.assemble(_mark(run.status), (run.status, "bold"), f"  {escape(run.name)}")
+        if run.input:
+            line.append(f"  {shorten(escape(run.input[: 10 * INPUT_START]), INPUT_START)}", "dim")
+        out.print(line, no_wrap=True, overflow="ellipsis")
+        out.print(Text(DETAIL + " · ".join((run.id, *_run_times(run))), style="dim"))
+    if not found.runs:
+        out.print(Text("No runs.", style="dim"))
+
+
+def _print_run(run: Run) -> None:
+    out = wrapping_console()
+    out.print(Text.assemble(_mark(run.status), ("Run ", "bold"), (run.id, "bold cyan"), f"  {escape(run.name)}"))
+    names = [f"{name} {escape(value)}" for name, value in (("owner", run.owner), ("thread", run.thread)) if value]
+    version = [f"version {run.workflow_version}"] if run.workflow_version else []
+    out.print(Text(DETAIL + " · ".join([run.status, *_run_times(run), *version, *names]), style="dim"))
+    if run.metadata:
+        _print_block(out, "metadata", _json(run.metadata))
+    _print_block(out, "input", run.input)
+    out.print(_run_tree(run))
+    for step in run.steps:
+        _print_step(out, step)
+    out.print(Text("Result", style="bold"))
+    _print_block(out, "error", run.error or "", "red")
+    _print_block(out, "output", run.output or "")
+
+
+def _run_times(run: Run) -> Iterator[str]:
+    yield format_time(run.started_at)
+    if run.ended_at is not None:
+        yield f"{(run.ended_at - run.started_at).total_seconds():.1f} s"
+
+
+def _run_tree(run: Run) -> Tree:
+    tree = Tree(Text(escape(run.name), style="bold"))
+    branch = [tree]
+    for step in run.steps:
+        del branch[step.level + 1 :]
+        line = format_step(step.id, step.step_type, step.status, step.duration_seconds, step.error)
+        branch.append(branch[-1].add(line))
+    return tree
+
+
+def format_step(step: str, kind: str, state: str, seconds: float | None, error: str | None) -> Text:
+    """A step in a tree: its state, name, duration and error."""
+    line = Text.assemble(_mark(state), escape(step), (f"  {escape(kind)}", "dim"))
+    if seconds is not None:
+        line.append(f"  {seconds * 1000:.0f} ms", style="dim")
+    if state == "cached":
+        line.append("  from memory", style="cyan")
+    if error:
+        line.append(f"\n{escape(error)}", style="red")
+    return line
+
+
+def _mark(state: str) -> tuple[str, str]:
+    mark, colour = MARKS.get(state, ("?", "red"))
+    return f"{mark} ", colour
+
+
+def _print_step(out: Console, step: StepRun) -> None:
+    attempts = f"  {step.attempts} attempts" if step.attempts > 1 else ""
+    cut = "  cut: there was more" if step.cut else ""
+    out.print(Text.assemble((escape(step.id), "bold"), (f"  {escape(step.step_type)}{attempts}{cut}", "dim")))
+    _print_block(out, "input", step.input)
+    _print_block(out, "output", step.output)
+    _print_block(out, "error", step.error or "", "red")
+
+
+def _print_block(out: Console, title: str, text: str, style: str = "") -> None:
+    if not text:
+        return
+    out.print(Text(f"{DETAIL}{title}", style="dim"))
+    for line in Text(escape(text)).wrap(out, max(MIN_WIDTH, out.width - 2 * len(DETAIL))):
+        line.rstrip()
+        out.print(Text.assemble(DETAIL * 2, (line.plain, style)))
+
+
+# -- shared
+
+
+def _print_details(*parts: str | None) -> None:
+    print_dim(DETAIL + " · ".join(filter(None, parts)))
+
+
+def _label(word: str, name: str | None) -> str | None:
+    return f"{word} {escape(name)}" if name else None
+
+
+def _period(word: str, start: datetime | None, end: datetime | None) -> str | None:
+    if start is None:
+        return None
+    return f"{word} {'from' if end else 'since'} {format_time(start)}" + (f" to {format_time(end)}" if end else "")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(escape(text).split())
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
 _PRINTERS: Mapping[type, Callable[[Any], None]] = {
+    UserRecords: _print_user_records,
+    Stores: _print_stores,
+    DefinitionList: _print_definitions,
+    MemoryRecords: _print_definition_records,
+    StoreRecords: _print_store_records,
+    Apps: _print_apps,
+    SessionList: _print_app_sessions,
     Memories: _print_memories,
     Memory: _print_memory,
     Plans: _print_plans,
     Plan: _print_plan,
     Consolidated: _print_consolidated,
-    MemoryHistory: _print_history,
+    MemoryHistory: _print_memory_history,
     Context: _print_context,
-    Checked: _print_checked,
-    AppDocument: _print_app,
     RenderedText: _print_rendered,
-    **LISTS,
-    Run: print_run,
-    RunList: print_runs,
+    Checked: _print_checked,
+    AppDocument: lambda found: print_json(found.document),
+    Run: _print_run,
+    RunList: _print_runs,
 }
-
-
-def _held(reason: str | None) -> str | None:
-    return None if reason is None else f"held back: {HELD.get(reason, shown(reason))}"
-
-
-def _named(word: str, name: str | None) -> str | None:
-    return f"{word} {shown(name)}" if name else None
-
-
-def _span(word: str, start: datetime | None, end: datetime | None) -> str | None:
-    since = f"{word} {'from' if end else 'since'} {utc(start)}"
-    return None if start is None else since + (f" to {utc(end)}" if end else "")
-
-
-def _at(plan: Plan) -> datetime:
-    return (plan.reverted_at or plan.applied_at or plan.created_at).astimezone(UTC)
-
-
-def _counted(counts: Mapping[str, int]) -> str:
-    """Such as "3 added, 1 held"."""
-    return ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "none"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _line(content: str) -> str:
-    return " ".join(shown(content).split())
-
-
-def _print_line(line: Text) -> None:
-    console().print(line)
-
-
-def _print_about(*parts: str | None) -> None:
-    console().print(Text(INDENT + " · ".join(filter(None, parts)), style="dim"))

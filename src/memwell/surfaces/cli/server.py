@@ -1,4 +1,4 @@
-"""`memwell login` and `logout`."""
+"""`memwell serve | worker | watch | mcp | login | logout`."""
 
 from __future__ import annotations
 
@@ -20,43 +20,39 @@ from ...model.principal import Bound, Tie
 from ...registry import find, open_engine
 from ...sdk._sync import Memory
 from ...sdk.transport import LocalTransport
-from .messages import told
-from .output import Json, console, print_json, show
-from .target import Profile, Target, read_profile, require_url, transport_of, write_profile
+from .output import Json, console, count_noun, print_answer, print_dim, print_json, report_errors
+from .target import Profile, Target, check_url, read_profile, transport_of, write_profile
 
 
 def login(
     context: typer.Context,
     url: Annotated[str, typer.Argument(help="The server's address.")] = "http://127.0.0.1:8420",
-    key: Annotated[str | None, typer.Option("--key", help="The API key; left away, you are asked for it.")] = None,
+    key: Annotated[str | None, typer.Option("--key", help="The API key. Without it, you are asked for one.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Log in to a server: commands then work on its memory instead of a local directory."""
+    """Log in to a server. Commands then work on its memory instead of a local directory."""
     target: Target = context.obj
-    with told():
-        require_url(url)
+    with report_errors():
+        check_url(url)
         secret = key or typer.prompt("API key", hide_input=True, err=True)
         with Memory(url, api_key=secret) as memory:
             status = memory.status()
         path = target.config().profile_path
         write_profile(path, Profile(url, secret))
-        said = f"Logged in to {url} as {status.role} of tenant {status.tenant}."
+        line = f"Logged in to {url} as {status.role} of tenant {status.tenant}."
         answer = {"url": url, "role": status.role, "tenant": status.tenant}
-        show(answer, as_json, lambda: console().print(Text(said)))
+        print_answer(answer, as_json, lambda: console().print(Text(line)))
 
 
 def logout(context: typer.Context, as_json: Json = False) -> None:
     """Forget the server and its key; commands work on the local directory again."""
     target: Target = context.obj
-    with told():
+    with report_errors():
         path = target.config().profile_path
         profile = read_profile(path)
         path.unlink(missing_ok=True)
-        said = f"Logged out of {profile.url}." if profile else "You were not logged in."
-        show({"url": profile.url if profile else None}, as_json, lambda: console().print(said))
-
-
-# -- `memwell serve`, `worker` and `watch`.
+        line = f"Logged out of {profile.url}." if profile else "You were not logged in."
+        print_answer({"url": profile.url if profile else None}, as_json, lambda: console().print(line))
 
 
 def serve(
@@ -64,17 +60,17 @@ def serve(
     host: Annotated[str | None, typer.Option(help="The address to bind. Default: 127.0.0.1.")] = None,
     port: Annotated[int | None, typer.Option(help="The port to bind. Default: 8420.")] = None,
     no_auth: Annotated[
-        bool, typer.Option("--no-auth", help="Ask for no key; on this machine's own address only.")
+        bool, typer.Option("--no-auth", help="Require no key. Only on this machine's own address.")
     ] = False,
     workers: Annotated[
-        int, typer.Option(min=1, max=64, help="How many processes answer requests; all share the data.")
+        int, typer.Option(min=1, max=64, help="The number of processes that answer requests. They share the data.")
     ] = 1,
 ) -> None:
-    """Start a server. The first start makes a key and shows it once."""
+    """Start a server. The first start creates a key and shows it once."""
     from ..rest import serve as rest
 
     target: Target = context.obj
-    with told():
+    with report_errors():
         config = target.config(host=host, port=port)
         rest.require_auth(config, not no_auth)
         rest.configure_logs(config.log_level)
@@ -93,40 +89,37 @@ def serve(
             )
             out.print(Text(f"Data in {config.shown_home}", style="dim"))
             if secret:
-                out.print(Text.assemble("Your first key, shown this once: ", (secret, "bold green")))
+                out.print(Text.assemble("Your first key, shown only once: ", (secret, "bold green")))
             if no_auth:
                 out.print(
-                    Text("No key is asked for: whoever can reach this address can do everything.", style="yellow")
+                    Text("No key is required: anyone who can reach this address can do anything.", style="yellow")
                 )
 
         if workers == 1:
             return rest.run(engine, config, auth=not no_auth, listener=listener, on_ready=ready)
-        from ..rest import serve as several
-
         engine.close()
-        several.serve(config, workers, auth=not no_auth, listener=listener, on_ready=ready)
+        rest.serve(config, workers, auth=not no_auth, listener=listener, on_ready=ready)
     return None
 
 
 def worker(
     context: typer.Context,
-    once: Annotated[bool, typer.Option("--once", help="Run what is due and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Run the due jobs and exit.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Run background jobs of all tenants until stopped."""
+    """Run the background jobs of all tenants until stopped."""
     from ..rest.serve import configure_logs
 
     target: Target = context.obj
-    with told():
+    with report_errors():
         config = target.config()
         configure_logs(config.log_level)
         engine = open_engine(config)
         if once:
             count = engine.worker.run_hinted()
             engine.close()
-            return show(
-                {"jobs": count}, as_json, lambda: console().print(f"{count} job{'' if count == 1 else 's'} run.")
-            )
+            line = f"{count_noun(count, 'job')} run."
+            return print_answer({"jobs": count}, as_json, lambda: console().print(line))
         signal.signal(signal.SIGTERM, _interrupt)
         try:
             engine.worker.start()
@@ -146,19 +139,16 @@ def watch(
 ) -> None:
     """Show every read and write as it happens."""
     target: Target = context.obj
-    with told(), target.memory() as memory:
+    with report_errors(), target.memory() as memory:
         if not as_json:
-            console().print(Text("Watching; Ctrl-C ends it.", style="dim"))
+            print_dim("Watching; Ctrl-C ends it.")
         try:
             for event in memory.watch():
-                if (flow is None or _is(event, "flow", flow)) and (user is None or _is(event, "user", user)):
+                owner = (event.dialect, event.name)
+                if (flow is None or owner == ("flow", flow)) and (user is None or owner == ("user", user)):
                     _print_event(event, as_json)
         except KeyboardInterrupt:
             return
-
-
-def _is(event: Event, dialect: str, name: str) -> bool:
-    return event.dialect == dialect and event.name == name
 
 
 def _print_event(event: Event, as_json: bool) -> None:
@@ -178,80 +168,71 @@ def _interrupt(*_: Any) -> None:
     raise KeyboardInterrupt
 
 
-# -- `memwell mcp`: memory as tools, for a client that starts this command.
-
-
 def mcp(
     context: typer.Context,
     tools: Annotated[
         Literal["default", "all"],
         typer.Option("--tools", metavar="[default|all]", help="A few well-named tools, or one for every operation."),
     ] = "default",
-    user: Annotated[str | None, typer.Option("--user", help="Hold all tools to this user.")] = None,
-    flow: Annotated[str | None, typer.Option("--flow", help="Hold all tools to this flow.")] = None,
+    user: Annotated[str | None, typer.Option("--user", help="Limit all tools to this user.")] = None,
+    flow: Annotated[str | None, typer.Option("--flow", help="Limit all tools to this flow.")] = None,
 ) -> None:
     """Offer memory as MCP tools over standard input and output."""
     from ..mcp import require_package
 
     target: Target = context.obj
-    with told():
-        asked = _tie(user, flow)
+    with report_errors():
+        scope = _parse_scope(user, flow)
         require_package()
-        with _memory(target, asked) as memory:
-            _serve(target, memory, tools, asked)
+        with _open_memory(target, scope) as memory:
+            _serve_tools(target, memory, tools, scope)
 
 
-def _serve(target: Target, memory: Memory, tools: Literal["default", "all"], asked: Tie | None) -> None:
+def _serve_tools(target: Target, memory: Memory, tools: Literal["default", "all"], scope: Tie | None) -> None:
     from ..mcp import stdio
     from ..mcp.tools import toolbox
     from ..rest.serve import configure_logs
 
     config = target.config()
     configure_logs(config.log_level)
-    held = _held(memory)
-    if held is not None and asked not in (None, held):
-        raise Forbidden(f"Your key is held to the {held.kind} {held.name!r}: it cannot be used for another.")
-    tie = held or asked
+    status = memory.status()
+    key_scope = Tie("user", status.user) if status.user is not None else None
+    if status.flow is not None:
+        key_scope = Tie("flow", status.flow)
+    if key_scope is not None and scope not in (None, key_scope):
+        raise Forbidden(f"Your key is limited to the {key_scope.kind} {key_scope.name!r}.")
+    scope = key_scope or scope
 
     def perform(operation: Operation, data: dict[str, Any]) -> Any:
         result = memory.call(operation.name, data)
-        if tie is not None and isinstance(result, WhyNot) and result.gate == "scope":
-            raise NotFound("There is no such entry.")  # whether others have it is none of this command's business
+        if scope is not None and isinstance(result, WhyNot) and result.gate == "scope":
+            raise NotFound("There is no such entry.")  # do not reveal that another scope has it
         return result
 
-    stdio.serve(toolbox(tools, tie.kind if tie else None, held is not None), tie, perform, config.max_body)
+    stdio.serve(toolbox(tools, scope.kind if scope else None, key_scope is not None), scope, perform, config.max_body)
 
 
-def _tie(user: str | None, flow: str | None) -> Tie | None:
+def _parse_scope(user: str | None, flow: str | None) -> Tie | None:
     if user is not None and flow is not None:
         raise Invalid("Give either --user or --flow, not both.")
     kind: Bound = "user" if user is not None else "flow"
     name = user if user is not None else flow
     if name is None:
         return None
-    to_request(find("users.sessions" if kind == "user" else "flows.sessions"), {kind: name})  # it must be a valid one
+    to_request(find("users.sessions" if kind == "user" else "flows.sessions"), {kind: name})  # check the name
     return Tie(kind, name)
 
 
-def _held(memory: Memory) -> Tie | None:
-    """What the key is held to, if it is."""
-    status = memory.status()
-    if status.user is not None:
-        return Tie("user", status.user)
-    return None if status.flow is None else Tie("flow", status.flow)
-
-
 @contextmanager
-def _memory(target: Target, asked: Tie | None) -> Iterator[Memory]:
-    """The server that one is logged in to, or the directory; there, jobs run meanwhile, if they may, and nothing is reached that
-    is not of whom the tools are held to."""
-    if target.remote() is not None:
+def _open_memory(target: Target, scope: Tie | None) -> Iterator[Memory]:
+    """Open the memory for as long as the tools are used. Local memory runs jobs meanwhile, and is limited to the scope."""
+    if target.find_login() is not None:
         with target.memory() as memory:
             yield memory
         return
     config = target.config()
     with Memory(config.home, tenant=config.tenant, worker=config.worker) as memory:
         transport = transport_of(memory)
-        if asked is not None and isinstance(transport, LocalTransport):
-            transport.hold(asked)
+        if scope is not None and isinstance(transport, LocalTransport):
+            transport.hold(scope)
         yield memory

@@ -1,4 +1,4 @@
-"""Times as people write them on a command line."""
+"""The memory that a command works on: a directory, a database, or a server that one has logged in to."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +19,8 @@ from ...sdk._sync import Memory
 from ...sdk.transport import LocalTransport, Transport
 
 
-def moment(name: str, text: str) -> datetime:
-    """A day or a time; without a zone it is UTC."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise Invalid(f"{name} is a day or a time (RFC 3339), such as 2026-04-19 or 2026-04-19T10:00:00Z.") from None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
-
-
-# -- What a command talks to: a directory, or a server that one has logged in to.
-
-
 class Profile(msgspec.Struct):
-    """What `memwell login` keeps."""
+    """The login that `memwell login` saves."""
 
     url: str
     api_key: str
@@ -47,23 +34,23 @@ class Target:
     url: str | None = None
     tenant: str | None = None
 
-    def config(self, **given: Any) -> Config:
-        return configuration.load(home=self.home, tenant=self.tenant, **given)
+    def config(self, **overrides: Any) -> Config:
+        return configuration.load(home=self.home, tenant=self.tenant, **overrides)
 
     @property
-    def address(self) -> str:
-        """The server that an option or the environment names; empty: none, or a directory is named before it."""
+    def server_url(self) -> str:
+        """The server that an option or the environment names; empty if there is none, or if `--home` comes first."""
         return self.url or ("" if self.home else self.config().url)
 
-    def remote(self) -> Profile | None:
-        """The server to talk to: named by an option, by the environment, or by a login; None: the directory."""
+    def find_login(self) -> Profile | None:
+        """The server to talk to, from an option, the environment or a login; None for local data."""
         config = self.config()
         profile = read_profile(config.profile_path)
-        url = self.address
+        url = self.server_url
         if not url:
             explicit_home = self.home or os.environ.get(configuration.PREFIX + "HOME")
             return None if explicit_home else profile
-        require_url(url)
+        check_url(url)
         key = config.api_key or (profile.api_key if profile and profile.url == url else "")
         if not key:
             raise Unauthenticated(f"You are not logged in to {url}: run `memwell login {url}`.")
@@ -71,35 +58,30 @@ class Target:
 
     @contextmanager
     def memory(self) -> Iterator[Memory]:
-        """The memory to work on. In a directory, due jobs are finished before the command ends."""
-        remote = self.remote()
-        if remote is not None and self.tenant is not None:
-            raise Invalid("The tenant comes from the key that you logged in with: leave --tenant away.")
-        if remote is not None:
-            with Memory(remote.url, api_key=remote.api_key) as memory:
+        """Open the memory. With local data, due jobs are run before the command ends."""
+        login = self.find_login()
+        if login is not None:
+            if self.tenant is not None:
+                raise Invalid("The tenant comes from the key that you logged in with: omit --tenant.")
+            with Memory(login.url, api_key=login.api_key) as memory:
                 yield memory
             return
         config = self.config()
         with Memory(config.home, tenant=config.tenant, worker=False) as memory:
             yield memory
-            if config.worker:
-                finish_jobs(transport_of(memory))
-
-
-def require_url(url: str) -> None:
-    if not url.lower().startswith(("http://", "https://")):
-        raise Invalid(f"{url!r} is not the address of a server: it begins with http:// or https://.")
-
-
-def finish_jobs(transport: Transport) -> None:
-    """Run what is due; a tenant that was never written to has nothing."""
-    if isinstance(transport, LocalTransport):
-        with suppress(NotFound):
-            transport.engine.help_out(transport.principal.tenant)
+            transport = transport_of(memory)
+            if config.worker and isinstance(transport, LocalTransport):
+                with suppress(NotFound):  # the tenant was never written to
+                    transport.engine.help_out(transport.principal.tenant)
 
 
 def transport_of(memory: Memory) -> Transport:
     return memory._transport
+
+
+def check_url(url: str) -> None:
+    if not url.lower().startswith(("http://", "https://")):
+        raise Invalid(f"{url!r} is not the address of a server: it must begin with http:// or https://.")
 
 
 def read_profile(path: Path) -> Profile | None:
@@ -112,7 +94,7 @@ def read_profile(path: Path) -> Profile | None:
 
 
 def write_profile(path: Path, profile: Profile) -> None:
-    """Readable by its owner only."""
+    """Write the login to a file that only its owner can read."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(path.name + ".new")
     draft.unlink(missing_ok=True)

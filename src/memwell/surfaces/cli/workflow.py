@@ -1,10 +1,9 @@
-"""`memwell run`: a node, once, for a flow."""
+"""`memwell run` (a node, once) and `memwell workflow run` (with a live tree of its steps)."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -18,39 +17,40 @@ from rich.tree import Tree
 
 from ...errors import Invalid
 from ...node.gateway import TIMEOUT_S, run_node
-from ...sdk._sync import Memory
 from ...sdk.settings import Running
 from ...workflows.events import RunEvent
-from ...workflows.run_operations import Run, RunList, StepRun
-from .fields import FROM_FILE, STANDARD_INPUT, file_text, json_given, text_of
-from .messages import told
-from .output import Json, brief, folding, print_json, shown, utc
+from .fields import FROM_FILE, STANDARD_INPUT, parse_json, read_document, read_text
+from .output import Json, escape, print_json, report_errors, wrapping_console
+from .printers import format_step
 from .target import Target, transport_of
+
+FAILED = 1
+T = TypeVar("T")
 
 
 def run_node_once(
     context: typer.Context,
-    node: Annotated[str, typer.Argument(help="The node as `module:function`; modules are looked for here first.")],
-    flow: Annotated[str, typer.Option("--flow", help="The flow that is run.")],
+    node: Annotated[
+        str, typer.Argument(help="The node as `module:function`; modules in the current directory come first.")
+    ],
+    flow: Annotated[str, typer.Option("--flow", help="The flow whose memory the node gets.")],
     value: Annotated[
         str, typer.Option("--input", help="The input as JSON; `@FILE` reads a file, `@-` or `-` standard input.")
     ] = "{}",
-    timeout_s: Annotated[
-        float, typer.Option("--timeout", help="After how many seconds the node is stopped.")
-    ] = TIMEOUT_S,
+    timeout_s: Annotated[float, typer.Option("--timeout", help="Seconds after which the node is stopped.")] = TIMEOUT_S,
 ) -> None:
-    """Run node code in a process of its own, with the memory of a flow, and print its reply."""
+    """Run node code in its own process, with the memory of a flow, and print its reply."""
     target: Target = context.obj
-    with told(), target.memory() as memory:
-        print_json(run_node(transport_of(memory), node, flow, _input(value), timeout_s=timeout_s))
+    with report_errors(), target.memory() as memory:
+        print_json(run_node(transport_of(memory), node, flow, _parse_input(value), timeout_s=timeout_s))
 
 
-def _input(text: str) -> object:
+def _parse_input(text: str) -> object:
     try:
         if text == STANDARD_INPUT:
-            text = file_text(text)
+            text = read_text(text)
         elif text.startswith(FROM_FILE):
-            text = file_text(text[len(FROM_FILE) :])
+            text = read_text(text[len(FROM_FILE) :])
         return msgspec.json.decode(text)
     except OSError as error:
         raise Invalid(f"The input cannot be read: {error.strerror}.") from None
@@ -58,220 +58,102 @@ def _input(text: str) -> object:
         raise Invalid(f"The input is not JSON: {error}.") from None
 
 
-# -- Runs of workflows as people read them: a list of what was asked, and of one run what each step was given, gave and took.
-
-
-INDENT = "    "
-FIRST_WORDS = 60
-_MARKS = {
-    "running": ("●", "yellow"),
-    "retrying": ("●", "yellow"),
-    "done": ("✓", "green"),
-    "cached": ("✓", "cyan"),
-    "failed": ("✗", "red"),
-    "interrupted": ("✗", "red"),
-}
-
-
-def step_line(step: str, kind: str, state: str, seconds: float | None, error: str | None) -> Text:
-    """A step in a tree: its state, its name, how long it took, and why it failed."""
-    line = Text.assemble(_mark(state), shown(step), (f"  {shown(kind)}", "dim"))
-    if seconds is not None:
-        line.append(f"  {seconds * 1000:.0f} ms", style="dim")
-    if state == "cached":
-        line.append("  from memory", style="cyan")
-    if error:
-        line.append(f"\n{shown(error)}", style="red")
-    return line
-
-
-def print_runs(found: RunList) -> None:
-    out = folding()
-    for run in found.runs:
-        first = Text.assemble(_mark(run.status), (run.status, "bold"), f"  {shown(run.name)}")
-        if run.input:
-            first.append(f"  {brief(shown(run.input[: 10 * FIRST_WORDS]), FIRST_WORDS)}", "dim")
-        out.print(first, no_wrap=True, overflow="ellipsis")
-        out.print(Text(INDENT + " · ".join(_about(run)), style="dim"))
-    if not found.runs:
-        out.print(Text("No runs.", style="dim"))
-
-
-def print_run(run: Run) -> None:
-    out = folding()
-    out.print(Text.assemble(_mark(run.status), ("Run ", "bold"), (run.id, "bold cyan"), f"  {shown(run.name)}"))
-    named = [f"{name} {shown(value)}" for name, value in (("owner", run.owner), ("thread", run.thread)) if value]
-    version = [f"version {run.workflow_version}"] if run.workflow_version else []
-    out.print(Text(INDENT + " · ".join([run.status, *list(_about(run))[1:], *version, *named]), style="dim"))
-    if run.metadata:
-        _print_said(out, "metadata", msgspec.json.encode(run.metadata).decode())
-    _print_said(out, "input", run.input)
-    out.print(_tree(run))
-    for step in run.steps:
-        _print_step(out, step)
-    out.print(Text("Result", style="bold"))
-    _print_said(out, "error", run.error or "", "red")
-    _print_said(out, "output", run.output or "")
-
-
-def _mark(state: str) -> tuple[str, str]:
-    mark, colour = _MARKS.get(state, ("?", "red"))
-    return f"{mark} ", colour
-
-
-def _about(run: Run) -> Iterator[str]:
-    yield run.id
-    yield utc(run.started_at)
-    if run.ended_at is not None:
-        yield f"{(run.ended_at - run.started_at).total_seconds():.1f} s"
-
-
-def _tree(run: Run) -> Tree:
-    tree = Tree(Text(shown(run.name), style="bold"))
-    above = [tree]
-    for step in run.steps:
-        del above[step.level + 1 :]
-        line = step_line(step.id, step.step_type, step.status, step.duration_seconds, step.error)
-        above.append(above[-1].add(line))
-    return tree
-
-
-def _print_step(out: Console, step: StepRun) -> None:
-    attempts = f"  {step.attempts} attempts" if step.attempts > 1 else ""
-    cut = "  cut: there was more" if step.cut else ""
-    out.print(Text.assemble((shown(step.id), "bold"), (f"  {shown(step.step_type)}{attempts}{cut}", "dim")))
-    _print_said(out, "input", step.input)
-    _print_said(out, "output", step.output)
-    _print_said(out, "error", step.error or "", "red")
-
-
-def _print_said(out: Console, what: str, said: str, style: str = "") -> None:
-    """What was said, indented under its name; nothing if nothing was."""
-    if not said:
-        return
-    out.print(Text(f"{INDENT}{what}", style="dim"))
-    for line in Text(shown(said)).wrap(out, max(20, out.width - 2 * len(INDENT))):
-        line.rstrip()
-        out.print(Text.assemble(INDENT * 2, (line.plain, style)))
-
-
-# -- `memwell workflow run`: a live tree of what the steps do, and the answer as it comes.
-
-
-FAILED = 1
-T = TypeVar("T")
-
-
 def run_workflow(
     context: typer.Context,
     file: Annotated[str, typer.Argument(help="A file with the workflow, or the id of a stored one.", metavar="FILE")],
-    given: Annotated[
-        str, typer.Option("--input", "-i", help="What the run is given; `-` reads it from the input.")
-    ] = "",
+    text: Annotated[str, typer.Option("--input", "-i", help="The input of the run; `-`: standard input.")] = "",
     inputs: Annotated[
         str | None,
         typer.Option(
             "--inputs",
-            help="Fields of `$input` as a JSON object, or from `@FILE`, for workflows of tasks.",
+            help="Fields of `$input` as a JSON object, or `@FILE`, for workflows of tasks.",
         ),
     ] = None,
     metadata: Annotated[
         list[str] | None, typer.Option("--metadata", "-m", help="Metadata as `name=value`; may be repeated.")
     ] = None,
-    owner: Annotated[str | None, typer.Option("--owner", help="Whose run it is.")] = None,
-    thread: Annotated[str | None, typer.Option("--thread", help="Which conversation it belongs to.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", help="The owner of the run.")] = None,
+    thread: Annotated[str | None, typer.Option("--thread", help="The conversation that the run belongs to.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Run a workflow and see what its steps do."""
+    """Run a workflow and watch its steps."""
     target: Target = context.obj
-    with told(), target.memory() as memory:
-        how: Running = {"metadata": _pairs(metadata or [])}
+    with report_errors(), target.memory() as memory:
+        options: Running = {"metadata": _parse_metadata(metadata or [])}
         if inputs is not None:
-            how["inputs"] = _object(inputs)
+            options["inputs"] = _parse_inputs(inputs)
         if owner:
-            how["owner"] = owner
+            options["owner"] = owner
         if thread:
-            how["thread"] = thread
-        text, document = _given(given), _document(file)
-        with _lines_told(memory, document):
+            options["thread"] = thread
+        if text == STANDARD_INPUT:
+            text = typer.get_text_stream("stdin").read().removesuffix("\n").removesuffix("\r")
+        document = _read_workflow(file)
+        try:
             if as_json:
-                done = memory.workflows.run(document, text, **how)
-                typer.echo(msgspec.json.encode(done).decode())
-                state = done.status
+                run = memory.workflows.run(document, text, **options)
+                typer.echo(msgspec.json.encode(run).decode())
+                state = run.status
             else:
-                state = _shown(memory.workflows.stream(document, text, **how))
+                events = memory.workflows.stream(document, text, **options)
+                state = (_follow_on_screen(events) if sys.stdout.isatty() else _follow_in_pipe(events)).state
+        except Invalid as error:
+            if "unresolved" in error.details and "\n" in document:  # validation names the lines of missing banks
+                error.details["problems"] = memory.workflows.validate(document).problems
+            raise
     if state != "done":
         raise typer.Exit(FAILED)
 
 
-def _document(file: str) -> str:
+def _read_workflow(file: str) -> str:
     path = Path(file)
     if not path.exists():
         if path.suffix in (".yaml", ".yml", ".json"):
             raise Invalid(f"There is no file {file!r}.")
         return file
-    text = text_of(file)
+    text = read_document(file)
     return text if "\n" in text else text + "\n"
 
 
-@contextmanager
-def _lines_told(memory: Memory, document: str) -> Iterator[None]:
-    """A run is refused for banks that there are not; where they are named, the check of the document says."""
-    try:
-        yield
-    except Invalid as error:
-        if "unresolved" in error.details and "\n" in document:
-            error.details["problems"] = memory.workflows.validate(document).problems
-        raise
+def _parse_inputs(value: str) -> dict[str, Any]:
+    inputs = parse_json("--inputs", value)
+    if not isinstance(inputs, dict):
+        raise Invalid(f"--inputs must be a JSON object, not {value[:100]!r}.")
+    return inputs
 
 
-def _given(given: str) -> str:
-    """The input; from a pipe without the newline that ends its last line."""
-    if given != "-":
-        return given
-    text: str = typer.get_text_stream("stdin").read()
-    return text.removesuffix("\n").removesuffix("\r")
-
-
-def _object(given: str) -> dict[str, Any]:
-    found = json_given("--inputs", given)
-    if not isinstance(found, dict):
-        raise Invalid(f"--inputs is a JSON object, not {given[:100]!r}.")
-    return found
-
-
-def _pairs(given: Iterable[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for one in given:
-        name, separator, value = one.partition("=")
+def _parse_metadata(pairs: Iterable[str]) -> dict[str, Any]:
+    metadata: dict[str, Any] = {}
+    for pair in pairs:
+        name, separator, value = pair.partition("=")
         if not separator or not name:
-            raise Invalid(f"--metadata is `name=value`, not {one!r}.")
-        found[name] = value
-    return found
+            raise Invalid(f"--metadata must be `name=value`, not {pair!r}.")
+        metadata[name] = value
+    return metadata
 
 
 class _Answer:
-    """A model's answer as it comes. If several steps speak at once, the first is listened to until it is done."""
+    """The streamed answer of a model. If several steps stream at once, the first is followed until it is done."""
 
     def __init__(self) -> None:
         self.text = ""
         self._step: str | None = None
-        self._over = True
+        self._is_over = True
 
     def take(self, event: RunEvent) -> str:
-        """The next piece of it, if the event has one."""
+        """Return the next piece of the answer, or an empty text."""
         if event.kind == "step" and event.step == self._step:
-            self._over = event.state != "running"
-        if event.kind != "text" or not (self._over or event.step == self._step):
+            self._is_over = event.state != "running"
+        if event.kind != "text" or not (self._is_over or event.step == self._step):
             return ""
-        if self._over:
-            self.text, self._step, self._over = "", event.step, False
+        if self._is_over:
+            self.text, self._step, self._is_over = "", event.step, False
         self.text += event.text or ""
         return event.text or ""
 
 
 class _Steps:
-    """The steps of a run so far, and how it ended."""
+    """The steps of a run so far, and its result."""
 
     def __init__(self) -> None:
         self.title = "workflow"
@@ -286,10 +168,10 @@ class _Steps:
             self.title = event.text or self.title if event.state == "running" else self.title
 
     def tree(self) -> Tree:
-        tree = Tree(Text(shown(self.title), style="bold"))
+        tree = Tree(Text(escape(self.title), style="bold"))
         branches: dict[str | None, Tree] = {None: tree}
-        for name, event in list(self.steps.items()):  # while it is drawn, there may be more
-            line = step_line(name, event.step_type or "", event.state or "", event.seconds, event.error)
+        for name, event in list(self.steps.items()):  # a thread draws them while more are added
+            line = format_step(name, event.step_type or "", event.state or "", event.seconds, event.error)
             branches[name] = branches.get(event.parent, tree).add(line)
         return tree
 
@@ -307,7 +189,7 @@ class _Steps:
 
 
 class _Screen:
-    """What fits on the screen: the steps, and the last lines of the answer."""
+    """The steps and the last lines of the answer, cut to the height of the screen."""
 
     def __init__(self, steps: _Steps, answer: _Answer) -> None:
         self._steps, self._answer = steps, answer
@@ -316,55 +198,49 @@ class _Screen:
         rows = max(4, console.size.height - 1)
         tree = console.render_lines(self._steps.tree(), options, pad=False)
         end = self._answer.text[-rows * options.max_width :]
-        said = console.render_lines(Text(shown(end)), options, pad=False) if end else []
-        for line in fitting(tree, said, rows):
+        answer = console.render_lines(Text(escape(end)), options, pad=False) if end else []
+        for line in fit_rows(tree, answer, rows):
             yield from line
             yield Segment.line()
 
 
-def fitting(tree: list[list[T]], said: list[list[T]], rows: int) -> list[list[T]]:
-    """The last lines of both, with a blank one between; a tree that is too tall leaves half of the rows to the answer."""
-    if not said:
+def fit_rows(tree: list[list[T]], answer: list[list[T]], rows: int) -> list[list[T]]:
+    """The last lines of both with a blank line between. A tall tree leaves half of the rows to the answer."""
+    if not answer:
         return tree[-rows:]
-    above = tree[-max(rows - 1 - len(said), rows // 2 - 1) :]
-    return [*above, [], *said[-(rows - 1 - len(above)) :]]
+    above = tree[-max(rows - 1 - len(answer), rows // 2 - 1) :]
+    return [*above, [], *answer[-(rows - 1 - len(above)) :]]
 
 
-def _shown(events: Iterable[RunEvent]) -> str:
-    """Show a run as it happens. Returns how it ended."""
-    steps = _on_screen(events) if sys.stdout.isatty() else _piped(events)
-    return steps.state
-
-
-def _on_screen(events: Iterable[RunEvent]) -> _Steps:
-    """The tree and the end of the answer as they grow; at the end, the tree and the result."""
-    steps, answer, out = _Steps(), _Answer(), folding()
+def _follow_on_screen(events: Iterable[RunEvent]) -> _Steps:
+    """Draw the tree and the end of the answer as they grow, then print the tree and the result."""
+    steps, answer, out = _Steps(), _Answer(), wrapping_console()
     with Live(_Screen(steps, answer), console=out, refresh_per_second=12, transient=True):
         for event in events:
             steps.take(event)
             answer.take(event)
     out.print(steps.tree())
     if steps.error:
-        out.print(Text(f"\n{shown(steps.error)}", style="red"))
+        out.print(Text(f"\n{escape(steps.error)}", style="red"))
     if steps.output:
-        typer.echo(f"\n{shown(steps.output)}")
+        typer.echo(f"\n{escape(steps.output)}")
     return steps
 
 
-def _piped(events: Iterable[RunEvent]) -> _Steps:
-    """The answer alone, as it comes, for whoever reads it; what the steps did goes to the standard error."""
+def _follow_in_pipe(events: Iterable[RunEvent]) -> _Steps:
+    """Print the answer as it comes to standard output, and the tree of steps to standard error."""
     steps, answer, wrote = _Steps(), _Answer(), False
     for event in events:
         steps.take(event)
         if piece := answer.take(event):
-            begins = wrote and answer.text == piece  # another answer, or the same from its beginning
-            typer.echo(("\n" if begins else "") + shown(piece), nl=False)
+            begins = wrote and answer.text == piece  # another answer, or a retry
+            typer.echo(("\n" if begins else "") + escape(piece), nl=False)
             wrote = True
     if wrote:
         typer.echo(nl=not answer.text.endswith("\n"))
     if steps.output and steps.output.strip() != answer.text.strip():
-        typer.echo(shown(steps.output))
-    folding(stderr=True).print(steps.tree())
+        typer.echo(escape(steps.output))
+    wrapping_console(stderr=True).print(steps.tree())
     if steps.error:
-        typer.echo(shown(steps.error), err=True)
+        typer.echo(escape(steps.error), err=True)
     return steps

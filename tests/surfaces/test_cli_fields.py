@@ -93,7 +93,7 @@ def test_what_has_no_name_is_read_as_what_has_one(filled: Path, tmp_path: Path) 
     code, out, _ = run(filled, "workflow", "validate", f"@{tmp_path}/wrong.yaml")
     assert (code, f"{tmp_path}/wrong.yaml:3:" in out) == (1, True)
     code, _, err = run(filled, "runs", "begin-document", "@-", "--inputs", "@-", stdin="{}")
-    assert (code, "can be read once" in err) == (2, True)
+    assert (code, "can be read only once" in err) == (2, True)
     with Memory(filled, worker=False) as memory:
         assert memory.user("alice").records["profile"] == {"name": "Zoë"}
         assert memory.app("shop").stores.get("notes").retention == "1_day"
@@ -163,7 +163,7 @@ def test_json_is_read_from_standard_input(tmp_path: Path) -> None:
     code, _, err = run(tmp_path, *asked, stdin="{nonsense")
     assert (code, "--value in <stdin> must be JSON" in err) == (2, True)
     code, _, err = run(tmp_path, *asked, stdin=b"\xff")
-    assert (code, "<stdin> is not a text in UTF-8" in err) == (2, True)
+    assert (code, "<stdin> is not UTF-8 text" in err) == (2, True)
 
 
 def test_a_document_is_read_from_standard_input(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_document_is_read_from_standard_input(tmp_path: Path) -> None:
 def test_standard_input_is_read_once(tmp_path: Path) -> None:
     both = ("--inputs", "@-", "--document", "@-")
     code, _, err = run(tmp_path, "runs", "begin-document", *both, stdin="{}")
-    assert (code, "can be read once" in err) == (2, True)
+    assert (code, "can be read only once" in err) == (2, True)
 
 
 def test_a_file_from_standard_input_needs_a_name(tmp_path: Path) -> None:

@@ -45,22 +45,22 @@ def test_a_question_names_what_is_to_be_deleted_and_leaves_the_output_alone(fill
     asked = ("user", "delete-record", "alice", "profile")
     code, out, err = run(filled, *asked, stdin="n\n")
     assert (code, out) == (1, "")
-    assert "Delete a record about a user with its history: alice, profile. Go on? [y/N]: " in err
+    assert "Delete a record about a user with its history: alice, profile. Continue? [y/N]: " in err
     code, out, err = run(filled, *asked, "--json", stdin="y\n")
-    assert (code, msgspec.json.decode(out)["name"], "Go on?" in err) == (0, "profile", True)
+    assert (code, msgspec.json.decode(out)["name"], "Continue?" in err) == (0, "profile", True)
 
 
 def test_a_question_of_several_sentences_names_it_in_the_first(filled: Path) -> None:
     _, _, err = run(filled, "app", "sessions-end", "shop", "s1", stdin="n\n")
     assert err.startswith("End a session: shop, s1. Its metadata and everything")
-    assert "a second time changes nothing. Go on? [y/N]: " in err
+    assert "a second time changes nothing. Continue? [y/N]: " in err
     _, _, err = run(filled, "store", "delete-content", "shop", "cart", "--user-id", "alice", stdin="n\n")
-    assert "with its history: shop, cart, --user-id alice. Those of others stay. Go on?" in err
+    assert "with its history: shop, cart, --user-id alice. Those of others stay. Continue?" in err
 
 
 def test_whoever_cannot_be_asked_is_told_how_to_go_on(filled: Path) -> None:
     code, out, err = run(filled, "user", "delete-record", "alice", "profile", stdin="")
-    assert (code, out, "`--yes` goes on without asking" in err) == (1, "", True)
+    assert (code, out, "use `--yes`" in err) == (1, "", True)
     assert "`--yes`" not in run(filled, "user", "delete-record", "alice", "profile", stdin="n\n")[2]
     with Memory(filled, worker=False) as memory:
         assert "profile" in memory.user("alice").records
@@ -70,7 +70,7 @@ def test_a_process_may_have_neither_input_nor_output(filled: Path) -> None:
     memwell = f"{sys.executable} -m memwell --home '{located(filled)}' user"
     closed = f"{memwell} delete-record alice profile <&-; test $? = 1 && {memwell} records alice >&-"
     done = subprocess.run(["bash", "-c", closed], capture_output=True, text=True)
-    assert (done.returncode, "`--yes` goes on" in done.stderr, "Traceback" in done.stderr) == (0, True, False)
+    assert (done.returncode, "use `--yes`" in done.stderr, "Traceback" in done.stderr) == (0, True, False)
 
 
 def test_a_trial_is_not_asked_about(filled: Path) -> None:
