@@ -1,7 +1,11 @@
-"""The `consolidate` job: what was said in a session since it was last distilled becomes facts, a chunk at a time.
+"""The `consolidate` job: turn what was said in a session since the last time into facts, a chunk of turns at a time.
 
-A chunk is planned on a snapshot and applied in one transaction, which notes how far the session is distilled. If anything
-that the plan rests on has changed meanwhile, it is made anew; a worker that died is taken up by the next where it was.
+    read_chunk           the next turns of the session, on a snapshot
+    extract_statements   candidates, by a language model if one is set and by the rules otherwise (`rules/`)
+    build_draft          what to do with each candidate (`plan_builder`, `reconcile`)
+    apply_draft          write it in one transaction that also records how far the session is consolidated
+
+If anything that the plan rests on has changed in between, it is built again. A job that died is taken up where it was.
 """
 
 from __future__ import annotations
@@ -10,17 +14,35 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..core.space import Space, for_worker
+import msgspec
+from msgspec import structs
+
+from .. import typed
+from ..clock import to_datetime
+from ..core.space import Located, Space, for_worker
 from ..errors import Stale, Unavailable
-from ..ids import new_id
+from ..ids import inner_id, new_id
 from ..jobs.queue import JobRun
-from ..model.collection import Entry
+from ..model.collection import Draft, Entry
+from ..search import upkeep
 from ..storage.port import Reach, Tx
-from .apply import apply_plan, last_fact_seq, write_plan
 from .neighbours import NeighbourSearch
-from .plan import Extraction, Plan, PlanBody, PlanDraft, Turn, count_steps, encode_steps
+from .plan import (
+    Evidence,
+    Extraction,
+    Plan,
+    PlanBody,
+    PlanDraft,
+    Session,
+    Step,
+    Target,
+    Turn,
+    count_steps,
+    encode_steps,
+    find_session,
+)
 from .plan_builder import Extract, build_plan, extract_by_rules, quote_planted
-from .session import MAX_TURNS, Session, find_session, next_turns, to_turns
+from .store import FACTS_PATH, Ending, FactRow, end_fact, list_versions, write_fact
 
 if TYPE_CHECKING:
     from ..core.engine import Engine
@@ -28,25 +50,70 @@ if TYPE_CHECKING:
 
 MAX_TRIES = 8
 CONTEXT_TURNS = 6
-"""How many turns before what is new are looked at."""
+"""Turns before the new ones that are read for context: an answer is understood by its question."""
+MAX_TURNS = 1000
+"""Turns of one plan."""
+UNNAMED_USER = "The user"
+_USER_FIELDS = ("user", "user_id", "user_name")
+_TOOL_ORIGINS = ("tool", "document")
+_decode_metadata = typed.decoder(dict[str, Any])
+
+
+def next_turns(tx: Tx, session: Session, upto: int, now: int, limit: int = MAX_TURNS) -> list[Entry]:
+    """The first turns that have not been consolidated."""
+    after, found = session.distilled_seq, session.address_id
+    rows = tx.rows("next_entries", address_id=found, after=after, now=now, limit=limit)
+    return [entry for entry in (Entry(*row) for row in rows) if entry.seq <= upto]
+
+
+def to_turns(entries: Sequence[Entry], session: Session) -> list[Turn]:
+    return [_to_turn(entry, session) for entry in entries if entry.content.strip()]
+
+
+def _to_turn(entry: Entry, session: Session) -> Turn:
+    role = "tool" if entry.origin in _TOOL_ORIGINS else entry.role or "user"
+    speaker, known = _speaker(entry, role, session)
+    day = to_datetime(entry.occurred_at).date()
+    return Turn(entry.id, role, speaker, entry.content, day, known, entry.kind == "note")
+
+
+def _speaker(entry: Entry, role: str, session: Session) -> tuple[str, bool]:
+    """The name that facts give a speaker, and whether it names a person (C43)."""
+    if entry.name:
+        return _display_name(entry.name), True
+    if role != "user":
+        return f"The {role}", role == "assistant"
+    if session.dialect == "user":
+        return _display_name(session.name), True
+    metadata = _decode_metadata(entry.metadata) if entry.metadata else {}
+    given = next((metadata[name] for name in _USER_FIELDS if isinstance(metadata.get(name), str)), None)
+    return (_display_name(given), True) if given else (UNNAMED_USER, False)
+
+
+def _display_name(name: str) -> str:
+    """A name as it is written in a sentence: `caroline` becomes `Caroline`."""
+    plain = " ".join(name.split())
+    return plain.capitalize() if plain.isalpha() and plain.islower() else plain or UNNAMED_USER
+
+
+# -- the job
 
 
 class Chunk(NamedTuple):
-    """Some turns of a session, and the state of what is known when they were read."""
+    """Turns of a session, and the state of its facts (`head`) when they were read."""
 
     session: Session
     entries: list[Entry]
     head: int
     before: list[Entry]
-    """The turns before, which were distilled already: an answer is understood by its question."""
 
     @property
-    def said(self) -> list[Turn]:
+    def turns(self) -> list[Turn]:
         return to_turns([*self.before, *self.entries], self.session)
 
 
 def extract_statements(engine: Engine, reach: Reach, turns: Sequence[Turn]) -> Extraction:
-    """Statements that may become facts, by a language model if one is set and by rules otherwise."""
+    """Extract candidates, by a language model if one is set and by the rules otherwise."""
     if engine.completer is None:
         return extract_by_rules(turns)
     from .by_model import extract_by_model
@@ -55,7 +122,6 @@ def extract_statements(engine: Engine, reach: Reach, turns: Sequence[Turn]) -> E
 
 
 def consolidate_session(run: JobRun, recall: Recall, extract: Extract) -> dict[str, Any]:
-    """The handler."""
     address_id, upto = run.job.address_id, run.payload.get("to_seq")
     done: Counter[str] = Counter()
     plans: list[str] = []
@@ -64,7 +130,7 @@ def consolidate_session(run: JobRun, recall: Recall, extract: Extract) -> dict[s
         chunk = run.read(lambda tx: read_chunk(_space(tx, run), address_id, upto))
         if chunk is None:
             break
-        extracted = extract(chunk.said)
+        extracted = extract(chunk.turns)
         plan, steps = _plan_and_apply(run, recall, chunk, extracted)
         plans.append(plan.id)
         done.update(count_steps(steps.steps))
@@ -73,7 +139,7 @@ def consolidate_session(run: JobRun, recall: Recall, extract: Extract) -> dict[s
 
 
 def read_chunk(space: Space, address_id: int, upto: int | None, limit: int = MAX_TURNS) -> Chunk | None:
-    """The next turns that have not been distilled; None if there are none."""
+    """The next turns to consolidate; None if there are none."""
     session = find_session(space.tx, address_id)
     if session is None:
         return None
@@ -89,20 +155,20 @@ def read_chunk(space: Space, address_id: int, upto: int | None, limit: int = MAX
 
 
 def build_draft(reach: Reach, recall: Recall, chunk: Chunk, extracted: Extraction) -> PlanDraft:
-    """What is to be done, as things stand."""
-    around = NeighbourSearch(reach, recall, chunk.session.facts)
+    """Decide what to do with each candidate, given the facts of this moment. Nothing is written."""
+    neighbours = NeighbourSearch(reach, recall, chunk.session.facts)
     fresh = {entry.id for entry in chunk.entries}
     new = [one for one in extracted.candidates if one.sources[0].id in fresh]
-    aside = quote_planted(to_turns(chunk.entries, chunk.session), new)
+    planted = quote_planted(to_turns(chunk.entries, chunk.session), new)
     entries, proposed = [*chunk.before, *chunk.entries], extracted.method != "rules"
-    return build_plan(chunk.session, entries, [*new, *aside], around, proposed=proposed)
+    return build_plan(chunk.session, entries, [*new, *planted], neighbours, proposed=proposed)
 
 
-def apply_draft(space: Space, chunk: Chunk, made: PlanDraft, extracted: Extraction) -> tuple[Plan, PlanBody]:
-    """Apply a plan and write it down, in the transaction of the space."""
+def apply_draft(space: Space, chunk: Chunk, draft: PlanDraft, extracted: Extraction) -> tuple[Plan, PlanBody]:
+    """Apply a draft and store its plan, in the transaction of the space."""
     plan_id = new_id()
-    steps = apply_plan(space, chunk.session, made, plan_id, chunk.head)
-    plan = to_plan(space, chunk, made, extracted, plan_id)._replace(
+    steps = apply_plan(space, chunk.session, draft, plan_id, chunk.head)
+    plan = to_plan(space, chunk, draft, extracted, plan_id)._replace(
         state="applied", steps=encode_steps(steps), applied_at=space.now
     )
     write_plan(space, chunk.session, plan)
@@ -110,7 +176,7 @@ def apply_draft(space: Space, chunk: Chunk, made: PlanDraft, extracted: Extracti
     return plan, steps
 
 
-def to_plan(space: Space, chunk: Chunk, made: PlanDraft, extracted: Extraction, plan_id: str) -> Plan:
+def to_plan(space: Space, chunk: Chunk, draft: PlanDraft, extracted: Extraction, plan_id: str) -> Plan:
     return Plan(
         id=plan_id,
         collection_id=space.collection(chunk.session.facts)[0],
@@ -119,9 +185,9 @@ def to_plan(space: Space, chunk: Chunk, made: PlanDraft, extracted: Extraction, 
         method=extracted.method,
         note=extracted.note,
         head=chunk.head,
-        first_seq=made.first_seq,
-        last_seq=made.last_seq,
-        steps=encode_steps(PlanBody(made.steps)),
+        first_seq=draft.first_seq,
+        last_seq=draft.last_seq,
+        steps=encode_steps(PlanBody(draft.steps)),
         created_at=space.now,
         applied_at=None,
         reverted_at=None,
@@ -129,25 +195,25 @@ def to_plan(space: Space, chunk: Chunk, made: PlanDraft, extracted: Extraction, 
 
 
 def _plan_and_apply(run: JobRun, recall: Recall, chunk: Chunk, extracted: Extraction) -> tuple[Plan, PlanBody]:
-    """Plan and apply; again if what is known has changed in between."""
+    """Build a plan and apply it; again if the facts have changed in between."""
     for _ in range(MAX_TRIES):
-        made = build_draft(run.reach, recall, chunk, extracted)
+        draft = build_draft(run.reach, recall, chunk, extracted)
         try:
-            return run.write(lambda tx: _apply_and_report(tx, run, chunk, made, extracted))  # noqa: B023 -- run at once
+            return run.write(lambda tx: _apply_and_report(tx, run, chunk, draft, extracted))  # noqa: B023 -- run at once
         except Stale:
             address_id, upto = chunk.session.address_id, chunk.entries[-1].seq
             again = run.read(lambda tx: read_chunk(_space(tx, run), address_id, upto))  # noqa: B023 -- run at once
             if again is None or _ids(again.entries) != _ids(chunk.entries):
-                raise Unavailable("Somebody else is distilling this session.") from None
+                raise Unavailable("Another worker is consolidating this session.") from None
             chunk = again
-    raise Unavailable("What is known kept changing while a plan was made.")
+    raise Unavailable("The facts kept changing while a plan was built. Try again.")
 
 
 def _apply_and_report(
-    tx: Tx, run: JobRun, chunk: Chunk, made: PlanDraft, extracted: Extraction
+    tx: Tx, run: JobRun, chunk: Chunk, draft: PlanDraft, extracted: Extraction
 ) -> tuple[Plan, PlanBody]:
     space = _space(tx, run)
-    done = apply_draft(space, chunk, made, extracted)
+    done = apply_draft(space, chunk, draft, extracted)
     operation = f"{chunk.session.dialect}s.consolidate"
     for one in space.touched.values():
         event = {"collection_id": one.collection_id, "address_id": one.address_id, "entries": one.entries}
@@ -161,3 +227,162 @@ def _space(tx: Tx, run: JobRun) -> Space:
 
 def _ids(entries: Sequence[Entry]) -> list[str]:
     return [entry.id for entry in entries]
+
+
+# -- applying a plan
+
+
+_STALE_PLAN = "The facts have changed since this plan was draft. Make a new plan."
+
+
+def last_fact_seq(space: Space, session: Session) -> int:
+    """A number that changes whenever a fact is written. A plan is valid as long as it stays the same."""
+    address = space.address(session.facts, FACTS_PATH)
+    return 0 if address is None else address.last_seq
+
+
+def apply_plan(space: Space, session: Session, draft: PlanDraft, plan_id: str, head: int) -> PlanBody:
+    """Carry out the steps; return them with the versions that were written."""
+    if last_fact_seq(space, session) != head:
+        raise Stale(_STALE_PLAN)
+    _advance_session(space, session, draft)
+    applying = _PlanApplier(space, session, plan_id)
+    steps = applying.run(draft.steps)
+    return PlanBody(steps=steps, notes=_mark_notes_consolidated(space, session, steps))
+
+
+def write_plan(space: Space, session: Session, plan: Plan) -> None:
+    space.tx.send(
+        "add_plan",
+        id=plan.id,
+        collection_id=plan.collection_id,
+        address_id=session.address_id,
+        state=plan.state,
+        method=plan.method,
+        note=plan.note,
+        head=plan.head,
+        first_seq=plan.first_seq,
+        last_seq=plan.last_seq,
+        steps=plan.steps,
+        now=plan.created_at,
+        applied_at=plan.applied_at,
+    )
+
+
+def _advance_session(space: Space, session: Session, draft: PlanDraft) -> None:
+    """Record how far the session is consolidated. Raise `Stale` if another plan did so first, or the session is deleted."""
+    noted = space.tx.run(
+        "advance_distilled",
+        id=session.address_id,
+        collection_id=session.collection_id,
+        seen=draft.first_seq - 1,
+        upto=draft.last_seq,
+    )
+    if not noted:
+        raise Stale("These turns are already consolidated, or deleted.")
+
+
+def _mark_notes_consolidated(space: Space, session: Session, steps: Sequence[Step]) -> list[str]:
+    """Take notes that became facts out of search; return their ids."""
+    said = list(dict.fromkeys(one.entry for step in steps if step.id for one in step.evidence))
+    rows = space.tx.rows("settle_notes", address_id=session.address_id, ids=msgspec.json.encode(said).decode())
+    upkeep.changed(space.tx, rows)
+    return said if rows else []
+
+
+class _PlanApplier:
+    def __init__(self, space: Space, session: Session, plan_id: str) -> None:
+        self._space, self._tx, self._place = space, space.tx, session.facts
+        self._address_id, self._plan_id = session.address_id, plan_id
+
+    def run(self, steps: Sequence[Step]) -> list[Step]:
+        self._check_later(steps)
+        for step in steps:
+            if step.do == "merge" and step.targets:
+                self._merge(step)
+            for target in step.targets if step.do == "supersede" else ():
+                self._end(target, step)
+        done = self._add([step for step in steps if step.do in ("add", "supersede")])
+        for step in steps:
+            if step.do != "skip":
+                self._evidence(step.id, step.evidence)
+        return [done[step.id] if step.do in ("add", "supersede") else step for step in steps]
+
+    def _check_later(self, steps: Sequence[Step]) -> None:
+        """Check that the facts by which steps are ended still exist."""
+        own = {step.id for step in steps}
+        later = {step.ended_by for step in steps if step.ended_by and step.ended_by not in own}
+        if any(self._space.entry(self._place, fact_id) is None for fact_id in later):
+            raise Stale(_STALE_PLAN)
+
+    def _merge(self, step: Step) -> None:
+        (target,) = step.targets
+        confirmed = {"id": target.id, "version": target.version, "confidence": step.confidence}
+        if not self._tx.run("set_confidence", **confirmed):
+            raise Stale(_STALE_PLAN)
+
+    def _end(self, target: Target, step: Step) -> None:
+        """End a fact at the time from which a step is true."""
+        end_fact(self._space, self._place, self._current(target), Ending("past", step.valid_from, step.id))
+
+    def _current(self, target: Target) -> Located:
+        located = self._space.entry(self._place, target.id)
+        if located is None or located.entry.version != target.version:
+            raise Stale(_STALE_PLAN)
+        return located
+
+    def _add(self, steps: Sequence[Step]) -> dict[str, Step]:
+        versions = next_versions(self._tx, [step.id for step in steps])
+        numbered = [structs.replace(step, version=versions.get(step.id, 1)) for step in steps]
+        for fact_id in versions:
+            self._retire(fact_id)
+        if numbered:
+            self._space.append(self._place, FACTS_PATH, [_draft(step) for step in numbered])
+        for step in numbered:
+            row = FactRow(step.id, step.version, step.subject, step.same, step.topic, step.valid_from, step.valid_to)
+            row = row._replace(plan_id=self._plan_id, held=step.held, ended_by=step.ended_by or None)
+            write_fact(self._space, self._place, row)
+        return {step.id: step for step in numbered}
+
+    def _retire(self, fact_id: str) -> None:
+        """Retire the version of a fact that is stated again under the same id."""
+        located = self._space.entry(self._place, fact_id)
+        if located is not None:
+            version = located.entry.version
+            upkeep.retire(self._tx, self._tx.rows("retire_entry", id=fact_id, version=version, now=self._space.now))
+
+    def _evidence(self, fact_id: str, evidence: Sequence[Evidence]) -> None:
+        for one in evidence:
+            self._tx.send(
+                "add_evidence",
+                id=inner_id(),
+                fact_id=fact_id,
+                entry_id=one.entry,
+                address_id=self._address_id,
+                first_char=one.start,
+                end_char=one.end,
+                origin=one.origin,
+                said_at=one.said_at,
+                plan_id=self._plan_id,
+            )
+
+
+def _draft(step: Step) -> Draft:
+    kind = "held" if step.held else "past" if step.past else "fact"
+    return Draft(
+        kind=kind,
+        content=step.text,
+        name=step.speaker,
+        origin=step.origin,  # type: ignore[arg-type]
+        importance=step.importance,
+        confidence=step.confidence,
+        occurred_at=max(one.said_at for one in step.evidence),
+        id=step.id,
+        version=step.version,
+    )
+
+
+def next_versions(tx: Tx, ids: Sequence[str]) -> dict[str, int]:
+    """The next version number of those ids that were used before."""
+    used = tx.rows("entries_exist", ids=msgspec.json.encode(list(ids)).decode()) if ids else []
+    return {fact_id: list_versions(tx, fact_id)[-1].version + 1 for fact_id, _ in used}

@@ -36,7 +36,7 @@ from ..model.fields import (
     to_cursor,
 )
 from ..model.filter import Filter, parse
-from .store import StoredFact, note_fact, note_revised
+from .store import StoredFact, write_corrected_fact, write_entry_fact
 
 FLOW_PATH = ""
 SHOWN = 200
@@ -102,7 +102,7 @@ def write(space: Space, request: Write) -> Memory:
     place = flow_facts(request.flow)
     entry = space.append(place, request.session or FLOW_PATH, [draft])[0]
     if request.session is None:
-        note_fact(space, place, entry)
+        write_entry_fact(space, place, entry)
     return to_memory(entry, request.session or FLOW_PATH)
 
 
@@ -271,7 +271,7 @@ def change_memory(space: Space, place: Place, memory_id: str, changes: Changes) 
         return to_memories(space, [old], located.path)[0]
     entry = space.revise(place, located, draft, changes.version)
     if located.path == FLOW_PATH:
-        note_revised(space, place, entry)
+        write_corrected_fact(space, place, entry)
     return to_memories(space, [entry], located.path)[0]
 
 

@@ -15,7 +15,7 @@ from ..model.query import Where
 from ..storage.port import Reach, Row, Tx
 from .plan import Candidate, KnownFact
 from .store import FACTS_PATH, StoredFact
-from .topics import ParsedStatement, parse_statement
+from .topics import lookup_keys, parse_statement
 
 if TYPE_CHECKING:
     from ..models.embedder import Vectors
@@ -44,12 +44,6 @@ class Neighbours(NamedTuple):
 
     def beside(self, near: Iterable[StoredFact]) -> Neighbours:
         return self._replace(found=tuple({row.id: row for row in (*self.found, *near)}.values()))
-
-
-def lookup_keys(found: ParsedStatement, subject: str | None) -> tuple[str, str | None]:
-    """By what a statement about somebody is found again: by its words, and by its topic, if there is one."""
-    about = None if found.topic is None or subject is None else f"{subject.casefold()}\x1f{found.topic.slot}"
-    return f"{(subject or '').casefold()}\x1f{found.key}", about
 
 
 class NeighbourSearch:

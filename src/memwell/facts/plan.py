@@ -1,4 +1,8 @@
-"""What distilling works on: turns as they were said, statements that may become facts, and facts that are known."""
+"""The data of consolidation: turns and sessions, candidates, known facts, and plans.
+
+A plan says what becomes of each candidate, with its evidence and the reason. It is stored as JSON, and can be read, applied
+and reverted.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from .. import typed
+from ..model.collection import Place
+from ..storage.port import Tx
 
 Kind = Literal[
     "attribute",
@@ -26,24 +32,47 @@ Kind = Literal[
 
 
 class Turn(NamedTuple):
-    """A turn, as extraction sees it."""
+    """A turn, as extractors see it."""
 
     id: str
     role: str
     """`user`, `assistant`, `tool`, `system`, or whatever else a speaker was called."""
     speaker: str
-    """How facts name whoever says "I" here: "Caroline", or "The user"."""
+    """The name that facts give the speaker: "Caroline", or "The user"."""
     text: str
     day: date
-    """When it was said."""
     known: bool = True
-    """Whether the speaker is somebody in particular: of "The user" nobody knows who it is."""
+    """The speaker is a person or agent with a name; "The user" is not."""
     note: bool = False
-    """Whether it was given to be remembered, so that whatever it states is worth keeping."""
+    """The turn was given to be remembered: all that it states is kept."""
+
+
+class Session(NamedTuple):
+    """A conversation, and how far it has been consolidated."""
+
+    address_id: int
+    path: str
+    last_seq: int
+    distilled_seq: int
+    collection_id: int
+    dialect: str
+    name: str
+
+    @property
+    def facts(self) -> Place:
+        return Place(self.dialect, self.name, "facts")
+
+
+def find_session(tx: Tx, address_id: int) -> Session | None:
+    """Return a session; None if it is deleted, sealed, or has no facts."""
+    row = tx.row("distilled_address", id=address_id)
+    if row is None or row[6] or row[4] not in ("flow", "user"):
+        return None
+    return Session(address_id, row[0], row[1], row[2], row[3], row[4], row[5])
 
 
 class Source(NamedTuple):
-    """Where a statement stands: a turn, and from which of its characters to which."""
+    """A passage: a turn and its characters from `start` to `end`."""
 
     id: str
     start: int
@@ -51,33 +80,33 @@ class Source(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A statement that may become a fact. It stands alone: whoever reads it needs nothing else."""
+    """A statement that may become a fact, worded so that it can be understood alone."""
 
     text: str
     subject: str | None
-    """Whom it is about; None if that is not known."""
+    """The person that it is about; None if unknown."""
     kind: Kind
     sources: tuple[Source, ...]
-    """The turn that says it first, then those that it takes to understand it."""
+    """The passage that states it, then those that are needed to understand it."""
     importance: float
     confidence: float
     valid_from: date | None = None
-    """Since when it is true, if it says so."""
+    """The day since which it is true, if it says so."""
 
 
 class KnownFact(NamedTuple):
-    """A fact that is stored, as far as reconciliation has to know it."""
+    """A stored fact, as reconciliation sees it."""
 
     id: str
     text: str
     subject: str | None
     day: date
-    """When the newest of what it is based on was said."""
+    """The day of its newest evidence."""
     similarity: float
-    """How similar its meaning is to that of the candidate, from 0 to 1."""
+    """Similarity to the candidate, from 0 to 1."""
 
 
-# -- A plan: what is to become of each candidate, with its evidence and the reason. It is data, to be looked at or undone.
+# -- plans
 
 
 Action = Literal["add", "merge", "supersede", "skip"]
@@ -85,7 +114,7 @@ PlanState = Literal["proposed", "applied", "reverted"]
 
 
 class Evidence(msgspec.Struct, frozen=True, array_like=True):
-    """The words of an entry, from one character to another."""
+    """A passage of an entry."""
 
     entry: str
     start: int
@@ -95,16 +124,16 @@ class Evidence(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Target(msgspec.Struct, frozen=True, array_like=True):
-    """A fact that a step changes, in the version that it was decided on."""
+    """A fact that a step changes, in the version that the decision was based on."""
 
     id: str
     version: int
     confidence: float
-    """What it was before."""
+    """Before the step."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What becomes of one candidate."""
+    """The decision about one candidate."""
 
     do: Action
     reason: str
@@ -113,42 +142,42 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     evidence: list[Evidence]
     importance: float
     confidence: float
-    """How sure the fact is, with what has confirmed it."""
+    """Of the fact, with all that confirms it."""
     origin: str
     same: str
     valid_from: int
     id: str = ""
-    """The fact's, new or not; none if it is skipped."""
+    """Of the fact, new or known; empty if it is skipped."""
     subject: str | None = None
     speaker: str | None = None
-    """Who said it, if that is a person who has a name."""
+    """The person who said it, if known by name."""
     topic: str | None = None
     targets: list[Target] = []
-    """What is merged into, or superseded."""
+    """The facts that it is merged into, or that it supersedes."""
     ended: list[str] = []
-    """What the same plan has made new and this step supersedes."""
+    """Facts added by the same plan that this step supersedes."""
     past: bool = False
-    """Whether it was true once, but something later is known about it."""
+    """It was true once: something later is known about it."""
     valid_to: int | None = None
     ended_by: str = ""
-    """The fact because of which it is over, if it is."""
+    """The fact that ended it."""
     held: str | None = None
-    """Why it is held back until somebody releases it."""
+    """The reason for a quarantine."""
     own: float = 0.0
-    """How sure this statement is for itself."""
+    """Confidence of this statement alone."""
     version: int = 0
-    """The version that was written when the plan was applied."""
+    """Of the fact, written when the plan was applied."""
 
 
 class PlanBody(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a plan does, and which notes became turns by it."""
+    """The stored steps of a plan, and the notes that it took out of search."""
 
     steps: list[Step]
     notes: list[str] = []
 
 
 class Plan(NamedTuple):
-    """A plan as it is stored. Columns in the order of `find_plan`."""
+    """A stored plan. Columns in the order of `find_plan`."""
 
     id: str
     collection_id: int
@@ -166,7 +195,7 @@ class Plan(NamedTuple):
 
 
 class Extraction(NamedTuple):
-    """What was extracted from turns, and how: by `rules` or by a `model`; `note` says why not by the model."""
+    """The result of an extractor. `method` is `rules` or `model`; `note` says why rules replaced the model."""
 
     candidates: list[Candidate]
     method: str = "rules"
@@ -174,7 +203,7 @@ class Extraction(NamedTuple):
 
 
 class PlanDraft(NamedTuple):
-    """The steps for some turns."""
+    """The steps for some turns, not yet applied."""
 
     steps: list[Step]
     first_seq: int
@@ -189,7 +218,7 @@ def encode_steps(steps: PlanBody) -> str:
 
 
 def count_steps(steps: Sequence[Step]) -> dict[str, int]:
-    """How many steps do what."""
+    """Count the steps by action."""
     found = Counter[str](step.do for step in steps)
     held = sum(step.held is not None and step.do != "skip" for step in steps)
     return {"added": found["add"], "merged": found["merge"], "superseded": found["supersede"]} | {

@@ -17,11 +17,10 @@ from ..model.collection import TRUST, Entry
 from ..screening.screen import find_suspicion, lowest_trust
 from ..text.word_sets import word_set
 from .neighbours import MAX_SAME_TOPIC, MAX_SIMILAR, Neighbours, NeighbourSearch, Similarities, to_known_fact
-from .plan import Candidate, Evidence, Extraction, KnownFact, PlanDraft, Source, Step, Target, Turn
+from .plan import Candidate, Evidence, Extraction, KnownFact, PlanDraft, Session, Source, Step, Target, Turn
 from .reconcile import Decision, StatementParser, combine_confidence, reconcile
 from .rules.sentences import blank_code, blank_recalled_memory
 from .rules.wording import quote_speaker
-from .session import Session
 from .store import StoredFact
 from .wording import subject_person
 

@@ -21,9 +21,8 @@ from ..jobs.queue import JobKind, JobRun
 from ..model.collection import Place
 from ..model.fields import AnyId, Cursor, Flow, Limit, SessionId, User, cut, from_cursor, to_cursor
 from ..storage.port import Reach
-from .plan import Extraction, PlanBody, PlanDraft, Step, count_steps, decode_steps, encode_steps
+from .plan import Extraction, PlanBody, PlanDraft, Step, count_steps, decode_steps, encode_steps, find_session
 from .plan import Plan as StoredPlan
-from .session import find_session
 
 if TYPE_CHECKING:
     from .consolidation import Chunk
@@ -272,7 +271,7 @@ def _consolidate(call: Call, timeline: Place, path: str, dry_run: bool) -> Conso
         chunk = call.read(lambda space: read_chunk(space, _address(space, timeline, path), None))
         if chunk is None:
             return Consolidated(session=path)
-        extracted = extract_statements(engine, reach, chunk.said)
+        extracted = extract_statements(engine, reach, chunk.turns)
         made = build_draft(reach, engine.recall, chunk, extracted)
         try:
             return call.write(partial(_settled, chunk=chunk, made=made, extracted=extracted, dry_run=dry_run))
@@ -282,8 +281,7 @@ def _consolidate(call: Call, timeline: Place, path: str, dry_run: bool) -> Conso
 
 
 def _settled(space: Space, *, chunk: Chunk, made: PlanDraft, extracted: Extraction, dry_run: bool) -> Consolidated:
-    from .apply import write_plan
-    from .consolidation import apply_draft, to_plan
+    from .consolidation import apply_draft, to_plan, write_plan
 
     if dry_run:
         plan = to_plan(space, chunk, made, extracted, new_id())
@@ -320,7 +318,7 @@ def _existing(space: Space, facts: Place, plan_id: str) -> StoredPlan:
 
 
 def _apply(space: Space, facts: Place, plan_id: str) -> Plan:
-    from .apply import apply_plan
+    from .consolidation import apply_plan
 
     plan = _existing(space, facts, plan_id)
     if plan.state != "proposed":
@@ -345,7 +343,7 @@ def _apply(space: Space, facts: Place, plan_id: str) -> Plan:
 
 
 def _revert(space: Space, facts: Place, plan_id: str) -> Plan:
-    from .apply import revert_plan
+    from .retract import revert_plan
 
     plan = _existing(space, facts, plan_id)
     revert_plan(space, facts, plan)

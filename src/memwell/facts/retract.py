@@ -1,4 +1,8 @@
-"""What a fact rests on: statements, each a step of a plan whose evidence is all still there."""
+"""Retract a source from the facts that rest on it, forget a session, and revert a plan.
+
+A fact rests on sources: steps of plans whose evidence is complete. When evidence is removed, a fact without a source is
+withdrawn and what it had ended is current again; a fact with other sources takes their wording.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import cache, reduce
 from typing import NamedTuple
 
+import msgspec
 from msgspec import structs
 
 from ..core.space import Located, Space
@@ -13,16 +18,15 @@ from ..erasure.erase import erase_fact, erase_versions
 from ..errors import Conflict
 from ..model.collection import TRUST, Place
 from ..search import upkeep
-from .neighbours import lookup_keys
 from .plan import Action, Plan, PlanBody, Step, Target, decode_steps, encode_steps
 from .reconcile import combine_confidence
 from .rules.wording import quote_speaker
 from .store import NOT_ENDED, Ending, FactVersion, end_fact, list_versions, remove_from_plans, revise_fact
-from .topics import parse_statement
+from .topics import lookup_keys, parse_statement
 
 
 class FactSource(NamedTuple):
-    """A step that tells a fact, and where it stands."""
+    """A step of a plan that states a fact."""
 
     plan_id: str
     number: int
@@ -30,51 +34,54 @@ class FactSource(NamedTuple):
 
 
 class _PlanIndex(NamedTuple):
-    """A plan that was read: its steps, and where those stand that tell a fact."""
+    """The steps of a plan, and their numbers by fact."""
 
     steps: PlanBody
     of: dict[str, list[int]]
 
 
 class FactSources:
-    """The statements about the facts of a place, as their plans tell them."""
+    """The sources of the facts of a place, read from their plans."""
 
     def __init__(self, space: Space, place: Place) -> None:
         self._space, self._place = space, place
         self._plan = cache(self._read)
         self._changed: set[str] = set()
 
-    def left(self, fact_id: str) -> list[FactSource]:
-        """Those that nothing was taken from, the most trusted and then the earliest first. What remains of others goes."""
+    def complete(self, fact_id: str) -> list[FactSource]:
+        """The sources with all of their evidence, the most trusted and then the earliest first.
+
+        Evidence of other sources is deleted.
+        """
         rows = self._space.tx.rows("evidence_keys", fact_id=fact_id)
         there = {(entry_id, start): plan_id for entry_id, start, plan_id in rows}
         plans = sorted({plan_id for plan_id in there.values() if plan_id})
-        told = [one for plan_id in plans for one in self._told(plan_id, fact_id)]
-        whole = [one for one in told if _evidence_keys(one.step) <= there.keys()]
+        sources = [one for plan_id in plans for one in self._sources_in(plan_id, fact_id)]
+        whole = [one for one in sources if _evidence_keys(one.step) <= there.keys()]
         needed = {words for one in whole for words in _evidence_keys(one.step)}
         for (entry_id, start), plan_id in there.items():
             if plan_id and (entry_id, start) not in needed:
                 self._space.tx.send("delete_evidence", fact_id=fact_id, entry_id=entry_id, first_char=start)
         return sorted(whole, key=_rank)
 
-    def founding(self, fact_id: str, version: FactVersion) -> FactSource | None:
-        """The one that a version has its words from, if it has them from one."""
-        told = self._told(version.plan_id, fact_id) if version.plan_id else []
-        written = [one for one in told if 0 < one.step.version <= version.version]
+    def current_source(self, fact_id: str, version: FactVersion) -> FactSource | None:
+        """The source whose wording a version has."""
+        sources = self._sources_in(version.plan_id, fact_id) if version.plan_id else []
+        written = [one for one in sources if 0 < one.step.version <= version.version]
         return max(written, key=lambda one: one.step.version, default=None)
 
     def change(self, plan_id: str, number: int, step: Step) -> None:
-        """Let a plan tell something else in a step. It is written by `flush`."""
+        """Replace a step of a plan. It is written by `flush`."""
         self._plan(plan_id).steps.steps[number] = step
         self._changed.add(plan_id)
 
     def flush(self) -> None:
-        """Write the plans that were changed, each once."""
+        """Write the plans that were changed."""
         for plan_id in sorted(self._changed):
             self._space.tx.send("set_plan_steps", id=plan_id, steps=encode_steps(self._plan(plan_id).steps))
         self._changed.clear()
 
-    def _told(self, plan_id: str, fact_id: str) -> list[FactSource]:
+    def _sources_in(self, plan_id: str, fact_id: str) -> list[FactSource]:
         plan = self._plan(plan_id)
         return [FactSource(plan_id, number, plan.steps.steps[number]) for number in plan.of.get(fact_id, ())]
 
@@ -96,8 +103,7 @@ def _rank(one: FactSource) -> tuple[int, int, str, int]:
     return -TRUST[one.step.origin], one.step.evidence[0].said_at, one.plan_id, one.number
 
 
-# -- Taking back what was said. A fact that nothing speaks for any more is withdrawn, and what it had ended is true again; one
-# that others tell as well is from now on told in their words.
+# -- updating facts whose evidence was removed
 
 
 class _Quote(NamedTuple):
@@ -108,61 +114,61 @@ class _Quote(NamedTuple):
 
 
 class Retraction:
-    """Facts whose evidence has just become less. `imported`: those that have lost what they were imported with."""
+    """Brings facts in line with their remaining evidence. `imported`: facts that lost evidence they were imported with."""
 
     def __init__(self, space: Space, place: Place, imported: Collection[str] = ()) -> None:
         self._space, self._place, self._imported = space, place, imported
-        self._statements = FactSources(space, place)
+        self._sources = FactSources(space, place)
         self.withdrawn: list[str] = []
         self.reworded: list[str] = []
         self.reopened: list[str] = []
 
-    def settle(self, facts: Iterable[str]) -> None:
-        """Decide on each, the newest first, since it may have ended another."""
-        known = [fact_id for fact_id in facts if self._space.entry(self._place, fact_id) is not None]
-        for fact_id in sorted(known, key=self._told_at, reverse=True):
+    def update_facts(self, facts: Iterable[str]) -> None:
+        """Update each fact, the newest first, since it may have ended another."""
+        existing = [fact_id for fact_id in facts if self._space.entry(self._place, fact_id) is not None]
+        for fact_id in sorted(existing, key=self._sort_key, reverse=True):
             located = self._space.entry(self._place, fact_id)
             if located is not None:
                 self._decide(located, list_versions(self._space.tx, fact_id)[-1])
-        self._statements.flush()
+        self._sources.flush()
 
-    def _told_at(self, fact_id: str) -> tuple[int, int, int, str]:
+    def _sort_key(self, fact_id: str) -> tuple[int, int, int, str]:
         last = list_versions(self._space.tx, fact_id)[-1]
-        founding = self._statements.founding(fact_id, last)
-        return last.occurred_at, last.valid_from or 0, founding.number if founding else 0, fact_id
+        current_source = self._sources.current_source(fact_id, last)
+        return last.occurred_at, last.valid_from or 0, current_source.number if current_source else 0, fact_id
 
     def _decide(self, located: Located, last: FactVersion) -> None:
         fact_id = located.entry.id
-        left = self._statements.left(fact_id)
+        complete = self._sources.complete(fact_id)
         if last.plan_id is None and fact_id not in self._imported:
-            return  # somebody has written it
-        quote = None if left else self._quote(fact_id)
-        founding = self._statements.founding(fact_id, last)
-        corrected = _is_corrected_by_hand(last, founding)
-        if (left or quote) and (corrected or founding in left):
-            self._doubt(fact_id, last, [] if corrected else left)
-        elif left:
-            by_hand = founding is not None and founding.step.importance != last.importance
-            importance = last.importance if by_hand else left[0].step.importance
-            self._reword(
-                located, last._replace(importance=importance, confidence=_combined_confidence(left, last)), left[0]
+            return  # a person wrote it
+        quote = None if complete else self._quote(fact_id)
+        current_source = self._sources.current_source(fact_id, last)
+        corrected = _is_corrected_by_hand(last, current_source)
+        if (complete or quote) and (corrected or current_source in complete):
+            self._update_confidence(fact_id, last, [] if corrected else complete)
+        elif complete:
+            by_hand = current_source is not None and current_source.step.importance != last.importance
+            importance = last.importance if by_hand else complete[0].step.importance
+            self._use_source(
+                located,
+                last._replace(importance=importance, confidence=_combined_confidence(complete, last)),
+                complete[0],
             )
         elif quote is not None:
-            self._requote(located, last, quote)
+            self._use_quote(located, last, quote)
         else:
             self._withdraw(located, last)
 
-    def _doubt(self, fact_id: str, last: FactVersion, left: Sequence[FactSource]) -> None:
-        """A fact that fewer tell is as sure as these make it; of one that was corrected, nobody but who did so says."""
-        sure = _combined_confidence(left, last)
+    def _update_confidence(self, fact_id: str, last: FactVersion, complete: Sequence[FactSource]) -> None:
+        """Recompute the confidence of a fact that has lost evidence."""
+        sure = _combined_confidence(complete, last)
         if sure != last.confidence:
             self._space.tx.run("set_confidence", id=fact_id, version=last.version, confidence=sure)
 
-    # -- in other words ----------------------------------------------------------------------------------------------
-
-    def _reword(self, located: Located, last: FactVersion, told: FactSource) -> None:
-        """Tell a fact as another statement does, which is from now on the one that it is founded on."""
-        step = told.step
+    def _use_source(self, located: Located, last: FactVersion, source: FactSource) -> None:
+        """Give a fact the wording of another source."""
+        step = source.step
         following = last._replace(
             content=step.text,
             origin=step.origin,
@@ -170,7 +176,7 @@ class Retraction:
             same=step.same,
             topic=step.topic,
             valid_from=step.valid_from if last.valid_to is None else min(step.valid_from, last.valid_to),
-            plan_id=told.plan_id,
+            plan_id=source.plan_id,
             occurred_at=max(one.said_at for one in step.evidence),
         )
         ended, later = self._ended_since(located.entry.id, step.valid_from)
@@ -178,17 +184,17 @@ class Retraction:
             following = following._replace(kind="past", valid_to=_valid_from(later[0]), ended_by=later[0].id)
         entry = revise_fact(self._space, self._place, located, following, step.speaker)
         for one in ended:
-            self._live(one, Ending("past", step.valid_from, entry.id))
+            self._set_ending(one, Ending("past", step.valid_from, entry.id))
         for one in later:
-            self._live(one, NOT_ENDED)
+            self._set_ending(one, NOT_ENDED)
         do: Action = "supersede" if ended else "add"
         targets = [Target(one.id, one.version, 1.0) for one in ended]
-        founds = structs.replace(step, do=do, targets=targets, version=entry.version)
-        self._statements.change(told.plan_id, told.number, founds)
+        updated = structs.replace(step, do=do, targets=targets, version=entry.version)
+        self._sources.change(source.plan_id, source.number, updated)
         self.reworded.append(entry.id)
 
-    def _requote(self, located: Located, last: FactVersion, quote: _Quote) -> None:
-        """Tell a fact that was imported in the words of a turn that is left."""
+    def _use_quote(self, located: Located, last: FactVersion, quote: _Quote) -> None:
+        """Give an imported fact the words of a remaining turn."""
         same, topic = lookup_keys(parse_statement(quote.text, last.subject), last.subject)
         since = quote.said_at if last.valid_to is None else min(quote.said_at, last.valid_to)
         following = last._replace(
@@ -204,7 +210,7 @@ class Retraction:
         self.reworded.append(located.entry.id)
 
     def _quote(self, fact_id: str) -> _Quote | None:
-        """The words of the turn that an imported fact rests on, or of the most trusted of several."""
+        """The words of the most trusted turn that an imported fact rests on."""
         found: list[_Quote] = []
         for row in self._space.tx.rows("evidence_of", fact_id=fact_id, now=self._space.now):
             _, start, stop, origin, said_at, _, _, content, role, name, _ = row
@@ -213,10 +219,8 @@ class Retraction:
                 found.append(_Quote(quote_speaker(words, name or f"The {role or 'user'}"), name, origin, said_at))
         return max(found, key=lambda one: (TRUST.get(one.origin, 0), -one.said_at), default=None)
 
-    # -- no longer known -----------------------------------------------------------------------------------------------
-
     def _withdraw(self, located: Located, last: FactVersion) -> None:
-        """Retire a fact. What it had ended is true again: still, or, if it was itself over, until then."""
+        """Retire a fact, and release what it had ended."""
         tx, entry = self._space.tx, located.entry
         upkeep.retire(tx, tx.rows("retire_entry", id=entry.id, version=entry.version, now=self._space.now))
         self._space.touch(self._space.collection(self._place)[0], located.address_id)
@@ -224,31 +228,33 @@ class Retraction:
         self.release(entry.id, last)
 
     def release(self, fact_id: str, last: FactVersion) -> None:
-        """Let what a fact has ended go on. What was told late, and was over because of it, takes its place."""
+        """Reopen the facts that a fact has ended: until its own end, or until another one that began later."""
         after = Ending("past", last.valid_to, last.ended_by) if last.kind == "past" else NOT_ENDED
-        over = sorted(self._over_by(fact_id), key=_valid_from)
+        over = sorted(self._ended_by(fact_id), key=_valid_from)
         for number, one in enumerate(over):
             late = [other for other in over[number + 1 :] if other.late and _valid_from(other) > _valid_from(one)]
-            self._live(one, Ending("past", _valid_from(late[0]), late[0].id) if late else after)
+            self._set_ending(one, Ending("past", _valid_from(late[0]), late[0].id) if late else after)
 
     def _ended_since(self, fact_id: str, since: int) -> tuple[list[_EndedFact], list[_EndedFact]]:
-        """What a fact has ended that was true before a moment, and what only became true later, which it cannot have."""
-        over = sorted(self._over_by(fact_id), key=_valid_from)
+        """The facts ended by a fact: those that began before a moment, and those that began later."""
+        over = sorted(self._ended_by(fact_id), key=_valid_from)
         return [one for one in over if _valid_from(one) <= since], [one for one in over if _valid_from(one) > since]
 
-    def _over_by(self, fact_id: str) -> list[_EndedFact]:
+    def _ended_by(self, fact_id: str) -> list[_EndedFact]:
         rows = self._space.tx.rows("facts_ended_by", id=fact_id)
         found = [(row[0], list_versions(self._space.tx, row[0])) for row in rows]
-        return [_EndedFact(one, known[-1].version, known[-1], known[0].kind == "past") for one, known in found]
+        return [
+            _EndedFact(one, versions[-1].version, versions[-1], versions[0].kind == "past") for one, versions in found
+        ]
 
-    def _live(self, over: _EndedFact, life: Ending) -> None:
+    def _set_ending(self, over: _EndedFact, ending: Ending) -> None:
         located = self._space.entry(self._place, over.id)
         if located is not None:
-            self.reopened.append(end_fact(self._space, self._place, located, life).id)
+            self.reopened.append(end_fact(self._space, self._place, located, ending).id)
 
 
 class _EndedFact(NamedTuple):
-    """A fact that is over because of another one; `late` if it was so when it was first told."""
+    """A fact that another one has ended. `late`: it was over when it was first stated."""
 
     id: str
     version: int
@@ -260,23 +266,23 @@ def _valid_from(over: _EndedFact) -> int:
     return over.row.occurred_at if over.row.valid_from is None else over.row.valid_from
 
 
-def _combined_confidence(left: Sequence[FactSource], last: FactVersion) -> float | None:
-    """How sure some statements make a fact together."""
-    own = [one.step.own for one in left if one.step.own]
+def _combined_confidence(complete: Sequence[FactSource], last: FactVersion) -> float | None:
+    """The confidence that some sources give together."""
+    own = [one.step.own for one in complete if one.step.own]
     return reduce(combine_confidence, own) if own else last.confidence
 
 
-def _is_corrected_by_hand(row: FactVersion, founding: FactSource | None) -> bool:
-    """Whether a version has its words from somebody who corrected it by hand, and not from a statement."""
-    told = founding is not None and founding.step.text == row.content
-    return row.origin == "system" and row.version > 1 and not told
+def _is_corrected_by_hand(row: FactVersion, current_source: FactSource | None) -> bool:
+    """Return True if a person corrected the words of this version."""
+    is_source_text = current_source is not None and current_source.step.text == row.content
+    return row.origin == "system" and row.version > 1 and not is_source_text
 
 
-# -- Taking a source away from the facts that rest on it: revoked, so that it speaks for nothing, or erased with its words.
+# -- operations
 
 
 class RetractionResult(NamedTuple):
-    """The facts that are withdrawn, and how many others have lost evidence."""
+    """The facts that were withdrawn, and the number of others that lost evidence."""
 
     withdrawn: list[str]
     weakened: int
@@ -285,8 +291,7 @@ class RetractionResult(NamedTuple):
 def revoke_source(
     space: Space, place: Place, *, address_id: int | None = None, entry_id: str | None = None
 ) -> RetractionResult:
-    """Take away what a session or an entry has said from the facts of a place. Those that are based on nothing else are
-    withdrawn, and what these had ended is current again; the others are told in the words of who else says so."""
+    """Remove a session or an entry from the evidence of the facts of a place."""
     _skip_unconsolidated(space, address_id, entry_id)
     named = {"address_id": address_id} if address_id is not None else {"entry_id": entry_id}
     what = "address" if address_id is not None else "entry"
@@ -295,14 +300,14 @@ def revoke_source(
     for fact_id in found:
         space.tx.send(f"revoke_{what}", fact_id=fact_id, **named)
     imported = {fact_id for fact_id, plan_id in found.items() if not plan_id}
-    unsaying = Retraction(space, place, imported)
-    unsaying.settle(found)
-    _erase_imported(space, unsaying, imported)
-    return RetractionResult(unsaying.withdrawn, len(found) - len(unsaying.withdrawn))
+    retraction = Retraction(space, place, imported)
+    retraction.update_facts(found)
+    _erase_imported(space, retraction, imported)
+    return RetractionResult(retraction.withdrawn, len(found) - len(retraction.withdrawn))
 
 
 def _skip_unconsolidated(space: Space, address_id: int | None, entry_id: str | None) -> None:
-    """Whatever a revoked session has said so far is not distilled later on, either, and its notes are only turns."""
+    """Mark the turns of a revoked session as consolidated, so that they give no facts later."""
     if address_id is not None:
         row = space.tx.row("distilled_address", id=address_id)
         if row is not None:
@@ -312,40 +317,82 @@ def _skip_unconsolidated(space: Space, address_id: int | None, entry_id: str | N
     row = space.tx.row("undistilled_entry", id=entry_id)
     if row is not None:
         raise Conflict(
-            "This turn is not distilled yet: end its session or consolidate it first, or revoke the whole session."
+            "This turn is not consolidated yet. End or consolidate its session first, or revoke the whole session."
         )
 
 
-def _erase_imported(space: Space, unsaying: Retraction, imported: set[str]) -> None:
-    """No plan remembers whose words an imported fact was told in, so that they cannot be found again when those are erased:
-    they go at once."""
-    for fact_id in imported.intersection(unsaying.withdrawn):
+def _erase_imported(space: Space, retraction: Retraction, imported: set[str]) -> None:
+    """Erase old words of imported facts at once: no plan would lead to them when their source is erased."""
+    for fact_id in imported.intersection(retraction.withdrawn):
         erase_fact(space.tx, fact_id, space.now)
-    for fact_id in imported.intersection(unsaying.reworded):
+    for fact_id in imported.intersection(retraction.reworded):
         erase_versions(space.tx, fact_id, [row.version for row in list_versions(space.tx, fact_id)[:-1]])
 
 
 def release_fact(space: Space, place: Place, fact_id: str) -> None:
-    """Before a fact is erased: what it had ended is true again, and no plan speaks of it any more."""
+    """Prepare the erasure of a fact: reopen what it had ended, and remove it from all plans."""
     Retraction(space, place).release(fact_id, list_versions(space.tx, fact_id)[-1])
     remove_from_plans(space.tx, space.collection(place)[0], fact_id)
 
 
 def forget_session(space: Space, place: Place, address_id: int) -> int:
-    """Erase what is known from a session alone, and the words that it has told other facts in. Returns how many facts went."""
+    """Erase the facts that rest on a session alone, and its wordings of other facts. Return the number of erased facts."""
     plans = {
         plan_id: decode_steps(steps).steps
         for plan_id, steps in space.tx.rows("plans_of_address", address_id=address_id)
     }
-    told = {step.id for steps in plans.values() for step in steps if step.id}
+    stated = {step.id for steps in plans.values() for step in steps if step.id}
     gone = set(revoke_source(space, place, address_id=address_id).withdrawn)
-    for fact_id in sorted(told - gone):
-        known = list_versions(space.tx, fact_id)
-        worded = [row.version for row in known if row.plan_id in plans and row.retired_at is not None]
-        if worded and len(worded) == len(known):
+    for fact_id in sorted(stated - gone):
+        versions = list_versions(space.tx, fact_id)
+        wordings = [row.version for row in versions if row.plan_id in plans and row.retired_at is not None]
+        if wordings and len(wordings) == len(versions):
             gone.add(fact_id)
-        elif worded:
-            erase_versions(space.tx, fact_id, worded)
+        elif wordings:
+            erase_versions(space.tx, fact_id, wordings)
     for fact_id in sorted(gone):
         erase_fact(space.tx, fact_id, space.now)
     return len(gone)
+
+
+# -- reverting a plan
+
+
+def revert_plan(space: Space, place: Place, plan: Plan) -> int:
+    """Undo a plan; return how many facts changed. Facts with evidence from elsewhere stay.
+
+    What it added is withdrawn, what it ended is current again, and what it confirmed has its old confidence.
+    """
+    if plan.state != "applied":
+        raise Conflict(f"This plan is {plan.state}. Only an applied plan can be reverted.")
+    steps = decode_steps(plan.steps)
+    space.tx.send("delete_evidence_of_plan", plan_id=plan.id)
+    retraction = Retraction(space, place)
+    retraction.update_facts({step.id for step in steps.steps if step.id})
+    restored = sum(
+        _restore_confidence(space, step)
+        for step in reversed(steps.steps)
+        if step.do == "merge" and _is_written_by_hand(space, step)
+    )
+    ids = msgspec.json.encode(steps.notes).decode()
+    upkeep.changed(space.tx, space.tx.rows("unsettle_notes", address_id=plan.address_id, ids=ids))
+    values = {
+        "state": "reverted",
+        "steps": encode_steps(steps),
+        "applied_at": plan.applied_at,
+        "reverted_at": space.now,
+    }
+    if not space.tx.run("settle_plan", id=plan.id, seen="applied", **values):
+        raise Conflict("This plan has just been reverted by somebody else.")
+    return len(retraction.withdrawn) + len(retraction.reworded) + len(retraction.reopened) + restored
+
+
+def _restore_confidence(space: Space, step: Step) -> int:
+    """Give a fact that was confirmed its old confidence."""
+    confirmed = [{"id": one.id, "version": one.version, "confidence": one.confidence} for one in step.targets]
+    return sum(space.tx.run("set_confidence", **one) for one in confirmed)
+
+
+def _is_written_by_hand(space: Space, step: Step) -> bool:
+    versions = list_versions(space.tx, step.id)
+    return bool(versions) and versions[-1].plan_id is None

@@ -1,4 +1,8 @@
-"""Facts as they are stored: what reconciliation has to know of the current ones, and all their versions."""
+"""Rows of facts: the one function that writes them (`write_fact`), their versions, and the ways to add one.
+
+A fact is an entry (its words) with a row in the table `fact` (subject, lookup keys, validity). A new column of a fact is a
+field of `FactRow`, a column of `fact_versions`, and the statement `add_fact`.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,11 @@ from ..storage.port import Tx
 from .plan import PlanBody, decode_steps, encode_steps
 
 FACTS_PATH = ""
-"""The path of what a flow or a user knows as a whole."""
+"""Path of the facts of a whole flow or user."""
 
 
 class StoredFact(NamedTuple):
-    """A stored fact. Columns in the order of `facts_same`; `facts_of` adds why it is held back."""
+    """A current fact. Columns in the order of `facts_same`; `facts_of` adds `held`, the reason for a quarantine."""
 
     id: str
     version: int
@@ -56,11 +60,35 @@ def list_versions(tx: Tx, fact_id: str) -> list[FactVersion]:
     return [FactVersion(*row) for row in tx.rows("fact_versions", id=fact_id)]
 
 
-# -- The next version of a fact: the same statement true until another time, or the same fact in other words.
+class FactRow(NamedTuple):
+    """The columns of one version of a fact."""
+
+    id: str = ""
+    version: int = 0
+    subject: str | None = None
+    """The person that it is about; None if nobody in particular."""
+    same: str = ""
+    """Lookup key shared by statements of the same words about the same subject."""
+    topic: str | None = None
+    """Lookup key of subject and slot, for slots that hold one value at a time."""
+    valid_from: int | None = None
+    valid_to: int | None = None
+    plan_id: str | None = None
+    """The plan that added it; None if a person wrote it."""
+    held: str | None = None
+    """The reason for a quarantine."""
+    ended_by: str | None = None
+
+
+def write_fact(space: Space, place: Place, row: FactRow) -> None:
+    space.tx.send("add_fact", collection_id=space.collection(place)[0], **row._asdict())
+
+
+# -- new versions of a fact
 
 
 class Ending(NamedTuple):
-    """Whether a fact is true (`fact`) or was (`past`), until when, and because of which other one."""
+    """The end of a fact: its kind (`fact`: still true, `past`), the time, and the fact that ended it."""
 
     kind: str
     valid_to: int | None
@@ -70,15 +98,15 @@ class Ending(NamedTuple):
 NOT_ENDED = Ending("fact", None)
 
 
-def end_fact(space: Space, place: Place, located: Located, life: Ending) -> Entry:
-    """Let a fact be true, or have been true until a moment. The version before stays as it was."""
+def end_fact(space: Space, place: Place, located: Located, ending: Ending) -> Entry:
+    """Write a version with another ending; the version before stays as it was."""
     row = list_versions(space.tx, located.entry.id)[-1]
-    following = row._replace(kind=life.kind, valid_to=life.valid_to, ended_by=life.by, held=None)
+    following = row._replace(kind=ending.kind, valid_to=ending.valid_to, ended_by=ending.by, held=None)
     return revise_fact(space, place, located, following, located.entry.name)
 
 
 def revise_fact(space: Space, place: Place, located: Located, row: FactVersion, name: str | None) -> Entry:
-    """Write a version that is as the row says, told by somebody of that name."""
+    """Write a version with the values of `row`, stated by the speaker `name`."""
     old = located.entry
     draft = Draft(
         kind=row.kind,
@@ -91,75 +119,37 @@ def revise_fact(space: Space, place: Place, located: Located, row: FactVersion, 
         occurred_at=row.occurred_at,
     )
     entry = space.revise(place, located, draft, old.version)
-    space.tx.send(
-        "add_fact",
-        id=entry.id,
-        version=entry.version,
-        collection_id=space.collection(place)[0],
-        subject=row.subject,
-        same=row.same or "",
-        topic=row.topic,
-        valid_from=row.occurred_at if row.valid_from is None else row.valid_from,
-        valid_to=row.valid_to,
-        plan_id=row.plan_id,
-        held=row.held,
-        ended_by=row.ended_by,
-    )
+    since = row.occurred_at if row.valid_from is None else row.valid_from
+    version = FactRow(entry.id, entry.version, row.subject, row.same or "", row.topic, since, row.valid_to)
+    write_fact(space, place, version._replace(plan_id=row.plan_id, held=row.held, ended_by=row.ended_by))
     return entry
 
 
-# -- Facts that people write, correct and delete, kept in step with those that are distilled.
+# -- facts that people write
 
 
-class About(NamedTuple):
-    """Whom a fact is about, if that is somebody in particular, and when it is true, if not since it happened."""
+def write_entry_fact(space: Space, place: Place, entry: Entry, row: FactRow = FactRow()) -> None:
+    """Write the row of a fact that a person added, so that later statements can confirm or end it."""
+    from .topics import lookup_keys, parse_statement
 
-    subject: str | None = None
-    valid_from: int | None = None
-    valid_to: int | None = None
-    plan_id: str | None = None
-    held: str | None = None
-    ended_by: str | None = None
+    same, topic = lookup_keys(parse_statement(entry.content, row.subject), row.subject)
+    since = entry.occurred_at if row.valid_from is None else row.valid_from
+    write_fact(space, place, row._replace(id=entry.id, version=entry.version, same=same, topic=topic, valid_from=since))
 
 
-NOBODY = About()
-
-
-def note_fact(space: Space, place: Place, entry: Entry, about: About = NOBODY) -> None:
-    """What a statement that was written directly is found again by, so that what is said later can confirm or end it."""
-    from .neighbours import lookup_keys
-    from .topics import parse_statement
-
-    same, topic = lookup_keys(parse_statement(entry.content, about.subject), about.subject)
-    space.tx.send(
-        "add_fact",
-        id=entry.id,
-        version=entry.version,
-        collection_id=space.collection(place)[0],
-        subject=about.subject,
-        same=same,
-        topic=topic,
-        valid_from=entry.occurred_at if about.valid_from is None else about.valid_from,
-        valid_to=about.valid_to,
-        plan_id=about.plan_id,
-        held=about.held,
-        ended_by=about.ended_by,
-    )
-
-
-def note_revised(space: Space, place: Place, entry: Entry) -> None:
-    """The same for a statement that was corrected: it stays about whom it was, and true from when it was."""
+def write_corrected_fact(space: Space, place: Place, entry: Entry) -> None:
+    """Write the row of a fact whose words a person corrected. Subject and validity stay."""
     earlier = [row for row in list_versions(space.tx, entry.id) if row.version < entry.version and row.same]
-    before = earlier[-1] if earlier else None
-    note_fact(space, place, entry, _kept(before) if before else NOBODY)
+    last = earlier[-1] if earlier else None
+    row = FactRow() if last is None else FactRow(**{name: getattr(last, name) for name in _STAYS})
+    write_entry_fact(space, place, entry, row)
 
 
-def _kept(row: FactVersion) -> About:
-    return About(row.subject, row.valid_from, row.valid_to, row.plan_id, row.held, row.ended_by)
+_STAYS = ("subject", "valid_from", "valid_to", "plan_id", "held", "ended_by")
 
 
 def remove_from_plans(tx: Tx, collection_id: int, fact_id: str) -> None:
-    """Take a fact's words out of the plans that speak of it, before it is erased."""
+    """Remove the steps of a fact from all plans, before it is erased."""
     for (plan_id,) in tx.rows("plans_of_fact", collection_id=collection_id, pattern=f'%"{fact_id}"%'):
         row = tx.row("plan_steps", id=plan_id)
         if row is not None:

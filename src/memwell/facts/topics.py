@@ -192,6 +192,12 @@ def parse_statement(text: str, subject: str | None) -> ParsedStatement:
     )
 
 
+def lookup_keys(found: ParsedStatement, subject: str | None) -> tuple[str, str | None]:
+    """The keys by which a statement is found again: of its words, and of its topic, if it has one."""
+    about = None if found.topic is None or subject is None else f"{subject.casefold()}\x1f{found.topic.slot}"
+    return f"{(subject or '').casefold()}\x1f{found.key}", about
+
+
 def _build_topic(slot: Slot, match: re.Match[str], wording: Wording) -> Topic | None:
     groups = match.groupdict()
     said = slot.value or next((groups[name] for name in _VALUES if groups.get(name)), "")

@@ -16,7 +16,7 @@ from ..core.space import Space
 from ..core.turns import NewTurn, ToolCalls, instant, to_draft, to_turn
 from ..errors import Invalid
 from ..facts.memories import FLOW_PATH, known_of
-from ..facts.store import About, StoredFact, note_fact
+from ..facts.store import FactRow, StoredFact, write_entry_fact
 from ..ids import derived_id, inner_id
 from ..model import check
 from ..model.collection import Draft, Entry, Origin, Place
@@ -281,7 +281,7 @@ class _Importing:
             entries = self._space.append(place, path, [draft for draft, _ in some])
             if (place, path) == (self._facts, FLOW_PATH):
                 for entry, (_, line) in zip(entries, some, strict=True):
-                    note_fact(self._space, place, entry, _about(line))
+                    write_entry_fact(self._space, place, entry, _fact_row(line))
                     self._based += [(entry.id, words) for words in line.evidence or ()]
             distilled = [entry.seq for entry, (_, line) in zip(entries, some, strict=True) if line.distilled]
             if distilled and place == self._timeline:
@@ -360,8 +360,9 @@ class _Importing:
         return self._here[key]
 
 
-def _about(line: Line) -> About:
-    return About(line.subject, instant(line.valid_from, "valid_from"), instant(line.valid_to, "valid_to"))
+def _fact_row(line: Line) -> FactRow:
+    since, until = instant(line.valid_from, "valid_from"), instant(line.valid_to, "valid_to")
+    return FactRow(subject=line.subject, valid_from=since, valid_to=until)
 
 
 def _turn_draft(line: Line, where: str) -> Draft:
