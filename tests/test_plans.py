@@ -292,7 +292,7 @@ def test_a_change_by_hand_makes_nothing_more_trusted(flow: Flow) -> None:
     assert flow.search("gold account", min_trust="user").hits == []
     assert flow.update(fact.id, content="Alice has a gold account.").origin == "system"
     assert flow.update(fact.id, importance=0.9).version == flow.get(fact.id).version == 3
-    with pytest.raises(Invalid, match="blanks"):
+    with pytest.raises(Invalid, match="blank"):
         flow.update(fact.id, content="  ")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memwell import Invalid
-from memwell.core.places import user_records
+from memwell.core.owners import user_records
 from memwell.records.records import MAX_VALUE
 from memwell.records.secrets import secrets_in
 from memwell.records.validation import Contract, Edit, write_valid

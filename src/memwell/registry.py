@@ -9,28 +9,28 @@ from .config import Config, load
 from .context import contexts, hook_resolution, hooks, memory_namespace
 from .core.engine import Engine
 from .core.operation import Operation
+from .core.owners import OwnerOperations
 from .erasure import retention
 from .errors import NotFound
-from .facts import audit, memories, plans, provenance, search, user_memories
+from .facts import audit, memories, plans, search
 from .files import files
 from .records import app_sessions, apps, contents, define, definitions, stores, user_records, working_memory
 from .search import upkeep
-from .timelines import agent_log, flows, settings, transfer, users
+from .timelines import agent_log, flows, sessions, settings, transfer, users
 from .workflows import app_execution, app_transfer
 from .workflows import operations as workflows
 from .workflows import run_operations as runs
 
 ROOMS = (
     users,
-    user_memories,
     user_records,
     flows,
     memories,
     search,
     plans,
-    provenance,
     audit,
     contexts,
+    sessions,
     settings,
     transfer,
     agent_log,
@@ -61,7 +61,9 @@ ROOMS = (
 
 def _collect() -> dict[str, Operation]:
     """The operations that the rooms declare, those of one group together."""
-    found = [value for room in ROOMS for value in vars(room).values() if isinstance(value, Operation)]
+    declared = [value for room in ROOMS for value in vars(room).values()]
+    found = [value for value in declared if isinstance(value, Operation)]
+    found += [one for value in declared if isinstance(value, OwnerOperations) for one in value]
     groups = list(dict.fromkeys(operation.group for operation in found))
     return {operation.name: operation for operation in sorted(found, key=lambda one: groups.index(one.group))}
 

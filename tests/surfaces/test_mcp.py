@@ -27,7 +27,7 @@ from typer.testing import CliRunner
 
 from memwell import Forbidden, Invalid
 from memwell.core.operation import Operation
-from memwell.model.principal import Bound, Tie
+from memwell.model.principal import OwnerKind, Tie
 from memwell.registry import OPERATIONS
 from memwell.surfaces.cli.main import app
 from memwell.surfaces.mcp.http import require_allowed
@@ -157,7 +157,7 @@ def test_the_default_tools_are_few_and_say_what_they_do(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("selection", ["default", "all"])
 @pytest.mark.parametrize("kind", [None, "user", "flow"])
-def test_schemas_are_what_clients_accept(selection: Selection, kind: Bound | None) -> None:
+def test_schemas_are_what_clients_accept(selection: Selection, kind: OwnerKind | None) -> None:
     for tool in toolbox(selection, kind).values():
         assert not {"anyOf", "oneOf", "allOf", "$ref"} & set(tool.input_schema), "model providers refuse these"
         for schema in (tool.input_schema, tool.output_schema):
@@ -312,7 +312,7 @@ def test_what_nobody_expected_is_logged_and_not_told(caplog: pytest.LogCaptureFi
 
 
 @pytest.mark.parametrize("kind", ["user", "flow"])
-def test_a_tied_key_reaches_nobody_else_by_any_argument(kind: Bound, tmp_path: Path) -> None:
+def test_a_tied_key_reaches_nobody_else_by_any_argument(kind: OwnerKind, tmp_path: Path) -> None:
     attempts: list[dict[str, Any]] = [{"user": "bob"}, {"flow": "bob"}, {"user": "bob", "flow": "alice"}]
     attempts += [{"user": ["bob"]}, {"tenant": "acme"}, {"User": "bob"}, {"user ": "bob"}, {"user": "alice\u200b"}]
 

@@ -11,15 +11,15 @@ from msgspec import Meta
 
 from ..clock import to_datetime
 from ..core.dispatch import Call
-from ..core.operation import Example, Request, Response, operation
-from ..core.places import flow_facts, flow_timeline, user_facts, user_records, user_timeline
+from ..core.operation import Example, Response
+from ..core.owners import OwnerRequest, owner_operation, user_records
 from ..core.space import Space
 from ..core.time_travel import AsOf, Moments, entries_then, facts_then
 from ..core.turns import instant, newest_first, passed_on
-from ..facts.memories import FLOW_PATH
 from ..facts.search import FACTS, NOTES, MinTrust, query_text
+from ..facts.store import FACTS_PATH
 from ..model.collection import TRUST, Entry, Place
-from ..model.fields import Flow, SessionId, User
+from ..model.fields import SessionId
 from ..model.query import Query, Where
 from ..records.records import find_value_at, list_named
 from ..records.secrets import secrets_in
@@ -52,27 +52,14 @@ Scored = dict[str, tuple[Entry, float]]
 """Facts by their ids, each with how much it matters."""
 
 
-class Asked(Request, frozen=True, kw_only=True):
-    """What the prompt is about, and how much room there is."""
+class ContextRequest(OwnerRequest, frozen=True, kw_only=True):
+    """The subject of the prompt, and the budget. With a session, its newest turns are included."""
 
     query: About | None = None
     budget: Budget = 1500
     turns: Turns = 20
     min_trust: MinTrust | None = None
     as_of: AsOf | None = None
-
-
-class UserContext(Asked, frozen=True, kw_only=True):
-    """Whose memory."""
-
-    user: User
-    session: SessionId | None = None
-
-
-class FlowContext(Asked, frozen=True, kw_only=True):
-    """Which flow's memory; with a session, its newest turns as well."""
-
-    flow: Flow
     session: SessionId | None = None
 
 
@@ -97,72 +84,61 @@ class Context(Response, frozen=True, kw_only=True):
     left_out: list[LeftOut]
 
 
-@operation(
-    "users.context",
-    "POST /v1/users/{user}/context",
-    bound="user",
+@owner_operation(
+    "context",
+    "POST /context",
     outside=True,
-    example=Example(
-        {"user": "alice", "query": "Plan a dinner"}, (("users.add", {"user": "alice", "content": "I am vegetarian."}),)
-    ),
-)
-def context_of_user(call: Call, request: UserContext) -> Context:
-    """What a prompt about a user needs: what is set, the newest turns and the facts that fit, within a budget of tokens."""
-    facts = [Where(user_facts(request.user), None, FACTS), Where(user_timeline(request.user), None, NOTES)]
-    turns, records = call.read(lambda space: (_of_user(space, request), _set_of(space, request)))
-    return _context(call, request, f"user/{request.user}", facts, turns, records)
-
-
-@operation(
-    "flows.context",
-    "POST /v1/flows/{flow}/context",
-    bound="flow",
-    outside=True,
-    example=Example(
-        {"flow": "support", "query": "delivery area", "session": "alice-42"},
+    user=Example({"query": "Plan a dinner"}, (("users.add", {"user": "alice", "content": "I am vegetarian."}),)),
+    flow=Example(
+        {"query": "delivery area", "session": "alice-42"},
         (("flows.write", {"flow": "support", "content": "Ships to the EU only"}),),
     ),
 )
-def context_of_flow(call: Call, request: FlowContext) -> Context:
-    """What a prompt in a flow needs: the newest turns of a session and the facts that fit, within a budget of tokens."""
-    place = flow_facts(request.flow)
-    own = [] if request.session is None else [Where(place, request.session, FACTS)]
-    turns = call.read(lambda space: _of_session(space, flow_timeline(request.flow), request.session, request))
-    return _context(call, request, f"flow/{request.flow}", [*own, Where(place, FLOW_PATH, FACTS)], turns)
+def context(call: Call, request: ContextRequest) -> Context:
+    """Assemble the memory of a {owner} for a prompt within a budget of tokens: records of a user, the newest turns, and the
+    facts that fit."""
+    owner = request.owner
+    if owner.kind == "user":
+        facts = [Where(owner.facts, None, FACTS), Where(owner.timeline, None, NOTES)]
+        turns, records = call.read(lambda space: (_user_turns(space, request), _read_records(space, request)))
+        return _assemble(call, request, facts, turns, records)
+    own = [] if request.session is None else [Where(owner.facts, request.session, FACTS)]
+    turns = call.read(lambda space: _session_turns(space, request))
+    return _assemble(call, request, [*own, Where(owner.facts, FACTS_PATH, FACTS)], turns, _Records({}, ()))
 
 
-class _Set(NamedTuple):
-    """What is set about a user, by name, and what of it is not shown."""
+class _Records(NamedTuple):
+    """The records of a user by name, and those that are not shown."""
 
     values: Mapping[str, Any]
     left_out: Sequence[LeftOut]
 
 
-def _of_user(space: Space, request: UserContext) -> list[Entry]:
-    place = user_timeline(request.user)
+def _user_turns(space: Space, request: ContextRequest) -> list[Entry]:
+    """The newest turns of a user, across sessions unless one is named."""
     if request.session is not None:
-        return _of_session(space, place, request.session, request)
+        return _session_turns(space, request)
     before = [instant(request.as_of, "as_of") or NEWEST, NEWEST, NEWEST]
-    found = newest_first(space, place, None, before, request.turns) if request.turns else []
+    found = newest_first(space, request.owner.timeline, None, before, request.turns) if request.turns else []
     return [entry for _, entry, _ in reversed(found)]
 
 
-def _set_of(space: Space, request: UserContext) -> _Set:
-    """What is set about a user, by name, as it is or as it was. What does not fit any more is withheld (C24)."""
-    place = user_records(request.user)
+def _read_records(space: Space, request: ContextRequest) -> _Records:
+    """The records of a user, now or as of another time. Those that do not fit their schema any more are left out."""
+    place = user_records(request.owner.name)
     found = list_named(space, place, "", RECORDS)
     until = instant(request.as_of, "as_of")
-    further = _further(space, place, found[-1].path, until) if found else None
+    further = _next_record(space, place, found[-1].path, until) if found else None
     values = {one.path: one.value if until is None else find_value_at(space, one, until) for one in found}
     known = {name: (value, find_contract(space, name)) for name, value in values.items() if value is not None}
     misfitting = {name for name, (value, held) in known.items() if list_misfits(value, held, space)}
     left_out = [LeftOut(what="record", id=name, reason="misfit") for name in sorted(misfitting)]
     left_out += [] if further is None else [LeftOut(what="record", id=further, reason="many")]
-    return _Set({name: fill_defaults(*pair) for name, pair in known.items() if name not in misfitting}, left_out)
+    return _Records({name: fill_defaults(*pair) for name, pair in known.items() if name not in misfitting}, left_out)
 
 
-def _further(space: Space, place: Place, after: str, until: int | None) -> str | None:
-    """The next record behind a name; what came later than the moment that is asked for does not count."""
+def _next_record(space: Space, place: Place, after: str, until: int | None) -> str | None:
+    """The name of the next record after a name, if it existed at that moment."""
     while found := list_named(space, place, after, 1 if until is None else RECORDS):
         for one in found:
             if until is None or find_value_at(space, one, until) is not None:
@@ -171,8 +147,8 @@ def _further(space: Space, place: Place, after: str, until: int | None) -> str |
     return None
 
 
-def _of_session(space: Space, place: Place, session: str | None, request: Asked) -> list[Entry]:
-    address = None if session is None else space.address(place, session)
+def _session_turns(space: Space, request: ContextRequest) -> list[Entry]:
+    address = None if request.session is None else space.address(request.owner.timeline, request.session)
     if address is None or not request.turns:
         return []
     until = instant(request.as_of, "as_of")
@@ -180,13 +156,8 @@ def _of_session(space: Space, place: Place, session: str | None, request: Asked)
     return [entry for entry in found if until is None or entry.recorded_at <= until][-request.turns :]
 
 
-def _context(
-    call: Call,
-    request: Asked,
-    where: str,
-    facts: Sequence[Where],
-    turns: Sequence[Entry],
-    known: _Set = _Set({}, ()),
+def _assemble(
+    call: Call, request: ContextRequest, facts: Sequence[Where], turns: Sequence[Entry], known: _Records
 ) -> Context:
     from ..text.fence import token_for, without
     from .assemble import assemble
@@ -194,7 +165,9 @@ def _context(
     records = known.values
     said = {entry.id for entry in turns}
     secret = [entry for entry in turns if _is_secret(entry)]
-    token = token_for(call.engine.store.control.secret, f"{call.principal.tenant}/{where}")
+    token = token_for(
+        call.engine.store.control.secret, f"{call.principal.tenant}/{request.owner.kind}/{request.owner.name}"
+    )
     texts = {name: without(compact(value), token)[: request.budget * 8] for name, value in records.items()}
     secrets = [name for name, text in texts.items() if len(text) < request.budget * 8 and secrets_in(records[name])]
     found = call.read(lambda space: _important(space, facts, request)) | _relevant(call, facts, request)
@@ -214,7 +187,7 @@ def _context(
     return Context(messages=made.messages, text=made.text, tokens=made.tokens, facts=made.facts, left_out=left_out)
 
 
-def _relevant(call: Call, facts: Sequence[Where], request: Asked) -> Scored:
+def _relevant(call: Call, facts: Sequence[Where], request: ContextRequest) -> Scored:
     """What fits the question, if there is one."""
     if request.query is None:
         return {}
@@ -228,7 +201,7 @@ def _relevant(call: Call, facts: Sequence[Where], request: Asked) -> Scored:
     return {hit.entry.id: (hit.entry, hit.score) for hit in call.engine.search(call.principal, query).hits}
 
 
-def _important(space: Space, facts: Sequence[Where], request: Asked) -> Scored:
+def _important(space: Space, facts: Sequence[Where], request: ContextRequest) -> Scored:
     """What is worth knowing whatever is asked: the most important of the newest facts. Where nothing is asked, there are more
     of them, and their importance decides which ones fit."""
     least = None if request.min_trust is None else TRUST[request.min_trust]
@@ -239,8 +212,8 @@ def _important(space: Space, facts: Sequence[Where], request: Asked) -> Scored:
     return {entry.id: (entry, 0.0) for entry in known[:IMPORTANT]}
 
 
-def _newest(space: Space, facts: Sequence[Where], request: Asked) -> list[Entry]:
-    places = [space.address(one.place, one.path or FLOW_PATH) for one in facts if one.kinds == FACTS]
+def _newest(space: Space, facts: Sequence[Where], request: ContextRequest) -> list[Entry]:
+    places = [space.address(one.place, one.path or FACTS_PATH) for one in facts if one.kinds == FACTS]
     addresses = [address for address in places if address is not None]
     if request.as_of is None:
         return [entry for one in addresses for entry in space.last(one, LATEST) if entry.kind == "fact"]

@@ -9,7 +9,7 @@ from msgspec import Meta
 from ..clock import to_datetime
 from ..core import documents
 from ..core.operation import Example, Request, Response, operation
-from ..core.places import AGENT_LOG
+from ..core.owners import AGENT_LOG
 from ..core.space import Space
 from ..errors import Ambiguous, NotFound
 from ..model import check

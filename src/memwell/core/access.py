@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeGuard, cast
 from ..clock import Clock
 from ..errors import RateLimited, StorageError, Unauthenticated, Unavailable
 from ..ids import new_id
-from ..model.principal import Bound, Principal, Role, Tie
+from ..model.principal import OwnerKind, Principal, Role, Tie
 from ..storage.port import Control
 
 PREFIX = "mw_"
@@ -39,7 +39,7 @@ class StoredKey(NamedTuple):
     revoked_at: int | None
 
     def principal(self) -> Principal:
-        tie = Tie(cast(Bound, self.tie_kind), self.tie_name) if self.tie_kind and self.tie_name else None
+        tie = Tie(cast(OwnerKind, self.tie_kind), self.tie_name) if self.tie_kind and self.tie_name else None
         return Principal(self.tenant, cast(Role, self.role), f"key:{self.id}", tie)
 
 

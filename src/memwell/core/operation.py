@@ -20,7 +20,7 @@ import msgspec
 from .. import typed
 from ..errors import Invalid
 from ..model import check
-from ..model.principal import Bound, Role
+from ..model.principal import OwnerKind, Role
 
 Effect = Literal["read", "write", "erase"]
 
@@ -51,7 +51,7 @@ class Operation:
     response: Any
     run: Callable[[Any, Any], Any]
     example: Example
-    bound: Bound | None
+    bound: OwnerKind | None
     outside: bool
     status: int
     envelope: bool
@@ -105,7 +105,7 @@ def operation(
     effect: Effect = "read",
     role: Role | None = None,
     example: Example | None = None,
-    bound: Bound | None = None,
+    bound: OwnerKind | None = None,
     outside: bool = False,
     status: int = 200,
     envelope: bool = False,
@@ -115,6 +115,7 @@ def operation(
     tells: Callable[[Any], dict[str, Any]] | None = None,
     carries: str | None = None,
     sole: bool = False,
+    request: type[msgspec.Struct] | None = None,
 ) -> Callable[[Callable[..., Any]], Operation]:
     """Declare the function below as an operation; its annotations say what it takes and gives.
 
@@ -128,7 +129,7 @@ def operation(
 
     def declare(function: Callable[..., Any]) -> Operation:
         hints = typing.get_type_hints(function, include_extras=True)
-        request = next(kind for key, kind in hints.items() if key == "request")
+        kind: type[msgspec.Struct] = request or hints["request"]
         return Operation(
             name=name,
             summary=" ".join((function.__doc__ or "").split()),
@@ -136,7 +137,7 @@ def operation(
             path=path,
             effect=effect,
             role=role or ("reader" if effect == "read" else "agent"),
-            request=request,
+            request=kind,
             response=hints["return"],
             run=function,
             example=example or Example(),
@@ -151,7 +152,7 @@ def operation(
             carries=carries,
             sole=sole,
             path_fields=tuple(re.findall(r"{(\w+)}", path)),
-            names=tuple((name, NAMED[name]) for name in request.__struct_fields__ if name in NAMED),
+            names=tuple((name, NAMED[name]) for name in kind.__struct_fields__ if name in NAMED),
             plain=effect == "read" and not outside,
         )
 

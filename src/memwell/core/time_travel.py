@@ -16,7 +16,7 @@ from ..errors import NotFound
 from ..model.collection import Address, Entry, Place
 from ..model.filter import Filter
 from ..model.query import Life
-from .operation import Request
+from .owners import OwnerRequest
 from .space import Space
 from .turns import instant
 
@@ -27,8 +27,8 @@ AsOf = Annotated[datetime, Meta(description="What was known at this time, as it 
 ValidAt = Annotated[datetime, Meta(description="What was true at this time, as far as is known (RFC 3339).")]
 
 
-class AtATime(Request, frozen=True, kw_only=True):
-    """At which time: what was known then, what was true then, or both."""
+class AtATime(OwnerRequest, frozen=True, kw_only=True):
+    """A request about another time: `as_of` for what was known then, `valid_at` for what was true then, or both."""
 
     as_of: AsOf | None = None
     valid_at: ValidAt | None = None

@@ -9,11 +9,10 @@ from itertools import combinations
 from typing import Literal, NamedTuple
 
 from ..clock import to_datetime
-from ..core.operation import Example, Request, Response, operation
-from ..core.places import flow_facts, user_facts
+from ..core.operation import Example, Response
+from ..core.owners import OwnerRequest, owner_operation
 from ..core.space import Space
 from ..model.collection import Place
-from ..model.fields import Flow, User
 from ..screening.screen import find_suspicion
 from .plan import Candidate, KnownFact
 from .plans import FLOW_DONE, USER_DONE
@@ -50,7 +49,7 @@ class Finding(NamedTuple):
     reason: str
 
 
-def audit(facts: Iterable[Audited], now: int) -> list[Finding]:
+def find_problems(facts: Iterable[Audited], now: int) -> list[Finding]:
     """What is wrong with some facts of one flow or user."""
     found: list[Finding] = []
     by_words: dict[str, list[str]] = {}
@@ -124,35 +123,15 @@ class Audit(Response, frozen=True, kw_only=True):
     findings: list[AuditFinding]
 
 
-class AuditFlow(Request, frozen=True, kw_only=True):
-    """Which flow to audit."""
-
-    flow: Flow
+class AuditRequest(OwnerRequest, frozen=True, kw_only=True):
+    """Selects the owner whose facts are audited."""
 
 
-class AuditUser(Request, frozen=True, kw_only=True):
-    """Which user's memory to audit."""
-
-    user: User
-
-
-@operation("flows.audit", "GET /v1/flows/{flow}/audit", bound="flow", example=Example({"flow": "support"}, FLOW_DONE))
-def audit_flow(space: Space, request: AuditFlow) -> Audit:
-    """Look for duplicates, contradictions, echoes, orphans, stale and secret-looking facts of a flow."""
-    return _audit(space, flow_facts(request.flow))
-
-
-@operation("users.audit", "GET /v1/users/{user}/audit", bound="user", example=Example({"user": "alice"}, USER_DONE))
-def audit_user(space: Space, request: AuditUser) -> Audit:
-    """Look for duplicates, contradictions, echoes, orphans, stale and secret-looking facts of a user."""
-    return _audit(space, user_facts(request.user))
-
-
-def _audit(space: Space, place: Place) -> Audit:
-    # dropped import
-
-    facts = list(_facts(space, place))
-    found = audit(facts, space.now)
+@owner_operation("audit", "GET /audit", user=Example({}, USER_DONE), flow=Example({}, FLOW_DONE))
+def audit(space: Space, request: AuditRequest) -> Audit:
+    """Look for duplicates, contradictions, echoes, orphans, stale and secret-looking facts of a {owner}."""
+    facts = list(_list_facts(space, request.owner.facts))
+    found = find_problems(facts, space.now)
     return Audit(
         facts=len(facts),
         counts=dict(Counter(one.problem for one in found)),
@@ -160,9 +139,7 @@ def _audit(space: Space, place: Place) -> Audit:
     )
 
 
-def _facts(space: Space, place: Place) -> Iterator[Audited]:
-    # dropped import
-
+def _list_facts(space: Space, place: Place) -> Iterator[Audited]:
     collection = space.found(place)
     after = ("", -1)
     while collection is not None:

@@ -1,23 +1,23 @@
-"""What a flow knows: facts written directly, for the whole flow or for one session of it."""
+"""Memories: the facts of a user or a flow, to be listed, corrected, deleted, traced to their evidence, released and revoked."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from ..clock import optional_datetime, to_datetime
 from ..core.operation import Example, Request, Response, operation
-from ..core.places import flow_facts, flow_timeline
+from ..core.owners import Owner, OwnerRequest, flow_facts, flow_timeline, owner_operation
 from ..core.space import Located, Space
 from ..core.time_travel import AtATime, Dated, Moments, entries_then, facts_then, moments, version_then
 from ..core.turns import to_metadata
 from ..erasure.erase import erase_fact, forget_runs, scrub_later
-from ..errors import Invalid, NotFound
+from ..errors import Conflict, Invalid, NotFound
 from ..model import check
 from ..model.collection import Address, Draft, Entry, Place
 from ..model.fields import (
@@ -36,29 +36,42 @@ from ..model.fields import (
     to_cursor,
 )
 from ..model.filter import Filter, parse
-from .store import StoredFact, write_corrected_fact, write_entry_fact
+from .plans import FLOW_DONE, USER_DONE
+from .store import (
+    FACTS_PATH,
+    Ending,
+    FactVersion,
+    StoredFact,
+    end_fact,
+    list_versions,
+    write_corrected_fact,
+    write_entry_fact,
+)
 
-FLOW_PATH = ""
-SHOWN = 200
+SESSION_MEMORIES = 200
+"""How many memories a session shows."""
+
+SourceId = Annotated[AnyId, Meta(description="The id of one turn.")]
 
 _FACT = {"flow": "support", "content": "Ships to the EU only", "importance": 0.8}
-_GIVEN = (("flows.write", _FACT),)
-_ONE = {"flow": "support", "id": "$0.id"}
-
-
-class Write(Request, frozen=True, kw_only=True):
-    """A statement to remember as it stands."""
-
-    flow: Flow
-    content: Content
-    importance: Importance = 0.5
-    confidence: Confidence = 1.0
-    session: SessionId | None = None
-    metadata: Metadata | None = None
+_WRITTEN = (("flows.write", _FACT),)
+_FLOW_FACT = Example({"id": "$0.id"}, _WRITTEN)
+_DISTILLED = {"id": "$1.plan.steps.0.id"}
+_USER_FACT = Example(_DISTILLED, USER_DONE)
+_FLOW_SECRET = {
+    "flow": "support",
+    "session": "bad",
+    "role": "user",
+    "name": "Eve",
+    "content": "My password is hunter2.",
+}
+_FLOW_HELD = (("flows.append", _FLOW_SECRET), ("flows.consolidate", {"flow": "support", "session": "bad"}))
+_USER_SECRET = {"user": "eve", "session": "bad", "content": "My password is hunter2."}
+_USER_HELD = (("users.add", _USER_SECRET), ("users.consolidate", {"user": "eve", "session": "bad"}))
 
 
 class Memory(Response, frozen=True, kw_only=True):
-    """A remembered statement. `held` says why it is held back, if it is: it looks like a `secret` or an `instruction`."""
+    """A remembered statement. If it is quarantined, `held` says why: it looks like a `secret` or an `instruction`."""
 
     id: str
     content: str
@@ -83,6 +96,71 @@ class Memories(Response, frozen=True, kw_only=True):
     next_cursor: str | None = None
 
 
+class Deleted(Response, frozen=True, kw_only=True):
+    """The deleted memory, and the job that erases its last traces."""
+
+    id: str
+    job: str
+
+
+class Version(Response, frozen=True, kw_only=True):
+    """A fact as it was known for a time: `fact`, `past` (once true) or `held` (quarantined)."""
+
+    version: int
+    kind: str
+    content: str
+    confidence: float
+    known_from: datetime
+    known_to: datetime | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    plan: str | None = None
+    held: str | None = None
+
+
+class Evidence(Response, frozen=True, kw_only=True):
+    """A passage that a fact rests on. If its turn has expired, only the time and the position are left."""
+
+    turn: str
+    origin: str
+    said_at: datetime
+    start: int
+    end: int
+    expired: bool
+    session: str | None = None
+    role: str | None = None
+    name: str | None = None
+    words: str | None = None
+    plan: str | None = None
+
+
+class MemoryHistory(Response, frozen=True, kw_only=True):
+    """All versions of a fact, the oldest first, and its evidence."""
+
+    id: str
+    versions: list[Version]
+    evidence: list[Evidence]
+    subject: str | None = None
+
+
+class Revoked(Response, frozen=True, kw_only=True):
+    """The facts that were withdrawn because no evidence is left, and the number of facts that lost some of theirs."""
+
+    withdrawn: list[str]
+    weakened: int
+
+
+class Write(Request, frozen=True, kw_only=True):
+    """A statement to remember as it stands."""
+
+    flow: Flow
+    content: Content
+    importance: Importance = 0.5
+    confidence: Confidence = 1.0
+    session: SessionId | None = None
+    metadata: Metadata | None = None
+
+
 @operation(
     "flows.write", "POST /v1/flows/{flow}/memories", effect="write", bound="flow", status=201, example=Example(_FACT)
 )
@@ -96,245 +174,310 @@ def write(space: Space, request: Write) -> Memory:
         confidence=check.number(request.confidence, "confidence"),
         metadata=check.to_json(request.metadata),
     )
+    owner = Owner("flow", request.flow)
     if request.session is not None:
-        # a session exists from the first thing that is put into it
-        space.append(flow_timeline(request.flow), request.session, [])
-    place = flow_facts(request.flow)
-    entry = space.append(place, request.session or FLOW_PATH, [draft])[0]
+        space.append(owner.timeline, request.session, [])  # a session exists once something was written for it
+    entry = space.append(owner.facts, request.session or FACTS_PATH, [draft])[0]
     if request.session is None:
-        write_entry_fact(space, place, entry)
-    return to_memory(entry, request.session or FLOW_PATH)
+        write_entry_fact(space, owner.facts, entry)
+    return to_memory(entry, request.session or FACTS_PATH)
 
 
-class OfFlow(AtATime, frozen=True, kw_only=True):
-    """Which memories to return."""
+class ListUserMemories(AtATime, frozen=True, kw_only=True):
+    """Selects memories and a page of them."""
 
-    flow: Flow
+    filter: FilterField | None = None
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+class ListFlowMemories(AtATime, frozen=True, kw_only=True):
+    """Selects memories of the flow or of one session, and a page of them."""
+
     session: SessionId | None = None
     filter: FilterField | None = None
     limit: Limit = 50
     cursor: Cursor | None = None
 
 
-@operation(
-    "flows.memories", "GET /v1/flows/{flow}/memories", bound="flow", example=Example({"flow": "support"}, _GIVEN)
+@owner_operation(
+    "memories",
+    "GET /memories",
+    user=Example({}, USER_DONE),
+    flow=Example({}, _WRITTEN),
 )
-def memories(space: Space, request: OfFlow) -> Memories:
-    """What the whole flow knows, or what was written for one of its sessions, in order; now, or at another time."""
-    page = Page(request.limit, request.cursor, request.filter, moments(request))
-    return list_memories(space, flow_facts(request.flow), request.session or FLOW_PATH, page)
+def list_memories(space: Space, request: ListUserMemories | ListFlowMemories) -> Memories:
+    """List the memories of a {owner} in the order they became known; now, or as of another time."""
+    session = request.session if isinstance(request, ListFlowMemories) else None
+    address = space.address(request.owner.facts, session or FACTS_PATH)
+    if address is None:
+        return Memories(memories=[])
+    at, condition = moments(request), parse(request.filter) if request.filter else None
+    if at.given:
+        return _list_memories_then(space, address, request, at, condition)
+    (seq,) = from_cursor("memories", request.cursor, 0)
+    entries = space.after(address, seq, request.limit + 1, condition, kind="fact")
+    page, further = cut(entries, request.limit, lambda entry: to_cursor("memories", entry.seq))
+    return Memories(memories=to_memories(space, page, address.path), next_cursor=further)
 
 
-class One(Request, frozen=True, kw_only=True):
-    """Which memory."""
+def _list_memories_then(
+    space: Space, address: Address, request: ListUserMemories | ListFlowMemories, at: Moments, condition: Filter | None
+) -> Memories:
+    # All pages show the moment of the first, so that a change between two pages neither omits nor repeats anything.
+    seq, begun_at = from_cursor("memories_then", request.cursor, 0, max(space.now, address.last_seen_at))
+    at = at if at.as_of is not None else at._replace(as_of=begun_at)
+    found = list(islice(facts_then(space, address, at, seq, condition), request.limit + 1))
+    page, further = cut(found, request.limit, lambda one: to_cursor("memories_then", one.seq, begun_at))
+    return Memories(memories=_to_memories_then(space, page), next_cursor=further)
 
-    flow: Flow
+
+class MemoryThen(AtATime, frozen=True, kw_only=True):
+    """Selects a memory, and the time of which it is read."""
+
     id: AnyId
 
 
-class OneThen(AtATime, frozen=True, kw_only=True):
-    """Which memory, and as it was when."""
+@owner_operation("memory", "GET /memories/{id}", user=_USER_FACT, flow=_FLOW_FACT)
+def memory(space: Space, request: MemoryThen) -> Memory:
+    """Read one memory of a {owner}, as it is now or as it was at another time."""
+    at, facts = moments(request), request.owner.facts
+    if at.given:
+        return _to_memories_then(space, [version_then(space, facts, request.id, at)])[0]
+    located = require_memory(space, facts, request.id)
+    return to_memories(space, [located.entry], located.path)[0]
 
-    flow: Flow
+
+class UpdateMemory(OwnerRequest, frozen=True, kw_only=True):
+    """Changes to a memory. Omitted fields stay as they are."""
+
     id: AnyId
-
-
-@operation("flows.memory", "GET /v1/flows/{flow}/memories/{id}", bound="flow", example=Example(_ONE, _GIVEN))
-def memory(space: Space, request: OneThen) -> Memory:
-    """One memory, as it is now or as it was at another time."""
-    return read_memory(space, flow_facts(request.flow), request.id, moments(request))
-
-
-class Changes(Request, frozen=True, kw_only=True):
-    """What to change of a memory; what is left away stays."""
-
     content: Content | None = None
     importance: Importance | None = None
     confidence: Confidence | None = None
     metadata: Metadata | None = None
-    version: Annotated[int, Meta(description="The version that was read, to be told of changes since.")] | None = None
+    version: (
+        Annotated[int, Meta(description="The version that was read; the update fails if there is a newer one.")] | None
+    ) = None
 
 
-class Update(Changes, frozen=True, kw_only=True):
-    """Which memory to change, and how."""
-
-    flow: Flow
-    id: AnyId
-
-
-@operation(
-    "flows.update_memory",
-    "PATCH /v1/flows/{flow}/memories/{id}",
+@owner_operation(
+    "update_memory",
+    "PATCH /memories/{id}",
     effect="write",
-    bound="flow",
-    example=Example({**_ONE, "content": "Ships to the EU and Norway"}, _GIVEN),
+    user=Example({**_DISTILLED, "content": "Alice lives in Lisbon, near the river."}, USER_DONE),
+    flow=Example({"id": "$0.id", "content": "Ships to the EU and Norway"}, _WRITTEN),
 )
-def update_memory(space: Space, request: Update) -> Memory:
-    """Change a memory. Give the `version` that you read to be told if somebody changed it since."""
-    return change_memory(space, flow_facts(request.flow), request.id, request)
-
-
-class Deleted(Response, frozen=True, kw_only=True):
-    """What was deleted, and the job that sees to it that no trace is left."""
-
-    id: str
-    job: str
-
-
-@operation(
-    "flows.delete_memory",
-    "DELETE /v1/flows/{flow}/memories/{id}",
-    effect="erase",
-    bound="flow",
-    status=202,
-    example=Example(_ONE, _GIVEN),
-)
-def delete_memory(space: Space, request: One) -> Deleted:
-    """Delete a memory and its history for good."""
-    return erase_memory(space, flow_facts(request.flow), request.id)
-
-
-def session_memories(space: Space, flow: str, session: str) -> list[Memory]:
-    """The newest memories of one session: what was written for it, and what was distilled from it."""
-    written = space.address(flow_facts(flow), session)
-    found = [to_memory(entry, session) for entry in space.last(written, SHOWN)] if written else []
-    said = space.address(flow_timeline(flow), session)
-    if said is not None:
-        rows = space.tx.rows("facts_in_session", address_id=said.id, limit=SHOWN)
-        found += [to_memory(Entry(*row), FLOW_PATH) for row in rows]
-    return found
-
-
-# -- what flows and users do alike ---------------------------------------------------------------------------------------
-
-
-class Page(NamedTuple):
-    """Which part of a list: how many, from where on, which of them, and at which time."""
-
-    limit: int
-    cursor: str | None
-    filter: dict[str, Any] | None
-    at: Moments
-
-
-def list_memories(space: Space, place: Place, path: str, page: Page) -> Memories:
-    """A page of memories, in the order they were written."""
-    address = space.address(place, path)
-    if address is None:
-        return Memories(memories=[])
-    return _page_then(space, address, page) if page.at.given else _page_now(space, address, page)
-
-
-def _page_now(space: Space, address: Address, page: Page) -> Memories:
-    (seq,) = from_cursor("memories", page.cursor, 0)
-    entries = space.after(address, seq, page.limit + 1, _condition(page), kind="fact")
-    shown, further = cut(entries, page.limit, lambda entry: to_cursor("memories", entry.seq))
-    return Memories(memories=to_memories(space, shown, address.path), next_cursor=further)
-
-
-def _page_then(space: Space, address: Address, page: Page) -> Memories:
-    """All pages show what was known at one moment, if need be that of the first: whatever is changed between them, nothing is
-    left out or comes twice."""
-    seq, begun_at = from_cursor("memories_then", page.cursor, 0, max(space.now, address.last_seen_at))
-    at = page.at if page.at.as_of is not None else page.at._replace(as_of=begun_at)
-    found = list(islice(facts_then(space, address, at, seq, _condition(page)), page.limit + 1))
-    shown, further = cut(found, page.limit, lambda one: to_cursor("memories_then", one.seq, begun_at))
-    return Memories(memories=_memories_then(space, shown), next_cursor=further)
-
-
-def _condition(page: Page) -> Filter | None:
-    return parse(page.filter) if page.filter else None
-
-
-def read_memory(space: Space, place: Place, memory_id: str, at: Moments) -> Memory:
-    if at.given:
-        return _memories_then(space, [version_then(space, place, memory_id, at)])[0]
-    located = existing(space, place, memory_id)
-    return to_memories(space, [located.entry], located.path)[0]
-
-
-def change_memory(space: Space, place: Place, memory_id: str, changes: Changes) -> Memory:
-    located = existing(space, place, memory_id)
+def update_memory(space: Space, request: UpdateMemory) -> Memory:
+    """Correct a memory of a {owner}. Pass the `version` that you read to detect changes made since."""
+    facts = request.owner.facts
+    located = require_memory(space, facts, request.id)
     old = located.entry
-    content = old.content if changes.content is None else _statement(changes.content)
+    if request.content is not None and not request.content.strip():
+        raise Invalid("`content` is blank.", field="content")
+    content = old.content if request.content is None else check.content(request.content)
     draft = Draft(
         kind=old.kind,
         content=content,
         name=old.name,
         origin="system" if content != old.content else old.origin,  # type: ignore[arg-type]
-        importance=old.importance if changes.importance is None else check.number(changes.importance, "importance"),
-        confidence=old.confidence if changes.confidence is None else check.number(changes.confidence, "confidence"),
-        metadata=old.metadata if changes.metadata is None else check.to_json(changes.metadata),
+        importance=old.importance if request.importance is None else check.number(request.importance, "importance"),
+        confidence=old.confidence if request.confidence is None else check.number(request.confidence, "confidence"),
+        metadata=old.metadata if request.metadata is None else check.to_json(request.metadata),
         occurred_at=old.occurred_at,
     )
-    if _same(old, draft) and changes.version in (None, old.version):
+    fields = ("content", "importance", "confidence", "metadata")
+    is_same = all(getattr(old, name) == getattr(draft, name) for name in fields)
+    if is_same and request.version in (None, old.version):
         return to_memories(space, [old], located.path)[0]
-    entry = space.revise(place, located, draft, changes.version)
-    if located.path == FLOW_PATH:
-        write_corrected_fact(space, place, entry)
+    entry = space.revise(facts, located, draft, request.version)
+    if located.path == FACTS_PATH:
+        write_corrected_fact(space, facts, entry)
     return to_memories(space, [entry], located.path)[0]
 
 
-def _statement(text: str) -> str:
-    if not text.strip():
-        raise Invalid("A memory of blanks alone says nothing: give it words, or delete it.", field="content")
-    return check.content(text)
+class OneMemory(OwnerRequest, frozen=True, kw_only=True):
+    """Selects a memory."""
+
+    id: AnyId
 
 
-def _same(old: Entry, draft: Draft) -> bool:
-    changed = ("content", "importance", "confidence", "metadata")
-    return all(getattr(old, name) == getattr(draft, name) for name in changed)
-
-
-def erase_memory(space: Space, place: Place, memory_id: str) -> Deleted:
-    located = space.entry(place, memory_id)
-    address_id = _withdrawn(space, place, memory_id) if located is None else located.address_id
-    if located is None or located.path == FLOW_PATH:
+@owner_operation("delete_memory", "DELETE /memories/{id}", effect="erase", status=202, user=_USER_FACT, flow=_FLOW_FACT)
+def delete_memory(space: Space, request: OneMemory) -> Deleted:
+    """Erase a memory of a {owner} and its history for good. The turns that it came from stay."""
+    facts = request.owner.facts
+    located = space.entry(facts, request.id)
+    # a memory that was withdrawn can still be erased
+    address_id = _versions_in(space, facts, request.id)[-1].address_id if located is None else located.address_id
+    if located is None or located.path == FACTS_PATH:
         from .retract import release_fact
 
-        release_fact(space, place, memory_id)
-    versions, answers = erase_fact(space.tx, memory_id, space.now)
-    space.touch(space.collection(place)[0], address_id)
+        release_fact(space, facts, request.id)
+    count, answers = erase_fact(space.tx, request.id, space.now)
+    space.touch(space.collection(facts)[0], address_id)
     forget_runs(space.tx, [address_id])
-    return Deleted(id=memory_id, job=scrub_later(space.tx, space.now, {"facts": versions, "answers": answers}))
+    return Deleted(id=request.id, job=scrub_later(space.tx, space.now, {"facts": count, "answers": answers}))
 
 
-def _withdrawn(space: Space, place: Place, memory_id: str) -> int:
-    """Where a memory is that was withdrawn: it can still be erased."""
-    from .store import list_versions
+@owner_operation(
+    "memory_history",
+    "GET /memories/{id}/history",
+    user=_USER_FACT,
+    flow=Example(_DISTILLED, FLOW_DONE),
+)
+def memory_history(space: Space, request: OneMemory) -> MemoryHistory:
+    """List a fact's versions, and its evidence down to the words of the turn."""
+    known = _versions_in(space, request.owner.facts, request.id)
+    rows = space.tx.rows("evidence_of", fact_id=request.id, now=space.now)
+    return MemoryHistory(
+        id=request.id,
+        subject=known[-1].subject,
+        versions=[
+            Version(
+                version=one.version,
+                kind=one.kind,
+                content=one.content,
+                confidence=1.0 if one.confidence is None else one.confidence,
+                known_from=to_datetime(one.recorded_at),
+                known_to=optional_datetime(one.retired_at),
+                valid_from=optional_datetime(one.valid_from),
+                valid_to=optional_datetime(one.valid_to),
+                plan=one.plan_id,
+                held=one.held,
+            )
+            for one in known
+        ],
+        evidence=[
+            Evidence(
+                turn=entry_id,
+                origin=origin,
+                said_at=to_datetime(said_at),
+                start=start,
+                end=end,
+                expired=content is None,
+                session=path,
+                role=role,
+                name=name,
+                words=None if content is None else content[start:end],
+                plan=plan_id or None,
+            )
+            for entry_id, start, end, origin, said_at, plan_id, path, content, role, name, _ in rows
+        ],
+    )
 
-    known = list_versions(space.tx, memory_id)
-    row = space.tx.row("distilled_address", id=known[-1].address_id) if known else None
-    if row is None or row[3] != space.found(place):
-        raise NotFound(f"There is no such memory in this {place.dialect}.")
-    return known[-1].address_id
+
+class PageOfMemories(OwnerRequest, frozen=True, kw_only=True):
+    """Selects a page."""
+
+    limit: Limit = 50
+    cursor: Cursor | None = None
 
 
-def existing(space: Space, place: Place, memory_id: str) -> Located:
-    located = space.entry(place, memory_id)
+@owner_operation("held", "GET /held", user=Example({"user": "eve"}, _USER_HELD), flow=Example({}, _FLOW_HELD))
+def list_quarantined(space: Space, request: PageOfMemories) -> Memories:
+    """List quarantined statements: they look like instructions to the agent or like secrets, and are not used until released."""
+    address = space.address(request.owner.facts, FACTS_PATH)
+    if address is None:
+        return Memories(memories=[])
+    (seq,) = from_cursor("held", request.cursor, 0)
+    entries = space.after(address, seq, request.limit + 1, kind="held")
+    page, further = cut(entries, request.limit, lambda entry: to_cursor("held", entry.seq))
+    return Memories(memories=to_memories(space, page, FACTS_PATH), next_cursor=further)
+
+
+@owner_operation(
+    "release",
+    "POST /held/{id}/release",
+    effect="write",
+    user=Example({**_DISTILLED, "user": "eve"}, _USER_HELD),
+    flow=Example(_DISTILLED, _FLOW_HELD),
+)
+def release(space: Space, request: OneMemory) -> Memory:
+    """Release a quarantined statement, so that it is a fact like any other."""
+    facts = request.owner.facts
+    located = require_memory(space, facts, request.id)
+    if located.entry.kind != "held":
+        raise Conflict("This memory is not quarantined.")
+    end_fact(space, facts, located, Ending("fact", None))
+    return to_memories(space, [require_memory(space, facts, request.id).entry], FACTS_PATH)[0]
+
+
+class Revoke(OwnerRequest, frozen=True, kw_only=True):
+    """The source that is not believed any more: a session, or one turn."""
+
+    session: SessionId | None = None
+    turn: SourceId | None = None
+
+
+@owner_operation(
+    "revoke",
+    "POST /revoke",
+    effect="write",
+    user=Example({"session": "monday"}, USER_DONE),
+    flow=Example({"session": "alice-42"}, FLOW_DONE),
+)
+def revoke(space: Space, request: Revoke) -> Revoked:
+    """Withdraw all facts that rest only on a session, or only on one turn. The turns themselves stay."""
+    from .retract import revoke_source
+
+    if (request.session is None) == (request.turn is None):
+        raise Invalid("Give either a `session` or a `turn` to revoke.", field="session")
+    address_id = None
+    if request.session is not None:
+        address = space.address(request.owner.timeline, request.session)
+        if address is None:
+            raise NotFound("There is no such session.")
+        address_id = address.id
+    facts = request.owner.facts
+    withdrawn, weakened = revoke_source(space, facts, address_id=address_id, entry_id=request.turn)
+    return Revoked(withdrawn=withdrawn, weakened=weakened)
+
+
+def require_memory(space: Space, facts: Place, memory_id: str) -> Located:
+    located = space.entry(facts, memory_id)
     if located is None:
-        raise NotFound(f"There is no such memory in this {place.dialect}.")
+        raise NotFound(f"There is no such memory in this {facts.dialect}.")
     return located
 
 
+def _versions_in(space: Space, facts: Place, memory_id: str) -> list[FactVersion]:
+    """All versions of a memory of this owner, also of one that was withdrawn."""
+    known = list_versions(space.tx, memory_id)
+    row = space.tx.row("distilled_address", id=known[-1].address_id) if known else None
+    if row is None or row[3] != space.found(facts):
+        raise NotFound(f"There is no such memory in this {facts.dialect}.")
+    return known
+
+
+def session_memories(space: Space, flow: str, session: str) -> list[Memory]:
+    """The newest memories of one session: those written for it, and those distilled from it."""
+    written = space.address(flow_facts(flow), session)
+    found = [to_memory(entry, session) for entry in space.last(written, SESSION_MEMORIES)] if written else []
+    timeline = space.address(flow_timeline(flow), session)
+    if timeline is not None:
+        rows = space.tx.rows("facts_in_session", address_id=timeline.id, limit=SESSION_MEMORIES)
+        found += [to_memory(Entry(*row), FACTS_PATH) for row in rows]
+    return found
+
+
 def to_memories(space: Space, entries: Sequence[Entry], path: str) -> list[Memory]:
-    """Memories with whom they are about and when they are true."""
-    known = known_of(space, entries)
-    return [to_memory(entry, path, known.get(entry.id)) for entry in entries]
+    """Memories with their subjects and the times in which they are true."""
+    stored = find_stored(space, entries)
+    return [to_memory(entry, path, stored.get(entry.id)) for entry in entries]
 
 
-def known_of(space: Space, entries: Sequence[Entry]) -> dict[str, StoredFact]:
-    """What current memories are besides their entries, by their ids."""
+def find_stored(space: Space, entries: Sequence[Entry]) -> dict[str, StoredFact]:
+    """The fact rows of current memories, by their ids."""
     ids = msgspec.json.encode([entry.id for entry in entries]).decode()
     return {row[0]: StoredFact(*row) for row in space.tx.rows("facts_of", ids=ids)} if entries else {}
 
 
-def _memories_then(space: Space, found: Sequence[Dated]) -> list[Memory]:
+def _to_memories_then(space: Space, found: Sequence[Dated]) -> list[Memory]:
     entries = entries_then(space, found)
     return [to_memory(entry, path, one) for (entry, path), one in zip(entries, found, strict=True)]
 
 
-def to_memory(entry: Entry, path: str, known: StoredFact | Dated | None = None) -> Memory:
+def to_memory(entry: Entry, path: str, stored: StoredFact | Dated | None = None) -> Memory:
     return Memory(
         id=entry.id,
         content=entry.content,
@@ -346,8 +489,8 @@ def to_memory(entry: Entry, path: str, known: StoredFact | Dated | None = None) 
         session=path or None,
         metadata=to_metadata(entry.metadata),
         origin=entry.origin,
-        subject=known.subject if known else None,
-        valid_from=optional_datetime(known.valid_from) if known else None,
-        valid_to=optional_datetime(known.valid_to) if known else None,
-        held=known.held if known else None,
+        subject=stored.subject if stored else None,
+        valid_from=optional_datetime(stored.valid_from) if stored else None,
+        valid_to=optional_datetime(stored.valid_to) if stored else None,
+        held=stored.held if stored else None,
     )

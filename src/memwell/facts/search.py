@@ -1,8 +1,7 @@
-"""Searching what a user or a flow remembers, and asking why something was not found."""
+"""Search in the memory of a user or a flow, and the reason why an entry was not found."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -11,17 +10,17 @@ from msgspec import Meta
 
 from ..clock import to_datetime
 from ..core.dispatch import Call
-from ..core.operation import Example, Response, operation
-from ..core.places import flow_facts, flow_timeline, user_facts, user_timeline
+from ..core.operation import Example, Response
+from ..core.owners import owner_operation
 from ..core.time_travel import AtATime, fact_kinds, moments
 from ..core.turns import instant, to_metadata
 from ..errors import Invalid, NotFound, TooLarge
 from ..model import check
 from ..model.collection import Origin
-from ..model.fields import AnyId, FilterField, Flow, Limit, SessionId, User
+from ..model.fields import AnyId, FilterField, Limit, SessionId
 from ..model.filter import parse
 from ..model.query import Query, Where
-from .memories import FLOW_PATH
+from .store import FACTS_PATH
 
 if TYPE_CHECKING:
     from ..search.search import Found
@@ -30,36 +29,33 @@ MAX_QUERY = 64 * 1024
 NOTES = ("note",)
 FACTS = ("fact",)
 
-QueryText = Annotated[str, Meta(description="What to look for: words or a question, at most 64 KiB of text.")]
+QueryText = Annotated[str, Meta(description="Words or a question, at most 64 KiB of text.")]
 Include = Annotated[
     list[Literal["turns", "past"]],
     Meta(
         max_length=2,
-        description='`["turns"]` searches what was said as well, not only facts and what was written; `["past"]` also what was '
-        "true once.",
+        description='`["turns"]` searches turns as well as facts and notes; `["past"]` also facts that were true once.',
     ),
 ]
 MinTrust = Annotated[
     Origin,
     Meta(
-        description="Leave out what is based on less: `system` (written by the application), `user`, `assistant`, `tool` or "
-        "`document`."
+        description="Omit what rests on a less trusted origin: `system` (written by the application), `user`, `assistant`, "
+        "`tool` or `document`."
     ),
 ]
 After = Annotated[datetime, Meta(description="Only what happened at this time or later (RFC 3339).")]
 Before = Annotated[datetime, Meta(description="Only what happened before this time (RFC 3339).")]
-MinScore = Annotated[float, Meta(ge=0, le=1, description="Leave out hits with a lower score; from 0 to 1.")]
-Explain = Annotated[
-    bool, Meta(description="Whether each hit says what every arm of the search contributed to its score.")
-]
-RecipeName = Annotated[str, Meta(max_length=32, description="How to weigh: `default`, `words` or `meaning`.")]
+MinScore = Annotated[float, Meta(ge=0, le=1, description="Omit hits with a lower score; from 0 to 1.")]
+Explain = Annotated[bool, Meta(description="Show what each arm of the search contributed to the score of a hit.")]
+RecipeName = Annotated[str, Meta(max_length=32, description="The weighting: `default`, `words` or `meaning`.")]
 
 _FACT = {"flow": "support", "content": "Ships to the EU only", "importance": 0.8}
 _HELLO = {"user": "alice", "content": "I am vegetarian and moved to Porto."}
 
 
 class Search(AtATime, frozen=True, kw_only=True):
-    """What to look for, and under which conditions."""
+    """A query and its conditions."""
 
     query: QueryText
     limit: Limit = 5
@@ -75,8 +71,7 @@ class Search(AtATime, frozen=True, kw_only=True):
 
 
 class Hit(Response, frozen=True, kw_only=True):
-    """Something that was found. With `explain`, `arms` lists what each arm of the search contributed; they add up to
-    the score."""
+    """A hit. With `explain`, `arms` lists the contribution of each arm of the search; they add up to the score."""
 
     id: str
     content: str
@@ -94,7 +89,7 @@ class Hit(Response, frozen=True, kw_only=True):
 
 
 class Hits(Response, frozen=True, kw_only=True):
-    """What was found, the best first; by which method, and in how many milliseconds."""
+    """Hits, the best first, with the method and the time that the search took."""
 
     hits: list[Hit]
     method: str
@@ -122,106 +117,41 @@ class WhyNot(Response, frozen=True, kw_only=True):
     score: float | None = None
 
 
-class SearchUser(Search, frozen=True, kw_only=True):
-    """Whose memory to search."""
+@owner_operation(
+    "search",
+    "POST /search",
+    outside=True,
+    user=Example({"query": "Where does she live?"}, (("users.add", _HELLO),)),
+    flow=Example({"query": "delivery area"}, (("flows.write", _FACT),)),
+)
+def search(call: Call, request: Search) -> Hits:
+    """Search the memory of a {owner}: facts and notes, and with `include` all turns. With a session, that session only."""
+    return to_hits(call.engine.search(call.principal, _to_query(request)), explain=request.explain)
 
-    user: User
 
-
-class WhyNotUser(SearchUser, frozen=True, kw_only=True):
+class WhyNotSearch(Search, frozen=True, kw_only=True):
     """A search, and the entry that it did not find."""
 
     id: AnyId
 
 
-class SearchFlow(Search, frozen=True, kw_only=True):
-    """Which flow to search; with a session, that session and what the whole flow knows."""
-
-    flow: Flow
-
-
-class WhyNotFlow(SearchFlow, frozen=True, kw_only=True):
-    """A search, and the entry that it did not find."""
-
-    id: AnyId
-
-
-@operation(
-    "users.search",
-    "POST /v1/users/{user}/search",
-    bound="user",
+@owner_operation(
+    "why_not",
+    "POST /search/why-not",
     outside=True,
-    example=Example({"user": "alice", "query": "Where does she live?"}, (("users.add", _HELLO),)),
+    user=Example({"query": "Porto", "id": "$1.id", "limit": 1}, (("users.add", _HELLO), ("flows.write", _FACT))),
+    flow=Example({"query": "delivery area", "id": "$0.id"}, (("flows.write", _FACT),)),
 )
-def search_user(call: Call, request: SearchUser) -> Hits:
-    """Search what is remembered of a user: facts and texts as they were added, and with `include` all that was said."""
-    return _search(call, request, _of_user(request))
-
-
-@operation(
-    "users.why_not",
-    "POST /v1/users/{user}/search/why-not",
-    bound="user",
-    outside=True,
-    example=Example(
-        {"user": "alice", "query": "Porto", "id": "$1.id", "limit": 1},
-        (("users.add", _HELLO), ("flows.write", _FACT)),
-    ),
-)
-def why_not_user(call: Call, request: WhyNotUser) -> WhyNot:
-    """Why a search did not find an entry."""
-    return _why_not(call, request, request.id, _of_user(request))
-
-
-@operation(
-    "flows.search",
-    "POST /v1/flows/{flow}/search",
-    bound="flow",
-    outside=True,
-    example=Example({"flow": "support", "query": "delivery area"}, (("flows.write", _FACT),)),
-)
-def search_flow(call: Call, request: SearchFlow) -> Hits:
-    """Search what a flow knows, or one of its sessions; with `include` also what was said."""
-    return _search(call, request, _of_flow(request))
-
-
-@operation(
-    "flows.why_not",
-    "POST /v1/flows/{flow}/search/why-not",
-    bound="flow",
-    outside=True,
-    example=Example({"flow": "support", "query": "delivery area", "id": "$0.id"}, (("flows.write", _FACT),)),
-)
-def why_not_flow(call: Call, request: WhyNotFlow) -> WhyNot:
-    """Why a search did not find an entry."""
-    return _why_not(call, request, request.id, _of_flow(request))
-
-
-def _of_user(request: SearchUser) -> list[Where]:
-    kinds = None if "turns" in request.include else NOTES
-    timeline = Where(user_timeline(request.user), request.session, kinds)
-    return [Where(user_facts(request.user), None, _fact_kinds(request)), timeline]
-
-
-def _of_flow(request: SearchFlow) -> list[Where]:
-    facts = flow_facts(request.flow)
-    turns = [Where(flow_timeline(request.flow), request.session)] if "turns" in request.include else []
-    kinds = _fact_kinds(request)
-    if request.session is None:
-        return [Where(facts, None, kinds), *turns]
-    return [Where(facts, request.session, kinds), Where(facts, FLOW_PATH, kinds), *turns]
-
-
-def _fact_kinds(request: Search) -> tuple[str, ...]:
-    return fact_kinds(request.valid_at, past="past" in request.include)
-
-
-def _search(call: Call, request: Search, where: Sequence[Where]) -> Hits:
-    return to_hits(call.engine.search(call.principal, _query(request, where)), explain=request.explain)
+def why_not(call: Call, request: WhyNotSearch) -> WhyNot:
+    """Explain why a search did not find an entry."""
+    gate = call.engine.why_not(call.principal, _to_query(request), request.id)
+    if gate.gate == "scope" and call.principal.tie is not None:
+        raise NotFound("There is no such entry.")  # a scoped key must not learn that others have it
+    return WhyNot(id=request.id, gate=gate.gate, detail=gate.detail, rank=gate.rank, score=gate.score)
 
 
 def to_hits(found: Found, *, explain: bool, session: str | None = None) -> Hits:
-    """What a search gave, as it is answered; `session` is where all of it is, if its own place does not say so."""
+    """The response for the result of a search. `session` replaces the sessions of the hits."""
     hits = [
         Hit(
             id=hit.entry.id,
@@ -243,20 +173,13 @@ def to_hits(found: Found, *, explain: bool, session: str | None = None) -> Hits:
     return Hits(hits=hits, method=found.method, took_ms=round(found.took_ms, 3), warning=found.warning)
 
 
-def _why_not(call: Call, request: Search, entry_id: str, where: Sequence[Where]) -> WhyNot:
-    gate = call.engine.why_not(call.principal, _query(request, where), entry_id)
-    if gate.gate == "scope" and call.principal.tie is not None:
-        raise NotFound("There is no such entry.")  # whether others have it is none of a tied key's business
-    return WhyNot(id=entry_id, gate=gate.gate, detail=gate.detail, rank=gate.rank, score=gate.score)
-
-
-def _query(request: Search, where: Sequence[Where]) -> Query:
+def _to_query(request: Search) -> Query:
     if len(set(request.include)) < len(request.include):
         raise Invalid("`include` names something twice.", field="include")
     at = moments(request)
     return Query(
         text=query_text(request.query),
-        where=tuple(where),
+        where=tuple(_places(request)),
         limit=request.limit,
         filter=parse(request.filter) if request.filter else None,
         after=instant(request.after, "after"),
@@ -267,6 +190,19 @@ def _query(request: Search, where: Sequence[Where]) -> Query:
         valid_at=at.valid_at,
         min_trust=request.min_trust,
     )
+
+
+def _places(request: Search) -> list[Where]:
+    """The parts of an owner's memory that a search looks at."""
+    owner, session = request.owner, request.session
+    with_turns = "turns" in request.include
+    kinds = fact_kinds(request.valid_at, past="past" in request.include)
+    if owner.kind == "user":
+        return [Where(owner.facts, None, kinds), Where(owner.timeline, session, None if with_turns else NOTES)]
+    turns = [Where(owner.timeline, session)] if with_turns else []
+    if session is None:
+        return [Where(owner.facts, None, kinds), *turns]
+    return [Where(owner.facts, session, kinds), Where(owner.facts, FACTS_PATH, kinds), *turns]
 
 
 def query_text(query: str) -> str:

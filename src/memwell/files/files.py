@@ -15,7 +15,7 @@ from ..core.engine import Engine
 from ..core.events import announce_read
 from ..core.file_links import Named
 from ..core.operation import Example, Request, Response, operation
-from ..core.places import app_records
+from ..core.owners import app_records
 from ..core.space import Space
 from ..erasure.erase import delete_unnamed, is_swept, sweep_later
 from ..errors import Invalid, MemwellError, NotFound, TooLarge, Unavailable

@@ -12,13 +12,13 @@ Role = Literal["reader", "agent", "admin", "operator"]
 ROLES: tuple[Role, ...] = ("reader", "agent", "admin", "operator")
 _RANKS = {role: rank for rank, role in enumerate(ROLES)}
 
-Bound = Literal["flow", "user"]
+OwnerKind = Literal["flow", "user"]
 
 
 class Tie(msgspec.Struct, frozen=True):
     """The one flow or user that a key is held to."""
 
-    kind: Bound
+    kind: OwnerKind
     name: str
 
     def refused(self) -> Forbidden:

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from ..clock import optional_datetime, to_datetime
 from ..core.operation import Example, Request, Response, operation
-from ..core.places import app_records, user_records
+from ..core.owners import app_records, user_records
 from ..core.space import Space
 from ..core.time_travel import AsOf
 from ..core.turns import instant

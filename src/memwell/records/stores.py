@@ -15,7 +15,7 @@ from ..core import documents
 from ..core.dispatch import KEEP_ANSWERS
 from ..core.documents import Document
 from ..core.operation import Example, Request, Response, operation
-from ..core.places import app_records
+from ..core.owners import app_records
 from ..core.space import Space
 from ..erasure.erase import erase_collection
 from ..errors import Conflict, Invalid, NotFound, Stale

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from ..clock import SECOND, optional_datetime, to_datetime
 from ..core.operation import Example, Request, Response, operation
-from ..core.places import user_records
+from ..core.owners import user_records
 from ..core.space import Space
 from ..core.time_travel import AsOf
 from ..core.turns import instant

@@ -14,7 +14,7 @@ from msgspec import Meta
 from ..clock import optional_datetime, to_datetime
 from ..core.documents import Document
 from ..core.operation import Example, Request, Response, operation
-from ..core.places import user_records
+from ..core.owners import user_records
 from ..core.space import Space
 from ..errors import Conflict, Invalid, NotFound, TooLarge
 from ..model.fields import ID_PATTERN, MAX_ID, Cursor, Limit, from_cursor, to_cursor

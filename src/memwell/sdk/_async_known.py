@@ -9,8 +9,8 @@ from typing import Any, Unpack
 from ..context.contexts import Context
 from ..facts.audit import Audit
 from ..facts.memories import Memory as MemoryEntry
+from ..facts.memories import MemoryHistory, Revoked
 from ..facts.plans import Plan
-from ..facts.provenance import MemoryHistory, Revoked
 from ..facts.search import Hits, WhyNot
 from ._async_jobs import AsyncJobs, pages
 from .transport import AsyncTransport

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from ..clock import optional_datetime, to_datetime
 from ..core.operation import Example, Request, Response, operation
-from ..core.places import AGENT_LOG as LOG
+from ..core.owners import AGENT_LOG as LOG
 from ..core.space import Space
 from ..errors import NotFound
 from ..model import check

@@ -11,7 +11,7 @@ from msgspec import Meta
 from ..clock import optional_datetime, to_datetime
 from ..core.dispatch import Call
 from ..core.operation import Example, Request, Response, operation
-from ..core.places import flow_facts, flow_timeline
+from ..core.owners import flow_facts, flow_timeline
 from ..core.space import Space
 from ..core.turns import Messages, NewTurn, Turn, Turns, to_draft, to_turn, to_turns
 from ..errors import NotFound
@@ -21,7 +21,7 @@ from ..model.collection import Address
 from ..model.fields import Cursor, Flow, Limit, SessionId, cut, from_cursor, to_cursor
 from ..model.principal import Tie
 from ..storage.port import Row
-from .sessions import NEWEST, Erasure, Sessions, erase_addresses, erase_everything, list_names, list_sessions
+from .sessions import NEWEST, Erasure, erase_addresses, erase_everything, list_names
 
 _TURN = {"flow": "support", "session": "alice-42", "role": "user", "content": "Where is my order?"}
 _SESSION = {"flow": "support", "session": "alice-42"}
@@ -117,22 +117,6 @@ def page(space: Space, request: PageTurns) -> Turns:
         entries = space.last(address, request.limit + 1, before=seq)[::-1]
     shown, further = cut(entries, request.limit, lambda entry: to_cursor(request.order, entry.seq))
     return Turns(turns=to_turns(shown, request.session), next_cursor=further)
-
-
-class OfFlow(Request, frozen=True, kw_only=True):
-    """A page of a flow."""
-
-    flow: Flow
-    limit: Limit = 50
-    cursor: Cursor | None = None
-
-
-@operation(
-    "flows.sessions", "GET /v1/flows/{flow}/sessions", bound="flow", example=Example({"flow": "support"}, _GIVEN)
-)
-def sessions(space: Space, request: OfFlow) -> Sessions:
-    """The sessions of a flow, the newest first."""
-    return list_sessions(space, flow_timeline(request.flow), request.cursor, request.limit)
 
 
 class ListFlows(Request, frozen=True, kw_only=True):

@@ -10,13 +10,14 @@ import msgspec
 from ..admin.jobs import wait_for_job
 from ..clock import optional_datetime, to_datetime
 from ..core.dispatch import Call
-from ..core.operation import Response
+from ..core.operation import Example, Response
+from ..core.owners import OwnerRequest, owner_operation
 from ..core.space import Space
 from ..erasure.erase import erase_collection
 from ..errors import NotFound
 from ..model.collection import Place
-from ..model.fields import cut, from_cursor, to_cursor
-from ..model.principal import Bound
+from ..model.fields import Cursor, Limit, cut, from_cursor, to_cursor
+from ..model.principal import OwnerKind
 from ..records.records import list_tied_addresses
 from ..storage.port import Row
 
@@ -51,11 +52,34 @@ class Erasure(Response, frozen=True, kw_only=True):
     residual: int | None = None
 
 
-def list_sessions(space: Space, place: Place, cursor: str | None, limit: int, *, ended: bool = True) -> Sessions:
-    before, before_id = from_cursor("sessions", cursor, NEWEST, NEWEST)
-    rows = space.rows("list_addresses", place, before=before, before_id=before_id, ended=int(ended), limit=limit + 1)
-    page, further = cut(rows, limit, lambda row: to_cursor("sessions", row[1], row[4]))
-    sessions = [
+class ListSessions(OwnerRequest, frozen=True, kw_only=True):
+    """Selects a page of sessions."""
+
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+@owner_operation(
+    "sessions",
+    "GET /sessions",
+    user=Example({}, (("users.add", {"user": "alice", "content": "I am vegetarian and moved to Porto."}),)),
+    flow=Example(
+        {},
+        (
+            (
+                "flows.append",
+                {"flow": "support", "session": "alice-42", "role": "user", "content": "Where is my order?"},
+            ),
+        ),
+    ),
+)
+def sessions(space: Space, request: ListSessions) -> Sessions:
+    """List the sessions of a {owner}, the newest first."""
+    before, before_id = from_cursor("sessions", request.cursor, NEWEST, NEWEST)
+    position = {"before": before, "before_id": before_id}
+    rows = space.rows("list_addresses", request.owner.timeline, **position, ended=1, limit=request.limit + 1)
+    page, further = cut(rows, request.limit, lambda row: to_cursor("sessions", row[1], row[4]))
+    found = [
         SessionInfo(
             session=path,
             turns=entries,
@@ -65,7 +89,7 @@ def list_sessions(space: Space, place: Place, cursor: str | None, limit: int, *,
         )
         for path, created_at, last_seen_at, ended_at, _, entries in page
     ]
-    return Sessions(sessions=sessions, next_cursor=further)
+    return Sessions(sessions=found, next_cursor=further)
 
 
 def list_names(space: Space, dialect: str, cursor: str | None, limit: int) -> tuple[Sequence[Row], str | None]:
@@ -81,7 +105,7 @@ def erase_addresses(space: Space, addresses: Sequence[Row], facts: int = 0) -> E
     return Erasure(job=job, sessions=sum(row[2] == "timeline" for row in addresses))
 
 
-def erase_everything(call: Call, kind: Bound, name: str) -> Erasure:
+def erase_everything(call: Call, kind: OwnerKind, name: str) -> Erasure:
     """Bury all that is held under a user's or a flow's name, the name itself, and the keys that were held to it."""
     control = call.engine.store.control
     tied = {"tenant": call.principal.tenant, "tie_kind": kind, "tie_name": name}
@@ -111,7 +135,7 @@ def _unsay(space: Space, addresses: Sequence[Row]) -> None:
                 unsay(space, facts, address_id)
 
 
-def _erase_name(space: Space, kind: Bound, name: str, keys: int) -> Erasure:
+def _erase_name(space: Space, kind: OwnerKind, name: str, keys: int) -> Erasure:
     collections = space.tx.rows("collections_of_name", dialect=kind, name=name)
     addresses = list(space.tx.rows("addresses_of_name", dialect=kind, name=name))
     elsewhere = list_tied_addresses(space, f"{kind}/{name}")

@@ -11,12 +11,12 @@ from msgspec import Meta
 
 from ..clock import optional_datetime, to_datetime
 from ..core.operation import Example, Request, Response, operation
-from ..core.places import flow_facts, flow_timeline
+from ..core.owners import flow_facts, flow_timeline
 from ..core.space import Space
 from ..core.turns import NewTurn, ToolCalls, instant, to_draft, to_turn
 from ..errors import Invalid
-from ..facts.memories import FLOW_PATH, known_of
-from ..facts.store import FactRow, StoredFact, write_entry_fact
+from ..facts.memories import find_stored
+from ..facts.store import FACTS_PATH, FactRow, StoredFact, write_entry_fact
 from ..ids import derived_id, inner_id
 from ..model import check
 from ..model.collection import Draft, Entry, Origin, Place
@@ -182,7 +182,7 @@ def _turn_line(entry: Entry, address: _Place) -> Line:
 
 
 def _memory_lines(space: Space, entries: Sequence[Entry], address: _Place) -> list[Line]:
-    known = known_of(space, entries)
+    known = find_stored(space, entries)
     lines = [_memory_line(entry, address.path, known.get(entry.id)) for entry in entries]
     return [msgspec.structs.replace(line, evidence=_evidence(space, line.id or "")) for line in lines]
 
@@ -266,7 +266,7 @@ class _Importing:
         if line.type == "memory":
             if line.session is not None:
                 self._drafts.setdefault((self._timeline, line.session), [])
-            return self._add(self._facts, line.session or FLOW_PATH, line, _memory_draft(line, where))
+            return self._add(self._facts, line.session or FACTS_PATH, line, _memory_draft(line, where))
         if line.session is None:
             raise Invalid(
                 f"`{where}.session` is missing: a {line.type} belongs to a session.", field=f"{where}.session"
@@ -279,7 +279,7 @@ class _Importing:
         drafts, self._drafts = self._drafts, {}
         for (place, path), some in drafts.items():
             entries = self._space.append(place, path, [draft for draft, _ in some])
-            if (place, path) == (self._facts, FLOW_PATH):
+            if (place, path) == (self._facts, FACTS_PATH):
                 for entry, (_, line) in zip(entries, some, strict=True):
                     write_entry_fact(self._space, place, entry, _fact_row(line))
                     self._based += [(entry.id, words) for words in line.evidence or ()]

@@ -10,7 +10,7 @@ from msgspec import Meta, structs
 from ..clock import to_datetime
 from ..core.dispatch import Call
 from ..core.operation import Example, Request, Response, operation
-from ..core.places import IDLE, user_timeline
+from ..core.owners import IDLE, user_timeline
 from ..core.space import Space
 from ..core.turns import Messages, NewTurn, OccurredAt, Turn, Turns, TurnText, newest_first, to_draft, to_turn, to_turns
 from ..errors import Invalid
@@ -19,7 +19,7 @@ from ..ids import new_id
 from ..jobs import queue
 from ..model.collection import Draft, Place
 from ..model.fields import Cursor, Limit, Metadata, SessionId, User, cut, from_cursor, to_cursor
-from .sessions import NEWEST, Erasure, Sessions, erase_everything, list_names, list_sessions
+from .sessions import NEWEST, Erasure, erase_everything, list_names
 
 AUTO = "auto:"
 
@@ -94,25 +94,6 @@ def history(space: Space, request: History) -> Turns:
     found = newest_first(space, place, request.session, before, request.limit + 1)
     page, further = cut(found, request.limit, lambda hit: to_cursor("history", hit[1].recorded_at, hit[2], hit[1].seq))
     return Turns(turns=[to_turn(entry, path) for path, entry, _ in reversed(page)], next_cursor=further)
-
-
-class UserSessions(Request, frozen=True, kw_only=True):
-    """Which sessions to return."""
-
-    user: User
-    limit: Limit = 50
-    cursor: Cursor | None = None
-
-
-@operation(
-    "users.sessions",
-    "GET /v1/users/{user}/sessions",
-    bound="user",
-    example=Example({"user": "alice"}, (("users.add", _HELLO),)),
-)
-def sessions(space: Space, request: UserSessions) -> Sessions:
-    """The conversations of a user, the newest first."""
-    return list_sessions(space, user_timeline(request.user), request.cursor, request.limit)
 
 
 class ListUsers(Request, frozen=True, kw_only=True):

@@ -22,8 +22,7 @@ from ..core.space import Space
 from ..errors import Conflict, Invalid, MemwellError, NodeFailed, TooLarge
 from ..facts.plan import Turn
 from ..facts.rules.extract import extract
-from ..facts.search import Search as SearchRequest
-from ..facts.search import SearchFlow, SearchUser, search_flow, search_user
+from ..facts.search import search as search_memory
 from ..ids import derived_id
 from ..model import check
 from ..model.collection import Entry
@@ -320,10 +319,10 @@ def _retrieve(step: kinds.Retrieval, doing: Doing) -> Output:
         return _search(search, doing)
     query = doing.input if step.query is None else step.query
     common: dict[str, Any] = {"query": query, "limit": step.top_n, "filter": step.filter}
-    request: SearchRequest = (
-        SearchFlow(flow=step.flow, **common) if step.flow else SearchUser(user=step.user or "", **common)
+    owner, name = (
+        (search_memory.flow, {"flow": step.flow}) if step.flow else (search_memory.user, {"user": step.user or ""})
     )
-    found = (search_flow if step.flow else search_user).run(doing.call, request)
+    found = owner.run(doing.call, owner.request(**name, **common))
     shown = [
         (
             reading.EntryView(hit.id, hit.content, hit.created_at, 0, hit.role, hit.metadata),

@@ -9,7 +9,7 @@ import msgspec
 
 from .. import typed
 from ..clock import SECOND
-from ..core.places import app_records, user_records
+from ..core.owners import app_records, user_records
 from ..core.space import Space
 from ..erasure.erase import EVERY_RUN
 from ..errors import Conflict

@@ -15,9 +15,8 @@ from rich.tree import Tree
 
 from ...context.contexts import Context
 from ...context.memory_namespace import RenderedText
-from ...facts.memories import Memories, Memory
+from ...facts.memories import Evidence, Memories, Memory, MemoryHistory, Version
 from ...facts.plans import Consolidated, Plan, Plans, PlanStep
-from ...facts.provenance import Evidence, MemoryHistory, Version
 from ...records.app_sessions import SessionList, SessionMeta
 from ...records.apps import Apps
 from ...records.contents import StoreRecords

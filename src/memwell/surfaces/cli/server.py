@@ -16,7 +16,7 @@ from ...core.events import Event
 from ...core.operation import Operation, to_request
 from ...errors import Forbidden, Invalid, NotFound
 from ...facts.search import WhyNot
-from ...model.principal import Bound, Tie
+from ...model.principal import OwnerKind, Tie
 from ...registry import find, open_engine
 from ...sdk._sync import Memory
 from ...sdk.transport import LocalTransport
@@ -215,7 +215,7 @@ def _serve_tools(target: Target, memory: Memory, tools: Literal["default", "all"
 def _parse_scope(user: str | None, flow: str | None) -> Tie | None:
     if user is not None and flow is not None:
         raise Invalid("Give either --user or --flow, not both.")
-    kind: Bound = "user" if user is not None else "flow"
+    kind: OwnerKind = "user" if user is not None else "flow"
     name = user if user is not None else flow
     if name is None:
         return None

@@ -13,7 +13,7 @@ from ...core.operation import Operation
 from ...errors import Forbidden, Invalid
 from ...model import check
 from ...model.fields import MAX_REQUEST_DEPTH
-from ...model.principal import Bound, Tie
+from ...model.principal import OwnerKind, Tie
 from ...registry import OPERATIONS
 from ..schemas import shapes
 
@@ -121,7 +121,7 @@ class Route(NamedTuple):
     `messages=turns` shows the field `turns` as `messages`. With `given`, the route is taken if that field is.
     """
 
-    kind: Bound | None
+    kind: OwnerKind | None
     operation: str
     fields: str
     given: str | None = None
@@ -260,7 +260,7 @@ TABLE = (
 
 
 Selection = Literal["default", "all"]
-KINDS: tuple[Bound, ...] = ("user", "flow")
+KINDS: tuple[OwnerKind, ...] = ("user", "flow")
 _OVERWRITES = ("DELETE", "PATCH", "PUT")
 _BY_OTHER_NAMES = ("owner", "user_id")
 """What a user is called where it is about stores and definitions."""
@@ -320,7 +320,7 @@ class Tool:
 
 
 @cache
-def toolbox(selection: Selection, kind: Bound | None = None, by_key: bool = True) -> Mapping[str, Tool]:
+def toolbox(selection: Selection, kind: OwnerKind | None = None, by_key: bool = True) -> Mapping[str, Tool]:
     """The tools for a caller who is held to a user or a flow (`kind`) or to none, by name.
 
     If it is the key that is held, the engine sees to it as well; else (`by_key=False`) only operations are offered that
@@ -330,7 +330,7 @@ def toolbox(selection: Selection, kind: Bound | None = None, by_key: bool = True
     return {tool.name: tool for tool in made}
 
 
-def _by_default(kind: Bound | None) -> Iterator[Tool]:
+def _by_default(kind: OwnerKind | None) -> Iterator[Tool]:
     for entry in TABLE:
         routes = tuple(route for route in entry.routes if route.operation in OPERATIONS and kind in (None, route.kind))
         if routes:
@@ -344,7 +344,7 @@ def _in_words(entry: Entry, routes: tuple[Route, ...]) -> dict[str, str]:
     return about
 
 
-def _of_all(kind: Bound | None, by_key: bool) -> Iterator[Tool]:
+def _of_all(kind: OwnerKind | None, by_key: bool) -> Iterator[Tool]:
     for operation in OPERATIONS.values():
         if kind is None or operation.bound == kind or (by_key and operation.any_tie):
             route = Route(operation.bound, operation.name, " ".join(operation.request.__struct_fields__))
@@ -352,7 +352,7 @@ def _of_all(kind: Bound | None, by_key: bool) -> Iterator[Tool]:
             yield _tool(Entry(name, operation.name, operation.summary, (route,)), kind)
 
 
-def _tool(entry: Entry, kind: Bound | None) -> Tool:
+def _tool(entry: Entry, kind: OwnerKind | None) -> Tool:
     operations = [OPERATIONS[route.operation] for route in entry.routes]
     return Tool(
         name=entry.name,
@@ -366,7 +366,7 @@ def _tool(entry: Entry, kind: Bound | None) -> Tool:
     )
 
 
-def _input(entry: Entry, kind: Bound | None) -> Schema:
+def _input(entry: Entry, kind: OwnerKind | None) -> Schema:
     """The fields of all routes. Required is what every route requires; what is stamped is not there at all."""
     fields: Schema = {}
     types: Schema = {}
@@ -383,7 +383,7 @@ def _input(entry: Entry, kind: Bound | None) -> Schema:
     return input_schema(fields, set.intersection(*required), types)
 
 
-def _told(operation: Operation, kind: Bound | None) -> tuple[str | None, ...]:
+def _told(operation: Operation, kind: OwnerKind | None) -> tuple[str | None, ...]:
     """The fields that a model need not give, since whom the tools are held to says it: what is stamped, and what the engine
     knows by itself."""
     return (kind, *_BY_OTHER_NAMES) if kind == "user" and operation.any_tie else (kind,)

@@ -17,7 +17,7 @@ from ...banks import entries
 from ...banks.banks import bank_place, find_key, require_bank
 from ...banks.entries import NewEntry
 from ...banks.reading import load_messages_upto
-from ...core.places import flow_timeline
+from ...core.owners import flow_timeline
 from ...core.space import Space
 from ...core.turns import NewTurn, to_draft
 from ...errors import Invalid
