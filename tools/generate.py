@@ -13,14 +13,12 @@ from functools import partial
 from pathlib import Path
 
 import reference
-import schema
 import unasync
 
 ROOT = Path(__file__).resolve().parent.parent
 
 GENERATED: dict[str, Callable[[], str]] = {
     **{f"src/memwell/sdk/_sync{part}.py": partial(unasync.generate, part) for part in unasync.PARTS},
-    "src/memwell/storage/sql/schema.sql": schema.generate,
     "docs/reference/rest.md": reference.rest,
     "docs/reference/cli.md": reference.cli,
     "docs/reference/errors.md": reference.errors,

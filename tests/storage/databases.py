@@ -8,16 +8,12 @@ from contextlib import contextmanager
 
 import psycopg
 
-from memwell.storage import queries
 from memwell.storage.postgres import PostgresStore, migrate
-from memwell.storage.postgres.connect import ROLE, SCHEMA, connected
+from memwell.storage.postgres.connect import ROLE
 
 from ..engines import DATABASES
 from ..postgres import rewrite
 from .catalog import Db
-
-ENTRY = """INSERT INTO entry (tenant, docid, id, version, address_id, seq, kind, content, origin, occurred_at, recorded_at)
-VALUES ('default', %s, %s, 1, 2, %s, 'fact', %s, 'system', 0, 0)"""
 
 
 @contextmanager
@@ -63,23 +59,3 @@ def open_once(dsn: str) -> None:
 def take_step(db: Db, step: tuple[int, str, str]) -> None:
     with db.transaction():
         migrate._step(db, *step)
-
-
-def older_database(dsn: str, contents: list[str]) -> None:
-    """A database with the first schema, with one flow of written statements."""
-    with connected(dsn) as db:
-        migrate._prepare(db)
-        take_step(db, queries.migrations("postgres")[0])
-        with db.transaction():
-            db.execute(f"SET LOCAL search_path = {SCHEMA}; SET LOCAL memwell.tenant = 'default'")
-            db.execute("SET LOCAL memwell.system = 'on'")
-            db.execute("INSERT INTO tenant VALUES ('default', 0)")
-            db.execute("INSERT INTO writer VALUES ('default', %s)", (len(contents),))
-            db.execute("INSERT INTO collection VALUES ('default', 1, 'flow', 'support', 'facts', 0, '{}', 0)")
-            db.execute(
-                "INSERT INTO address (tenant, id, collection_id, path, last_seq, created_at, last_seen_at, ended_seq)"
-                " VALUES ('default', 2, 1, '', %s, 0, 0, 0)",
-                (len(contents),),
-            )
-            for seq, content in enumerate(contents, 1):
-                db.execute(ENTRY, (seq, f"{seq:026d}", seq, content))

@@ -250,7 +250,7 @@ def test_an_interrupt_as_the_wait_ends_leaves_nobody_hanging() -> None:
 INTERRUPTED_AS_THE_WAIT_ENDS = """
 import faulthandler, signal, sys, threading, time
 import apsw
-from memwell.storage.group import GroupCommit
+from memwell.storage.group_commit import GroupCommit
 from memwell.storage.sqlite.file import SqliteSession
 
 faulthandler.dump_traceback_later(5, exit=True)

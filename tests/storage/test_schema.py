@@ -13,8 +13,9 @@ import pytest
 
 from memwell.errors import StorageError, Unsupported
 from memwell.storage import queries
+from memwell.storage.queries import newest
 from memwell.storage.sqlite import SqliteStore, connect
-from memwell.storage.sqlite.connect import APPLICATION_ID, newest
+from memwell.storage.sqlite.connect import APPLICATION_ID
 from memwell.storage.sqlite.file import SqliteFile, upgrade
 
 from .scene import TENANT, FrozenClock, run_python
@@ -111,8 +112,8 @@ def test_references_are_enforced_where_it_is_written(sqlite: SqliteStore) -> Non
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_migrations_are_numbered_without_gaps(folder: str) -> None:
     numbers = [number for number, _, _ in queries.migrations(folder)]
-    assert numbers == list(range(1, len(numbers) + 1))
-    assert newest(folder) == len(numbers)
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    assert newest(folder) == numbers[-1]
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -129,7 +130,8 @@ def test_a_migration_killed_at_any_statement_is_resumed(tmp_path: Path, folder: 
     killed = int(run_python(KILLED_AT_EVERY_STATEMENT, folder, tmp_path))
     assert killed > sum(len(queries.statements(text)) for _, _, text in queries.migrations(folder))
     undisturbed = _schema(_made(tmp_path / "undisturbed.db", folder))
-    between = [_schema(_made_up_to(tmp_path / f"step-{step}.db", folder, step)) for step in range(1, newest(folder))]
+    steps = range(1, len(queries.migrations(folder)))
+    between = [_schema(_made_up_to(tmp_path / f"step-{step}.db", folder, step)) for step in steps]
     for k in range(1, killed + 1):
         path = tmp_path / f"{k}.db"
         assert _schema_left(path) in (([], 0), *between, undisturbed), f"half a step was left before statement {k}"
@@ -154,6 +156,16 @@ def test_a_file_of_a_newer_program_is_refused(tmp_path: Path, clock: FrozenClock
     _set(home / file, user_version=newest("sqlite") + 1)
     before = (home / file).read_bytes()
     with pytest.raises(Unsupported, match="newer"):
+        _look(home, clock)
+    assert (home / file).read_bytes() == before
+
+
+@pytest.mark.parametrize("file", ["control.db", f"tenants/{TENANT}.db"])
+def test_a_file_from_before_the_baseline_is_refused(tmp_path: Path, clock: FrozenClock, file: str) -> None:
+    home = _home(tmp_path, clock)
+    _set(home / file, user_version=2)
+    before = (home / file).read_bytes()
+    with pytest.raises(Unsupported, match="has schema 2, from a development version"):
         _look(home, clock)
     assert (home / file).read_bytes() == before
 

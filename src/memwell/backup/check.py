@@ -12,7 +12,6 @@ import apsw
 from ..errors import Corrupted, Unsupported
 from ..storage import queries
 from ..storage.sqlite import connect
-from ..storage.sqlite import connect as migrate
 from .manifest import MANIFEST, Manifest, read, read_lines, require_whole
 
 Shape = frozenset[tuple[str, str, str | None]]
@@ -40,7 +39,7 @@ def strangers(path: str | Path, manifest: Manifest) -> list[str]:
 
 def require_readable(manifest: Manifest, folder: Path) -> None:
     """See to it that this program knows the tables that a backup has."""
-    if manifest.schema > migrate.newest("sqlite"):
+    if manifest.schema > queries.newest("sqlite"):
         raise Unsupported(f"{folder.name} was made by a newer version of Memwell: upgrade this program.")
 
 
@@ -77,7 +76,7 @@ def _examine(path: Path, kind: str, look: Any) -> None:
     with connect.told(path):
         db = connect.open_still(path)
         try:
-            migrate.is_current(db, kind, path.name)
+            connect.is_current(db, kind, path.name)
             version = int(db.pragma("user_version"))
             if _shape(db) != _shape_of(kind, version):
                 raise Corrupted(f"{path.name} holds what is not of Memwell, or lacks a table. Nothing was changed.")

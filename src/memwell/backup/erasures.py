@@ -49,8 +49,6 @@ Key = dict[str, Any]
 EVERY = 10_000_000
 SLACK = MINUTE
 """By how much the clocks of those that share a store may differ, and how long an erasure may take to be written."""
-_DROPPED_SINCE = 3
-"""From which version on `control.db` knows which tenants were deleted."""
 
 
 class Source(NamedTuple):
@@ -146,7 +144,7 @@ def of_backup(folder: Path, manifest: Manifest, tenants: Iterable[str]) -> Sourc
     try:
         with connect.told(folder / "control.db"):
             ask = _asking(db)
-            dropped = ask("list_dropped", after="", limit=EVERY) if db.pragma("user_version") >= _DROPPED_SINCE else []
+            dropped = ask("list_dropped", after="", limit=EVERY)
             made_at = dict(ask("list_tenants", after="", limit=EVERY))
             keys = {tenant: _by_id(ask("page_keys", tenant=tenant)) for tenant in here}
     finally:

@@ -19,11 +19,11 @@ from ..clock import SystemClock
 from ..config import Config
 from ..erasure import log
 from ..errors import Conflict, Invalid, MemwellError, NotFound, StorageError, StorageFull
+from ..storage import queries
 from ..storage.blobs import claim, sweep, sync
 from ..storage.copier import Carrying
 from ..storage.port import tenant_mark
 from ..storage.sqlite import SqliteStore, connect
-from ..storage.sqlite import connect as migrate
 from ..version import __version__
 from .check import require_sound
 from .erasures import EVERY, Source, of_backup, open_existing
@@ -156,7 +156,7 @@ def sweep_folder(folder: Path) -> None:
 
 
 def _described(store: Carrying, wanted: _Wanted, infos: list[TenantInfo]) -> Manifest:
-    engine, schema = str(store.describe()["engine"]), migrate.newest("sqlite")
+    engine, schema = str(store.describe()["engine"]), queries.newest("sqlite")
     home, chosen = wanted.config.shown_home, sorted(wanted.tenants)
     return Manifest(FORMAT, __version__, engine, schema, wanted.kind, home, wanted.began, chosen, infos, [])
 

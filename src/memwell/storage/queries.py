@@ -20,6 +20,8 @@ from functools import cache
 from importlib import resources
 from typing import Literal
 
+from ..errors import Unsupported
+
 Engine = Literal["sqlite", "postgres"]
 
 ROOMS = ("core", "timelines", "facts", "records", "banks", "runs", "files", "jobs", "search", "erasure")
@@ -87,6 +89,22 @@ def migrations(folder: str) -> list[tuple[int, str, str]]:
     files = resources.files(__package__) / "sql" / "migrations" / folder
     names = sorted(file.name for file in files.iterdir() if file.name.endswith(".sql"))
     return [(int(name[:4]), name[5:-4], read(f"migrations/{folder}/{name}")) for name in names]
+
+
+def newest(folder: str) -> int:
+    return migrations(folder)[-1][0]
+
+
+def require_supported(version: int, folder: str, subject: str) -> None:
+    """Refuse a schema that this program cannot upgrade. The first migration is the baseline, and 0 is an empty database."""
+    baseline = migrations(folder)[0][0]
+    if version > newest(folder):
+        raise Unsupported(f"{subject} was written by a newer version of Memwell: upgrade this program.")
+    if 0 < version < baseline:
+        raise Unsupported(
+            f"{subject} has schema {version}, from a development version before release 0.1.0. This program needs schema "
+            f"{baseline}: open it once with commit 47fc93f of Memwell, which upgrades it."
+        )
 
 
 def statements(text: str) -> list[str]:

@@ -63,18 +63,14 @@ _WITHIN = "tenant = CURRENT_SETTING('memwell.tenant', TRUE)"
 _ABOVE = "CURRENT_SETTING('memwell.system', TRUE) = 'on'"
 
 
-def newest() -> int:
-    return max(number for number, _, _ in queries.migrations(FOLDER))
-
-
 def ready(db: Connection, dsn: str) -> Place:
     """See to it that the tables are there and up to date; returns where they are and as whom to use them."""
     if db.info.server_version < OLDEST_SERVER:
         raise Unsupported(f"PostgreSQL {db.info.server_version // 10_000} is too old: Memwell needs 15 or newer.")
-    if version(db) < newest():
+    found = version(db)
+    queries.require_supported(found, FOLDER, "This database")
+    if found < queries.newest(FOLDER):
         migrate(db)
-    elif version(db) > newest():
-        raise Unsupported("This database was written by a newer version of Memwell: upgrade this program.")
     return Place(dsn, path(db), _role(db))
 
 

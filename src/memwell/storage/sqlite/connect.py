@@ -115,29 +115,18 @@ def translated(error: apsw.Error | UnicodeDecodeError, path: Path) -> MemwellErr
             return StorageError(f"SQLite could not use {name}: {error}.")
 
 
-# -- Bringing a file up to the present schema, one numbered step at a time.
-#
-# A step and its number are committed together, so a process killed half-way leaves the step before it and the next opening
-# goes on from there. Steps only go forward.
-
-
 APPLICATION_ID = 0x4D656D77  # "Memw"
 
 
-def newest(folder: str) -> int:
-    return max(number for number, _, _ in queries.migrations(folder))
-
-
 def is_current(db: apsw.Connection, folder: str, file: str) -> bool:
-    """Whether nothing is to be done; refuses files that are not ours or were written by a newer program."""
+    """Return True if a file has the newest schema. Files that are not ours or cannot be upgraded are refused."""
     version = int(db.pragma("user_version"))
-    if version > newest(folder):
-        raise Unsupported(f"{file} was written by a newer version of Memwell: upgrade this program.")
+    queries.require_supported(version, folder, file)
     if version and db.pragma("application_id") != APPLICATION_ID:
         raise Corrupted(f"{file} is not a Memwell file.")
     if not version and _holds_tables(db):
         raise Corrupted(f"{file} is not a Memwell file.")
-    return version == newest(folder)
+    return version == queries.newest(folder)
 
 
 def _holds_tables(db: apsw.Connection) -> bool:
@@ -148,19 +137,19 @@ def _holds_tables(db: apsw.Connection) -> bool:
 
 
 def migrate(db: apsw.Connection, folder: str) -> None:
+    """Bring a file to the newest schema. A migration and its number are committed together, so a process that is killed
+    leaves the version before it, and the next opening continues from there."""
     for number, _, text in queries.migrations(folder):
         db.execute("BEGIN IMMEDIATE")
         try:
-            if int(db.pragma("user_version")) < number:
-                _step(db, number, text)
+            version = int(db.pragma("user_version"))
+            queries.require_supported(version, folder, Path(db.filename).name)
+            if version < number:
+                for statement in queries.statements(text):
+                    db.execute(statement)
+                db.pragma("application_id", APPLICATION_ID)
+                db.pragma("user_version", number)
             db.execute("COMMIT")
         except BaseException:
             db.execute("ROLLBACK")
             raise
-
-
-def _step(db: apsw.Connection, number: int, text: str) -> None:
-    for statement in queries.statements(text):
-        db.execute(statement)
-    db.pragma("application_id", APPLICATION_ID)
-    db.pragma("user_version", number)

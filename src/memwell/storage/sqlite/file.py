@@ -16,7 +16,6 @@ from ...errors import MemwellError, NotFound, StorageError
 from ..group_commit import GroupCommit
 from ..port import Rewrite
 from . import connect
-from . import connect as migrate
 from .tx import Another
 
 T = TypeVar("T")
@@ -238,7 +237,7 @@ class SqliteFile:
         db = connect.open_reader(self.path, self._vfs)
         try:
             with connect.told(self.path):
-                current = migrate.is_current(db, self._folder, self.path.name)
+                current = connect.is_current(db, self._folder, self.path.name)
             same = os.stat(self._name).st_ino == before  # while it is open, no other file gets its number
         finally:
             db.close()
@@ -260,7 +259,7 @@ def upgrade(path: Path, folder: str, durability: connect.Durability, vfs: str | 
     db = connect.open_writer(path, durability, vfs, create=True)
     try:
         with connect.told(path):
-            migrate.migrate(db, folder)
+            connect.migrate(db, folder)
     finally:
         db.close(True)
 

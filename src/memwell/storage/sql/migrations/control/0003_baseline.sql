@@ -1,4 +1,4 @@
--- What is not inside one tenant: which tenants there are, who may speak for them, and where work is due.
+-- control.db: the tables above the tenants.
 
 CREATE TABLE tenant (
   id TEXT NOT NULL PRIMARY KEY,
@@ -21,10 +21,24 @@ CREATE TABLE api_key (
 
 CREATE INDEX api_key_tenant ON api_key (tenant, id);
 
--- A hint may be lost without harm: a slow sweep over the tenants finds what it stood for.
+-- The time of a tenant's next work. A hint may be lost: a slow sweep over all tenants finds the work.
 CREATE TABLE hint (
   tenant TEXT NOT NULL PRIMARY KEY,
   due_at INTEGER NOT NULL
 ) WITHOUT ROWID;
 
 CREATE INDEX hint_due ON hint (due_at);
+
+-- The number of requests per key and second, for all servers that share this directory.
+CREATE TABLE rate (
+  id TEXT NOT NULL,
+  second INTEGER NOT NULL,
+  used INTEGER NOT NULL,
+  PRIMARY KEY (id, second)
+) WITHOUT ROWID;
+
+-- Deleted tenants, by ids that reveal nothing, so that no restored backup brings one back.
+CREATE TABLE dropped (
+  id TEXT NOT NULL PRIMARY KEY,
+  at INTEGER NOT NULL
+) WITHOUT ROWID;

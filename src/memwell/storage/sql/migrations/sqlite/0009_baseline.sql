@@ -1,6 +1,4 @@
--- Today's schema, generated from the migrations by `make format`. A test proves the two equal.
-
--- a tenant's file
+-- The tables of a tenant's file. The tenant leads every key, so that PostgreSQL and Citus run the same queries.
 
 CREATE TABLE collection (
   tenant TEXT NOT NULL,
@@ -27,7 +25,8 @@ CREATE TABLE address (
   ended_at INTEGER,
   ended_seq INTEGER NOT NULL,
   expires_at INTEGER,
-  metadata TEXT, distilled_seq INTEGER NOT NULL DEFAULT 0,
+  metadata TEXT,
+  distilled_seq INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (tenant, id),
   FOREIGN KEY (tenant, collection_id) REFERENCES collection (tenant, id)
 ) WITHOUT ROWID;
@@ -39,6 +38,44 @@ CREATE INDEX address_created ON address (tenant, collection_id, created_at, id);
 CREATE INDEX address_session ON address (tenant, path);
 
 CREATE INDEX address_expiry ON address (tenant, expires_at) WHERE expires_at IS NOT NULL;
+
+-- docid is SQLite's rowid, which the full-text index points at. It is never used again, so that rows above a number are the
+-- new ones. created_at is set on later versions only: the time of the first.
+CREATE TABLE entry (
+  docid INTEGER PRIMARY KEY AUTOINCREMENT,
+  tenant TEXT NOT NULL,
+  id TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  address_id INTEGER NOT NULL,
+  seq INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  role TEXT,
+  name TEXT,
+  content TEXT NOT NULL,
+  metadata TEXT,
+  tool TEXT,
+  origin TEXT NOT NULL,
+  importance REAL,
+  confidence REAL,
+  occurred_at INTEGER NOT NULL,
+  recorded_at INTEGER NOT NULL,
+  created_at INTEGER,
+  expires_at INTEGER,
+  retired_at INTEGER,
+  asks REAL NOT NULL DEFAULT 0,
+  FOREIGN KEY (tenant, address_id) REFERENCES address (tenant, id)
+);
+
+CREATE UNIQUE INDEX entry_order ON entry (tenant, address_id, seq);
+
+CREATE UNIQUE INDEX entry_version ON entry (tenant, id, version);
+
+CREATE INDEX entry_expiry ON entry (tenant, expires_at) WHERE expires_at IS NOT NULL;
+
+-- The current entries of an address, and the summaries among them.
+CREATE INDEX entry_live ON entry (tenant, address_id, seq) WHERE retired_at IS NULL;
+
+CREATE INDEX entry_summary ON entry (tenant, address_id) WHERE kind = 'summary' AND retired_at IS NULL;
 
 CREATE TABLE job (
   tenant TEXT NOT NULL,
@@ -67,6 +104,7 @@ CREATE INDEX job_due ON job (tenant, state, run_at);
 
 CREATE INDEX job_address ON job (tenant, address_id) WHERE address_id IS NOT NULL;
 
+-- Events contain opaque ids only: when a name is erased, its events no longer reveal it.
 CREATE TABLE event (
   tenant TEXT NOT NULL,
   seq INTEGER NOT NULL,
@@ -101,43 +139,7 @@ CREATE TABLE idempotency_touch (
 
 CREATE INDEX idempotency_touch_key ON idempotency_touch (tenant, key_hash);
 
-CREATE TABLE sqlite_stat1(tbl,idx,stat);
-
-CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample);
-
-CREATE TABLE "entry" (
-  docid INTEGER PRIMARY KEY AUTOINCREMENT,
-  tenant TEXT NOT NULL,
-  id TEXT NOT NULL,
-  version INTEGER NOT NULL,
-  address_id INTEGER NOT NULL,
-  seq INTEGER NOT NULL,
-  kind TEXT NOT NULL,
-  role TEXT,
-  name TEXT,
-  content TEXT NOT NULL,
-  metadata TEXT,
-  tool TEXT,
-  origin TEXT NOT NULL,
-  importance REAL,
-  confidence REAL,
-  occurred_at INTEGER NOT NULL,
-  recorded_at INTEGER NOT NULL,
-  created_at INTEGER,
-  expires_at INTEGER,
-  retired_at INTEGER,
-  asks REAL NOT NULL DEFAULT 0,
-  FOREIGN KEY (tenant, address_id) REFERENCES address (tenant, id)
-);
-
-CREATE TABLE sqlite_sequence(name,seq);
-
-CREATE UNIQUE INDEX entry_order ON entry (tenant, address_id, seq);
-
-CREATE UNIQUE INDEX entry_version ON entry (tenant, id, version);
-
-CREATE INDEX entry_expiry ON entry (tenant, expires_at) WHERE expires_at IS NOT NULL;
-
+-- Removals from search: one entry, or a whole address.
 CREATE TABLE removal (
   tenant TEXT NOT NULL,
   seq INTEGER NOT NULL,
@@ -146,16 +148,13 @@ CREATE TABLE removal (
   PRIMARY KEY (tenant, seq)
 ) WITHOUT ROWID;
 
+-- The tokens of an entry, with an opaque token each for its address, its collection and its kind. They are stored, so that
+-- deleting does not depend on the version of the tokenizer.
 CREATE VIRTUAL TABLE word USING fts5 (tokens, tokenize = 'ascii', detail = 'none', columnsize = 0);
 
-CREATE TABLE 'word_data'(id INTEGER PRIMARY KEY, block BLOB);
+INSERT INTO word (word, rank) VALUES ('secure-delete', 1);
 
-CREATE TABLE 'word_idx'(segid, term, pgno, PRIMARY KEY(segid, term)) WITHOUT ROWID;
-
-CREATE TABLE 'word_content'(id INTEGER PRIMARY KEY, c0);
-
-CREATE TABLE 'word_config'(k PRIMARY KEY, v) WITHOUT ROWID;
-
+-- Embedding models. Entries up to embedded_to have vectors.
 CREATE TABLE model (
   tenant TEXT NOT NULL,
   id INTEGER NOT NULL,
@@ -168,6 +167,7 @@ CREATE TABLE model (
 
 CREATE UNIQUE INDEX model_name ON model (tenant, name);
 
+-- The vectors of the chunks of an entry, one after the other, in half precision.
 CREATE TABLE vector (
   tenant TEXT NOT NULL,
   model INTEGER NOT NULL,
@@ -176,6 +176,7 @@ CREATE TABLE vector (
   PRIMARY KEY (tenant, model, docid)
 ) WITHOUT ROWID;
 
+-- The columns of a fact that its entry does not have, one row for each version.
 CREATE TABLE fact (
   tenant TEXT NOT NULL,
   docid INTEGER NOT NULL,
@@ -186,7 +187,8 @@ CREATE TABLE fact (
   valid_from INTEGER NOT NULL,
   valid_to INTEGER,
   plan_id TEXT,
-  held TEXT, ended_by TEXT,
+  held TEXT,
+  ended_by TEXT,
   PRIMARY KEY (tenant, docid)
 ) WITHOUT ROWID;
 
@@ -194,6 +196,9 @@ CREATE INDEX fact_same ON fact (tenant, collection_id, same);
 
 CREATE INDEX fact_topic ON fact (tenant, collection_id, topic) WHERE topic IS NOT NULL;
 
+CREATE INDEX fact_ended ON fact (tenant, ended_by) WHERE ended_by IS NOT NULL;
+
+-- Evidence: the passage of an entry, from one character to another, that a fact rests on.
 CREATE TABLE evidence (
   tenant TEXT NOT NULL,
   id INTEGER NOT NULL,
@@ -216,6 +221,7 @@ CREATE INDEX evidence_address ON evidence (tenant, address_id);
 
 CREATE INDEX evidence_plan ON evidence (tenant, plan_id);
 
+-- Plans: the decisions about the candidates of a session.
 CREATE TABLE plan (
   tenant TEXT NOT NULL,
   id TEXT NOT NULL,
@@ -238,6 +244,7 @@ CREATE INDEX plan_collection ON plan (tenant, collection_id, id);
 
 CREATE INDEX plan_address ON plan (tenant, address_id);
 
+-- Calls and tokens of language models, by day.
 CREATE TABLE spending (
   tenant TEXT NOT NULL,
   day INTEGER NOT NULL,
@@ -247,8 +254,7 @@ CREATE TABLE spending (
   PRIMARY KEY (tenant, day)
 ) WITHOUT ROWID;
 
-CREATE INDEX fact_ended ON fact (tenant, ended_by) WHERE ended_by IS NOT NULL;
-
+-- Banks, hooks, apps, stores, definitions, workflows and their versions, each as JSON.
 CREATE TABLE document (
   tenant TEXT NOT NULL,
   kind TEXT NOT NULL,
@@ -263,6 +269,7 @@ CREATE TABLE document (
 
 CREATE INDEX document_name ON document (tenant, kind, name);
 
+-- The position of a summary: that of the last entry behind it.
 CREATE TABLE summary (
   tenant TEXT NOT NULL,
   docid INTEGER NOT NULL,
@@ -275,6 +282,7 @@ CREATE TABLE summary (
 
 CREATE INDEX summary_order ON summary (tenant, address_id, position);
 
+-- The entries behind a summary. An entry is behind one summary at most.
 CREATE TABLE folded (
   tenant TEXT NOT NULL,
   docid INTEGER NOT NULL,
@@ -287,10 +295,7 @@ CREATE INDEX folded_summary ON folded (tenant, summary_id);
 
 CREATE INDEX folded_address ON folded (tenant, address_id);
 
-CREATE INDEX entry_live ON entry (tenant, address_id, seq) WHERE retired_at IS NULL;
-
-CREATE INDEX entry_summary ON entry (tenant, address_id) WHERE kind = 'summary' AND retired_at IS NULL;
-
+-- Runs of workflows: inputs, steps and results.
 CREATE TABLE run (
   tenant TEXT NOT NULL,
   id TEXT NOT NULL,
@@ -319,6 +324,7 @@ CREATE TABLE run_step (
   PRIMARY KEY (tenant, run_id, number)
 ) WITHOUT ROWID;
 
+-- The addresses that a run has written or read, so that what it knows of them is erased with them.
 CREATE TABLE run_touch (
   tenant TEXT NOT NULL,
   address_id INTEGER NOT NULL,
@@ -328,6 +334,7 @@ CREATE TABLE run_touch (
 
 CREATE INDEX run_touch_run ON run_touch (tenant, run_id);
 
+-- Records: one JSON value at an address.
 CREATE TABLE record (
   tenant TEXT NOT NULL,
   address_id INTEGER NOT NULL,
@@ -339,6 +346,7 @@ CREATE TABLE record (
   PRIMARY KEY (tenant, address_id)
 ) WITHOUT ROWID;
 
+-- The changes of a record as they were given. The first, and one now and then, is the complete value.
 CREATE TABLE record_version (
   tenant TEXT NOT NULL,
   address_id INTEGER NOT NULL,
@@ -351,6 +359,7 @@ CREATE TABLE record_version (
   PRIMARY KEY (tenant, address_id, version)
 ) WITHOUT ROWID;
 
+-- Ties of records to a definition or store, a user, a session or a run. A record is deleted together with what it is tied to.
 CREATE TABLE record_tie (
   tenant TEXT NOT NULL,
   tie TEXT NOT NULL,
@@ -360,6 +369,7 @@ CREATE TABLE record_tie (
 
 CREATE INDEX record_tie_by_address ON record_tie (tenant, address_id);
 
+-- Files of sessions. Their bytes are stored elsewhere, by digest.
 CREATE TABLE file (
   tenant TEXT NOT NULL,
   id TEXT NOT NULL,
@@ -382,6 +392,8 @@ CREATE UNIQUE INDEX file_session ON file (tenant, address_id, seq);
 
 CREATE INDEX file_digest ON file (tenant, digest);
 
+-- The erasure log, by ids that reveal nothing: a restored backup erases again what was erased since it was made. It is never
+-- pruned, because older backups may still exist.
 CREATE TABLE erasure (
   tenant TEXT NOT NULL,
   seq INTEGER NOT NULL,
@@ -391,44 +403,64 @@ CREATE TABLE erasure (
   PRIMARY KEY (tenant, seq)
 ) WITHOUT ROWID;
 
--- control.db
+-- Statistics for the planner. A file has one tenant, so the tenant alone selects every row, and SQLite must be told.
+ANALYZE sqlite_schema;
 
-CREATE TABLE tenant (
-  id TEXT NOT NULL PRIMARY KEY,
-  created_at INTEGER NOT NULL
-) WITHOUT ROWID;
-
-CREATE TABLE api_key (
-  id TEXT NOT NULL PRIMARY KEY,
-  tenant TEXT NOT NULL REFERENCES tenant (id),
-  name TEXT NOT NULL,
-  hash BLOB NOT NULL UNIQUE,
-  role TEXT NOT NULL,
-  tie_kind TEXT,
-  tie_name TEXT,
-  rate INTEGER,
-  created_at INTEGER NOT NULL,
-  expires_at INTEGER,
-  revoked_at INTEGER
-) WITHOUT ROWID;
-
-CREATE INDEX api_key_tenant ON api_key (tenant, id);
-
-CREATE TABLE hint (
-  tenant TEXT NOT NULL PRIMARY KEY,
-  due_at INTEGER NOT NULL
-) WITHOUT ROWID;
-
-CREATE INDEX hint_due ON hint (due_at);
-
-CREATE TABLE rate (
-  id TEXT NOT NULL,
-  second INTEGER NOT NULL,
-  used INTEGER NOT NULL,
-  PRIMARY KEY (id, second)
-) WITHOUT ROWID;
-
-CREATE TABLE dropped (
-  id TEXT NOT NULL PRIMARY KEY,
-  at INTEGER NOT NULL
-) WITHOUT ROWID;
+INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
+  ('collection', 'collection', '100000 100000 1'),
+  ('collection', 'collection_name', '100000 100000 20000 2 1'),
+  ('address', 'address', '1000000 1000000 1'),
+  ('address', 'address_path', '1000000 1000000 100 1'),
+  ('address', 'address_created', '1000000 1000000 100 1 1'),
+  ('address', 'address_session', '1000000 1000000 10'),
+  ('address', 'address_expiry', '1000000 1000000 10'),
+  ('job', 'job', '100000 100000 1'),
+  ('job', 'job_slot', '10 10 1'),
+  ('job', 'job_due', '100000 100000 1000 1'),
+  ('job', 'job_address', '100000 100000 10'),
+  ('idempotency', 'idempotency', '1000000 1000000 1'),
+  ('idempotency', 'idempotency_expiry', '1000000 1000000 10'),
+  ('idempotency_touch', 'idempotency_touch', '1000000 1000000 100 1'),
+  ('idempotency_touch', 'idempotency_touch_key', '1000000 1000000 2'),
+  ('entry', 'entry_order', '1000000 1000000 100 1'),
+  ('entry', 'entry_version', '1000000 1000000 1 1'),
+  ('entry', 'entry_expiry', '1000000 1000000 10'),
+  ('model', 'model', '2 2 1'),
+  ('model', 'model_name', '2 2 1'),
+  ('vector', 'vector', '1000000 1000000 1000000 1'),
+  ('fact', 'fact', '100000 100000 1'),
+  ('fact', 'fact_same', '100000 100000 1000 1'),
+  ('fact', 'fact_topic', '10000 10000 1000 1'),
+  ('evidence', 'evidence', '100000 100000 1'),
+  ('evidence', 'evidence_fact', '100000 100000 2 1 1'),
+  ('evidence', 'evidence_entry', '100000 100000 2'),
+  ('evidence', 'evidence_address', '100000 100000 20'),
+  ('evidence', 'evidence_plan', '100000 100000 20'),
+  ('plan', 'plan', '10000 10000 1'),
+  ('plan', 'plan_collection', '10000 10000 100 1'),
+  ('plan', 'plan_address', '10000 10000 2'),
+  ('spending', 'spending', '100 100 1'),
+  ('fact', 'fact_ended', '10000 10000 2'),
+  ('document', 'document', '1000 1000 300 1'),
+  ('document', 'document_name', '1000 1000 300 2 1'),
+  ('summary', 'summary', '10000 10000 1'),
+  ('summary', 'summary_order', '10000 10000 2 1 1'),
+  ('folded', 'folded', '1000000 1000000 1'),
+  ('folded', 'folded_summary', '1000000 1000000 100 1'),
+  ('folded', 'folded_address', '1000000 1000000 100 1'),
+  ('entry', 'entry_live', '900000 900000 90 1'),
+  ('entry', 'entry_summary', '10000 10000 2'),
+  ('run', 'run', '100000 100000 1'),
+  ('run', 'run_workflow', '100000 100000 1000 1'),
+  ('run', 'run_started', '100000 100000 1'),
+  ('run_step', 'run_step', '1000000 1000000 10 1'),
+  ('run_touch', 'run_touch', '100000 100000 10 1'),
+  ('run_touch', 'run_touch_run', '100000 100000 2'),
+  ('record', 'record', '100000 100000 1'),
+  ('record_version', 'record_version', '1000000 1000000 10 1'),
+  ('record_tie', 'record_tie', '200000 200000 10 1'),
+  ('record_tie', 'record_tie_by_address', '200000 200000 2 1'),
+  ('file', 'file', '100000 100000 1'),
+  ('file', 'file_session', '100000 100000 10 1'),
+  ('file', 'file_digest', '100000 100000 2'),
+  ('erasure', 'erasure', '100000 100000 1');
