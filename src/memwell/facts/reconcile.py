@@ -13,7 +13,6 @@ from datetime import date
 from typing import Literal, NamedTuple
 
 from .plan import Candidate, KnownFact
-from .thesaurus import OPPOSITES
 from .topics import ParsedStatement, Topic, is_country, parse_statement
 from .wording import Wording, subject_person
 
@@ -45,6 +44,9 @@ UNREAL_MOODS = frozenset({"if", "maybe", "report"})
 CONFIRMATION_WEIGHT = 0.5
 """How much of its confidence another statement adds to the same one."""
 MAX_CONFIDENCE = 0.99
+
+
+OPPOSITES = {"like": "hate", "hate": "like"}
 
 
 class Decision(NamedTuple):

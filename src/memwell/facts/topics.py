@@ -7,25 +7,35 @@ they are allergic to. Patterns are compiled when a statement has one of their cu
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from functools import cache
-from importlib import resources
 from typing import Literal, NamedTuple, cast
 
-from .thesaurus import CITIES, COUNTRIES, LANGUAGES, MONTHS, NUMBERS, ONE_EACH, PROFESSIONS, WEEKDAYS
-from .wording import MAX_STATEMENT, Polarity, Wording, cue_words, parse_wording, stems
+from ..text.word_sets import load_sections
+from .wording import (
+    MAX_STATEMENT,
+    MONTHS,
+    NUMBERS,
+    THESAURUS,
+    WEEKDAYS,
+    Polarity,
+    Wording,
+    cue_words,
+    parse_wording,
+    stems,
+)
 
 Fills = Literal["one", "if_changed", "many"]
 """Whether a slot has one value at a time, one where the statement speaks of a change, or any number."""
 
 _LISTS = {
-    "PROFESSIONS": PROFESSIONS,
-    "LANGUAGES": LANGUAGES,
+    "PROFESSIONS": THESAURUS["professions"],
+    "LANGUAGES": THESAURUS["languages"],
     "MONTHS": [*MONTHS, *(month[:3] for month in MONTHS)],
     "WEEKDAYS": WEEKDAYS,
     "NUMBERS": list(NUMBERS),
-    "COUNTRIES": COUNTRIES,
-    "CITIES": CITIES,
+    "COUNTRIES": THESAURUS["countries"],
+    "CITIES": THESAURUS["cities"],
 }
 
 
@@ -51,7 +61,7 @@ def find_slots(words: Iterable[str]) -> list[Slot]:
 @cache
 def _table() -> tuple[list[Slot], dict[str, list[int]]]:
     """All slots, and which of them each cue belongs to."""
-    sections = _sections()
+    sections = load_sections(__package__, "slots")
     slots = [_slot(*row.split(" ", 2)) for row in sections["SLOTS"]]
     by_cue: dict[str, list[int]] = {}
     for row in sections["CUES"]:
@@ -76,7 +86,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
 @cache
 def _parts() -> dict[str, str]:
     parts = {name: "|".join(words) for name, words in _LISTS.items()}
-    return parts | dict(row.split(" ", 1) for row in _sections()["PARTS"])
+    return parts | dict(row.split(" ", 1) for row in load_sections(__package__, "slots")["PARTS"])
 
 
 def _expand(pattern: str) -> str:
@@ -87,30 +97,14 @@ def _expand(pattern: str) -> str:
     return found if found == pattern else _expand(found)
 
 
-@cache
-def _sections() -> dict[str, list[str]]:
-    sections: dict[str, list[str]] = {}
-    for line in _lines():
-        if line in ("PARTS", "CUES", "SLOTS"):
-            sections[line] = rows = []
-        else:
-            rows.append(line)
-    return sections
-
-
-def _lines() -> Iterator[str]:
-    text = (resources.files(__package__) / "slots.txt").read_text(encoding="utf-8")
-    return (line for line in text.splitlines() if line and not line.startswith("#"))
-
-
 # -- What a fact is about: the words by which re-tellings meet, and the slot of which only one value can be current.
 #
 # "Alice lives in Lisbon." and "Alice moved to Porto." fill the same slot of Alice with two values; "Alice's sister lives in
 # Porto." fills another one. English only: what is said in another language has a key but no topic.
 
 
-_COUNTRIES = frozenset(stems(" ".join(COUNTRIES)))
-_ONE_EACH = frozenset(stems(" ".join(ONE_EACH)))
+_COUNTRIES = frozenset(stems(" ".join(THESAURUS["countries"])))
+_ONE_EACH = frozenset(stems(" ".join(THESAURUS["one_each"])))
 _NAME = re.compile(r"(?<![\w'-])[A-Z]\w+")
 _VALUES = ("value", "firm", "known")
 """Groups that hold a value; there are several because a pattern cannot have one twice."""

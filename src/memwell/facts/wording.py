@@ -11,7 +11,12 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from ..search.words import stop_tokens, tokens
-from .thesaurus import FILLERS, KIN, MONTHS, NUMBERS, PAST, SYNONYMS, WEEKDAYS
+from ..text.word_sets import load_sections
+
+THESAURUS = load_sections(__package__, "thesaurus")
+MONTHS, WEEKDAYS = THESAURUS["months"], THESAURUS["weekdays"]
+NUMBERS = dict(line.split() for line in THESAURUS["numbers"])
+"""Without "one", which is mostly a pronoun."""
 
 Polarity = Literal["is", "not", "was"]
 """Affirmed, denied, or over: "no longer", "used to", "quit"."""
@@ -218,7 +223,7 @@ COMPARED = rule(
 """What follows is what something is compared with."""
 PAST_TENSE = re.compile(
     r"@ (?:has (?:been )?|have (?:been )?)?(?!(?:married|divorced|based|named|called|retired|engaged)\b)(?:\w+ed|"
-    + "|".join(PAST)
+    + "|".join(THESAURUS["past"])
     + r")\b",
     re.IGNORECASE,
 )
@@ -415,7 +420,7 @@ def _is_number(word: str) -> bool:
 
 
 def _canonical_forms() -> dict[str, str]:
-    found = {stem: tokens(line)[0] for line in SYNONYMS for stem in tokens(line)}
+    found = {stem: tokens(line)[0] for line in THESAURUS["synonyms"] for stem in tokens(line)}
     found |= {tokens(word)[0]: digits for word, digits in NUMBERS.items()}
     return found | {word[:3]: tokens(word)[0] for word in MONTHS if word not in ("march", "may")}
 
@@ -423,8 +428,8 @@ def _canonical_forms() -> dict[str, str]:
 _CANON = _canonical_forms()
 _REWRITTEN = frozenset[str]().union(*(rule.cues for rule in REWRITES))
 _TIMES = frozenset(tokens(" ".join([*MONTHS, *WEEKDAYS])))
-_EMPTY = stop_tokens("en") - set(tokens("may")) | frozenset(tokens(" ".join(FILLERS)))
-_KIN = frozenset(_CANON.get(word, word) for word in tokens(" ".join(KIN)))
+_EMPTY = stop_tokens("en") - set(tokens("may")) | frozenset(tokens(" ".join(THESAURUS["fillers"])))
+_KIN = frozenset(_CANON.get(word, word) for word in tokens(" ".join(THESAURUS["kin"])))
 _POSSESSIVE = re.compile(r"(.+?)['\u2019]s? ")
 _OWNER = re.compile(r"@(?:'s [\w'-]+)?")
 _SPACE = re.compile(r"\s+")

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from ..text.word_sets import load_words
+
 
 class Language(NamedTuple):
     """How a language says it. A text counts if it holds both of a pair: aside and rules, lasting and steer."""
@@ -125,13 +127,8 @@ _SOURCE = re.compile(
     r"|fonte (?:più )?(?:affidabile|attendibile|confiável|oficial)|fonte de confiança|надёжн|надежн"
     r"|достоверн|可信|可靠|信頼できる|신뢰할|موثوق|betrouwbar|zaufan|wiarygodn|güvenilir"
 )
-_STEMS_LIST = (
-    "merke merk vergi souvi retie mémor recue guard ricor memor lembr ontho zapam unutm ignor missa vergi beach übers "
-    "empfi empfe bevor bewir schla verwe beste überw oubli suis suive recom privi conse achèt favor olvid desca sigas "
-    "sugie prefi promo compr dimen scord consi racco sugge prefe invia acqui esque desco suger sugir negee verge "
-    "zigno pomiń görme raad bevee polec zalec öner tavsi nutze benut anwen kunde utili usuar utent gebru użytk"
-)
-_STEMS = frozenset(_STEMS_LIST.split())
+
+_STEMS = load_words(__package__, "foreign_stems")
 _STEM = 5
 
 

@@ -10,36 +10,13 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-_KINDS: dict[str, str] = {
-    "override": "ignore disregard forget override bypass overrule discard erase abandon neglect stop violate",
-    "obey": "obey comply follow",
-    "steer": "recommend suggest promote prefer favour favor advertise praise endorse rank cite prioritise prioritize mention "
-    "bring push feature speak list point refer direct redirect steer name position",
-    "buy": "buy order purchase book choose pick pay transfer",
-    "use": "use share visit open link fetch download include add append insert put show render install display replace",
-    "say": "say answer reply respond return give tell state claim deny pretend insist refer treat look replace redirect point "
-    "use describe mention recommend suggest report quote name assume substitute swap confirm",
-    "send": "send post forward upload email mail transmit submit append copy bcc cc leak exfiltrate export collect share "
-    "paste encode include log publish",
-    "run": "run execute call invoke unlock delete approve grant disable skip elevate enable fetch install empty "
-    "authorise authorize carry",
-    "tool": "use call run execute invoke fetch carry install delete trigger",
-    "reveal": "reveal print output repeat show display leak dump tell give expose share disclose",
-    "keep": "remember memorise memorize store save note keep bear commit add update record cite log learn register",
-    "trust": "trust consider treat believe regard accept",
-    "hide": "hide conceal keep",
-    "pose": "act pretend simulate behave enter switch play become roleplay",
-    "inform": "tell inform mention reveal disclose notify warn show alert let bring report",
-    "persuade": "tell ask convince persuade urge instruct get trick warn",
-    "praise": "rate describe summarise summarize mark rank review",
-    "wipe": "delete erase overwrite wipe replace remove change reset",
-    "make": "make ensure begin start end finish insert add include close open",
-    "do": "do apply follow obey add log record change raise pay order transfer send forward delete",
-}  # fmt: skip
+from ..text.word_sets import load_sections, load_words
+
+_KINDS = load_sections(__package__, "command_verbs")
 KINDS_OF: dict[str, frozenset[str]] = {
-    verb: frozenset(kind for kind, verbs in _KINDS.items() if verb in verbs.split())
+    verb: frozenset(kind for kind, verbs in _KINDS.items() if verb in verbs)
     for verbs in _KINDS.values()
-    for verb in verbs.split()
+    for verb in verbs
 }
 AGENT = (
     r"(?:you|(?:the |any |every |all |dear |this )?(?:ai|a\.i\.|assistants?|agents?|chat ?bots?|bots?|llms?|language models?"
@@ -442,57 +419,8 @@ STATEMENTS: tuple[Statement, ...] = (
 # somebody speaks of themselves has to sound much worse than one that tells others what to do.
 
 
-_WORDS: dict[str, str] = {
-    "lasting": "always never every each all any whenever everyone everybody anytime permanently forever permanent henceforth "
-    "everything anything whatever exclusively subsequent future constantly automatically even habit",
-    "steer": "recommend recommendation recommendations suggest suggestion suggested praise promote advertise endo"
-    "rse push favour "
-    "favor prefer prioritise prioritize rank mention plug brand cite recommended steer advertisement sponsored sp"
-    "onsorship downplay "
-    "criticism positively badly selling sell subscriptions rate excellent lowest premium casually quote quoting p"
-    "roducts product plan name",
-    "rival": "competitor competitors alternatives rivals scam best top better wins fraudulent only instead first sole main",
-    "trust": "trust trusted trustworthy reliable authoritative source sources official legitimate verified legal correct fact "
-    "authorised authorized approved valid safe safer credible definitive priority genuine website partner right",
-    "authority": "admin administrator superuser root owner privileges permission permissions role developer developers support "
-    "moderator access authorisation authorization workspace level holder permitted decided",
-    "guard": "filter filters moderation safety restrictions limits checks verification verify confirmation approval security "
-    "rules rule guidelines instructions instruction policy policies prompt directive directives orders logging wa"
-    "rnings content "
-    "phishing checking refuse refusals question consent commands limit risks warning notice unrestricted review",
-    "machine": "assistant assistants ai chatbot chatbots llm llms agent agents bot model models system context",
-    "others": "users user customers customer people someone somebody anyone anybody client clients person visitors them they "
-    "guest patient patients user's others",
-    "asked": "asks asked ask questions query queries topic subject mentioned mentions requests request requested "
-    "wants conversations "
-    "discussions discussed concerned planned complains concerning regarding",
-    "conceal": "secret secretly silently quietly hide conceal reveal disclose deny confidential subtly hidden cov"
-    "ertly unnoticed inform omit void discontinued",
-    "data": "credentials passwords history conversation contacts keys data contents cookies records database profile messages "
-    "emails transcript notes inbox log json file files",
-    "send": "send forward upload post email copy share export append output print repeat transmit attach submit collect leak "
-    "publish include insert put bcc show",
-    "run": "run execute install delete wipe transfer wire approve grant disable unlock import call curl purge ski"
-    "p switch rm sudo "
-    "fetch open overwrite erase charge",
-    "pay": "account payment payments iban wallet invoice invoices coupon checkout purchases purchase accounts tra"
-    "nsfers expense "
-    "licences contracts price prices bookings bank commission supplier details placing",
-    "keep": "remember store record save note memory memorise memorize learn keep register commit state hold updat"
-    "e stored memories",
-    "aside": "ignore disregard forget drop cancelled canceled replace override obey comply loyal serve regardless"
-    " obsolete bypass "
-    "stop supersedes purpose obeyed exist",
-    "say": "say answer answers reply replies respond response responses claim summary tell talk speak give treat "
-    "consider assume "
-    "refer repeat redirect",
-    "manner": "french german english spanish dutch italian metric units celsius short shorter brief briefly bulle"
-    "t emojis spelling tone "
-    "formal recipe recipes reminder remind style version dates joke vegetarian vegan gluten words spaces birthday"
-    " allergic party",
-    "bind": "must should shall will required",
-}  # fmt: skip
-_CUE_OF: dict[str, str] = {word: cue for cue, words in _WORDS.items() for word in words.split()}
+_WORDS = load_sections(__package__, "cue_words")
+_CUE_OF: dict[str, str] = {word: cue for cue, words in _WORDS.items() for word in words}
 _PHRASES: dict[str, re.Pattern[str]] = {
     "lasting": re.compile(
         r"from (?:now|today|this \w+|here)(?: on| forward)?\b|going forward|in (?:all )?future|for good\b"
@@ -535,15 +463,8 @@ _PAIRS = (
     "lasting named", "keep named", "lasting say", "pay lasting", "yours aside", "guard no_need", "authority keep",
     "others conceal", "steer rival", "keep others", "others say", "say named", "asked named",
 )  # fmt: skip
-_NOT_NAMES = (
-    "I I'm I'll I've I'd English French German Spanish Italian Portuguese Dutch Polish Russian Chinese Japanese "
-    "Korean Arabic Hindi Turkish Greek Swedish Danish Norwegian Finnish Latin Thai Vietnamese Indian Mexican American "
-    "British European Asian African Celsius Fahrenheit Monday Tuesday Wednesday Thursday Friday Saturday Sunday "
-    "January February March April May June July August September October November December Christmas Easter Markdown "
-    "JSON HTML CSS PDF CSV ISO UTC TV UK US EU USA ASAP OK Mr Mrs Ms Dr Python TypeScript JavaScript Always Never "
-    "Please From When If The A An You And Or Remember"
-)
-NO_NAMES = frozenset(_NOT_NAMES.split())
+
+NO_NAMES = load_words(__package__, "not_names")
 """What is written with a capital without naming anybody who could gain from it."""
 _NAMED = re.compile(r"(?<=[a-z,'] )(?!I\b|I')[A-Z][\w&-]+|\b[a-z]*[A-Z][a-z]+[A-Z]\w*")
 

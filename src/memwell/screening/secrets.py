@@ -11,6 +11,8 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
+from ..text.word_sets import load_words
+
 _START = r"(?<![A-Za-z0-9_+/-])"
 _END = r"(?![A-Za-z0-9_+/-])"
 
@@ -196,19 +198,8 @@ _PLACEHOLDER = re.compile(
 _SAYS_SOMETHING = re.compile(
     r"[a-zäöüßéè'-]*(?:ed|ing|ly|able|ible|ive|ent|ant|ary|ory|ous|ful|less|wn|ong|ort|ure|ise|ize|tten|ken|den|len)",
 )
-_NO_VALUES_LIST = (
-    "about above again all almost already also always another any anything available back bad because been being "
-    "below both case clear common correct dead different done down each easy either empty enough ever every "
-    "everything exactly fine five free from gone good great hard have here hers higher horrible important incorrect "
-    "inside invalid just kept known last later less like long longer lost mandatory maybe mine missing more most much "
-    "must necessary never next none nothing obvious offline okay only optional other ours over private public quite "
-    "really right safe same secret secure sensitive short simple simply some something somewhere still stale strict "
-    "strong such sure that their them then there these they this those three through time tired today tomorrow true "
-    "unique unknown unsafe until useless usually valid very visible weak well what when where which with within "
-    "without wrong yours your four eight twelve managers manager reset resets protected falsch richtig nicht noch "
-    "immer incorrecta incorrecte faux nécessaire"
-)
-_NO_VALUES = frozenset(_NO_VALUES_LIST.split())
+
+_NO_VALUES = load_words(__package__, "not_secrets")
 _ORDINARY = re.compile(r"[A-Za-z]?[a-z]*\d{0,3}|[A-Z]*|\d{1,4}[a-z]{0,2}|v?\d+")
 """A part of a name with hyphens: a word, a number, a version."""
 _NAMES_LIST = (

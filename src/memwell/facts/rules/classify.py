@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ...text.word_sets import word_set
+from ...text.word_sets import load_sections, word_set
 from ..plan import Kind
 
 KIN = (
@@ -206,48 +206,7 @@ _OPENS_WITH_YOU = re.compile(r"(?:You|You'\w+|Your)\b")
 _OPENS_WITH_IT = re.compile(r"(?:It|It's|That|That's|This|They|These|Those)\b")
 
 
-CLASSES = {
-    "i_am": word_set("i'm im"),
-    "i_will": word_set("i'll i'd"),
-    "me": word_set("me myself"),
-    "my": word_set("my mine"),
-    "you": word_set("you you're you've you'll you'd ya u yourself"),
-    "your": word_set("your yours"),
-    "they": word_set("they them their they're he she him her his"),
-    "it": word_set("it it's its that that's this these those"),
-    "be": word_set("is are was were be"),
-    "perfect": word_set("been have has had having"),
-    "modal": word_set("can could would should might may must"),
-    "article": word_set("a an"),
-    "place": word_set("at in near from to"),
-    "for": word_set("for with about"),
-    "cause": word_set("because since so why reason after before when while"),
-    "time": word_set(
-        "yesterday today tomorrow tonight last next ago week weeks weekend month months year years day days morning "
-        "recently lately soon since summer winter spring fall monday tuesday wednesday thursday friday saturday sunday"
-    ),
-    "like": word_set(
-        "love loved loves like liked enjoy enjoyed prefer hate favorite favourite fan passion passionate "
-        "interested keen into"
-    ),
-    "plan": word_set(
-        "gonna going plan planning plans planned want wants wanna hope hoping will thinking considering "
-        "looking decided goal goals"
-    ),
-    "do": word_set(
-        "started starting start working work working learning teaching training making writing joined signed "
-        "trying practicing doing taking"
-    ),
-    "praise": word_set(
-        "great awesome amazing cool nice good wonderful fantastic incredible beautiful "
-        "gorgeous lovely cute sweet perfect impressive best super fun special inspiring"
-    ),
-    "reaction": word_set(
-        "wow congrats congratulations glad thanks thank appreciate sounds looks yeah yep absolutely totally "
-        "exactly sure"
-    ),
-    "degree": word_set("so such really very too much lot totally super pretty"),
-}  # fmt: skip
+CLASSES = {name: frozenset(words) for name, words in load_sections(__package__, "score_words").items()}
 """Sorts of words, by what they tell about a statement rather than about the world."""
 _CLASSES_OF = {
     word: tuple(name for name, members in CLASSES.items() if word in members)

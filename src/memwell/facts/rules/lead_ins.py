@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from ...text.word_sets import word_set
+from ...text.word_sets import load_words, word_set
 from .wording import is_past
 
 _LEAD = re.compile(
@@ -52,13 +52,7 @@ _FIRST_WORDS = re.compile(
     r"(?P<lead>(?:just|really|also|super|so|still|already|please|always|never|definitely)\s+)?(?P<first>[A-Za-z']+)(?:\s+(?P<second>[A-Za-z']+))?",
     re.IGNORECASE,
 )
-_ADVICE_VERBS = word_set(
-    """keep take go enjoy stay remember try tell use make don't check give see believe focus hang send follow ask be
-bring call come do find get have imagine just know listen look show share start stop think trust wait watch
-write text reach embrace cherish push let join add put set read treat surround celebrate count consider feel
-dream rest surprise savor explore help choose create build spread speak talk drop shoot hit grab pick visit say
-live learn work"""
-)
+_ADVICE_VERBS = load_words(__package__, "advice_verbs")
 _TAG_PHRASE = re.compile(
     r",? (?:as )?you (?:know|see)(?=[,.!…]|$),?|, (?:right|huh|haha+|lol)(?=[.!…]|$)", re.IGNORECASE
 )

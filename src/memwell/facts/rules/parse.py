@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from ...text.word_sets import word_set
+from ...text.word_sets import load_words
 from ..plan import Kind, Turn
 from .classify import classify, is_lasting
 from .languages import is_english, is_foreign_greeting, is_question, may_be_mixed
@@ -34,18 +34,7 @@ _THEN_ASKS = re.compile(
 )
 _OWN_OPENING = re.compile(r"(?:(?:so|and|well|ok|okay|hey|hi),?\s+)?(?:I|I'\w+|my|we|we'\w+)\s", re.IGNORECASE)
 _PROPOSAL = re.compile(r"\W*(?:let's|let us|let me|how about|what about|why don't)\b", re.IGNORECASE)
-_EMPTY = word_set(
-    """a an the of to in on at for from by with and or but so is are was were be been being do does did has have had
-what which who when where why how that this these those it its it's that's he she they his her their him them i
-i'm i've i'll i'd you you're you've my your me we our us as about would could should will can may might not no
-yes yeah yep yup just too very really such much more all if then than there here out up down get got go let
-let's know see look looks sound sounds great awesome amazing cool nice good wonderful fantastic incredible
-beautiful gorgeous lovely cute sweet perfect impressive best super fun wow congrats congratulations glad thanks
-thank appreciate absolutely totally exactly sure definitely hey hi hello bye care later luck soon talk chat haha
-lol ok okay well oh ah please welcome happy hear true right agree agreed keep take time day always anytime
-problem worries course lot way thing things one something anything cheers hope guess what's must bet mean means
-love kidding"""
-)
+_EMPTY = load_words(__package__, "small_talk")
 """Words of which nothing can be learnt."""
 MIN_CONTENT = 2
 MAX_SENTENCES = 2000

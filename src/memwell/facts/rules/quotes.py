@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from ...text.word_sets import word_set
+from ...text.word_sets import load_words, word_set
 from .sentences import Sentence, blank, line_end
 
 _QUOTED_LINE = re.compile(r"^[ \t]{0,8}>", re.MULTILINE)
@@ -78,17 +78,7 @@ _LABEL = re.compile(
 )
 _PARAGRAPH = re.compile(r"\n[ \t]{0,80}\n")
 _OWN_LABELS = word_set("me myself i")
-_HEADINGS = word_set(
-    """note notes update updates ps p.s fyi diet food job work home house name names address location fact facts reminder
-    edit summary goal goals plan plans family health background context status correction question questions q a answer
-    problem problems issue issues todo info about allergy allergies hobby hobbies interest interests preference preferences
-    likes dislikes city country age birthday education school university career profession occupation role experience skills
-    language languages sport sports music travel pets pet medication medications medical important warning example idea
-    ideas result results reason tip today tomorrow yesterday monday tuesday wednesday thursday friday saturday sunday
-    morning afternoon evening weekend bonus spoiler disclaimer story rule step option situation task request thing first
-    second third finally also anyway remember email phone car relationship relationships kids children budget schedule
-    history details profile bio intro breakfast lunch dinner snack drinks exercise sleep mood weather money clothes gifts"""
-)
+_HEADINGS = load_words(__package__, "headings")
 """What is written before a colon and is nobody: "Diet: I'm vegan"."""
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ...text.word_sets import word_set
+from ...text.word_sets import load_words
 from .classify import MIN_SCORE, RICH_SCORE, TurnFeatures, score_turn
 from .parse import ParsedTurn, Statement, is_filler
 
@@ -23,11 +23,7 @@ _OF_SOMEBODY = re.compile(
     r"|(?:ha[sd]|live[sd]|work(?:s|ed)|(?:like|love|hate|prefer|own|need|want|play|speak|eat|drink|teache|run|come)s"
     r"|studie[sd]|moved|got|bought|married|turned|grew up|used to|doesn't|isn't|can't)\b)"
 )
-_NOBODY = word_set(
-    """he she it this that these those there here what who everyone everybody everything nothing nobody someone somebody something
-    anyone anything people family life work today tomorrow yesterday the one each every another which where when how if my
-    our your his her their its mine yours most some many all both"""
-)
+_NOBODY = load_words(__package__, "not_names")
 _MORE_OF_IT = re.compile(
     r"(?:(?:he|she|they|his|her|their|its)(?:'[a-z]+)?\s"
     r"|it(?:'s| is| was| has) (?:an?|the|called|named|from|in|at|\d+|[a-z]+ed)\b)",

@@ -5,39 +5,16 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ...text.word_sets import word_set
+from ...text.word_sets import load_words, word_set
 
-IRREGULAR_PAST = word_set(
-    """ate beat became began bent bet bit bled blew bought bound bred broke brought built burnt came caught chose clung
-could cost crept cut dealt did dove drank dreamt drew drove dug dwelt fed fell felt fled flew flung forbade
-forgave forgot fought found froze gave got grew ground had heard held hid hit hung hurt kept knelt knew laid lay
-leapt learnt led left lent let lit lost made meant met might must ought paid put quit ran rang read rid rode
-rose said sang sank sat saw sent set shook shone shot should shrank shut slept slid sold sought sped spent split
-spoke sprang spread stole stood strove struck stuck stung swam swept swore swung taught thought threw told took
-tore understood upset was went wept were woke won wore would wound wrote"""
-)
+IRREGULAR_PAST = load_words(__package__, "irregular_past")
 BASE_IN_ED = word_set("""need feed speed breed bleed proceed succeed exceed embed shed wed heed seed weed""")
 MODALS = word_set("can could will would shall should may might must cannot ought")
-PARTICIPLES = word_set(
-    """been gone done seen taken given made had got gotten become begun broken chosen come drawn driven eaten fallen
-felt forgotten found grown heard held kept known left lost met paid put read run said sold spent spoken told
-thought understood won worn written"""
-)
-PLAIN = word_set(
-    """am are have do go get take make feel think hope try want need love like enjoy prefer hate keep see know live
-work play run read write teach study own sing cook bake paint draw travel visit watch listen spend give find
-look use help learn start stop plan wish wonder believe remember forget miss care mean say tell talk meet come
-become stay eat drink sleep wear buy sell pay save swim hike ride drive speak train volunteer collect grow"""
-)
+PARTICIPLES = load_words(__package__, "participles")
+PLAIN = load_words(__package__, "base_verbs")
 """Verbs that follow "and" or "you" more often than nouns written like them do."""
 
-ADVERBS = word_set(
-    """also always almost already actually again barely both certainly currently definitely even ever finally first
-generally hardly honestly just kinda literally longer maybe mostly most much neither never no normally not now often once only
-originally personally please possibly probably quite rarely rather really recently regularly seldom simply since
-sometimes somewhat soon still super sure surely then totally truly typically usually very well sort kind of too
-all"""
-)
+ADVERBS = load_words(__package__, "adverbs")
 
 ADVERB_PHRASES = (
     "by no means",
