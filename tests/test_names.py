@@ -8,7 +8,7 @@ import pytest
 
 from memwell import Conflict
 from memwell.core import documents
-from memwell.records.contract import slug_of
+from memwell.records.definitions import derive_slug
 
 from .engines import Memory
 
@@ -28,7 +28,7 @@ from .engines import Memory
     ],
 )
 def test_a_slug_leaves_accents_away(name: str, slug: str) -> None:
-    assert slug_of(name) == slug
+    assert derive_slug(name) == slug
 
 
 def test_too_many_are_called_what_people_call_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

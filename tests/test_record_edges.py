@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from memwell import Conflict, Invalid, TooLarge, function
-from memwell.core import documents, functions
-from memwell.records.contract import encoded
-from memwell.records.definitions import KIND, existing
+from memwell import Conflict, Invalid, Memory, TooLarge, function
+from memwell.core import functions
+from memwell.records.definitions import DEFINITIONS, require_definition
 from memwell.records.schema import Schema
 from memwell.records.schema_tree import MAX_MEMO
 from memwell.testing import FrozenClock
@@ -203,9 +202,8 @@ def test_a_lifetime_that_was_changed_before_it_was_noted_is_followed(memory: Mem
     memory.definitions.update(made, ttl_seconds=3600)
 
     def unknown(space: Any) -> None:
-        document, definition = existing(space, made)
-        body = encoded(structs.replace(definition, former_ttls=None))
-        documents.change(space.tx, KIND, document, document.name, body, space.now)
+        item = require_definition(space, made)
+        DEFINITIONS.update(space, item, structs.replace(item.settings, former_ttls=None))
 
     engine_of(memory).write(memory._transport.principal, unknown)  # type: ignore[attr-defined]
     clock.advance(seconds=1)

@@ -59,7 +59,7 @@ def test_whoever_makes_a_definition_is_told_what_does_not_fit_already(memory: Me
         memory.user(user).records["tally"] = value
         memory.user(user).records["score"] = {"n": 1}
     told = memory.definitions.create("Tally", schema=COUNT).warnings
-    assert told == ["2 of 3 records that were there already do not fit, and are withheld."]
+    assert told == ["2 of 3 existing records do not fit, and are withheld."]
     assert [bound(memory, "tally", owner=user).values for user in ("u1", "u2")] == [{}, {"tally": {"n": 1}}]
     assert memory.definitions.create("Score", schema=COUNT).warnings is None
 

@@ -14,7 +14,7 @@ from .erasure import retention
 from .errors import NotFound
 from .facts import audit, memories, plans, search
 from .files import files
-from .records import app_sessions, apps, contents, define, definitions, stores, user_records, working_memory
+from .records import app_sessions, apps, contents, definitions, stores, user_records, working_memory
 from .search import upkeep
 from .timelines import agent_log, flows, sessions, settings, transfer, users
 from .workflows import app_execution, app_transfer
@@ -48,7 +48,6 @@ ROOMS = (
     contents,
     memory_namespace,
     definitions,
-    define,
     working_memory,
     workflows,
     runs,

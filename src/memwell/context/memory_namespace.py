@@ -6,18 +6,23 @@ from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta
 
-from ..core import documents
 from ..core.operation import Example, Request, Response, operation
 from ..core.space import Space
 from ..errors import Invalid
 from ..records import records
-from ..records.app_sessions import UserId, check_session_owner, find_session_user, read_session_meta, to_thread
+from ..records.app_sessions import (
+    SESSION_META,
+    UserId,
+    check_session_owner,
+    find_session_user,
+    read_session_meta,
+    to_thread,
+)
 from ..records.app_sessions import find_app_session as find_session
 from ..records.apps import AppName
 from ..records.contents import GetContent, locate_content
-from ..records.contract import SESSION_META, Store, decode_store
-from ..records.definitions import by_slug, held_to
-from ..records.stores import GIVEN, store_kind
+from ..records.definitions import build_definition_contract, find_definition_by_slug
+from ..records.stores import GIVEN, Store, stores_of
 from ..records.validation import build_misfit_error, fill_defaults, list_misfits
 from ..records.working_memory import MemoryScope, load_memory, render_withheld
 from . import template as templates
@@ -69,11 +74,11 @@ def recall(space: Space, name: str, scope: Scope) -> Found:
     if scope.app is not None:
         if name == SESSION_META:
             return session_meta(space, scope.app, scope)
-        document = documents.find(space.tx, store_kind(scope.app), name)
-        if document is not None:
-            found = content_of(space, name, scope, decode_store(document.body))
+        store = stores_of(scope.app).find(space, name)
+        if store is not None:
+            found = content_of(space, name, scope, store.settings)
             return found if found.warning is None else _withheld(name, found.warning, found.address_id)
-    known = by_slug(space, name)
+    known = find_definition_by_slug(space, name)
     if known is None:
         what = f"memory store of the app {scope.app!r}, nor a memory definition" if scope.app else "memory definition"
         raise Invalid(f"`{{{{{NAMESPACE}.{name[:100]}…}}}}`: {name[:100]!r} is no {what}.")
@@ -81,12 +86,14 @@ def recall(space: Space, name: str, scope: Scope) -> Found:
         return Found()
     space.principal.speaks_for(scope.user)
     whose = MemoryScope(owner=scope.user, workflow=scope.workflow, thread=scope.thread, run=scope.run)
-    there = load_memory(space, *known, whose)
+    there = load_memory(space, known, whose)
     if there.warning is not None:
         return _withheld(name, there.warning, there.address_id)
     if there.record is None:
         return Found()
-    return Found(fill_defaults(there.record.value, held_to(known[0].id, known[1])), there.address_id)
+    return Found(
+        fill_defaults(there.record.value, build_definition_contract(known.id, known.settings)), there.address_id
+    )
 
 
 def recalled(space: Space, scope: Scope) -> Recalled:

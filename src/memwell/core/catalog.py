@@ -19,7 +19,7 @@ A request to update has the fields of the struct: immutable ones are accepted if
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Annotated, Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
@@ -87,7 +87,7 @@ class Catalog(Generic[T]):
         """`plain_conflicts`: a changed immutable field and an old version are a Conflict, not Invalid and Stale."""
         fields: tuple[str, ...] = getattr(struct, "__struct_fields__")  # noqa: B009 -- a struct has them
         self._fields = [name for name in fields if name not in (*immutable, *clearable)]
-        self.decode = lru_cache(maxsize=256)(typed.decoder(struct))
+        self.decode = _find_decoder(struct)
         """From JSON to settings. The result is shared: callers must not change what is in it."""
 
     def find(self, space: Space, item_id: str) -> Item[T] | None:
@@ -149,6 +149,14 @@ class Catalog(Generic[T]):
 
     def to_item(self, document: Document) -> Item[T]:
         return Item(*document[:3], self.decode(document.body), *document[4:])
+
+
+_decoders: dict[type, Any] = {}
+
+
+def _find_decoder(struct: type[T]) -> Callable[[str], T]:
+    """Return the decoder that all catalogs of a struct share."""
+    return _decoders.setdefault(struct, lru_cache(maxsize=256)(typed.decoder(struct)))  # type: ignore[no-any-return]
 
 
 def encode_settings(settings: Any) -> str:

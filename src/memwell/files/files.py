@@ -39,7 +39,7 @@ from ..records.app_sessions import (
     session_tie,
     user_tie,
 )
-from ..records.apps import AppName, existing, settings_of, settled
+from ..records.apps import AppName, find_app_settings, require_app, require_or_add_app
 from ..records.file_rows import MAX_FILE, STATES, File, NewFile, Owner, State, list_session_files, text_place
 from ..storage.blobs import digest_of
 
@@ -302,10 +302,10 @@ def _require_room(space: Space, request: UploadFile, new: NewFile) -> None:
     owner = require_session_owner(space, request.app, request.session_id, session)
     space.principal.speaks_for(owner or request.user_id or space.principal.user)
     if space.principal.tie is not None:
-        existing(space, request.app)
+        require_app(space, request.app)
     files = [] if session is None else file_rows.list_session_files(space, session.address_id)
     if file_rows.find_same_file(files, new) is None:
-        file_rows.check_file_count(files, settings_of(space, request.app).max_files)
+        file_rows.check_file_count(files, find_app_settings(space, request.app).max_files)
 
 
 def _stored(call: Call, request: UploadFile, new: NewFile) -> FileInfo:
@@ -327,7 +327,7 @@ def _added(space: Space, call: Call, request: UploadFile, new: NewFile) -> FileI
     """Write down what was stored, unless somebody has deleted it since."""
     if not call.blobs.within(space.tx).has(new.digest):
         raise _Deleted
-    _, app = settled(space, request.app)
+    app = require_or_add_app(space, request.app).settings
     user_id = request.user_id or space.principal.user
     opening = SessionRequest(session_id=request.session_id, user_id=user_id, metadata=request.metadata)
     opened = open_session(space, request.app, opening)

@@ -17,8 +17,7 @@ from ..errors import Conflict, Invalid
 from ..ids import new_id
 from ..model import check
 from ..model.fields import ID_PATTERN, MAX_ID, Cursor, Limit, SessionId, from_cursor, to_cursor
-from .apps import AppName, settled
-from .contract import SESSION_META
+from .apps import AppName, require_or_add_app
 from .file_rows import list_session_files
 from .records import (
     Mode,
@@ -56,6 +55,7 @@ def list_artifacts(space: Space, address_id: int) -> list[dict[str, Any]]:
 # -- Sessions of apps: what was passed along with them, who they belong to, and their end (S2.2–S2.5, S2.28–S2.30).
 
 
+SESSION_META = "sessionMeta"
 PREFIX = f"{SESSION_META}@session/"
 _END = f"{SESSION_META}@session0"
 """Behind every session."""
@@ -128,7 +128,7 @@ def update_session(space: Space, request: UpdateSession) -> SessionMeta:
         request.metadata,
         request.mode,
     )
-    settled(space, request.app)
+    require_or_add_app(space, request.app)
     opened = open_session(space, request.app, opening)
     return _to_response(opened.session_id, opened.meta)
 

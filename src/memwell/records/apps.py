@@ -1,26 +1,25 @@
-"""Apps: what memory stores and sessions belong to, and what answers a message (system S2)."""
+"""Apps: owners of memory stores and sessions, with the workflow or function that answers a message (system S2)."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
-from msgspec import UNSET, Meta, structs
+from msgspec import Meta, structs
 
-from .. import typed
 from ..clock import to_datetime
 from ..core import documents
-from ..core.documents import Document
+from ..core.catalog import OMITTED, Catalog, Item
 from ..core.operation import Example, Request, Response, operation
 from ..core.space import Space
 from ..errors import Invalid, NotFound
 from ..model.fields import ID_PATTERN
-from .contract import APP_PATTERN, MAX_STORES
 from .file_rows import MAX_FILES, MOST_FILES
 
-KIND = "app"
+MAX_STORES = 15
 MAX_APP_STORES = 200
+APP_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$(?!\n)"
 
 AppName = Annotated[
     str,
@@ -53,7 +52,6 @@ FunctionField = Annotated[
 MaxStores = Annotated[int, Meta(ge=1, le=MAX_APP_STORES, description="How many stores it may have at most.")]
 MaxFiles = Annotated[int, Meta(ge=1, le=MOST_FILES, description="How many files a session of it may have at most.")]
 
-_LEFT_AWAY: Any = UNSET
 NEW_APP = {"app": "shop", "description": "An online shop"}
 
 
@@ -65,6 +63,9 @@ class App(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     function: str | None = None
     max_stores: int = MAX_STORES
     max_files: int = MAX_FILES
+
+
+APPS = Catalog("app", App, clearable=("description", "workflow", "function"))
 
 
 class AppInfo(Response, frozen=True, kw_only=True):
@@ -88,12 +89,12 @@ class Apps(Response, frozen=True, kw_only=True):
 
 
 class ConfigureApp(Request, frozen=True, kw_only=True):
-    """What an app is to be. What is left away stays; null clears it."""
+    """Settings of an app. Fields that are omitted stay; null clears them."""
 
     app: AppName
-    description: Description | None = _LEFT_AWAY
-    workflow: WorkflowField | None = _LEFT_AWAY
-    function: FunctionField | None = _LEFT_AWAY
+    description: Description | None = OMITTED
+    workflow: WorkflowField | None = OMITTED
+    function: FunctionField | None = OMITTED
     max_stores: MaxStores | None = None
     max_files: MaxFiles | None = None
 
@@ -101,20 +102,20 @@ class ConfigureApp(Request, frozen=True, kw_only=True):
 @operation("apps.configure", "PUT /v1/apps/{app}", effect="write", role="admin", example=Example(NEW_APP))
 def configure(space: Space, request: ConfigureApp) -> AppInfo:
     """Make an app or change it: what answers a message, how many stores it may have, and how many files a session."""
-    document, app = settled(space, request.app)
-    given = {name: getattr(request, name) for name in ("description", "workflow", "function")}
-    changes = {name: value for name, value in given.items() if value is not UNSET}
-    limits = {name: getattr(request, name) for name in ("max_stores", "max_files")}
-    changes |= {name: value for name, value in limits.items() if value is not None}
-    changed = structs.replace(app, **_instead(changes))
-    if changed.workflow is not None and changed.function is not None:
+    item = require_or_add_app(space, request.app)
+    changes = APPS.changes(request)
+    for one, other in (("workflow", "function"), ("function", "workflow")):
+        if changes.get(one) is not None and other not in changes:  # it replaces the other one
+            changes[other] = None
+    app = structs.replace(item.settings, **changes)
+    if app.workflow is not None and app.function is not None:
         raise Invalid("Give either `workflow` or `function`: one of them answers.", field="function")
-    stores = space.tx.row("count_documents", kind=f"store:{request.app}")
-    if stores is not None and changed.max_stores < stores[0]:
-        raise Invalid(f"The app has {stores[0]} stores already: `max_stores` cannot be less.", field="max_stores")
-    if changed.workflow is not None and documents.find(space.tx, "workflow", changed.workflow) is None:
-        raise Invalid(f"There is no workflow {changed.workflow!r}: store it first.", field="workflow")
-    return _info(space, _saved(space, document, changed), changed)
+    stores = _count_stores(space, request.app)
+    if app.max_stores < stores:
+        raise Invalid(f"The app has {stores} stores already: `max_stores` cannot be less.", field="max_stores")
+    if app.workflow is not None and documents.find(space.tx, "workflow", app.workflow) is None:
+        raise Invalid(f"There is no workflow {app.workflow!r}: store it first.", field="workflow")
+    return _to_app_info(space, APPS.update(space, item, app))
 
 
 class NoFields(Request, frozen=True, kw_only=True):
@@ -124,7 +125,7 @@ class NoFields(Request, frozen=True, kw_only=True):
 @operation("apps.list", "GET /v1/apps", example=Example({}, (("apps.configure", NEW_APP),)))
 def list_apps(space: Space, request: NoFields) -> Apps:
     """The apps, by name."""
-    return Apps(apps=[_info(space, one, decode(one.body)) for one in documents.every(space.tx, KIND)])
+    return Apps(apps=[_to_app_info(space, item) for item in APPS.list(space)])
 
 
 class OfApp(Request, frozen=True, kw_only=True):
@@ -134,62 +135,42 @@ class OfApp(Request, frozen=True, kw_only=True):
 
 
 @operation("apps.get", "GET /v1/apps/{app}", example=Example({"app": "shop"}, (("apps.configure", NEW_APP),)))
-def get(space: Space, request: OfApp) -> AppInfo:
+def get_app(space: Space, request: OfApp) -> AppInfo:
     """An app."""
-    return _info(space, *existing(space, request.app))
+    return _to_app_info(space, require_app(space, request.app))
 
 
-# -- what others use -----------------------------------------------------------------------------------------------------
-
-decode = typed.decoder(App)
-
-
-def existing(space: Space, name: str) -> tuple[Document, App]:
-    found = documents.find(space.tx, KIND, name)
+def require_app(space: Space, name: str) -> Item[App]:
+    found = APPS.find(space, name)
     if found is None:
         raise NotFound(f"There is no app {name!r}.")
-    return found, decode(found.body)
+    return found
 
 
-def settings_of(space: Space, name: str) -> App:
-    """What an app is; one that is not there yet is as it would be made."""
-    found = documents.find(space.tx, KIND, name)
-    return App() if found is None else decode(found.body)
+def find_app_settings(space: Space, name: str) -> App:
+    """Return the settings of an app, or those that it would have."""
+    found = APPS.find(space, name)
+    return App() if found is None else found.settings
 
 
-def settled(space: Space, name: str) -> tuple[Document, App]:
-    """An app, made if it is not there."""
-    found = documents.find(space.tx, KIND, name)
-    if found is not None:
-        return found, decode(found.body)
-    app = App()
-    document = Document(name, name, 1, msgspec.json.encode(app).decode(), space.now, space.now)
-    documents.add(space.tx, KIND, document)
-    return document, app
+def require_or_add_app(space: Space, name: str) -> Item[App]:
+    return APPS.find(space, name) or APPS.add(space, App(), name=name, item_id=name)
 
 
-def _instead(changes: dict[str, Any]) -> dict[str, Any]:
-    """What is set to answer takes the place of what has answered before, of whichever kind."""
-    for one, other in (("workflow", "function"), ("function", "workflow")):
-        if changes.get(one) is not None and other not in changes:
-            return {**changes, other: None}
-    return changes
+def _count_stores(space: Space, app: str) -> int:
+    row = space.tx.row("count_documents", kind=f"store:{app}")
+    return 0 if row is None else int(row[0])
 
 
-def _saved(space: Space, document: Document, app: App) -> Document:
-    return documents.change(space.tx, KIND, document, document.name, msgspec.json.encode(app).decode(), space.now)
-
-
-def _info(space: Space, document: Document, app: App) -> AppInfo:
-    count = space.tx.row("count_documents", kind=f"store:{document.id}")
+def _to_app_info(space: Space, item: Item[App]) -> AppInfo:
     return AppInfo(
-        app=document.id,
-        stores=0 if count is None else count[0],
-        max_stores=app.max_stores,
-        max_files=app.max_files,
-        created_at=to_datetime(document.created_at),
-        updated_at=to_datetime(document.updated_at),
-        description=app.description,
-        workflow=app.workflow,
-        function=app.function,
+        app=item.id,
+        stores=_count_stores(space, item.id),
+        max_stores=item.settings.max_stores,
+        max_files=item.settings.max_files,
+        created_at=to_datetime(item.created_at),
+        updated_at=to_datetime(item.updated_at),
+        description=item.settings.description,
+        workflow=item.settings.workflow,
+        function=item.settings.function,
     )

@@ -19,6 +19,7 @@ from ..model.collection import Place
 from ..model.fields import Cursor, Limit, SessionId, from_cursor, to_cursor
 from . import records
 from .app_sessions import (
+    SESSION_META,
     SessionRequest,
     UserId,
     check_session_owner,
@@ -31,9 +32,8 @@ from .app_sessions import (
 )
 from .app_sessions import find_app_session as find_session
 from .apps import AppName
-from .contract import SESSION, SESSION_META, Store
 from .records import Mode, Record, list_tied_page
-from .stores import GIVEN, OF, TechnicalName, existing, held_to, tie_of_store
+from .stores import GIVEN, OF, SESSION, Store, TechnicalName, build_store_contract, require_store, store_tie
 from .user_records import IfMatch, Projections, RecordHistory, Unset, Value, list_history
 from .validation import Contract, Edit, ValueWarning, error_at, fill_defaults, write_valid
 from .values import project
@@ -235,9 +235,9 @@ class ListContents(Request, frozen=True, kw_only=True):
 @operation("stores.records", "GET /v1/apps/{app}/stores/{store}/records", role="admin", example=Example(OF, _WRITTEN))
 def list_contents(space: Space, request: ListContents) -> StoreRecords:
     """The records of a store, as they are stored: of all its users and sessions. A page holds at most 8 MiB of them."""
-    existing(space, request.app, request.store)
+    require_store(space, request.app, request.store)
     (after,) = from_cursor("store", request.cursor, 0)
-    found, more = list_tied_page(space, tie_of_store(request.app, request.store), after, request.limit)
+    found, more = list_tied_page(space, store_tie(request.app, request.store), after, request.limit)
     further = to_cursor("store", found[-1][0].address_id) if more else None
     return StoreRecords(records=[_to_store_record(record, name) for record, name in found], next_cursor=further)
 
@@ -261,8 +261,8 @@ def locate_content(
     if name == SESSION_META:
         raise Forbidden(f"`{SESSION_META}` can be read only; its metadata is set by `apps.sessions.update`.")
     if store is None:
-        _, store = existing(space, whose.app, name)
-    tie = tie_of_store(whose.app, name)
+        store = require_store(space, whose.app, name).settings
+    tie = store_tie(whose.app, name)
     match store.access:
         case "user":
             user = whose.user_id or find_session_user(space, whose.app, whose.session_id) or space.principal.user
@@ -315,10 +315,10 @@ def _locate_in_session(space: Space, name: str, store: Store, whose: _Whose, tie
 def _build_contract(store: Store, whose: _Whose, *ties: str) -> Contract:
     """What content is held to. What lasts as long as a session goes with the one in which it was written last (B2.2)."""
     if store.retention != SESSION:
-        return held_to(store, *ties, tied_anew=True)
+        return build_store_contract(store, *ties, tied_anew=True)
     if whose.session_id is None:
-        return held_to(store, *ties)._replace(ties=())
-    return held_to(store, *ties, session_tie(whose.app, whose.session_id), tied_anew=True)
+        return build_store_contract(store, *ties)._replace(ties=())
+    return build_store_contract(store, *ties, session_tie(whose.app, whose.session_id), tied_anew=True)
 
 
 def _require_session_id(whose: _Whose, name: str) -> str:

@@ -1,42 +1,32 @@
-"""Memory definitions: what is remembered of an owner, under which name, in which scope and for how long (system S3)."""
+"""Memory definitions: kinds of records of an owner, each with a name, a schema, a scope and a lifetime (system S3)."""
 
 from __future__ import annotations
 
 import re
-import uuid
+import unicodedata
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, structs
+import msgspec
+from msgspec import Meta, structs
 
-from ..clock import SECOND, to_datetime
+from ..clock import DAY, SECOND, to_datetime
 from ..core import documents
+from ..core.catalog import OMITTED, Catalog, Item, Order, PageNumber, PageSize, Sort, Version, list_page
 from ..core.documents import Document
 from ..core.operation import Example, Request, Response, operation
 from ..core.space import Space
-from ..errors import Conflict, Invalid, NotFound, Stale
+from ..errors import Conflict, Invalid, NotFound
 from ..model import check
 from ..model.fields import ID_PATTERN
-from .contract import (
-    MAX_NAME,
-    SLUG_ADVICE,
-    SLUG_PATTERN,
-    Definition,
-    Scope,
-    Secrets,
-    UpdateMode,
-    decode_definition,
-    encoded,
-    is_vague,
-    slug_of,
-)
 from .records import delete_tied
 from .validation import (
     Accept,
     Breaking,
     Contract,
+    Secrets,
     check_breaking,
     check_object_schema,
     find_breaking,
@@ -44,12 +34,44 @@ from .validation import (
     normalize_schema,
 )
 
-KIND = "definition"
-BY_SLUG, BY_NAME = "definition_slug", "definition_name"
-"""Documents that lead from a slug or a name to the definition that has it: no two can have the same."""
+Scope = Literal["global", "workflow", "thread", "run"]
+UpdateMode = Literal["merge", "replace"]
+
+MAX_NAME = 255
+SLUG_PATTERN = r"^[a-z0-9_]+$(?!\n)"
+SLUG_ADVICE = "slug must contain only lowercase letters, numbers, and underscores"
 MAX_TTL = 100 * 365 * 86_400
+RUN_LIFETIME = 30 * DAY
+"""Lifetime of records of a run that nobody ends."""
 MAX_FORMER = 20
-"""How many of its former lifetimes a definition knows."""
+"""Former lifetimes that a definition remembers."""
+BY_SLUG, BY_NAME = "definition_slug", "definition_name"
+"""Documents that lead from a slug or a name to its definition, so that both are unique."""
+
+_VAGUE = re.compile(r"(?:data|temp|tmp|test|store|memory|info|stuff|misc|foo|bar|value|record)s?_?\d*", re.IGNORECASE)
+
+
+class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A memory definition, as it is stored."""
+
+    slug: str
+    scope: Scope = "global"
+    schema: dict[str, Any] = {}
+    ttl_seconds: int | None = None
+    update_mode: UpdateMode = "replace"
+    secrets: Secrets = "warn"
+    description: str | None = None
+    lasting_from: int | None = None
+    """Time of the last change of its lifetime."""
+    former_ttls: list[int] | None = None
+
+    @property
+    def lifetime_us(self) -> int | None:
+        lifetime = None if self.ttl_seconds is None else self.ttl_seconds * SECOND
+        return min(lifetime or RUN_LIFETIME, RUN_LIFETIME) if self.scope == "run" else lifetime
+
+
+DEFINITIONS = Catalog("definition", Definition, immutable=("slug", "scope"), clearable=("ttl_seconds", "description"))
 
 DefinitionId = Annotated[
     str, Meta(min_length=1, max_length=MAX_NAME, pattern=ID_PATTERN, description="The definition's id, or its slug.")
@@ -65,7 +87,7 @@ Name = Annotated[
 ]
 Slug = Annotated[
     str,
-    Meta(max_length=MAX_NAME, description=f"Its technical key, made from the name if it is left away: {SLUG_ADVICE}."),
+    Meta(max_length=MAX_NAME, description=f"Its technical key; omit it to derive it from the name: {SLUG_ADVICE}."),
 ]
 ScopeField = Annotated[
     Scope,
@@ -91,12 +113,10 @@ UpdateModeField = Annotated[
 SecretsField = Annotated[
     Secrets, Meta(description="What happens to values that look like secrets: `warn` or `reject`.")
 ]
-Page = Annotated[int, Meta(ge=1, le=1_000_000, description="Which page, from 1 on.")]
-PerPage = Annotated[int, Meta(ge=1, le=100, description="How many on a page, from 1 to 100.")]
+Search = Annotated[
+    str, Meta(max_length=255, description="Only those with this text in their name, slug or description.")
+]
 
-Search = Annotated[str, Meta(max_length=255, description="Only those with this in their name, slug or description.")]
-
-_LEFT_AWAY: Any = UNSET
 PROFILE = {
     "type": "object",
     "properties": {
@@ -107,6 +127,7 @@ PROFILE = {
 NEW = {"name": "Customer Profile", "schema": PROFILE}
 GIVEN = (("definitions.create", NEW),)
 OF = {"definition": "customer_profile"}
+_SETTINGS = ("scope", "schema", "ttl_seconds", "update_mode", "secrets", "description")
 
 
 class DefinitionInfo(Response, frozen=True, kw_only=True):
@@ -158,31 +179,56 @@ class CreateDefinition(Request, frozen=True, kw_only=True):
 @operation(
     "definitions.create", "POST /v1/memory_definitions", effect="write", role="admin", status=201, example=Example(NEW)
 )
-def create(space: Space, request: CreateDefinition) -> DefinitionInfo:
+def create_definition(space: Space, request: CreateDefinition) -> DefinitionInfo:
     """Make a memory definition. Its slug is made from its name and does not change."""
-    document, definition = made(space, request)
-    found = find_breaking(space, tie_of(document.id), held_to(document.id, definition))
-    there = f"{found.breaking} of {found.records} records that were there already do not fit, and are withheld."
-    odd = [] if request.schema is None else list_schema_doubts(held_to(document.id, definition))
-    return _warned(info(document, definition), [*odd, *([there] if found.breaking else [])])
+    item = add_definition(space, request)
+    found = find_breaking(space, definition_tie(item.id), build_definition_contract(item.id, item.settings))
+    warnings = [] if request.schema is None else list_schema_doubts(build_definition_contract(item.id, item.settings))
+    if found.breaking:
+        warnings.append(f"{found.breaking} of {found.records} existing records do not fit, and are withheld.")
+    return to_definition_info(item, warnings)
 
 
-def made(space: Space, request: CreateDefinition) -> tuple[Document, Definition]:
-    name = check.content(request.name.strip(), field="name")
-    slug = slug_of(name) if request.slug is None else checked_slug(request.slug)
-    if not slug:
+def add_definition(space: Space, request: CreateDefinition) -> Item[Definition]:
+    new = normalize_definition(request)
+    name = check.content(new.name, field="name")
+    if not new.slug:
         raise Invalid(f"No slug can be made from {name!r}: give one. {SLUG_ADVICE}.", field="slug")
-    fields = {one: getattr(request, one) for one in ("scope", "ttl_seconds", "update_mode", "secrets", "description")}
-    definition = Definition(slug=slug, schema=normalize_schema(request.schema or {"type": "object"}), **fields)
-    check_object_schema(held_to("", definition))
-    document = Document(str(uuid.uuid4()), name, 1, encoded(definition), space.now, space.now)
-    _claim(space, BY_SLUG, slug, document.id, "slug")
-    _claim(space, BY_NAME, name, document.id, "name")
-    documents.add(space.tx, KIND, document)
-    if definition.scope == "global":  # what people have set under that name is held to it from now on
+    slug = check_slug(new.slug)
+    definition = Definition(slug=slug, **{one: getattr(new, one) for one in _SETTINGS})
+    check_object_schema(Contract(definition.schema, True))
+    for kind, key, field in ((BY_SLUG, slug, "slug"), (BY_NAME, name, "name")):
+        _check_free(space, kind, key, field)
+    item = DEFINITIONS.add(space, definition, name=name)
+    for kind, key in ((BY_SLUG, slug), (BY_NAME, name)):
+        documents.add(space.tx, kind, Document(key, key, 1, item.id, space.now, space.now))
+    if definition.scope == "global":  # existing records of that name follow the definition from now on
         for (address_id,) in space.tx.rows("records_at_path", dialect="user", path=slug):
-            space.tx.send("add_tie", tie=tie_of(document.id), address_id=address_id)
-    return document, definition
+            space.tx.send("add_tie", tie=definition_tie(item.id), address_id=address_id)
+    return item
+
+
+@operation(
+    "definitions.define",
+    "PUT /v1/memory_definitions",
+    effect="write",
+    role="admin",
+    example=Example(NEW),
+)
+def define(space: Space, request: CreateDefinition) -> DefinitionInfo:
+    """Make a memory definition, unless it is there already with the same settings."""
+    new = normalize_definition(request)
+    found = None if new.slug is None else find_definition_by_slug(space, new.slug)
+    if found is None:
+        return create_definition.run(space, request)  # type: ignore[no-any-return]
+    differences = list_differences(found, new)
+    if differences:
+        raise Conflict(
+            f"There is a memory definition {new.slug!r} already with another {join_names(differences)}: "
+            "change that with `definitions.update`.",
+            differences=differences,
+        )
+    return to_definition_info(found)
 
 
 class ListDefinitions(Request, frozen=True, kw_only=True):
@@ -193,20 +239,19 @@ class ListDefinitions(Request, frozen=True, kw_only=True):
     slug: Slug | None = None
     scope: ScopeField | None = None
     ttl_seconds: Ttl | None = None
-    sort: Annotated[Literal["created_at", "updated_at", "name"], Meta(description="By what to sort.")] = "created_at"
-    order: Annotated[Literal["asc", "desc"], Meta(description="`asc` or `desc`.")] = "desc"
-    page: Page = 1
-    limit: PerPage = 20
+    sort: Sort = "created_at"
+    order: Order = "desc"
+    page: PageNumber = 1
+    limit: PageSize = 20
 
 
 @operation("definitions.list", "GET /v1/memory_definitions", example=Example({"search": "customer"}, GIVEN))
 def list_definitions(space: Space, request: ListDefinitions) -> DefinitionList:
     """The memory definitions, page by page; `search` finds them by name, slug or description."""
-    found = [pair for pair in every(space) if _is_wanted(*pair, request)]
-    found.sort(key=lambda pair: (getattr(pair[0], request.sort), pair[0].id), reverse=request.order == "desc")
-    first = (request.page - 1) * request.limit
-    shown = [info(*pair) for pair in found[first : first + request.limit]]
-    return DefinitionList(definitions=shown, page=request.page, limit=request.limit, total=len(found))
+    items = [item for item in DEFINITIONS.list(space) if _matches(item, request)]
+    page, total = list_page(items, request)
+    shown = [to_definition_info(item) for item in page]
+    return DefinitionList(definitions=shown, page=request.page, limit=request.limit, total=total)
 
 
 class OfDefinition(Request, frozen=True, kw_only=True):
@@ -216,28 +261,26 @@ class OfDefinition(Request, frozen=True, kw_only=True):
 
 
 @operation("definitions.get", "GET /v1/memory_definitions/{definition}", example=Example(OF, GIVEN))
-def get(space: Space, request: OfDefinition) -> DefinitionInfo:
+def get_definition(space: Space, request: OfDefinition) -> DefinitionInfo:
     """A memory definition, by its id or its slug."""
-    return info(*existing(space, request.definition))
+    return to_definition_info(require_definition(space, request.definition))
 
 
 class UpdateDefinition(Request, frozen=True, kw_only=True):
-    """What to change of a definition. What is left away stays; null clears `ttl_seconds` and `description`. The slug and the
-    scope stay, since workflows and records hang on them."""
+    """Changes of a definition. Fields that are omitted stay; null clears `ttl_seconds` and `description`. The slug and the scope
+    cannot change, since workflows and records depend on them."""
 
     definition: DefinitionId
     name: Name | None = None
-    slug: Annotated[str, Meta(description="It cannot be changed: leave it away.")] | None = None
-    scope: Annotated[Scope, Meta(description="It cannot be changed: leave it away.")] | None = None
+    slug: Annotated[str, Meta(description="It cannot be changed: omit it.")] | None = None
+    scope: Annotated[Scope, Meta(description="It cannot be changed: omit it.")] | None = None
     schema: SchemaField | None = None
-    ttl_seconds: Ttl | None = _LEFT_AWAY
+    ttl_seconds: Ttl | None = OMITTED
     update_mode: UpdateModeField | None = None
     secrets: SecretsField | None = None
-    description: Description | None = _LEFT_AWAY
+    description: Description | None = OMITTED
     accept_breaking: Accept = False
-    version: (
-        Annotated[int, Meta(ge=1, description="The version that was read, to be told of changes since.")] | None
-    ) = None
+    version: Version | None = None
 
 
 @operation(
@@ -247,39 +290,30 @@ class UpdateDefinition(Request, frozen=True, kw_only=True):
     role="admin",
     example=Example({**OF, "ttl_seconds": 3600}, GIVEN),
 )
-def update(space: Space, request: UpdateDefinition) -> DefinitionInfo:
+def update_definition(space: Space, request: UpdateDefinition) -> DefinitionInfo:
     """Change a memory definition. A schema that stored records do not fit is refused, and they are named, unless it is accepted
     that they break."""
-    old, before = existing(space, request.definition)
-    for one in ("slug", "scope"):
-        if getattr(request, one) not in (None, getattr(before, one)):
-            raise Invalid(f"The {one} of a definition never changes: make another definition.", field=one)
-    if request.version not in (None, old.version):
-        raise Stale(f"The current version is {old.version}: read it again and repeat the change.", version=old.version)
-    changes = {one: getattr(request, one) for one in ("schema", "update_mode", "secrets")}
-    changed = {one: value for one, value in changes.items() if value is not None}
-    if "schema" in changed:
-        changed["schema"] = normalize_schema(changed["schema"])
-    changed |= {
-        one: getattr(request, one) for one in ("ttl_seconds", "description") if getattr(request, one) is not UNSET
-    }
-    if changed.get("ttl_seconds", before.ttl_seconds) != before.ttl_seconds:
-        was = [] if before.ttl_seconds is None else [before.ttl_seconds]
-        changed |= {"lasting_from": space.now, "former_ttls": [*(before.former_ttls or []), *was][-MAX_FORMER:]}
-    definition = structs.replace(before, **changed)
-    check_object_schema(held_to("", definition))
-    odd: list[str] = []
-    if definition.schema != before.schema:
-        held = held_to(old.id, definition)
-        odd = [
-            *list_schema_doubts(held),
-            *check_breaking(find_breaking(space, tie_of(old.id), held), request.accept_breaking),
-        ]
-    name = old.name if request.name is None else check.content(request.name.strip(), field="name")
-    if name != old.name:
-        _claim(space, BY_NAME, name, old.id, "name")
-        documents.remove(space.tx, BY_NAME, old.name)
-    return _warned(info(documents.change(space.tx, KIND, old, name, encoded(definition), space.now), definition), odd)
+    item = require_definition(space, request.definition)
+    DEFINITIONS.check_request(request, item)
+    old, changes = item.settings, DEFINITIONS.changes(request)
+    if "schema" in changes:
+        changes["schema"] = normalize_schema(changes["schema"])
+    if changes.get("ttl_seconds", old.ttl_seconds) != old.ttl_seconds:
+        former = [*(old.former_ttls or []), *([] if old.ttl_seconds is None else [old.ttl_seconds])]
+        changes |= {"lasting_from": space.now, "former_ttls": former[-MAX_FORMER:]}
+    new = structs.replace(old, **changes)
+    contract = build_definition_contract(item.id, new)
+    check_object_schema(contract)
+    warnings: list[str] = []
+    if new.schema != old.schema:
+        breaking = find_breaking(space, definition_tie(item.id), contract)
+        warnings = [*list_schema_doubts(contract), *check_breaking(breaking, request.accept_breaking)]
+    name = item.name if request.name is None else check.content(request.name.strip(), field="name")
+    if name != item.name:
+        _check_free(space, BY_NAME, name, "name")
+        documents.add(space.tx, BY_NAME, Document(name, name, 1, item.id, space.now, space.now))
+        documents.remove(space.tx, BY_NAME, item.name)
+    return to_definition_info(DEFINITIONS.update(space, item, new, name=name), warnings)
 
 
 class CheckDefinition(Request, frozen=True, kw_only=True):
@@ -295,16 +329,17 @@ class CheckDefinition(Request, frozen=True, kw_only=True):
     role="admin",
     example=Example({**OF, "schema": {**PROFILE, "required": ["preferred_name"]}}, GIVEN),
 )
-def check_schema(space: Space, request: CheckDefinition) -> Breaking:
+def check_definition(space: Space, request: CheckDefinition) -> Breaking:
     """Which stored records a new schema would break, without saving it."""
-    document, definition = existing(space, request.definition)
-    definition = structs.replace(definition, schema=normalize_schema(request.schema))
-    check_object_schema(held_to("", definition))
-    return find_breaking(space, tie_of(document.id), held_to(document.id, definition))
+    item = require_definition(space, request.definition)
+    definition = structs.replace(item.settings, schema=normalize_schema(request.schema))
+    contract = build_definition_contract(item.id, definition)
+    check_object_schema(contract)
+    return find_breaking(space, definition_tie(item.id), contract)
 
 
 class DeletedDefinition(Response, frozen=True, kw_only=True):
-    """A definition that is gone, how many records have gone with it, and the job that erases their bytes."""
+    """A deleted definition, how many records were deleted with it, and the job that erases their bytes."""
 
     id: str
     slug: str
@@ -319,107 +354,124 @@ class DeletedDefinition(Response, frozen=True, kw_only=True):
     role="admin",
     example=Example(OF, GIVEN),
 )
-def delete(space: Space, request: OfDefinition) -> DeletedDefinition:
+def delete_definition(space: Space, request: OfDefinition) -> DeletedDefinition:
     """Delete a memory definition with all its records."""
-    document, definition = existing(space, request.definition)
-    job, count = delete_tied(space, tie_of(document.id))
-    for kind, key in ((BY_SLUG, definition.slug), (BY_NAME, document.name), (KIND, document.id)):
+    item = require_definition(space, request.definition)
+    job, count = delete_tied(space, definition_tie(item.id))
+    for kind, key in ((BY_SLUG, item.settings.slug), (BY_NAME, item.name)):
         documents.erase(space.tx, kind, key, space.now)
-    return DeletedDefinition(id=document.id, slug=definition.slug, records=count, job=job)
+    DEFINITIONS.delete(space, item.id)
+    return DeletedDefinition(id=item.id, slug=item.settings.slug, records=count, job=job)
 
 
-# -- what others use -----------------------------------------------------------------------------------------------------
-
-
-def existing(space: Space, name: str) -> tuple[Document, Definition]:
-    """A definition by its id or its slug."""
-    found = find(space, name)
+def require_definition(space: Space, name: str) -> Item[Definition]:
+    """Return a definition by its id or its slug."""
+    found = find_definition(space, name)
     if found is None:
         raise NotFound(f"Memory Definition with ID {name} not found.")
     return found
 
 
-def find(space: Space, name: str) -> tuple[Document, Definition] | None:
-    document = documents.find(space.tx, KIND, name)
-    if document is not None:
-        return document, decode_definition(document.body)
-    return by_slug(space, name)
+def find_definition(space: Space, name: str) -> Item[Definition] | None:
+    return DEFINITIONS.find(space, name) or find_definition_by_slug(space, name)
 
 
-def by_slug(space: Space, slug: str) -> tuple[Document, Definition] | None:
-    named = documents.find(space.tx, BY_SLUG, slug)
-    document = None if named is None else documents.find(space.tx, KIND, named.body)
-    return None if document is None else (document, decode_definition(document.body))
+def find_definition_by_slug(space: Space, slug: str) -> Item[Definition] | None:
+    found = documents.find(space.tx, BY_SLUG, slug)
+    return None if found is None else DEFINITIONS.find(space, found.body)
 
 
-def every(space: Space) -> list[tuple[Document, Definition]]:
-    return [(one, decode_definition(one.body)) for one in documents.every(space.tx, KIND)]
+def is_name_taken(space: Space, name: str) -> bool:
+    return documents.find(space.tx, BY_NAME, name) is not None
 
 
-def tie_of(definition_id: str) -> str:
+def normalize_definition(new: CreateDefinition) -> CreateDefinition:
+    """Return a request with the slug and the schema that would be stored."""
+    name = new.name.strip()
+    slug = derive_slug(name) or None if new.slug is None else new.slug
+    return structs.replace(new, name=name, slug=slug, schema=normalize_schema(new.schema or {"type": "object"}))
+
+
+def list_differences(item: Item[Definition], new: CreateDefinition) -> list[str]:
+    """Return the settings in which a definition differs from a normalized request."""
+    names = [] if item.name == new.name else ["name"]
+    return names + [one for one in _SETTINGS if getattr(item.settings, one) != getattr(new, one)]
+
+
+def join_names(names: Sequence[str]) -> str:
+    return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), *names[-1:]])
+
+
+def definition_tie(definition_id: str) -> str:
     return f"definition/{definition_id}"
 
 
-def held_to(definition_id: str, definition: Definition, *ties: str) -> Contract:
-    """What the records of a definition are held to."""
-    return Contract(
-        definition.schema, True, definition.lifetime_us, (tie_of(definition_id), *ties), secrets=definition.secrets
+def build_definition_contract(definition_id: str, definition: Definition, *ties: str) -> Contract:
+    """Return what the records of a definition must fulfil."""
+    ties = (definition_tie(definition_id), *ties)
+    return Contract(definition.schema, True, definition.lifetime_us, ties, secrets=definition.secrets)
+
+
+def build_lasting_contract(item: Item[Definition]) -> Contract:
+    """Return the contract of records that may have a lifetime of their own, which they keep. A record that was written before the
+    definition's lifetime changed, and has that former lifetime, has none of its own."""
+    since, former = item.settings.lasting_from, item.settings.former_ttls
+    return build_definition_contract(item.id, item.settings)._replace(
+        lasting=0 if since is None else since + 1,
+        former=None if former is None else tuple(one * SECOND for one in former),
     )
 
 
-def held_with_its_lifetime(document: Document, definition: Definition) -> Contract:
-    """The same for records that may have a lifetime of their own, which they keep. What was written before the definition's was
-    changed, and lived as long as that was, has none."""
-    since = 0 if definition.lasting_from is None else definition.lasting_from + 1
-    former = None if definition.former_ttls is None else tuple(one * SECOND for one in definition.former_ttls)
-    return held_to(document.id, definition)._replace(lasting=since, former=former)
-
-
-def checked_slug(slug: str) -> str:
+def check_slug(slug: str) -> str:
     if not re.fullmatch(SLUG_PATTERN, slug):
         raise Invalid(f"{SLUG_ADVICE}: {slug[:100]!r}.", field="slug")
     return slug
 
 
-def info(document: Document, definition: Definition) -> DefinitionInfo:
-    return DefinitionInfo(
-        id=document.id,
-        name=document.name,
-        slug=definition.slug,
-        scope=definition.scope,
-        schema=deepcopy(definition.schema),  # what is kept in memory is everybody's
-        update_mode=definition.update_mode,
-        secrets=definition.secrets,
-        version=document.version,
-        created_at=to_datetime(document.created_at),
-        updated_at=to_datetime(document.updated_at),
-        ttl_seconds=definition.ttl_seconds,
-        description=definition.description,
-        warnings=vague(definition.slug, "slug"),
+def derive_slug(name: str) -> str:
+    """Return the slug of a name (S3.5), without accents; empty if the name has no ASCII letter or digit."""
+    bare = "".join(one for one in unicodedata.normalize("NFKD", name) if not unicodedata.combining(one))
+    return re.sub(r"[^a-z0-9]+", "_", bare.casefold()).strip("_")[:MAX_NAME]
+
+
+def list_name_doubts(name: str, field: str) -> list[str]:
+    """Return a warning about a name that says nothing about its content (C40)."""
+    return (
+        [f"The {field} {name!r} does not say what it is for: choose a telling one."] if _VAGUE.fullmatch(name) else []
     )
 
 
-def vague(name: str, field: str) -> list[str] | None:
-    """A word of warning about a name that says nothing (C40)."""
-    return [f"The {field} {name!r} does not say what it is for: choose a telling one."] if is_vague(name) else None
+def to_definition_info(item: Item[Definition], warnings: Sequence[str] = ()) -> DefinitionInfo:
+    definition = item.settings
+    return DefinitionInfo(
+        id=item.id,
+        name=item.name,
+        slug=definition.slug,
+        scope=definition.scope,
+        schema=deepcopy(definition.schema),  # the settings are shared, and the caller may change the response
+        update_mode=definition.update_mode,
+        secrets=definition.secrets,
+        version=item.version,
+        created_at=to_datetime(item.created_at),
+        updated_at=to_datetime(item.updated_at),
+        ttl_seconds=definition.ttl_seconds,
+        description=definition.description,
+        warnings=[*list_name_doubts(definition.slug, "slug"), *warnings] or None,
+    )
 
 
-def _warned(found: DefinitionInfo, more: Sequence[str]) -> DefinitionInfo:
-    return structs.replace(found, warnings=[*(found.warnings or []), *more] or None)
-
-
-def _claim(space: Space, kind: str, key: str, definition_id: str, field: str) -> None:
+def _check_free(space: Space, kind: str, key: str, field: str) -> None:
     if documents.find(space.tx, kind, key) is not None:
         raise Conflict(f"There is a memory definition with the {field} {key!r} already.", field=field)
-    documents.add(space.tx, kind, Document(key, key, 1, definition_id, space.now, space.now))
 
 
-def _is_wanted(document: Document, definition: Definition, request: ListDefinitions) -> bool:
-    asked = (request.name, request.slug, request.scope, request.ttl_seconds)
-    has = (document.name, definition.slug, definition.scope, definition.ttl_seconds)
-    if any(wanted not in (None, given) for wanted, given in zip(asked, has, strict=True)):
+def _matches(item: Item[Definition], request: ListDefinitions) -> bool:
+    definition = item.settings
+    wanted = (request.name, request.slug, request.scope, request.ttl_seconds)
+    own = (item.name, definition.slug, definition.scope, definition.ttl_seconds)
+    if any(one not in (None, value) for one, value in zip(wanted, own, strict=True)):
         return False
     if request.search is None:
         return True
-    sought = request.search.casefold()
-    return any(sought in (text or "").casefold() for text in (document.name, definition.slug, definition.description))
+    text = request.search.casefold()
+    return any(text in (one or "").casefold() for one in (item.name, definition.slug, definition.description))

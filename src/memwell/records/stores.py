@@ -1,33 +1,33 @@
-"""A changed retention of a store, and what is stored: it never lives longer than it was to live, until it is written again."""
+"""Memory stores of apps: kinds of records, each with a schema, an access mode and a retention (system S2)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from functools import lru_cache
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, Meta, structs
+from msgspec import Meta, structs
 
-from ..clock import to_datetime
-from ..core import documents
-from ..core.dispatch import KEEP_ANSWERS
-from ..core.documents import Document
-from ..core.operation import Example, Request, Response, operation
+from .. import typed
+from ..clock import DAY, to_datetime
+from ..core.catalog import OMITTED, Catalog, Item, Version
+from ..core.dispatch import KEEP_ANSWERS, Call
+from ..core.operation import Example, Request, Response, explained, operation
 from ..core.owners import app_records
 from ..core.space import Space
 from ..erasure.erase import erase_collection
-from ..errors import Conflict, Invalid, NotFound, Stale
+from ..errors import Conflict, Invalid, NotFound
 from ..jobs import queue
 from ..model import check
 from ..model.fields import ID_PATTERN
-from .app_sessions import to_thread
-from .apps import KIND as APP
-from .apps import NEW_APP, AppName, Description, OfApp, settled
-from .apps import existing as existing_app
-from .contract import MAX_NAME, NAME_ADVICE, NAME_PATTERN, SESSION_META, Access, Store, decode_store, encoded, retention
-from .definitions import by_slug, vague
+from ..text.yaml import Limits, core
+from ..text.yaml import read as read_yaml
+from .app_sessions import SESSION_META, to_thread
+from .apps import APPS, NEW_APP, AppName, Description, OfApp, require_app, require_or_add_app
+from .definitions import MAX_NAME, find_definition_by_slug, join_names, list_name_doubts
 from .records import delete_tied, list_tied_addresses, list_tied_addresses_below
 from .validation import (
     MAX_TOLD,
@@ -40,34 +40,60 @@ from .validation import (
     normalize_schema,
 )
 
+Access = Literal["user", "application", "session"]
 
-def retain(space: Space, tie: str, name: str, store: Store) -> list[str]:
-    """Let what a store holds live by its new retention. Returns what is to be said about that. However much there is, each step
-    is one statement."""
-    if store.lifetime_us is not None:
-        space.tx.send("shorten_tied_records", tie=tie, lifetime=store.lifetime_us)
-    else:
-        space.tx.send("tie_to_sessions", tie=tie)
-    if store.lifetime_us is None and store.access == "session":
-        space.tx.send("end_tied_records", tie=tie, skip=len(name) + 1, now=space.now)
-    space.tx.send("expire_tied_addresses", tie=tie)
-    space.tx.send("expire_tied_versions", tie=tie)
-    space.tx.send("erase_answers_about_tied", tie=tie, until=space.now + KEEP_ANSWERS)  # they may not outlive it
-    queue.ensure_slot(space.tx, "expire", space.now, space.now)
-    return _told(space, tie) if store.lifetime_us is None else []
+SESSION = "session"
+"""Retention of records that are deleted when their session ends."""
+NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_]*$(?!\n)"
+NAME_ADVICE = "A technical name has letters, digits and underscores, and begins with a letter."
+MAX_SOURCE = 1024 * 1024
+MAX_LEVELS = 64
+_UNITS = {"day": 1, "week": 7, "month": 30}
+_RETENTION = re.compile(r"(\d{1,4})_(day|week|month)s?")
+_MAX_DAYS = 3650
 
 
-def _told(space: Space, tie: str) -> list[str]:
-    """Whoever asks for content to go with its session must know of what cannot, since nobody knows its session."""
-    row = space.tx.row("count_tied_to_no_session", tie=tie, now=space.now)
-    count = 0 if row is None else int(row[0])
-    if count == 0:
-        return []
-    told = f"{count} of the stored records cannot go with a session, since it is not known in which one they were written: "
-    return [f"{told}each stays as long as it was to stay before, until it is written again."]
+class Store(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The settings of a memory store, as they are stored under its technical name."""
+
+    access: Access = "user"
+    retention: str = "1_month"
+    schema: dict[str, Any] = {}
+    strict: bool = False
+    description: str | None = None
+
+    @property
+    def lifetime_us(self) -> int | None:
+        """Lifetime of a record after it was written; None: until its session ends."""
+        return None if self.retention == SESSION else parse_retention(self.retention) * DAY
 
 
-# -- Memory stores of apps: which content they hold, whose it is, and for how long (system S2).
+@lru_cache(maxsize=256)
+def stores_of(app: str) -> Catalog[Store]:
+    """Return the catalog of an app's stores; their ids are the technical names."""
+    return Catalog(f"store:{app}", Store, noun="store", immutable=("access",), clearable=("description",))
+
+
+def normalize_retention(text: str) -> str:
+    """Return a retention in its plain form: `session`, or a number of days, weeks or months of 30 days (S2.12, S2.33)."""
+    if text in (SESSION, "session_only"):
+        return SESSION
+    parse_retention(text)
+    number, _, unit = text.removesuffix("s").partition("_")
+    return f"{int(number)}_{unit}" + ("s" if int(number) > 1 else "")
+
+
+@lru_cache(maxsize=64)
+def parse_retention(text: str) -> int:
+    """Return the days of a retention."""
+    found = _RETENTION.fullmatch(text)
+    days = int(found[1]) * _UNITS[found[2]] if found else 0
+    if not 0 < days <= _MAX_DAYS:
+        raise Invalid(
+            f"`retention` cannot be {text[:50]!r}: give `session`, `1_day`, `1_week`, `1_month`, or several of these.",
+            field="retention",
+        )
+    return days
 
 
 TechnicalName = Annotated[
@@ -83,7 +109,7 @@ DisplayName = Annotated[
 ]
 SchemaField = Annotated[
     dict[str, Any],
-    Meta(description="A JSON Schema (Draft 2020-12) of the content, at most 64 KiB; left away: any object."),
+    Meta(description="A JSON Schema (Draft 2020-12) of the content, at most 64 KiB; omit it for any object."),
 ]
 AccessField = Annotated[
     Access,
@@ -95,14 +121,13 @@ RetentionField = Annotated[
     str,
     Meta(
         max_length=50,
-        description="How long content stays after it was written: `session`, `1_day`, `1_week`, `1_month`, or so many of them.",
+        description="How long content stays after it was written: `session`, `1_day`, `1_week`, `1_month`, or several of these.",
     ),
 ]
 StrictField = Annotated[
     bool,
     Meta(description="Whether content that does not fit the schema is refused; otherwise there is only a warning."),
 ]
-_LEFT_AWAY: Any = UNSET
 NEW = {"app": "shop", "technical_name": "userPrefs", "access": "user", "retention": "1_month"}
 GIVEN = (("stores.create", NEW),)
 OF = {"app": "shop", "store": "userPrefs"}
@@ -132,7 +157,7 @@ class Stores(Response, frozen=True, kw_only=True):
 
 
 class NewStore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a store is to be, beside its technical name."""
+    """Settings of a new store, without its technical name."""
 
     name: DisplayName | None = None
     description: Description | None = None
@@ -158,16 +183,48 @@ class CreateStore(Request, frozen=True, kw_only=True):
 @operation(
     "stores.create", "POST /v1/apps/{app}/stores", effect="write", role="admin", status=201, example=Example(NEW)
 )
-def create(space: Space, request: CreateStore) -> StoreInfo:
+def create_store(space: Space, request: CreateStore) -> StoreInfo:
     """Make a memory store. It can be written to at once; the app is made with its first one."""
     new = NewStore(**{name: getattr(request, name) for name in NewStore.__struct_fields__})
-    return made(space, request.app, request.technical_name, new)
+    return add_store(space, request.app, request.technical_name, new)
+
+
+StoresField = Annotated[
+    str | dict[str, Any],
+    Meta(
+        description="Stores by technical name, each with its settings: YAML or JSON as a text (on the command line also "
+        "`@FILE`), or an object."
+    ),
+]
+
+
+class DefineStores(Request, frozen=True, kw_only=True):
+    """Stores that are to be there."""
+
+    app: AppName
+    stores: StoresField
+
+
+@operation(
+    "stores.define",
+    "PUT /v1/apps/{app}/stores",
+    effect="write",
+    role="admin",
+    outside=True,
+    example=Example({"app": "shop", "stores": "cart:\n  access: session\n  retention: session_only\n"}),
+)
+def define_stores(call: Call, request: DefineStores) -> Stores:
+    """Make stores from a configuration, all or none. Those that are there already with the same settings stay as they are."""
+    new = parse_stores(request.stores)
+    return call.write(
+        lambda space: Stores(stores=[_define_store(space, request.app, name, one) for name, one in new.items()])
+    )
 
 
 @operation("stores.list", "GET /v1/apps/{app}/stores", example=Example({"app": "shop"}, GIVEN))
 def list_stores(space: Space, request: OfApp) -> Stores:
     """The memory stores of an app, by technical name."""
-    return Stores(stores=[info(request.app, *pair) for pair in every(space, request.app)])
+    return Stores(stores=[to_store_info(request.app, item) for item in stores_of(request.app).list(space)])
 
 
 class OfStore(Request, frozen=True, kw_only=True):
@@ -178,27 +235,25 @@ class OfStore(Request, frozen=True, kw_only=True):
 
 
 @operation("stores.get", "GET /v1/apps/{app}/stores/{store}", example=Example(OF, GIVEN))
-def get(space: Space, request: OfStore) -> StoreInfo:
+def get_store(space: Space, request: OfStore) -> StoreInfo:
     """A memory store, by its technical name."""
-    return info(request.app, *existing(space, request.app, request.store))
+    return to_store_info(request.app, require_store(space, request.app, request.store))
 
 
 class UpdateStore(Request, frozen=True, kw_only=True):
-    """What to change of a store. What is left away stays. The technical name and whose content it is cannot change."""
+    """Changes of a store. Fields that are omitted stay. The technical name and the access mode cannot change."""
 
     app: AppName
     store: TechnicalName
     name: DisplayName | None = None
-    description: Description | None = _LEFT_AWAY
+    description: Description | None = OMITTED
     schema: SchemaField | None = None
     retention: RetentionField | None = None
     strict: StrictField | None = None
-    technical_name: Annotated[str, Meta(description="It cannot be changed: leave it away.")] | None = None
-    access: Annotated[Access, Meta(description="It cannot be changed: leave it away.")] | None = None
+    technical_name: Annotated[str, Meta(description="It cannot be changed: omit it.")] | None = None
+    access: Annotated[Access, Meta(description="It cannot be changed: omit it.")] | None = None
     accept_breaking: Accept = False
-    version: (
-        Annotated[int, Meta(ge=1, description="The version that was read, to be told of changes since.")] | None
-    ) = None
+    version: Version | None = None
 
 
 @operation(
@@ -208,36 +263,57 @@ class UpdateStore(Request, frozen=True, kw_only=True):
     role="admin",
     example=Example({**OF, "name": "Preferences"}, GIVEN),
 )
-def update(space: Space, request: UpdateStore) -> StoreInfo:
+def update_store(space: Space, request: UpdateStore) -> StoreInfo:
     """Change a memory store. If it is strict, a schema that stored content does not fit is refused, unless that is accepted. A
     shorter retention holds for what is stored, too; a longer one from the next write on."""
-    old, before = existing(space, request.app, request.store)
+    catalog, item = stores_of(request.app), require_store(space, request.app, request.store)
     if request.technical_name not in (None, request.store):
-        raise Invalid("The technical name of a store never changes: make another store.", field="technical_name")
-    if request.access not in (None, before.access):
-        raise Invalid("Whose content a store holds never changes: make another store.", field="access")
-    if request.version not in (None, old.version):
-        raise Stale(f"The current version is {old.version}: read it again and repeat the change.", version=old.version)
-    changes = {name: value for name in ("schema", "strict") if (value := getattr(request, name)) is not None}
+        raise Invalid("The technical name of a store cannot be changed: make another store.", field="technical_name")
+    catalog.check_request(request, item)
+    old, changes = item.settings, catalog.changes(request)
     if "schema" in changes:
         changes["schema"] = normalize_schema(changes["schema"])
-    changes |= {} if request.retention is None else {"retention": retention(request.retention)}
-    changes |= {name: value for name in ("description",) if (value := getattr(request, name)) is not UNSET}
-    store = structs.replace(before, **changes)
-    held = held_to(store)
-    check_object_schema(held)
-    told = list_schema_doubts(held) if store.schema != before.schema else []
-    if store.strict and (store.schema, store.strict) != (before.schema, before.strict):
-        told += check_breaking(find_breaking(space, tie_of_store(request.app, old.id), held), request.accept_breaking)
-    name = old.name if request.name is None else check.content(request.name, field="name")
-    changed = documents.change(space.tx, store_kind(request.app), old, name, encoded(store), space.now)
-    if store.retention != before.retention:
-        told += retain(space, tie_of_store(request.app, old.id), old.id, store)
-    return info(request.app, changed, store, told)
+    if "retention" in changes:
+        changes["retention"] = normalize_retention(changes["retention"])
+    store = structs.replace(old, **changes)
+    contract = build_store_contract(store)
+    check_object_schema(contract)
+    warnings = list_schema_doubts(contract) if store.schema != old.schema else []
+    tie = store_tie(request.app, item.id)
+    if store.strict and (store.schema, store.strict) != (old.schema, old.strict):
+        warnings += check_breaking(find_breaking(space, tie, contract), request.accept_breaking)
+    name = None if request.name is None else check.content(request.name, field="name")
+    item = catalog.update(space, item, store, name=name)
+    if store.retention != old.retention:
+        warnings += _apply_retention(space, tie, item)
+    return to_store_info(request.app, item, warnings)
+
+
+def _apply_retention(space: Space, tie: str, item: Item[Store]) -> list[str]:
+    """Shorten the lifetimes of stored records to a new retention, in one statement per step. Returns warnings."""
+    store = item.settings
+    if store.lifetime_us is not None:
+        space.tx.send("shorten_tied_records", tie=tie, lifetime=store.lifetime_us)
+    else:
+        space.tx.send("tie_to_sessions", tie=tie)
+    if store.lifetime_us is None and store.access == "session":
+        space.tx.send("end_tied_records", tie=tie, skip=len(item.id) + 1, now=space.now)
+    space.tx.send("expire_tied_addresses", tie=tie)
+    space.tx.send("expire_tied_versions", tie=tie)
+    # Remembered responses must not outlive the records.
+    space.tx.send("erase_answers_about_tied", tie=tie, until=space.now + KEEP_ANSWERS)
+    queue.ensure_slot(space.tx, "expire", space.now, space.now)
+    row = None if store.lifetime_us is not None else space.tx.row("count_tied_to_no_session", tie=tie, now=space.now)
+    if row is None or row[0] == 0:
+        return []
+    reason = "since it is not known in which one they were written"
+    return [
+        f"{row[0]} of the stored records cannot go with a session, {reason}: each keeps its former lifetime until it is written."
+    ]
 
 
 class DeletedStore(Response, frozen=True, kw_only=True):
-    """A store that is gone, how many records have gone with it, and the job that erases their bytes."""
+    """A deleted store, how many records were deleted with it, and the job that erases their bytes."""
 
     technical_name: str
     records: int
@@ -247,16 +323,16 @@ class DeletedStore(Response, frozen=True, kw_only=True):
 @operation(
     "stores.delete", "DELETE /v1/apps/{app}/stores/{store}", effect="erase", role="admin", example=Example(OF, GIVEN)
 )
-def delete(space: Space, request: OfStore) -> DeletedStore:
+def delete_store(space: Space, request: OfStore) -> DeletedStore:
     """Delete a memory store with all its content, of all users and sessions."""
-    existing(space, request.app, request.store)
-    job, count = delete_tied(space, tie_of_store(request.app, request.store))
-    documents.erase(space.tx, store_kind(request.app), request.store, space.now)
+    require_store(space, request.app, request.store)
+    job, count = delete_tied(space, store_tie(request.app, request.store))
+    stores_of(request.app).delete(space, request.store)
     return DeletedStore(technical_name=request.store, records=count, job=job)
 
 
 class DeletedApp(Response, frozen=True, kw_only=True):
-    """An app that is gone, with its stores and all their records."""
+    """A deleted app, with its stores and all their records."""
 
     app: str
     stores: int
@@ -273,9 +349,10 @@ class DeletedApp(Response, frozen=True, kw_only=True):
 )
 def delete_app(space: Space, request: OfApp) -> DeletedApp:
     """Delete an app with its stores, its sessions and all their records, of all users. Its workflow stays."""
-    existing_app(space, request.app)
-    stores = every(space, request.app)
-    addresses = [one for store, _ in stores for one in list_tied_addresses(space, tie_of_store(request.app, store.id))]
+    require_app(space, request.app)
+    catalog = stores_of(request.app)
+    stores = catalog.list(space)
+    addresses = [one for item in stores for one in list_tied_addresses(space, store_tie(request.app, item.id))]
     addresses += list_tied_addresses_below(space, f"thread/{to_thread(request.app, '')}")
     place = app_records(request.app)
     addresses += space.tx.rows("addresses_of_name", dialect=place.dialect, name=place.name)
@@ -283,78 +360,67 @@ def delete_app(space: Space, request: OfApp) -> DeletedApp:
     job = space.bury(unique)
     for (collection_id,) in space.tx.rows("collections_of_name", dialect=place.dialect, name=place.name):
         erase_collection(space.tx, collection_id, space.now)
-    for store, _ in stores:
-        documents.erase(space.tx, store_kind(request.app), store.id, space.now)
-    documents.erase(space.tx, APP, request.app, space.now)
+    for item in stores:
+        catalog.delete(space, item.id)
+    APPS.delete(space, request.app)
     records = sum(kind == "record" for _, _, kind in unique)
     return DeletedApp(app=request.app, stores=len(stores), records=records, job=job)
 
 
-# -- what others use -----------------------------------------------------------------------------------------------------
-
-
-def store_kind(app: str) -> str:
-    """The kind of document under which the stores of an app are kept, each with its technical name as its id."""
-    return f"store:{app}"
-
-
-def tie_of_store(app: str, store: str) -> str:
+def store_tie(app: str, store: str) -> str:
     return f"store/{app}/{store}"
 
 
-def held_to(store: Store, *ties: str, tied_anew: bool = False) -> Contract:
-    """What the content of a store is held to."""
+def build_store_contract(store: Store, *ties: str, tied_anew: bool = False) -> Contract:
+    """Return what the content of a store must fulfil."""
     return Contract(store.schema or None, store.strict, store.lifetime_us, ties, tied_anew)
 
 
-def existing(space: Space, app: str, name: str) -> tuple[Document, Store]:
-    """A store by its technical name, which is the only one that counts (S2.17)."""
-    found = documents.find(space.tx, store_kind(app), name)
-    if found is None:
-        raise _absent(space, app, name)
-    return found, decode_store(found.body)
+def require_store(space: Space, app: str, name: str) -> Item[Store]:
+    """Return a store by its technical name, the only name that counts (S2.17)."""
+    found = stores_of(app).find(space, name)
+    if found is not None:
+        return found
+    # A scoped key does not learn which stores there are.
+    names = [] if space.principal.tie else [item.id for item in stores_of(app).list(space)][:MAX_TOLD]
+    known = f"There is {', '.join(names)}" if names else "Stores are named by their technical names"
+    raise NotFound(f"The app {app!r} has no memory store {name[:100]!r}. {known}.")
 
 
-def _absent(space: Space, app: str, name: str) -> NotFound:
-    """The error for a store that there is not. Whoever is held to somebody is not told what else there is."""
-    names = [] if space.principal.tie else [one.id for one in documents.every(space.tx, store_kind(app))][:MAX_TOLD]
-    there = f"There is {', '.join(names)}" if names else "Stores are named by their technical names"
-    return NotFound(f"The app {app!r} has no memory store {name[:100]!r}. {there}.")
-
-
-def every(space: Space, app: str) -> list[tuple[Document, Store]]:
-    return [(one, decode_store(one.body)) for one in documents.every(space.tx, store_kind(app))]
-
-
-def made(space: Space, app: str, technical_name: str, new: NewStore) -> StoreInfo:
-    """Make a store, if there is room for another."""
-    checked_name(technical_name)
-    _, owner = settled(space, app)
-    kind = store_kind(app)
-    if documents.find(space.tx, kind, technical_name) is not None:
+def add_store(space: Space, app: str, technical_name: str, new: NewStore) -> StoreInfo:
+    """Make a store, within the limit of its app."""
+    check_technical_name(technical_name)
+    owner = require_or_add_app(space, app).settings
+    catalog = stores_of(app)
+    if catalog.find(space, technical_name) is not None:
         raise Conflict(f"The app has a store {technical_name!r} already.", field="technical_name")
-    count = space.tx.row("count_documents", kind=kind)
-    if count is not None and count[0] >= owner.max_stores:
-        raise Conflict(f"The app has {count[0]} stores, and may have no more: delete one, or raise `max_stores`.")
-    store = settings_of(new)
-    check_object_schema(held_to(store))
+    count = catalog.count(space)
+    if count >= owner.max_stores:
+        raise Conflict(f"The app has {count} stores, and may have no more: delete one, or raise `max_stores`.")
+    store = _to_store(new)
+    contract = build_store_contract(store)
+    check_object_schema(contract)
     name = check.content(new.name or technical_name, field="name")
-    document = Document(technical_name, name, 1, encoded(store), space.now, space.now)
-    documents.add(space.tx, kind, document)
-    return info(app, document, store, [*_hidden(space, technical_name), *list_schema_doubts(held_to(store))])
+    warnings = list_schema_doubts(contract)
+    if find_definition_by_slug(space, technical_name) is not None:
+        warnings.insert(
+            0,
+            f"There is a memory definition {technical_name!r}, too: in this app, `{{{{memory.{technical_name}}}}}` is the store.",
+        )
+    return to_store_info(app, catalog.add(space, store, name=name, item_id=technical_name), warnings)
 
 
-def settings_of(new: NewStore) -> Store:
+def _to_store(new: NewStore) -> Store:
     return Store(
         access=new.access,
-        retention=retention(new.retention),
+        retention=normalize_retention(new.retention),
         schema=normalize_schema(new.schema or {}),
         strict=new.strict,
         description=new.description,
     )
 
 
-def checked_name(name: str) -> str:
+def check_technical_name(name: str) -> str:
     if name == SESSION_META:
         raise Invalid(f"{SESSION_META!r} is what every session has: choose another name.", field="technical_name")
     if len(name) > MAX_NAME or not re.fullmatch(NAME_PATTERN, name):
@@ -362,26 +428,65 @@ def checked_name(name: str) -> str:
     return name
 
 
-def _hidden(space: Space, name: str) -> list[str]:
-    """A word of warning where templates of the app do not reach a definition any more."""
-    if by_slug(space, name) is None:
-        return []
-    return [f"There is a memory definition {name!r}: in this app, `{{{{memory.{name}}}}}` is the store, and not that."]
+def parse_stores(source: str | Mapping[str, Any]) -> dict[str, NewStore]:
+    """Return the stores of a configuration, by their technical names (S2.14)."""
+    limits = Limits(MAX_SOURCE, MAX_LEVELS)
+    value = read_yaml(source, "stores", limits, core).value if isinstance(source, str) else source
+    if not isinstance(value, Mapping) or not value:
+        raise Invalid("`stores` must give settings by the technical names of stores.", field="stores")
+    found = {}
+    for name, settings in value.items():
+        check_technical_name(str(name))
+        try:
+            found[str(name)] = typed.convert({} if settings is None else settings, NewStore)
+        except msgspec.ValidationError as error:
+            reason = explained(NewStore, str(error)[:300]).message
+            raise Invalid(f"The store {str(name)!r} cannot be made: {reason}", field=f"stores.{name}") from None
+    return found
 
 
-def info(app: str, document: Document, store: Store, told: Sequence[str] = ()) -> StoreInfo:
-    """What is shown of a store, with what else is to be said. Whoever is shown the schema may change that one: it is a copy."""
+def list_store_differences(item: Item[Store], new: NewStore) -> list[str]:
+    """Return the settings in which a store differs from what is wanted. An omitted display name is no difference."""
+    wanted = _to_store(new)
+    names = [] if new.name in (None, item.name) else ["name"]
+    return names + [one for one in Store.__struct_fields__ if getattr(item.settings, one) != getattr(wanted, one)]
+
+
+def _define_store(space: Space, app: str, name: str, new: NewStore) -> StoreInfo:
+    """Return a store with these settings; make it if there is none of that name."""
+    item = stores_of(app).find(space, name)
+    if item is None:
+        try:
+            return add_store(space, app, name, new)
+        except Invalid as error:
+            details = {**error.details, "field": f"stores.{name}"}
+            raise type(error)(f"The store {name!r} cannot be made: {error.message}", **details) from None
+    differences = list_store_differences(item, new)
+    if differences:
+        advice = "change that with `stores.update`"
+        if "access" in differences:
+            advice = "the access mode cannot be changed; make one of another name, or delete this one with its content"
+        raise Conflict(
+            f"There is a store {name!r} already with another {join_names(differences)}: {advice}.",
+            differences=differences,
+        )
+    return to_store_info(app, item)
+
+
+def to_store_info(app: str, item: Item[Store], warnings: Sequence[str] = ()) -> StoreInfo:
+    store = item.settings
     return StoreInfo(
         app=app,
-        technical_name=document.id,
-        name=document.name,
+        technical_name=item.id,
+        name=item.name,
         access=store.access,
         retention=store.retention,
         strict=store.strict,
+        # The settings are shared, and the caller may change the response.
         schema=msgspec.json.decode(msgspec.json.encode(store.schema)),
-        version=document.version,
-        created_at=to_datetime(document.created_at),
-        updated_at=to_datetime(document.updated_at),
+        version=item.version,
+        created_at=to_datetime(item.created_at),
+        updated_at=to_datetime(item.updated_at),
         description=store.description,
-        warnings=[*(vague(document.id, "technical name") or []), *told] or None,
+        warnings=[*list_name_doubts(item.id, "technical name"), *warnings] or None,
     )

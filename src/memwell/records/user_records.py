@@ -19,8 +19,14 @@ from ..errors import Invalid, NotFound
 from ..model import check
 from ..model.fields import Cursor, Limit, User, etag, from_cursor, named, to_cursor
 from . import records
-from .contract import MAX_NAME, decode_definition
-from .definitions import MAX_TTL, by_slug, held_to, held_with_its_lifetime
+from .definitions import (
+    DEFINITIONS,
+    MAX_NAME,
+    MAX_TTL,
+    build_definition_contract,
+    build_lasting_contract,
+    find_definition_by_slug,
+)
 from .records import MAX_BYTES, Mode, Record, list_named_page
 from .validation import NO_CONTRACT, Contract, Edit, ValueWarning, error_at, fill_defaults, write_valid
 from .values import project
@@ -256,19 +262,19 @@ def record_history(space: Space, request: HistoryOf) -> RecordHistory:
 
 
 def find_contract(space: Space, name: str) -> Contract:
-    """What a record of a name is held to: the global definition with that slug, if there is one."""
-    found = by_slug(space, name)
-    if found is None or found[1].scope != "global":
+    """Return the contract of the global definition with that slug, if there is one."""
+    found = find_definition_by_slug(space, name)
+    if found is None or found.settings.scope != "global":
         return NO_CONTRACT._replace(lasting=0)
-    return held_with_its_lifetime(*found)
+    return build_lasting_contract(found)
 
 
 def to_contract(definition_id: str | None, body: str | None) -> Contract:
-    """What a record is held to by a definition, if that is a global one."""
+    """Return the contract of a stored definition, if that is a global one."""
     if definition_id is None or body is None:
         return NO_CONTRACT
-    definition = decode_definition(body)
-    return held_to(definition_id, definition) if definition.scope == "global" else NO_CONTRACT
+    definition = DEFINITIONS.decode(body)
+    return build_definition_contract(definition_id, definition) if definition.scope == "global" else NO_CONTRACT
 
 
 def to_user_record(

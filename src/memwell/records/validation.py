@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta, structs
@@ -15,7 +15,6 @@ from ..core.space import Space
 from ..errors import Conflict, Invalid, Stale, TooLarge
 from ..model.collection import Place
 from . import records
-from .contract import Secrets
 from .records import Mode, NewValue, Record, iterate_tied_values, list_records_at
 from .schema import Schema, list_doubts
 from .schema_defaults import check_defaults
@@ -23,6 +22,7 @@ from .schema_limits import Effort, check_schema
 from .schema_tree import Problem
 from .secrets import find_secrets
 
+Secrets = Literal["warn", "reject"]
 MAX_SHOWN = 200
 WRITTEN, READ = 2.0, 8.0
 """What the values of one call may take to be checked, as a share of what one may: others wait meanwhile, writers most of all."""

@@ -12,24 +12,28 @@ import msgspec
 from msgspec import Meta
 
 from ..clock import optional_datetime, to_datetime
-from ..core.documents import Document
+from ..core.catalog import Item, encode_settings
 from ..core.operation import Example, Request, Response, operation
 from ..core.owners import user_records
 from ..core.space import Space
 from ..errors import Conflict, Invalid, NotFound, TooLarge
 from ..model.fields import ID_PATTERN, MAX_ID, Cursor, Limit, from_cursor, to_cursor
-from .contract import MAX_NAME, SLUG_ADVICE, SLUG_PATTERN, Definition, Scope, UpdateMode
 from .definitions import (
+    DEFINITIONS,
     GIVEN,
+    MAX_NAME,
     OF,
+    SLUG_ADVICE,
+    SLUG_PATTERN,
+    Definition,
     DefinitionId,
-    by_slug,
-    every,
-    existing,
-    find,
-    held_to,
-    held_with_its_lifetime,
-    tie_of,
+    UpdateMode,
+    build_definition_contract,
+    build_lasting_contract,
+    definition_tie,
+    find_definition,
+    find_definition_by_slug,
+    require_definition,
 )
 from .memory_prompt import TOOL, Section, build_tool_schema, render_memory, render_tool_description
 from .records import MAX_BYTES, Record, delete_record, delete_tied, find_record, list_tied_page
@@ -85,47 +89,57 @@ class BoundMemory(NamedTuple):
         return self.loaded.warning
 
 
-def list_bound(space: Space, names: Sequence[str] | None) -> list[tuple[Document, Definition]]:
-    """Definitions by id or slug, in the order in which they are named; all global ones if none are (S3.39)."""
+def list_bound(space: Space, names: Sequence[str] | None) -> list[Item[Definition]]:
+    """Return definitions by id or slug, in the order of the names; all global ones if there are no names (S3.39)."""
     if names is None:
-        found = [pair for pair in every(space) if pair[1].scope == "global"]
-        return sorted(found, key=lambda pair: pair[0].name)
-    chosen = {name: find(space, name) for name in dict.fromkeys(names)}
-    missing = [name for name, pair in chosen.items() if pair is None]
+        found = [item for item in DEFINITIONS.list(space) if item.settings.scope == "global"]
+        return sorted(found, key=lambda item: item.name)
+    items = {name: find_definition(space, name) for name in dict.fromkeys(names)}
+    missing = [name for name, item in items.items() if item is None]
     if missing:
         raise NotFound(f"Unable to find memory definition(s): {', '.join(missing)}.", definitions=missing)
-    return list({pair[0].id: pair for pair in chosen.values() if pair is not None}.values())
+    return list({item.id: item for item in items.values() if item is not None}.values())
 
 
 def load_all(
-    space: Space, pairs: Iterable[tuple[Document, Definition]], whose: MemoryScope, *, strict: bool = False
+    space: Space, items: Iterable[Item[Definition]], scope: MemoryScope, *, strict: bool = False
 ) -> list[BoundMemory]:
-    """What is known of an owner under some definitions, in their order. As soon as one has no room, those behind it are not even
-    read: all of them are withheld."""
+    """Load the memory of an owner under some definitions, in their order. Once one has no room, all that follow are withheld
+    without being read."""
     found = []
     room = MAX_BYTES
-    for document, definition in pairs:
-        one = _load_section(space, document, definition, whose, strict) if room >= 0 else None
-        room -= len(document.body) + (0 if one is None else _measure(one.section))
-        if one is None or room < 0:
+    for item in items:
+        definition = item.settings
+        memory: BoundMemory | None = None
+        if room >= 0:
+            loaded = load_memory(space, item, scope, strict=strict)
+            contract = build_definition_contract(item.id, definition)
+            value = None if loaded.record is None else fill_defaults(loaded.record.value, contract)
+            merges = definition.update_mode == "merge"
+            section = Section(definition.slug, item.name, definition.schema, value, merges)
+            memory = BoundMemory(section, loaded, loaded.reachable)
+            room -= len(encode_settings(definition)) + (0 if value is None else len(msgspec.json.encode(value)))
+        if memory is None or room < 0:
             room = -1
-            one = _withhold(document, definition, one, strict)
-        found.append(one)
+            if strict:
+                raise TooLarge(f"`{definition.slug}` has no room: {NO_ROOM}.", limit=MAX_BYTES)
+            address_id = None if memory is None else memory.loaded.address_id
+            section = Section(definition.slug, item.name, definition.schema, None)
+            memory = BoundMemory(section, Loaded(warning=NO_ROOM, address_id=address_id), writable=False)
+        found.append(memory)
     return found
 
 
-def load_memory(
-    space: Space, document: Document, definition: Definition, whose: MemoryScope, *, strict: bool = False
-) -> Loaded:
-    """The active record for an owner and a scope; one that does not fit any more is withheld (C24)."""
-    path = find_path(definition, whose)
+def load_memory(space: Space, item: Item[Definition], scope: MemoryScope, *, strict: bool = False) -> Loaded:
+    """Load the record for an owner and a scope. One that does not fit its schema any more is withheld (C24)."""
+    definition = item.settings
+    path = find_path(definition, scope)
     if path is None:
-        missing = f"no {definition.scope} was given, to which this memory belongs"
-        return Loaded(warning=missing, reachable=False)
-    record = find_record(space, user_records(whose.owner), path)
+        return Loaded(warning=f"no {definition.scope} was given, to which this memory belongs", reachable=False)
+    record = find_record(space, user_records(scope.owner), path)
     if record is None:
         return Loaded()
-    problems = list_misfits(record.value, held_to(document.id, definition), space)
+    problems = list_misfits(record.value, build_definition_contract(item.id, definition), space)
     if not problems:
         return Loaded(record, address_id=record.address_id)
     error = build_misfit_error(problems, f"The stored value of {definition.slug!r}")
@@ -145,32 +159,6 @@ def find_path(definition: Definition, whose: MemoryScope) -> str | None:
 def render_withheld(name: str, reason: str) -> str:
     """A warning in a sentence, where there is nothing but a text to say it in."""
     return f"`{name}` is withheld: {reason}"
-
-
-def _load_section(
-    space: Space, document: Document, definition: Definition, whose: MemoryScope, strict: bool
-) -> BoundMemory:
-    known = load_memory(space, document, definition, whose, strict=strict)
-    value = None if known.record is None else fill_defaults(known.record.value, held_to(document.id, definition))
-    merges = definition.update_mode == "merge"
-    section = Section(definition.slug, document.name, definition.schema, value, merges)
-    return BoundMemory(section, known, known.reachable)
-
-
-def _withhold(document: Document, definition: Definition, one: BoundMemory | None, strict: bool) -> BoundMemory:
-    if strict:
-        raise TooLarge(f"`{definition.slug}` has no room: {NO_ROOM}.", limit=MAX_BYTES)
-    section = Section(definition.slug, document.name, definition.schema, None)
-    address_id = None if one is None else one.loaded.address_id
-    return BoundMemory(section, Loaded(warning=NO_ROOM, address_id=address_id), writable=False)
-
-
-def _measure(found: Section) -> int:
-    """What is shown: the value, with what defaults make of it."""
-    return 0 if found.value is None else len(msgspec.json.encode(found.value))
-
-
-# -- The records of memory definitions: loaded for a model, and updated all or none (S3.11–S3.17, S3.23–S3.37, S3.41).
 
 
 MAX_BOUND = 50
@@ -332,7 +320,7 @@ class Forgotten(Response, frozen=True, kw_only=True):
 def delete_memory(space: Space, request: OfRecord) -> Forgotten:
     """Delete what is kept of an owner under a definition, with its history."""
     whose = _resolve_scope(space, request)
-    _, definition = existing(space, request.definition)
+    definition = require_definition(space, request.definition).settings
     job = delete_record(space, user_records(whose.owner), require_path(definition, whose))
     return Forgotten(records=int(job is not None), job=job)
 
@@ -397,9 +385,9 @@ class ListRecords(Request, frozen=True, kw_only=True):
 )
 def list_records(space: Space, request: ListRecords) -> MemoryRecords:
     """The records of a definition, of all owners. A page holds at most 8 MiB of them."""
-    document, _ = existing(space, request.definition)
+    item = require_definition(space, request.definition)
     (after,) = from_cursor("definition", request.cursor, 0)
-    page, more = list_tied_page(space, tie_of(document.id), after, request.limit)
+    page, more = list_tied_page(space, definition_tie(item.id), after, request.limit)
     further = to_cursor("definition", page[-1][0].address_id) if more else None
     return MemoryRecords(records=[_to_memory_record(*one) for one in page], next_cursor=further)
 
@@ -421,11 +409,12 @@ def write_memory(space: Space, request: UpdateMemory, whose: MemoryScope) -> Upd
     versions: dict[str, str] = {}
     warnings: dict[str, list[ValueWarning]] = {}
     for slug in slugs:
-        document, definition = known[slug]
-        record, warned = _write_one(space, document, definition, request, whose)
-        values[slug], versions[slug] = fill_defaults(record.value, held_to(document.id, definition)), record.etag
-        if warned:
-            warnings[slug] = warned
+        item = known[slug]
+        record, record_warnings = _write_one(space, item, request, whose)
+        contract = build_definition_contract(item.id, item.settings)
+        values[slug], versions[slug] = fill_defaults(record.value, contract), record.etag
+        if record_warnings:
+            warnings[slug] = record_warnings
     return Updated(memory=values, versions=versions, warnings=warnings or None)
 
 
@@ -456,14 +445,6 @@ def require_path(definition: Definition, whose: MemoryScope) -> str:
     return path
 
 
-def build_contract(document: Document, definition: Definition, whose: MemoryScope) -> Contract:
-    """What a record is held to, and goes with."""
-    scope: Scope = definition.scope
-    if scope == "global":
-        return held_with_its_lifetime(document, definition)
-    return held_to(document.id, definition, f"{scope}/{getattr(whose, scope)}")
-
-
 def _check_slug(slug: str) -> None:
     if not re.fullmatch(SLUG_PATTERN, slug):
         raise Invalid(f"{SLUG_ADVICE}: {slug[:MAX_SHOWN_ID]!r}.", field="memory")
@@ -471,42 +452,47 @@ def _check_slug(slug: str) -> None:
         raise Invalid(f"A slug has at most {MAX_NAME} characters: {slug[:MAX_SHOWN_ID]!r}….", field="memory")
 
 
-def _require_known(
-    space: Space, slugs: Iterable[str], names: Sequence[str] | None
-) -> dict[str, tuple[Document, Definition]]:
+def _require_known(space: Space, slugs: Iterable[str], names: Sequence[str] | None) -> dict[str, Item[Definition]]:
     if names is None:
-        pairs = [pair for slug in slugs if (pair := by_slug(space, slug)) and pair[1].scope == "global"]
+        found = [find_definition_by_slug(space, slug) for slug in slugs]
+        items = [item for item in found if item is not None and item.settings.scope == "global"]
     else:
-        pairs = list_bound(space, names)
-    known = {definition.slug: (document, definition) for document, definition in pairs}
+        items = list_bound(space, names)
+    known = {item.settings.slug: item for item in items}
     unknown = [slug for slug in slugs if slug not in known]
     if unknown:
-        told = " ".join(_explain_unknown(space, slug) for slug in unknown[:MAX_TOLD])
+        reasons = " ".join(_explain_unknown(space, slug) for slug in unknown[:MAX_TOLD])
         bound = f" Known here: {', '.join(known)}." if names and known else ""
-        raise Invalid(told + bound, field=f"memory.{unknown[0]}", slug=unknown[0])
+        raise Invalid(reasons + bound, field=f"memory.{unknown[0]}", slug=unknown[0])
     return known
 
 
 def _explain_unknown(space: Space, slug: str) -> str:
     unknown = f'Unknown memory definition "{slug}"'
-    if by_slug(space, slug) is None:
+    if find_definition_by_slug(space, slug) is None:
         return f"{unknown}: give values by slug, with nothing around them." if slug == "memory" else f"{unknown}."
     declared = "in a workflow, declare it in `defs` as `kind: memory`"
     return f"{unknown} here: there is one, but it is not bound. Name it in `definitions`; {declared}."
 
 
 def _write_one(
-    space: Space, document: Document, definition: Definition, request: UpdateMemory, whose: MemoryScope
+    space: Space, item: Item[Definition], request: UpdateMemory, scope: MemoryScope
 ) -> tuple[Record, list[ValueWarning]]:
+    definition = item.settings
     data = request.memory[definition.slug]
     if not isinstance(data, dict):
         raise Invalid(f"`memory.{definition.slug}` must be an object.", field=f"memory.{definition.slug}")
-    place, path = user_records(whose.owner), require_path(definition, whose)
+    place, path = user_records(scope.owner), require_path(definition, scope)
     if definition.scope == "run":
-        _check_run_is_open(space, whose.run or "")
-    change = Edit(data, request.mode or definition.update_mode, (request.if_match or {}).get(definition.slug))
+        _check_run_is_open(space, scope.run or "")
+    if definition.scope == "global":
+        contract = build_lasting_contract(item)
+    else:
+        tie = f"{definition.scope}/{getattr(scope, definition.scope)}"
+        contract = build_definition_contract(item.id, definition, tie)
+    edit = Edit(data, request.mode or definition.update_mode, (request.if_match or {}).get(definition.slug))
     with error_at(f"memory.{definition.slug}", slug=definition.slug):
-        return write_valid(space, place, path, change, build_contract(document, definition, whose))
+        return write_valid(space, place, path, edit, contract)
 
 
 def _check_run_is_open(space: Space, run: str) -> None:

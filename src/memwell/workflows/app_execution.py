@@ -13,7 +13,7 @@ from ..errors import Invalid
 from ..model import check
 from ..model.fields import SessionId
 from ..records.app_sessions import Reference, SessionMetadata, SessionRequest, UserId, open_session
-from ..records.apps import App, AppName, existing
+from ..records.apps import App, AppName, require_app
 from . import store
 from .document import Runnable, parse
 from .operations import decoded, find
@@ -67,7 +67,7 @@ class Executed(Response, frozen=True, kw_only=True):
 def execute(call: Call, request: Execute) -> Executed:
     """Send a message to an app: its workflow or function answers, with the metadata in the session's `sessionMeta`."""
     message = check.content(request.message, may_be_empty=True, field="message")
-    app = call.read(lambda space: existing(space, request.app)[1])
+    app = call.read(lambda space: require_app(space, request.app).settings)
     document, workflow_id, version = call.read(lambda space: _answers(space, request.app, app))
     run_id = store.new_run_id()
     opening = SessionRequest(

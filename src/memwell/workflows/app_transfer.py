@@ -21,6 +21,8 @@ from ..core.operation import Example, Request, Response, explained, operation
 from ..core.space import Space
 from ..errors import Conflict, Invalid
 from ..records.apps import (
+    APPS,
+    MAX_STORES,
     App,
     AppName,
     ConfigureApp,
@@ -30,15 +32,20 @@ from ..records.apps import (
     MaxStores,
     OfApp,
     configure,
-    existing,
+    require_app,
 )
-from ..records.apps import decode as decode_app
-from ..records.contract import MAX_STORES
-from ..records.define import as_stored, other_settings, other_settings_of_store, read_stores, told
-from ..records.definitions import BY_NAME, CreateDefinition, by_slug, find
-from ..records.definitions import made as made_definition
+from ..records.definitions import (
+    CreateDefinition,
+    add_definition,
+    find_definition,
+    find_definition_by_slug,
+    is_name_taken,
+    join_names,
+    list_differences,
+    normalize_definition,
+)
 from ..records.file_rows import MAX_FILES
-from ..records.stores import GIVEN, NewStore, every, made, store_kind
+from ..records.stores import GIVEN, NewStore, add_store, list_store_differences, parse_stores, stores_of
 from .document import look
 from .operations import KIND as WORKFLOW
 from .operations import created as created_workflow
@@ -103,9 +110,9 @@ class Importing:
 
     def __init__(self, call: Call, app: str, file: AppFile) -> None:
         self._app, self._file = app, file
-        self._stores = read_stores(file.stores) if file.stores else {}
+        self._stores = parse_stores(file.stores) if file.stores else {}
         self._definitions = {
-            key: as_stored(_converted(one, CreateDefinition, f"definitions.{key}"))
+            key: normalize_definition(_converted(one, CreateDefinition, f"definitions.{key}"))
             for key, one in file.definitions.items()
         }
         self._requests = {
@@ -156,11 +163,11 @@ class Importing:
         for name, new in self._stores.items():
             if ("store", name) in to_make:
                 with _named(f"stores.{name}"):
-                    made(space, self._app, name, new)
+                    add_store(space, self._app, name, new)
         for key, one in self._definitions.items():
             if ("definition", one.name) in to_make:
                 with _named(f"definitions.{key}"):
-                    self._ids[key] = made_definition(space, one)[0].id
+                    self._ids[key] = add_definition(space, one).id
         for key, request in self._requests.items():
             if ("memory_bank", request.name) in to_make:
                 self._ids[key] = add_bank(space, request.name, self._banks[key]).id
@@ -177,8 +184,8 @@ class Importing:
             configure.run(space, ConfigureApp(app=self._app, **lacks))
 
     def _has(self, space: Space) -> App | None:
-        there = documents.find(space.tx, "app", self._app)
-        return None if there is None else decode_app(there.body)
+        item = APPS.find(space, self._app)
+        return None if item is None else item.settings
 
     def _lacks(self, app: App | None) -> dict[str, Any]:
         """What the document says and the app does not. What an app says already stays; only limits are raised."""
@@ -196,19 +203,19 @@ class Importing:
             return build_bank(call, request)
 
     def _judge_store(self, space: Space, name: str, new: NewStore) -> None:
-        there = documents.find(space.tx, store_kind(self._app), name)
-        others = [] if there is None else other_settings_of_store(there, new)
+        there = stores_of(self._app).find(space, name)
+        others = [] if there is None else list_store_differences(there, new)
         self._judged("store", name, there is not None, _others(others))
 
     def _judge_definition(self, space: Space, key: str, new: CreateDefinition) -> None:
         slug = new.slug or ""
-        there = by_slug(space, slug)
+        there = find_definition_by_slug(space, slug)
         reason = None
         if there is not None:
-            self._ids[key] = there[0].id
-            others = other_settings(there, new)
-            reason = f"the slug {slug!r} is there with another {told(others)}" if others else None
-        elif documents.find(space.tx, BY_NAME, new.name) is not None:
+            self._ids[key] = there.id
+            others = list_differences(there, new)
+            reason = f"the slug {slug!r} is there with another {join_names(others)}" if others else None
+        elif is_name_taken(space, new.name):
             reason = "the name is that of another definition"
         self._judged("definition", new.name, there is not None, reason)
 
@@ -260,7 +267,7 @@ def with_ids(value: Any, ids: Mapping[str, str], field: str = "") -> Any:
 
 
 def _others(names: list[str]) -> str | None:
-    return f"it is there with another {told(names)}" if names else None
+    return f"it is there with another {join_names(names)}" if names else None
 
 
 def _answers_otherwise(app: App, file: AppFile) -> bool:
@@ -315,13 +322,14 @@ class AppDocument(Response, frozen=True, kw_only=True):
 @operation("apps.export", "GET /v1/apps/{app}/export", example=Example({"app": "shop"}, GIVEN))
 def export(space: Space, request: OfApp) -> AppDocument:
     """An app as a document: its stores, its workflow, and the banks and definitions that this names. Content is never in it."""
-    _, app = existing(space, request.app)
+    app = require_app(space, request.app).settings
     workflow = None if app.workflow is None else documents.find(space.tx, WORKFLOW, app.workflow)
     body = None if workflow is None else decoded(workflow.body)
     found: dict[str, Any] = {"memwell": 1, "app": request.app, "max_stores": app.max_stores}
     found |= {} if app.max_files == MAX_FILES else {"max_files": app.max_files}
     found |= {name: value for name in ("description", "function") if (value := getattr(app, name))}
-    found["stores"] = {one.id: {"name": one.name, **_plain(store)} for one, store in every(space, request.app)}
+    stores = stores_of(request.app).list(space)
+    found["stores"] = {one.id: {"name": one.name, **_plain(one.settings)} for one in stores}
     found["definitions"] = _definitions(space, body)
     found["memory_banks"] = _banks(space, body)
     if body is not None:
@@ -385,12 +393,12 @@ def _definitions(space: Space, workflow: Any) -> dict[str, Any]:
     for text in _strings(workflow):
         slugs = _IN_EXPRESSIONS if is_expression(text) else _IN_TEMPLATES
         for name in [text, *slugs.findall(text)]:
-            pair = find(space, name) if len(name) <= 255 else None
-            if pair is not None:
-                named[pair[0].id] = {
-                    "name": pair[0].name,
-                    "slug": pair[1].slug,
-                    **_plain(pair[1], leave=("slug", "lasting_from", "former_ttls")),
+            item = find_definition(space, name) if len(name) <= 255 else None
+            if item is not None:
+                named[item.id] = {
+                    "name": item.name,
+                    "slug": item.settings.slug,
+                    **_plain(item.settings, leave=("slug", "lasting_from", "former_ttls")),
                 }
     return named
 

@@ -13,10 +13,10 @@ from ..core.space import Space
 from ..erasure.erase import files_of
 from ..errors import Conflict, Forbidden, Invalid
 from ..records import contents
+from ..records.app_sessions import SESSION_META
 from ..records.contents import Content, DeleteContent
-from ..records.contract import SESSION_META
 from ..records.records import Mode
-from ..records.stores import existing
+from ..records.stores import require_store
 from ..records.values import project
 from . import store as stored
 
@@ -49,7 +49,7 @@ class Reach(NamedTuple):
             if name == SESSION_META:
                 found = session_meta(space, app, self.scope)
             else:
-                _, store = existing(space, app, name)
+                store = require_store(space, app, name).settings
                 found = content_of(space, name, self.scope, store)
             return self._touched(space, found)
 

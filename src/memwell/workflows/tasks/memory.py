@@ -9,7 +9,7 @@ from ...core.space import Space
 from ...errors import Invalid
 from ...models.completer import Tool
 from ...records import working_memory
-from ...records.contract import UpdateMode
+from ...records.definitions import UpdateMode
 from ...records.memory_prompt import render_memory
 from ...records.working_memory import (
     BoundMemory,
@@ -117,7 +117,7 @@ class TaskMemory:
         return self._reach.call.engine.write(self._reach.call.principal, read)
 
     def _writable(self, space: Space) -> list[str]:
-        return [*self._declared, *(document.id for document, _ in list_bound(space, None))]
+        return [*self._declared, *(item.id for item in list_bound(space, None))]
 
 
 def _withheld(one: BoundMemory) -> list[str]:

@@ -13,7 +13,7 @@ from ...context.expression import is_expression
 from ...core.dispatch import Call
 from ...core.space import Space
 from ...errors import Invalid, MemwellError
-from ...records.definitions import find
+from ...records.definitions import find_definition
 from ...records.memory_prompt import TOOL
 from ...records.schema import Schema
 from ...text.yaml import Path
@@ -48,7 +48,7 @@ from .document import (
 def missing_definitions(space: Space, document: TaskDocument) -> Iterator[tuple[Path, str]]:
     """The memory definitions that there are not, in this tenant (S3.28, B3.4)."""
     for memory in document.memories.values():
-        if find(space, memory.definition) is None:
+        if find_definition(space, memory.definition) is None:
             yield memory.at, f"Unable to find memory definition(s): {memory.definition[:100]}."
 
 
