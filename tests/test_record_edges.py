@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from memwell import Conflict, Invalid, Memory, TooLarge, function
+from memwell import Conflict, Invalid, TooLarge, function
 from memwell.core import functions
 from memwell.records.definitions import DEFINITIONS, require_definition
 from memwell.records.schema import Schema
