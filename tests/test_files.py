@@ -30,7 +30,7 @@ from memwell.sdk._sync_files import AppSession
 from memwell.sdk.transport import LocalTransport
 from memwell.storage.blobs import FolderBlobs, TableBlobs
 from memwell.surfaces.cli.main import app
-from memwell.surfaces.rest.uploads import MAX_PARTS, parse
+from memwell.surfaces.rest.files import MAX_PARTS, parse_form
 from memwell.testing import FrozenClock
 
 from .contract.task_documents import done, tasks
@@ -230,8 +230,8 @@ BAD_FORMS = {
     "cut off": (_form(FILE)[:-8], "cut off"),
     "another boundary": (_form(FILE).replace(b"--x", b"--y"), "cut off"),
     "nothing": (b"", "cut off"),
-    "no heading": (_form(b"hello"), "no heading"),
-    "a huge heading": (_form(b"A: " + b"x" * 9000 + b"\r\n" + FILE), "no heading"),
+    "no header": (_form(b"hello"), "no header"),
+    "a huge heading": (_form(b"A: " + b"x" * 9000 + b"\r\n" + FILE), "no header"),
     "no name": (_form(FILE, b"A: b\r\n\r\nc"), "no name"),
     "too many parts": (_form(*[FIELD] * (MAX_PARTS + 1)), "parts"),
     "a huge field": (_form(FILE, FIELD + b"u" * 70_000), "64 KiB"),
@@ -255,7 +255,9 @@ def test_bad_forms_are_refused_and_store_nothing(client: httpx.Client) -> None:
     odd = _form(
         b'Content-Type: text/plain\r\ncontent-disposition: form-data; name=f; FILENAME="a\\"b.txt"\r\n\r\n--\n--x'
     )
-    assert [(part.filename, part.content) for part in parse(b"preamble\r\n" + odd, b"x")] == [('a"b.txt', b"--\n--x")]
+    assert [(part.filename, part.content) for part in parse_form(b"preamble\r\n" + odd, b"x")] == [
+        ('a"b.txt', b"--\n--x")
+    ]
 
 
 def test_a_file_that_is_too_large_is_refused_whatever_its_header_says(client: httpx.Client) -> None:
@@ -601,7 +603,7 @@ def test_a_body_with_a_name_beside_it_is_the_file_whatever_its_type(client: http
         client.post(f"{FILES}?filename=q.txt&content=aGVsbG8=", content=b"x", headers={"content-type": "text/plain"}),
         client.post(FILES, files={"file": ("q.txt", b"x")}, data={"content": "aGVsbG8="}),
     ]
-    assert [(one.status_code, "second time" in one.text) for one in twice] == [(400, True)] * 2
+    assert [(one.status_code, "omit the field" in one.text) for one in twice] == [(400, True)] * 2
     assert len(client.get(FILES).json()["files"]) == 3
 
 
@@ -616,14 +618,14 @@ NAMED = {
 
 def test_forms_are_read_as_programs_write_them(client: httpx.Client) -> None:
     for head, name in NAMED.items():
-        assert [one.filename for one in parse(_form(head + b"\r\n\r\nx"), b"x")] == [name]
+        assert [one.filename for one in parse_form(_form(head + b"\r\n\r\nx"), b"x")] == [name]
     for head in (
         DISPOSITION + b"filename*=utf-7''a.txt",
         DISPOSITION + b"filename*=UTF-8''%ff.txt",
         DISPOSITION + b'filename="a.txt"\r\nContent-Transfer-Encoding: base64',
     ):
         with pytest.raises(Invalid):
-            parse(_form(head + b"\r\n\r\nx"), b"x")
+            parse_form(_form(head + b"\r\n\r\nx"), b"x")
     files: dict[str, Any] = {"f": ("a.txt", TEXT), "metadata": ("m.json", b'{"a": 1}', "application/json")}
     assert client.post(FILES, files=files, data={"_charset_": "utf-8"}).status_code == 201
     assert client.get(FILES.removesuffix("/files")).json()["metadata"] == {"a": 1}
@@ -649,8 +651,8 @@ def _line(server: Live, head: str, **sizes: int) -> socket.socket:
 @pytest.fixture
 def tight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Live, str]]:
     """A server where one tenant may have one upload and one download under way, and the key of another tenant."""
-    monkeypatch.setattr("memwell.surfaces.rest.uploads.EACH", 1)
-    monkeypatch.setattr("memwell.surfaces.rest.downloads.EACH", 1)
+    monkeypatch.setattr("memwell.surfaces.rest.files.MAX_TENANT_UPLOADS", 1)
+    monkeypatch.setattr("memwell.surfaces.rest.files.MAX_TENANT_DOWNLOADS", 1)
     with live(tmp_path, worker=False) as server, server.memory() as memory:
         memory.call("tenants.create", {"tenant": "other"})
         yield server, memory.call("keys.create", {"name": "k", "role": "agent", "tenant": "other"}).secret
@@ -683,7 +685,7 @@ def test_who_sends_slowly_keeps_nobody_else_waiting(tight: tuple[Live, str], mon
         assert other.post(f"{FILES}?filename=a.txt", content=TEXT).status_code == 201
         line.sendall(b"a warrant")
         assert line.recv(12) == b"HTTP/1.1 201"
-        monkeypatch.setattr("memwell.surfaces.rest.uploads.PATIENCE_S", 0.1)
+        monkeypatch.setattr("memwell.surfaces.rest.files.GRACE_S", 0.1)
         line.recv(65536)
         line.sendall(f"{head}\r\n\r\na".encode())
         assert line.recv(12) == b"HTTP/1.1 503"

@@ -12,7 +12,7 @@ from memwell import Invalid, NotFound
 from memwell.records.schema import MAX_DOUBTS, list_doubts
 from memwell.registry import OPERATIONS
 from memwell.surfaces.mcp.tools import toolbox
-from memwell.surfaces.rest.openapi import document
+from memwell.surfaces.rest.openapi import build_document
 
 from .engines import Memory
 from .live import live
@@ -162,7 +162,7 @@ def test_fields_are_not_looked_for_where_they_do_not_count(tmp_path: Path) -> No
     with live(tmp_path / "home") as server, server.client() as client:
         at = "/v1/users/alice/records/profile"
         odd = client.put(f"{at}?ttl_s=5", json={"value": {"a": 1}})
-        assert (odd.status_code, "in its body" in odd.text) == (400, True)
+        assert (odd.status_code, "as JSON in the body" in odd.text) == (400, True)
         assert client.get(at).status_code == 404
         assert client.put(at, json={"value": {"a": 1}}).status_code == 200
         odd = client.request("DELETE", at, json={"if_match": "*"})
@@ -194,7 +194,7 @@ def test_values_are_as_deep_over_http_as_elsewhere(tmp_path: Path) -> None:
 
 def test_schemas_for_others_look_neither_ahead_nor_back() -> None:
     """Many who read them know no such patterns."""
-    shown = str(document(OPERATIONS.values())) + str([tool.input_schema for tool in toolbox("all").values()])
+    shown = str(build_document(OPERATIONS.values())) + str([tool.input_schema for tool in toolbox("all").values()])
     assert "A-Za-z0-9_]+$" in shown
     assert "(?" not in shown
 

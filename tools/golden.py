@@ -23,7 +23,7 @@ from memwell.errors import tree
 from memwell.registry import OPERATIONS
 from memwell.surfaces.cli.main import app
 from memwell.surfaces.mcp.tools import toolbox
-from memwell.surfaces.schemas import shapes
+from memwell.surfaces.schemas import build_schemas
 
 GOLDEN = Path(__file__).resolve().parent.parent / "tests/golden/interface.json"
 FLAGS = ("effect", "role", "bound", "status", "envelope", "any_tie", "repeatable", "patient", "carries")
@@ -47,7 +47,7 @@ def interface() -> dict[str, Any]:
 
 
 def describe_operation(operation: Operation) -> dict[str, Any]:
-    (request, response), types = shapes((operation.request, operation.response), REFERENCE)
+    (request, response), types = build_schemas((operation.request, operation.response), REFERENCE)
     return {
         "route": f"{operation.method} {operation.path}",
         **{flag: getattr(operation, flag) for flag in FLAGS},

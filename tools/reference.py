@@ -34,12 +34,12 @@ def rest() -> str:
     for operation in OPERATIONS.values():
         lines += [f"## {operation.name}", "", operation.summary, ""]
         lines += [f"`{operation.method} {operation.path}` · role `{operation.role}` · answers {operation.status}", ""]
-        fields = openapi.fields(operation)
+        fields = openapi.list_fields(operation)
         if fields:
             lines += ["| field | type | | |", "|---|---|---|---|"]
             lines += [f"| `{f.name}` | {_cell(f.type)} | {_needed(f)} | {_cell(f.description)} |" for f in fields]
             lines.append("")
-        lines += ["```sh", openapi.curl(operation), "```", ""]
+        lines += ["```sh", openapi.render_curl(operation), "```", ""]
     return "\n".join(lines)
 
 

@@ -17,7 +17,7 @@ from memwell.registry import OPERATIONS
 from memwell.surfaces.cli.fields import list_positional
 from memwell.surfaces.cli.generated import NOUNS
 from memwell.surfaces.cli.main import app
-from memwell.surfaces.rest.openapi import document
+from memwell.surfaces.rest.openapi import build_document
 
 from ..engines import Memory, located
 from ..live import Live, live
@@ -289,6 +289,6 @@ def test_unknown_pages_and_methods_answer_in_the_same_form(server: Live) -> None
 
 def test_every_documented_status_is_declared() -> None:
     """A case that no operation of the registry has would not be found: every operation is in the document."""
-    described = document(OPERATIONS.values())
+    described = build_document(OPERATIONS.values())
     found = {method["operationId"] for path in described["paths"].values() for method in path.values()}
     assert found == set(OPERATIONS)

@@ -1,4 +1,4 @@
-"""JSON Schemas of what operations take and give, as other programs read them."""
+"""JSON Schemas of requests and responses for other programs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-_ENDS = rb"(?!\\n)"
-"""Behind a `$`, in Python's patterns: there, it lets a line break pass at the very end. In those of JSON Schema it does not, and
-many who read them know nothing that looks ahead."""
+_LOOKAHEAD = rb"(?!\\n)"
+"""Follows a `$` in Python's patterns, where `$` also matches before a final line break. JSON Schema does not need it, and
+many of its readers do not support lookahead."""
 
 
-def shapes(kinds: Sequence[Any], ref_template: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The schemas of some types, and of those that they refer to."""
-    found = msgspec.json.encode(msgspec.json.schema_components(kinds, ref_template=ref_template))
-    roots, types = msgspec.json.decode(found.replace(_ENDS, b""))
-    return roots, types
+def build_schemas(types: Sequence[Any], ref_template: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The schemas of some types, and those that they refer to by name."""
+    text = msgspec.json.encode(msgspec.json.schema_components(types, ref_template=ref_template))
+    schemas, components = msgspec.json.decode(text.replace(_LOOKAHEAD, b""))
+    return schemas, components

@@ -98,7 +98,7 @@ def serve(
         if workers == 1:
             return rest.run(engine, config, auth=not no_auth, listener=listener, on_ready=ready)
         engine.close()
-        rest.serve(config, workers, auth=not no_auth, listener=listener, on_ready=ready)
+        rest.serve_with_workers(config, workers, auth=not no_auth, listener=listener, on_ready=ready)
     return None
 
 

@@ -15,7 +15,7 @@ from ...model import check
 from ...model.fields import MAX_REQUEST_DEPTH
 from ...model.principal import OwnerKind, Tie
 from ...registry import OPERATIONS
-from ..schemas import shapes
+from ..schemas import build_schemas
 
 REF = "#/$defs/{name}"
 _PREFIX = REF.format(name="")
@@ -26,7 +26,7 @@ Schema = dict[str, Any]
 def request_fields(kind: type[msgspec.Struct]) -> tuple[Schema, list[str], Schema]:
     """The fields of a request, those that are required, and the types they refer to. Nothing is said twice: a field that
     may be left away need not also take null."""
-    (root,), types = shapes([kind], REF)
+    (root,), types = build_schemas([kind], REF)
     schema = _resolved(root, types)
     return _lean(schema.get("properties", {})), list(schema.get("required", [])), _lean(types)
 
@@ -45,7 +45,7 @@ def input_schema(fields: Mapping[str, Schema], required: Iterable[str], types: S
 def output_schema(responses: Iterable[Any]) -> Schema:
     """An object that is one of these responses. One that is no object (a list) is wrapped as `{"result": …}`."""
     kinds = list(dict.fromkeys(responses))
-    roots, types = shapes(kinds, REF)
+    roots, types = build_schemas(kinds, REF)
     found = [_as_object(root, types) for root in roots]
     return _with_types(found[0] if len(found) == 1 else {"type": "object", "anyOf": found}, types)
 

@@ -1,4 +1,4 @@
-"""The API's description, made from the registry."""
+"""The OpenAPI description of the API, built from the registry."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from urllib.parse import urlencode
 from ...core.operation import Operation
 from ...errors import tree
 from ...version import __version__
-from ..schemas import shapes
+from ..schemas import build_schemas
 
 REF = "#/components/schemas/{name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a request, as documentation shows it."""
+    """A field of a request in the documentation."""
 
     name: str
     type: str
@@ -28,15 +28,15 @@ class Field:
     description: str
 
 
-def document(operations: Iterable[Operation]) -> dict[str, Any]:
+def build_document(operations: Iterable[Operation]) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     components: dict[str, Any] = {"Error": _ERROR}
     for operation in operations:
-        (response,), found = shapes([operation.response], REF)
+        (response,), found = build_schemas([operation.response], REF)
         components |= found
         body, found = _schema(operation)
         components |= {name: schema for name, schema in found.items() if name != operation.request.__name__}
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _described(operation, body, response)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _describe(operation, body, response)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Memwell", "version": __version__, "license": {"name": "Apache-2.0"}},
@@ -52,7 +52,7 @@ def document(operations: Iterable[Operation]) -> dict[str, Any]:
     }
 
 
-def fields(operation: Operation) -> list[Field]:
+def list_fields(operation: Operation) -> list[Field]:
     schema, _ = _schema(operation)
     required = schema.get("required", [])
     return [
@@ -61,8 +61,8 @@ def fields(operation: Operation) -> list[Field]:
     ]
 
 
-def curl(operation: Operation) -> str:
-    """The operation's example as a command."""
+def render_curl(operation: Operation) -> str:
+    """The example of an operation as a curl command."""
     rest = {name: value for name, value in operation.example.request.items() if name not in operation.path_fields}
     path = operation.path
     for name in operation.path_fields:
@@ -79,21 +79,21 @@ def curl(operation: Operation) -> str:
     return " \\\n".join(lines)
 
 
-def _described(operation: Operation, body: dict[str, Any], response: dict[str, Any]) -> dict[str, Any]:
+def _describe(operation: Operation, body: dict[str, Any], response: dict[str, Any]) -> dict[str, Any]:
     if operation.envelope:
         response = {"type": "object", "properties": {"data": response}, "required": ["data"]}
-    described: dict[str, Any] = {
+    description: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
         "tags": [operation.group],
         "parameters": _parameters(operation, body),
         "responses": {
             str(operation.status): {
-                "description": "Done.",
+                "description": "Success.",
                 "content": {"application/json": {"schema": response}},
             },
             "default": {
-                "description": "It was not done; the error says why and what to do.",
+                "description": "An error; its message says what to do.",
                 "content": {"application/json": {"schema": {"$ref": REF.format(name="Error")}}},
             },
         },
@@ -101,15 +101,15 @@ def _described(operation: Operation, body: dict[str, Any], response: dict[str, A
         "x-effect": operation.effect,
     }
     if operation.method not in ("GET", "DELETE"):
-        described["requestBody"] = {"content": _bodies(operation, _without(body, operation.path_fields))}
-    return described
+        description["requestBody"] = {"content": _bodies(operation, _omit(body, operation.path_fields))}
+    return description
 
 
 def _bodies(operation: Operation, schema: dict[str, Any]) -> dict[str, Any]:
-    """What a body may be: JSON, and where a file is sent, also a form with it or the file itself."""
+    """Media types of a body: JSON; for uploads also a form or the file itself."""
     bodies: dict[str, Any] = {"application/json": {"schema": schema}}
     if operation.carries is not None:
-        form = _without(schema, (operation.carries, "filename"))
+        form = _omit(schema, (operation.carries, "filename"))
         form["properties"] |= {"file": {"type": "string", "format": "binary"}}
         bodies["multipart/form-data"] = {"schema": {**form, "required": [*form["required"], "file"]}}
         bodies["application/octet-stream"] = {"schema": {"type": "string", "format": "binary"}}
@@ -140,22 +140,22 @@ _HEADERS: list[tuple[str, dict[str, Any]]] = [
         "If-Match",
         {
             "schema": {"type": "string"},
-            "description": "The ETag that was read: 412 if it is another by now. `*`: there must be one.",
+            "description": "The ETag that was read: 412 if it has changed since. `*`: something must be there.",
         },
     ),
     (
         "If-None-Match",
-        {"schema": {"type": "string", "enum": ["*"]}, "description": "There must not be one: 412 otherwise."},
+        {"schema": {"type": "string", "enum": ["*"]}, "description": "Nothing must be there: 412 otherwise."},
     ),
 ]
 
 
 def _schema(operation: Operation) -> tuple[dict[str, Any], dict[str, Any]]:
-    (schema,), components = shapes([operation.request], REF)
+    (schema,), components = build_schemas([operation.request], REF)
     return (components[operation.request.__name__] if "$ref" in schema else schema), components
 
 
-def _without(schema: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+def _omit(schema: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     properties = {name: value for name, value in schema.get("properties", {}).items() if name not in names}
     required = [name for name in schema.get("required", []) if name not in names]
     return {**schema, "properties": properties, "required": required}

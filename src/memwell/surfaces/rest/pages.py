@@ -1,4 +1,4 @@
-"""Counters for Prometheus. They name operations and statuses, never tenants or what was said."""
+"""The fixed pages beside the operations: health, metrics, the description of the API, and the live stream of events."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from starlette.routing import Route
 
 from ...core.engine import Engine
 from ...core.events import Event, watch
-from ...errors import Forbidden, Invalid, MemwellError, NotFound, StorageError, Unauthenticated, Unavailable
+from ...errors import Forbidden, MemwellError, NotFound, StorageError, Unauthenticated, Unavailable
 from ...model.principal import Principal
 from ...registry import OPERATIONS
 from ...version import __version__
-from . import downloads, openapi, replies
-from .runs import RunStream
+from . import files, openapi, replies
+from .runs import RunStream, parse_event_id
 
 if TYPE_CHECKING:
     from .server import Server
@@ -36,7 +36,7 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 
 
 class Metrics:
-    """Kept by the event loop alone, so nothing here needs a lock."""
+    """Counters for Prometheus by operation and status, never by tenant. Only the event loop uses them, so they need no lock."""
 
     def __init__(self) -> None:
         self._requests: Counter[tuple[str, int]] = Counter()
@@ -57,7 +57,7 @@ class Metrics:
                 f'memwell_requests_total{{operation="{name}",status="{status}"}} {count}'
                 for (name, status), count in sorted(self._requests.items())
             ),
-            "# HELP memwell_request_seconds How long requests took.",
+            "# HELP memwell_request_seconds Duration of requests.",
             "# TYPE memwell_request_seconds histogram",
         ]
         for name in sorted(self._buckets):
@@ -76,32 +76,30 @@ class Metrics:
         return lines
 
 
-# -- A thread that carries events from the engine, which waits for them, to a stream on the event loop.
-
-
 log = logging.getLogger("memwell.rest")
 
 QUEUE = 100
-LOOK_EVERY_S = 0.5
+CHECK_EVERY_S = 0.5
 
 
-class End:
-    """What comes last, if the events end before the stream does."""
+class EventsEnd:
+    """The last item, if the events end before the stream."""
 
 
-class Pump:
-    """One stream's thread. It ends within half a second of being stopped."""
+class EventBridge:
+    """A thread that waits for events of the engine and passes them to a stream on the event loop. It ends within half a second of
+    `stop`."""
 
     def __init__(self, engine: Engine, principal: Principal, after: int | None) -> None:
-        self._queue: asyncio.Queue[Event | End | None] = asyncio.Queue()
+        self._queue: asyncio.Queue[Event | EventsEnd | None] = asyncio.Queue()
         self._room = Semaphore(QUEUE)
         self._loop = asyncio.get_running_loop()
         self._stopped = Flag()
         self._thread = Thread(target=self._run, args=(engine, principal, after), name="memwell-events", daemon=True)
         self._thread.start()
 
-    async def get(self) -> Event | End | None:
-        """The next event; None when there was none for a while."""
+    async def get(self) -> Event | EventsEnd | None:
+        """The next event; None if there was none for a while."""
         event = await self._queue.get()
         self._room.release()
         return event
@@ -120,11 +118,11 @@ class Pump:
                     return
         except MemwellError as error:
             log.warning("events.failed", extra={"code": error.code})
-            self._put(End())
+            self._put(EventsEnd())
 
-    def _put(self, event: Event | End | None) -> bool:
-        """Hand an event over, as soon as there is room; False if nobody listens any more."""
-        while not self._room.acquire(timeout=LOOK_EVERY_S):
+    def _put(self, event: Event | EventsEnd | None) -> bool:
+        """Pass an event on when there is room; return False if the stream has ended."""
+        while not self._room.acquire(timeout=CHECK_EVERY_S):
             if self._stopped.is_set():
                 return False
         if self._stopped.is_set():
@@ -136,20 +134,17 @@ class Pump:
         return True
 
 
-# -- The fixed pages: health, metrics, the API's description, and the live stream of events.
-
-
 MAX_STREAMS = 64
 _HEADERS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
 
 PUBLIC = ("/", "/health", "/ready", "/metrics", "/openapi.json", "/docs")
-"""What needs no key: nothing here says anything about a tenant."""
-SIGNED = (downloads.PATH,)
-"""What needs no key because the address itself is one."""
+"""Pages without a key. They contain nothing about tenants."""
+SIGNED = (files.DOWNLOAD_PATH,)
+"""Pages whose address is itself a key."""
 
 
-def pages(server: Server) -> Starlette:
-    from ..mcp.http import Endpoint  # here, since it is built on the server
+def build_pages(server: Server) -> Starlette:
+    from ..mcp.http import Endpoint  # here, because it imports the server
 
     fixed = _Pages(server)
     return Starlette(
@@ -162,10 +157,10 @@ def pages(server: Server) -> Starlette:
             Route("/docs", fixed.docs),
             Route("/v1/events", fixed.events),
             Route("/v1/runs/{run}/stream", RunStream(server).page),
-            Route(downloads.PATH, downloads.Downloads(server).page),
+            Route(files.DOWNLOAD_PATH, files.Downloads(server).page),
             Route("/mcp", Endpoint(server)),
         ],
-        exception_handlers={404: _missing, 405: _missing, MemwellError: _failed},
+        exception_handlers={404: _answer_not_found, 405: _answer_not_found, MemwellError: _answer_error},
     )
 
 
@@ -174,11 +169,11 @@ class _Pages:
         self._server = server
 
     async def health(self, request: Request) -> Response:
-        """Whether the process lives."""
+        """Answer as long as the process runs."""
         return _json({"status": "ok", "version": __version__, "storage": self._server.engine.store.describe()})
 
     async def ready(self, request: Request) -> Response:
-        """Whether it can do its work: the storage answers, and the server is not being stopped."""
+        """Answer if the storage does and the server is not being stopped."""
         if self._server.stopping.is_set():
             raise Unavailable("The server is being stopped.")
         await asyncio.to_thread(self._server.engine.store.control.rows, "next_hint")
@@ -187,8 +182,8 @@ class _Pages:
     async def metrics(self, request: Request) -> Response:
         worker = self._server.engine.worker.running
         gauges = {
-            "memwell_worker_running": ("Whether this process runs background jobs.", float(worker)),
-            "memwell_event_streams": ("Open streams of events.", float(len(self._server.pumps))),
+            "memwell_worker_running": ("1 if this process runs background jobs.", float(worker)),
+            "memwell_event_streams": ("Open streams of events.", float(len(self._server.bridges))),
         }
         return PlainTextResponse(self._server.metrics.render(gauges), media_type="text/plain; version=0.0.4")
 
@@ -200,37 +195,37 @@ class _Pages:
         return HTMLResponse(docs_page(), headers={**_HEADERS, "content-security-policy": policy})
 
     async def events(self, request: Request) -> Response:
-        """Server-sent events. `Last-Event-ID` resumes after that write; `flow`, `user` and `session` narrow it down."""
+        """Send server-sent events. `Last-Event-ID` resumes after that write; `flow`, `user` and `session` are filters."""
         headers: dict[bytes, bytes] = dict(request.scope["headers"])
         principal = await self._server.principal(headers)
         if not principal.may("reader"):
             raise Forbidden
-        if len(self._server.pumps) >= MAX_STREAMS:
+        if len(self._server.bridges) >= MAX_STREAMS:
             raise Unavailable("Too many streams are open.")
-        after = _after(request.headers.get("last-event-id"))
+        after = parse_event_id(request.headers.get("last-event-id"))
         stream = self._stream(headers, principal, after, dict(request.query_params))
         return StreamingResponse(stream, media_type="text/event-stream", headers=_HEADERS)
 
     async def _stream(
-        self, headers: dict[bytes, bytes], principal: Principal, after: int | None, only: dict[str, str]
+        self, headers: dict[bytes, bytes], principal: Principal, after: int | None, filters: dict[str, str]
     ) -> AsyncIterator[bytes]:
-        pump = Pump(self._server.engine, principal, after)
-        self._server.pumps.add(pump)
+        bridge = EventBridge(self._server.engine, principal, after)
+        self._server.bridges.add(bridge)
         try:
             while not self._server.stopping.is_set():
-                event = await pump.get()
-                if isinstance(event, End) or not await self._still_admitted(headers):
+                event = await bridge.get()
+                if isinstance(event, EventsEnd) or not await self._is_admitted(headers):
                     return
                 if event is None:
                     yield b": \n\n"
-                elif _wanted(event, only):
+                elif _matches(event, filters):
                     yield _frame(event)
         finally:
-            pump.stop()
-            self._server.pumps.discard(pump)
+            bridge.stop()
+            self._server.bridges.discard(bridge)
 
-    async def _still_admitted(self, headers: dict[bytes, bytes]) -> bool:
-        """A stream ends with its key, or if nobody can look it up. It is one request, however many events it shows."""
+    async def _is_admitted(self, headers: dict[bytes, bytes]) -> bool:
+        """Return False when the key was revoked or cannot be checked. The whole stream counts as one request."""
         try:
             await self._server.principal(headers, counted=False)
         except (Unauthenticated, StorageError):
@@ -243,26 +238,18 @@ def _frame(event: Event) -> bytes:
     return number + b"event: " + event.effect.encode() + b"\ndata: " + msgspec.json.encode(event) + b"\n\n"
 
 
-def _wanted(event: Event, only: dict[str, str]) -> bool:
+def _matches(event: Event, filters: dict[str, str]) -> bool:
     for dialect in ("flow", "user"):
-        if dialect in only and (event.dialect, event.name) != (dialect, only[dialect]):
+        if dialect in filters and (event.dialect, event.name) != (dialect, filters[dialect]):
             return False
-    return "session" not in only or event.session == only["session"]
+    return "session" not in filters or event.session == filters["session"]
 
 
-def _after(text: str | None) -> int | None:
-    if not text:
-        return None
-    if not (text.isascii() and text.isdigit()) or len(text) > 18:
-        raise Invalid("`Last-Event-ID` is the number of an event.")
-    return int(text)
+async def _answer_not_found(request: Request, error: Exception) -> Response:
+    return await _answer_error(request, NotFound("There is no such page; /docs lists them."))
 
 
-async def _missing(request: Request, error: Exception) -> Response:
-    return await _failed(request, NotFound("There is no such page; /docs lists what there is."))
-
-
-async def _failed(request: Request, error: Exception) -> Response:
+async def _answer_error(request: Request, error: Exception) -> Response:
     status, body, headers = replies.failure(error if isinstance(error, MemwellError) else MemwellError())
     named = {key.decode(): value.decode() for key, value in headers}
     return Response(body, status, media_type="application/json", headers={**_HEADERS, **named})
@@ -274,35 +261,35 @@ def _json(value: Any) -> Response:
 
 @cache
 def openapi_bytes() -> bytes:
-    return msgspec.json.encode(openapi.document(OPERATIONS.values()))
+    return msgspec.json.encode(openapi.build_document(OPERATIONS.values()))
 
 
 @cache
 def docs_page() -> str:
-    """The API on one page, without scripts or anything from elsewhere."""
-    sections = "".join(_section(name) for name in OPERATIONS)
+    """The API on one page, without scripts or external resources."""
+    sections = "".join(_render_section(name) for name in OPERATIONS)
     links = "".join(f'<li><a href="#{name}"><code>{name}</code></a></li>' for name in OPERATIONS)
     return _PAGE.format(version=__version__, links=links, sections=sections)
 
 
-def _section(name: str) -> str:
+def _render_section(name: str) -> str:
     operation = OPERATIONS[name]
     fields = "".join(
-        f"<tr><td><code>{html.escape(field.name)}</code></td><td>{_prose(field.type)}</td>"
-        f"<td>{'required' if field.required else ''}</td><td>{_prose(field.description)}</td></tr>"
-        for field in openapi.fields(operation)
+        f"<tr><td><code>{html.escape(field.name)}</code></td><td>{_render_text(field.type)}</td>"
+        f"<td>{'required' if field.required else ''}</td><td>{_render_text(field.description)}</td></tr>"
+        for field in openapi.list_fields(operation)
     )
     table = f"<table>{fields}</table>" if fields else ""
     return (
-        f'<section id="{name}"><h2>{name}</h2><p>{_prose(operation.summary)}</p>'
+        f'<section id="{name}"><h2>{name}</h2><p>{_render_text(operation.summary)}</p>'
         f"<pre>{operation.method} {html.escape(operation.path)}</pre>{table}"
-        f"<p>Example</p><pre>{html.escape(openapi.curl(operation))}</pre>"
+        f"<p>Example</p><pre>{html.escape(openapi.render_curl(operation))}</pre>"
         f"<p>Role <code>{operation.role}</code>, answers with status {operation.status}.</p></section>"
     )
 
 
-def _prose(text: str) -> str:
-    """A text of ours as HTML; what stands between backticks is code."""
+def _render_text(text: str) -> str:
+    """A text of ours as HTML, with code between backticks."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
 
 
@@ -318,7 +305,7 @@ td{{border-bottom:1px solid #e8ecf4;padding:.35rem .7rem .35rem 0;vertical-align
 section,td{{border-color:#2a3346}}}} @media(max-width:50rem){{body{{display:block}}nav{{width:auto;height:auto;position:static}}}}
 </style><nav><strong>Memwell {version}</strong><ul>{links}</ul></nav><main><h1>Memwell API</h1>
 <p>Send your key as <code>Authorization: Bearer mw_…</code>. A write may carry an <code>Idempotency-Key</code>: the same
-request with the same key is carried out once. Where <code>if_match</code> is a text, the headers
+request with the same key is done once. Where <code>if_match</code> is a text, the headers
 <code>If-Match</code> and <code>If-None-Match: *</code> say the same. The machine-readable form is
 <a href="/openapi.json">/openapi.json</a>;
 <code>GET /v1/events</code> streams every read and write as it happens, <code>GET /v1/runs/RUN/stream</code> what happens in a

@@ -1,4 +1,4 @@
-"""How long a request may take, and what is answered when that time is up."""
+"""Time limits and bodies of requests, and answers as bytes."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ _TIME_IS_UP = "time is up"
 
 
 class TimeLimit:
-    """Cuts the present task off after a while. `answer` says how to go on; whoever knows better may change it."""
+    """Cancels the current task after a while. `answer` is sent instead; it can be replaced by a better one."""
 
     def __init__(self, seconds: float, operation: Operation) -> None:
         self.answer = Unavailable(f"The request took too long{_advice(operation)}")
         self._task = asyncio.current_task()
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._give_up)
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._cancel)
 
     def lift(self) -> None:
         self._timer.cancel()
 
     def has_caused(self, error: asyncio.CancelledError) -> bool:
-        """Whether it was this that has cut the task off; then the task goes on, to answer."""
+        """Return True if this limit cancelled the task, which can then go on to answer."""
         if self._task is None or _TIME_IS_UP not in error.args:
             return False
         self._task.uncancel()
         return True
 
-    def _give_up(self) -> None:
+    def _cancel(self) -> None:
         if self._task is not None:
             self._task.cancel(_TIME_IS_UP)
 
@@ -42,15 +42,12 @@ def _advice(operation: Operation) -> str:
     if not operation.writes:
         return ": try again."
     if operation.repeatable:
-        return ". It may still be carried out: repeat it with the same Idempotency-Key."
-    return ". It may still be carried out: look before you repeat it."
-
-
-# -- The bodies of requests, as far as they may be read.
+        return ". It may still be done: repeat it with the same Idempotency-Key."
+    return ". It may still be done: check before you repeat it."
 
 
 async def read_body(receive: Receive, headers: dict[bytes, bytes], limit: int) -> bytes:
-    """The body, if it is not too long; the bytes that come are counted, whatever the header says."""
+    """Read the body up to the limit. The bytes are counted, whatever the header says."""
     length = headers.get(b"content-length", b"0")
     if not length.isdigit() or int(length) > limit:
         raise TooLarge(f"The request is larger than {limit} bytes.", limit=limit)
@@ -67,9 +64,6 @@ async def read_body(receive: Receive, headers: dict[bytes, bytes], limit: int) -
         parts.append(part)
         if not message.get("more_body"):
             return b"".join(parts)
-
-
-# -- Answers as bytes.
 
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]

@@ -1,6 +1,6 @@
-"""Looking on at runs from the event loop: however many look on or wait for a run, none of them holds a thread.
+"""Requests that wait for a run or follow its events. They wait on the event loop and hold no thread.
 
-A run of this process wakes whoever watches it. One of another process is read from the database now and then.
+A run of this process wakes its subscribers. A run of another process is read from the database now and then.
 """
 
 from __future__ import annotations
@@ -27,55 +27,54 @@ from . import replies
 from .replies import TimeLimit
 
 if TYPE_CHECKING:
-    from .server import Sent, Server
+    from .server import HttpRequest, Server
 
 ELSEWHERE_S = 0.5
-"""How often a run of another process is looked at."""
-LAST_S = 5.0
-"""How much longer a server that is being stopped waits for a run to end."""
+"""Interval between two looks at a run of another process."""
+SHUTDOWN_WAIT_S = 5.0
+"""Time that a server which is being stopped waits for a run to end."""
 
 
-class Onlooker:
-    """Looks on at one run, in the name of a principal."""
+class RunSubscriber:
+    """Follows the events of one run on behalf of a principal."""
 
     def __init__(self, server: Server, principal: Principal, run_id: str) -> None:
         self._server, self._principal, self._run_id = server, principal, run_id
 
     async def first(self, after: int) -> Happened:
-        """What has happened so far. Whether the principal may look on is decided here, and whoever watches reads sees it."""
+        """The events so far. This call checks permission and is itself recorded as a read."""
         engine, data = self._server.engine, {"run": self._run_id, "after": after}
         return await self._server.in_thread(
             lambda: dispatch(engine, self._principal, find("runs.events"), data), patient=False
         )
 
     async def next(self, after: int, timeout_s: float) -> Happened:
-        """What has happened after an event, as soon as something has, the time is up or the server is stopped."""
+        """Wait for events after a number, until the time is up or the server is stopped."""
         clock = asyncio.get_running_loop().time
         until = clock() + timeout_s
-        found = await self._found(after)
+        found = await self._read_events(after)
         while not (found.events or found.over or self._server.stopping.is_set()):
             left = until - clock()
             if left <= 0:
                 break
-            await self._change(after, left)
-            found = await self._found(after)
+            await self._wait_for_change(after, left)
+            found = await self._read_events(after)
         return found
 
-    async def _found(self, after: int) -> Happened:
+    async def _read_events(self, after: int) -> Happened:
         live = self._live()
         if live is None:
             return await self._server.in_thread(lambda: self._read(after), patient=False)
         events, over = live.after(after, 0.0)
         return Happened(events=events, over=over)
 
-    async def _change(self, after: int, timeout_s: float) -> None:
-        """Until there may be something new."""
+    async def _wait_for_change(self, after: int, timeout_s: float) -> None:
         live, stopping = self._live(), self._server.stopping
         if live is None:
-            return await _first_of(min(timeout_s, ELSEWHERE_S), stopping)
-        with _noticed(live) as happened:
+            return await _wait_for_any(min(timeout_s, ELSEWHERE_S), stopping)
+        with _wake_event(live) as change:
             if live.after(after, 0.0) == ([], False):
-                await _first_of(timeout_s, happened, stopping)
+                await _wait_for_any(timeout_s, change, stopping)
         return None
 
     def _live(self) -> Live | None:
@@ -88,32 +87,32 @@ class Onlooker:
         return found
 
 
-async def ended(live: Live, stopping: asyncio.Event) -> bool:
+async def wait_for_end(live: Live, stopping: asyncio.Event) -> bool:
     """Wait for the end of a run; False if the server ends first."""
-    with _noticed(live, lambda: live.over) as over:
+    with _wake_event(live, lambda: live.over) as over:
         if not live.over:
-            await _first_of(None, over, stopping)
+            await _wait_for_any(None, over, stopping)
         if not live.over:
-            await _first_of(LAST_S, over)
+            await _wait_for_any(SHUTDOWN_WAIT_S, over)
     return live.over
 
 
 @contextmanager
-def _noticed(live: Live, when: Callable[[], bool] = lambda: True) -> Iterator[asyncio.Event]:
-    """Set on the event loop whenever something happens in a run."""
-    loop, noticed = asyncio.get_running_loop(), asyncio.Event()
+def _wake_event(live: Live, when: Callable[[], bool] = lambda: True) -> Iterator[asyncio.Event]:
+    """An event on the event loop that is set when something happens in a run."""
+    loop, event = asyncio.get_running_loop(), asyncio.Event()
 
     def wake() -> None:
         if when():
-            with suppress(RuntimeError):  # the loop has ended, and with it whoever looked on
-                loop.call_soon_threadsafe(noticed.set)
+            with suppress(RuntimeError):  # the event loop has ended
+                loop.call_soon_threadsafe(event.set)
 
     with live.watched(wake):
-        yield noticed
+        yield event
 
 
-async def _first_of(timeout_s: float | None, *events: asyncio.Event) -> None:
-    """Until one of them is set, or the time is up."""
+async def _wait_for_any(timeout_s: float | None, *events: asyncio.Event) -> None:
+    """Wait until one of the events is set, or the time is up."""
     waiting = [asyncio.ensure_future(event.wait()) for event in events]
     try:
         await asyncio.wait(waiting, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
@@ -122,85 +121,77 @@ async def _first_of(timeout_s: float | None, *events: asyncio.Event) -> None:
             one.cancel()
 
 
-# -- Requests that wait for a run: its end, or what happens next in it. The run has a thread of its own, the waiting none.
-
-
-Way = Callable[["Sent", TimeLimit], Awaitable[replies.Reply]]
+RunHandler = Callable[["HttpRequest", TimeLimit], Awaitable[replies.Reply]]
 
 
 class RunRequests:
-    """How the operations that may wait for a run are carried out."""
+    """Handlers of the operations that may wait for a run."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._ways: dict[str, Way] = {
-            "runs.begin": self._run,
-            "runs.begin_document": self._run,
-            "runs.repeat": self._run,
-            "runs.events": self._events,
+        self._handlers: dict[str, RunHandler] = {
+            "runs.begin": self._handle_run,
+            "runs.begin_document": self._handle_run,
+            "runs.repeat": self._handle_run,
+            "runs.events": self._handle_events,
         }
 
-    def way(self, operation: Operation) -> Way | None:
-        return self._ways.get(operation.name)
+    def find_handler(self, operation: Operation) -> RunHandler | None:
+        return self._handlers.get(operation.name)
 
-    async def _run(self, sent: Sent, limit: TimeLimit) -> replies.Reply:
-        """Begin a run, and answer at its end if it is to be waited for."""
-        reply, begun = await self._server.in_thread(lambda: self._begin(sent), patient=False)
-        if begun is None or begun.live is None:
+    async def _handle_run(self, request: HttpRequest, limit: TimeLimit) -> replies.Reply:
+        """Begin a run, and answer at its end if the request waits for it."""
+        reply, beginning = await self._server.in_thread(lambda: self._begin(request), patient=False)
+        if beginning is None or beginning.live is None:
             return reply
-        limit.answer = _goes_on(begun.run_id)
-        if not await ended(begun.live, self._server.stopping):
-            raise _stopped(begun.run_id)
+        limit.answer = _run_continues(beginning.run_id)
+        if not await wait_for_end(beginning.live, self._server.stopping):
+            raise _run_interrupted(beginning.run_id)
         return await self._server.in_thread(
-            lambda: self._server.answered(sent.operation, lambda: self._shown(sent.principal, begun)), patient=False
+            lambda: self._server.reply_to(request.operation, lambda: self._read_run(request.principal, beginning)),
+            patient=False,
         )
 
-    def _begin(self, sent: Sent) -> tuple[replies.Reply, Beginning | None]:
-        with left_to_others() as noted:
-            reply = self._server.carry_out(sent)
-        return reply, noted[0] if noted else None
+    def _begin(self, request: HttpRequest) -> tuple[replies.Reply, Beginning | None]:
+        with left_to_others() as beginnings:
+            reply = self._server.perform(request)
+        return reply, beginnings[0] if beginnings else None
 
-    def _shown(self, principal: Principal, begun: Beginning) -> Run:
-        if begun.error is not None:
-            raise begun.error
-        asked = OfRun(run=begun.run_id)
-        run: Run = self._server.engine.read(principal, lambda space: find("runs.get").run(space, asked))
+    def _read_run(self, principal: Principal, beginning: Beginning) -> Run:
+        if beginning.error is not None:
+            raise beginning.error
+        query = OfRun(run=beginning.run_id)
+        run: Run = self._server.engine.read(principal, lambda space: find("runs.get").run(space, query))
         return run
 
-    async def _events(self, sent: Sent, limit: TimeLimit) -> replies.Reply:
-        """What has happened in a run, as soon as something has."""
-        asked, found = await self._server.in_thread(lambda: self._so_far(sent), patient=False)
-        if asked.timeout_s and not found.events and not found.over:
-            onlooker = Onlooker(self._server, sent.principal, asked.run)
-            found = await onlooker.next(asked.after, asked.timeout_s)
-        return replies.success(sent.operation, found)
+    async def _handle_events(self, request: HttpRequest, limit: TimeLimit) -> replies.Reply:
+        query, found = await self._server.in_thread(lambda: self._read_request(request), patient=False)
+        if query.timeout_s and not found.events and not found.over:
+            subscriber = RunSubscriber(self._server, request.principal, query.run)
+            found = await subscriber.next(query.after, query.timeout_s)
+        return replies.success(request.operation, found)
 
-    def _so_far(self, sent: Sent) -> tuple[EventsOfRun, Happened]:
-        data = sent.data()
-        asked = to_request(sent.operation, data, strict=False)
-        assert isinstance(asked, EventsOfRun)  # noqa: S101 -- for the type checker
+    def _read_request(self, request: HttpRequest) -> tuple[EventsOfRun, Happened]:
+        data = request.data()
+        query = to_request(request.operation, data, strict=False)
+        assert isinstance(query, EventsOfRun)  # noqa: S101 -- for the type checker
         data["timeout_s"] = 0
-        return asked, dispatch(self._server.engine, sent.principal, sent.operation, data, strict=False)
+        return query, dispatch(self._server.engine, request.principal, request.operation, data, strict=False)
 
 
-def _goes_on(run_id: str) -> Unavailable:
+def _run_continues(run_id: str) -> Unavailable:
     return Unavailable(
-        f"The run takes longer than a request may, and goes on. Read it with GET /v1/runs/{run_id}, or look on with "
+        f"The run takes longer than a request may, and continues. Read it with GET /v1/runs/{run_id}, or follow it with "
         f"GET /v1/runs/{run_id}/stream.",
         run=run_id,
     )
 
 
-def _stopped(run_id: str) -> Unavailable:
+def _run_interrupted(run_id: str) -> Unavailable:
     return Unavailable(
         f"The server is being stopped, and the run is interrupted. Repeat it with POST /v1/runs/{run_id}/repeat.",
         run=run_id,
     )
-
-
-# -- A run as server-sent events: what its steps do and what a model says, as it happens.
-#
-# Whoever looks on may leave and come back: the run goes on, and `Last-Event-ID` resumes after that event.
 
 
 MAX_STREAMS = 64
@@ -209,7 +200,7 @@ _HEADERS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
 
 
 class RunStream:
-    """The page `GET /v1/runs/{run}/stream`."""
+    """The page `GET /v1/runs/{run}/stream`: the events of a run as server-sent events. `Last-Event-ID` resumes after an event."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -220,15 +211,15 @@ class RunStream:
         principal = await self._server.principal(headers)
         if not principal.may("reader"):
             raise Forbidden
-        after = _after(request.headers.get("last-event-id"))
-        onlooker = Onlooker(self._server, principal, request.path_params["run"])
+        after = parse_event_id(request.headers.get("last-event-id"))
+        subscriber = RunSubscriber(self._server, principal, request.path_params["run"])
         self._enter()
         try:
-            first = await onlooker.first(after)
+            first = await subscriber.first(after)
         except BaseException:
             self._leave()
             raise
-        return _Stream(self._frames(onlooker, headers, after, first), self._leave)
+        return _Stream(self._frames(subscriber, headers, after, first), self._leave)
 
     def _enter(self) -> None:
         if self._open >= MAX_STREAMS:
@@ -239,7 +230,7 @@ class RunStream:
         self._open -= 1
 
     async def _frames(
-        self, onlooker: Onlooker, headers: dict[bytes, bytes], after: int, found: Happened
+        self, subscriber: RunSubscriber, headers: dict[bytes, bytes], after: int, found: Happened
     ) -> AsyncIterator[bytes]:
         try:
             while True:
@@ -251,13 +242,13 @@ class RunStream:
                 if not found.events:
                     yield b": \n\n"
                 await self._server.principal(headers, counted=False)
-                found = await onlooker.next(after, WAIT_S)
+                found = await subscriber.next(after, WAIT_S)
         except MemwellError:
             return  # the key was revoked meanwhile
 
 
 class _Stream(StreamingResponse):
-    """Server-sent events whose place is free again at their end, even if nobody has read the first of them."""
+    """A stream that gives back its slot at its end, even if nobody has read its first event."""
 
     def __init__(self, frames: AsyncIterator[bytes], leave: Callable[[], None]) -> None:
         super().__init__(frames, media_type="text/event-stream", headers=_HEADERS)
@@ -274,9 +265,9 @@ def _frame(number: int, kind: str, data: bytes) -> bytes:
     return f"id: {number}\nevent: {kind}\ndata: ".encode() + data + b"\n\n"
 
 
-def _after(text: str | None) -> int:
+def parse_event_id(text: str | None) -> int:
     if not text:
         return 0
     if not (text.isascii() and text.isdigit()) or len(text) > 18:
-        raise Invalid("`Last-Event-ID` is the number of an event.")
+        raise Invalid("`Last-Event-ID` must be the number of an event.")
     return int(text)

@@ -1,4 +1,8 @@
-"""Starting a server, and stopping it without losing anything."""
+"""Start a server in one or several processes, and stop it without losing requests.
+
+With several, the parent holds the listening socket and serves nobody. Its children share the socket and the store, so any of
+them can answer any request. A child that dies is started again; when the parent ends in any way, so do its children.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +35,7 @@ _LOG_FIELDS = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "ascti
 
 
 class JsonLines(logging.Formatter):
-    """A log line: what happened, and ids; never content."""
+    """A log line as JSON: an event and ids, never content."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -54,7 +58,7 @@ def configure_logs(level: str) -> None:
 
 
 def first_key(engine: Engine, config: Config) -> str | None:
-    """An operator's key for the default tenant, if there is no key yet. It is shown once."""
+    """Create an operator's key for the default tenant if there is no key yet."""
     engine.ensure_tenant(config.tenant)
     if engine.store.control.rows("count_keys")[0][0]:
         return None
@@ -62,7 +66,7 @@ def first_key(engine: Engine, config: Config) -> str | None:
 
 
 class Runner(uvicorn.Server):
-    """Tells open streams to end before it waits for them."""
+    """A uvicorn server that ends open streams before it waits for them."""
 
     def __init__(self, config: uvicorn.Config, server: Server) -> None:
         super().__init__(config)
@@ -74,11 +78,13 @@ class Runner(uvicorn.Server):
 
 
 def bind(config: Config) -> socket.socket:
-    """The listening socket. It comes first: a key that is made for a server that cannot start would be lost."""
+    """Open the listening socket. It comes first, because the first key of a server that cannot start would be lost."""
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else an answer waits 40 ms for its second packet
+    listener.setsockopt(
+        socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
+    )  # otherwise the second packet of an answer waits 40 ms
     try:
         listener.bind((config.host, config.port))
         listener.listen(2048)
@@ -94,7 +100,7 @@ def bind(config: Config) -> socket.socket:
 def run(
     engine: Engine, config: Config, *, auth: bool, listener: socket.socket, on_ready: Callable[[], None] = lambda: None
 ) -> None:
-    """Serve until stopped by a signal; requests under way are finished."""
+    """Serve until stopped by a signal. Open requests are finished."""
     require_auth(config, auth)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(_serve(engine, config, auth, listener, on_ready))
@@ -106,7 +112,7 @@ def require_auth(config: Config, auth: bool) -> None:
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    """uvloop where there is one: it answers with one packet where the standard loop sends two."""
+    """uvloop if it is installed: it sends an answer in one packet, not two."""
     try:
         import uvloop
     except ImportError:
@@ -121,7 +127,7 @@ async def _serve(
     if config.worker:
         engine.worker.start()
     runner = Runner(uvicorn_config(server), server)
-    signal.signal(signal.SIGTERM, runner.handle_exit)  # uvicorn raises it again: by default, that would be the end
+    signal.signal(signal.SIGTERM, runner.handle_exit)  # uvicorn raises it again, which would kill the process
     task = asyncio.create_task(runner.serve(sockets=[listener]))
     while not runner.started and not task.done():
         await asyncio.sleep(0.01)
@@ -134,7 +140,7 @@ async def _serve(
 
 
 def _close(server: Server) -> None:
-    """Finish the job at hand, if it does not take too long: one that is cut off goes on when its lease has ended."""
+    """Close the server, and wait a while for its current job. A job that is cut off is repeated after its lease."""
     closing = Thread(target=server.close, name="memwell-close", daemon=True)
     closing.start()
     closing.join(GRACE_S)
@@ -153,24 +159,17 @@ def uvicorn_config(server: Server) -> uvicorn.Config:
     )
 
 
-# -- Several server processes behind one address: `memwell serve --workers N`.
-#
-# The parent holds the listening socket and serves nobody. Its children share the socket and the store, so any of them may
-# answer any request. One that dies is started again; when the parent ends, by whatever means, so do its children.
-
-
 log = logging.getLogger("memwell.workers")
 
-BACK_OFF_S = 1.0
-"""A child that died is started again at most this often."""
-END_S = 2 * GRACE_S + 5
-"""How long a child may take to finish what is under way, and its job, before it is killed."""
+RESTART_DELAY_S = 1.0
+STOP_TIMEOUT_S = 2 * GRACE_S + 5
+"""Time for a child to finish its requests and its job before it is killed."""
 
 
-def serve(
+def serve_with_workers(
     config: Config, count: int, *, auth: bool, listener: socket.socket, on_ready: Callable[[], None] = lambda: None
 ) -> None:
-    """Keep so many servers running until a signal says that it is enough."""
+    """Keep `count` server processes running until a signal stops them."""
     context = multiprocessing.get_context("spawn")
 
     def start() -> SpawnProcess:
@@ -178,46 +177,42 @@ def serve(
         child.start()
         return child
 
-    ending = _Ending()
+    stop = _StopSignal()
     children: list[SpawnProcess] = []
     try:
         children.extend(start() for _ in range(count))
-        on_ready()  # whoever connects now waits for the first of them
-        while not ending.awaited([child.sentinel for child in children]):
+        on_ready()  # connections wait in the socket for the first child
+        while not stop.wait([child.sentinel for child in children]):
             dead = [place for place, child in enumerate(children) if not child.is_alive()]
-            _report([children[place] for place in dead])
-            if dead and ending.awaited([], BACK_OFF_S):
+            for place in dead:
+                log.error("server.died", extra={"pid": children[place].pid, "code": children[place].exitcode})
+            if dead and stop.wait([], RESTART_DELAY_S):
                 break
             for place in dead:
                 children[place] = start()
     finally:
-        listener.close()  # from now on nobody can connect who would not be answered
-        _end(children)
+        listener.close()  # refuse connections that nobody would answer
+        _stop_children(children)
 
 
-class _Ending:
-    """Tells when somebody has asked for the end."""
+class _StopSignal:
+    """SIGTERM and SIGINT as something that can be waited for together with processes."""
 
     def __init__(self) -> None:
-        self._asked, self._ask = socket.socketpair()
+        self._reader, self._writer = socket.socketpair()
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self._ask.close())  # which can be read at the other end
+            signal.signal(number, lambda *_: self._writer.close())  # the other end becomes readable
 
-    def awaited(self, sentinels: list[int], timeout_s: float | None = None) -> bool:
-        """Wait for the end, for one of these processes to die, or for some time; True if it is the end."""
-        return self._asked in wait([self._asked, *sentinels], timeout_s)
-
-
-def _report(dead: list[SpawnProcess]) -> None:
-    for child in dead:
-        log.error("server.died", extra={"pid": child.pid, "code": child.exitcode})
+    def wait(self, sentinels: list[int], timeout_s: float | None = None) -> bool:
+        """Wait for the signal, for the death of a process, or for some time; return True for the signal."""
+        return self._reader in wait([self._reader, *sentinels], timeout_s)
 
 
-def _end(children: list[SpawnProcess]) -> None:
-    """Let everybody finish what is under way, and wait no longer than that may take."""
+def _stop_children(children: list[SpawnProcess]) -> None:
+    """Let the children finish their requests, and kill those that take too long."""
     for child in children:
         child.terminate()
-    until = time.monotonic() + END_S
+    until = time.monotonic() + STOP_TIMEOUT_S
     for child in children:
         child.join(max(until - time.monotonic(), 0.1))
         if child.is_alive():
@@ -226,12 +221,11 @@ def _end(children: list[SpawnProcess]) -> None:
 
 
 def _serve_child(config: Config, auth: bool, listener: socket.socket) -> None:
-    """One of the servers."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal tells everybody; the parent sees to its children
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal signals all processes; the parent stops its children
     configure_logs(config.log_level)
     parent = multiprocessing.parent_process()
     if parent is not None:
-        Thread(target=_follow, args=(parent.sentinel,), name="memwell-parent", daemon=True).start()
+        Thread(target=_end_with_parent, args=(parent.sentinel,), name="memwell-parent", daemon=True).start()
     try:
         engine = open_engine(config)
     except MemwellError as error:
@@ -240,9 +234,8 @@ def _serve_child(config: Config, auth: bool, listener: socket.socket) -> None:
     run(engine, config, auth=auth, listener=listener)
 
 
-def _follow(sentinel: int) -> None:
-    """End with the parent, however it ends."""
+def _end_with_parent(sentinel: int) -> None:
     wait([sentinel])
     os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(END_S)
+    time.sleep(STOP_TIMEOUT_S)
     os.kill(os.getpid(), signal.SIGKILL)

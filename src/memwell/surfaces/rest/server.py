@@ -1,4 +1,8 @@
-"""Finding the operation for a request. Segments are decoded one by one, so an id may hold a slash."""
+"""The ASGI application: operations at their routes, and the fixed pages beside them.
+
+A request is read on the event loop, up to a counted limit, and carried out in a thread. Operations that may wait for long have
+their own threads, and so has authentication, so that neither waits behind other work. Waiting for a run holds no thread.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +27,16 @@ from ...model.fields import NONE
 from ...model.principal import Principal
 from ...registry import OPERATIONS
 from ...workflows.runs import runs_of
-from . import replies, uploads
-from .pages import Metrics, Pump, pages
+from . import files, replies
+from .pages import EventBridge, Metrics, build_pages
 from .replies import TimeLimit, read_body
 from .runs import RunRequests
-from .threads import Threads
-from .uploads import UploadRequests
+from .threads import ThreadPool
 
 
 class Router:
-    """A tree of path segments; None stands for any segment, the value of a field."""
+    """A tree of path segments; None stands for the value of a field. Segments are decoded one by one, so that an id
+    can contain a slash."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         self._root: dict[str | None, object] = {}
@@ -63,27 +67,20 @@ class Router:
         return None if methods is None else (methods, values)
 
 
-# -- The ASGI application: operations at their routes, and the fixed pages beside them.
-#
-# A request is read on the event loop, up to a counted limit, and carried out in a thread. Operations that may wait for long
-# have threads of their own, so that they cannot hold up the others, and so has the door: whoever knocks never waits behind
-# somebody's work. Whoever waits for a run holds no thread at all.
-
-
 log = logging.getLogger("memwell.rest")
 
 T = TypeVar("T")
 
 THREADS = 32
-DOOR_THREADS = 8
-MAX_WAITING = 512
+AUTH_THREADS = 8
+MAX_PENDING = 512
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
 _HOST = re.compile(r"[\w.-]+(:\d+)?|\[[0-9a-fA-F:.]+\](:\d+)?", re.ASCII)
-_STOPPED = "The server is being stopped. The request may still be carried out: look before you repeat it."
+_STOPPED = "The server is being stopped. The request may still be done: check before you repeat it."
 
 
-class Sent(NamedTuple):
-    """A request as it came in."""
+class HttpRequest(NamedTuple):
+    """An authenticated request for an operation."""
 
     principal: Principal
     operation: Operation
@@ -93,51 +90,45 @@ class Sent(NamedTuple):
     body: bytes
 
     def data(self) -> dict[str, Any]:
-        """The fields of the request: those of the path win over those of the query or the body."""
-        if uploads.is_file(self.operation, self.query, self.headers):
-            data = uploads.fields(self.operation, _from_query(self.query, self.operation), self.headers, self.body)
+        """The fields of the request. Those of the path win over those of the query or the body."""
+        if files.is_file(self.operation, self.query, self.headers):
+            data = files.read_fields(self.operation, _parse_query(self.query, self.operation), self.headers, self.body)
         else:
-            data = self._said()
+            data = self._read_fields()
         data.update(zip(self.operation.path_fields, self.values, strict=True))
         if self.operation.writes and (b"if-match" in self.headers or b"if-none-match" in self.headers):
             version = self._version()
             if data.setdefault("if_match", version) != version:
-                raise Invalid("`if_match` says something else than the header: give one of them.", field="if_match")
+                raise Invalid("`if_match` differs from the header: give one of them.", field="if_match")
         return data
 
-    def _said(self) -> dict[str, Any]:
-        """What is in the query or in the body. Where nobody would look, nobody may think that it counts."""
+    def _read_fields(self) -> dict[str, Any]:
+        """Read the fields from the query or the body. Reject fields sent where they would be ignored."""
         if self.operation.method not in ("GET", "DELETE"):
             if self.query:
-                raise Invalid(
-                    "This request has its fields in its body, as JSON: nothing is read from the query string."
-                )
-            return _from_body(self.body)
+                raise Invalid("Send the fields of this request as JSON in the body, not in the query string.")
+            return _parse_body(self.body)
         if self.body.strip() not in (b"", b"{}"):
-            raise Invalid(f"A {self.operation.method} has its fields in the query string: nothing is read from a body.")
-        return _from_query(self.query, self.operation)
+            raise Invalid(f"Send the fields of a {self.operation.method} in the query string, not in a body.")
+        return _parse_query(self.query, self.operation)
 
     def _version(self) -> str:
-        """The version that is to be changed. Where it would not count, nobody may think that it does."""
-        given, unless = self.headers.get(b"if-match"), self.headers.get(b"if-none-match")
+        """The version in the headers. Reject it where it would be ignored."""
+        match, none_match = self.headers.get(b"if-match"), self.headers.get(b"if-none-match")
         if not self.operation.by_version:
-            raise Invalid(
-                "`If-Match` and `If-None-Match` do not count here: leave them away, and see the fields of the request."
-            )
-        if unless is None and given is not None:
-            return given.decode("latin-1")
-        if given is not None or unless != b"*":
-            raise Invalid("`If-None-Match` can be `*` only, and alone: nothing is written then if there is something.")
+            raise Invalid("`If-Match` and `If-None-Match` are not supported here: omit them.")
+        if none_match is None and match is not None:
+            return match.decode("latin-1")
+        if match is not None or none_match != b"*":
+            raise Invalid("`If-None-Match` must be `*`, without `If-Match`: write only if nothing is there.")
         return NONE
 
-    def key(self) -> str | None:
+    def idempotency_key(self) -> str | None:
         key = self.headers.get(b"idempotency-key") if self.operation.writes else None
         return None if key is None else key.decode("latin-1")
 
 
 class Server:
-    """Everything a running server holds on to."""
-
     def __init__(self, engine: Engine, config: Config, *, auth: bool = True) -> None:
         self.engine = engine
         engine.links.embedded = False
@@ -146,14 +137,14 @@ class Server:
         self.doorman = Doorman(engine.store.control, engine.clock, config.rate_limit)
         self.metrics = Metrics()
         self.stopping = asyncio.Event()
-        self.pumps: set[Pump] = set()
+        self.bridges: set[EventBridge] = set()
         self._router = Router(OPERATIONS.values())
-        self._pages = pages(self)
-        self._quick: Threads[Any] = Threads(THREADS, "memwell-request")
-        self._patient: Threads[Any] = Threads(THREADS, "memwell-wait")
-        self._door: Threads[Principal] = Threads(DOOR_THREADS, "memwell-door")
+        self._pages = build_pages(self)
+        self._quick: ThreadPool[Any] = ThreadPool(THREADS, "memwell-request")
+        self._patient: ThreadPool[Any] = ThreadPool(THREADS, "memwell-wait")
+        self._auth_threads: ThreadPool[Principal] = ThreadPool(AUTH_THREADS, "memwell-auth")
         self._run_requests = RunRequests(self)
-        self._upload_requests = UploadRequests(self)
+        self._upload_requests = files.UploadRequests(self)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -176,80 +167,82 @@ class Server:
         return None
 
     async def principal(self, headers: dict[bytes, bytes], *, counted: bool = True) -> Principal:
-        """Who is calling, by the key of this very request. It is asked before a body is read."""
+        """Authenticate the request by its key, before its body is read."""
         if not self.auth:
-            _require_loopback(headers)
-            return self._based(Principal(self.config.tenant, "operator", "local"), headers)
-        secret = _secret(headers)
-        known = self.doorman.admit_known(secret, counted=counted)
-        if known is None:
-            known = await self._door.run(lambda: self.doorman.admit(secret, counted=counted))
-        return self._based(known, headers)
+            _check_loopback(headers)
+            return self._with_base_url(Principal(self.config.tenant, "operator", "local"), headers)
+        secret = _read_key(headers)
+        principal = self.doorman.admit_known(secret, counted=counted)
+        if principal is None:
+            principal = await self._auth_threads.run(lambda: self.doorman.admit(secret, counted=counted))
+        return self._with_base_url(principal, headers)
 
-    def _based(self, principal: Principal, headers: dict[bytes, bytes]) -> Principal:
-        """Whoever is calling, and where it reaches this server: as it was set, or as the request says."""
+    def _with_base_url(self, principal: Principal, headers: dict[bytes, bytes]) -> Principal:
+        """Add the base address for links: from the settings, or from the request."""
         host = headers.get(b"host", b"").decode("latin-1")
         base = self.config.url.rstrip("/") or (f"http://{host}" if _HOST.fullmatch(host) else "")
         return msgspec.structs.replace(principal, base=base)
 
     async def _reply(self, operation: Operation, values: list[str], scope: Scope, receive: Receive) -> replies.Reply:
-        longer = uploads.LONGER if operation.carries else 1.0
-        limit = TimeLimit(self.config.request_timeout_s * longer, operation)
+        factor = files.UPLOAD_TIME_FACTOR if operation.carries else 1.0
+        limit = TimeLimit(self.config.request_timeout_s * factor, operation)
         try:
             headers: dict[bytes, bytes] = dict(scope["headers"])
             principal = await self.principal(headers)
-            sent = Sent(principal, operation, values, scope["query_string"], headers, b"")
+            request = HttpRequest(principal, operation, values, scope["query_string"], headers, b"")
             if operation.carries is not None:
-                return await self._upload_requests.answer(sent, receive)
-            sent = sent._replace(body=await read_body(receive, headers, self.config.max_body))
-            way = self._run_requests.way(operation)
-            if way is not None:
-                return await way(sent, limit)
-            return await self.in_thread(lambda: self.carry_out(sent), patient=operation.patient)
+                return await self._upload_requests.answer(request, receive)
+            request = request._replace(body=await read_body(receive, headers, self.config.max_body))
+            handler = self._run_requests.find_handler(operation)
+            if handler is not None:
+                return await handler(request, limit)
+            return await self.in_thread(lambda: self.perform(request), patient=operation.patient)
         except asyncio.CancelledError as error:
             if limit.has_caused(error):
                 return replies.failure(limit.answer)
-            if self.stopping.is_set():  # whoever stops it waits no longer
+            if self.stopping.is_set():  # the grace period is over
                 return replies.failure(Unavailable(_STOPPED))
             raise
         except Exception as error:  # noqa: BLE001 -- it is logged
-            return _failed(operation, error)
+            return _to_failure(operation, error)
         finally:
             limit.lift()
 
     def in_thread(self, work: Callable[[], T], *, patient: bool) -> asyncio.Future[T]:
-        """The future result of work; `patient` work may wait for seconds."""
+        """Start work in a thread; `patient` work may wait for seconds."""
         threads = self._patient if patient else self._quick
-        if threads.under_way >= MAX_WAITING:
-            raise Unavailable("Too many requests are under way: try again in a moment.")
+        if threads.pending >= MAX_PENDING:
+            raise Unavailable("Too many requests are being processed: try again in a moment.")
         return threads.run(work)
 
-    def carry_out(self, sent: Sent) -> replies.Reply:
-        operation = sent.operation
+    def perform(self, request: HttpRequest) -> replies.Reply:
+        operation = request.operation
         strict = operation.method not in ("GET", "DELETE")
-        return self.answered(
+        return self.reply_to(
             operation,
-            lambda: dispatch(self.engine, sent.principal, operation, sent.data(), key=sent.key(), strict=strict),
+            lambda: dispatch(
+                self.engine, request.principal, operation, request.data(), key=request.idempotency_key(), strict=strict
+            ),
         )
 
-    def answered(self, operation: Operation, work: Callable[[], Any]) -> replies.Reply:
-        """What work gives, as an answer; or its error, which is logged even if nobody waits for the answer any more."""
+    def reply_to(self, operation: Operation, work: Callable[[], Any]) -> replies.Reply:
+        """Do work and return its result or error as a reply. Errors are logged even if the client has left."""
         try:
             return replies.success(operation, work())
         except Exception as error:  # noqa: BLE001 -- it is logged
-            return _failed(operation, error)
+            return _to_failure(operation, error)
 
     def close(self) -> None:
-        """End everything. What runs is interrupted first: the rest may take longer than there is time for."""
-        for pump in self.pumps:
-            pump.join()
+        """End everything. Runs are interrupted first, because the rest may take longer than the grace period."""
+        for bridge in self.bridges:
+            bridge.join()
         runs_of(self.engine).interrupt()
-        for threads in (self._door, self._quick, self._patient):
+        for threads in (self._auth_threads, self._quick, self._patient):
             threads.close()
         self.engine.close()
 
 
-def _failed(operation: Operation, error: Exception) -> replies.Reply:
+def _to_failure(operation: Operation, error: Exception) -> replies.Reply:
     if not isinstance(error, MemwellError):
         extra = {"operation": operation.name, "error": type(error).__name__}
         log.error("request.crashed", exc_info=error, extra=extra)
@@ -259,22 +252,22 @@ def _failed(operation: Operation, error: Exception) -> replies.Reply:
     return replies.failure(error)
 
 
-def _from_query(query: bytes, operation: Operation) -> dict[str, Any]:
+def _parse_query(query: bytes, operation: Operation) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = dict(
+        fields: dict[str, Any] = dict(
             parse_qsl(query.decode("ascii"), keep_blank_values=True, max_num_fields=50, errors="strict")
         )
     except ValueError:
         raise Invalid("The query string is not valid.") from None
-    for name in operation.json_fields & found.keys():
+    for name in operation.json_fields & fields.keys():
         try:
-            found[name] = msgspec.json.decode(found[name])
+            fields[name] = msgspec.json.decode(fields[name])
         except (msgspec.DecodeError, RecursionError) as error:
             raise Invalid(f"`{name}` must be JSON: {error}.", field=name) from None
-    return found
+    return fields
 
 
-def _from_body(body: bytes) -> dict[str, Any]:
+def _parse_body(body: bytes) -> dict[str, Any]:
     if not body:
         return {}
     try:
@@ -288,17 +281,17 @@ def _from_body(body: bytes) -> dict[str, Any]:
     return data
 
 
-def _secret(headers: dict[bytes, bytes]) -> str | None:
+def _read_key(headers: dict[bytes, bytes]) -> str | None:
     scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
     if scheme.lower() == "bearer":
         return token.strip()
     return headers[b"x-api-key"].decode("latin-1").strip() if b"x-api-key" in headers else None
 
 
-def _require_loopback(headers: dict[bytes, bytes]) -> None:
-    """Without keys, only this machine's own programs may call: no page of another origin, no rebound name."""
+def _check_loopback(headers: dict[bytes, bytes]) -> None:
+    """Without keys, allow only programs of this machine: no page of another origin, and no rebound host name."""
     host = headers.get(b"host", b"").decode("latin-1").rsplit(":", 1)[0]
     origin = headers.get(b"origin", b"").decode("latin-1")
     from_elsewhere = bool(origin) and origin.split("://")[-1].rsplit(":", 1)[0] not in LOOPBACK
     if host not in LOOPBACK or from_elsewhere:
-        raise Forbidden("Without keys, only requests to and from this machine's own address are answered.")
+        raise Forbidden("Without keys, only requests from this machine to its own address are answered.")
