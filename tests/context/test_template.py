@@ -26,7 +26,7 @@ from memwell.context.template import (
     Lookup,
     Missing,
     Rendered,
-    names,
+    list_expressions,
     parse,
     render,
 )
@@ -246,14 +246,14 @@ def test_json_may_stand_around_an_expression() -> None:
 
 def test_names_give_every_expression_with_its_place() -> None:
     template = parse("{{input}} and\n é{{ metadata.tags[0] }}{{attachments[0].name}}\n{{1 week  ago}}{{input}}")
-    assert names(template) == (
+    assert list_expressions(template) == (
         Expression("input", 1, 1, BARE, ("input",)),
         Expression("metadata.tags[0]", 2, 3, "metadata", ("tags", 0)),
         Expression("attachments[0].name", 2, 25, BARE, ("attachments", 0, "name")),
         Expression("1 week  ago", 3, 1, BARE, ()),
         Expression("input", 3, 16, BARE, ("input",)),
     )
-    assert names(parse("nothing")) == ()
+    assert list_expressions(parse("nothing")) == ()
 
 
 @pytest.mark.parametrize(
@@ -326,7 +326,7 @@ def test_a_namespace_may_fetch_what_it_is_asked_for() -> None:
 def test_a_template_and_its_expressions_are_limited() -> None:
     parse("x" * MAX_TEMPLATE)
     parse("{{" + "x" * MAX_EXPRESSION + " " * 1000 + "}}")
-    assert len(names(parse("{{x}}" * MAX_EXPRESSIONS))) == MAX_EXPRESSIONS
+    assert len(list_expressions(parse("{{x}}" * MAX_EXPRESSIONS))) == MAX_EXPRESSIONS
     for text in ("x" * (MAX_TEMPLATE + 1), "é" * (MAX_TEMPLATE // 2 + 1)):
         with pytest.raises(TooLarge, match="at most 1 MiB"):
             parse(text)
@@ -388,7 +388,7 @@ def test_no_input_makes_anything_but_invalid(text: str, one: Any, other: Any, mi
     with suppress(Invalid):
         template = parse(text)
         shown = render(template, values, missing=missing, times=times(NOW) if timed else None)
-        assert set(shown.missing) <= set(names(template))
+        assert set(shown.missing) <= set(list_expressions(template))
         assert missing == "empty" or not shown.missing
 
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from memwell import Ambiguous, Conflict, Forbidden, Invalid, MemwellError, NotFound, Stale, TooLarge
-from memwell.context.hook_resolution import PAGE, Budget, memory_context
+from memwell.context.hook_resolution import PAGE, Budget, render_memory_context
 from memwell.model.principal import Principal
 from memwell.testing import FrozenClock
 
@@ -238,7 +238,7 @@ def test_no_more_is_read_than_is_shown(memory: Memory) -> None:
     def read(budget: Budget) -> int:
         def work(space: Any) -> int:
             counting: Any = Counting(space)
-            memory_context(counting, "s", budget)
+            render_memory_context(counting, "s", budget)
             return int(counting.read)
 
         return engine_of(memory).read(Principal("default", "reader"), work)
@@ -401,7 +401,7 @@ def test_all_hooks_together_are_limited(memory: Memory) -> None:
 @pytest.mark.parametrize(
     ("context", "word"),
     [
-        ({"usr_id": "u"}, "no 'usr_id'. It may carry `user_id`"),
+        ({"usr_id": "u"}, "no 'usr_id'. It may contain `user_id`"),
         ({"memory_context": "forged"}, "cannot be given"),
         ({"user_id": 7}, "user_id` must be text"),
         ({"user_id": ["u"]}, "user_id` must be text"),

@@ -1,4 +1,12 @@
-"""What a context is put together from, and what comes out."""
+"""Assemble a context for a prompt within a budget of tokens: records, facts and turns, as messages and as one text.
+
+Stored text stands inside a fence, or in a message of its own. Parts that change slowly come first, so that prompt caches can
+reuse the beginning: a fixed preamble, records, facts in the order they were recorded (not by score, which changes with every
+query), then the turns, the oldest first. The token of the fence must stay the same too: see `fence.token_for`.
+
+The newest turn has priority. Turns take up to six tenths of the budget, records and facts the rest; each side may use what the
+other leaves over.
+"""
 
 from __future__ import annotations
 
@@ -17,27 +25,27 @@ Role = Literal["system", "user", "assistant"]
 
 
 class RecentTurn(NamedTuple):
-    """A turn of the conversation that goes on."""
+    """A turn of the current conversation."""
 
     role: str
     name: str | None
     text: str
     at: datetime
     id: str = ""
-    """Under which it is named where it was left out."""
+    """Its id in `left_out`."""
 
 
 class RelevantFact(NamedTuple):
-    """A fact that recall has found."""
+    """A fact that a search found."""
 
     id: str
     text: str
     score: float
     origin: str
-    """The least trusted of what it rests on."""
+    """The least trusted origin of its evidence."""
     valid_from: date | None
     day: date
-    """When it was first recorded."""
+    """The day it was first recorded."""
 
 
 class RecordText(NamedTuple):
@@ -48,7 +56,7 @@ class RecordText(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """What did not make it: `budget`, it is too large; `older`, later turns took the room; `low_score`, better facts did."""
+    """Something that did not fit. `budget`: it is too large; `older`: later turns took its place; `low_score`: better facts."""
 
     what: What
     id: str
@@ -66,7 +74,7 @@ class Message(NamedTuple):
 
 
 class Context(NamedTuple):
-    """What a model is given to read, in both forms; neither takes more than the budget."""
+    """An assembled context in two forms, neither of them larger than the budget."""
 
     query: str
     messages: list[dict[str, str]]
@@ -74,103 +82,84 @@ class Context(NamedTuple):
     text: str
     """The same as one text."""
     tokens: int
-    """What the larger form takes, as estimated."""
+    """The estimated size of the larger form."""
     left_out: list[LeftOut]
     facts: list[str]
-    """The ids of the facts that are in it."""
+    """The ids of its facts."""
 
 
-# -- How the parts of a context are written down. Everything that was stored stands inside a fence, or in a message of its own.
+TURNS_SHARE = 0.6
+"""The part of the budget that turns may take before facts and records."""
+_ORIGINS = frozenset((*ORDER, "unknown"))
 
 
-_KNOWN = frozenset((*ORDER, "unknown"))
-
-
-def record_line(record: RecordText, token: str) -> str:
+def render_record(record: RecordText, token: str) -> str:
     return f"[{fence_line(record.name, token)}] {in_list(record.text, token)}"
 
 
-def fact_line(fact: RelevantFact, token: str) -> str:
+def render_fact(fact: RelevantFact, token: str) -> str:
     since = f", since {fact.valid_from.isoformat()}" if fact.valid_from else ""
     return f"- [{fact.day.isoformat()}{since}] {fence_line(fact.text, token)}"
 
 
-def turn_line(turn: RecentTurn, token: str) -> str:
-    """As C19 has it: when, who, what."""
+def render_turn(turn: RecentTurn, token: str) -> str:
+    """Time, speaker and content (C19)."""
     name = f" ({fence_line(turn.name, token)})" if turn.name else ""
     return (
         f"[{turn.at.isoformat(timespec='minutes')}] {fence_line(turn.role, token)}{name}: {in_list(turn.text, token)}"
     )
 
 
-def turn_message(turn: RecentTurn, token: str) -> Message:
-    """Only users and assistants speak for themselves. What a tool said is shown to the model, and never as a role of its own."""
+def build_turn_message(turn: RecentTurn, token: str) -> Message:
+    """A message of the user or the assistant. Turns of other roles are fenced inside a user message."""
     if turn.role == "assistant":
         return Message("assistant", spoken(turn.text, token))
     if turn.role == "user":
         return Message("user", spoken(turn.text, token))
-    return Message("user", fenced(turn.text, token, origin=_origin(turn.role)))
+    return Message("user", fenced(turn.text, token, origin=_origin_label(turn.role)))
 
 
 def fact_group(fact: RelevantFact) -> str:
-    """The fence that a fact stands in: one for all that is trusted, one for each other origin."""
-    return "" if is_trusted(fact.origin) else _origin(fact.origin)
+    """The fence of a fact: one for all trusted facts, and one for each other origin."""
+    return "" if is_trusted(fact.origin) else _origin_label(fact.origin)
 
 
-def memory_text(records: Sequence[RecordText], facts: Sequence[RelevantFact], token: str) -> str:
-    """Records first, then trusted facts, then the others by origin: the order in which they change, the slowest first."""
-    blocks = [_block([record_line(one, token) for one in records], token, kind="records")] if records else []
+def render_memory(records: Sequence[RecordText], facts: Sequence[RelevantFact], token: str) -> str:
+    """Records, then trusted facts, then the others by origin."""
+    blocks = [_render_block([render_record(one, token) for one in records], token, kind="records")] if records else []
     order = ["", *reversed(ORDER), "unknown"]
     sorted_facts = sorted(facts, key=lambda fact: (order.index(fact_group(fact)), fact.day, fact.id))
     for origin, group in groupby(sorted_facts, key=fact_group):
         labels = {"kind": "facts", "origin": origin} if origin else {"kind": "facts"}
-        blocks.append(_block([fact_line(one, token) for one in group], token, **labels))
+        blocks.append(_render_block([render_fact(one, token) for one in group], token, **labels))
     return "\n".join([PREAMBLE, *blocks])
 
 
-def turns_text(turns: Sequence[RecentTurn], token: str) -> str:
-    return _block([turn_line(one, token) for one in turns], token, kind="turns") if turns else ""
+def render_turns(turns: Sequence[RecentTurn], token: str) -> str:
+    return _render_block([render_turn(one, token) for one in turns], token, kind="turns") if turns else ""
 
 
-def gate_cost(token: str, origin: str = "") -> int:
-    """What a fence itself takes, at most."""
+def count_fence_tokens(token: str, origin: str = "") -> int:
+    """The maximum size of a fence itself."""
     labels = {"kind": "records", "origin": origin} if origin else {"kind": "records"}
     return estimate(opening(token, **labels)) + estimate(closing(token)) + 3
 
 
-def line_cost(line: str) -> int:
+def count_line_tokens(line: str) -> int:
     return estimate(line) + 1
 
 
-def turn_cost(turn: RecentTurn, token: str) -> int:
-    """What a turn takes in the form in which it takes more."""
-    return max(line_cost(turn_line(turn, token)), estimate(turn_message(turn, token).content) + MESSAGE)
+def count_turn_tokens(turn: RecentTurn, token: str) -> int:
+    """The size of a turn in its larger form."""
+    return max(count_line_tokens(render_turn(turn, token)), estimate(build_turn_message(turn, token).content) + MESSAGE)
 
 
-def messages_cost(messages: Sequence[Message]) -> int:
-    return sum(estimate(message.content) + MESSAGE for message in messages)
-
-
-def _block(lines: Sequence[str], token: str, **labels: str) -> str:
+def _render_block(lines: Sequence[str], token: str, **labels: str) -> str:
     return "\n".join([opening(token, **labels), *lines, closing(token)])
 
 
-def _origin(role: str) -> str:
-    return role if role in _KNOWN else "unknown"
-
-
-# -- Put a context together within a budget of tokens.
-#
-# What changes slowest stands first, so that a prompt cache can use its beginning again: a fixed preamble, records, facts in
-# the order in which they were recorded (not by score, which changes with every question), then the turns, oldest first. A
-# cache also needs the fence's token to stay the same, which is what `fence.token_for` is for.
-#
-# The newest turn has the first claim on the budget. Turns may take up to six tenths of it, records and facts the rest, and
-# whatever one side leaves over the other may use.
-
-
-TURNS_SHARE = 0.6
-"""The part of the budget that turns may take before facts and records have had theirs."""
+def _origin_label(role: str) -> str:
+    return role if role in _ORIGINS else "unknown"
 
 
 def assemble(
@@ -182,100 +171,72 @@ def assemble(
     *,
     token: str,
 ) -> Context:
-    """The context for a query, which is itself no part of it: whoever asks sends it along."""
+    """Assemble the context for a query. The query itself is not part of it."""
     turns = sorted(turns, key=lambda turn: turn.at)
-    costs = [turn_cost(turn, token) for turn in turns]
-    gate = gate_cost(token)
-    first = _newest(costs, int(budget * TURNS_SHARE) - gate, budget - gate)
-    chosen = _Chosen(budget - _spent(costs, first, gate), token)
-    kept_records = [record for record in records if chosen.take(record_line(record, token), "records")]
+    costs = [count_turn_tokens(turn, token) for turn in turns]
+    fence = count_fence_tokens(token)
+    first = _first_newest(costs, int(budget * TURNS_SHARE) - fence, budget - fence)
+    spent = sum(costs[first:]) + fence if first < len(costs) else 0
+    room = _Budget(budget - spent, token)
+    chosen_records = [record for record in records if room.take(render_record(record, token), "records")]
     ranked = sorted(facts, key=lambda fact: (-fact.score, fact.day, fact.id))
-    kept_facts = [fact for fact in ranked if chosen.take_fact(fact)]
-    if chosen.left >= 0:
-        first = _further(costs, first, chosen.left - (gate if first == len(costs) else 0))
-    memory = memory_text(kept_records, kept_facts, token) if kept_records or kept_facts else ""
-    left_out = [
-        *_unkept_records(records, kept_records),
-        *_unkept_facts(facts, kept_facts, chosen),
-        *_unkept_turns(turns, first),
-    ]
-    return _context(query, memory, turns[first:], token, left_out, [fact.id for fact in kept_facts])
+    chosen_facts = [fact for fact in ranked if room.take(render_fact(fact, token), fact_group(fact) or "facts")]
+    if room.left >= 0:
+        first = _extend(costs, first, room.left - (fence if first == len(costs) else 0))
+    memory = render_memory(chosen_records, chosen_facts, token) if chosen_records or chosen_facts else ""
+    messages = [Message("system", memory)] if memory else []
+    messages += [build_turn_message(turn, token) for turn in turns[first:]]
+    text = "\n".join(part for part in (memory, render_turns(turns[first:], token)) if part)
+    tokens = max(estimate(text), sum(estimate(message.content) + MESSAGE for message in messages))
+    fact_ids = [fact.id for fact in chosen_facts]
+    left_out = [LeftOut("record", record.name, "budget") for record in records if record not in chosen_records]
+    for fact in facts:
+        if fact.id not in fact_ids:
+            too_large = count_line_tokens(render_fact(fact, token)) > room.max_line
+            left_out.append(LeftOut("fact", fact.id, "budget" if too_large else "low_score"))
+    for index, turn in enumerate(turns[:first], 1):
+        # Only the newest turn can be too large; older ones gave way to later turns.
+        reason: Reason = "budget" if index == len(turns) else "older"
+        left_out.append(LeftOut("turn", turn.id or turn.at.isoformat(), reason))
+    return Context(query, [message.as_dict() for message in messages], text, tokens, left_out, fact_ids)
 
 
-class _Chosen:
-    """What is left of a budget while records and facts are taken into it."""
+class _Budget:
+    """The tokens that are left while records and facts are added."""
 
     def __init__(self, budget: int, token: str) -> None:
         self.left = budget
-        self.room = budget - estimate(PREAMBLE) - MESSAGE - 1 - gate_cost(token)
-        """How large a line may be at most, even if it were the only one."""
+        self.max_line = budget - estimate(PREAMBLE) - MESSAGE - 1 - count_fence_tokens(token)
+        """The maximum size of a single line."""
         self._token = token
         self._groups: set[str] = set()
 
     def take(self, line: str, group: str) -> bool:
-        """Take a line if it fits, together with the fence that it needs and, for the first one, the preamble."""
-        cost = line_cost(line)
+        """Add a line if it fits, with the fence that it needs and, for the first one, the preamble."""
+        cost = count_line_tokens(line)
         if not self._groups:
             cost += estimate(PREAMBLE) + MESSAGE + 1
         if group not in self._groups:
-            cost += gate_cost(self._token, "" if group in ("records", "facts") else group)
+            cost += count_fence_tokens(self._token, "" if group in ("records", "facts") else group)
         if cost > self.left:
             return False
         self.left -= cost
         self._groups.add(group)
         return True
 
-    def take_fact(self, fact: RelevantFact) -> bool:
-        return self.take(fact_line(fact, self._token), fact_group(fact) or "facts")
 
-    def too_large(self, fact: RelevantFact) -> bool:
-        return line_cost(fact_line(fact, self._token)) > self.room
-
-
-def _newest(costs: Sequence[int], share: int, whole: int) -> int:
-    """From which turn on they fit into the share; the newest may take the whole."""
+def _first_newest(costs: Sequence[int], share: int, whole: int) -> int:
+    """The first turn from which on all fit into the share. The newest may take the whole budget."""
     if not costs or costs[-1] > whole:
         return len(costs)
-    return _further(costs, len(costs) - 1, share - costs[-1])
+    return _extend(costs, len(costs) - 1, share - costs[-1])
 
 
-def _further(costs: Sequence[int], first: int, left: int) -> int:
-    """From which turn on they fit, if those from `first` on do already. There are no gaps: a conversation with holes misleads."""
+def _extend(costs: Sequence[int], first: int, left: int) -> int:
+    """The first turn from which on all fit, given that those from `first` on do. There are no gaps, which would mislead."""
     if first == len(costs) and costs and costs[-1] > left:
         return first
     while first > 0 and costs[first - 1] <= left:
         first -= 1
         left -= costs[first]
     return first
-
-
-def _spent(costs: Sequence[int], first: int, gate: int) -> int:
-    return sum(costs[first:]) + gate if first < len(costs) else 0
-
-
-def _unkept_records(records: Sequence[RecordText], kept: Sequence[RecordText]) -> list[LeftOut]:
-    return [LeftOut("record", record.name, "budget") for record in records if record not in kept]
-
-
-def _unkept_facts(facts: Sequence[RelevantFact], kept: Sequence[RelevantFact], chosen: _Chosen) -> list[LeftOut]:
-    ids = {fact.id for fact in kept}
-    missing = [fact for fact in facts if fact.id not in ids]
-    return [LeftOut("fact", fact.id, "budget" if chosen.too_large(fact) else "low_score") for fact in missing]
-
-
-def _unkept_turns(turns: Sequence[RecentTurn], first: int) -> list[LeftOut]:
-    """If even the newest is too large, it is the budget; otherwise it is the later ones that took the room."""
-    reasons = [LeftOut("turn", turn.id or turn.at.isoformat(), "older") for turn in turns[:first]]
-    if reasons and first == len(turns):
-        reasons[-1] = reasons[-1]._replace(reason="budget")
-    return reasons
-
-
-def _context(
-    query: str, memory: str, turns: Sequence[RecentTurn], token: str, left_out: list[LeftOut], facts: list[str]
-) -> Context:
-    messages = [Message("system", memory)] if memory else []
-    messages += [turn_message(turn, token) for turn in turns]
-    text = "\n".join(part for part in (memory, turns_text(turns, token)) if part)
-    tokens = max(estimate(text), messages_cost(messages))
-    return Context(query, [message.as_dict() for message in messages], text, tokens, left_out, facts)

@@ -1,130 +1,290 @@
-"""`{{memory_context}}`: the log of one session as lines, the newest of them within a budget (C19)."""
+"""Select the hook for a request, and render its prompt with the request's variables and the log of its session.
+
+A hook is selected by its id, by its selector key, or by rules and priority (B4.5, B4.6, B4.9).
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple
 
-from msgspec import Meta
+from msgspec import Meta, structs
 
 from ..clock import to_datetime
-from ..core import documents
 from ..core.operation import Example, Request, Response, operation
 from ..core.owners import AGENT_LOG
 from ..core.space import Space
-from ..errors import Ambiguous, NotFound
+from ..errors import Ambiguous, Invalid, NotFound
 from ..model import check
-from ..model.collection import Address, Entry
+from ..model.collection import Entry
 from ..model.fields import SessionId
 from ..records.apps import AppName
-from .hook_rules import KIND, Asked, Candidate, Rules, asked, fits, matching, winner
+from . import template
 from .hooks import (
     GIVEN,
+    HEADER,
+    HOOKS,
+    LISTS,
+    MEMORY,
     OF_HOOK,
+    PLAIN,
     HookId,
+    HookItem,
     MarkdownTemplate,
+    Rules,
     RulesField,
     RulesYaml,
     SelectorKey,
-    candidate,
-    checked,
-    prompt,
-    rules_of,
+    parse_rules,
+    parse_template,
+    priority_order,
+    render_prompt,
 )
-from .memory_namespace import Scope, recalled
-from .template import Recalled
+from .memory_namespace import Scope, build_memory_values
+
+# -- the context of a request --------------------------------------------------------------------------------------------
+
+
+MAX_VALUE = 4000
+MAX_ITEMS = 1000
+_FIELDS = (*PLAIN, *LISTS, *LISTS.values(), "headers", "header_<name>")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+@dataclass(frozen=True, slots=True)
+class HookContext:
+    """The context of a request, as rules and templates see it. Headers have the names of their variables."""
+
+    plain: Mapping[str, str] = field(default_factory=dict)
+    lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def session_id(self) -> str | None:
+        return self.plain.get("session_id")
+
+    def variables(self) -> dict[str, str]:
+        """All variables but the memory. Absent ones are empty."""
+        plain = {name: self.plain.get(name, "") for name in PLAIN}
+        lists = {variable: ",".join(self.lists.get(name, ())) for name, variable in LISTS.items()}
+        return {**plain, **lists, **self.headers}
+
+
+def parse_context(context: Mapping[str, Any] | None, session_id: str | None) -> HookContext:
+    """Check the context of a request. A field that is null is absent."""
+    check.to_json(context, "context")
+    fields = {name: value for name, value in (context or {}).items() if value is not None}
+    for name in fields:
+        if name == MEMORY:
+            raise Invalid(
+                "`memory_context` cannot be given: it is made from the log of `session_id`.", field=f"context.{name}"
+            )
+        if name not in _FIELDS and not HEADER.fullmatch(name):
+            known = ", ".join(f"`{one}`" for one in _FIELDS)
+            raise Invalid(f"A context has no {name[:100]!r}. It may contain {known}.", field="context")
+    plain = {name: _check_text(fields[name], name) for name in PLAIN if name in fields}
+    if session_id is not None:
+        check.identifier(session_id, "session_id")
+        if plain.get("session_id", session_id) != session_id:
+            raise Invalid("`session_id` and `context.session_id` differ: give one of them.", field="session_id")
+        plain["session_id"] = session_id
+    return HookContext(plain, _parse_lists(fields), _parse_headers(fields))
+
+
+def _parse_lists(fields: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """The lists of a context, each a list or a text with commas."""
+    lists: dict[str, tuple[str, ...]] = {}
+    for name, variable in LISTS.items():
+        if name in fields and variable in fields:
+            raise Invalid(f"`context` has both `{name}` and `{variable}`: give one of them.", field=f"context.{name}")
+        if name in fields:
+            value, path = fields[name], f"context.{name}"
+            if not isinstance(value, list | tuple) or len(value) > MAX_ITEMS:
+                raise Invalid(f"`{path}` must be a list of at most {MAX_ITEMS} texts.", field=path)
+            items = [_check_text(item, name) for item in value]
+            if any("," in item for item in items):
+                raise Invalid(f"`{path}` has an item with a comma in it: give two items.", field=path)
+        elif variable in fields:
+            items = _check_text(fields[variable], variable, MAX_VALUE * 10).split(",")
+        else:
+            continue
+        lists[name] = tuple(item.strip() for item in items if item.strip())
+    return lists
+
+
+def _parse_headers(fields: Mapping[str, Any]) -> dict[str, str]:
+    headers = fields.get("headers", {})
+    if not isinstance(headers, Mapping):
+        raise Invalid("`context.headers` must be an object of texts.", field="context.headers")
+    variables = [(name, value) for name, value in fields.items() if HEADER.fullmatch(name)]
+    found: dict[str, str] = {}
+    for name, value in [*((_header_variable(name), value) for name, value in headers.items()), *variables]:
+        if name in found:
+            raise Invalid(f"Two headers are both `{name}`: give one of them.", field="context.headers")
+        found[name] = _check_text(value, name)
+    return found
+
+
+def _header_variable(name: str) -> str:
+    """`X-Region` is `header_x_region`."""
+    return "header_" + re.sub(r"[^a-z0-9]", "_", name.strip().lower())
+
+
+def _check_text(value: Any, name: str, max_length: int = MAX_VALUE) -> str:
+    path = f"context.{name}"
+    if not isinstance(value, str):
+        raise Invalid(f"`{path}` must be text, not {type(value).__name__}.", field=path)
+    if len(value) > max_length:
+        raise Invalid(f"`{path}` has at most {max_length} characters.", field=path)
+    if _CONTROL.search(value):
+        raise Invalid(f"`{path}` contains a line break or another control character: remove it.", field=path)
+    return value
+
+
+# -- selecting -----------------------------------------------------------------------------------------------------------
+
+
+MAX_LISTED = 10
+"""Hooks that an error about several of them lists."""
+_RULE_FIELDS = {
+    "organization_ids": "organization_id",
+    "user_ids": "user_id",
+    "tools": "tool_name",
+    "session_ids": "session_id",
+    "database_ids": "schema_database_id",
+}
+"""Rules on a single field of the context. The other rules are on its lists of the same name."""
+
+
+def matches_rules(rules: Rules, context: HookContext) -> bool:
+    """Whether a context meets all rules. A field that it does not have meets none."""
+    conditions: dict[str, Any] = {**structs.asdict(rules.request), **structs.asdict(rules.schema)}
+    for name, wanted in conditions.pop("headers").items():
+        header = context.headers.get(_header_variable(name))
+        if header is None or wanted.casefold() != header.strip().casefold():
+            return False
+    for rule, names in conditions.items():
+        if rule in _RULE_FIELDS:
+            value = context.plain.get(_RULE_FIELDS[rule])
+            values: tuple[str, ...] = () if value is None else (value,)
+        else:
+            values = context.lists.get(rule, ())
+        if names and {name.casefold() for name in names}.isdisjoint(value.strip().casefold() for value in values):
+            return False
+    return True
+
+
+def list_matches(hooks: Iterable[HookItem], context: HookContext) -> list[HookItem]:
+    """The enabled hooks whose rules match, the highest priority first."""
+    found = [one for one in hooks if one.settings.enabled and matches_rules(one.settings.rules, context)]
+    return sorted(found, key=priority_order)
+
+
+def select_first(matches: list[HookItem]) -> HookItem | None:
+    """The match with the highest priority. Several with the same priority are an error."""
+    top = [one for one in matches if one.settings.priority == matches[0].settings.priority]
+    if len(top) > 1:
+        listed = ", ".join(f"{one.name!r} ({one.id})" for one in top[:MAX_LISTED])
+        more = f" and {len(top) - MAX_LISTED} more" if len(top) > MAX_LISTED else ""
+        raise Ambiguous(
+            f"The choice is ambiguous: {len(top)} hooks of priority {top[0].settings.priority} match: {listed}{more}. "
+            "Give them different priorities or narrower rules, or select one by `hook_id` or `selector_key`.",
+            hook_ids=[one.id for one in top],
+        )
+    return top[0] if top else None
+
+
+# -- the log of the session ----------------------------------------------------------------------------------------------
+
 
 PAGE = 20
-"""How many entries are read at once, so that hardly any is read in vain."""
-
-_BREAKS = {char: char.encode("unicode_escape").decode() for char in "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
-_SPELLED_OUT = str.maketrans(_BREAKS)
+"""Entries that are read at once, so that hardly any is read in vain."""
+_ESCAPES = {char: char.encode("unicode_escape").decode() for char in "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
+_ESCAPE_BREAKS = str.maketrans(_ESCAPES)
 
 
 class Budget(NamedTuple):
-    """How much of a log to show: lines, and characters of these."""
+    """The part of a log to show: lines, and characters of these."""
 
     entries: int
     chars: int
 
 
-def memory_context(space: Space, session_id: str | None, budget: Budget) -> str:
-    """The entries in the order they were recorded, and before them how many were left out. Nothing without entries."""
+def render_memory_context(space: Space, session_id: str | None, budget: Budget) -> str:
+    """The newest entries of a log, a line for each in their order, after a note on those left out (C19)."""
     address = None if session_id is None else space.address(AGENT_LOG, session_id)
     if address is None:
         return ""
-    lines, left_out = _newest(space, address, budget)
+    lines: list[str] = []
+    room = budget.chars
+    before = address.last_seq + 1
+    full = False
+    while not full and (page := space.last(address, min(PAGE, budget.entries - len(lines)), before)):
+        for entry in reversed(page):
+            line = _render_entry(entry) if lines else _shorten(_render_entry(entry), room)
+            if len(line) > room:
+                full = True
+                break
+            lines.append(line)
+            room -= len(line) + 1
+            before = entry.seq
+        full = full or before == 1 or len(lines) == budget.entries
+    left_out = before - 1  # sequence numbers have no gaps
     note = [f"[… {left_out} earlier {'entry' if left_out == 1 else 'entries'} left out]"] if left_out else []
     return "\n".join([*note, *reversed(lines)])
 
 
-def _newest(space: Space, address: Address, budget: Budget) -> tuple[list[str], int]:
-    """The lines that fit, the newest first, and how many entries are before them: their numbers have no gaps."""
-    lines: list[str] = []
-    room = budget.chars
-    before = address.last_seq + 1
-    while page := space.last(address, min(PAGE, budget.entries - len(lines)), before):
-        for entry in reversed(page):
-            line = _line(entry) if lines else _cut(_line(entry), room)
-            if len(line) > room:
-                return lines, before - 1
-            lines.append(line)
-            room -= len(line) + 1
-            before = entry.seq
-        if before == 1 or len(lines) == budget.entries:
-            break
-    return lines, before - 1
-
-
-def _line(entry: Entry) -> str:
-    """One entry, whatever it holds: a line break inside it cannot begin another."""
+def _render_entry(entry: Entry) -> str:
+    """An entry on one line: line breaks are escaped, so that none can forge another entry."""
     at = to_datetime(entry.recorded_at).isoformat().replace("+00:00", "Z")
-    return f"[{at}] {entry.kind}: {entry.content.translate(_SPELLED_OUT)}"
+    return f"[{at}] {entry.kind}: {entry.content.translate(_ESCAPE_BREAKS)}"
 
 
-def _cut(line: str, room: int) -> str:
-    """The newest entry is always shown, if need be only its beginning."""
+def _shorten(line: str, room: int) -> str:
+    """The beginning of a line that is too long. The newest entry is always shown."""
     if len(line) <= room:
         return line
     mark = f" [… {len(line)} characters in all]"
     return line[: max(room - len(mark), 0)] + mark
 
 
-# -- Resolving prompt hooks: which one, and the prompt that it gives for this request (B4.5, B4.9).
+# -- operations ----------------------------------------------------------------------------------------------------------
 
 
-TOLD = 20
-"""How many of the hooks that matched an event names."""
+MAX_IN_EVENT = 20
+"""Matching hooks that an event names."""
 
 Reason = Literal["explicit_hook_id", "explicit_selector_key", "priority_match"]
 ContextField = Annotated[
     dict[str, Any],
     Meta(
-        description='What the request says of itself, such as {"user_id": "u1", "tool_name": "query", "headers": '
+        description='Properties of the request, such as {"user_id": "u1", "tool_name": "query", "headers": '
         '{"X-Region": "eu"}, "grants": ["read"]}; at most 64 KiB.'
     ),
 ]
 MaxEntries = Annotated[
-    int, Meta(ge=1, le=10_000, description="How many entries of the log are shown at most: the newest, 1 to 10,000.")
+    int, Meta(ge=1, le=10_000, description="The maximum number of log entries to show, the newest: 1 to 10,000.")
 ]
 MaxChars = Annotated[
     int,
     Meta(
         ge=100,
         le=1_000_000,
-        description="How many characters of the log are shown at most: the newest, 100 to 1,000,000.",
+        description="The maximum number of characters of the log to show, the newest: 100 to 1,000,000.",
     ),
 ]
-
 AppField = Annotated[
-    AppName, Meta(description="The app whose stores {{memory.…}} shows, of the context's user and session.")
+    AppName, Meta(description="The app whose stores {{memory.…}} shows, for the context's user and session.")
 ]
 
 _LOGGED = ("log.append", {"session": "abc-123", "entry_type": "observation", "content": "The report looked right."})
-_ASKED = {"session_id": "abc-123", "context": {"user_id": "alice", "tool_name": "query"}}
+_REQUEST = {"session_id": "abc-123", "context": {"user_id": "alice", "tool_name": "query"}}
 
 
 class Resolution(Response, frozen=True, kw_only=True):
-    """The hook that was chosen and its prompt; null if none was. `warnings`: what is withheld from it, and why."""
+    """The selected hook and its prompt, or null. `warnings` says what is withheld from the prompt, and why."""
 
     selected_hook_id: str | None
     selected_hook_name: str | None
@@ -136,7 +296,7 @@ class Resolution(Response, frozen=True, kw_only=True):
 
 
 class Preview(Response, frozen=True, kw_only=True):
-    """What a hook would do. `warnings`: what is withheld from its prompt, and why."""
+    """The result that a hook would have. `warnings` says what is withheld from the prompt, and why."""
 
     matches_context: bool
     rendered_prompt: str
@@ -145,8 +305,8 @@ class Preview(Response, frozen=True, kw_only=True):
     warnings: list[str] | None = None
 
 
-class _Asking(Request, frozen=True, kw_only=True):
-    """The request that a prompt is for. With a session, its log is there as {{memory_context}}."""
+class PromptRequest(Request, frozen=True, kw_only=True):
+    """The request that a prompt is for. The log of its session is available as {{memory_context}}."""
 
     session_id: SessionId | None = None
     context: ContextField | None = None
@@ -155,8 +315,8 @@ class _Asking(Request, frozen=True, kw_only=True):
     app: AppField | None = None
 
 
-class PreviewHook(_Asking, frozen=True, kw_only=True):
-    """A hook that is not saved, and a request to try it on."""
+class PreviewHook(PromptRequest, frozen=True, kw_only=True):
+    """A hook that is not stored, and a request to try it on."""
 
     markdown_template: MarkdownTemplate
     matching_rules: RulesField | None = None
@@ -167,43 +327,43 @@ class PreviewHook(_Asking, frozen=True, kw_only=True):
     "hooks.preview",
     "POST /api/prompt-hooks/preview",
     envelope=True,
-    example=Example({"markdown_template": "You help {{user_id}}.\n{{memory_context}}", **_ASKED}, (_LOGGED,)),
+    example=Example({"markdown_template": "You help {{user_id}}.\n{{memory_context}}", **_REQUEST}, (_LOGGED,)),
 )
-def preview(space: Space, request: PreviewHook) -> Preview:
-    """Try a template and rules on a request, without saving them."""
-    rules, _ = rules_of(request) or (Rules(), None)
-    parsed = checked(request.markdown_template)
-    about = asked(request.context, request.session_id)
-    made = prompt(parsed, about, lambda: _memory(space, request, about), _recalled(space, request, about))
+def preview_hook(space: Space, request: PreviewHook) -> Preview:
+    """Try a template and rules on a request, without storing them."""
+    rules = parse_rules(request.matching_rules, request.matching_rules_yaml) or Rules()
+    parsed = parse_template(request.markdown_template)
+    context = parse_context(request.context, request.session_id)
+    prompt = _build_prompt(space, request, context, parsed)
     return Preview(
-        matches_context=fits(rules, about),
-        rendered_prompt=made.text,
-        variables=made.variables,
+        matches_context=matches_rules(rules, context),
+        rendered_prompt=prompt.text,
+        variables=prompt.variables,
         parsed_rules=rules,
-        warnings=made.warnings or None,
+        warnings=prompt.warnings or None,
     )
 
 
-class ResolveHook(_Asking, frozen=True, kw_only=True):
-    """Which hook, and the request that its prompt is for."""
+class ResolveHook(PromptRequest, frozen=True, kw_only=True):
+    """A hook, and the request that its prompt is for."""
 
     id: HookId
 
 
-class ResolveAny(_Asking, frozen=True, kw_only=True):
-    """The request that a prompt is for. A hook may be named by its id, or else by its selector key."""
+class ResolveAny(PromptRequest, frozen=True, kw_only=True):
+    """The request that a prompt is for, and perhaps the id or selector key of a hook."""
 
     hook_id: HookId | None = None
     selector_key: SelectorKey | None = None
 
 
-def _told(made: Resolution) -> dict[str, Any]:
-    """What an event says of it: which hook and why, never the prompt or what it was made from (B4.10)."""
+def _to_event(resolution: Resolution) -> dict[str, Any]:
+    """The part of a resolution that its event contains: never the prompt or its sources (B4.10)."""
     return {
-        "hook_id": made.selected_hook_id,
-        "hook_name": made.selected_hook_name,
-        "reason": made.selection_reason,
-        "matched_hook_ids": made.matched_hook_ids[:TOLD],
+        "hook_id": resolution.selected_hook_id,
+        "hook_name": resolution.selected_hook_name,
+        "reason": resolution.selection_reason,
+        "matched_hook_ids": resolution.matched_hook_ids[:MAX_IN_EVENT],
     }
 
 
@@ -211,88 +371,79 @@ def _told(made: Resolution) -> dict[str, Any]:
     "hooks.resolve",
     "POST /api/prompt-hooks/{id}/resolve",
     envelope=True,
-    tells=_told,
-    example=Example({**OF_HOOK, **_ASKED}, (*GIVEN, _LOGGED)),
+    tells=_to_event,
+    example=Example({**OF_HOOK, **_REQUEST}, (*GIVEN, _LOGGED)),
 )
-def resolve(space: Space, request: ResolveHook) -> Resolution:
-    """The prompt of one hook for a request. The log of its session is fetched and can be shown by the template."""
-    about = asked(request.context, request.session_id)
-    return _resolution(space, request, about, _by_id(space, request.id), "explicit_hook_id")
+def resolve_hook(space: Space, request: ResolveHook) -> Resolution:
+    """Render the prompt of one hook for a request. Its template can show the log of the session."""
+    context = parse_context(request.context, request.session_id)
+    return _resolve(space, request, context, HOOKS.require(space, request.id), "explicit_hook_id")
 
 
 @operation(
     "hooks.resolve_any",
     "POST /api/prompt-hooks/resolve",
     envelope=True,
-    tells=_told,
-    example=Example(_ASKED, (*GIVEN, _LOGGED)),
+    tells=_to_event,
+    example=Example(_REQUEST, (*GIVEN, _LOGGED)),
 )
-def resolve_any(space: Space, request: ResolveAny) -> Resolution:
-    """The prompt for a request: of the hook that it names by id or selector key, else of the one whose rules fit best."""
-    about = asked(request.context, request.session_id)
+def resolve_any_hook(space: Space, request: ResolveAny) -> Resolution:
+    """Render the prompt for a request: of the hook with the given id or selector key, else of the best match."""
+    context = parse_context(request.context, request.session_id)
     if request.hook_id is not None:
         check.identifier(request.hook_id, "hook_id")
-        return _resolution(space, request, about, _by_id(space, request.hook_id), "explicit_hook_id")
-    hooks = [candidate(one) for one in documents.every(space.tx, KIND)]
+        return _resolve(space, request, context, HOOKS.require(space, request.hook_id), "explicit_hook_id")
+    hooks = HOOKS.list(space)
     if request.selector_key is not None:
-        return _resolution(space, request, about, _by_key(hooks, request.selector_key), "explicit_selector_key")
-    matches = matching(hooks, about)
-    chosen = winner(matches)
-    if chosen is None:
-        return _nothing(about)
-    return _resolution(space, request, about, chosen, "priority_match", [one.id for one in matches])
+        named = [one for one in hooks if one.settings.selector_key == request.selector_key]
+        if not named:
+            raise NotFound("There is no hook with that selector key.")
+        if len(named) > 1:
+            raise Ambiguous("Several hooks have that selector key.", hook_ids=[one.id for one in named])
+        return _resolve(space, request, context, named[0], "explicit_selector_key")
+    matches = list_matches(hooks, context)
+    selected = select_first(matches)
+    if selected is None:
+        return Resolution(
+            selected_hook_id=None,
+            selected_hook_name=None,
+            rendered_prompt=None,
+            selection_reason=None,
+            matched_hook_ids=[],
+            variables=context.variables(),
+        )
+    resolution = _resolve(space, request, context, selected, "priority_match")
+    return structs.replace(resolution, matched_hook_ids=[one.id for one in matches])
 
 
-def _by_id(space: Space, hook_id: str) -> Candidate:
-    return _enabled(candidate(documents.existing(space.tx, KIND, hook_id)))
-
-
-def _by_key(hooks: list[Candidate], key: str) -> Candidate:
-    found = [one for one in hooks if one.hook.selector_key == key]
-    if not found:
-        raise NotFound("There is no hook with that selector key.")
-    if len(found) > 1:
-        raise Ambiguous("Several hooks have that selector key.", hook_ids=[one.id for one in found])
-    return _enabled(found[0])
-
-
-def _enabled(found: Candidate) -> Candidate:
-    if not found.hook.enabled:
-        raise NotFound(f"The hook {found.name!r} is disabled, so it is never chosen: enable it first.")
-    return found
-
-
-def _resolution(
-    space: Space, request: _Asking, about: Asked, chosen: Candidate, reason: Reason, matched: list[str] | None = None
-) -> Resolution:
-    parsed = checked(chosen.hook.markdown_template)
-    made = prompt(parsed, about, lambda: _memory(space, request, about), _recalled(space, request, about))
+def _resolve(space: Space, request: PromptRequest, context: HookContext, item: HookItem, reason: Reason) -> Resolution:
+    if not item.settings.enabled:
+        raise NotFound(f"The hook {item.name!r} is disabled: enable it first.")
+    prompt = _build_prompt(space, request, context, parse_template(item.settings.markdown_template))
     return Resolution(
-        selected_hook_id=chosen.id,
-        selected_hook_name=chosen.name,
-        rendered_prompt=made.text,
+        selected_hook_id=item.id,
+        selected_hook_name=item.name,
+        rendered_prompt=prompt.text,
         selection_reason=reason,
-        matched_hook_ids=[chosen.id] if matched is None else matched,
-        variables=made.variables,
-        warnings=made.warnings or None,
+        matched_hook_ids=[item.id],
+        variables=prompt.variables,
+        warnings=prompt.warnings or None,
     )
 
 
-def _nothing(about: Asked) -> Resolution:
-    return Resolution(
-        selected_hook_id=None,
-        selected_hook_name=None,
-        rendered_prompt=None,
-        selection_reason=None,
-        matched_hook_ids=[],
-        variables=about.variables(),
-    )
+class _Prompt(NamedTuple):
+    """A rendered template, its variables, and warnings on what is withheld from it (C24)."""
+
+    text: str
+    variables: dict[str, str]
+    warnings: list[str]
 
 
-def _recalled(space: Space, request: _Asking, about: Asked) -> Recalled:
-    """What {{memory.…}} stands for: of the user and the session that the context names."""
-    return recalled(space, Scope(request.app, about.plain.get("user_id") or None, about.session_id))
-
-
-def _memory(space: Space, request: _Asking, about: Asked) -> str:
-    return memory_context(space, about.session_id, Budget(request.max_entries, request.max_chars))
+def _build_prompt(space: Space, request: PromptRequest, context: HookContext, parsed: template.Template) -> _Prompt:
+    """The prompt for a request. The log and the memories are read only if the template shows them."""
+    variables = context.variables()
+    if any(one.source == MEMORY for one in template.list_expressions(parsed)):
+        budget = Budget(request.max_entries, request.max_chars)
+        variables[MEMORY] = render_memory_context(space, context.session_id, budget)
+    memory = build_memory_values(space, Scope(request.app, context.plain.get("user_id") or None, context.session_id))
+    return _Prompt(render_prompt(parsed, variables, memory), variables, memory.warnings)

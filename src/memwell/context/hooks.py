@@ -1,120 +1,126 @@
-"""From a hook's template to a prompt: checked when it is saved, rendered in one pass when it is asked for (C18, B4.7)."""
+"""Prompt hooks: templates for prompts, stored by name and selected by rules (system S4).
+
+This module has the stored form of a hook, the checks of its rules and its template, and the operations that create, list,
+change and delete hooks. `hook_resolution` selects a hook for a request and renders its prompt.
+"""
 
 from __future__ import annotations
 
+import re
 import reprlib
-import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta, structs
 
 from ..clock import to_datetime
-from ..core import documents
-from ..core.documents import Document
+from ..core.catalog import Catalog, Item, Version, encode_settings
 from ..core.operation import Example, Request, Response, operation
 from ..core.space import Space
-from ..errors import Conflict, Invalid, Stale, TooLarge
+from ..errors import Conflict, Invalid, TooLarge
 from ..model import check
 from ..model.fields import ID_PATTERN
+from ..text import yaml
 from . import template
-from .hook_rules import (
-    KIND,
-    KNOWN,
-    MAX_YAML,
-    MEMORY,
-    Asked,
-    Candidate,
-    Hook,
-    Rules,
-    decoded,
-    encoded,
-    known,
-    rules_from_json,
-    rules_from_yaml,
-)
-from .template import BARE, NAMESPACE, Expression, Recalled, Template
+from .template import BARE, NAMESPACE, Expression, MemoryValues, Template
 
 MAX_TEMPLATE = 256 * 1024
+MAX_TOTAL = 16 * 1024 * 1024
+"""Bytes of all hooks of a tenant together, because selecting by rules reads all of them."""
+MAX_YAML = 32 * 1024
+MAX_LEVELS = 8
+MAX_RULE_ITEMS = 1000
+
+MEMORY = "memory_context"
+PLAIN = (
+    "user_id",
+    "organization_id",
+    "tool_name",
+    "session_id",
+    "schema_database_id",
+    "agent_id",
+    "agent_version",
+    "schema_mode",
+    "tool_intent",
+)
+"""Variables with the same name as a field of the context."""
+LISTS = {
+    "grants": "grant_names_csv",
+    "table_names": "schema_table_names_csv",
+    "domain_tags": "schema_domain_tags_csv",
+}
+"""Lists of the context, and the variables that contain them, separated by commas."""
+HEADER = re.compile(r"header_[a-z0-9_]+")
+_KNOWN = (*PLAIN, *LISTS.values(), "header_<name>", MEMORY, "memory.<store or definition>.<path>")
+"""The variables of templates, as errors name them."""
+
+Names = tuple[str, ...]
 
 
-class Prompt(NamedTuple):
-    """A rendered template, what its variables stood for, and what is withheld from it (C24)."""
+class RequestRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Conditions on the request. One item of each list must match, and all headers."""
 
-    text: str
-    variables: dict[str, str]
-    warnings: list[str]
-
-
-def checked(text: str) -> Template:
-    """A template that can be rendered whatever a request brings, or an error that says what to change, and where."""
-    if len(text) > MAX_TEMPLATE:
-        raise TooLarge(
-            f"`markdown_template` has at most {MAX_TEMPLATE // 1024} Ki characters: make it shorter.",
-            field="markdown_template",
-        )
-    parsed = template.parse(check.content(text, field="markdown_template"))
-    for expression in template.names(parsed):
-        _check_known(expression)
-    _rendered(parsed, {}, Recalled(lambda name: (None, None)))
-    return parsed
+    organization_ids: Names = ()
+    user_ids: Names = ()
+    tools: Names = ()
+    session_ids: Names = ()
+    grants: Names = ()
+    headers: dict[str, str] = {}
 
 
-def prompt(parsed: Template, asked: Asked, memory: Callable[[], str], recalled: Recalled) -> Prompt:
-    """The prompt for a request. The log of a session, and what is recalled, are read only if the template shows them."""
-    variables = asked.variables()
-    if MEMORY in _used(parsed):
-        variables[MEMORY] = memory()
-    return Prompt(_rendered(parsed, variables, recalled), variables, recalled.warnings)
+class SchemaRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Conditions on the data that the request is about. One item of each list must match."""
+
+    database_ids: Names = ()
+    table_names: Names = ()
+    domain_tags: Names = ()
 
 
-def _rendered(parsed: Template, variables: Mapping[str, str], recalled: Recalled) -> str:
-    """What no request has said is empty, and so is what nothing is remembered of."""
-    values = {name: variables.get(name, "") for name in _used(parsed)}
-    lookup = {BARE: values, NAMESPACE: recalled}
-    return template.render(parsed, lookup, missing="empty", on_one_line=(NAMESPACE,)).text
+class Rules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The requests that a hook is for. Empty conditions match every request; case does not matter."""
+
+    request: RequestRules = RequestRules()
+    schema: SchemaRules = SchemaRules()
 
 
-def _used(parsed: Template) -> set[str]:
-    return {expression.source for expression in template.names(parsed)}
+_SECTIONS: dict[str, type[RequestRules | SchemaRules]] = {"request": RequestRules, "schema": SchemaRules}
 
 
-def _check_known(expression: Expression) -> None:
-    if expression.namespace == NAMESPACE:
-        return
-    if expression.namespace == BARE and expression.path == (expression.source,) and known(expression.source):
-        return
-    line, column = expression.line, expression.column
-    missing = "" if expression.source != NAMESPACE else f" Name what is remembered behind it: `{NAMESPACE}.<name>`."
-    raise Invalid(
-        f"Template, line {line}, column {column}: there is no variable {reprlib.repr(expression.source)}.{missing} "
-        f"Known: {', '.join(f'`{name}`' for name in KNOWN)}.",
-        field="markdown_template",
-        line=line,
-        column=column,
-    )
+class Hook(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The settings of a hook, as they are stored."""
+
+    markdown_template: str
+    description: str | None = None
+    enabled: bool = True
+    priority: int = 0
+    selector_key: str | None = None
+    rules: Rules = Rules()
+    rules_yaml: str | None = None
+    """The source of the rules, if they were given as YAML."""
 
 
-# -- Prompt hooks: templates for prompts, kept by name and chosen by rules (system S4).
+HOOKS = Catalog("hook", Hook)
+HookItem = Item[Hook]
 
 
-MAX_TOGETHER = 16 * 1024 * 1024
-"""How many bytes all hooks of a tenant have together: choosing by rules looks at each of them."""
+# -- operations ----------------------------------------------------------------------------------------------------------
+
 
 HookId = Annotated[str, Meta(min_length=1, max_length=64, pattern=ID_PATTERN, description="The hook's id, a UUID.")]
 Name = Annotated[str, Meta(min_length=1, max_length=255, pattern=ID_PATTERN, description="1 to 255 characters.")]
-Description = Annotated[str, Meta(max_length=1000, description="What the hook is for: at most 1,000 characters.")]
-Enabled = Annotated[bool, Meta(description="A hook that is not enabled is never chosen.")]
+Description = Annotated[str, Meta(max_length=1000, description="The purpose of the hook: at most 1,000 characters.")]
+Enabled = Annotated[bool, Meta(description="Whether the hook can be selected.")]
 Priority = Annotated[
-    int, Meta(ge=-1_000_000, le=1_000_000, description="Of the hooks whose rules fit, the one with the highest wins.")
+    int, Meta(ge=-1_000_000, le=1_000_000, description="The matching hook with the highest priority is selected.")
 ]
 SelectorKey = Annotated[
     str,
     Meta(
         max_length=256,
         pattern=ID_PATTERN,
-        description="A name by which callers may ask for the hook; no two have the same.",
+        description="A unique name by which callers can select the hook.",
     ),
 ]
 MarkdownTemplate = Annotated[
@@ -127,11 +133,11 @@ MarkdownTemplate = Annotated[
 RulesField = Annotated[
     dict[str, Any],
     Meta(
-        description='Which requests the hook is for, such as {"request": {"tools": ["query"]}, "schema": {"domain_tags": '
-        '["sales"]}}; none: all.'
+        description='The requests that the hook is for, such as {"request": {"tools": ["query"]}, "schema": '
+        '{"domain_tags": ["sales"]}}; all requests if empty.'
     ),
 ]
-RulesYaml = Annotated[str, Meta(description=f"The rules as YAML instead, of at most {MAX_YAML // 1024} Ki characters.")]
+RulesYaml = Annotated[str, Meta(description=f"The rules as YAML instead, at most {MAX_YAML // 1024} Ki characters.")]
 
 _NEW = {
     "name": "Analyst",
@@ -160,14 +166,14 @@ class HookInfo(Response, frozen=True, kw_only=True):
 
 
 class DeletedHook(Response, frozen=True, kw_only=True):
-    """A hook that is gone."""
+    """A hook that was deleted."""
 
     id: str
     name: str
 
 
 class CreateHook(Request, frozen=True, kw_only=True):
-    """A hook to make."""
+    """A new hook."""
 
     name: Name
     markdown_template: MarkdownTemplate
@@ -188,42 +194,38 @@ class CreateHook(Request, frozen=True, kw_only=True):
     envelope=True,
     example=Example(_NEW),
 )
-def create(space: Space, request: CreateHook) -> HookInfo:
-    """Make a prompt hook. Its template is tried out first: one with an unknown variable is refused."""
-    hook = _changed(Hook(markdown_template=request.markdown_template), request)
+def create_hook(space: Space, request: CreateHook) -> HookInfo:
+    """Create a prompt hook. Its template is rendered once as a check: an unknown variable is an error."""
+    hook = _apply_changes(Hook(markdown_template=request.markdown_template), request)
     name = check.content(request.name, field="name")
-    document = Document(str(uuid.uuid4()), name, 1, encoded(hook), space.now, space.now)
-    _check_others(space, document, hook)
-    documents.add(space.tx, KIND, document)
-    return _info(document, hook)
+    _check_other_hooks(space, hook, None)
+    return _to_response(HOOKS.add(space, hook, name=name))
 
 
 class ListHooks(Request, frozen=True, kw_only=True):
-    """Nothing: there are not many."""
+    """An empty request."""
 
 
 @operation("hooks.list", "GET /api/prompt-hooks", envelope=True, example=Example({}, GIVEN))
 def list_hooks(space: Space, request: ListHooks) -> list[HookInfo]:
-    """All prompt hooks, those with the highest priority first."""
-    found = [_info(one, decoded(one.body)) for one in documents.every(space.tx, KIND)]
-    return sorted(found, key=lambda hook: (-hook.priority, hook.name, hook.id))
+    """List all prompt hooks, the highest priority first."""
+    return [_to_response(one) for one in sorted(HOOKS.list(space), key=priority_order)]
 
 
 class OfHook(Request, frozen=True, kw_only=True):
-    """Which hook."""
+    """A hook."""
 
     id: HookId
 
 
 @operation("hooks.get", "GET /api/prompt-hooks/{id}", envelope=True, example=Example(OF_HOOK, GIVEN))
-def get(space: Space, request: OfHook) -> HookInfo:
-    """A prompt hook."""
-    found = documents.existing(space.tx, KIND, request.id)
-    return _info(found, decoded(found.body))
+def get_hook(space: Space, request: OfHook) -> HookInfo:
+    """Return a prompt hook."""
+    return _to_response(HOOKS.require(space, request.id))
 
 
 class UpdateHook(Request, frozen=True, kw_only=True):
-    """What to change of a hook. What is left away stays; an empty text or object clears a field."""
+    """The fields of a hook to change. Omitted ones stay; an empty text or object clears a field."""
 
     id: HookId
     name: Name | None = None
@@ -234,9 +236,7 @@ class UpdateHook(Request, frozen=True, kw_only=True):
     selector_key: SelectorKey | None = None
     matching_rules: RulesField | None = None
     matching_rules_yaml: RulesYaml | None = None
-    version: (
-        Annotated[int, Meta(ge=1, description="The version that was read, to be told of changes since.")] | None
-    ) = None
+    version: Version | None = None
 
 
 @operation(
@@ -247,15 +247,14 @@ class UpdateHook(Request, frozen=True, kw_only=True):
     envelope=True,
     example=Example({**OF_HOOK, "priority": 10}, GIVEN),
 )
-def update(space: Space, request: UpdateHook) -> HookInfo:
-    """Change a prompt hook. The template and the rules that it then has are tried out as for a new one."""
-    old = documents.existing(space.tx, KIND, request.id)
-    if request.version not in (None, old.version):
-        raise Stale(f"The current version is {old.version}: read it again and repeat the change.", version=old.version)
-    hook = _changed(decoded(old.body), request)
-    name = old.name if request.name is None else check.content(request.name, field="name")
-    _check_others(space, old._replace(body=encoded(hook)), hook)
-    return _info(documents.change(space.tx, KIND, old, name, encoded(hook), space.now), hook)
+def update_hook(space: Space, request: UpdateHook) -> HookInfo:
+    """Change a prompt hook. Its template and rules are checked as those of a new one."""
+    item = HOOKS.require(space, request.id)
+    HOOKS.check_request(request, item)
+    hook = _apply_changes(item.settings, request)
+    name = None if request.name is None else check.content(request.name, field="name")
+    _check_other_hooks(space, hook, item.id)
+    return _to_response(HOOKS.update(space, item, hook, name=name))
 
 
 @operation(
@@ -266,33 +265,19 @@ def update(space: Space, request: UpdateHook) -> HookInfo:
     envelope=True,
     example=Example(OF_HOOK, GIVEN),
 )
-def delete(space: Space, request: OfHook) -> DeletedHook:
+def delete_hook(space: Space, request: OfHook) -> DeletedHook:
     """Delete a prompt hook."""
-    gone = documents.existing(space.tx, KIND, request.id)
-    documents.erase(space.tx, KIND, gone.id, space.now)
-    return DeletedHook(id=gone.id, name=gone.name)
+    item = HOOKS.require(space, request.id)
+    HOOKS.delete(space, item.id)
+    return DeletedHook(id=item.id, name=item.name)
 
 
-# -- what others use -----------------------------------------------------------------------------------------------------
+def priority_order(item: HookItem) -> tuple[int, str, str]:
+    return -item.settings.priority, item.name, item.id
 
 
-def candidate(document: Document) -> Candidate:
-    return Candidate(document.id, document.name, decoded(document.body))
-
-
-def rules_of(request: Any) -> tuple[Rules, str | None] | None:
-    """The rules in a request and, if they are YAML, as they are written; None if it has none."""
-    if request.matching_rules is not None and request.matching_rules_yaml is not None:
-        raise Invalid("Give either `matching_rules` or `matching_rules_yaml`.", field="matching_rules")
-    if request.matching_rules is not None:
-        return rules_from_json(request.matching_rules), None
-    if request.matching_rules_yaml is not None:
-        return rules_from_yaml(request.matching_rules_yaml), request.matching_rules_yaml or None
-    return None
-
-
-def _changed(hook: Hook, request: CreateHook | UpdateHook) -> Hook:
-    """A hook with what a request says, if it can be rendered."""
+def _apply_changes(hook: Hook, request: CreateHook | UpdateHook) -> Hook:
+    """A hook with the changes of a request, whose template is checked."""
     changes: dict[str, Any] = {}
     for name in ("description", "selector_key"):
         if (text := getattr(request, name)) is not None:
@@ -300,40 +285,146 @@ def _changed(hook: Hook, request: CreateHook | UpdateHook) -> Hook:
     for name in ("markdown_template", "enabled", "priority"):
         if (value := getattr(request, name)) is not None:
             changes[name] = value
-    if (rules := rules_of(request)) is not None:
-        changes["rules"], changes["rules_yaml"] = rules
-    changed = structs.replace(hook, **changes)
-    checked(changed.markdown_template)
-    return changed
+    rules = parse_rules(request.matching_rules, request.matching_rules_yaml)
+    if rules is not None:
+        changes |= {"rules": rules, "rules_yaml": request.matching_rules_yaml or None}
+    hook = structs.replace(hook, **changes)
+    parse_template(hook.markdown_template)
+    return hook
 
 
-def _check_others(space: Space, document: Document, hook: Hook) -> None:
-    """A key belongs to one hook, and all together must stay small enough to be looked at."""
-    others = [one for one in documents.every(space.tx, KIND) if one.id != document.id]
-    if len(document.body.encode()) + sum(len(one.body.encode()) for one in others) > MAX_TOGETHER:
-        raise Conflict(f"All hooks together have at most {MAX_TOGETHER // 1024 // 1024} MiB: shorten or delete some.")
+def _check_other_hooks(space: Space, hook: Hook, hook_id: str | None) -> None:
+    """Check that the selector key is unique and that all hooks together are small enough."""
+    others = [one for one in HOOKS.list(space) if one.id != hook_id]
+    size = sum(len(encode_settings(one).encode()) for one in (hook, *(other.settings for other in others)))
+    if size > MAX_TOTAL:
+        raise Conflict(f"All hooks together have at most {MAX_TOTAL // 1024 // 1024} MiB: shorten or delete some.")
     if hook.selector_key is None:
         return
-    for other in map(candidate, others):
-        if other.hook.selector_key == hook.selector_key:
+    for other in others:
+        if other.settings.selector_key == hook.selector_key:
             raise Conflict(
                 f"The hook {other.name!r} ({other.id}) has the selector key {hook.selector_key!r} already.",
                 field="selector_key",
             )
 
 
-def _info(document: Document, hook: Hook) -> HookInfo:
+def _to_response(item: HookItem) -> HookInfo:
+    hook = item.settings
     return HookInfo(
-        id=document.id,
-        name=document.name,
+        id=item.id,
+        name=item.name,
         enabled=hook.enabled,
         priority=hook.priority,
         markdown_template=hook.markdown_template,
         matching_rules=hook.rules,
-        created_at=to_datetime(document.created_at),
-        updated_at=to_datetime(document.updated_at),
-        version=document.version,
+        created_at=to_datetime(item.created_at),
+        updated_at=to_datetime(item.updated_at),
+        version=item.version,
         description=hook.description,
         selector_key=hook.selector_key,
         matching_rules_yaml=hook.rules_yaml,
     )
+
+
+# -- templates -----------------------------------------------------------------------------------------------------------
+
+
+def parse_template(text: str) -> Template:
+    """Parse a template, and check that it renders whatever a request contains (C18, B4.7)."""
+    if len(text) > MAX_TEMPLATE:
+        raise TooLarge(
+            f"`markdown_template` has at most {MAX_TEMPLATE // 1024} Ki characters: make it shorter.",
+            field="markdown_template",
+        )
+    parsed = template.parse(check.content(text, field="markdown_template"))
+    for expression in template.list_expressions(parsed):
+        _check_variable(expression)
+    render_prompt(parsed, {}, MemoryValues(lambda name: (None, None)))
+    return parsed
+
+
+def render_prompt(parsed: Template, variables: Mapping[str, str], memory: MemoryValues) -> str:
+    """Render a template in one pass. Variables and memories without a value are empty."""
+    values = {one.source: variables.get(one.source, "") for one in template.list_expressions(parsed)}
+    lookup = {BARE: values, NAMESPACE: memory}
+    return template.render(parsed, lookup, missing="empty", on_one_line=(NAMESPACE,)).text
+
+
+def _check_variable(expression: Expression) -> None:
+    name = expression.source
+    if expression.namespace == NAMESPACE:
+        return
+    known = name in PLAIN or name in LISTS.values() or name == MEMORY or HEADER.fullmatch(name)
+    if known and expression.namespace == BARE and expression.path == (name,):
+        return
+    line, column = expression.line, expression.column
+    hint = f" Add the name of a memory: `{NAMESPACE}.<name>`." if name == NAMESPACE else ""
+    raise Invalid(
+        f"Template, line {line}, column {column}: there is no variable {reprlib.repr(name)}.{hint} "
+        f"Known: {', '.join(f'`{one}`' for one in _KNOWN)}.",
+        field="markdown_template",
+        line=line,
+        column=column,
+    )
+
+
+# -- rules ---------------------------------------------------------------------------------------------------------------
+
+
+def parse_rules(rules: Mapping[str, Any] | None, rules_yaml: str | None) -> Rules | None:
+    """The rules of a request, from JSON or YAML; None if it has none."""
+    if rules is not None and rules_yaml is not None:
+        raise Invalid("Give either `matching_rules` or `matching_rules_yaml`.", field="matching_rules")
+    if rules is not None:
+        check.to_json(rules, "matching_rules", MAX_YAML)
+        return _build_rules(rules, "matching_rules")
+    if rules_yaml is not None:
+        value = yaml.parse(rules_yaml, "matching_rules_yaml", longest=MAX_YAML, deepest=MAX_LEVELS)
+        check.plain(value, "matching_rules_yaml")
+        return _build_rules(value, "matching_rules_yaml")
+    return None
+
+
+def _build_rules(value: Any, field: str) -> Rules:
+    sections = {}
+    for name, section in _check_object(value, tuple(_SECTIONS), field).items():
+        struct, path = _SECTIONS[name], f"{field}.{name}"
+        rules = _check_object(section, struct.__struct_fields__, path)
+        sections[name] = struct(**{rule: _parse_rule(rule, item, f"{path}.{rule}") for rule, item in rules.items()})
+    return Rules(**sections)  # type: ignore[arg-type]
+
+
+def _check_object(value: Any, names: tuple[str, ...], field: str) -> dict[str, Any]:
+    """The fields of an object that are not null. Null itself is an empty object."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise Invalid(f"`{field}` must be an object.", field=field)
+    for name in value:
+        if name not in names:
+            known = ", ".join(f"`{one}`" for one in names)
+            raise Invalid(f"`{field}` has no {str(name)[:100]!r}. There are {known}.", field=field)
+    return {name: item for name, item in value.items() if item is not None}
+
+
+def _parse_rule(name: str, value: Any, field: str) -> Any:
+    if name != "headers":
+        if not isinstance(value, list | tuple):
+            raise Invalid(f"`{field}` must be a list.", field=field)
+        return tuple(_to_texts(value, field))
+    if not isinstance(value, Mapping):
+        raise Invalid(f"`{field}` must be an object: the name of each header and its value.", field=field)
+    return dict(zip(_to_texts(value, field), _to_texts(value.values(), field), strict=True))
+
+
+def _to_texts(values: Iterable[Any], field: str) -> list[str]:
+    texts = []
+    for value in values:
+        # An empty text would match nothing, or more than was meant.
+        if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
+            raise Invalid(f"`{field}` can only contain texts that are not empty, and whole numbers.", field=field)
+        texts.append(str(value).strip())
+    if len(texts) > MAX_RULE_ITEMS:
+        raise Invalid(f"`{field}` has at most {MAX_RULE_ITEMS} items.", field=field)
+    return texts

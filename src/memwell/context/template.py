@@ -1,16 +1,16 @@
-"""Templates: text with `{{…}}` in it, for workflow steps, prompt hooks and prompts.
+"""Templates: text with `{{…}}`, for workflow steps, prompt hooks and prompts.
 
     {{input}}, {{ user_id }}                       a bare name
     {{metadata.user.id}}, {{metadata.tags[0]}}     a path inside a namespace
     {{attachments[0].name}}                        a path inside a bare name
     {{1 week ago}}, {{2026-04-19T10:00:00Z}}       a time, where a surface allows times
 
-What it means (C18, B4.7):
+Semantics (C18, B4.7):
 
-- Rendering is one pass. What is inserted is data: a value that holds `{{x}}` stays as it is.
-- Text is inserted as it is, everything else as compact JSON. Null is the same as missing.
-- A surface says which namespaces there are; another one is always an error. What is missing inside a known one is an
-  error or empty, as the surface says.
+- Rendering is one pass. Values are data: a value that contains `{{x}}` is inserted unchanged.
+- Text is inserted unchanged, everything else as compact JSON. Null is the same as missing.
+- The caller defines the namespaces; any other is an error. A missing value inside a namespace is an error or empty, as
+  the caller chooses.
 - Names go into objects, indexes into arrays. There are no patterns such as `a[*]`.
 - A single `{`, and a `}}` that closes nothing, are plain text.
 """
@@ -31,90 +31,93 @@ MAX_TEMPLATE = 1024 * 1024
 MAX_EXPRESSIONS = 10_000
 MAX_EXPRESSION = 500
 MAX_REMEMBERED = 16 * 1024
-"""Characters of a template that is kept in memory once it was read."""
+"""Characters of a template whose parsed form is cached."""
 MAX_RESULT = 4 * 1024 * 1024
-"""A template and a result are measured in bytes of UTF-8, an expression in characters."""
+"""Templates and results are measured in bytes of UTF-8, expressions in characters."""
 
 MAX_BEGINNING = 200
-"""How many characters at the beginning of a line may still become a heading or a role."""
+"""Characters at the beginning of a line that may still become a heading or a role."""
 
 MAX_TAG = 40
-"""How many characters at the end of a value may be a part of a tag."""
+"""Characters at the end of a value that may be part of a tag."""
 
 BARE = ""
 """The namespace of bare names."""
 
+NAMESPACE = "memory"
+"""The namespace of stores and definitions."""
+
 Path: TypeAlias = tuple[str | int, ...]
 Missing: TypeAlias = Literal["error", "empty"]
 Lookup: TypeAlias = Mapping[str, Mapping[str, Any]]
-"""What a surface offers: what is inside each namespace, as JSON decodes it. A mapping may fetch what it is asked for."""
+"""The decoded JSON values of each namespace. A mapping may fetch its values on demand."""
 Times: TypeAlias = Callable[[str], str | None]
-"""What a time expression stands for; None if it is none."""
+"""Resolves a time expression; None if it is not one."""
 
 _NAME = re.compile(r"[\w-]+")
 _STEP = re.compile(r"([\w-]+)|\[([0-9]+)\]")
 _PATH = re.compile(r"[\w-]+(?:\[[0-9]+\])*(?:\.[\w-]+(?:\[[0-9]+\])*)*")
 _WORDS = re.compile(r"\w+(?:\s+\w+)+")
-_WRITTEN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt\s][0-9:.,Zz+-]+")
-"""The shape of a time in ISO 8601. A date alone has that of a name."""
+_ISO_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt\s][0-9:.,Zz+-]+")
+"""A date alone has the form of a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """What stands between `{{` and `}}`, and where."""
+    """The source between `{{` and `}}` and its position."""
 
     source: str
     line: int
     column: int
     namespace: str
     path: Path
-    """Empty if the source is several words or a written time, which no name can be."""
+    """Empty if the source is several words or a time, which cannot be names."""
 
 
 class Words(NamedTuple):
-    """Plain text of a template: what the author wrote."""
+    """Plain text of a template."""
 
     text: str
     size: int
-    breaks: bool
-    """Whether a line ends in it."""
-    speaks: bool
-    """Whether there are words on the line that it leaves."""
+    has_break: bool
+    """Whether it contains a line break."""
+    ends_in_text: bool
+    """Whether its last line is not blank."""
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A template that has been read: plain text and expressions, in order."""
+    """A parsed template: plain text and expressions, in order."""
 
     pieces: tuple[Words | Expression, ...]
 
 
 class Rendered(NamedTuple):
-    """What a template became."""
+    """The text of a template with its values."""
 
     text: str
     missing: tuple[Expression, ...]
-    """The expressions that had no value and were left empty."""
+    """The expressions that had no value."""
 
 
 def parse(text: str) -> Template:
-    """A template from outside, or an error that says what to change, and where. Short ones are read once."""
-    return _parsed_once(text) if len(text) <= MAX_REMEMBERED else _parsed(text)
+    """Parse a template, or raise an error with its line and column. Short templates are cached."""
+    return _parse_cached(text) if len(text) <= MAX_REMEMBERED else _parse(text)
 
 
 @lru_cache(maxsize=256)
-def _parsed_once(text: str) -> Template:
-    return _parsed(text)
+def _parse_cached(text: str) -> Template:
+    return _parse(text)
 
 
-def _parsed(text: str) -> Template:
-    if _size(text) > MAX_TEMPLATE:
+def _parse(text: str) -> Template:
+    if _count_bytes(text) > MAX_TEMPLATE:
         raise TooLarge(f"A template has at most {_mebibytes(MAX_TEMPLATE)}: make it shorter.")
     return Template(tuple(_Reader(text).pieces()))
 
 
-def names(template: Template) -> tuple[Expression, ...]:
-    """Every expression, as often as it stands there."""
+def list_expressions(template: Template) -> tuple[Expression, ...]:
+    """All expressions in order, with repetitions."""
     return tuple(piece for piece in template.pieces if isinstance(piece, Expression))
 
 
@@ -126,23 +129,25 @@ def render(
     times: Times | None = None,
     on_one_line: Container[str] = (),
 ) -> Rendered:
-    """The text with the values in it. A bare name that the surface knows wins over a time of that name. What namespaces hold
-    whose values stay `on_one_line` is somebody's data in a prompt: what spans lines is quoted, and so is what would begin one
-    like a heading (C20)."""
+    """Insert values into a template. A known bare name takes precedence over a time of the same name.
+
+    Values of the namespaces `on_one_line` are untrusted data in a prompt: they are quoted if they span lines or would begin a
+    line like a heading (C20).
+    """
     result = _Result()
-    absent: list[Expression] = []
+    without_value: list[Expression] = []
     for piece in template.pieces:
         if isinstance(piece, Words):
             result.add(piece)
-        elif (value := _value(piece, values, times)) is not None:
-            guarded = piece.namespace in on_one_line
-            written = _written(piece, value, plain=not guarded)
-            result.insert(result.guarded(written) if guarded else written, len(written))
+        elif (value := _resolve(piece, values, times)) is not None:
+            untrusted = piece.namespace in on_one_line
+            text = _to_text(piece, value, plain=not untrusted)
+            result.insert(result.defuse(text) if untrusted else text, len(text))
         elif missing == "error":
-            _refuse(piece, f"{_shown(piece.source)} has no value.")
+            _refuse(piece, f"{_quote(piece.source)} has no value.")
         else:
-            absent.append(piece)
-    return Rendered(result.text(), tuple(absent))
+            without_value.append(piece)
+    return Rendered(result.text(), tuple(without_value))
 
 
 class _Place(NamedTuple):
@@ -151,7 +156,7 @@ class _Place(NamedTuple):
 
 
 class _Reader:
-    """Reads one template from left to right, and counts lines on its way."""
+    """Reads a template from left to right and counts its lines."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -164,16 +169,16 @@ class _Reader:
         expressions = 0
         while (start := self._text.find("{{", self._at)) >= 0:
             if start > self._at:
-                found.append(_words(self._text[self._at : start]))
+                found.append(_to_words(self._text[self._at : start]))
             expressions += 1
             place = self._go_to(start)
             if expressions > MAX_EXPRESSIONS:
                 _refuse(place, f"a template has at most {MAX_EXPRESSIONS} expressions: make it shorter.")
-            found.append(_expression(self._inside(place), place))
-        return [*found, _words(self._text[self._at :])] if self._at < len(self._text) else found
+            found.append(_parse_expression(self._inside(place), place))
+        return [*found, _to_words(self._text[self._at :])] if self._at < len(self._text) else found
 
     def _inside(self, place: _Place) -> str:
-        """What stands between these braces; the reader goes on behind them."""
+        """Read the source between these braces, and continue after them."""
         start = self._at + 2
         end = self._text.find("}}", start)
         if end < 0:
@@ -195,118 +200,118 @@ class _Reader:
 
 
 class _Result:
-    """The text as it grows: what would make it too large is refused before it is added."""
+    """The rendered text. Raises before it becomes too large."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
         self._room = MAX_RESULT
         self._before = ""
-        """The end of what was inserted since the author's last words. A space is none."""
+        """The end of the values inserted since the author's last words, not counting spaces."""
         self._line: str | None = ""
-        """What was inserted since the line began, if nothing but that stands there, and little enough to be the beginning of
-        something loud: several values may make up a heading together."""
+        """The values on the current line, if there is nothing else and they are short: together they may make up a heading."""
 
     def add(self, words: Words) -> None:
-        """Add what the author wrote."""
+        """Add text of the author."""
         self._grow(words.text, words.size)
-        self._before = "" if words.speaks or words.breaks else self._before + words.text[:MAX_TAG]
-        if words.speaks:
+        self._before = "" if words.ends_in_text or words.has_break else self._before + words.text[:MAX_TAG]
+        if words.ends_in_text:
             self._line = None
-        elif words.breaks:
+        elif words.has_break:
             self._line = ""
 
     def insert(self, text: str, length: int) -> None:
-        """Add somebody's value, of so many characters with all that nobody sees of it: that has taken time, too."""
-        self._grow(text, max(length, len(text) if text.isascii() else _size(text)))
+        """Add a value. `length` is its length with invisible characters, which took time as well."""
+        self._grow(text, max(length, len(text) if text.isascii() else _count_bytes(text)))
         self._before = (self._before + text[-MAX_TAG:])[-MAX_TAG:]
         if self._line is not None or "\n" in text or "\r" in text:
-            self._line = self._begun(text)
+            self._line = self._continue_line(text)
 
-    def guarded(self, text: str) -> str:
-        """What is seen of a value; quoted, if it would be taken for the beginning of a line that is loud, or complete a tag."""
+    def defuse(self, text: str) -> str:
+        """The visible part of a value, quoted if it would look like a heading or a role, or complete a tag."""
         line = visible(text)
         loud = self._line is not None and is_loud(self._line + line)
-        return compact(line) if loud or self._opens(line) else line
+        return compact(line) if loud or self._completes_tag(line) else line
 
-    def _opens(self, line: str) -> bool:
-        """Whether a value makes up a tag of a chat with those right before it."""
+    def _completes_tag(self, line: str) -> bool:
+        """Whether a value and those right before it make up a chat tag."""
         together = self._before + line[:MAX_TAG]
         return self._before != "" and untagged(together) != together
 
-    def _begun(self, text: str) -> str | None:
-        line = _last_line(text)
+    def _continue_line(self, text: str) -> str | None:
+        line = _last_line_start(text)
         before = "" if line else self._line
-        begun = None if before is None else seen(before + text[line:]).replace("\u2800", " ").lstrip()
-        return begun if begun is None or len(begun) <= MAX_BEGINNING else None
+        if before is None:
+            return None
+        values = seen(before + text[line:]).replace("\u2800", " ").lstrip()
+        return values if len(values) <= MAX_BEGINNING else None
 
     def _grow(self, text: str, size: int) -> None:
         self._room -= size
         if self._room < 0:
-            raise TooLarge(f"What a template renders to has at most {_mebibytes(MAX_RESULT)}: insert less.")
+            raise TooLarge(f"A rendered template has at most {_mebibytes(MAX_RESULT)}: insert less.")
         self._parts.append(text)
 
     def text(self) -> str:
         return "".join(self._parts)
 
 
-def _words(text: str) -> Words:
-    line = _last_line(text)
-    return Words(text, _size(text), line > 0, bool(text[line:].strip()))
+def _to_words(text: str) -> Words:
+    line = _last_line_start(text)
+    return Words(text, _count_bytes(text), line > 0, bool(text[line:].strip()))
 
 
-def _last_line(text: str) -> int:
-    """Where the last line of a text begins."""
+def _last_line_start(text: str) -> int:
     return max(text.rfind("\n"), text.rfind("\r")) + 1
 
 
-def _expression(source: str, place: _Place) -> Expression:
+def _parse_expression(source: str, place: _Place) -> Expression:
     if not source:
         _refuse(place, "there is no name between `{{` and `}}`.")
     if len(source) > MAX_EXPRESSION:
         _refuse(place, f"an expression has at most {MAX_EXPRESSION} characters, not {len(source)}.")
     if _PATH.fullmatch(source):
-        return Expression(source, *place, *_address(source))
-    if not _WORDS.fullmatch(source) and not _WRITTEN.fullmatch(source):
-        _refuse(place, f"{_shown(source)} is not a name such as `input`, nor a path such as `metadata.tags[0]`.")
+        return Expression(source, *place, *_split_namespace(source))
+    if not _WORDS.fullmatch(source) and not _ISO_TIME.fullmatch(source):
+        _refuse(place, f"{_quote(source)} is not a name such as `input`, nor a path such as `metadata.tags[0]`.")
     return Expression(source, *place, BARE, ())
 
 
-def _address(source: str) -> tuple[str, Path]:
-    """The namespace, which is the name before the first dot, and the path inside it."""
+def _split_namespace(source: str) -> tuple[str, Path]:
+    """The namespace before the first dot, and the path inside it."""
     namespace, _, rest = source.partition(".")
     if rest and _NAME.fullmatch(namespace):
-        return namespace, _steps(rest)
-    return BARE, _steps(source)
+        return namespace, _parse_steps(rest)
+    return BARE, _parse_steps(source)
 
 
-def _steps(source: str) -> Path:
+def _parse_steps(source: str) -> Path:
     return tuple(name or int(index) for name, index in _STEP.findall(source))
 
 
-def _value(expression: Expression, values: Lookup, times: Times | None) -> Any:
-    """What stands for an expression; None if nothing does. Only bare words can be a time, so a namespace is asked first."""
-    present, value = _found(expression, values)
+def _resolve(expression: Expression, values: Lookup, times: Times | None) -> Any:
+    """The value of an expression, or None. Values take precedence over times."""
+    present, value = _look_up(expression, values)
     if present:
         return value
-    if times and (time := _time(expression, times)):
+    if times and (time := _resolve_time(expression, times)):
         return time
-    _check_known(expression, values)
+    _check_namespace(expression, values)
     return None
 
 
-def _found(expression: Expression, values: Lookup) -> tuple[bool, Any]:
-    """Whether a path is there, and what stands at its end."""
+def _look_up(expression: Expression, values: Lookup) -> tuple[bool, Any]:
+    """Follow a path. Returns whether it exists, and its value."""
     value: Any = values.get(expression.namespace)
     try:
         for step in expression.path:
-            plain = isinstance(value, dict) and type(step) is str  # as most are: nobody need ask what else they may be
-            value = value[step] if plain else _inner(value, step)
+            plain = isinstance(value, dict) and type(step) is str  # the common case, without pattern matching
+            value = value[step] if plain else _step_into(value, step)
     except LookupError:
         return False, None
     return bool(expression.path), value
 
 
-def _inner(value: Any, step: str | int) -> Any:
+def _step_into(value: Any, step: str | int) -> Any:
     match value, step:
         case Mapping(), str():
             return value[step]
@@ -315,38 +320,39 @@ def _inner(value: Any, step: str | int) -> Any:
     raise LookupError
 
 
-def _time(expression: Expression, times: Times) -> str | None:
+def _resolve_time(expression: Expression, times: Times) -> str | None:
     try:
         return times(expression.source)
     except Invalid as error:
         _refuse(expression, error.message)
 
 
-def _check_known(expression: Expression, values: Lookup) -> None:
+def _check_namespace(expression: Expression, values: Lookup) -> None:
     if not expression.path:
-        _refuse(expression, f"{_shown(expression.source)} is not a name, nor a time that is known here.")
+        _refuse(expression, f"{_quote(expression.source)} is not a name, nor a time that is known here.")
     if expression.namespace not in values:
         if expression.source in values:
             _refuse(
-                expression, f"{_shown(expression.source)} has no value of its own: name what is in it, behind a dot."
+                expression,
+                f"{_quote(expression.source)} has no value of its own: add a dot and the name of a value in it.",
             )
-        known = ", ".join(map(_called, sorted(values))) or "nothing"
-        asked = f"{_shown(expression.source)} needs {_called(expression.namespace)}"
-        _refuse(expression, f"{asked}, not known here. Known: {known}.")
+        known = ", ".join(map(_describe_namespace, sorted(values))) or "nothing"
+        needs = f"{_quote(expression.source)} needs {_describe_namespace(expression.namespace)}"
+        _refuse(expression, f"{needs}, not known here. Known: {known}.")
 
 
-def _called(namespace: str) -> str:
+def _describe_namespace(namespace: str) -> str:
     return "bare names" if namespace == BARE else f"`{namespace}`"
 
 
-def _written(expression: Expression, value: Any, *, plain: bool) -> str:
-    """A value as it is written."""
+def _to_text(expression: Expression, value: Any, *, plain: bool) -> str:
+    """A value as it is inserted."""
     if plain and isinstance(value, str):
         return value
     try:
         return compact(value) if plain else quoted(value)
     except (TypeError, ValueError, RecursionError):
-        _refuse(expression, f"{_shown(expression.source)} has a value that cannot be written as JSON.")
+        _refuse(expression, f"{_quote(expression.source)} has a value that cannot be written as JSON.")
 
 
 def _refuse(place: _Place | Expression, message: str) -> NoReturn:
@@ -354,12 +360,12 @@ def _refuse(place: _Place | Expression, message: str) -> NoReturn:
     raise Invalid(f"Template, line {line}, column {column}: {message}", line=line, column=column) from None
 
 
-def _shown(text: str) -> str:
-    """Somebody else's text inside our sentence: quoted and cut."""
+def _quote(text: str) -> str:
+    """Quote and shorten text for an error message."""
     return reprlib.repr(text)
 
 
-def _size(text: str) -> int:
+def _count_bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
@@ -367,15 +373,9 @@ def _mebibytes(size: int) -> str:
     return f"{size // (1024 * 1024)} MiB"
 
 
-# -- What templates name under `memory`: fetched when it is first asked for, and the same throughout one rendering.
-
-
-NAMESPACE = "memory"
-
-
-class Recalled(dict[str, Any]):
-    """Stores and definitions by name, those that were asked for. One without a record is nothing, and what is inside of nothing
-    is missing. `warnings`: what is there and is not shown."""
+class MemoryValues(dict[str, Any]):
+    """The values of the namespace `memory`: stores and definitions by name, fetched on first use, so that they stay the same
+    during one rendering. Values inside a missing record are missing. `warnings` says what is withheld."""
 
     def __init__(self, fetch: Callable[[str], tuple[Any, str | None]]) -> None:
         super().__init__()
@@ -391,5 +391,5 @@ class Recalled(dict[str, Any]):
         return self[name]
 
     def close(self) -> None:
-        """From now on nothing is fetched any more."""
+        """Fetch nothing from now on."""
         self._closed = True

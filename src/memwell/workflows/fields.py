@@ -261,7 +261,7 @@ class Expressions:
             self._problems.add(path, f"there are more than {MAX_EXPRESSIONS} substitutions in the document.")
             return
         try:
-            found = templates.names(templates.parse(text))
+            found = templates.list_expressions(templates.parse(text))
         except Invalid as error:
             self._problems.add(path, error.message)
             return

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from ..context.memory_namespace import Found, Scope, content_of, recall, session_meta
-from ..context.template import Recalled
+from ..context.memory_namespace import MemoryValue, Scope, recall_content, recall_memory, recall_session_meta
+from ..context.template import MemoryValues
 from ..core.dispatch import Call, marked
 from ..core.operation import Operation, to_request
 from ..core.space import Space
@@ -39,26 +39,26 @@ class Reach(NamedTuple):
         erased, so is the run."""
         found = self.call.engine.write(self.call.principal, lambda space: self._noted(space, name))
         self._warn(found.warning)
-        return found.told
+        return found.value, found.warning
 
     def content(self, app: str, name: str) -> Any:
         """The content of a store, or the session meta, noted in the same way. It is what whoever asks outside of a run is given,
         though it may not fit any more: code that saw nothing would write over what is there."""
 
-        def read(space: Space) -> Found:
+        def read(space: Space) -> MemoryValue:
             if name == SESSION_META:
-                found = session_meta(space, app, self.scope)
+                found = recall_session_meta(space, app, self.scope)
             else:
                 store = require_store(space, app, name).settings
-                found = content_of(space, name, self.scope, store)
+                found = recall_content(space, name, self.scope, store)
             return self._touched(space, found)
 
         found = self.call.engine.write(self.call.principal, read)
         self._warn(None if found.warning is None else f"`{name}`: {found.warning}")
         return found.value
 
-    def recalled(self) -> Recalled:
-        return Recalled(self.fetch)
+    def recalled(self) -> MemoryValues:
+        return MemoryValues(self.fetch)
 
     def act(self, operation: Operation, work: Callable[[Space], T], mark: str | None = None) -> T:
         """Carry out an operation, with its event. A run that is over, or knows something that was erased, does nothing any more.
@@ -82,10 +82,10 @@ class Reach(NamedTuple):
         if told is not None:
             self.warn([told])
 
-    def _noted(self, space: Space, name: str) -> Found:
-        return self._touched(space, recall(space, name, self.scope))
+    def _noted(self, space: Space, name: str) -> MemoryValue:
+        return self._touched(space, recall_memory(space, name, self.scope))
 
-    def _touched(self, space: Space, found: Found) -> Found:
+    def _touched(self, space: Space, found: MemoryValue) -> MemoryValue:
         if found.address_id is not None:
             known = [found.address_id, files_of(found.address_id)] if found.files else [found.address_id]
             stored.touch(space, self.run_id, known)

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from ..clock import to_datetime
-from ..context.template import Recalled
+from ..context.template import MemoryValues
 from ..core.dispatch import Call
 from ..core.space import Space
 from ..errors import Invalid
@@ -110,7 +110,7 @@ class TreeRun(UnderWay):
         self._numbers = {node.id: number for number, node in enumerate(document.walk())}
         self._parents = {child.id: node.id for node in document.walk() for child in node.children}
         self._done: dict[str, dict[str, str]] = {}
-        self._recalled: dict[str, Recalled] = {}
+        self._recalled: dict[str, MemoryValues] = {}
 
     def _whole(self) -> str:
         last = self._sequence(self._document.steps, Output(self._begun.asked.input))

@@ -81,7 +81,11 @@ def _filled(value: Any, values: Values, prompt: bool = False) -> Any:
 
 def _check_key(template: str, key: str, values: Values) -> None:
     """Nobody's memory may end up under a key that everybody shares (C17)."""
-    empty = [one.source for one in templates.names(templates.parse(template)) if not _value(one.source, values).strip()]
+    empty = [
+        one.source
+        for one in templates.list_expressions(templates.parse(template))
+        if not _value(one.source, values).strip()
+    ]
     if empty:
         raise Invalid(f"The key {template!r} is incomplete: `{{{{{empty[0]}}}}}` is empty.", field="key")
     check_key(key)
