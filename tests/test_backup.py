@@ -26,7 +26,7 @@ from memwell.config import load
 from memwell.core.access import Doorman
 from memwell.errors import Corrupted, Invalid, StorageFull, Unsupported
 from memwell.storage.choose import open_store
-from memwell.storage.copier import Carrying, Moved, summary
+from memwell.storage.copier import Contents, CopyableStore, read_contents
 from memwell.surfaces.cli.main import app
 
 from .conftest import CHAOS
@@ -34,15 +34,15 @@ from .engines import DATABASES, TEMPLATE, Memory, located
 from .test_move import answers, fill
 
 
-def stored(home: str | Path) -> Carrying:
+def stored(home: str | Path) -> CopyableStore:
     return open_store(load(home=located(home)), SystemClock().now)
 
 
-def digest(home: str | Path, tenant: str = "default") -> Moved:
+def digest(home: str | Path, tenant: str = "default") -> Contents:
     """What a tenant holds, whatever engine keeps it."""
     store = stored(home)
     try:
-        return store.read(tenant, summary)
+        return store.read(tenant, read_contents)
     finally:
         store.close()
 
@@ -438,8 +438,8 @@ def test_only_older_backups_of_the_same_kind_are_removed(home: str, folder: Path
 KILLED = """
 import importlib, os, signal, sys
 from memwell import backup
-from memwell.storage.sqlite.copier import SqliteCarrier
-from memwell.storage.postgres.copier import PostgresCarrier
+from memwell.storage.sqlite.copier import SqliteCopier
+from memwell.storage.postgres.copier import PostgresCopier
 
 restoring = importlib.import_module("memwell.backup.restore")
 
@@ -449,8 +449,8 @@ def die(what):
     if what.startswith(point):
         os.kill(os.getpid(), signal.SIGKILL)
 
-SqliteCarrier.admit = PostgresCarrier.admit = lambda self, arrivals: die("admitting")
-restoring._Restore._agreeing = lambda self, tenant: lambda tx: die("replacing")
+SqliteCopier.admit = PostgresCopier.admit = lambda self, arrivals: die("admitting")
+restoring._Restore._build_approval = lambda self, tenant: lambda tx: die("replacing")
 for point in points.split(","):
     child = os.fork()
     if child == 0:

@@ -16,10 +16,12 @@ from typer.testing import CliRunner
 from memwell import Conflict, NotFound, Unavailable
 from memwell.clock import SystemClock
 from memwell.config import load
-from memwell.storage import copier as moving
+from memwell.errors import StorageError
+from memwell.storage import copier
 from memwell.storage.choose import open_store
-from memwell.storage.copier import Receiving, move_keys, move_tenant, summary
+from memwell.storage.copier import CopyableStore, move_keys, move_tenant, read_contents
 from memwell.storage.port import Tx
+from memwell.storage.tables import Table
 from memwell.surfaces.cli.main import app
 
 from .engines import DATABASES, TEMPLATE, Memory
@@ -34,7 +36,7 @@ class Homes:
     def __init__(self, source: str, target: str) -> None:
         self.source, self.target = source, target
 
-    def stores(self) -> tuple[Receiving, Receiving]:
+    def stores(self) -> tuple[CopyableStore, CopyableStore]:
         first, second = (open_store(load(home=home), SystemClock().now) for home in (self.source, self.target))
         return first, second
 
@@ -91,10 +93,10 @@ def test_what_was_moved_is_the_same_there(homes: Homes) -> None:
     before = answers(homes.source)
     source, target = homes.stores()
     with pytest.raises(NotFound):
-        target.read("default", summary)
+        target.read("default", read_contents)
     moved = move_tenant(source, target, "default")
     assert moved.rows["entry"] > 200
-    assert source.read("default", summary) == target.read("default", summary) == moved
+    assert source.read("default", read_contents) == target.read("default", read_contents) == moved
     source.close()
     target.close()
     assert answers(homes.target) == before == answers(homes.source)
@@ -143,10 +145,10 @@ def test_a_tenant_that_is_there_already_is_left_alone(homes: Homes) -> None:
         with Memory(home, worker=False) as memory:
             memory.user("alice").add(f"in {home[:5]}")
     source, target = homes.stores()
-    before = target.read("default", summary)
+    before = target.read("default", read_contents)
     with pytest.raises(Conflict, match="already"):
         move_tenant(source, target, "default")
-    assert target.read("default", summary) == before
+    assert target.read("default", read_contents) == before
     source.close()
     target.close()
 
@@ -169,23 +171,23 @@ def break_at(number: int) -> Callable[[str, int], None]:
 def test_a_move_that_was_cut_off_goes_on_where_it_was(
     homes: Homes, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(moving, "PAGE", 40)
+    monkeypatch.setattr(copier, "PAGE", 40)
     fill(homes.source)
     source, target = homes.stores()
     with pytest.raises(Broken):
         move_tenant(source, target, "default", break_at(number))
     with pytest.raises(NotFound):
-        target.read("default", summary)
+        target.read("default", read_contents)
     arrived: list[int] = []
     moved = move_tenant(source, target, "default", lambda table, rows: arrived.append(rows))
     assert sum(arrived) < sum(moved.rows.values()), "what was there already was not sent again"
-    assert target.read("default", summary) == moved
+    assert target.read("default", read_contents) == moved
     source.close()
     target.close()
 
 
 def test_what_changed_after_a_move_was_cut_off_is_noticed(homes: Homes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moving, "PAGE", 40)
+    monkeypatch.setattr(copier, "PAGE", 40)
     fill(homes.source)
     source, target = homes.stores()
     with pytest.raises(Broken):
@@ -194,7 +196,7 @@ def test_what_changed_after_a_move_was_cut_off_is_noticed(homes: Homes, monkeypa
         memory.flow("f").delete_memory(next(iter(memory.flow("f").memories())).id)
         memory.flow("f").session("talk").history.append(role="user", content="something else")
     moved = move_tenant(source, target, "default")
-    assert target.read("default", summary) == moved == source.read("default", summary)
+    assert target.read("default", read_contents) == moved == source.read("default", read_contents)
     source.close()
     target.close()
 
@@ -202,16 +204,16 @@ def test_what_changed_after_a_move_was_cut_off_is_noticed(homes: Homes, monkeypa
 def test_what_arrives_damaged_is_not_let_in(homes: Homes, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(homes.source)
     source, target = homes.stores()
-    put = moving._put
+    write_page = copier._write_page
 
-    def forgetful(tx: Tx, table: str, rows: Any, extra: Any) -> None:
-        put(tx, table, rows[:-1] if table == "event" else rows, extra)
+    def forgetful(tx: Tx, table: Table, rows: Any, indexed: Any) -> None:
+        write_page(tx, table, rows[:-1] if table.name == "event" else rows, indexed)
 
-    monkeypatch.setattr(moving, "_put", forgetful)
-    with pytest.raises(Exception, match="not what was sent"):
+    monkeypatch.setattr(copier, "_write_page", forgetful)
+    with pytest.raises(StorageError, match="differs from its source"):
         move_tenant(source, target, "default")
     with pytest.raises(NotFound):
-        target.read("default", summary)
+        target.read("default", read_contents)
     source.close()
     target.close()
 
@@ -249,7 +251,7 @@ def test_a_move_that_was_killed_is_resumed(homes: Homes) -> None:
     results = msgspec.json.decode(done.stdout)
     source, target = homes.stores()
     assert killed
-    assert source.read("default", summary) == target.read("default", summary)
+    assert source.read("default", read_contents) == target.read("default", read_contents)
     assert [result["tenant"] for result in results] in ([], ["default"])
     source.close()
     target.close()
@@ -298,6 +300,6 @@ def test_a_writer_waits_while_its_tenant_is_moved(homes: Homes, monkeypatch: pyt
 
     moved = move_tenant(source, target, "default", progress)
     assert refused
-    assert target.read("default", summary) == source.read("default", summary) == moved
+    assert target.read("default", read_contents) == source.read("default", read_contents) == moved
     source.close()
     target.close()

@@ -20,10 +20,11 @@ from memwell.storage import queries
 from memwell.storage.queries import Query
 from memwell.storage.sqlite import connect
 from memwell.storage.sqlite.file import upgrade
+from memwell.storage.tables import copy_queries
 
 TENANT_QUERIES = queries.load("sqlite")
 SYSTEM_QUERIES = queries.load_system()
-EVERY_QUERY = queries.load("postgres") | queries.load_move() | TENANT_QUERIES | SYSTEM_QUERIES
+EVERY_QUERY = queries.load("postgres") | copy_queries() | TENANT_QUERIES | SYSTEM_QUERIES
 
 # Accesses that touch no table of a tenant's: a row of constants, lists that came as a parameter, SQLite's own counters.
 _HARMLESS = re.compile(r"SCAN CONSTANT ROW|SCAN json_each VIRTUAL TABLE|SCAN s$")

@@ -19,12 +19,13 @@ import pytest
 from memwell.storage import queries
 from memwell.storage.postgres.connect import ROLE, SCHEMA
 from memwell.storage.queries import Query
+from memwell.storage.tables import TABLES, copy_queries
 
 from ..engines import TEMPLATE
 from .catalog import Db
 from .databases import database
 
-QUERIES = queries.load("postgres") | queries.load_move()
+QUERIES = queries.load("postgres") | copy_queries()
 
 # Queries that look at all rows of a tenant's table on purpose. "The last row" is found at the end of the key.
 WHOLE = {
@@ -56,11 +57,7 @@ WHOLE = {
     "graph_sizes": "counts every vector, in a job",
     "count_all": "counts everything, when a tenant is moved",
     "count_all_entries": "counts everything, for a backup",
-    **{f"end_of_{table}": "the last row" for table in (
-        "collection", "address", "entry", "idempotency", "idempotency_touch", "job", "event", "removal", "model", "fact",
-        "evidence", "plan", "spending", "document", "summary", "folded", "run", "run_step", "run_touch",
-        "record", "record_version", "record_tie", "file", "erasure",
-    )},
+    **{f"end_of_{table}": "the last row" for table in TABLES},
 }  # fmt: skip
 
 TOO_MUCH = {

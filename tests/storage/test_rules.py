@@ -16,14 +16,15 @@ import memwell
 from memwell.storage import queries
 from memwell.storage.postgres import migrate
 from memwell.storage.queries import Query
+from memwell.storage.tables import copy_queries
 
 from ..engines import DATABASES, TEMPLATE
 from . import catalog
 from .catalog import INSIDE, Db
 from .rules import faults, literals, unnamed
 
-HERE = [(query, "postgres") for query in (queries.load("postgres") | queries.load_move()).values()]
-IN_FILES = [(query, "sqlite") for query in (queries.load("sqlite") | queries.load_move()).values()]
+HERE = [(query, "postgres") for query in (queries.load("postgres") | copy_queries()).values()]
+IN_FILES = [(query, "sqlite") for query in (queries.load("sqlite") | copy_queries()).values()]
 # What is inside a tenant in a file; the index of words knows no tenant there, and `test_planner` looks after it.
 FILE_TABLES = INSIDE - {"word", "writer", "graph", "blob"}
 # Pieces of SQL in Python that ask across tenants.

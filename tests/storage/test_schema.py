@@ -17,6 +17,7 @@ from memwell.storage.queries import newest
 from memwell.storage.sqlite import SqliteStore, connect
 from memwell.storage.sqlite.connect import APPLICATION_ID
 from memwell.storage.sqlite.file import SqliteFile, upgrade
+from memwell.storage.tables import load_tables
 
 from .scene import TENANT, FrozenClock, run_python
 
@@ -104,6 +105,17 @@ def test_every_reference_begins_with_the_tenant(db: apsw.Connection) -> None:
 def test_references_are_enforced_where_it_is_written(sqlite: SqliteStore) -> None:
     enforced = sqlite._files.use(TENANT, lambda file: file.write(lambda db: db.connection.pragma("foreign_keys")))
     assert enforced == 1
+
+
+def test_every_table_is_copied_with_all_its_columns(db: apsw.Connection) -> None:
+    """Vectors are copied with their entries, as words are."""
+    tables = load_tables()
+    assert set(_tables(db)) == {*tables, "vector"}
+    for table in tables.values():
+        columns = _pragma(db, "table_info", table.name)
+        assert list(table.columns) == [column["name"] for column in columns if column["name"] != "tenant"]
+        key = sorted((column["pk"], column["name"]) for column in columns if column["pk"])
+        assert list(table.key) == [name for _, name in key if name != "tenant"]
 
 
 # -- migrations ------------------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ from ..records import file_rows
 from ..records.file_rows import File, State
 from ..storage import queries
 from ..storage.choose import open_store
-from ..storage.copier import KEY_COLUMNS, Carrying
+from ..storage.copier import KEY_COLUMNS, CopyableStore
 from ..storage.port import Row, Store, Tx, tenant_mark
 from ..storage.sqlite import connect
 from .check import require_ours
@@ -116,7 +116,7 @@ def _revoked(key: Key, tenant: str, newer: Sequence[Source]) -> int | None:
     return min((one["revoked_at"] for one in same if one["revoked_at"] is not None), default=None)
 
 
-def open_existing(config: Config) -> Carrying:
+def open_existing(config: Config) -> CopyableStore:
     """The store that a setting names; it is not made."""
     if not config.on_postgres and not (config.home_path / "control.db").is_file():
         raise NotFound(f"There is no memory at {config.shown_home}.")

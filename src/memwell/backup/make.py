@@ -21,7 +21,7 @@ from ..erasure import log
 from ..errors import Conflict, Invalid, MemwellError, NotFound, StorageError, StorageFull
 from ..storage import queries
 from ..storage.blobs import claim, sweep, sync
-from ..storage.copier import Carrying
+from ..storage.copier import CopyableStore
 from ..storage.port import tenant_mark
 from ..storage.sqlite import SqliteStore, connect
 from ..version import __version__
@@ -122,7 +122,7 @@ def _place(config: Config, folder: str | Path | None) -> Path:
     return place
 
 
-def _make(store: Carrying, folder: Path, wanted: _Wanted, progress: Progress) -> Made:
+def _make(store: CopyableStore, folder: Path, wanted: _Wanted, progress: Progress) -> Made:
     known: dict[str, int] = dict(store.control.rows("list_tenants", after="", limit=EVERY))
     missing = [name for name in wanted.tenants if name not in known]
     if missing:
@@ -155,7 +155,7 @@ def sweep_folder(folder: Path) -> None:
     sweep([*partial, *folder.glob(".memwell-restoring-*")])
 
 
-def _described(store: Carrying, wanted: _Wanted, infos: list[TenantInfo]) -> Manifest:
+def _described(store: CopyableStore, wanted: _Wanted, infos: list[TenantInfo]) -> Manifest:
     engine, schema = str(store.describe()["engine"]), queries.newest("sqlite")
     home, chosen = wanted.config.shown_home, sorted(wanted.tenants)
     return Manifest(FORMAT, __version__, engine, schema, wanted.kind, home, wanted.began, chosen, infos, [])
@@ -164,7 +164,9 @@ def _described(store: Carrying, wanted: _Wanted, infos: list[TenantInfo]) -> Man
 # -- filling it ----------------------------------------------------------------------------------------------------------
 
 
-def _fill(store: Carrying, partial: Path, kind: Kind, tenants: Sequence[str], progress: Progress) -> list[TenantInfo]:
+def _fill(
+    store: CopyableStore, partial: Path, kind: Kind, tenants: Sequence[str], progress: Progress
+) -> list[TenantInfo]:
     from ..storage.copier import move_keys
 
     (partial / "erasures").mkdir(mode=0o700)
@@ -184,7 +186,7 @@ def _fill(store: Carrying, partial: Path, kind: Kind, tenants: Sequence[str], pr
     return infos
 
 
-def _taken(store: Carrying, target: SqliteStore, kind: Kind, tenant: str) -> TenantInfo | None:
+def _taken(store: CopyableStore, target: SqliteStore, kind: Kind, tenant: str) -> TenantInfo | None:
     """Copy one tenant; None if it was deleted meanwhile."""
     try:
         return _whole(store, target, tenant) if kind == "whole" else _erasures(store, target, tenant)
@@ -196,15 +198,15 @@ def _taken(store: Carrying, target: SqliteStore, kind: Kind, tenant: str) -> Ten
         return None
 
 
-def _whole(store: Carrying, target: SqliteStore, tenant: str) -> TenantInfo:
-    lost = store.carrier.take(tenant, target)
+def _whole(store: CopyableStore, target: SqliteStore, tenant: str) -> TenantInfo:
+    lost = store.copier.copy_out(tenant, target)
     row = target.read(tenant, lambda tx: tx.row("count_all_entries"))
     erased = target.read(tenant, lambda tx: list(log.lines(tx)))
     write_lines(target.home / "erasures" / f"{tenant}.jsonl", erased)
     return TenantInfo(tenant, row[0] if row else 0, sum(1 for _ in target.blobs(tenant).list()), len(erased), lost)
 
 
-def _erasures(store: Carrying, target: SqliteStore, tenant: str) -> TenantInfo:
+def _erasures(store: CopyableStore, target: SqliteStore, tenant: str) -> TenantInfo:
     erased = store.read(tenant, lambda tx: list(log.lines(tx)))
     write_lines(target.home / "erasures" / f"{tenant}.jsonl", erased)
     rows = store.control.rows("find_tenant", id=tenant)

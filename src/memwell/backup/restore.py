@@ -20,7 +20,7 @@ from ..erasure.erase import scrub_later, sweep_later
 from ..errors import Conflict, Corrupted, Invalid, NotFound, Unavailable
 from ..storage.blobs import FolderBlobs, claim
 from ..storage.choose import open_store
-from ..storage.copier import KEY_COLUMNS, Agree, Arrival, Carrying
+from ..storage.copier import KEY_COLUMNS, Approve, Arrival, CopyableStore
 from ..storage.port import Tx, search_state
 from ..storage.sqlite import SqliteStore
 from .check import require_ours, require_readable
@@ -135,11 +135,17 @@ class _Restore:
     """One backup on its way into one store."""
 
     def __init__(
-        self, folder: Path, manifest: Manifest, staged: SqliteStore, target: Carrying, known: Known, progress: Progress
+        self,
+        folder: Path,
+        manifest: Manifest,
+        staged: SqliteStore,
+        target: CopyableStore,
+        known: Known,
+        progress: Progress,
     ) -> None:
         self._folder, self._manifest, self._progress = folder, manifest, progress
         self._staged, self._target, self._known = staged, target, known
-        self._carrier = target.carrier
+        self._copier = target.copier
         self._clock = SystemClock()
         self._made_at: dict[str, int] = dict(staged.control.rows("list_tenants", after="", limit=EVERY))
         self._erased: dict[str, Reapplied] = {}
@@ -169,7 +175,7 @@ class _Restore:
 
     def leave(self) -> None:
         """Clear away what has not come to its end."""
-        self._carrier.leave()
+        self._copier.discard()
 
     def _prepare(self, tenant: str) -> None:
         """Erase again what was erased since, and look whether what is left is sound."""
@@ -193,9 +199,9 @@ class _Restore:
         for tenant in tenants:
             self._progress(f"restoring {tenant}")
             one = Arrival(tenant, self._made_at[tenant], keys[tenant] or ())
-            arrivals.append(self._carrier.bring(one, self._staged, self._blobs(tenant)))
+            arrivals.append(self._copier.copy_in(one, self._staged, self._blobs(tenant)))
         if arrivals:
-            self._carrier.admit(arrivals)
+            self._copier.admit(arrivals)
         for tenant in tenants:
             self._target.control.hint("add_hint", tenant=tenant, due_at=self._clock.now())
         return results
@@ -207,7 +213,7 @@ class _Restore:
         self._progress(f"restoring {tenant}")
         for _ in range(ATTEMPTS):
             self._go_beyond(tenant)
-            if self._carrier.replace(tenant, self._staged, self._blobs(tenant), self._agreeing(tenant)):
+            if self._copier.replace(tenant, self._staged, self._blobs(tenant), self._build_approval(tenant)):
                 break
             self._known.sources[-1] = of_store(self._target, self._known.sources[-1].name, present)
             self._prepare(tenant)
@@ -222,16 +228,16 @@ class _Restore:
         self._target.control.hint("add_hint", tenant=tenant, due_at=self._clock.now())
         return self._result(tenant, keys, replaced=True)
 
-    def _agreeing(self, tenant: str) -> Agree:
-        """Whether all that was erased is known, and no number was given that will be given again."""
+    def _build_approval(self, tenant: str) -> Approve:
+        """Approve replacing if every erasure is known, and every number that was given is below the new ones."""
         known = set(self._known.sources[-1].lines.get(tenant, ()))
         ours = self._staged.read(tenant, _numbers)
 
-        def agree(tx: Tx) -> bool:
+        def approve(tx: Tx) -> bool:
             beyond = all(one < other for one, other in zip(_numbers(tx), ours, strict=True))
             return beyond and all(line in known for line in log.lines(tx))
 
-        return agree
+        return approve
 
     def _go_beyond(self, tenant: str) -> None:
         """Number what comes later so that nobody who remembers the tenant as it was takes it for something else: neither an

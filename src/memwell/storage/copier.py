@@ -1,35 +1,43 @@
-"""Taking tenants out of a store and bringing them in as a whole, for backups. What is carried has the form of a directory.
+"""Copying a tenant from one store to another, for moves, backups and restores, and proving that both sides are equal.
 
-A tenant that is brought in exists for nobody until it is admitted; one that is there already is replaced in one step. Whatever
-others do meanwhile comes before that step or after it.
+Rows are copied page by page in the order of their keys. A copy that was interrupted continues behind the last row that
+arrived; if the source has changed since, the comparison at the end fails and the target is filled anew. A tenant that is
+copied into a store is invisible there until it is admitted, and an existing one is replaced in a single step.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from ..errors import Corrupted, NotFound, StorageError
-from . import queries
 from .blobs import Blobs
-from .port import Row, Store, Tx, search_state
+from .port import Row, Store, Tx, listed, search_state
+from .tables import Table, load_tables
 
 if TYPE_CHECKING:
     from .sqlite import SqliteStore
 
-Agree = Callable[[Tx], bool]
-"""Asked while nobody can write: whether a tenant may be replaced as it stands."""
+T = TypeVar("T")
+Approve = Callable[[Tx], bool]
+"""Called while nobody can write: True if a tenant may be replaced as it is now."""
+Progress = Callable[[str, int], None]
+"""Called for every page with its table and its number of rows."""
+
 PAGE = 1000
+PLACES = "\ue000\ue001"
+"""The first characters of tokens that name a place. The tokenizer puts these tokens first."""
+KEY_COLUMNS = (
+    "id", "tenant", "name", "hash", "role", "tie_kind", "tie_name", "rate", "created_at", "expires_at", "revoked_at",
+)  # fmt: skip
 
 
 class Arrival(NamedTuple):
-    """A tenant that comes from elsewhere, and what it takes along. `place` and `number` are its carrier's own."""
+    """A tenant that was copied into a store and is not admitted yet. `place` and `number` belong to its copier."""
 
     tenant: str
     created_at: int
@@ -38,96 +46,32 @@ class Arrival(NamedTuple):
     number: int = 0
 
 
-class Carrier(Protocol):
-    """How a store is copied from and filled."""
+class TenantCopier(Protocol):
+    """Copies whole tenants out of a store and into it, for backups."""
 
-    def take(self, tenant: str, target: SqliteStore) -> list[str]:
-        """Copy a tenant as it is now into another store, while others write. Returns which of its files are lost."""
+    def copy_out(self, tenant: str, target: SqliteStore) -> list[str]:
+        """Copy a tenant as it is now to another store, while others write. Returns the digests of missing files."""
         ...
 
-    def bring(self, arrival: Arrival, source: SqliteStore, blobs: Blobs) -> Arrival:
+    def copy_in(self, arrival: Arrival, source: SqliteStore, blobs: Blobs) -> Arrival:
         """Copy a tenant from another store to where nobody sees it."""
         ...
 
     def admit(self, arrivals: Sequence[Arrival]) -> None:
-        """Let all of them exist that were brought, or none."""
+        """Make all of these tenants visible, or none."""
         ...
 
-    def leave(self) -> None:
-        """Clear away what was brought and not admitted."""
+    def discard(self) -> None:
+        """Remove what was copied in and not admitted."""
         ...
 
-    def replace(self, tenant: str, source: SqliteStore, blobs: Blobs, agree: Agree) -> bool:
-        """Put another in the place of a tenant, if what is there now may go; False if it may not."""
+    def replace(self, tenant: str, source: SqliteStore, blobs: Blobs, approve: Approve) -> bool:
+        """Replace a tenant by another, unless `approve` returns False."""
         ...
-
-
-class Carrying(Store, Protocol):
-    """A store that can be backed up and restored."""
-
-    @property
-    def carrier(self) -> Carrier: ...
-
-
-def digests(tx: Tx) -> Iterator[str]:
-    """The files that rows name."""
-    after = ""
-    while rows := tx.rows("page_digests", after=after, limit=PAGE):
-        yield from (row[1] for row in rows)
-        after = rows[-1][0]
-
-
-def carry(source: Blobs, target: Blobs, wanted: Iterable[str]) -> list[str]:
-    """Copy the files that the target lacks. Returns those that are not there, or damaged."""
-    lost = []
-    for digest in wanted:
-        if not target.has(digest):
-            try:
-                target.put(source.get(digest))
-            except (NotFound, Corrupted):
-                lost.append(digest)
-    return lost
-
-
-# -- Moving a tenant from one store to another, row by row, and proving that both hold the same.
-#
-# The source is held as a writer holds it: it can be read, and nobody changes it meanwhile. The target's tenant exists for
-# nobody until everything is there. A move that was cut off goes on behind the last row that arrived; if the source has changed
-# since, the comparison at the end finds that, and the target is filled anew.
-
-
-T = TypeVar("T")
-
-MOVE_PAGE = 1000
-PLACES = "\ue000\ue001"
-"""What tokens begin with that name a place. They come first, as the analyser puts them."""
-
-TABLES = (
-    "collection", "address", "model", "entry", "fact", "evidence", "plan", "document", "summary", "folded", "run",
-    "run_step", "run_touch", "record", "record_version", "record_tie", "file", "spending", "idempotency", "idempotency_touch",
-    "job", "event", "removal", "erasure",
-)  # fmt: skip
-"""Those that others refer to come first."""
-KEY_COLUMNS = (
-    "id", "tenant", "name", "hash", "role", "tie_kind", "tie_name", "rate", "created_at", "expires_at", "revoked_at",
-)  # fmt: skip
-_LOWEST: dict[str, tuple[Any, ...]] = {
-    "idempotency": (b"",),
-    "idempotency_touch": (-1, b""),
-    "job": ("",),
-    "plan": ("",),
-    "document": ("", ""),
-    "run": ("",),
-    "run_step": ("", -1),
-    "run_touch": (-1, ""),
-    "record_version": (-1, -1),
-    "record_tie": ("", -1),
-    "file": ("",),
-}
 
 
 class Receiver(Protocol):
-    """A tenant in the making: nobody else can see it."""
+    """A tenant that is being filled, invisible to everybody else."""
 
     @property
     def blobs(self) -> Blobs: ...
@@ -135,49 +79,56 @@ class Receiver(Protocol):
     def write(self, work: Callable[[Tx], T]) -> T: ...
 
     def start_over(self) -> None:
-        """Throw away what has arrived."""
+        """Remove what has arrived."""
         ...
 
     def finish(self, number: int) -> None:
-        """Let the tenant exist; `number` is the highest that an entry was ever given."""
+        """Make the tenant visible; `number` is the highest that an entry was ever given."""
         ...
 
 
-class Receiving(Store, Protocol):
-    """A store that a tenant can be moved to."""
+class CopyableStore(Store, Protocol):
+    """A store that tenants can be moved to, backed up from and restored to."""
+
+    @property
+    def copier(self) -> TenantCopier: ...
 
     def receive(self, tenant: str, created_at: int | None = None) -> Receiver:
-        """Make room for a tenant that was made at that moment; left away: now."""
+        """Prepare a tenant that was created at this time; by default now."""
         ...
 
 
-class Moved(NamedTuple):
-    """What was moved: how many rows of each table there are, and their digest, which is the same on both sides."""
+class Contents(NamedTuple):
+    """The number of rows of each table of a tenant, and a digest of all of them that does not depend on the engine."""
 
     rows: dict[str, int]
     digest: str
 
 
-Progress = Callable[[str, int], None]
-
-
-def move_tenant(source: Store, target: Receiving, tenant: str, progress: Progress = lambda table, rows: None) -> Moved:
-    """Move one tenant, and compare both sides. `progress` is told of every page: its table, and how many rows arrived."""
+def move_tenant(
+    source: Store, target: CopyableStore, tenant: str, progress: Progress = lambda table, rows: None
+) -> Contents:
+    """Copy a tenant to another store while nobody can write to it, compare both sides, and make it visible there."""
     receiver = target.receive(tenant, created_at(source, tenant))
     blobs = source.blobs(tenant)
-    return source.write(tenant, lambda tx: fill(tx, blobs.within(tx), receiver, progress))
+
+    def move(tx: Tx) -> Contents:
+        contents = copy_rows(tx, receiver, progress, blobs.within(tx))
+        receiver.finish(search_state(tx)[0])
+        return contents
+
+    return source.write(tenant, move)
 
 
 def created_at(store: Store, tenant: str) -> int | None:
-    """When a tenant was made, if there is one."""
     rows = store.control.rows("find_tenant", id=tenant)
     return int(rows[0][1]) if rows else None
 
 
 def move_keys(source: Store, target: Store, tenant: str) -> int | None:
-    """Take a tenant's API keys along, if both sides hash them with the same secret, or the target has none yet.
+    """Copy a tenant's API keys, if both sides hash them with the same secret or the target has none yet.
 
-    Returns how many were moved; None if they cannot be.
+    Returns the number of keys, or None if they cannot be copied.
     """
     keys = source.control.rows("page_keys", tenant=tenant)
     if keys and not target.control.adopt(source.control.secret):
@@ -186,41 +137,65 @@ def move_keys(source: Store, target: Store, tenant: str) -> int | None:
     return len(keys)
 
 
-def fill(source: Tx, blobs: Blobs | None, receiver: Receiver, progress: Progress = lambda table, rows: None) -> Moved:
-    """Send everything that a tenant has, compare both sides, and let it exist at the other one. Without blobs, somebody else
-    brings these."""
+def copy_rows(
+    source: Tx, receiver: Receiver, progress: Progress = lambda table, rows: None, blobs: Blobs | None = None
+) -> Contents:
+    """Copy every row of a tenant and compare both sides. With `blobs`, the bytes of files are copied as well, each before
+    the row that refers to it."""
     for attempt in range(2):
-        for table in TABLES:
-            _copy(source, blobs, receiver, table, progress)
-        moved = summary(source)
-        if receiver.write(summary) == moved:
-            receiver.finish(search_state(source)[0])
-            return moved
+        for table in load_tables().values():
+            for rows in _pages(source, table, receiver.write(lambda tx, table=table: _last_key(tx, table))):  # type: ignore[misc]
+                indexed = _read_index(source, rows) if table.name == "entry" else []
+                if table.name == "file" and blobs is not None:
+                    place = table.columns.index("digest")
+                    if lost := copy_blobs(blobs, receiver.blobs, sorted({row[place] for row in rows})):
+                        blobs.get(lost[0])  # raises the reason
+                receiver.write(lambda tx, at=(table, rows, indexed): _write_page(tx, *at))  # type: ignore[misc]
+                progress(table.name, len(rows))
+        contents = read_contents(source)
+        if receiver.write(read_contents) == contents:
+            return contents
         if not attempt:
             receiver.start_over()
     raise StorageError(
-        "What arrived is not what was sent: nothing was changed at the source. Try again, or report this."
+        "The copy differs from its source. Nothing was changed at the source: try again, or report this."
     )
 
 
-def _copy(source: Tx, blobs: Blobs | None, receiver: Receiver, table: str, progress: Progress) -> None:
-    """Send what is behind the last row that is there already."""
-    for rows in _pages(source, table, receiver.write(lambda tx: _last(tx, table))):
-        extra = _searched(source, rows) if table == "entry" else []
-        if table == "file" and blobs is not None:  # what a row names is there before the row
-            _carry(blobs, receiver.blobs, {row[_columns(table).index("digest")] for row in rows})
-        receiver.write(lambda tx, rows=rows, extra=extra: _put(tx, table, rows, extra))  # type: ignore[misc]
-        progress(table, len(rows))
+def list_digests(tx: Tx) -> Iterator[str]:
+    """The digests of all files of a tenant."""
+    after = ""
+    while rows := tx.rows("page_digests", after=after, limit=PAGE):
+        yield from (row[1] for row in rows)
+        after = rows[-1][0]
 
 
-def _carry(source: Blobs, target: Blobs, digests: set[str]) -> None:
-    for digest in sorted(digests):
+def copy_blobs(source: Blobs, target: Blobs, digests: Iterable[str]) -> list[str]:
+    """Copy the files that the target lacks. Returns those that are missing or damaged."""
+    lost = []
+    for digest in digests:
         if not target.has(digest):
-            target.put(source.get(digest))
+            try:
+                target.put(source.get(digest))
+            except (NotFound, Corrupted):
+                lost.append(digest)
+    return lost
 
 
-class _Searched(NamedTuple):
-    """What search knows of an entry: its words, and its vectors by model."""
+def read_contents(tx: Tx) -> Contents:
+    counts: dict[str, int] = {}
+    digest = hashlib.blake2b(digest_size=16)
+    for name, table in load_tables().items():
+        counts[name] = 0
+        for rows in _pages(tx, table, table.lowest):
+            counts[name] += len(rows)
+            page: list[Any] = [rows, _read_index(tx, rows) if name == "entry" else []]
+            digest.update(msgspec.msgpack.encode(page))
+    return Contents(counts, digest.hexdigest())
+
+
+class _Indexed(NamedTuple):
+    """The words of an entry, and its vectors by model: number, name, dimensions and value."""
 
     docid: int
     id: str
@@ -229,78 +204,38 @@ class _Searched(NamedTuple):
     vectors: list[tuple[int, str, int, bytes]]
 
 
-def _searched(tx: Tx, rows: Sequence[Row]) -> list[_Searched]:
-    listed = "[" + ",".join(str(row[0]) for row in rows) + "]"
-    words = {docid: _ordered(tokens) for docid, tokens in tx.rows("words_of", docids=listed)}
+def _read_index(tx: Tx, rows: Sequence[Row]) -> list[_Indexed]:
+    docids = listed(row[0] for row in rows)
+    words = {docid: _sort_tokens(tokens) for docid, tokens in tx.rows("words_of", docids=docids)}
     vectors: dict[int, list[tuple[int, str, int, bytes]]] = {}
     for number, name, dimensions, _ in tx.rows("list_models"):
-        for docid, value in tx.rows("vectors_of", model=number, docids=listed):
+        for docid, value in tx.rows("vectors_of", model=number, docids=docids):
             vectors.setdefault(docid, []).append((number, name, dimensions, value))
-    return [_Searched(row[0], row[1], row[2], words.get(row[0]), vectors.get(row[0], [])) for row in rows]
+    return [_Indexed(row[0], row[1], row[2], words.get(row[0]), vectors.get(row[0], [])) for row in rows]
 
 
-def _ordered(tokens: str) -> str:
-    """The same words in the same order, however an engine keeps them."""
+def _sort_tokens(tokens: str) -> str:
+    """The same tokens in the same order, however an engine stores them."""
     return " ".join(sorted(tokens.split(" "), key=lambda token: (token[:1] not in PLACES, token)))
 
 
-def _put(tx: Tx, table: str, rows: Sequence[Row], extra: Sequence[_Searched]) -> None:
-    names = _columns(table)
+def _write_page(tx: Tx, table: Table, rows: Sequence[Row], indexed: Sequence[_Indexed]) -> None:
     for row in rows:
-        tx.send(f"put_{table}", **dict(zip(names, row, strict=True)))
-    for one in extra:
+        tx.send(f"put_{table.name}", **dict(zip(table.columns, row, strict=True)))
+    for one in indexed:
         if one.tokens is not None:
             tx.send("add_words", docid=one.docid, tokens=one.tokens)
         for model, name, dimensions, value in one.vectors:
-            named = {"model": model, "name": name, "dimensions": dimensions}
-            tx.send("add_vector", id=one.id, version=one.version, value=value, **named)
+            vector = {"model": model, "name": name, "dimensions": dimensions, "value": value}
+            tx.send("add_vector", id=one.id, version=one.version, **vector)
 
 
-# -- comparing -----------------------------------------------------------------------------------------------------------
-
-
-def summary(tx: Tx) -> Moved:
-    """What a tenant holds, in a form that does not depend on the engine."""
-    counts: dict[str, int] = {}
-    digest = hashlib.blake2b(digest_size=16)
-    for table in TABLES:
-        counts[table] = 0
-        for rows in _pages(tx, table, _lowest(table)):
-            counts[table] += len(rows)
-            found: list[Any] = [rows, _searched(tx, rows) if table == "entry" else []]
-            digest.update(msgspec.msgpack.encode(found))
-    return Moved(counts, digest.hexdigest())
-
-
-def _pages(tx: Tx, table: str, after: tuple[Any, ...]) -> Iterator[list[Row]]:
-    places = [_columns(table).index(name) for name in _key(table)]
-    while rows := tx.rows(f"page_{table}", **_after(table, after), limit=MOVE_PAGE):
+def _pages(tx: Tx, table: Table, after: tuple[Any, ...]) -> Iterator[list[Row]]:
+    while rows := tx.rows(f"page_{table.name}", **table.after(after), limit=PAGE):
         yield rows
-        after = tuple(rows[-1][place] for place in places)
+        after = table.key_of(rows[-1])
 
 
-def _last(tx: Tx, table: str) -> tuple[Any, ...]:
-    """The key of the last row that is there."""
-    row = tx.row(f"end_of_{table}")
-    return _lowest(table) if row is None else tuple(row)
-
-
-def _lowest(table: str) -> tuple[Any, ...]:
-    return _LOWEST.get(table, (-1,))
-
-
-def _after(table: str, key: tuple[Any, ...]) -> dict[str, Any]:
-    return dict(zip(("after", "after_too"), key, strict=False))
-
-
-@cache
-def _columns(table: str) -> tuple[str, ...]:
-    """The columns of a page, in order."""
-    return tuple(re.findall(r":(\w+)", queries.load_move()[f"put_{table}"].sql))[1:]
-
-
-@cache
-def _key(table: str) -> tuple[str, ...]:
-    found = re.search(r"ORDER BY (.+)", queries.load_move()[f"page_{table}"].sql)
-    assert found is not None  # noqa: S101 -- it is our own text
-    return tuple(found[1].split(", "))
+def _last_key(tx: Tx, table: Table) -> tuple[Any, ...]:
+    row = tx.row(f"end_of_{table.name}")
+    return table.lowest if row is None else tuple(row)

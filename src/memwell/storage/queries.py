@@ -59,11 +59,6 @@ def load_system() -> dict[str, Query]:
     return parse(read("system.sql"), "sqlite")
 
 
-@cache
-def load_move() -> dict[str, Query]:
-    return parse(read("move.sql"), "sqlite")
-
-
 def parse(text: str, engine: Engine) -> dict[str, Query]:
     """The queries in a text that an engine has. A name may occur only once."""
     queries: dict[str, Query] = {}

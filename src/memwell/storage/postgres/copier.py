@@ -1,4 +1,4 @@
-"""Carrying tenants out of a database and into one: row by row, as they are moved."""
+"""Copying tenants out of a database and into one, row by row."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from psycopg.pq import TransactionStatus
 
 from ...errors import NotFound
 from ..blobs import Blobs, TableBlobs
-from ..copier import Agree, Arrival, Receiver, carry, created_at, digests, fill
-from ..port import Tx, require_absent
+from ..copier import Approve, Arrival, Receiver, copy_blobs, copy_rows, created_at, list_digests
+from ..port import Tx, require_absent, search_state
 from . import connect, migrate
 from .statements import Connection
 from .tx import PostgresTx, Wire
@@ -24,32 +24,25 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class PostgresCarrier:
+class PostgresCopier:
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
 
-    def take(self, tenant: str, target: SqliteStore) -> list[str]:
-        """All of it is read from one snapshot, files as well."""
-        target_receiver = target.receive(tenant, created_at(self._store, tenant))
-        receiver, blobs = _Unfinished(target_receiver), self._store.blobs(tenant)
+    def copy_out(self, tenant: str, target: SqliteStore) -> list[str]:
+        """Rows and files are read from one snapshot."""
+        receiver, blobs = target.receive(tenant, created_at(self._store, tenant)), self._store.blobs(tenant)
 
-        def copy(tx: Tx) -> list[str]:
-            fill(tx, None, receiver)
-            return carry(blobs.within(tx), receiver.blobs, digests(tx))
+        def copy(tx: Tx) -> tuple[list[str], int]:
+            copy_rows(tx, receiver)
+            return copy_blobs(blobs.within(tx), receiver.blobs, list_digests(tx)), search_state(tx)[0]
 
-        lost = self._store.read(tenant, copy)
-        target_receiver.finish(receiver.number)
+        lost, number = self._store.read(tenant, copy)
+        receiver.finish(number)
         return lost
 
-    def bring(self, arrival: Arrival, source: SqliteStore, blobs: Blobs) -> Arrival:
-        receiver = _Unfinished(self._store.receive(arrival.tenant))
-
-        def send(tx: Tx) -> None:
-            fill(tx, None, receiver)
-            carry(blobs, receiver.blobs, digests(tx))
-
-        source.write(arrival.tenant, send)
-        return arrival._replace(number=receiver.number)
+    def copy_in(self, arrival: Arrival, source: SqliteStore, blobs: Blobs) -> Arrival:
+        receiver = self._store.receive(arrival.tenant)
+        return arrival._replace(number=source.write(arrival.tenant, lambda tx: _send(tx, blobs, receiver)))
 
     def admit(self, arrivals: Sequence[Arrival]) -> None:
         def let_in(db: Connection) -> None:
@@ -60,26 +53,21 @@ class PostgresCarrier:
 
         self._store._above(let_in, True)
 
-    def leave(self) -> None:
-        """What was brought is taken up by the next restore, or cleared away when the tenant is made."""
+    def discard(self) -> None:
+        """Do nothing: the next restore continues with the rows, or creating the tenant removes them."""
 
-    def replace(self, tenant: str, source: SqliteStore, blobs: Blobs, agree: Agree) -> bool:
-        """One transaction that holds the tenant as a writer does: its writers wait, its readers see what was."""
-        with self._held(tenant) as (connection, receiver):
-            if not receiver.write(agree):
+    def replace(self, tenant: str, source: SqliteStore, blobs: Blobs, approve: Approve) -> bool:
+        """Replace a tenant in one transaction that locks it: its writers wait, and its readers see the old rows."""
+        with self._lock_tenant(tenant) as (connection, receiver):
+            if not receiver.write(approve):
                 return False
             receiver.start_over()
-
-            def send(tx: Tx) -> None:
-                fill(tx, None, receiver)
-                carry(blobs, receiver.blobs, digests(tx))
-
-            source.write(tenant, send)
+            receiver.finish(source.write(tenant, lambda tx: _send(tx, blobs, receiver)))
             connect.commit(connection)
         return True
 
     @contextmanager
-    def _held(self, tenant: str) -> Iterator[tuple[Connection, _Replacement]]:
+    def _lock_tenant(self, tenant: str) -> Iterator[tuple[Connection, _Replacement]]:
         pool, quoted = self._store._pool, connect.literal(tenant)
         with connect.told():
             connection = pool.take()
@@ -95,21 +83,15 @@ class PostgresCarrier:
                 pool.give_back(connection)
 
 
-class _Unfinished:
-    """A receiver whose tenant is not let in at the end: that is done for several at once."""
-
-    def __init__(self, receiver: Receiver) -> None:
-        self.blobs = receiver.blobs
-        self.write = receiver.write
-        self.start_over = receiver.start_over
-        self.number = 0
-
-    def finish(self, number: int) -> None:
-        self.number = number
+def _send(source: Tx, blobs: Blobs, receiver: Receiver) -> int:
+    """Copy rows and files, and return the highest number that an entry was ever given."""
+    copy_rows(source, receiver)
+    copy_blobs(blobs, receiver.blobs, list_digests(source))
+    return search_state(source)[0]
 
 
 class _Replacement:
-    """A tenant that is emptied and filled anew within one transaction."""
+    """A tenant that is emptied and filled anew in one transaction."""
 
     def __init__(self, store: PostgresStore, connection: Connection, tenant: str) -> None:
         self._connection, self._tenant = connection, tenant
@@ -123,7 +105,7 @@ class _Replacement:
         return result
 
     def start_over(self) -> None:
-        for table in migrate.TENANT_TABLES:  # but for its writer: others wait for that row
+        for table in migrate.TENANT_TABLES:  # without `writer`: others wait for that row
             self._connection.execute(f"DELETE FROM {table} WHERE tenant = %s", (self._tenant,))  # noqa: S608 -- our own names
 
     def finish(self, number: int) -> None:

@@ -16,6 +16,7 @@ from psycopg import errors as pg
 
 from ...errors import StorageError, Unsupported
 from .. import queries
+from ..tables import TABLES
 from .connect import ROLE, SCHEMA, Place
 from .statements import Connection
 
@@ -23,37 +24,8 @@ FOLDER = "postgres"
 OLDEST_SERVER = 150_000
 LOCK = 0x4D656D77  # "Memw"
 
-TENANT_TABLES = (
-    "graph",
-    "vector",
-    "model",
-    "word",
-    "removal",
-    "erasure",
-    "idempotency_touch",
-    "idempotency",
-    "event",
-    "job",
-    "spending",
-    "blob",
-    "file",
-    "record_tie",
-    "record_version",
-    "record",
-    "run_touch",
-    "run_step",
-    "run",
-    "folded",
-    "summary",
-    "document",
-    "plan",
-    "evidence",
-    "fact",
-    "entry",
-    "address",
-    "collection",
-)
-"""What is inside a tenant, those that refer to others before these. `writer` is, too, and comes before all."""
+TENANT_TABLES = ("graph", "vector", "word", "blob", *reversed(TABLES))
+"""The tables inside a tenant, except `writer`. A table comes before those it refers to."""
 SYSTEM_TABLES = ("tenant", "api_key", "hint", "rate", "secret", "migration", "dropped")
 UNFORCED = "word"
 SHARED = "graph"

@@ -16,6 +16,7 @@ from .. import queries
 from ..blobs import TableBlobs
 from ..group_commit import GroupCommit
 from ..port import Rewrite, Tx, require_absent, tenant_mark
+from ..tables import copy_queries
 from . import connect, migrate
 from .connect import Mode, Pool
 from .control import ControlTables
@@ -25,7 +26,7 @@ from .statements import Connection, number_of_type
 from .tx import PostgresSession, PostgresTx, Wire
 
 if TYPE_CHECKING:
-    from .copier import PostgresCarrier
+    from .copier import PostgresCopier
 
 T = TypeVar("T")
 
@@ -47,7 +48,7 @@ class PostgresStore:
         on_due: Callable[[str, int], None] = lambda tenant, at: None,
     ) -> None:
         self._clock = clock
-        self._queries = queries.load("postgres") | queries.load_move()
+        self._queries = queries.load("postgres") | copy_queries()
         with connect.connected(dsn) as setup, connect.told(dsn):
             place = migrate.ready(setup, dsn)
             self._halfvec = number_of_type(setup)
@@ -113,10 +114,10 @@ class PostgresStore:
         return PostgresReceiver(self, tenant, self._clock() if created_at is None else created_at)
 
     @property
-    def carrier(self) -> PostgresCarrier:
-        from .copier import PostgresCarrier
+    def copier(self) -> PostgresCopier:
+        from .copier import PostgresCopier
 
-        return PostgresCarrier(self)
+        return PostgresCopier(self)
 
     def drop(self, tenant: str) -> bool:
         known = self.control.rows("find_tenant", id=tenant)

@@ -14,6 +14,7 @@ from ...errors import Corrupted, NotFound, StorageError, StorageFull
 from .. import queries
 from ..blobs import FolderBlobs, clear_dropped, sweep, sync
 from ..port import Rewrite, Tx, require_absent, tenant_mark
+from ..tables import copy_queries
 from . import connect
 from .control import ControlFile
 from .file import OpenFiles, SqliteFile, upgrade
@@ -21,7 +22,7 @@ from .notifier import SocketHub
 from .tx import SPENT, Another, SqliteTx
 
 if TYPE_CHECKING:
-    from .copier import SqliteCarrier
+    from .copier import SqliteCopier
 
 T = TypeVar("T")
 
@@ -50,7 +51,7 @@ class SqliteStore:
         self._clock = clock
         self._durability: connect.Durability = durability
         self._vfs = vfs
-        self._queries = queries.load("sqlite") | queries.load_move()
+        self._queries = queries.load("sqlite") | copy_queries()
         self._files = OpenFiles(self._open, open_tenants)
         self.control = ControlFile(self.home, vfs)
         self.hub = SocketHub(self.home)
@@ -106,10 +107,10 @@ class SqliteStore:
         return SqliteReceiver(self, tenant, self._clock() if created_at is None else created_at)
 
     @property
-    def carrier(self) -> SqliteCarrier:
-        from .copier import SqliteCarrier
+    def copier(self) -> SqliteCopier:
+        from .copier import SqliteCopier
 
-        return SqliteCarrier(self)
+        return SqliteCopier(self)
 
     def drop(self, tenant: str) -> bool:
         known = self.control.rows("find_tenant", id=tenant)

@@ -31,7 +31,7 @@ from .target import Profile, Target
 
 if TYPE_CHECKING:
     from ...backup import Made, Manifest, Restored
-    from ...storage.copier import Receiving
+    from ...storage.copier import CopyableStore
     from ...storage.port import Store
 
 INCOMPLETE = 1
@@ -252,7 +252,7 @@ def move(
         print_answer(answer, as_json, lambda: _print_moved(answer))
 
 
-def _move(old: Store, new: Receiving, chosen: list[str], *, quiet: bool) -> list[dict[str, Any]]:
+def _move(old: Store, new: CopyableStore, chosen: list[str], *, quiet: bool) -> list[dict[str, Any]]:
     from ...storage.copier import move_keys, move_tenant
 
     tenants = _list_tenants(old)
