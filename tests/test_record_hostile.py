@@ -14,8 +14,8 @@ from memwell import Conflict, Invalid, NotFound, TooLarge
 from memwell.clock import DAY
 from memwell.records.records import MAX_NAME, count_fitting
 from memwell.records.schema import Schema
-from memwell.records.secrets import MAX_FOUND, MAX_TEXTS, secrets_in
-from memwell.records.values import MAX_PATH, longest_path
+from memwell.records.schema_tree import MAX_PATH, longest_path
+from memwell.records.validation import MAX_FOUND, MAX_TEXTS, secrets_in
 from memwell.storage.sqlite import SqliteStore
 from memwell.testing import FrozenClock
 

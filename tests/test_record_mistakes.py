@@ -10,8 +10,7 @@ import pytest
 from memwell import Invalid
 from memwell.core.owners import user_records
 from memwell.records.records import MAX_VALUE
-from memwell.records.secrets import secrets_in
-from memwell.records.validation import Contract, Edit, write_valid
+from memwell.records.validation import Contract, Edit, secrets_in, write_valid
 from memwell.storage.sqlite import SqliteStore, connect
 from memwell.testing import FrozenClock
 
@@ -167,7 +166,7 @@ def test_a_call_is_looked_through_for_secrets_as_far_as_one_record_would_be(memo
     first, second, third = engine.write(memory._transport.principal, several)  # type: ignore[attr-defined]
     assert first == []
     for told in (second, third):
-        assert "too large to be looked through" in told[0].reason
+        assert "too large to be searched" in told[0].reason
 
 
 def test_an_update_of_working_memory_names_no_more_than_can_be_bound(memory: Memory) -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from memwell import Invalid
 from memwell.errors import MemwellError
+from memwell.records.records import merge, project
 from memwell.records.schema import MAX_PROBLEMS, Schema
 from memwell.records.schema_tree import Problem
-from memwell.records.values import merge, project
 
 PROFILE = {
     "type": "object",

@@ -22,9 +22,8 @@ from ..model.collection import TRUST, Entry, Place
 from ..model.fields import SessionId
 from ..model.query import Query, Where
 from ..records.records import find_value_at, list_named
-from ..records.secrets import secrets_in
 from ..records.user_records import find_contract
-from ..records.validation import fill_defaults, list_misfits
+from ..records.validation import fill_defaults, list_misfits, secrets_in
 from ..text.fence import compact
 from ..timelines.sessions import NEWEST
 

@@ -30,9 +30,9 @@ from .records import (
     list_records_between,
     list_tied_addresses,
     list_tied_between,
+    merge,
     write_record,
 )
-from .values import merge
 
 
 def list_artifacts(space: Space, address_id: int) -> list[dict[str, Any]]:

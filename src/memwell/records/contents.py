@@ -32,11 +32,10 @@ from .app_sessions import (
 )
 from .app_sessions import find_app_session as find_session
 from .apps import AppName
-from .records import Mode, Record, list_tied_page
+from .records import Mode, Record, list_tied_page, project
 from .stores import GIVEN, OF, SESSION, Store, TechnicalName, build_store_contract, require_store, store_tie
 from .user_records import IfMatch, Projections, RecordHistory, Unset, Value, list_history
 from .validation import Contract, Edit, ValueWarning, error_at, fill_defaults, write_valid
-from .values import project
 
 MAX_TOGETHER = 50
 

@@ -1,14 +1,15 @@
-"""Records: what is set. One JSON value at an address, with a version, a lifetime and a history, in one tenant's transaction.
+"""Records: one JSON value at an address, with a version, a lifetime and a history.
 
-A value is replaced or merged into, and what comes of it is checked before it is kept. History holds what was given each time,
-and a whole value now and then, so that many small changes of a large value take little room.
+A value is replaced or merged into, and the result is checked before it is stored. History holds each change, and now and then a
+whole value, so that many small changes of a large value take little room. Lists first read the sizes of records and then only the
+values that they return.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -23,29 +24,28 @@ from ..model.check import plain
 from ..model.collection import Place
 from ..model.fields import etag, match
 from ..storage.port import Row, listed
-from .values import merge, unset_fields
 
 Mode = Literal["merge", "replace"]
 Check = Callable[[Any], None]
-"""Raises what is wrong with a value."""
+"""Raises an error if a value must not be stored."""
 
 MAX_VALUE = 1024 * 1024
 MAX_DEPTH = 64
 MAX_NAME = 1024
-"""Characters of the name of a field: it is told wherever something is wrong below it."""
+"""Characters of the name of a field, which is in every message about what is below it."""
 WHOLE_EVERY = 64
-"""After how many changes the whole value is kept."""
+"""Changes after which history holds the whole value."""
 SMALL = 8
-"""How many times smaller than a large value a change of it is at least, if it is kept alone."""
+"""A change of a large value is stored alone if it is at least so many times smaller."""
 LARGE = 64 * 1024
 KEPT_VERSIONS = 1024
-"""How many versions of a record are kept at least; twice as many are never."""
+"""Versions of a record that are kept at least; there are never twice as many."""
 KIND = "record"
 decode = msgspec.json.Decoder().decode
 
 
 class Record(msgspec.Struct, frozen=True):
-    """A record as it stands."""
+    """The current state of a record."""
 
     address_id: int
     collection_id: int
@@ -62,7 +62,7 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class VersionRow(NamedTuple):
-    """What was written to a record at some time. Columns in the order of `record_versions`."""
+    """A version of a record. Columns in the order of `record_versions`."""
 
     version: int
     mode: str
@@ -73,36 +73,36 @@ class VersionRow(NamedTuple):
 
 
 class NewValue(NamedTuple):
-    """What to write, and how."""
+    """A value to write."""
 
     data: Any
     mode: Mode = "merge"
     lifetime_us: int | None = None
-    """How long it lives from now on; None: for good. Reading does not renew it (C15)."""
+    """Lifetime from now on; None: forever. Reading does not renew it (C15)."""
     if_match: str | None = None
-    """The version that it is to change, or one of several; `*`: any, but there must be one; `none`: there must not be one."""
+    """The etag that the record must have, or one of several; `*`: it must exist; `none`: it must not."""
     ties: tuple[str, ...] = ()
-    """What it goes with: it is deleted with what it is held to, with whom it is about, with its session or run."""
+    """What it is deleted with: a definition or store, a user, a session, a run."""
     tied_anew: bool = False
-    """Whether it goes with these from now on, and with nothing else."""
+    """Replace its former ties."""
     history: bool = True
-    """Whether what it was before is kept."""
+    """Keep former versions."""
     lasting: int | None = None
-    """It lives as long as it was to live before, or as it may at most, if it was written since then ..."""
+    """Keep the lifetime of the former version, up to `lifetime_us`, if that was written since this time ..."""
     former: tuple[int, ...] | None = None
-    """... or for another time than one of these, if they are known."""
+    """... or if its lifetime is none of these."""
     unset: tuple[str, ...] = ()
-    """The fields that are to be gone, by their paths."""
+    """Paths of fields to remove."""
 
 
 def find_record(space: Space, place: Place, path: str) -> Record | None:
-    """A record, while it lives."""
+    """Return a record, unless it has expired."""
     row = space.tx.row("find_record", dialect=place.dialect, name=place.name, path=path, now=space.now)
     return None if row is None else to_record(row)
 
 
 def find_record_with_definition(space: Space, place: Place, path: str) -> tuple[Record, str | None, str | None] | None:
-    """A record, and the id and the body of the definition that has its path as its slug."""
+    """Return a record, with the id and the body of the definition that has its path as slug."""
     row = space.tx.row("find_held_record", dialect=place.dialect, name=place.name, path=path, now=space.now)
     if row is None:
         return None
@@ -111,7 +111,7 @@ def find_record_with_definition(space: Space, place: Place, path: str) -> tuple[
 
 
 def write_record(space: Space, place: Place, path: str, new: NewValue, check: Check = lambda value: None) -> Record:
-    """Replace a value or merge into it. If what comes of it does not pass the check, nothing has changed (C3)."""
+    """Replace a value or merge into it. If the check rejects the result, nothing changes (C3)."""
     old = find_record(space, place, path) if new.mode == "merge" else _find_head(space, place, path)
     match(_etag_of(old), new.if_match)
     given = _encode_input(new.data)
@@ -124,8 +124,8 @@ def write_record(space: Space, place: Place, path: str, new: NewValue, check: Ch
 def delete_record(
     space: Space, place: Place, path: str, if_match: str | None = None, *, spared: str | None = None
 ) -> str | None:
-    """Erase a record with its history; None if there is none, otherwise the job that leaves no trace of it. `spared`: the run
-    that deletes it, which keeps what it knows."""
+    """Erase a record with its history. Return the job that erases its bytes, or None if there is no record. `spared`: the run
+    that deletes it, which is not emptied."""
     old = _find_head(space, place, path)
     match(_etag_of(old), if_match)
     if old is None:
@@ -135,7 +135,7 @@ def delete_record(
 
 
 def add_anchor(space: Space, place: Place) -> int:
-    """The number of an address without a value, which goes when everything at its collection does."""
+    """Return the id of an address without a value, which is deleted with its collection."""
     collection_id, _ = space.collection(place)
     row = space.tx.row("anchor_record", id=inner_id(), collection_id=collection_id, now=space.now)
     assert row is not None  # noqa: S101 -- an upsert always returns its row
@@ -143,8 +143,7 @@ def add_anchor(space: Space, place: Place) -> int:
 
 
 def list_versions(space: Space, record: Record, before: int, limit: int, room: int) -> tuple[list[VersionRow], bool]:
-    """What was written to a record, the newest first: so much, or what there is room for; and whether there is more. What is not
-    given is not read."""
+    """Return versions of a record, the newest first, up to a number and a size; and True if there are more."""
     asked = {"address_id": record.address_id, "before": before}
     sizes = [row[0] for row in space.tx.rows("record_version_sizes", **asked, limit=limit + 1)]
     count = count_fitting(sizes[:limit], room)
@@ -152,12 +151,12 @@ def list_versions(space: Space, record: Record, before: int, limit: int, room: i
 
 
 def count_fitting(sizes: Sequence[int], room: int) -> int:
-    """How many of some things have room, one after the other: one, if there is any."""
+    """Return how many things fit, in their order; at least one, if there is any."""
     return sum(total <= room or number == 0 for number, total in enumerate(accumulate(sizes)))
 
 
 def rebuild_value(space: Space, record: Record, version: int) -> Any:
-    """What a record was after a change; None if that is not known any more."""
+    """Return the value of a version; None if history does not reach back so far."""
     rows = space.tx.rows("record_changes", address_id=record.address_id, version=version)
     if not rows or rows[-1][0] != version:
         return None
@@ -169,7 +168,7 @@ def rebuild_value(space: Space, record: Record, version: int) -> Any:
 
 
 def rebuild_values(space: Space, record: Record, changes: Sequence[VersionRow]) -> dict[int, Any]:
-    """What a record was after each of some changes that follow one another, the newest first."""
+    """Return the values of consecutive versions, given the newest first."""
     found: dict[int, Any] = {}
     value = rebuild_value(space, record, changes[-1].version) if changes else None
     for change in reversed(changes):
@@ -181,13 +180,13 @@ def rebuild_values(space: Space, record: Record, changes: Sequence[VersionRow]) 
 
 
 def find_value_at(space: Space, record: Record, moment: int) -> Any:
-    """What a record was at a moment; None if it was not there, or had expired."""
+    """Return the value of a record at a time; None if it did not exist, or had expired."""
     found = find_record_at(space, record, moment)
     return None if found is None else found.value
 
 
 def find_record_at(space: Space, record: Record, moment: int) -> Record | None:
-    """A record as it was at a moment, if it was there."""
+    """Return a record as it was at a time, if it existed."""
     row = space.tx.row("record_version_at", address_id=record.address_id, moment=moment)
     if row is None or (row[1] is not None and row[1] <= moment):
         return None
@@ -196,12 +195,12 @@ def find_record_at(space: Space, record: Record, moment: int) -> Record | None:
 
 
 def to_record(row: tuple[Any, ...]) -> Record:
-    """A row that begins with the columns of a record."""
+    """Convert a row that begins with the columns of a record."""
     return Record(row[0], row[1], row[2], row[3], decode(row[4]), row[5], row[6], row[7])
 
 
 def _find_head(space: Space, place: Place, path: str) -> Record | None:
-    """A record without its value, which may be large."""
+    """Return a record without its value, which may be large."""
     row = space.tx.row("find_record_head", dialect=place.dialect, name=place.name, path=path, now=space.now)
     return None if row is None else to_record(row)
 
@@ -244,15 +243,15 @@ def _store(space: Space, place: Place, path: str, old: Record | None, new: NewVa
 
 
 def _is_whole(old: Record | None, new: NewValue, version: int, given: int, kept: int) -> bool:
-    """Whether history keeps the whole value: now and then, and of a large one where what was given is not much less, since many
-    large changes take long to be put together."""
+    """Return True if history holds the whole value: now and then, and if a large value changes much, since many large changes
+    take long to merge again."""
     if old is None or new.mode == "replace" or new.unset or not new.history:
         return True
     return version % WHOLE_EVERY == 0 or (kept > LARGE and given * SMALL > kept)
 
 
 def _place(space: Space, placed: dict[str, Any], expires_at: int | None) -> tuple[int, int]:
-    """The address of a record, and its next version."""
+    """Return the address of a record, and its next version."""
     row = space.tx.row("place_record", **placed, id=inner_id(), now=space.now, expires_at=expires_at)
     assert row is not None  # noqa: S101 -- an upsert always returns its row
     return row[0], row[1]
@@ -277,7 +276,7 @@ def _tie(space: Space, address_id: int, new: NewValue) -> None:
 
 
 def _encode_input(data: Any) -> str:
-    """What was given, as JSON: times, tuples and the like are what they become there."""
+    """Return input as JSON, in which times, tuples and the like become plain values."""
     plain(data, "value", MAX_DEPTH, longest=MAX_NAME)
     if not isinstance(data, dict):
         raise Invalid("A record is a JSON object.", field="value")
@@ -291,52 +290,149 @@ def _encode(value: Any) -> str:
     return encoded.decode()
 
 
-# -- Many records: those of a collection page by page, and those that go with something: a user, a session, a definition, a store.
-#
-# Lists first read where records are and how large they are, and then the values that they give: no more is read than that.
+# Values
+
+Tree: TypeAlias = dict[str, "Tree | None"]
+"""Names, and what is wanted inside of them; None: all of it."""
+_NOTHING: Any = object()
+MAX_DOTS = 64
+"""Parts of the name of a field that is looked for by a path."""
+MAX_PROJECTIONS = 100
+
+
+def merge(old: Any, new: Any) -> Any:
+    """Return a value merged into another: objects at every depth, while everything else, null included, is replaced (C1)."""
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return new
+    return {**old, **{name: merge(old[name], value) if name in old else value for name, value in new.items()}}
+
+
+def unset_fields(value: Any, paths: Sequence[str]) -> Any:
+    """Return a value without some of its fields, by their paths."""
+    for path in paths:
+        value = _unset(value, _steps(path, "unset"))
+    return value
+
+
+def _steps(path: str, field: str) -> list[str]:
+    """Return the names of a path. Reject one that can lead to no field, which would otherwise go unnoticed."""
+    steps = path.split(".")
+    if not all(steps) or "[" in path or "]" in path:
+        raise Invalid(
+            f"`{field}` takes paths of fields, such as `seat.row`: {path[:50]!r} is none. Items of lists have none.",
+            field=field,
+        )
+    return steps
+
+
+def _unset(value: Any, path: list[str]) -> Any:
+    """Remove a field. A name may contain dots: the longest one that exists is meant."""
+    if not isinstance(value, dict):
+        return value
+    for count in range(min(len(path), MAX_DOTS), 0, -1):
+        name, inside = ".".join(path[:count]), path[count:]
+        if name in value:
+            if inside:
+                return {**value, name: _unset(value[name], inside)}
+            return {other: each for other, each in value.items() if other != name}
+    return value
+
+
+def project(value: Any, projections: Mapping[str, Any]) -> Any:
+    """Return the fields that are marked with 1, at their paths; all if there are none. Objects on the way to a missing field
+    stay, so that following its path is no error."""
+    if not projections:
+        return value
+    if len(projections) > MAX_PROJECTIONS:
+        raise Invalid(f"`projections` names more than {MAX_PROJECTIONS} fields.", field="projections")
+    wanted: Tree = {}
+    for path, mark in projections.items():
+        if mark not in (1, True):
+            raise Invalid(f"`projections` names fields with 1: {path[:50]!r} has something else.", field="projections")
+        _add_to_tree(wanted, _steps(path, "projections"))
+    found = _prune(value, wanted)
+    return {} if found is _NOTHING else found
+
+
+def _add_to_tree(tree: Tree, path: list[str]) -> None:
+    """Add a path. A field that is wanted as a whole stays so."""
+    for place, name in enumerate(path):
+        last = place == len(path) - 1
+        if tree.get(name, {}) is None:
+            return
+        if last:
+            tree[name] = None
+            return
+        tree = tree.setdefault(name, {})  # type: ignore[assignment]
+
+
+def _find_in_tree(tree: Tree | None, path: list[str]) -> Any:
+    """Return what is wanted of a field with dots in its name."""
+    for name in path:
+        if tree is None or name not in tree:
+            return _NOTHING
+        tree = tree[name]
+    return tree
+
+
+def _prune(value: Any, wanted: Tree | None) -> Any:
+    """Return the wanted parts of a value. Lists are searched item by item."""
+    if wanted is None:
+        return value
+    if isinstance(value, list):
+        return [part for part in (_prune(one, wanted) for one in value) if part is not _NOTHING]
+    if not isinstance(value, dict):
+        return _NOTHING
+    parts = {name: _prune(value[name], inner) for name, inner in wanted.items() if name in value}
+    for name in value:
+        if "." in name and (inner := _find_in_tree(wanted, name.split("."))) is not _NOTHING:
+            parts[name] = _prune(value[name], inner)
+    return {name: part for name, part in parts.items() if part is not _NOTHING}
+
+
+# Many records: those of a collection, and those that are tied to something (a user, a session, a definition, a store)
 
 
 PAGE = 1000
-"""Addresses that are read at once."""
+"""Addresses that one statement reads."""
 FEW = 16
-"""How many are read first, since whoever asks may want no more."""
+"""Addresses that the first statement reads, since the caller may need no more."""
 MAX_BYTES = 8 * 1024 * 1024
-"""Of values in one answer."""
+"""Bytes of values in one response."""
 _BEHIND_NAMES = "\U0010ffff"
 
 
 def list_records_between(space: Space, place: Place, between: tuple[str, str], limit: int) -> tuple[list[Record], bool]:
-    """The records of a collection between two paths, in the order of these: so many, or what fits into an answer; and whether
-    there are more."""
+    """Return the records of a collection between two paths, up to a number and `MAX_BYTES`; and True if there are more."""
     return _take_page(space, _iterate_sizes(space, "record_sizes", place, between, limit), limit)
 
 
 def list_named(space: Space, place: Place, after: str, limit: int) -> list[Record]:
-    """The records of a collection that have nothing but a name, behind a name: so many, or what fits into an answer."""
+    """Return the records of a collection whose path is a mere name, after a name."""
     return list_named_page(space, place, after, limit)[0]
 
 
 def list_named_page(space: Space, place: Place, after: str, limit: int) -> tuple[list[Record], bool]:
-    """The same, and whether there are more."""
+    """Return the same, and True if there are more."""
     found = _iterate_sizes(space, "record_sizes", place, (after, _BEHIND_NAMES), limit)
     return _take_page(space, (row for row in found if "@" not in row[1]), limit)
 
 
 def iterate_tied(space: Space, tie: str, after: int = 0) -> Iterator[tuple[Record, str]]:
-    """The records that go with something, behind an address, each with the name of its collection."""
+    """Yield the records with a tie, after an address, each with the name of its collection."""
     for ids in _iterate_tied_ids(space, tie, after):
         yield from list_records_at(space, ids)
 
 
 def iterate_tied_values(space: Space, tie: str) -> Iterator[tuple[int, Any]]:
-    """The same with nothing but the address and the value of each, which takes half the time."""
+    """Yield only addresses and values of the records with a tie, which takes half the time."""
     for ids in _iterate_tied_ids(space, tie, 0):
         for address_id, value in sorted(space.tx.rows("values_of", addresses=listed(ids))):
             yield address_id, decode(value)
 
 
 def list_tied_page(space: Space, tie: str, after: int, limit: int) -> tuple[list[tuple[Record, str]], bool]:
-    """So many of them, or what fits into an answer, and whether there are more."""
+    """Return the records with a tie, up to a number and `MAX_BYTES`; and True if there are more."""
     found: list[tuple[Record, str]] = []
     size = 0
     for one in iterate_tied(space, tie, after):
@@ -350,18 +446,18 @@ def list_tied_page(space: Space, tie: str, after: int, limit: int) -> tuple[list
 def list_tied_between(
     space: Space, tie: str, place: Place, between: tuple[str, str], limit: int
 ) -> tuple[list[Record], bool]:
-    """A page of the records of a collection that go with something, between two paths."""
+    """Return the records of a collection with a tie, between two paths."""
     return _take_page(space, _iterate_sizes(space, "tied_sizes_at", place, between, limit, tie=tie), limit)
 
 
 def list_records_at(space: Space, addresses: Sequence[int]) -> list[tuple[Record, str]]:
-    """The records at some addresses, in the order of these, each with the name of its collection."""
+    """Return the records at addresses, in their order, each with the name of its collection."""
     rows = {row[0]: row for row in space.tx.rows("records_of", addresses=listed(addresses))} if addresses else {}
     return [(to_record(rows[one]), rows[one][8]) for one in addresses if one in rows]
 
 
 def list_tied_addresses(space: Space, tie: str) -> list[Row]:
-    """The addresses (id, collection, kind) of what goes with something, whether it lives or not."""
+    """Return the addresses (id, collection, kind) with a tie, expired ones included."""
     found: list[Row] = []
     while rows := space.tx.rows("tied_addresses", tie=tie, after=found[-1][0] if found else 0, limit=PAGE):
         found += rows
@@ -369,13 +465,13 @@ def list_tied_addresses(space: Space, tie: str) -> list[Row]:
 
 
 def list_tied_addresses_below(space: Space, prefix: str) -> list[Row]:
-    """The same of all that goes with anything whose name begins like this."""
+    """Return the addresses with any tie that begins with a prefix."""
     ties = space.tx.rows("ties_between", first=prefix, last=prefix[:-1] + chr(ord(prefix[-1]) + 1))
     return [row for (tie,) in ties for row in list_tied_addresses(space, tie)]
 
 
 def delete_tied(space: Space, *ties: str, spared: str | None = None) -> tuple[str | None, int]:
-    """Erase what goes with some things. Returns the job that leaves no trace of it, and how many records that were."""
+    """Erase everything with one of some ties. Return the job that erases the bytes, and the number of records."""
     found = list({row[0]: row for tie in ties for row in list_tied_addresses(space, tie)}.values())
     if not found:
         return None, 0
@@ -387,7 +483,7 @@ def delete_tied(space: Space, *ties: str, spared: str | None = None) -> tuple[st
 def _iterate_sizes(
     space: Space, query: str, place: Place, between: tuple[str, str], limit: int, **asked: str
 ) -> Iterator[Row]:
-    """Where records of a collection are (id, path, size), between two paths. The values are not read."""
+    """Yield the id, path and size of the records of a collection between two paths."""
     after, until = between
     most = max(min(limit, PAGE) + 1, FEW)
     where = {"dialect": place.dialect, "name": place.name, "until": until, "now": space.now, "limit": most}
@@ -399,7 +495,7 @@ def _iterate_sizes(
 
 
 def _take_page(space: Space, found: Iterable[Row], limit: int) -> tuple[list[Record], bool]:
-    """So many records of some (id, path, size), or what fits into an answer; and whether there are more."""
+    """Return the records of (id, path, size), up to a number and `MAX_BYTES`; and True if there are more."""
     ids: list[int] = []
     total = 0
     for address_id, _, size in found:
@@ -419,7 +515,7 @@ def _iterate_tied_ids(space: Space, tie: str, after: int) -> Iterator[list[int]]
 
 
 def _split_by_size(rows: Iterable[Row]) -> Iterator[list[int]]:
-    """The addresses (id, size) where something is, parted so that what is read at once is not large."""
+    """Yield the ids of (id, size) in groups of at most `MAX_VALUE` bytes, one group per statement."""
     ids: list[int] = []
     total = 0
     for address_id, size in rows:

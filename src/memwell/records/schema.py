@@ -20,6 +20,7 @@ from .schema_tree import (
     MAX_SHOWN,
     SINGLE,
     Applicable,
+    At,
     Group,
     Problem,
     build_matcher,
@@ -28,12 +29,13 @@ from .schema_tree import (
     get_list,
     get_map,
     list_used_schemas,
+    longest_path,
     map_schema,
+    render_path,
     resolve_reference,
     to_problem,
     walk_schemas,
 )
-from .values import At, longest_path, render_path
 
 if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator, ValidationError

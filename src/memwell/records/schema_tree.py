@@ -1,5 +1,5 @@
 """The structure of a JSON Schema: its subschemas, what a reference leads to, which subschemas apply to a part of a value; and the
-validator that it is compiled to."""
+validator that it is compiled to; and the paths of problems in values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from ..errors import Invalid
-from .values import mask_name, show_name
 
 if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator, ValidationError
@@ -36,6 +35,10 @@ DEFINITIONS = ("$defs", "definitions")
 ROOT = "#"
 MAX_INDEX_DIGITS = 6
 MAX_MEMO = 1000
+MAX_PATH = 200
+"""Characters of a path in a message."""
+MAYBE_SECRET = 16
+"""Length of a name that may be a secret."""
 MAX_REASON = 200
 MAX_NAMES = 10
 MAX_SHOWN = 100
@@ -281,3 +284,46 @@ def _cut(text: str) -> str:
 def build_matcher(pattern: str) -> Draft202012Validator:
     """Return a validator that matches a pattern just as the validator of the schema does."""
     return compile_schema({"pattern": pattern})
+
+
+# Paths in values
+
+
+class At(NamedTuple):
+    """A place in a value: its parent, and a name or an index. Paths are rendered only where they are needed: together, the
+    paths of a value can be much larger than the value."""
+
+    above: At | None
+    step: str | int
+
+
+def render_path(at: At | None, names: Set[str] = frozenset()) -> str:
+    """Return the path to a place: `orders[0].id`; empty for the whole. `names` are no secrets."""
+    steps: list[str] = []
+    while at is not None:
+        steps.append(f"[{at.step}]" if isinstance(at.step, int) else f".{show_name(at.step, names)}")
+        at = at.above
+    path = "".join(reversed(steps)).removeprefix(".")
+    return path if len(path) <= MAX_PATH else path[: MAX_PATH - 1] + "…"
+
+
+def longest_path(value: Any) -> int:
+    """Return the length of the longest path in a value, with one character for each index."""
+    longest, waiting = 0, [(value, 0)]
+    while waiting:
+        one, length = waiting.pop()
+        longest = max(longest, length)
+        if isinstance(one, dict):
+            waiting += [(each, length + len(name)) for name, each in one.items()]
+        elif isinstance(one, list):
+            waiting += [(each, length + 1) for each in one]
+    return longest
+
+
+def mask_name(name: str) -> str:
+    """Return the name of a property for a message. A long one with digits may be a secret, which is not repeated."""
+    return name[:4] + "…" if len(name) >= MAYBE_SECRET and any(map(str.isdigit, name)) else name
+
+
+def show_name(name: str, names: Set[str]) -> str:
+    return name if name in names else mask_name(name)

@@ -27,9 +27,8 @@ from .definitions import (
     build_lasting_contract,
     find_definition_by_slug,
 )
-from .records import MAX_BYTES, Mode, Record, list_named_page
+from .records import MAX_BYTES, Mode, Record, list_named_page, project
 from .validation import NO_CONTRACT, Contract, Edit, ValueWarning, error_at, fill_defaults, write_valid
-from .values import project
 
 NEWEST = 2**62
 MAX_TOGETHER = 50

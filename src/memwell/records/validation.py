@@ -1,7 +1,9 @@
-"""Records that are held to something: checked before they are kept, filled with defaults when they are shown."""
+"""Contracts of records: a value is checked against a schema and searched for secrets before it is stored, and filled with
+defaults when it is read. Also: which stored records a changed schema would break (S3.45, C24)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -14,32 +16,35 @@ from ..core.operation import Response
 from ..core.space import Space
 from ..errors import Conflict, Invalid, Stale, TooLarge
 from ..model.collection import Place
-from . import records
-from .records import Mode, NewValue, Record, iterate_tied_values, list_records_at
+from ..text.hidden import visible
+from .records import MAX_VALUE, Mode, NewValue, Record, iterate_tied_values, list_records_at, write_record
 from .schema import Schema, list_doubts
 from .schema_defaults import check_defaults
 from .schema_limits import Effort, check_schema
-from .schema_tree import Problem
-from .secrets import find_secrets
+from .schema_tree import At, Problem, mask_name, render_path
 
 Secrets = Literal["warn", "reject"]
+
 MAX_SHOWN = 200
-WRITTEN, READ = 2.0, 8.0
-"""What the values of one call may take to be checked, as a share of what one may: others wait meanwhile, writers most of all."""
+MAX_WRITE_EFFORT, MAX_READ_EFFORT = 2.0, 8.0
+"""Effort of checking the values of one call, in units of what one value may take; other writers wait meanwhile."""
 UNCHECKED = "it is too large to be checked against this schema"
 MAX_TOLD = 5
-"""How many problems are named in a sentence; all of them are in the details."""
+"""Problems that a message names; all of them are in its details."""
+MAX_SCHEMAS = 256
+_schemas: dict[tuple[int, bool], tuple[Mapping[str, Any] | None, Schema]] = {}
+"""Compiled schemas by the identity of their source, which is kept with them, so that no other source can have it."""
 
 
 class ValueWarning(Response, frozen=True, kw_only=True):
-    """What was let through although it does not look right: where in a value, and why."""
+    """Something odd in a value that was accepted: where, and why."""
 
     path: str
     reason: str
 
 
 class Contract(NamedTuple):
-    """What a record is held to."""
+    """What a record must fulfil. The fields about its lifetime and its ties are those of `NewValue`."""
 
     schema: Mapping[str, Any] | None = None
     strict: bool = False
@@ -52,13 +57,10 @@ class Contract(NamedTuple):
 
 
 NO_CONTRACT = Contract()
-MAX_SCHEMAS = 256
-_schemas: dict[tuple[int, bool], tuple[Mapping[str, Any] | None, Schema]] = {}
-"""By the identity of a schema, which is kept with it, so that no other can have the same."""
 
 
 class Edit(NamedTuple):
-    """What to write to a record, and how."""
+    """A change of a record."""
 
     data: Mapping[str, Any]
     mode: Mode = "merge"
@@ -67,69 +69,81 @@ class Edit(NamedTuple):
 
 
 def write_valid(
-    space: Space, place: Place, path: str, change: Edit, held: Contract
+    space: Space, place: Place, path: str, edit: Edit, contract: Contract
 ) -> tuple[Record, list[ValueWarning]]:
-    """Write a record. What is wrong with it is refused, or told if it is let through."""
+    """Write a record that fulfils a contract. Return it with warnings about what was accepted."""
     warnings: list[ValueWarning] = []
 
     def check(value: Any) -> None:
-        judged = list(_check_value(space, value, held))  # first: what is refused anyway need not be looked through
-        warnings.extend(
-            ValueWarning(path=one.path, reason=one.reason) for one in _check_secrets(space, change.data, held)
-        )
-        warnings.extend(judged)
+        found = _check_value(space, value, contract)  # first: a value that does not fit need not be searched
+        warnings.extend(_to_warning(one) for one in [*_check_secrets(space, edit.data, contract), *found])
 
-    asked = (change.mode, held.lifetime_us, change.if_match, held.ties, held.tied_anew)
-    new = NewValue(dict(change.data), *asked, lasting=held.lasting, former=held.former, unset=tuple(change.unset))
-    return records.write_record(space, place, path, new, check), warnings
+    new = NewValue(
+        dict(edit.data),
+        edit.mode,
+        contract.lifetime_us,
+        edit.if_match,
+        contract.ties,
+        contract.tied_anew,
+        lasting=contract.lasting,
+        former=contract.former,
+        unset=tuple(edit.unset),
+    )
+    return write_record(space, place, path, new, check), warnings
 
 
-def fill_defaults(value: Any, held: Contract) -> Any:
-    """A value with the defaults of what it is held to (C23)."""
-    return compile_contract(held).fill_defaults(value) if held.schema else value
+def fill_defaults(value: Any, contract: Contract) -> Any:
+    """Return a value with the defaults of its schema (C23)."""
+    return get_schema(contract).fill_defaults(value) if contract.schema else value
 
 
-def list_misfits(value: Any, held: Contract, space: Space | None = None) -> list[Problem]:
-    """Why a value does not fit any more. One that takes too long to be checked, by itself or with the others of a call, is not
-    known to fit."""
-    if not held.schema:
+def list_misfits(value: Any, contract: Contract, space: Space | None = None) -> list[Problem]:
+    """Return why a stored value does not fit. One that takes too long to check, by itself or with the others of a call, does not
+    count as fitting."""
+    if not contract.schema:
         return []
-    schema = compile_contract(held)
+    schema = get_schema(contract)
     try:
-        return schema.problems(value, _spend_effort(space, schema, value, READ))
+        return schema.problems(value, _spend_effort(space, schema, value, MAX_READ_EFFORT))
     except TooLarge:
         return [Problem("", UNCHECKED)]
 
 
-def compile_contract(held: Contract) -> Schema:
-    """The schema that counts. One that was just read again is known by what it is read from."""
-    known = _schemas.get((id(held.schema), held.strict))
-    if known is not None and known[0] is held.schema:
-        return known[1]
-    made = _made(held)
+def get_schema(contract: Contract) -> Schema:
+    """Return the compiled schema of a contract."""
+    key = id(contract.schema), contract.strict
+    found = _schemas.get(key)
+    if found is not None and found[0] is contract.schema:
+        return found[1]
+    with _readable():
+        source = msgspec.json.encode(contract.schema or {})
+    schema = _compile(source, contract.strict)
     if len(_schemas) >= MAX_SCHEMAS:
         _schemas.clear()
-    _schemas[id(held.schema), held.strict] = (held.schema, made)
-    return made
+    _schemas[key] = (contract.schema, schema)
+    return schema
 
 
-def check_object_schema(held: Contract) -> None:
-    """Refuse a schema that cannot be used. What is kept are objects, so it must be that of one (S2.10, S3.8)."""
-    if (held.schema or {}).get("type", "object") not in ("object", ["object"]):
+@lru_cache(maxsize=128)
+def _compile(source: bytes, strict: bool) -> Schema:
+    return Schema(msgspec.json.decode(source), strict=strict, stored=True)
+
+
+def check_object_schema(contract: Contract) -> None:
+    """Reject a new schema that cannot be used. Records are objects, so it must describe one (S2.10, S3.8)."""
+    if (contract.schema or {}).get("type", "object") not in ("object", ["object"]):
         raise Invalid("`schema` must describe an object: its `type` is something else.", field="schema")
-    source = normalize_schema(held.schema or {})
-    check_schema(source)
-    check_defaults(compile_contract(held).source)
+    check_schema(normalize_schema(contract.schema or {}))
+    check_defaults(get_schema(contract).source)
 
 
-def list_schema_doubts(held: Contract) -> list[str]:
-    """Words of warning about a schema that was given and can be used."""
-    return list_doubts(dict(held.schema), strict=held.strict) if held.schema else []
+def list_schema_doubts(contract: Contract) -> list[str]:
+    return list_doubts(dict(contract.schema), strict=contract.strict) if contract.schema else []
 
 
 @contextmanager
 def error_at(where: str, **details: Any) -> Iterator[None]:
-    """Say of what is wrong which of several it is about."""
+    """Name the part of a request that an error is about."""
     try:
         yield
     except (Invalid, Stale) as error:
@@ -137,16 +151,10 @@ def error_at(where: str, **details: Any) -> Iterator[None]:
 
 
 def normalize_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema as it is stored. What Python says in another way, such as tuples, is the same from then on."""
+    """Return a schema as it is stored: tuples become lists, and so on."""
     with _readable():
         found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(schema))
     return found
-
-
-def _made(held: Contract) -> Schema:
-    with _readable():
-        source = msgspec.json.encode(held.schema or {})
-    return _schema(source, held.strict)
 
 
 @contextmanager
@@ -160,20 +168,22 @@ def _readable() -> Iterator[None]:
 
 
 def build_misfit_error(problems: Sequence[Problem], what: str = "The value") -> Invalid:
-    """The error for a value that does not fit."""
-    told = "; ".join(_describe(one) for one in problems[:MAX_TOLD])
+    shown = "; ".join(f"`{one.path}`: {one.reason}" if one.path else one.reason for one in problems[:MAX_TOLD])
     more = f" (and {len(problems) - MAX_TOLD} more)" if len(problems) > MAX_TOLD else ""
-    listed = [{"path": one.path, "reason": one.reason} for one in problems]
-    return Invalid(f"{what} does not fit its schema: {told}{more}.", problems=listed)
+    return Invalid(f"{what} does not fit its schema: {shown}{more}.", problems=_to_details(problems))
 
 
-def _describe(problem: Problem) -> str:
-    return f"`{problem.path}`: {problem.reason}" if problem.path else problem.reason
+def _to_details(problems: Sequence[Problem]) -> list[dict[str, str]]:
+    return [{"path": one.path, "reason": one.reason} for one in problems]
+
+
+def _to_warning(problem: Problem) -> ValueWarning:
+    return ValueWarning(path=problem.path, reason=problem.reason)
 
 
 def _spend_effort(space: Space | None, schema: Schema, value: Any, most: float) -> Effort:
-    """What it takes to check a value; an error if there is too much to be checked in this call. What is not checked does not
-    count: small values behind a large one are."""
+    """Add the effort of checking a value to that of the call. Reject it if that is too much; then it is not added, so that small
+    values after a large one are checked."""
     effort = schema.effort(value)
     if space is not None:
         if space.checked + effort.share > most:
@@ -182,59 +192,53 @@ def _spend_effort(space: Space | None, schema: Schema, value: Any, most: float) 
     return effort
 
 
-def _check_value(space: Space, value: Any, held: Contract) -> Iterator[ValueWarning]:
-    if not held.schema:
-        return
-    schema = compile_contract(held)
+def _check_value(space: Space, value: Any, contract: Contract) -> list[Problem]:
+    """Reject a value that does not fit a strict schema. Return what is odd about an accepted one."""
+    if not contract.schema:
+        return []
+    schema = get_schema(contract)
     try:
-        effort = _spend_effort(space, schema, value, WRITTEN)
+        effort = _spend_effort(space, schema, value, MAX_WRITE_EFFORT)
         problems = schema.problems(value, effort)
     except TooLarge:
-        if held.strict:
+        if contract.strict:
             raise
-        yield ValueWarning(path="", reason=UNCHECKED)
-        return
-    if problems and held.strict:
+        return [Problem("", UNCHECKED)]
+    if problems and contract.strict:
         raise build_misfit_error(problems)
-    for one in [*problems, *schema.warnings(value, effort)]:
-        yield ValueWarning(path=one.path, reason=one.reason)
+    return [*problems, *schema.warnings(value, effort)]
 
 
-def _check_secrets(space: Space, data: Mapping[str, Any], held: Contract) -> list[Problem]:
-    """What looks like a secret in what is to be written, if anybody minds (S3.44). Others wait meanwhile, so there is a limit for
-    a call, and not for each record in it."""
-    if held.secrets is None:
+def _check_secrets(space: Space, data: Mapping[str, Any], contract: Contract) -> list[Problem]:
+    """Return what looks like a secret in new data, or reject it (S3.44). The limit is for a call, not for each record in it."""
+    if contract.secrets is None:
         return []
-    problems, looked = find_secrets(data, records.MAX_VALUE - space.looked)
-    space.looked += looked
-    if problems and held.secrets == "reject":
-        told = ", ".join(f"`{one.path[:MAX_SHOWN]}`" for one in problems[:MAX_TOLD])
-        listed = [{"path": one.path, "reason": one.reason} for one in problems]
-        raise Invalid(f"Secrets do not belong in memory: {told} looks like one. Nothing was saved.", problems=listed)
+    problems, searched = find_secrets(data, MAX_VALUE - space.looked)
+    space.looked += searched
+    if problems and contract.secrets == "reject":
+        shown = ", ".join(f"`{one.path[:MAX_SHOWN]}`" for one in problems[:MAX_TOLD])
+        raise Invalid(
+            f"Secrets do not belong in memory: {shown} looks like one. Nothing was saved.",
+            problems=_to_details(problems),
+        )
     return problems
 
 
-@lru_cache(maxsize=128)
-def _schema(source: bytes, strict: bool) -> Schema:
-    return Schema(msgspec.json.decode(source), strict=strict, stored=True)
-
-
-# -- Which stored records a changed schema would break, told before it is saved (S3.45, C24).
-
+# Stored records that a changed schema breaks
 
 MAX_EXAMPLES = 20
-"""How many of the records that would break are named."""
+"""Broken records that a response names."""
 
 Accept = Annotated[
     bool,
     Meta(
-        description="Save a schema that stored records do not fit: until they are written anew, no model is shown them."
+        description="Save a schema that stored records do not fit: models do not see these until they are written again."
     ),
 ]
 
 
 class BrokenRecord(Response, frozen=True, kw_only=True):
-    """A record that does not fit: whose, where, and why."""
+    """A record that does not fit: its owner, its scope, and why."""
 
     owner: str
     scope: str
@@ -242,7 +246,7 @@ class BrokenRecord(Response, frozen=True, kw_only=True):
 
 
 class Breaking(Response, frozen=True, kw_only=True):
-    """How many records there are, how many would not fit any more, and some of these."""
+    """The number of records, of those that would not fit any more, and some of these."""
 
     records: int
     breaking: int
@@ -250,7 +254,7 @@ class Breaking(Response, frozen=True, kw_only=True):
 
 
 def find_breaking(space: Space, tie: str, held: Contract) -> Breaking:
-    """What would not fit of the records that go with something."""
+    """Return which of the records with a tie would not fit."""
     count = broken = 0
     named: dict[int, list[dict[str, str]]] = {}
     for address_id, value in iterate_tied_values(space, tie):
@@ -259,7 +263,7 @@ def find_breaking(space: Space, tie: str, held: Contract) -> Breaking:
         if problems:
             broken += 1
         if problems and len(named) < MAX_EXAMPLES:
-            named[address_id] = [{"path": one.path, "reason": one.reason} for one in problems]
+            named[address_id] = _to_details(problems)
     examples = [
         _example(record, owner, named[record.address_id]) for record, owner in list_records_at(space, list(named))
     ]
@@ -271,15 +275,113 @@ def _example(record: Record, owner: str, problems: list[dict[str, str]]) -> Brok
 
 
 def check_breaking(found: Breaking, accept: bool) -> list[str]:
-    """A warning about the records that break; an error, if that is not accepted."""
+    """Return a warning about the records that break. Reject the change if that is not accepted."""
     if not found.breaking:
         return []
     if accept:
         count = f"{found.breaking} of {found.records} stored records"
-        return [f"{count} do not fit this schema, and are withheld from models until they are written anew."]
+        return [f"{count} do not fit this schema, and are withheld from models until they are written again."]
     raise Conflict(
         f"{found.breaking} of {found.records} stored records would not fit this schema. Change them first, or save it with "
         "`accept_breaking`.",
         breaking=found.breaking,
         examples=[structs.asdict(one) for one in found.examples],
     )
+
+
+# Secrets: fields that look like passwords, keys or card numbers; their values are never repeated
+
+MAX_LOOKED_AT = 64 * 1024
+"""Characters of a value that are searched for secrets by default."""
+MAX_TEXTS = 10_000
+"""Different texts that are searched in one value, at about fifty microseconds each."""
+MAX_FOUND = 20
+MAX_SPOKEN = 64
+"""Characters of a name that are searched together with its value."""
+_FEW_DIGITS = 1000
+"""A smaller number is no code, whatever its name."""
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_PASSWORD = re.compile(r"\b(?:password|passwd|passphrase|passcode)s?\d*$|^pwd$")
+_CODE = re.compile(r"\b(?:(?:auth(?:entication)?|access|2fa|mfa|two factor) codes?|2fa|mfa|totp)$")
+_PHRASE = re.compile(r"\b(?:passphrase|pass phrase)s?\d*$")
+PHRASE = "passphrase"
+MAX_PHRASE = 6
+"""Words of a passphrase; more are a sentence about one."""
+PIN = 4
+_PERHAPS = frozenset({"pass", "secret"})
+"""Names under which a plain word is no secret."""
+_ONLY = frozenset({"value", "text", "plain", "raw", "current", "old", "new"})
+"""Names that say no more than the name above them."""
+
+
+def secrets_in(data: Any, most: int = MAX_LOOKED_AT) -> list[Problem]:
+    """Return what looks like a secret in a value, and where."""
+    return find_secrets(data, most)[0]
+
+
+def find_secrets(data: Any, most: int) -> tuple[list[Problem], int]:
+    """Return what looks like a secret in a value, up to `MAX_FOUND`, and how many characters were searched. A value that is too
+    large to be searched is a problem itself."""
+    from ..screening.screen import find_secret  # lazy: its patterns take a while to load
+
+    found: list[Problem] = []
+    left = most
+    kinds: dict[str, str | None] = {}
+    for at, name, text in _texts(data):
+        left -= len(text)
+        sentence = visible(_to_sentence(name, text))
+        if left < 0 or len(kinds) > MAX_TEXTS:
+            return [*found, Problem("", "it is too large to be searched for secrets")], most - max(left, 0)
+        if sentence not in kinds:
+            kinds[sentence] = find_secret(sentence)
+        if (kind := kinds[sentence]) is not None:
+            found.append(Problem(render_path(at), f"it looks like a secret ({kind})"))
+            if len(found) == MAX_FOUND:
+                break
+    return found, most - left
+
+
+def _to_sentence(name: str, text: str) -> str:
+    """Return a name and a value as somebody would say them."""
+    words = text.split()
+    if name == PHRASE and len(words) <= MAX_PHRASE:  # several words are one secret
+        return f"password: {'_'.join(words)}"
+    if name in _PERHAPS and len(words) == 1 and any(map(str.isdigit, text)):
+        return f"password: {text}"
+    if name.endswith("pin code") and len(text) == PIN:  # a longer one is that of a place
+        return f"pin: {text}"
+    return f"{name}: {text}" if name else text
+
+
+def _texts(value: Any, at: At | None = None, name: str = "") -> Iterator[tuple[At | None, str, str]]:
+    """Yield the texts and numbers of a value: place, spoken name, text."""
+    match value:
+        case dict():
+            for key, item in value.items():
+                inside = At(at, str(key))
+                if mask_name(str(key)) != key:
+                    yield inside, "", str(key)
+                yield from _texts(item, inside, _to_spoken_name(str(key), name))
+        case list():
+            for number, item in enumerate(value):
+                yield from _texts(item, At(at, number), name)
+        case bool():
+            return
+        case int() | float() if abs(value) < _FEW_DIGITS:
+            return
+        case float() if value.is_integer():
+            yield at, name, str(int(value))
+        case str() | int() | float():
+            yield at, name, str(value)
+
+
+def _to_spoken_name(key: str, above: str) -> str:
+    """Return a name as somebody would say it; where it says nothing, the one above it. Its end says most."""
+    name = _HUMP.sub(" ", visible(key)[-MAX_SPOKEN:]).replace("_", " ").replace("-", " ").lower()
+    if name in _ONLY and above:
+        return above
+    if _CODE.search(name):
+        return "verification code"
+    if _PHRASE.search(name):
+        return PHRASE
+    return "password" if _PASSWORD.search(name) else name

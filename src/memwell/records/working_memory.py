@@ -43,9 +43,9 @@ from .validation import (
     Edit,
     ValueWarning,
     build_misfit_error,
-    compile_contract,
     error_at,
     fill_defaults,
+    get_schema,
     list_misfits,
     write_valid,
 )
@@ -520,5 +520,5 @@ def _to_memory_record(record: Record, owner: str) -> MemoryRecord:
 def _build_tool_part(one: Section) -> dict[str, Any]:
     """What the tool takes for a definition: nothing that would be refused, and in merge mode parts of it (C31). It is a copy:
     what is kept in memory is everybody's."""
-    schema = compile_contract(Contract(one.schema, True))
+    schema = get_schema(Contract(one.schema, True))
     return deepcopy(schema.relax() if one.merges else schema.closed)

@@ -15,9 +15,8 @@ from ..errors import Conflict, Forbidden, Invalid
 from ..records import contents
 from ..records.app_sessions import SESSION_META
 from ..records.contents import Content, DeleteContent
-from ..records.records import Mode
+from ..records.records import Mode, project
 from ..records.stores import require_store
-from ..records.values import project
 from . import store as stored
 
 EMPTIED = "emptied"
