@@ -101,7 +101,7 @@ def _commit(memory: Memory, bank: Bank) -> Callable[[], object]:
 
 def _written(bank_id: str, space: Space) -> object:
     new = entries.NewEntry(KEY, TURN, "user")
-    return entries.write_entry(space, bank_id, banks.require_bank(space, bank_id)[1], new)
+    return entries.write_entry(space, bank_id, banks.require_bank(space, bank_id).settings, new)
 
 
 def _loaded(home: Path, memory: Memory, bank: Bank, order: Order) -> list[Timings]:

@@ -22,7 +22,7 @@ from memwell.core import functions
 from memwell.core.dispatch import dispatch
 from memwell.core.file_links import Named, sign, verify
 from memwell.core.space import Space
-from memwell.files.passages import LONGEST, passages
+from memwell.files.extraction import MAX_PASSAGE, split_passages
 from memwell.model.principal import Principal, Tie
 from memwell.records.file_rows import MAX_FILE
 from memwell.registry import find
@@ -330,22 +330,22 @@ def test_files_go_up_and_come_down_on_the_command_line(tmp_path: Path) -> None:
 def test_passages_are_whole_paragraphs_or_sentences_and_lose_nothing() -> None:
     paragraphs = [f"Paragraph {number}. " + "It goes on. " * (number * 20) for number in range(12)]
     text = "\n\n".join(paragraphs) + "\n\n" + "x" * 5000
-    found = passages(text)
-    assert max(map(len, found)) <= LONGEST
+    found = split_passages(text)
+    assert max(map(len, found)) <= MAX_PASSAGE
     assert "".join("".join(found).split()) == "".join(text.split())
     assert all(one.endswith((".", "x")) for one in found)
-    assert passages("") == []
-    assert passages(" \n\n \n ") == []
-    long = passages("7 " * 400_000)  # one sentence, and never cut anew from its beginning
-    assert ("".join(long).replace(" ", ""), max(map(len, long)) <= LONGEST) == ("7" * 400_000, True)
-    assert passages("a" + " " * 5000 + "b. " + "c" * 2000) == ["a\n\nb.", "c" * 1200, "c" * 800]
+    assert split_passages("") == []
+    assert split_passages(" \n\n \n ") == []
+    long = split_passages("7 " * 400_000)  # one sentence, and never cut anew from its beginning
+    assert ("".join(long).replace(" ", ""), max(map(len, long)) <= MAX_PASSAGE) == ("7" * 400_000, True)
+    assert split_passages("a" + " " * 5000 + "b. " + "c" * 2000) == ["a\n\nb.", "c" * 1200, "c" * 800]
 
 
 def test_reading_that_was_cut_off_goes_on_where_it_was(
     memory: Memory, session: AppSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker that dies between two batches leaves no passage twice, and none out."""
-    monkeypatch.setattr("memwell.files.reading.AT_ONCE", 2)
+    monkeypatch.setattr("memwell.files.extraction.BATCH", 2)
     monkeypatch.setattr("memwell.files.files.READ_S", 0.0)  # nobody waits for what fails
     text = "\n\n".join(f"Chapter {number}. " + "Something is told here. " * 40 for number in range(9))
     written: list[Any] = []
@@ -366,7 +366,7 @@ def test_reading_that_was_cut_off_goes_on_where_it_was(
     clock.advance(minutes=5)
     found = session.search("chapter something", limit=50)
     assert session.files.get(file.file_id).state == "extracted"
-    assert len({hit.content for hit in found}) == len(found) == len(passages(text))
+    assert len({hit.content for hit in found}) == len(found) == len(split_passages(text))
 
 
 def test_what_was_stored_and_never_named_is_swept_up(memory: Memory, session: AppSession, clock: FrozenClock) -> None:
@@ -500,7 +500,7 @@ def test_a_file_that_could_not_be_read_is_read_once_it_can(
     memory: Memory, session: AppSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B2.8: as its reason advises: deactivate others, then activate it again."""
-    monkeypatch.setattr("memwell.files.reading.MAX_TOKENS", 12)
+    monkeypatch.setattr("memwell.files.extraction.MAX_TOKENS", 12)
     first, second = session.files.upload(TEXT, "a.txt"), session.files.upload(TEXT, "b.txt")
     assert (first.state, second.state, "then activate it" in (second.reason or "")) == ("extracted", "kept", True)
     assert session.files.activate(second.file_id).state == "kept"
@@ -517,7 +517,7 @@ def test_a_file_whose_reading_was_cancelled_has_failed_and_can_be_read_again(
 ) -> None:
     """G7: nothing waits for ever."""
     with monkeypatch.context() as patch:
-        patch.setattr("memwell.files.files.read_soon", lambda call, at, file: file)
+        patch.setattr("memwell.files.files.wait_for_text", lambda call, at, file: file)
         files = [session.files.upload(TEXT + b"%d" % number, "a.txt") for number in range(2)]
     for file in files:
         memory.jobs.cancel(file.job or "")

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import re
 import unicodedata
-import uuid
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, Meta, structs
+from msgspec import Meta, structs
 
-from .. import typed
 from ..clock import DAY, HOUR, to_datetime
-from ..core import documents
+from ..core.catalog import OMITTED, Catalog, Item, Order, PageNumber, PageSize, Sort, Version, list_page
 from ..core.dispatch import Call
-from ..core.documents import Document
 from ..core.operation import Example, Request, Response, operation
 from ..core.space import Space
 from ..erasure.erase import erase_collection
-from ..errors import Conflict, Invalid, NotFound
+from ..errors import Invalid, NotFound
 from ..jobs import queue
 from ..model import check
 from ..model.collection import Address, Place, Policy
@@ -82,16 +79,11 @@ ModeField = Annotated[
 ]
 CrossKey = Annotated[bool, Meta(description="Whether a search may omit the key and look at all keys.")]
 LanguageField = Annotated[str, Meta(max_length=16, description="The language of the entries, such as `en` or `de`.")]
-Page = Annotated[int, Meta(ge=1, le=1_000_000, description="The page number, from 1.")]
-PerPage = Annotated[int, Meta(ge=1, le=100, description="The number of banks on a page, from 1 to 100.")]
 
 _NEW = {"name": "chats", "type": "conversation"}
 _GIVEN = (("banks.create", _NEW),)
 _OF = {"bank": "$0.id"}
-_OMITTED: Any = UNSET
-"""Default of the fields of an update, as null clears a field."""
 _CUSTOM = ("embedding_model", "dimensions", "chunk_size", "chunk_overlap")
-_CLEARABLE = ("description", "compaction_prompt", "max_age_days", "max_turns", "max_size_tokens", "retention_days")
 
 
 class Bank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -134,22 +126,31 @@ class Bank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
 
-decode_bank = typed.decoder(Bank)
-
-
-def encode_bank(bank: Bank) -> str:
-    return msgspec.json.encode(bank).decode()
+BANKS = Catalog(
+    KIND,
+    Bank,
+    immutable=("type", "mode"),
+    clearable=(
+        "description",
+        "compaction_prompt",
+        "max_age_days",
+        "max_turns",
+        "max_size_tokens",
+        "retention_days",
+    ),
+    plain_conflicts=True,
+)
 
 
 def bank_place(bank_id: str, policy: Policy | None = None) -> Place:
     return Place(KIND, bank_id, "timeline", policy or Policy())
 
 
-def require_bank(space: Space, bank_id: str) -> tuple[Document, Bank]:
-    found = documents.find(space.tx, KIND, bank_id) if bank_id.isascii() and bank_id.isprintable() else None
+def require_bank(space: Space, bank_id: str) -> Item[Bank]:
+    found = BANKS.find(space, bank_id) if bank_id.isascii() and bank_id.isprintable() else None
     if found is None:
         raise NotFound(f"There is no memory bank {bank_id!r}.")
-    return found, decode_bank(found.body)
+    return found
 
 
 def find_key(space: Space, bank_id: str, key: str) -> Address | None:
@@ -273,34 +274,28 @@ def build_bank(call: Call, request: CreateBank) -> Bank:
 
 def add_bank(space: Space, name: str, bank: Bank) -> BankInfo:
     """Store a bank with checked settings."""
-    document = Document(str(uuid.uuid4()), name, 1, encode_bank(bank), space.now, space.now)
-    documents.add(space.tx, KIND, document)
-    space.collection(bank_place(document.id, bank.policy()))
+    item = BANKS.add(space, bank, name=name)
+    space.collection(bank_place(item.id, bank.policy()))
     _schedule_compaction(space, bank)
-    return _to_response(document, bank)
+    return _to_response(item)
 
 
 class ListBanks(Request, frozen=True, kw_only=True):
     """A page of banks, and their order."""
 
-    page: Page = 1
-    limit: PerPage = 20
-    sort: Annotated[Literal["created_at", "updated_at", "name"], Meta(description="The field to sort by.")] = (
-        "created_at"
-    )
-    order: Annotated[Literal["asc", "desc"], Meta(description="`asc` or `desc`.")] = "desc"
+    page: PageNumber = 1
+    limit: PageSize = 20
+    sort: Sort = "created_at"
+    order: Order = "desc"
     type: Type | None = None
 
 
 @operation("banks.list", "GET /v1/memory_banks", example=Example({}, _GIVEN))
 def list_banks(space: Space, request: ListBanks) -> BankList:
     """List the memory banks, page by page."""
-    pairs = [(one, decode_bank(one.body)) for one in documents.every(space.tx, KIND)]
-    pairs = [pair for pair in pairs if request.type in (None, pair[1].type)]
-    pairs.sort(key=lambda pair: (getattr(pair[0], request.sort), pair[0].id), reverse=request.order == "desc")
-    first = (request.page - 1) * request.limit
-    page = [_to_response(*pair) for pair in pairs[first : first + request.limit]]
-    return BankList(memory_banks=page, page=request.page, limit=request.limit, total=len(pairs))
+    banks = [one for one in BANKS.list(space) if request.type in (None, one.settings.type)]
+    page, total = list_page(banks, request)
+    return BankList(memory_banks=list(map(_to_response, page)), page=request.page, limit=request.limit, total=total)
 
 
 class OfBank(Request, frozen=True, kw_only=True):
@@ -312,7 +307,7 @@ class OfBank(Request, frozen=True, kw_only=True):
 @operation("banks.get", "GET /v1/memory_banks/{bank}", example=Example(_OF, _GIVEN))
 def get_bank(space: Space, request: OfBank) -> BankInfo:
     """Return a memory bank and its settings."""
-    return _to_response(*require_bank(space, request.bank))
+    return _to_response(require_bank(space, request.bank))
 
 
 class UpdateBank(Request, frozen=True, kw_only=True):
@@ -320,18 +315,16 @@ class UpdateBank(Request, frozen=True, kw_only=True):
 
     bank: BankId
     name: Name | None = None
-    description: Description | None = _OMITTED
-    compaction_prompt: Prompt | None = _OMITTED
-    max_age_days: Days | None = _OMITTED
-    max_turns: Count | None = _OMITTED
-    max_size_tokens: Count | None = _OMITTED
-    retention_days: Days | None = _OMITTED
+    description: Description | None = OMITTED
+    compaction_prompt: Prompt | None = OMITTED
+    max_age_days: Days | None = OMITTED
+    max_turns: Count | None = OMITTED
+    max_size_tokens: Count | None = OMITTED
+    retention_days: Days | None = OMITTED
     cross_key_search: CrossKey | None = None
     mode: ModeField | None = None
     type: Type | None = None
-    version: (
-        Annotated[int, Meta(ge=1, description="The version that was read; a conflict if it has changed since.")] | None
-    ) = None
+    version: Version | None = None
 
 
 @operation(
@@ -342,31 +335,25 @@ class UpdateBank(Request, frozen=True, kw_only=True):
 )
 def update_bank(space: Space, request: UpdateBank) -> BankInfo:
     """Change a bank's settings, except for its type and mode. A new retention also applies to stored entries."""
-    document, bank = require_bank(space, request.bank)
-    for fixed in ("type", "mode"):
-        if getattr(request, fixed) not in (None, getattr(bank, fixed)):
-            raise Conflict(f"The {fixed} of a bank cannot be changed. Create another bank.")
-    if request.version not in (None, document.version):
-        raise Conflict(f"The current version is {document.version}: read it again and repeat the change.")
-    values = {name: getattr(request, name) for name in _CLEARABLE}
-    changes: dict[str, Any] = {name: value or None for name, value in values.items() if value is not UNSET}
-    if request.cross_key_search is not None:
-        changes["cross_key_search"] = request.cross_key_search
-    updated = structs.replace(bank, **changes)
-    _check_settings(updated)
-    if updated.retention_us != bank.retention_us:
-        _update_retention(space, document.id, updated)
-    name = document.name if request.name is None else check_name(request.name)
-    document = documents.change(space.tx, KIND, document, name, encode_bank(updated), space.now)
-    _schedule_compaction(space, updated)
-    return _to_response(document, updated)
+    item = require_bank(space, request.bank)
+    BANKS.check_request(request, item)
+    changes = BANKS.changes(request)
+    changes |= {name: changes[name] or None for name in BANKS.clearable if name in changes}  # 0 and "" clear, too
+    bank = structs.replace(item.settings, **changes)
+    _check_settings(bank)
+    if bank.retention_us != item.settings.retention_us:
+        _update_retention(space, item.id, bank)
+    name = None if request.name is None else check_name(request.name)
+    item = BANKS.update(space, item, bank, name=name)
+    _schedule_compaction(space, bank)
+    return _to_response(item)
 
 
 @operation("banks.delete", "DELETE /v1/memory_banks/{bank}", effect="erase", status=202, example=Example(_OF, _GIVEN))
 def delete_bank(space: Space, request: OfBank) -> Erasure:
     """Erase a bank with all its entries."""
     require_bank(space, request.bank)
-    documents.erase(space.tx, KIND, request.bank, space.now)
+    BANKS.delete(space, request.bank)
     return _erase_entries(space, request.bank)
 
 
@@ -375,7 +362,7 @@ def delete_bank(space: Space, request: OfBank) -> Erasure:
 )
 def wipe_bank(space: Space, request: OfBank) -> Erasure:
     """Erase all entries of a bank. The bank itself stays."""
-    _, bank = require_bank(space, request.bank)
+    bank = require_bank(space, request.bank).settings
     erasure = _erase_entries(space, request.bank)
     space.collection(bank_place(request.bank, bank.policy()))
     return erasure
@@ -418,15 +405,15 @@ _TEMPLATES: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
-def _to_response(document: Document, bank: Bank) -> BankInfo:
+def _to_response(item: Item[Bank]) -> BankInfo:
     return BankInfo(
-        id=document.id,
-        name=document.name,
-        created_at=to_datetime(document.created_at),
-        updated_at=to_datetime(document.updated_at),
-        source_connection_id=document.id,
-        version=document.version,
-        **{name: getattr(bank, name) for name in Bank.__struct_fields__},
+        id=item.id,
+        name=item.name,
+        created_at=to_datetime(item.created_at),
+        updated_at=to_datetime(item.updated_at),
+        source_connection_id=item.id,
+        version=item.version,
+        **structs.asdict(item.settings),
     )
 
 

@@ -29,6 +29,7 @@ from ..screening.screen import lowest_trust
 from ..search import upkeep
 from ..storage.port import Reach, Tx
 from .banks import (
+    BANKS,
     KIND,
     RESERVED,
     SUMMARY,
@@ -37,7 +38,6 @@ from .banks import (
     Key,
     bank_place,
     check_key,
-    decode_bank,
     find_key,
     require_bank,
 )
@@ -325,7 +325,7 @@ class CompactBank(Request, frozen=True, kw_only=True):
 )
 def compact_bank(space: Space, request: CompactBank) -> Compacting:
     """Compact what exceeds the bank's thresholds now. The job reports the result."""
-    _, bank = require_bank(space, request.bank)
+    bank = require_bank(space, request.bank).settings
     if not bank.compacts:
         raise Invalid("This bank has no threshold: set `max_turns`, `max_size_tokens` or `max_age_days` first.")
     payload: dict[str, Any] = {"bank": request.bank}
@@ -373,7 +373,7 @@ JOBS = (JobKind("compact", run_compaction),)
 
 def _list_compacting(tx: Tx) -> list[str]:
     """The ids of the banks that have a threshold."""
-    return [one.id for one in documents.every(tx, KIND) if decode_bank(one.body).compacts]
+    return [one.id for one in documents.every(tx, KIND) if BANKS.decode(one.body).compacts]
 
 
 def _to_report(results: Sequence[_Result]) -> dict[str, Any]:
@@ -411,7 +411,7 @@ def _find_task(tx: Tx, address_id: int, now: int) -> _Task | None:
     document = documents.find(tx, KIND, bank_id)
     if document is None:
         return None
-    bank = decode_bank(document.body)
+    bank = BANKS.decode(document.body)
     items = select_items(load_visible(tx, address_id, now), bank, now)
     if not items:
         return None

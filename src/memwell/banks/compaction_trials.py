@@ -108,7 +108,7 @@ def test_compaction(call: Call, request: TryBank) -> Trial:
     sources = (request.key, request.sample_entries, request.generate_direction)
     if sum(one is not None for one in sources) > 1:
         raise Invalid("Give at most one of `key`, `sample_entries` and `generate_direction`.", field="sample_entries")
-    _, bank = call.read(lambda space: require_bank(space, request.bank))
+    bank = call.read(lambda space: require_bank(space, request.bank)).settings
     if request.compaction_prompt is not None:
         bank = structs.replace(bank, compaction_prompt=request.compaction_prompt)
     if request.sample_entries is not None or request.generate_direction is not None:

@@ -114,7 +114,7 @@ def add_entry(call: Call, request: AddEntry) -> Added:
     messages: dict[str, list[dict[str, str]]] = {}  # not in the stored response, which must not contain other entries
 
     def write(space: Space) -> Added:
-        _, bank = require_bank(space, request.bank)
+        bank = require_bank(space, request.bank).settings
         new = NewEntry(
             request.key, request.content, request.speaker, request.metadata or {}, summary=bool(request.compacts)
         )
@@ -293,7 +293,7 @@ def search_bank(call: Call, request: SearchBank) -> Matches:
 
 def check_search(call: Call, bank_id: str, key: str | None) -> None:
     """Raise if there is no such bank, or if it can only be searched by key and there is none."""
-    _, bank = call.read(lambda space: require_bank(space, bank_id))
+    bank = call.read(lambda space: require_bank(space, bank_id)).settings
     if key is None and not bank.cross_key_search:
         raise Forbidden("This bank can only be searched by key: give a `key`, or set `cross_key_search`.")
 
@@ -356,7 +356,7 @@ class LoadBank(Request, frozen=True, kw_only=True):
 )
 def load_bank(space: Space, request: LoadBank) -> Loaded:
     """Load the entries of a key in order. A conversation bank returns messages, ready for a model."""
-    _, bank = require_bank(space, request.bank)
+    bank = require_bank(space, request.bank).settings
     address = find_key(space, request.bank, check_key(request.key))
     as_messages = bank.type == "conversation" and request.content_type == reading.JSON
     order, limit, compacted = request.order, request.limit, request.include_compacted

@@ -1,1 +1,1 @@
-"""Files of sessions: kept with what is known of them (`kept`), read for search (`reading`), and given out (`links`)."""
+"""Files of sessions: storage, text extraction, search and download links."""

@@ -1,4 +1,4 @@
-"""Files of sessions of apps: uploaded, listed, read, used or not, and deleted (S2.35, S2.36, B2.6–B2.8)."""
+"""Files of an app's sessions: upload, list, read, activate, search, delete, and download by link (S2.35, S2.36, B2.6–B2.8)."""
 
 from __future__ import annotations
 
@@ -44,23 +44,23 @@ from ..records.file_rows import MAX_FILE, STATES, File, NewFile, Owner, State, l
 from ..storage.blobs import digest_of
 
 READ_S = 3.0
-"""How long an upload waits for its text."""
-TRIES = 3
-NOT_IN_USE = "The file is there already, and is not in use: activate it to have it searched."
+"""Seconds that an upload waits for the extraction of its text."""
+MAX_ATTEMPTS = 3
+INACTIVE = "The file exists already and is not active: activate it to make it searchable."
 
 Filename = Annotated[
     str,
     Meta(
         min_length=1,
         max_length=4096,
-        description="What the file is called. It is shown without its path and without what cannot be seen.",
+        description="The name of the file. Its path and invisible characters are removed.",
     ),
 ]
 Mimetype = Annotated[
     str,
     Meta(
         max_length=255,
-        description="What the file is, such as `application/pdf`; its name and its first bytes count more.",
+        description="The type of the file, such as `application/pdf`; its name and first bytes take precedence.",
     ),
 ]
 FileContent = Annotated[bytes, Meta(description="The bytes of the file, at most 25 MiB; in JSON as Base64.")]
@@ -73,7 +73,7 @@ OF = {"app": "shop", "session_id": "sess_123", "file_id": "$0.file_id"}
 
 
 class FileInfo(Response, frozen=True, kw_only=True):
-    """A file of a session. `download_url` holds for 30 days at least; whoever has it can read the file."""
+    """A file of a session. `download_url` is valid for at least 30 days; anybody who has it can read the file."""
 
     file_id: str
     filename: str
@@ -88,13 +88,13 @@ class FileInfo(Response, frozen=True, kw_only=True):
 
 
 class FileList(Response, frozen=True, kw_only=True):
-    """The files of a session, in the order in which they came."""
+    """The files of a session, in the order of their uploads."""
 
     files: list[FileInfo]
 
 
 class UploadFile(Request, frozen=True, kw_only=True):
-    """A file for a session, and what to pass along if that begins with it."""
+    """A file for a session, and the user and metadata of the session if it is new."""
 
     app: AppName
     session_id: SessionId
@@ -116,21 +116,21 @@ class UploadFile(Request, frozen=True, kw_only=True):
     carries="content",
     example=Example(NEW),
 )
-def upload(call: Call, request: UploadFile) -> FileInfo:
-    """Add a file to a session, which begins if it has not. Its text can be searched within seconds; the same file again is the
-    one that is there. The body may be the file itself, or a form with it."""
-    return read_soon(call, request, store(call, request))
+def upload_file(call: Call, request: UploadFile) -> FileInfo:
+    """Upload a file to a session, which is created if there is none. Its text is searchable within seconds. Uploading the same
+    file again returns the existing one. The body may be the file itself or a form."""
+    return wait_for_text(call, request, store_file(call, request))
 
 
 class OfSession(Request, frozen=True, kw_only=True):
-    """Which session."""
+    """A session of an app."""
 
     app: AppName
     session_id: SessionId
 
 
 class OfFile(OfSession, frozen=True, kw_only=True):
-    """Which file of which session."""
+    """A file of a session."""
 
     file_id: FileId
 
@@ -142,10 +142,10 @@ class OfFile(OfSession, frozen=True, kw_only=True):
     example=Example({"app": "shop", "session_id": "sess_123"}, GIVEN),
 )
 def list_files(space: Space, request: OfSession) -> FileList:
-    """The files of a session; none, if nothing is known of it."""
-    session = session_of(space, request.app, request.session_id)
+    """List the files of a session. An unknown session has none."""
+    session = _find_session(space, request.app, request.session_id)
     found = [] if session is None else file_rows.list_session_files(space, session.address_id)
-    return FileList(files=[info(space, one) for one in found])
+    return FileList(files=[_to_response(space, one) for one in found])
 
 
 @operation(
@@ -154,13 +154,13 @@ def list_files(space: Space, request: OfSession) -> FileList:
     any_tie=True,
     example=Example(OF, GIVEN),
 )
-def get(space: Space, request: OfFile) -> FileInfo:
-    """What is known of a file."""
-    return info(space, _existing(space, request)[1])
+def get_file(space: Space, request: OfFile) -> FileInfo:
+    """Return a file, without its bytes."""
+    return _to_response(space, _require_file(space, request)[1])
 
 
 class ReadFile(Response, frozen=True, kw_only=True):
-    """A file with its bytes, which are Base64 in JSON."""
+    """A file with its bytes, in JSON as Base64."""
 
     file_id: str
     filename: str
@@ -176,19 +176,17 @@ class ReadFile(Response, frozen=True, kw_only=True):
     any_tie=True,
     example=Example(OF, GIVEN),
 )
-def read(call: Call, request: OfFile) -> ReadFile:
-    """The bytes of a file, as they were uploaded."""
-    file = call.read(lambda space: _existing(space, request)[1])
+def read_file(call: Call, request: OfFile) -> ReadFile:
+    """Return the bytes of a file, as they were uploaded."""
+    file = call.read(lambda space: _require_file(space, request)[1])
     content = call.blobs.get(file.digest)
     return ReadFile(file_id=file.id, filename=file.filename, mimetype=file.mimetype, size=file.size, content=content)
 
 
 class UpdateFile(OfFile, frozen=True, kw_only=True):
-    """Which file, and whether it is to be used."""
+    """A file, and whether it is active."""
 
-    is_active: Annotated[
-        bool, Meta(description="Whether its text is searched; a file that is not active is kept only.")
-    ]
+    is_active: Annotated[bool, Meta(description="Whether its text is searchable.")]
 
 
 @operation(
@@ -200,13 +198,21 @@ class UpdateFile(OfFile, frozen=True, kw_only=True):
     patient=True,
     example=Example({**OF, "is_active": False}, GIVEN),
 )
-def update(call: Call, request: UpdateFile) -> FileInfo:
-    """Use a file or use it no more. The text of one that is not active is erased, and read again once it is."""
-    return read_soon(call, request, call.write(lambda space: _updated(space, request)))
+def update_file(call: Call, request: UpdateFile) -> FileInfo:
+    """Activate or deactivate a file. The text of an inactive file is erased, and extracted again when it is activated."""
+
+    def write(space: Space) -> FileInfo:
+        owner, file = _require_file(space, request)
+        change = file_rows.activate_file if request.is_active else file_rows.deactivate_file
+        file, job = change(space, owner, file)
+        _touch_session(space, owner, file.id)
+        return structs.replace(_to_response(space, file), job=job)
+
+    return wait_for_text(call, request, call.write(write))
 
 
 class DeletedFile(Response, frozen=True, kw_only=True):
-    """A file that is gone, and the job that erases its bytes."""
+    """A deleted file, and the job that erases its bytes."""
 
     file_id: str
     job: str
@@ -219,41 +225,47 @@ class DeletedFile(Response, frozen=True, kw_only=True):
     any_tie=True,
     example=Example(OF, GIVEN),
 )
-def delete(space: Space, request: OfFile) -> DeletedFile:
-    """Delete a file with its text, for good."""
-    owner, file = _existing(space, request)
-    _touch(space, owner, file.id)
+def delete_file(space: Space, request: OfFile) -> DeletedFile:
+    """Erase a file and its text."""
+    owner, file = _require_file(space, request)
+    _touch_session(space, owner, file.id)
     return DeletedFile(file_id=file.id, job=file_rows.delete_file(space, file))
 
 
-# -- what others use -----------------------------------------------------------------------------------------------------
+# -- storing -------------------------------------------------------------------------------------------------------------
 
 
-def store(call: Call, request: UploadFile) -> FileInfo:
-    """Add a file to a session, and wait for nothing."""
-    new = _checked(request)
+def store_file(call: Call, request: UploadFile) -> FileInfo:
+    """Store a file in a session, without waiting for its text."""
+    content = request.content
+    if not content:
+        raise Invalid("The file is empty: a file has at least one byte.", field="content")
+    if len(content) > MAX_FILE:
+        raise TooLarge(f"The file is larger than {MAX_FILE // 1024**2} MiB: split it.", field="content", limit=MAX_FILE)
+    name = clean_name(request.filename)
+    new = NewFile(digest_of(content), name, mimetype_of(name, request.mimetype, content[:HEAD]), len(content))
     again: FileInfo | None = call.answered()
     if again is not None:
         return again
-    call.read(lambda space: _require_room(space, request, new))
+    call.read(lambda space: _check_upload(space, request, new))
     if not call.read(lambda space: is_swept(space.tx)):
         call.engine.write(call.principal, lambda space: sweep_later(space.tx, space.now))
-    return _stored(call, request, new)
+    return _write_blob_and_row(call, request, new)
 
 
-def read_soon(call: Call, at: OfSession | UploadFile, file: FileInfo) -> FileInfo:
-    """A file, with what has become of its text if that is known soon."""
+def wait_for_text(call: Call, at: OfSession | UploadFile, file: FileInfo) -> FileInfo:
+    """Wait a few seconds for the text of a file, and return its current state."""
     if file.job is None or file.state != "pending":
         return file
-    with suppress(NotFound):  # somebody has deleted it already
+    with suppress(NotFound):  # it was deleted meanwhile
         wait_for_job(call, file.job, READ_S)
-        named = OfFile(app=at.app, session_id=at.session_id, file_id=file.file_id)
-        current = call.read(lambda space: info(space, _existing(space, named)[1]))
+        request = OfFile(app=at.app, session_id=at.session_id, file_id=file.file_id)
+        current = call.read(lambda space: _to_response(space, _require_file(space, request)[1]))
         return structs.replace(current, job=file.job)
     return file
 
 
-def info(space: Space, file: File) -> FileInfo:
+def _to_response(space: Space, file: File) -> FileInfo:
     return FileInfo(
         file_id=file.id,
         filename=file.filename,
@@ -268,36 +280,22 @@ def info(space: Space, file: File) -> FileInfo:
 
 
 class Session(NamedTuple):
-    """A session that is there, and whose it is."""
+    """A session and its user."""
 
     address_id: int
     user_id: str | None
 
 
-def session_of(space: Space, app: str, session_id: str) -> Session | None:
-    """A session, if whoever asks may know of it."""
+def _find_session(space: Space, app: str, session_id: str) -> Session | None:
+    """The session, if there is one. Raises if the principal may not read it."""
     found = find_app_session(space, app, session_id)
     user_id = None if found is None else found.value["sessionInfo"].get("userId")
     space.principal.speaks_for(user_id)
     return None if found is None else Session(found.address_id, user_id)
 
 
-# -- inside --------------------------------------------------------------------------------------------------------------
-
-
-def _checked(request: UploadFile) -> NewFile:
-    """What is uploaded, as it will be kept."""
-    content = request.content
-    if not content:
-        raise Invalid("The file is empty: a file has at least one byte.", field="content")
-    if len(content) > MAX_FILE:
-        raise TooLarge(f"The file is larger than {MAX_FILE // 1024**2} MiB: split it.", field="content", limit=MAX_FILE)
-    name = clean_name(request.filename)
-    return NewFile(digest_of(content), name, mimetype_of(name, request.mimetype, content[:HEAD]), len(content))
-
-
-def _require_room(space: Space, request: UploadFile, new: NewFile) -> None:
-    """Refuse what will be refused before any byte of it is stored. A key that is held to somebody makes no apps."""
+def _check_upload(space: Space, request: UploadFile, new: NewFile) -> None:
+    """Check the upload before any bytes are stored. A scoped key cannot create apps."""
     session = find_app_session(space, request.app, request.session_id)
     owner = require_session_owner(space, request.app, request.session_id, session)
     space.principal.speaks_for(owner or request.user_id or space.principal.user)
@@ -308,85 +306,77 @@ def _require_room(space: Space, request: UploadFile, new: NewFile) -> None:
         file_rows.check_file_count(files, find_app_settings(space, request.app).max_files)
 
 
-def _stored(call: Call, request: UploadFile, new: NewFile) -> FileInfo:
-    """Store the bytes, then what is known of them; if that cannot be, the bytes are not kept either."""
-    for _ in range(TRIES):
+def _write_blob_and_row(call: Call, request: UploadFile, new: NewFile) -> FileInfo:
+    """Store the bytes, then the row; if that fails, delete the bytes again."""
+    for _ in range(MAX_ATTEMPTS):
         call.blobs.put(request.content)
         try:
-            return call.write(lambda space: _added(space, call, request, new))
-        except _Deleted:
+            return call.write(lambda space: _add_row(space, call, request, new))
+        except _BlobDeleted:
             continue
         except MemwellError:
-            with suppress(MemwellError):  # the sweep finds it
+            with suppress(MemwellError):  # otherwise the sweep deletes them
                 call.engine.write(call.principal, lambda space: delete_unnamed(space.tx, call.blobs, new.digest))
             raise
     raise Unavailable("The same file is being erased: try again in a moment.")
 
 
-def _added(space: Space, call: Call, request: UploadFile, new: NewFile) -> FileInfo:
-    """Write down what was stored, unless somebody has deleted it since."""
+def _add_row(space: Space, call: Call, request: UploadFile, new: NewFile) -> FileInfo:
     if not call.blobs.within(space.tx).has(new.digest):
-        raise _Deleted
+        raise _BlobDeleted
     app = require_or_add_app(space, request.app).settings
     user_id = request.user_id or space.principal.user
     opening = SessionRequest(session_id=request.session_id, user_id=user_id, metadata=request.metadata)
     opened = open_session(space, request.app, opening)
-    owner = _owner(request, opened.address_id, opened.user_id)
+    owner = _to_owner(request, opened.address_id, opened.user_id)
     file, job = file_rows.add_file(space, owner, new, app.max_files)
-    _touch(space, owner, file.id)
-    shown = structs.replace(info(space, file), job=job)
-    return shown if file.active else structs.replace(shown, reason=NOT_IN_USE)
+    _touch_session(space, owner, file.id)
+    response = structs.replace(_to_response(space, file), job=job)
+    return response if file.active else structs.replace(response, reason=INACTIVE)
 
 
-def _updated(space: Space, request: UpdateFile) -> FileInfo:
-    owner, file = _existing(space, request)
-    changed, job = (file_rows.activate_file if request.is_active else file_rows.deactivate_file)(space, owner, file)
-    _touch(space, owner, file.id)
-    return structs.replace(info(space, changed), job=job)
-
-
-def _existing(space: Space, request: OfFile) -> tuple[Owner, File]:
-    session = session_of(space, request.app, request.session_id)
+def _require_file(space: Space, request: OfFile) -> tuple[Owner, File]:
+    session = _find_session(space, request.app, request.session_id)
     file = None if session is None else file_rows.find_file(space, request.file_id, session.address_id)
     if session is None or file is None:
         raise NotFound("There is no such file in this session.")
-    return _owner(request, session.address_id, session.user_id), file
+    return _to_owner(request, session.address_id, session.user_id), file
 
 
-def _owner(request: OfSession | UploadFile, address_id: int, user_id: str | None) -> Owner:
+def _to_owner(request: OfSession | UploadFile, address_id: int, user_id: str | None) -> Owner:
     app, session_id = request.app, request.session_id
     ties = (session_tie(app, session_id), in_session_tie(app, session_id))
     return Owner(address_id, app, ties if user_id is None else (*ties, user_tie(user_id)))
 
 
-def _touch(space: Space, owner: Owner, file_id: str) -> None:
-    """The session has changed; a stored answer that speaks of the file goes with it."""
+def _touch_session(space: Space, owner: Owner, file_id: str) -> None:
+    """Record that the session has changed, so that stored responses about the file are dropped with it."""
     collection_id, _ = space.collection(app_records(owner.app))
     space.touch(collection_id, owner.address_id, 0, file_id)
 
 
-class _Deleted(Exception):
-    """The bytes were deleted between being stored and being named."""
+class _BlobDeleted(Exception):
+    """The bytes were deleted before the row was written."""
 
 
-# -- Reading a file by its link. The link is all that is asked for: it says which file of which tenant, and until when.
+# -- links: a link contains the tenant, the file and its expiry, and needs no credential -----------------------------------
 
 
-NOWHERE = "There is no such file, or the link to it has expired."
+INVALID_LINK = "There is no such file, or the link to it has expired."
 PIECE = 256 * 1024
-"""So much of a file is in memory while somebody reads it, however slowly."""
+"""Bytes of a file that are in memory during a download."""
 
 
-def named(engine: Engine, token: str) -> Named:
-    """What a link leads to. Whatever is wrong with a link, the answer is the same."""
+def parse_link(engine: Engine, token: str) -> Named:
+    """Decode a link. The error is the same whatever is wrong with it."""
     found = engine.links.read(token, engine.clock.now())
     if found is None:
-        raise NotFound(NOWHERE)
+        raise NotFound(INVALID_LINK)
     return found
 
 
-def opened(engine: Engine, link: Named) -> tuple[File, bytes]:
-    """The file that a link leads to, which is whole, and its first piece."""
+def open_link(engine: Engine, link: Named) -> tuple[File, bytes]:
+    """The file of a link, checked to be whole, and its first piece."""
     principal = Principal(link.tenant, "reader", "link")
     try:
         row = engine.read(principal, lambda space: space.tx.row("live_file", id=link.file_id))
@@ -395,25 +385,25 @@ def opened(engine: Engine, link: Named) -> tuple[File, bytes]:
     except NotFound:
         file = None
     if file is None:
-        raise NotFound(NOWHERE)
+        raise NotFound(INVALID_LINK)
     if engine.store.hub.watched:
-        announce_read(engine, principal, read, None, None)
+        announce_read(engine, principal, read_file, None, None)
     return file, first
 
 
-def piece(engine: Engine, link: Named, file: File, at: int) -> bytes:
-    """The piece of a file that begins somewhere; an error, if the file was deleted meanwhile."""
+def read_piece(engine: Engine, link: Named, file: File, at: int) -> bytes:
+    """The piece of a file at an offset. Raises if the file was deleted meanwhile."""
     found = engine.store.blobs(link.tenant).piece(file.digest, at, PIECE)
     if not found:
-        raise NotFound(NOWHERE)
+        raise NotFound(INVALID_LINK)
     return found
 
 
-# -- Searching the texts of a session's files: those that are active, of this session and of no other.
+# -- search --------------------------------------------------------------------------------------------------------------
 
 
 class SearchFiles(OfSession, frozen=True, kw_only=True):
-    """What to look for in the files of a session, and under which conditions."""
+    """A query in the files of a session."""
 
     query: QueryText
     limit: Limit = 5
@@ -430,27 +420,27 @@ class SearchFiles(OfSession, frozen=True, kw_only=True):
     any_tie=True,
     example=Example({"app": "shop", "session_id": "sess_123", "query": "How long is the warranty?"}, GIVEN),
 )
-def search(call: Call, request: SearchFiles) -> Hits:
-    """Search the files of a session that are active, by words and meaning. Each hit says in its metadata of which file it is."""
-    files = call.read(lambda space: _files(space, request))
+def search_files(call: Call, request: SearchFiles) -> Hits:
+    """Search the active files of a session by words and meaning. The metadata of each hit names its file."""
+    files = call.read(lambda space: _list_active(space, request))
     if any(one.state == "pending" for one in files):
         call.engine.help_out(call.principal.tenant)
-        files = call.read(lambda space: _files(space, request))
-    found = call.engine.search(call.principal, _query(request, files))
+        files = call.read(lambda space: _list_active(space, request))
+    found = call.engine.search(call.principal, _build_query(request, files))
     hits = to_hits(found, explain=request.explain, session=request.session_id)
     unread = sum(one.state == "pending" for one in files)
     if not unread:
         return hits
-    said = "One file is" if unread == 1 else f"{unread} files are"
-    return structs.replace(hits, warning=" ".join(filter(None, [f"{said} still being read.", hits.warning])))
+    subject = "One file is" if unread == 1 else f"{unread} files are"
+    return structs.replace(hits, warning=" ".join(filter(None, [f"{subject} still being read.", hits.warning])))
 
 
-def _files(space: Space, request: SearchFiles) -> list[File]:
-    session = session_of(space, request.app, request.session_id)
+def _list_active(space: Space, request: SearchFiles) -> list[File]:
+    session = _find_session(space, request.app, request.session_id)
     return [] if session is None else [one for one in list_session_files(space, session.address_id) if one.active]
 
 
-def _query(request: SearchFiles, files: list[File]) -> Query:
+def _build_query(request: SearchFiles, files: list[File]) -> Query:
     place = text_place(request.app)
     return Query(
         text=query_text(request.query),
@@ -463,9 +453,9 @@ def _query(request: SearchFiles, files: list[File]) -> Query:
 
 
 def run_extraction(engine: Engine, run: JobRun) -> dict[str, Any]:
-    from .reading import read_file
+    from .extraction import extract_file
 
-    return read_file(run, embeds=engine.embeds)
+    return extract_file(run, embeds=engine.embeds)
 
 
 JOBS = (JobKind("extract", run_extraction, slow=True),)

@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Meta, structs
 
 from .. import typed
+from ..banks.banks import BANKS, Bank, CreateBank, add_bank, build_bank
 from ..banks.banks import KIND as BANK
-from ..banks.banks import Bank, CreateBank, add_bank, build_bank, decode_bank
 from ..context.expression import is_expression
 from ..core import documents
 from ..core.dispatch import Call
@@ -225,7 +225,7 @@ class Importing:
         reason = "there are several of that name" if len(there) > 1 else None
         if len(there) == 1:
             self._ids[key] = there[0].id
-            reason = None if decode_bank(there[0].body) == bank else "its settings are others"
+            reason = None if BANKS.decode(there[0].body) == bank else "its settings are others"
         self._judged("memory_bank", name, bool(there), reason)
 
     def _judge_app(self, space: Space) -> None:
@@ -412,7 +412,7 @@ def _banks(space: Space, workflow: Any) -> dict[str, Any]:
     for name in {node.bank for node in document.walk() if node.bank is not None} - set(document.banks):
         by_id = documents.find(space.tx, BANK, name)
         for bank in [by_id] if by_id is not None else documents.named(space.tx, BANK, name):
-            found[bank.id] = {"name": bank.name, **_plain(decode_bank(bank.body))}
+            found[bank.id] = {"name": bank.name, **_plain(BANKS.decode(bank.body))}
     return found
 
 

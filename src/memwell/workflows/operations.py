@@ -265,7 +265,7 @@ class AgentOfBank(Response, frozen=True, kw_only=True):
 )
 def agents(space: Space, request: OfBank) -> list[AgentOfBank]:
     """The stored workflows that name a bank, by its id or its name."""
-    bank, _ = require_bank(space, request.bank)
+    bank = require_bank(space, request.bank)
     found = [one for one in documents.every(space.tx, KIND) if {bank.id, bank.name} & _named(one)]
     return [AgentOfBank(agent_id=one.id, agent_name=one.name) for one in found]
 

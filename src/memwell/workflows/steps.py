@@ -227,7 +227,7 @@ def _write(space: Space, bank_id: str, new: NewEntry, doing: Doing) -> tuple[Ban
     knows something that was erased meanwhile writes nothing any more."""
     if store.is_emptied(space.tx, doing.run_id):
         raise Conflict("What the run knew of was erased while it ran: nothing is written any more.")
-    _, bank = require_bank(space, bank_id)
+    bank = require_bank(space, bank_id).settings
     there = space.rows("any_entry", bank_place(bank_id), id=new.id or "")
     if there:
         return bank, Entry(*there[0][: len(Entry.__struct_fields__)]).seq
@@ -269,7 +269,7 @@ def _load(step: kinds.LoadMemory, doing: Doing) -> Output:
     bank_id = doing.bank(step.memory_bank_id)
 
     def read(space: Space) -> tuple[Bank, list[reading.EntryView]]:
-        _, bank = require_bank(space, bank_id)
+        bank = require_bank(space, bank_id).settings
         address = find_key(space, bank_id, step.key)
         if address is None:
             return bank, []

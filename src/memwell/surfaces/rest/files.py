@@ -20,7 +20,7 @@ from ...core.file_links import Named
 from ...core.operation import Operation
 from ...errors import Invalid, MemwellError, TooLarge, Unavailable
 from ...extract.kinds import content_disposition
-from ...files.files import FileInfo, OfSession, named, opened, piece, read_soon, store
+from ...files.files import FileInfo, OfSession, open_link, parse_link, read_piece, store_file, wait_for_text
 from ...records.file_rows import MAX_FILE, File
 from . import replies
 from .replies import read_body
@@ -235,7 +235,7 @@ class UploadRequests:
         call = Call(self._server.engine, request.principal, request.operation)
         at = OfSession(**dict(zip(request.operation.path_fields, request.values, strict=True)))
         return await self._server.in_thread(
-            lambda: self._server.reply_to(request.operation, lambda: read_soon(call, at, file)), patient=True
+            lambda: self._server.reply_to(request.operation, lambda: wait_for_text(call, at, file)), patient=True
         )
 
     async def _receive(self, request: HttpRequest, receive: Receive) -> tuple[replies.Reply, FileInfo | None]:
@@ -244,7 +244,7 @@ class UploadRequests:
         return await self._server.in_thread(lambda: self._store(request._replace(body=body)), patient=True)
 
     def _store(self, request: HttpRequest) -> tuple[replies.Reply, FileInfo | None]:
-        storing = replace(request.operation, run=store)
+        storing = replace(request.operation, run=store_file)
         found: list[FileInfo] = []
 
         def work() -> Any:
@@ -289,7 +289,7 @@ class Downloads:
         self.quota = TenantQuota(MAX_DOWNLOADS, MAX_TENANT_DOWNLOADS)
 
     async def page(self, request: Request) -> Response:
-        return Download(self, named(self.server.engine, request.path_params["token"]))
+        return Download(self, parse_link(self.server.engine, request.path_params["token"]))
 
 
 class Download(Response):
@@ -302,7 +302,7 @@ class Download(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._quota.acquire(self._link.tenant, wait=False):
             link, engine = self._link, self._server.engine
-            file, first = await self._server.in_thread(lambda: opened(engine, link), patient=True)
+            file, first = await self._server.in_thread(lambda: open_link(engine, link), patient=True)
             headers = [(name.encode(), value.encode("latin-1")) for name, value in _download_headers(file).items()]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             try:
@@ -320,7 +320,7 @@ class Download(Response):
             if not more:
                 return
             at = sent
-            part = await self._server.in_thread(lambda at=at: piece(engine, link, file, at), patient=True)  # type: ignore[misc]
+            part = await self._server.in_thread(lambda at=at: read_piece(engine, link, file, at), patient=True)  # type: ignore[misc]
 
 
 def _download_headers(file: File) -> dict[str, str]:

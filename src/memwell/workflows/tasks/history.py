@@ -83,7 +83,7 @@ class Conversations:
 
     def _bank(self, name: str) -> str:
         bank_id = self._banks.get(name) or self._reach.call.read(lambda space: found_bank(space, name)) or name
-        _, bank = self._reach.call.read(lambda space: require_bank(space, bank_id))
+        bank = self._reach.call.read(lambda space: require_bank(space, bank_id)).settings
         if bank.type != "conversation":
             raise Invalid(f"The bank {name!r} holds no conversations: history needs one of the type `conversation`.")
         return bank_id
@@ -135,7 +135,7 @@ class Conversations:
             draft = msgspec.structs.replace(to_draft(NewTurn(role=speaker, content=text)), id=entry_id)
             (entry,) = space.append(at, where.path, [draft])
         else:
-            _, bank = require_bank(space, where.bank)
+            bank = require_bank(space, where.bank).settings
             new = NewEntry(where.path, text, speaker, {}, {"run_id": self._reach.run_id}, entry_id)
             entry = entries.write_entry(space, where.bank, bank, new)
         store.touch(space, self._reach.run_id, space.touched)
