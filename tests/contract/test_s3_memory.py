@@ -525,7 +525,7 @@ def test_the_tool_says_how_it_updates(memory: Memory) -> None:
     assert "new value" in told[("profile",)]
     assert "stay" not in told[("profile",)]
     assert "stay" in told[("cart",)]
-    assert "For cart, fields that are left away stay" in told[("profile", "cart")]
+    assert "For cart, omitted fields stay" in told[("profile", "cart")]
 
 
 def test_the_schema_of_the_tool_is_that_of_the_definition(memory: Memory) -> None:

@@ -53,7 +53,7 @@ def test_a_question_names_what_is_to_be_deleted_and_leaves_the_output_alone(fill
 def test_a_question_of_several_sentences_names_it_in_the_first(filled: Path) -> None:
     _, _, err = run(filled, "app", "sessions-end", "shop", "s1", stdin="n\n")
     assert err.startswith("End a session: shop, s1. Its metadata and everything")
-    assert "a second time changes nothing. Continue? [y/N]: " in err
+    assert "Ending it again changes nothing. Continue? [y/N]: " in err
     _, _, err = run(filled, "store", "delete-content", "shop", "cart", "--user-id", "alice", stdin="n\n")
     assert "with its history: shop, cart, --user-id alice. Those of others stay. Continue?" in err
 
@@ -159,7 +159,7 @@ def test_vague_names_and_what_is_withheld_are_told_as_warnings(tmp_path: Path) -
 
 def test_errors_name_options_and_arguments(filled: Path) -> None:
     _, _, err = run(filled, "store", "get-content", "shop", "cart")
-    assert err == "Error: --user-id is missing: 'cart' is kept for each user.\n"
+    assert err == "Error: --user-id is missing: 'cart' has content for each user.\n"
     _, _, err = run(filled, "user", "add", "alice")
     assert err == "Error: Give either CONTENT (a text) or --messages (a list of turns).\n"
     code, _, err = run(filled, "user", "set-record", "alice", "profile", "--value", "{}", "--mode", "mix")

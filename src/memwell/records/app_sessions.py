@@ -1,4 +1,4 @@
-"""What `sessionMeta` says of the files of a session (S2.35, B2.7). Nobody but an upload changes it."""
+"""Sessions of apps: their metadata, their user, their files in `sessionMeta`, and their end (S2.2–S2.5, S2.28–S2.30, S2.35)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from .records import (
 
 
 def list_artifacts(space: Space, address_id: int) -> list[dict[str, Any]]:
-    """The files of a session in the order in which they came. Links are made anew whenever somebody reads this."""
+    """Return the files of a session in the order of their upload, with fresh links (B2.7)."""
     return [
         {
             "fileId": file.id,
@@ -52,14 +52,11 @@ def list_artifacts(space: Space, address_id: int) -> list[dict[str, Any]]:
     ]
 
 
-# -- Sessions of apps: what was passed along with them, who they belong to, and their end (S2.2–S2.5, S2.28–S2.30).
-
-
 SESSION_META = "sessionMeta"
 PREFIX = f"{SESSION_META}@session/"
 _END = f"{SESSION_META}@session0"
-"""Behind every session."""
-TAKEN = "This session belongs to another user: begin one of your own."
+"""After the path of every session."""
+TAKEN = "This session belongs to another user: begin another one."
 
 UserId = Annotated[
     str,
@@ -67,14 +64,12 @@ UserId = Annotated[
         min_length=1,
         max_length=MAX_ID,
         pattern=ID_PATTERN,
-        description="Which user: whose content it is, or to whom the session belongs.",
+        description="The user that the content or the session belongs to.",
     ),
 ]
 Reference = Annotated[
     str,
-    Meta(
-        min_length=1, max_length=MAX_ID, pattern=ID_PATTERN, description="A name of the caller's own, to find it again."
-    ),
+    Meta(min_length=1, max_length=MAX_ID, pattern=ID_PATTERN, description="A name of your own, to find it again."),
 ]
 SessionMetadata = Annotated[
     dict[str, Any],
@@ -90,7 +85,7 @@ _OF = {"app": "shop", "session_id": "sess_123"}
 
 
 class SessionMeta(Response, frozen=True, kw_only=True):
-    """What code and prompts see of a session as `sessionMeta`."""
+    """A session as code and prompts see it in `sessionMeta`."""
 
     session_id: str
     metadata: dict[str, Any]
@@ -106,7 +101,7 @@ class SessionList(Response, frozen=True, kw_only=True):
 
 
 class UpdateSession(Request, frozen=True, kw_only=True):
-    """What to pass along with a session."""
+    """Metadata of a session."""
 
     app: AppName
     session_id: SessionId
@@ -134,7 +129,7 @@ def update_session(space: Space, request: UpdateSession) -> SessionMeta:
 
 
 class OfSession(Request, frozen=True, kw_only=True):
-    """Which session."""
+    """A session."""
 
     app: AppName
     session_id: SessionId
@@ -142,12 +137,12 @@ class OfSession(Request, frozen=True, kw_only=True):
 
 @operation("apps.sessions.get", "GET /v1/apps/{app}/sessions/{session_id}", any_tie=True, example=Example(_OF, _GIVEN))
 def get_session(space: Space, request: OfSession) -> SessionMeta:
-    """What was passed along with a session; one that nothing is known of has no metadata."""
+    """The metadata of a session; an unknown one has none."""
     return _to_response(request.session_id, read_session_meta(space, request.app, request.session_id))
 
 
 class ListSessions(Request, frozen=True, kw_only=True):
-    """Which sessions."""
+    """Sessions of an app."""
 
     app: AppName
     user_id: UserId | None = None
@@ -172,7 +167,7 @@ def list_sessions(space: Space, request: ListSessions) -> SessionList:
 
 
 class EndedSession(Response, frozen=True, kw_only=True):
-    """A session that is over: how many records have gone with it, and the job that erases their bytes."""
+    """An ended session, how many records were deleted with it, and the job that erases their bytes."""
 
     session_id: str
     records: int
@@ -186,19 +181,16 @@ class EndedSession(Response, frozen=True, kw_only=True):
     example=Example(_OF, _GIVEN),
 )
 def end_session(space: Space, request: OfSession) -> EndedSession:
-    """End a session. Its metadata and everything that was to last as long as it are gone, working memory of its thread included;
-    a second time changes nothing."""
+    """End a session. Its metadata and everything that lasts as long as the session are deleted, working memory of its thread
+    included. Ending it again changes nothing."""
     of_session = session_tie(request.app, request.session_id)
     of_thread = f"thread/{to_thread(request.app, request.session_id)}"
     job, count = delete_tied(space, of_session, of_thread, spared=EVERY_RUN)
     return EndedSession(session_id=request.session_id, records=count, job=job)
 
 
-# -- what others use -----------------------------------------------------------------------------------------------------
-
-
 class SessionRequest(NamedTuple):
-    """What is said about a session when something is done in it."""
+    """What a request says about its session."""
 
     session_id: str | None = None
     session_reference: str | None = None
@@ -210,7 +202,7 @@ class SessionRequest(NamedTuple):
 
 
 class OpenSession(NamedTuple):
-    """A session that something is done in."""
+    """The session of a request."""
 
     session_id: str
     user_id: str | None
@@ -219,14 +211,14 @@ class OpenSession(NamedTuple):
 
 
 def open_session(space: Space, app: str, opening: SessionRequest) -> OpenSession:
-    """Begin a session or go on with it: by its id, else by its reference; with neither it is a new one (B2.11)."""
+    """Begin a session or continue it: by its id, else by its reference; with neither it is a new one (B2.11)."""
     check.to_json(opening.metadata)
     session_id = opening.session_id or _find_by_reference(space, app, opening.session_reference) or new_id()
     check.identifier(session_id, "session_id")
     old = find_app_session(space, app, session_id)
     info = {} if old is None else dict(old.value["sessionInfo"])
     if _find_by_reference(space, app, opening.session_reference) not in (None, session_id):
-        opening = opening._replace(session_reference=None)  # the id counts, and the reference is that of another
+        opening = opening._replace(session_reference=None)  # the id counts; the reference belongs to another session
     owner = require_session_owner(space, app, session_id, old)
     reference = opening.user_reference or (
         opening.session_reference if _has_reference_only(opening) and owner is None else None
@@ -255,14 +247,14 @@ def find_app_session(space: Space, app: str, session_id: str) -> Record | None:
 
 
 def find_session_user(space: Space, app: str, session_id: str | None) -> str | None:
-    """The user that a session belongs to, if that is known."""
+    """Return the user of a session, if that is known."""
     found = None if session_id is None else find_app_session(space, app, session_id)
     return None if found is None else found.value["sessionInfo"].get("userId")
 
 
 def require_session_owner(space: Space, app: str, session_id: str, found: Record | None) -> str | None:
-    """Whose a session is, or what is left of it. A key that is held to a user may begin one; if there is something already, it
-    must be that user's: what is nobody's would be the user's from then on."""
+    """Return the user of a session, or of what is left of it. A scoped key may begin a session, but an existing one must belong
+    to its user: otherwise a session of nobody would become the user's."""
     owner = None if found is None else found.value["sessionInfo"].get("userId")
     owner = owner or find_owner_of_rest(space, app, session_id)
     if space.principal.tie is not None and (
@@ -273,7 +265,7 @@ def require_session_owner(space: Space, app: str, session_id: str, found: Record
 
 
 def check_session_owner(space: Space, app: str, session_id: str, user: str | None) -> str | None:
-    """Whose a session is. Whoever speaks of another user is refused."""
+    """Return the user of a session. Reject a request for another user."""
     owner = require_session_owner(space, app, session_id, find_app_session(space, app, session_id))
     if owner is not None and user not in (None, owner):
         raise Conflict(TAKEN)
@@ -281,7 +273,7 @@ def check_session_owner(space: Space, app: str, session_id: str, user: str | Non
 
 
 def read_session_meta(space: Space, app: str, session_id: str) -> dict[str, Any]:
-    """The session meta, with everything in it that there may be."""
+    """Return the session meta with all its fields."""
     found = find_app_session(space, app, session_id)
     if found is None:
         space.principal.speaks_for(space.principal.user)
@@ -295,12 +287,12 @@ def session_tie(app: str, session_id: str) -> str:
 
 
 def to_thread(app: str, session_id: str) -> str:
-    """The thread that a session of an app is, for memory that is kept for each thread."""
+    """Return the thread of a session, for memory of that scope."""
     return f"{app}/{session_id}"
 
 
 def in_session_tie(app: str, session_id: str) -> str:
-    """Of what was written in a session, however long it lasts."""
+    """Return the tie of what was written in a session, whatever its lifetime."""
     return f"in/{app}/{session_id}"
 
 
@@ -318,21 +310,21 @@ def _build_meta(space: Space, value: Mapping[str, Any], address_id: int | None =
 
 
 def _resolve_user(opening: SessionRequest, owner: str | None, reference: str | None) -> str | None:
-    """Whose session it is: said outright, else by the metadata or the reference. It does not change hands."""
+    """Return the user of a session: as given, else by the metadata or the reference. It never changes."""
     claims = {claim for claim in (opening.user_id, _find_user_in_metadata(opening.metadata)) if claim is not None}
     if len(claims) > 1:
         raise Invalid("`user_id` and `metadata.userId` name two users, and a session belongs to one.", field="metadata")
     if owner is not None and not claims <= {owner}:
         raise Conflict(TAKEN)
     another = opening.user_reference not in (None, owner, reference)
-    if owner is not None and another and (reference is not None or not claims):  # else the user says so
+    if owner is not None and another and (reference is not None or not claims):  # else `user_id` says so
         raise Conflict(TAKEN)
     user_id = owner or next((claim for claim in [*claims, opening.user_reference] if claim is not None), None)
     return None if user_id is None else check.identifier(user_id, "user_id")
 
 
 def _find_user_in_metadata(metadata: Mapping[str, Any] | None) -> str | None:
-    """The user that metadata names, if it names one."""
+    """Return the user that metadata names, if it names one."""
     given = (metadata or {}).get("userId")
     if given is None or isinstance(given, bool) or given == "":
         return None
@@ -344,13 +336,13 @@ def _find_user_in_metadata(metadata: Mapping[str, Any] | None) -> str | None:
 
 
 def _has_reference_only(opening: SessionRequest) -> bool:
-    """Whether nothing but its reference says whose a session is: then that does (B2.11)."""
+    """Return True if only the reference can name the user of a session (B2.11)."""
     said = (opening.session_id, opening.user_id, opening.user_reference, _find_user_in_metadata(opening.metadata))
     return all(one is None for one in said)
 
 
 def find_owner_of_rest(space: Space, app: str, session_id: str) -> str | None:
-    """Whose what is left of a session is that has ended: nobody else may go on with it."""
+    """Return the user of what is left of an ended session, which nobody else may continue."""
     for address_id, _, _ in list_tied_addresses(space, in_session_tie(app, session_id)):
         for (tie,) in space.tx.rows("user_ties", address_id=address_id):
             return str(tie).removeprefix(user_tie(""))
@@ -358,7 +350,7 @@ def find_owner_of_rest(space: Space, app: str, session_id: str) -> str | None:
 
 
 def _tie_to_user(space: Space, app: str, session_id: str, user_id: str) -> None:
-    """What was kept for a session goes with its user, too, once that is known."""
+    """Tie what was stored for a session to its user, once that is known."""
     heir = add_anchor(space, user_records(user_id))
     for tie in (session_tie(app, session_id), in_session_tie(app, session_id)):
         for address_id, _, _ in list_tied_addresses(space, tie):
@@ -368,7 +360,7 @@ def _tie_to_user(space: Space, app: str, session_id: str, user_id: str) -> None:
 
 
 def _merge_metadata(old: Mapping[str, Any], new: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What was passed along, with what is passed now. Together it is no larger than what may be passed at once."""
+    """Merge metadata. The result has the limits of one request."""
     found: dict[str, Any] = merge(dict(old), dict(new or {}))
     if new:
         check.to_json(found)

@@ -56,7 +56,7 @@ NEW_APP = {"app": "shop", "description": "An online shop"}
 
 
 class App(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An app, as it is stored."""
+    """The settings of an app."""
 
     description: str | None = None
     workflow: str | None = None
@@ -129,7 +129,7 @@ def list_apps(space: Space, request: NoFields) -> Apps:
 
 
 class OfApp(Request, frozen=True, kw_only=True):
-    """Which app."""
+    """An app."""
 
     app: AppName
 

@@ -1,4 +1,4 @@
-"""The content of memory stores: read with projections, merged into, deleted; by user, session or app (S2.15–S2.27)."""
+"""The content of memory stores, by user, session or app: read, written, deleted, with its history (S2.15–S2.27)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Content(Response, frozen=True, kw_only=True):
 
 
 class _Whose(Request, frozen=True, kw_only=True):
-    """Whose content: what the store's access type asks for."""
+    """The owner of content, as the access mode of the store requires."""
 
     app: AppName
     user_id: UserId | None = None
@@ -69,7 +69,7 @@ class _Whose(Request, frozen=True, kw_only=True):
 
 
 class GetContent(_Whose, frozen=True, kw_only=True):
-    """Which content, and which of its fields."""
+    """Content, or some of its fields."""
 
     store: TechnicalName
     projections: Projections | None = None
@@ -99,7 +99,7 @@ def get_content(space: Space, request: GetContent) -> Content:
 
 
 class SetContent(_Whose, frozen=True, kw_only=True):
-    """What to write to a store."""
+    """Content to write to a store."""
 
     store: TechnicalName
     data: Value
@@ -122,10 +122,11 @@ def set_content(space: Space, request: SetContent) -> Content:
 
 
 class SetContents(_Whose, frozen=True, kw_only=True):
-    """What to write to several stores."""
+    """Content to write to several stores."""
 
     contents: Annotated[
-        dict[str, Value], Meta(min_length=1, max_length=MAX_TOGETHER, description="What to write, by technical names.")
+        dict[str, Value],
+        Meta(min_length=1, max_length=MAX_TOGETHER, description="Content by technical names of stores."),
     ]
     mode: ModeField = "merge"
 
@@ -153,14 +154,14 @@ def set_contents(space: Space, request: SetContents) -> StoreContents:
 
 
 class DeleteContent(_Whose, frozen=True, kw_only=True):
-    """Which content."""
+    """Content to delete."""
 
     store: TechnicalName
     if_match: IfMatch | None = None
 
 
 class DeletedContent(Response, frozen=True, kw_only=True):
-    """Whether there was something to delete, and the job that erases its bytes."""
+    """`deleted` is false if there was no content; the job erases its bytes."""
 
     deleted: bool
     job: str | None = None
@@ -179,7 +180,7 @@ def delete_content(space: Space, request: DeleteContent) -> DeletedContent:
 
 
 class ContentHistory(_Whose, frozen=True, kw_only=True):
-    """Of which content."""
+    """Content whose history is wanted."""
 
     store: TechnicalName
     limit: Annotated[int, Meta(ge=1, le=100, description="How many to return, from 1 to 100.")] = 20
@@ -193,7 +194,7 @@ class ContentHistory(_Whose, frozen=True, kw_only=True):
     example=Example({**OF, **_WHOSE}, _WRITTEN),
 )
 def content_history(space: Space, request: ContentHistory) -> RecordHistory:
-    """What was written to a store for this user, session or app, the newest first."""
+    """The versions of the content of this user, session or app, the newest first."""
     if request.store == SESSION_META:
         raise Invalid(f"No history of `{SESSION_META}` is kept.", field="store")
     where = locate_content(space, request.store, request)
@@ -204,7 +205,7 @@ def content_history(space: Space, request: ContentHistory) -> RecordHistory:
 
 
 class StoreRecord(Response, frozen=True, kw_only=True):
-    """A record of a store, and whose it is: a user's, a session's, or the app's if it is neither."""
+    """A record of a store: of a user, of a session, or of the app if it has neither."""
 
     value: dict[str, Any]
     version: int
@@ -223,7 +224,7 @@ class StoreRecords(Response, frozen=True, kw_only=True):
 
 
 class ListContents(Request, frozen=True, kw_only=True):
-    """Of which store, and how many."""
+    """A store whose records are wanted."""
 
     app: AppName
     store: TechnicalName
@@ -241,11 +242,8 @@ def list_contents(space: Space, request: ListContents) -> StoreRecords:
     return StoreRecords(records=[_to_store_record(record, name) for record, name in found], next_cursor=further)
 
 
-# -- what others use -----------------------------------------------------------------------------------------------------
-
-
 class Location(NamedTuple):
-    """Where the content of a store is for somebody, and what it is held to."""
+    """The address of content, and its contract."""
 
     place: Place
     path: str
@@ -255,8 +253,8 @@ class Location(NamedTuple):
 def locate_content(
     space: Space, name: str, whose: _Whose, store: Store | None = None, *, written: bool = False
 ) -> Location:
-    """The record of a store by its access type (S2.24). What is written and lasts as long as a session does not go with that of
-    another user; one's own can be read anywhere."""
+    """Return the address of content by the access mode of its store (S2.24). Content that lasts as long as a session cannot be
+    written in the session of another user; a user's own can be read anywhere."""
     if name == SESSION_META:
         raise Forbidden(f"`{SESSION_META}` can be read only; its metadata is set by `apps.sessions.update`.")
     if store is None:
@@ -267,7 +265,7 @@ def locate_content(
             user = whose.user_id or find_session_user(space, whose.app, whose.session_id) or space.principal.user
             space.principal.speaks_for(user)
             if user is None:
-                raise Invalid(f"`user_id` is missing: {name!r} is kept for each user.", field="user_id")
+                raise Invalid(f"`user_id` is missing: {name!r} has content for each user.", field="user_id")
             if written and store.retention == SESSION and whose.session_id is not None:
                 check_session_owner(space, whose.app, whose.session_id, user)
             return Location(user_records(user), f"{name}@app/{whose.app}", _build_contract(store, whose, tie))
@@ -278,14 +276,14 @@ def locate_content(
 
 
 def delete_located(space: Space, request: DeleteContent, spared: str | None = None) -> DeletedContent:
-    """Delete a content; `spared` is the run that does so."""
+    """Delete content. `spared` is the run that does so, which is not emptied."""
     where = locate_content(space, request.store, request)
     job = records.delete_record(space, where.place, where.path, request.if_match, spared=spared)
     return DeletedContent(deleted=job is not None, job=job)
 
 
 def check_projections(projections: object) -> dict[str, Any] | None:
-    """Projections, if they can be used, whether or not there is something to choose from."""
+    """Reject projections that cannot be used, whether or not there is content."""
     if projections is None:
         return None
     if not isinstance(projections, Mapping) or not all(isinstance(path, str) for path in projections):
@@ -296,7 +294,7 @@ def check_projections(projections: object) -> dict[str, Any] | None:
 
 def _session_meta(space: Space, request: GetContent) -> Content:
     if request.as_of is not None:
-        raise Invalid(f"`{SESSION_META}` is known as it is now only: leave `as_of` away.", field="as_of")
+        raise Invalid(f"`{SESSION_META}` has no history: omit `as_of`.", field="as_of")
     session_id = _require_session_id(request, SESSION_META)
     check_session_owner(space, request.app, session_id, request.user_id)
     return Content(content=_project(read_session_meta(space, request.app, session_id), request))
@@ -312,7 +310,7 @@ def _locate_in_session(space: Space, name: str, store: Store, whose: _Whose, tie
 
 
 def _build_contract(store: Store, whose: _Whose, *ties: str) -> Contract:
-    """What content is held to. What lasts as long as a session goes with the one in which it was written last (B2.2)."""
+    """Return the contract of content. If it lasts as long as a session, that is the one in which it was written last (B2.2)."""
     if store.retention != SESSION:
         return build_store_contract(store, *ties, tied_anew=True)
     if whose.session_id is None:
@@ -322,21 +320,23 @@ def _build_contract(store: Store, whose: _Whose, *ties: str) -> Contract:
 
 def _require_session_id(whose: _Whose, name: str) -> str:
     if whose.session_id is None:
-        raise Invalid(f"`session_id` is missing: {name!r} is kept for each session.", field="session_id")
+        raise Invalid(f"`session_id` is missing: {name!r} has content for each session.", field="session_id")
     return whose.session_id
 
 
 def _write(space: Space, name: str, whose: _Whose, change: Edit) -> Content:
     where = locate_content(space, name, whose, written=True)
     if not where.held.ties:
-        raise Invalid("`session_id` is missing: what is written here lasts as long as the session.", field="session_id")
+        raise Invalid(
+            "`session_id` is missing: the content of this store lasts as long as the session.", field="session_id"
+        )
     record, warnings = write_valid(space, where.place, where.path, change, where.held)
     _begin_session(space, whose, where)
     return _to_content(record, fill_defaults(record.value, where.held), warnings)
 
 
 def _begin_session(space: Space, whose: _Whose, where: Location) -> None:
-    """What is written for a session begins it, if it has not begun or has ended; and it is the user's, if one is known."""
+    """Begin the session that content was written in, unless it is open; it belongs to the user, if one is known."""
     session_id = whose.session_id
     if session_id is None or not any(tie.startswith(("in/", "session/")) for tie in where.held.ties):
         return

@@ -92,14 +92,12 @@ Slug = Annotated[
 ScopeField = Annotated[
     Scope,
     Meta(
-        description="What a record belongs to beside its owner: `global` nothing, or one `workflow`, `thread` or `run`."
+        description="What a record belongs to beside its owner: nothing (`global`), or one `workflow`, `thread` or `run`."
     ),
 ]
 Ttl = Annotated[
     int,
-    Meta(
-        ge=1, le=MAX_TTL, description="How many seconds a record lives after it was written: a positive whole number."
-    ),
+    Meta(ge=1, le=MAX_TTL, description="Lifetime of a record after it was written, in seconds."),
 ]
 SchemaField = Annotated[
     dict[str, Any],
@@ -108,11 +106,9 @@ SchemaField = Annotated[
 Description = Annotated[str, Meta(max_length=1000, description="What it is for: at most 1,000 characters.")]
 UpdateModeField = Annotated[
     UpdateMode,
-    Meta(description="Whether an update becomes the new value (`replace`), or is merged into the old one (`merge`)."),
+    Meta(description="An update becomes the new value (`replace`), or is merged into the old one (`merge`)."),
 ]
-SecretsField = Annotated[
-    Secrets, Meta(description="What happens to values that look like secrets: `warn` or `reject`.")
-]
+SecretsField = Annotated[Secrets, Meta(description="Treatment of values that look like secrets: `warn` or `reject`.")]
 Search = Annotated[
     str, Meta(max_length=255, description="Only those with this text in their name, slug or description.")
 ]
@@ -131,7 +127,7 @@ _SETTINGS = ("scope", "schema", "ttl_seconds", "update_mode", "secrets", "descri
 
 
 class DefinitionInfo(Response, frozen=True, kw_only=True):
-    """A memory definition. No `ttl_seconds`: records stay for good."""
+    """A memory definition. Without `ttl_seconds`, records do not expire."""
 
     id: str
     name: str
@@ -232,7 +228,7 @@ def define(space: Space, request: CreateDefinition) -> DefinitionInfo:
 
 
 class ListDefinitions(Request, frozen=True, kw_only=True):
-    """Which definitions, in which order."""
+    """Filters, order and page of definitions."""
 
     search: Search | None = None
     name: Name | None = None
@@ -255,7 +251,7 @@ def list_definitions(space: Space, request: ListDefinitions) -> DefinitionList:
 
 
 class OfDefinition(Request, frozen=True, kw_only=True):
-    """Which definition."""
+    """A definition."""
 
     definition: DefinitionId
 
@@ -330,7 +326,7 @@ class CheckDefinition(Request, frozen=True, kw_only=True):
     example=Example({**OF, "schema": {**PROFILE, "required": ["preferred_name"]}}, GIVEN),
 )
 def check_definition(space: Space, request: CheckDefinition) -> Breaking:
-    """Which stored records a new schema would break, without saving it."""
+    """List the stored records that a new schema would break, without saving it."""
     item = require_definition(space, request.definition)
     definition = structs.replace(item.settings, schema=normalize_schema(request.schema))
     contract = build_definition_contract(item.id, definition)

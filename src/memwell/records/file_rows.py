@@ -1,4 +1,8 @@
-"""A file of a session: what it is called, whether it is used, and what became of its text."""
+"""The files of a session.
+
+An active file has an address of its own for its text. That address has the ties of the session, and takes the file along when the
+file is deleted: erasing is always the erasing of addresses.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,9 @@ from ..model.collection import Place
 MAX_FILE = 25 * 1024 * 1024
 MAX_FILES = 10
 MOST_FILES = 100
-"""What an app may allow a session to have."""
+"""Highest limit that an app may set."""
 MAX_TOKENS = 800_000
-"""Of the texts of a session's files together (B2.8)."""
+"""Tokens of the texts of all files of a session (B2.8)."""
 
 State = Literal["pending", "extracted", "empty", "kept", "failed"]
 STATES = (
@@ -28,13 +32,13 @@ STATES = (
 
 
 class File(NamedTuple):
-    """A file as it is stored. Columns in the order of `find_file`."""
+    """A stored file. Columns in the order of `find_file`."""
 
     id: str
     address_id: int
-    """The session's."""
+    """Address of the session."""
     text_id: int | None
-    """Where its text is, or will be; None while it is not active."""
+    """Address of its text; None while it is not active."""
     seq: int
     digest: str
     filename: str
@@ -47,22 +51,16 @@ class File(NamedTuple):
     created_at: int
 
 
-# -- The files of a session, in one tenant's transaction.
-#
-# A file has an address of its own for its text as long as it is active. That goes with what the session goes with, and takes
-# the file along when the file is deleted: erasing is always the erasing of addresses.
-
-
 JOB = "extract"
 TEXT = "text"
 AGAIN = ("kept", "failed")
-"""What a file that is read may be tried again from: there may be room by now, or what was missing."""
-NOT_AS_NAMED = "was kept and not read, since its first bytes are not those of a file of its name"
-NOT_READ = "was not read, since its reading was cancelled or failed too often: activate it to have it read again"
+"""States from which a file is read again when it is activated."""
+NOT_AS_NAMED = "was kept and not read, since its first bytes do not match its name"
+NOT_READ = "was not read, since reading it was cancelled or failed too often: activate it to read it again"
 
 
 class NewFile(NamedTuple):
-    """A file that was uploaded; its bytes are stored already."""
+    """An uploaded file, whose bytes are stored already."""
 
     digest: str
     filename: str
@@ -71,7 +69,7 @@ class NewFile(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """The session that a file is of: where it is, of which app, and what it goes with."""
+    """The session of a file: its address, its app and its ties."""
 
     address_id: int
     app: str
@@ -79,23 +77,23 @@ class Owner(NamedTuple):
 
 
 def text_place(app: str) -> Place:
-    """Where the texts of an app's files are, each at an address of its own. No search but that of their session looks there."""
+    """Return the collection of the texts of an app's files, which only searches of their session read."""
     return Place("app", app, "text")
 
 
 def list_session_files(space: Space, address_id: int) -> list[File]:
-    """The files of a session, in the order in which they came."""
+    """Return the files of a session, in the order of their upload."""
     return [_complete(space, File(*row)) for row in space.tx.rows("files_of", address_id=address_id)]
 
 
 def find_file(space: Space, file_id: str, address_id: int) -> File | None:
-    """A file, if it is of that session."""
+    """Return a file, if it belongs to that session."""
     row = space.tx.row("find_file", id=file_id)
     return _complete(space, File(*row)) if row is not None and row[1] == address_id else None
 
 
 def find_same_file(files: Sequence[File], new: NewFile) -> File | None:
-    """The file that has the same name and the same bytes, if there is one."""
+    """Return the file with the same name and the same bytes, if there is one."""
     return next((one for one in files if (one.filename, one.digest) == (new.filename, new.digest)), None)
 
 
@@ -105,7 +103,7 @@ def check_file_count(files: Sequence[File], most: int) -> None:
 
 
 def add_file(space: Space, owner: Owner, new: NewFile, most: int) -> tuple[File, str | None]:
-    """Add a file to a session; one that is there already is found again. Returns it, and the job that reads its text."""
+    """Add a file to a session, unless it has the same one. Return it, and the job that reads its text."""
     files = list_session_files(space, owner.address_id)
     there = find_same_file(files, new)
     if there is not None:
@@ -135,8 +133,7 @@ def add_file(space: Space, owner: Owner, new: NewFile, most: int) -> tuple[File,
 
 
 def activate_file(space: Space, owner: Owner, file: File) -> tuple[File, str | None]:
-    """Use a file again, or one whose text could not be had: it is read anew. Returns the job that does so, if there is
-    something to read."""
+    """Activate a file, or one that could not be read. Return it, and the job that reads its text, if it is read."""
     read = is_read(file.mimetype)
     if file.active and not (read and file.state in AGAIN):
         return file, None
@@ -147,7 +144,7 @@ def activate_file(space: Space, owner: Owner, file: File) -> tuple[File, str | N
 
 
 def deactivate_file(space: Space, owner: Owner, file: File) -> tuple[File, str | None]:
-    """Keep a file and use it no more: its text is erased. Returns the job that leaves no trace of that."""
+    """Deactivate a file, and erase its text. Return it, and the job that erases the bytes of the text."""
     if not file.active:
         return file, None
     collection_id, _ = space.collection(text_place(owner.app))
@@ -159,20 +156,20 @@ def deactivate_file(space: Space, owner: Owner, file: File) -> tuple[File, str |
 
 
 def delete_file(space: Space, file: File) -> str:
-    """Erase a file with its text. Returns the job that leaves no trace of them."""
+    """Erase a file with its text. Return the job that erases their bytes."""
     job = bury_file(space.tx, file.id, space.now)
     assert job is not None  # noqa: S101 -- it was just read
     return job
 
 
 def update_file(space: Space, file: File) -> None:
-    """Keep what has changed of a file."""
+    """Store the changed columns of a file."""
     changed = {"active": file.active, "text_id": file.text_id, "state": file.state, "reason": file.reason}
     space.tx.send("set_file", id=file.id, tokens=file.tokens, **changed)
 
 
 def _complete(space: Space, file: File) -> File:
-    """A file with what is to be said of it. One that waits for its text while its job is not in line any more has failed."""
+    """Return a file with its reason. One that is pending without a queued job has failed."""
     if file.state == "kept" and not is_read(file.mimetype) and suffix_of(file.filename) in READ:
         return file._replace(reason=NOT_AS_NAMED)
     if file.state != "pending" or space.tx.row("file_is_awaited", address_id=file.text_id) is not None:
@@ -181,7 +178,7 @@ def _complete(space: Space, file: File) -> File:
 
 
 def _add_text_address(space: Space, owner: Owner, file_id: str) -> int:
-    """A new address for the text of a file, which goes with what the session goes with."""
+    """Add an address for the text of a file, with the ties of the session."""
     collection_id, _ = space.collection(text_place(owner.app))
     given = {"id": inner_id(), "collection_id": collection_id, "path": file_id, "count": 0}
     row = space.tx.row("touch_address", **given, now=space.now, expires_at=None)

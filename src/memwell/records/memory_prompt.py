@@ -19,15 +19,15 @@ TOOL_DESCRIPTION = (
     "payment details or one-time message content."
 )
 _HOW = {
-    "replace": "What is given for a memory becomes its new value: include the fields that are to be kept.",
-    "merge": "Fields that are left away stay as they are.",
-    "both": "For {merged}, fields that are left away stay as they are; for the others, what is given becomes the new value.",
+    "replace": "The value you give for a memory becomes its new value: include the fields to keep.",
+    "merge": "Omitted fields stay as they are.",
+    "both": "For {merged}, omitted fields stay as they are; for the others, the value you give becomes the new value.",
 }
 REFERENCE = "$ref"
 
 
 class Section(NamedTuple):
-    """What is known under one definition."""
+    """The value of one definition."""
 
     slug: str
     name: str
@@ -37,18 +37,18 @@ class Section(NamedTuple):
 
 
 def render_memory(sections: Iterable[Section]) -> str:
-    """The values under their headings; nothing at all if there are none."""
+    """Return the values under their headings; an empty text if there are none."""
     told = [_render_section(one) for one in sections if one.value]
     return "\n".join([HEADING, "\n\n".join(told)]) if told else ""
 
 
 def append_memory(system: str | None, memory: str) -> str:
-    """System instructions with the working memory behind them."""
+    """Return system instructions followed by the working memory."""
     return "\n\n".join(part for part in (system, memory) if part)
 
 
 def build_tool_schema(sections: Sequence[Section], schemas: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """What the tool takes: a value for each of these definitions, and for no other (S3.32, S3.34)."""
+    """Return the parameters of the tool: a value for each of these definitions (S3.32, S3.34)."""
     values = {
         one.slug: _nest_schema(schemas[one.slug], f"#/properties/memory/properties/{one.slug}") for one in sections
     }
@@ -64,7 +64,7 @@ def render_tool_description(sections: Sequence[Section]) -> str:
 
 
 def to_label(name: str) -> str:
-    """`preferred_name` as a label: `Preferred name` (C20)."""
+    """Convert a name to a label: `preferred_name` to `Preferred name` (C20)."""
     words = name.replace("_", " ").strip()
     return words[:1].upper() + words[1:] if words else name
 
@@ -85,7 +85,7 @@ def _label(name: str, schema: Any) -> str:
 
 
 def _nest_schema(schema: Mapping[str, Any], place: str) -> Any:
-    """A schema as a part of another one: what it refers to inside of itself is now further down."""
+    """Return a schema as a part of another one, with its references adjusted."""
     return map_schema(dict(schema), lambda one: _move_reference(one, place))
 
 

@@ -45,7 +45,7 @@ _SELF_CONTAINED = (
 
 
 def check_defaults(source: dict[str, Any]) -> None:
-    """Reject defaults that plainly do not fit where they stand: whoever reads such a value could not write it back."""
+    """Reject defaults that do not fit their own subschema: a value with them could be read, but not written back."""
     for path, one in walk_schemas(source):
         own = {word: one[word] for word in _SELF_CONTAINED if word in one}
         if "default" in one and own and not compile_schema(own).is_valid(one["default"]):
@@ -158,7 +158,7 @@ def relax_schema(root: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Relaxation:
-    """What is referred to gets a second, relaxed form, since others may need the first."""
+    """A schema that is being relaxed. A referenced schema gets a second, relaxed form, since others may need the first."""
 
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root

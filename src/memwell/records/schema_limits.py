@@ -108,7 +108,7 @@ class _Node(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What it takes to check one value, with every reference counted where it stands."""
+    """The cost of checking one part of a value, with every reference counted where it stands."""
 
     subschemas: int
     work: int
@@ -349,7 +349,7 @@ class Measure(NamedTuple):
 
 
 class Effort(NamedTuple):
-    """What it takes to check one value: how many errors it can have, and the share of the work that one value may make."""
+    """The effort of checking a value: how many errors it can have, and its share of the work that one value may make."""
 
     errors: int
     share: float

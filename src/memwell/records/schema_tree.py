@@ -50,7 +50,7 @@ Group: TypeAlias = tuple[dict[str, Any], ...]
 
 
 class Problem(NamedTuple):
-    """Where a value does not fit, and why."""
+    """A place where a value does not fit, and the reason."""
 
     path: str
     """Dotted, with indexes: `orders[0].id`; empty for the whole."""

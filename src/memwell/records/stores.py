@@ -113,20 +113,18 @@ SchemaField = Annotated[
 ]
 AccessField = Annotated[
     Access,
-    Meta(
-        description="Whose content it is: one record for each `user`, for each `session`, or one for the `application`."
-    ),
+    Meta(description="One record for each `user`, for each `session`, or one for the `application`."),
 ]
 RetentionField = Annotated[
     str,
     Meta(
         max_length=50,
-        description="How long content stays after it was written: `session`, `1_day`, `1_week`, `1_month`, or several of these.",
+        description="Lifetime of content after it was written: `session`, `1_day`, `1_week`, `1_month`, or several of these.",
     ),
 ]
 StrictField = Annotated[
     bool,
-    Meta(description="Whether content that does not fit the schema is refused; otherwise there is only a warning."),
+    Meta(description="Refuse content that does not fit the schema; otherwise there is only a warning."),
 ]
 NEW = {"app": "shop", "technical_name": "userPrefs", "access": "user", "retention": "1_month"}
 GIVEN = (("stores.create", NEW),)
@@ -228,7 +226,7 @@ def list_stores(space: Space, request: OfApp) -> Stores:
 
 
 class OfStore(Request, frozen=True, kw_only=True):
-    """Which store."""
+    """A store."""
 
     app: AppName
     store: TechnicalName

@@ -1,4 +1,4 @@
-"""What is set about one person: records by name, each held to the definition of that name, if there is one."""
+"""Records about a user, by name. The global definition with that slug, if there is one, is the contract of a record."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ RecordName = Annotated[str, named(check.WORD.pattern, MAX_NAME, "The record's na
 Value = Annotated[dict[str, Any], Meta(description="A JSON object of at most 1 MiB and 64 levels.")]
 Projections = Annotated[
     dict[str, Any],
-    Meta(description='The fields to return, as {"preferences.language": 1}; left away: all of them.'),
+    Meta(description='The fields to return, as {"preferences.language": 1}; omit it for all.'),
 ]
 IfMatch = Annotated[
     str,
     Meta(
         max_length=400,
-        description="The `etag` that was read: refused if it has changed. `*`: there must be a record; `none`: there must not.",
+        description="The `etag` that the record must still have. `*`: it must exist; `none`: it must not.",
     ),
 ]
 Unset = Annotated[
     list[Annotated[str, Meta(min_length=1, max_length=1000)]],
-    Meta(max_length=100, description="Fields that are to be gone, by their paths, such as `seat.row`: at most 100."),
+    Meta(max_length=100, description="Fields to remove, by their paths, such as `seat.row`: at most 100."),
 ]
 ModeField = Annotated[
     Mode, Meta(description="`replace` sets the value; `merge` keeps the fields that are not given, at every depth.")
@@ -58,8 +58,7 @@ TtlField = Annotated[
     Meta(
         ge=0,
         le=MAX_TTL,
-        description="How many seconds it lives, counted from this write; 0: for good; left away: as long as before, or as its "
-        "definition says.",
+        description="Lifetime in seconds from this write; 0: forever; omit it to keep the former one, or that of its definition.",
     ),
 ]
 
@@ -69,7 +68,7 @@ _OF = {"user": "alice", "record": "profile"}
 
 
 class UserRecord(Response, frozen=True, kw_only=True):
-    """A record: its value, and the version by which changes are told apart."""
+    """A record, with its version."""
 
     name: str
     value: dict[str, Any]
@@ -89,7 +88,7 @@ class UserRecords(Response, frozen=True, kw_only=True):
 
 
 class ListRecords(Request, frozen=True, kw_only=True):
-    """Whose records."""
+    """A user whose records are wanted."""
 
     user: User
     limit: Limit = 100
@@ -98,7 +97,7 @@ class ListRecords(Request, frozen=True, kw_only=True):
 
 @operation("users.records", "GET /v1/users/{user}/records", bound="user", example=Example({"user": "alice"}, _GIVEN))
 def list_records(space: Space, request: ListRecords) -> UserRecords:
-    """What is set about a user, by name."""
+    """The records about a user, by name."""
     (after,) = from_cursor("records", request.cursor, "")
     page, more = list_named_page(space, user_records(request.user), after, request.limit)
     found = _list_within_limit(space, page)
@@ -107,7 +106,7 @@ def list_records(space: Space, request: ListRecords) -> UserRecords:
 
 
 class GetRecord(Request, frozen=True, kw_only=True):
-    """Which record, and which of its fields."""
+    """A record, or some of its fields."""
 
     user: User
     record: RecordName
@@ -119,9 +118,9 @@ class GetRecord(Request, frozen=True, kw_only=True):
     "users.record", "GET /v1/users/{user}/records/{record}", bound="user", example=Example(_OF, _GIVEN), sole=True
 )
 def get_record(space: Space, request: GetRecord) -> UserRecord:
-    """A record about a user, now or as it was at some time."""
+    """A record about a user, now or at an earlier time."""
     if request.projections is not None:
-        project({}, request.projections)  # wrong or not, whether or not there is a record
+        project({}, request.projections)  # rejects wrong ones, whether or not there is a record
     known = records.find_record_with_definition(space, user_records(request.user), request.record)
     if known is None:
         raise _not_found(request.record)
@@ -129,13 +128,13 @@ def get_record(space: Space, request: GetRecord) -> UserRecord:
     if request.as_of is not None:
         then = records.find_record_at(space, found, instant(request.as_of, "as_of") or 0)
         if then is None:
-            raise NotFound("There was no such record at that time, or what it was is not known any more.")
+            raise NotFound("There was no such record at that time, or its history does not reach back so far.")
         found = then
     return to_user_record(found, to_contract(definition_id, body), request.projections)
 
 
 class SetRecord(Request, frozen=True, kw_only=True):
-    """What a record is to be."""
+    """A value for a record."""
 
     user: User
     record: RecordName
@@ -154,13 +153,13 @@ class SetRecord(Request, frozen=True, kw_only=True):
     example=Example(_SET),
 )
 def set_record(space: Space, request: SetRecord) -> UserRecord:
-    """Set a record about a user, or merge into it. What does not fit its schema is refused, and the old value stays."""
+    """Set a record about a user, or merge into it. A value that does not fit its schema is refused, and the old one stays."""
     change = Edit(request.value, request.mode, request.if_match, request.unset or ())
     return _write(space, request.user, request.record, change, request.ttl_s)
 
 
 class SetRecords(Request, frozen=True, kw_only=True):
-    """What several records are to be."""
+    """Values for several records."""
 
     user: User
     records: Annotated[
@@ -189,7 +188,7 @@ def set_records(space: Space, request: SetRecords) -> UserRecords:
 
 
 class DeleteRecord(Request, frozen=True, kw_only=True):
-    """Which record."""
+    """A record to delete."""
 
     user: User
     record: RecordName
@@ -197,7 +196,7 @@ class DeleteRecord(Request, frozen=True, kw_only=True):
 
 
 class DeletedRecord(Response, frozen=True, kw_only=True):
-    """A record that is gone; the job erases its bytes and those of its history."""
+    """A deleted record; the job erases its bytes and those of its history."""
 
     name: str
     job: str
@@ -219,7 +218,7 @@ def delete_record(space: Space, request: DeleteRecord) -> DeletedRecord:
 
 
 class RecordChange(Response, frozen=True, kw_only=True):
-    """A version of a record: what was written, how, when and by whom, and the value that came of it."""
+    """A version of a record: the data that was written, how, when and by whom, and the resulting value."""
 
     version: int
     mode: str
@@ -238,7 +237,7 @@ class RecordHistory(Response, frozen=True, kw_only=True):
 
 
 class HistoryOf(Request, frozen=True, kw_only=True):
-    """Of which record."""
+    """A record whose history is wanted."""
 
     user: User
     record: RecordName
@@ -253,11 +252,8 @@ class HistoryOf(Request, frozen=True, kw_only=True):
     example=Example(_OF, _GIVEN),
 )
 def record_history(space: Space, request: HistoryOf) -> RecordHistory:
-    """What was written to a record, the newest first."""
+    """The versions of a record, the newest first."""
     return list_history(space, _require_record(space, request.user, request.record), request.limit, request.cursor)
-
-
-# -- what others use -----------------------------------------------------------------------------------------------------
 
 
 def find_contract(space: Space, name: str) -> Contract:
@@ -294,7 +290,7 @@ def to_user_record(
 
 
 def _list_within_limit(space: Space, page: Sequence[Record]) -> list[UserRecord]:
-    """Some records as they are shown, as far as there is room for what defaults make of them; one, if there is any."""
+    """Return the records of a page that fit into a response with their defaults; at least one, if there is any."""
     found: list[UserRecord] = []
     room = MAX_BYTES
     for record in page:
@@ -307,7 +303,7 @@ def _list_within_limit(space: Space, page: Sequence[Record]) -> list[UserRecord]
 
 
 def list_history(space: Space, record: Record, limit: int, cursor: str | None) -> RecordHistory:
-    """Each change is shown as it was given, and what came of it, as far as both have room."""
+    """Return versions of a record with their data and their values, as far as these fit into a response."""
     (before,) = from_cursor("versions", cursor, NEWEST)
     rows, more = records.list_versions(space, record, before, limit, MAX_BYTES // 2)
     values = records.rebuild_values(space, record, rows)
@@ -325,8 +321,7 @@ def _write(space: Space, user: str, name: str, change: Edit, ttl_s: int | None) 
 
 
 def _set_lifetime(held: Contract, ttl_s: int | None) -> Contract:
-    """How long a record is to live: as it is said, but no longer than its definition lets it; else as long as before, or as its
-    definition says if that has changed since."""
+    """Apply the lifetime of a request, which cannot be longer than that of the definition."""
     if ttl_s is None:
         return held
     wanted = ttl_s * SECOND or None

@@ -1,4 +1,4 @@
-"""What is known of an owner under memory definitions: found by its scope, checked and counted before it is shown (C24)."""
+"""Working memory: the records of an owner under memory definitions, loaded for a model, and updated all or none (S3.11–S3.41)."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ from .validation import (
     write_valid,
 )
 
-NO_ROOM = f"what is shown together has at most {MAX_BYTES // 1024**2} MiB: bind fewer definitions at once"
+NO_ROOM = f"all values together have at most {MAX_BYTES // 1024**2} MiB: bind fewer definitions at once"
 
 
 class MemoryScope(NamedTuple):
-    """Whose memory, and which workflow, thread and run it is asked for."""
+    """An owner, and the workflow, thread and run that memory is loaded for."""
 
     owner: str
     workflow: str | None = None
@@ -63,8 +63,8 @@ class MemoryScope(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """The active record, if it may be shown; why it is withheld, if so; and the address that was looked at, since a warning says
-    something of what is there, too. `reachable`: whether what its scope needs was given."""
+    """A record, unless it is withheld; the reason if it is; and its address in both cases, since a warning says something of
+    it, too. `reachable` is false if the workflow, thread or run of its scope was not given."""
 
     record: Record | None = None
     warning: str | None = None
@@ -73,8 +73,8 @@ class Loaded(NamedTuple):
 
 
 class BoundMemory(NamedTuple):
-    """What is known under one definition: as it is shown, and what that comes from. `writable`: whether a model may write it.
-    It may not if there is nowhere to write to, nor what it is not shown for want of room."""
+    """The memory of one definition. `writable` is false if it has no address, or if it was withheld for want of room: then a
+    model must not write it."""
 
     section: Section
     loaded: Loaded
@@ -149,7 +149,7 @@ def load_memory(space: Space, item: Item[Definition], scope: MemoryScope, *, str
 
 
 def find_path(definition: Definition, whose: MemoryScope) -> str | None:
-    """Where a record is among those of its owner; None if what its scope needs was not given."""
+    """Return the path of a record; None if the workflow, thread or run of its scope was not given."""
     if definition.scope == "global":
         return definition.slug
     given = getattr(whose, definition.scope)
@@ -157,7 +157,7 @@ def find_path(definition: Definition, whose: MemoryScope) -> str | None:
 
 
 def render_withheld(name: str, reason: str) -> str:
-    """A warning in a sentence, where there is nothing but a text to say it in."""
+    """Return a warning as a sentence."""
     return f"`{name}` is withheld: {reason}"
 
 
@@ -170,14 +170,14 @@ Who = Annotated[
         min_length=1,
         max_length=MAX_ID,
         pattern=ID_PATTERN,
-        description="Whose memory: a subscriber, a user, an initiator. A key that is held to a user need not say so.",
+        description="The owner of the memory, such as a user. A key with the scope of a user can omit it.",
     ),
 ]
 ScopeId = Annotated[str, Meta(min_length=1, max_length=MAX_ID, pattern=ID_PATTERN)]
 
 Names = Annotated[
     list[DefinitionId],
-    Meta(max_length=MAX_BOUND, description="Which definitions, by id or slug; left away: all global ones."),
+    Meta(max_length=MAX_BOUND, description="Definitions, by id or slug; omit it for all global ones."),
 ]
 Values = Annotated[
     dict[str, Any],
@@ -186,7 +186,7 @@ Values = Annotated[
         description='New values by slug, such as {"customer_profile": {"preferred_name": "Ada"}}; one may stand alone.',
     ),
 ]
-Mode = Annotated[UpdateMode, Meta(description="`replace` or `merge`; left away: as each definition says.")]
+Mode = Annotated[UpdateMode, Meta(description="`replace` or `merge`; omit it for the mode of each definition.")]
 Strict = Annotated[
     bool, Meta(description="Fail if a stored value does not fit its schema any more, and not only warn.")
 ]
@@ -197,7 +197,7 @@ _PATH = re.compile(r"(?P<slug>[^@]+)(?:@(?P<scope>workflow|thread|run)/(?P<id>.*
 
 
 class Tool(Response, frozen=True, kw_only=True):
-    """A tool for a model: `parameters` is the JSON Schema of what it takes."""
+    """A tool for a model: `parameters` is the JSON Schema of its arguments."""
 
     name: str
     description: str
@@ -205,16 +205,16 @@ class Tool(Response, frozen=True, kw_only=True):
 
 
 class Withheld(Response, frozen=True, kw_only=True):
-    """A memory that is not shown, and why."""
+    """A memory that is withheld, and why."""
 
     slug: str
     reason: str
 
 
 class Bound(Response, frozen=True, kw_only=True):
-    """Memory for a model: values by slug, the same as text for its system prompt, and the tool that changes them. Empty `prompt`:
-    there is nothing to show. `tool` takes what can be written, and is null if nothing can. `warnings`: what is withheld,
-    since it does not fit its schema any more, what its scope needs was not given, or there would be more than 8 MiB."""
+    """Memory for a model: values by slug, the same as text for its system prompt, and the tool that changes them. `prompt` is
+    empty if there are no values, and `tool` null if nothing can be written. `warnings`: values that are withheld, since they do
+    not fit their schema any more, their workflow, thread or run was not given, or there would be more than 8 MiB."""
 
     values: dict[str, Any]
     prompt: str
@@ -224,7 +224,7 @@ class Bound(Response, frozen=True, kw_only=True):
 
 
 class _OfOwner(Request, frozen=True, kw_only=True):
-    """Whose memory, and which workflow, thread and run it is asked for."""
+    """An owner, and the workflow, thread and run that memory is loaded for."""
 
     owner: Who | None = None
     workflow: Annotated[ScopeId, Meta(description="The workflow, for definitions of that scope.")] | None = None
@@ -233,7 +233,7 @@ class _OfOwner(Request, frozen=True, kw_only=True):
 
 
 class Bind(_OfOwner, frozen=True, kw_only=True):
-    """Which definitions, and for whom."""
+    """Definitions to load for an owner."""
 
     definitions: Names | None = None
     strict: Strict = False
@@ -246,8 +246,8 @@ class Bind(_OfOwner, frozen=True, kw_only=True):
     example=Example({"definitions": ["customer_profile"], "owner": "u1"}, _WRITTEN),
 )
 def bind(space: Space, request: Bind) -> Bound:
-    """Load working memory for a model: what is known of an owner under some definitions, as values and as text, and the tool to
-    update them. Nothing is written by this."""
+    """Load working memory for a model: the values of an owner under some definitions, the same as text, and the tool to update
+    them. Nothing is written."""
     found = load_all(
         space, list_bound(space, request.definitions), _resolve_scope(space, request), strict=request.strict
     )
@@ -270,14 +270,17 @@ class UpdateMemory(_OfOwner, frozen=True, kw_only=True):
     if_match: (
         Annotated[
             dict[str, str],
-            Meta(max_length=MAX_BOUND, description="The versions that were read, by slug: refused if one has changed."),
+            Meta(
+                max_length=MAX_BOUND,
+                description="The etags that were read, by slug: nothing is written if one has changed.",
+            ),
         ]
         | None
     ) = None
 
 
 class Updated(Response, frozen=True, kw_only=True):
-    """The values as they are read now, by slug."""
+    """The new values, by slug."""
 
     memory: dict[str, Any]
     versions: dict[str, str]
@@ -298,13 +301,13 @@ def update_memory(space: Space, request: UpdateMemory) -> Updated:
 
 
 class OfRecord(_OfOwner, frozen=True, kw_only=True):
-    """Which memory of whom."""
+    """The memory of an owner under a definition."""
 
     definition: DefinitionId
 
 
 class Forgotten(Response, frozen=True, kw_only=True):
-    """How many records are gone, and the job that erases their bytes."""
+    """The number of deleted records, and the job that erases their bytes."""
 
     records: int
     job: str | None = None
@@ -318,7 +321,7 @@ class Forgotten(Response, frozen=True, kw_only=True):
     example=Example({**OF, "owner": "u1"}, _WRITTEN),
 )
 def delete_memory(space: Space, request: OfRecord) -> Forgotten:
-    """Delete what is kept of an owner under a definition, with its history."""
+    """Delete the memory of an owner under a definition, with its history."""
     whose = _resolve_scope(space, request)
     definition = require_definition(space, request.definition).settings
     job = delete_record(space, user_records(whose.owner), require_path(definition, whose))
@@ -326,7 +329,7 @@ def delete_memory(space: Space, request: OfRecord) -> Forgotten:
 
 
 class EndScope(Request, frozen=True, kw_only=True):
-    """A run that is over, or a thread."""
+    """A run or a thread that is over."""
 
     run: Annotated[ScopeId, Meta(description="The run that is over.")] | None = None
     thread: Annotated[ScopeId, Meta(description="The thread that is over.")] | None = None
@@ -339,7 +342,7 @@ class EndScope(Request, frozen=True, kw_only=True):
     example=Example({"run": "run-7"}, GIVEN),
 )
 def end(space: Space, request: EndScope) -> Forgotten:
-    """Delete what was kept for a run or a thread that is over. Runs of workflows do that themselves."""
+    """Delete the memory of a run or a thread that is over. Runs of workflows do that themselves."""
     if (request.run is None) == (request.thread is None):
         raise Invalid("Give either `run` or `thread`.", field="run")
     tie = f"run/{request.run}" if request.run is not None else f"thread/{request.thread}"
@@ -348,7 +351,7 @@ def end(space: Space, request: EndScope) -> Forgotten:
 
 
 class MemoryRecord(Response, frozen=True, kw_only=True):
-    """A record: whose it is, what it belongs to, and its value."""
+    """A record: its owner, its scope and its value."""
 
     owner: str
     value: dict[str, Any]
@@ -370,7 +373,7 @@ class MemoryRecords(Response, frozen=True, kw_only=True):
 
 
 class ListRecords(Request, frozen=True, kw_only=True):
-    """Of which definition, and how many."""
+    """A definition whose records are wanted."""
 
     definition: DefinitionId
     limit: Limit = 50
@@ -392,11 +395,8 @@ def list_records(space: Space, request: ListRecords) -> MemoryRecords:
     return MemoryRecords(records=[_to_memory_record(*one) for one in page], next_cursor=further)
 
 
-# -- what others use -----------------------------------------------------------------------------------------------------
-
-
 def write_memory(space: Space, request: UpdateMemory, whose: MemoryScope) -> Updated:
-    """Write values that are checked in the order of S3.41, all or none (C4)."""
+    """Write values, all or none (C4), checked in the order of S3.41."""
     memory = request.memory
     slugs = list(memory)
     for slug in slugs:
@@ -419,7 +419,7 @@ def write_memory(space: Space, request: UpdateMemory, whose: MemoryScope) -> Upd
 
 
 def build_tool(sections: Sequence[Section]) -> Tool | None:
-    """The tool by which a model updates these definitions, and no others."""
+    """Return the tool by which a model updates these definitions."""
     if not sections:
         return None
     schemas = {one.slug: _build_tool_part(one) for one in sections}
@@ -429,10 +429,10 @@ def build_tool(sections: Sequence[Section]) -> Tool | None:
 
 
 def _resolve_scope(space: Space, request: _OfOwner) -> MemoryScope:
-    """Whose memory it is: as it is said, or the user's to whom the caller is held, who reaches nobody else's."""
+    """Return the owner of a request, which is the user of a scoped key by default. Reject another one."""
     owner = request.owner or space.principal.user
     if owner is None:
-        raise Invalid("An owner id is required: say whose memory it is.", field="owner")
+        raise Invalid("An owner id is required: give `owner`.", field="owner")
     space.principal.speaks_for(owner)
     return MemoryScope(owner, request.workflow, request.thread, request.run)
 
@@ -496,7 +496,7 @@ def _write_one(
 
 
 def _check_run_is_open(space: Space, run: str) -> None:
-    """A run of a workflow that is over has taken its memory with it. Of other runs nothing is known here."""
+    """Reject memory of a workflow run that is over, which was deleted with it. Other runs are not known here."""
     found = space.tx.row("run_is_over", id=run)
     if found is not None and found[0]:
         raise Conflict("This run is over, and its memory is gone with it: use memory of another scope.", run=run)
@@ -518,7 +518,7 @@ def _to_memory_record(record: Record, owner: str) -> MemoryRecord:
 
 
 def _build_tool_part(one: Section) -> dict[str, Any]:
-    """What the tool takes for a definition: nothing that would be refused, and in merge mode parts of it (C31). It is a copy:
-    what is kept in memory is everybody's."""
+    """Return a copy of the schema of a definition that accepts no value that would be refused; in merge mode also parts of one
+    (C31)."""
     schema = get_schema(Contract(one.schema, True))
     return deepcopy(schema.relax() if one.merges else schema.closed)
