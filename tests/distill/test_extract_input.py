@@ -8,9 +8,10 @@ from datetime import date
 import pytest
 
 from memwell.facts.plan import Turn
-from memwell.facts.rules.dates import resolve_dates
 from memwell.facts.rules.extract import extract
-from memwell.facts.rules.sentences import blank_recalled_memory, split_sentences
+from memwell.facts.rules.masks import blank_recalled_memory
+from memwell.facts.rules.phrase import resolve_dates
+from memwell.facts.rules.sentences import split_sentences
 
 DAY = date(2023, 5, 8)
 TALK = (

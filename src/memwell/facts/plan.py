@@ -194,12 +194,24 @@ class Plan(NamedTuple):
     reverted_at: int | None
 
 
+class DroppedSentence(NamedTuple):
+    """A passage that gave no candidate, and the reason (`rules.keep_or_drop.Drop`)."""
+
+    id: str
+    """Of the turn."""
+    start: int
+    end: int
+    reason: str
+
+
 class Extraction(NamedTuple):
     """The result of an extractor. `method` is `rules` or `model`; `note` says why rules replaced the model."""
 
     candidates: list[Candidate]
     method: str = "rules"
     note: str | None = None
+    dropped: Sequence[DroppedSentence] = ()
+    """For debugging: what the rules left out."""
 
 
 class PlanDraft(NamedTuple):

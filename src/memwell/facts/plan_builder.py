@@ -19,8 +19,8 @@ from ..text.word_sets import word_set
 from .neighbours import MAX_SAME_TOPIC, MAX_SIMILAR, Neighbours, NeighbourSearch, Similarities, to_known_fact
 from .plan import Candidate, Evidence, Extraction, KnownFact, PlanDraft, Session, Source, Step, Target, Turn
 from .reconcile import Decision, StatementParser, combine_confidence, reconcile
-from .rules.sentences import blank_code, blank_recalled_memory
-from .rules.wording import quote_speaker
+from .rules.grammar import quote_speaker
+from .rules.masks import blank_code, blank_recalled_memory
 from .store import StoredFact
 from .wording import subject_person
 
@@ -68,9 +68,9 @@ Extract = Callable[[Sequence[Turn]], Extraction]
 
 
 def extract_by_rules(turns: Sequence[Turn]) -> Extraction:
-    from .rules.extract import extract
+    from .rules.extract import extract_with_reasons
 
-    return Extraction(extract(turns))
+    return extract_with_reasons(turns)
 
 
 def build_plan(

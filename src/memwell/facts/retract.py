@@ -20,7 +20,7 @@ from ..model.collection import TRUST, Place
 from ..search import upkeep
 from .plan import Action, Plan, PlanBody, Step, Target, decode_steps, encode_steps
 from .reconcile import combine_confidence
-from .rules.wording import quote_speaker
+from .rules.grammar import quote_speaker
 from .store import NOT_ENDED, Ending, FactVersion, end_fact, list_versions, remove_from_plans, revise_fact
 from .topics import lookup_keys, parse_statement
 

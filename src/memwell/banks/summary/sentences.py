@@ -15,8 +15,8 @@ from functools import cache
 from itertools import islice
 from typing import NamedTuple
 
-from ...facts.rules.quotes import blank_pasted_lines
-from ...facts.rules.sentences import MAX_SENTENCE, Sentence, blank_code, blank_recalled_memory, split_sentences
+from ...facts.rules.masks import blank_code, blank_pasted_lines, blank_recalled_memory
+from ...facts.rules.sentences import MAX_SENTENCE, Sentence, split_sentences
 from ...search.words import STOP_WORDS, terms, tokens
 from ...text.hidden import INVISIBLE
 from ...text.tokens import estimate

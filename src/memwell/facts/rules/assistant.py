@@ -1,6 +1,6 @@
-"""What is kept of those who are nobody: what an assistant did, took on or named when asked, and what a tool states.
+"""Candidates from assistants and tools: what an assistant did, promised or listed, and what a tool states.
 
-What an assistant says about a user is never a fact: it has it from the user, or from memory.
+What an assistant says about a user is never a fact: it comes from the user, or from memory.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from ...text.word_sets import word_set
 from ..plan import Candidate, Kind, Source
 from .classify import confidence
-from .dates import resolve_dates
+from .grammar import Speaker, inside_sentence, strip_quotation_marks, third_person
 from .parse import ParsedTurn, Statement
-from .wording import Speaker, inside_sentence, strip_quotation_marks, third_person
+from .phrase import resolve_dates
 
 MAX_TOOL_STATEMENTS = 16
-"""A tool that states more than this was reading something out."""
+"""A tool that states more was reading something out."""
 _ACTS = (
     "book|reserve|schedul|send|order|creat|add|updat|cancel|sav|mov|delet|remov|pay|buy|fil|submit|email|call|fix|deploy|"
     "merg|renam|remind|set up|set|sign|arrang|confirm|contact|post|upload|reschedul|renew|subscrib|unsubscrib|transfer|"
@@ -32,7 +32,7 @@ _NEEDS_OBJECT = re.compile(
     r"chang|record|stor|put|made|set|enabl|disabl|upload|submit|fil|arrang|pick)",
     re.IGNORECASE,
 )
-"""What is done to something, which has to be said."""
+"""Verbs that need an object."""
 _NO_OBJECT = re.compile(
     r"(?:\W*\Z|[^\w\s]|\s+(?:to|for|on|at|in|until|till|from|by|with|and|as|successfully|already|now)\b)", re.IGNORECASE
 )
@@ -49,23 +49,23 @@ _MAX_LENGTH = 240
 _SMALL = word_set("a an the of and in on at for to by with de la le du von der des el y")
 MIN_ITEMS = 3
 MIN_NAME_SHARE = 0.6
-"""Which part of a list must be names."""
+"""Share of a list that must be names."""
 MAX_ITEMS = 12
 HEAD_WORDS = 9
 ASKED_WORDS = 30
 
 
-def extract_from_assistant(turn: ParsedTurn, person: str) -> Iterator[Candidate]:
-    """What an assistant says that it has done or will do."""
-    for statement in turn.statements:
+def extract_from_assistant(parsed: ParsedTurn, person: str) -> Iterator[Candidate]:
+    """Candidates for what an assistant says that it has done or will do."""
+    for statement in parsed.statements:
         if statement.english and (_is_done(statement.text) or _PROMISE.match(statement.text)):
-            told = resolve_dates(statement.text.strip().rstrip(".!"), turn.said.day)
-            text = third_person(told.text, Speaker(turn.said.speaker, inside_sentence(person)))
-            yield _to_candidate(turn, statement, text, 0.3)
+            dated = resolve_dates(statement.text.strip().rstrip(".!"), parsed.turn.day)
+            text = third_person(dated.text, Speaker(parsed.turn.speaker, inside_sentence(person)))
+            yield _to_candidate(parsed, statement, text, 0.3)
 
 
 def _is_done(text: str) -> bool:
-    """Whether it says what was done, and to what: "Booked!" and "Moved to Friday" do not stand alone."""
+    """Return True if a sentence says what was done, and to what, unlike "Booked!" and "Moved to Friday"."""
     done = _DONE.match(text)
     if done is None:
         return False
@@ -73,26 +73,26 @@ def _is_done(text: str) -> bool:
     return _NEEDS_OBJECT.match(verb) is None or _NO_OBJECT.match(text, done.end()) is None
 
 
-def extract_named_items(turn: ParsedTurn, asked: ParsedTurn | None) -> Candidate | None:
-    """The names that an assistant gave as a list when it was asked: people want "the one that you recommended" again."""
-    items = list(_ITEM.finditer(turn.said.text))
+def extract_named_items(parsed: ParsedTurn, asked: ParsedTurn | None) -> Candidate | None:
+    """A candidate for the names that an assistant listed when asked: people ask for "the one that you recommended" later."""
+    items = list(_ITEM.finditer(parsed.turn.text))
     heads = [head for item in items[:MAX_ITEMS] if _is_name(head := _item_head(item[1]))]
     if asked is None or not asked.question or len(heads) < max(MIN_ITEMS, MIN_NAME_SHARE * min(len(items), MAX_ITEMS)):
         return None
     wish = " ".join(asked.question.split()[-ASKED_WORDS:]).rstrip("?.! ")
-    text = f'Asked "{strip_quotation_marks(wish)}?", {inside_sentence(turn.said.speaker)} named {", ".join(heads)}.'
-    source = Source(turn.said.id, items[0].start(), items[-1].end())
-    return Candidate(text, None, "event", (source,), 0.2, confidence("event", "", turn.said.role))
+    text = f'Asked "{strip_quotation_marks(wish)}?", {inside_sentence(parsed.turn.speaker)} named {", ".join(heads)}.'
+    source = Source(parsed.turn.id, items[0].start(), items[-1].end())
+    return Candidate(text, None, "event", (source,), 0.2, confidence("event", "", parsed.turn.role))
 
 
 def _item_head(item: str) -> str:
-    """What an item of a list is called: what stands before its colon or dash, or its first words."""
+    """The name of a list item: what stands before its colon or dash, or its first words."""
     head = _HEAD.match(item)
     return strip_quotation_marks(" ".join((head[1] if head else item).split()[:HEAD_WORDS]).strip(" *_`"))
 
 
 def _is_name(head: str) -> bool:
-    """`The Bulldog Hostel`, and not `Drink enough water`."""
+    """Return True for `The Bulldog Hostel`, not for `Drink enough water`."""
     first, *rest = head.split() or [""]
     if not first[:1].isupper():
         return False
@@ -103,11 +103,11 @@ def _fits_name(word: str) -> bool:
     return not word[:1].islower() or word in _SMALL
 
 
-def extract_from_tool(turn: ParsedTurn) -> Iterator[Candidate]:
-    """What a tool states in plain words."""
-    stated = [one for one in turn.statements if _is_plain_statement(one)]
-    for statement in stated if len(stated) <= MAX_TOOL_STATEMENTS else ():
-        yield _to_candidate(turn, statement, resolve_dates(statement.text.rstrip("."), turn.said.day).text, 0.2)
+def extract_from_tool(parsed: ParsedTurn) -> Iterator[Candidate]:
+    """Candidates for what a tool states in plain words."""
+    plain = [one for one in parsed.statements if _is_plain_statement(one)]
+    for statement in plain if len(plain) <= MAX_TOOL_STATEMENTS else ():
+        yield _to_candidate(parsed, statement, resolve_dates(statement.text.rstrip("."), parsed.turn.day).text, 0.2)
 
 
 def _is_plain_statement(statement: Statement) -> bool:
@@ -117,11 +117,11 @@ def _is_plain_statement(statement: Statement) -> bool:
     return text[:1].isupper() and text.endswith(".") and _DATA.search(text) is None and _STATES.search(text) is not None
 
 
-def _to_candidate(turn: ParsedTurn, statement: Statement, text: str, importance: float) -> Candidate:
-    said = turn.said
-    kind: Kind = "decision" if said.role == "assistant" else "statement"
-    source = Source(said.id, statement.start, statement.end)
-    subject = said.speaker if said.known and said.role == "assistant" else None
+def _to_candidate(parsed: ParsedTurn, statement: Statement, text: str, importance: float) -> Candidate:
+    turn = parsed.turn
+    kind: Kind = "decision" if turn.role == "assistant" else "statement"
+    source = Source(turn.id, statement.start, statement.end)
+    subject = turn.speaker if turn.known and turn.role == "assistant" else None
     return Candidate(
-        f"{text[:1].upper()}{text[1:]}.", subject, kind, (source,), importance, confidence(kind, text, said.role)
+        f"{text[:1].upper()}{text[1:]}.", subject, kind, (source,), importance, confidence(kind, text, turn.role)
     )

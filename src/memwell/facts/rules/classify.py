@@ -1,14 +1,10 @@
-"""What kind of statement it is, how much it matters, and how sure whoever said it was."""
+"""Classify a statement: its kind, its subject, its importance, and the confidence of its speaker."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter
-from collections.abc import Sequence
-from typing import NamedTuple
 
-from ...text.word_sets import load_sections, word_set
+from ...text.word_sets import word_set
 from ..plan import Kind
 
 KIN = (
@@ -112,7 +108,7 @@ def classify(sentence: str) -> Kind:
 
 
 def find_subject(sentence: str, speaker: str) -> str:
-    """Whom a sentence is about: its speaker, or whoever it begins with: "My sister Ana lives in Rome"."""
+    """The person that a sentence is about: the speaker, or the relative with whom it begins: "My sister Ana lives in Rome"."""
     match = _OPENS_WITH_KIN.match(sentence)
     if match is None:
         return speaker
@@ -121,12 +117,12 @@ def find_subject(sentence: str, speaker: str) -> str:
 
 
 def is_lasting(kind: Kind) -> bool:
-    """Whether a statement of this kind is likely to stay true, and so is worth keeping however briefly it was made."""
+    """Return True for kinds that stay true, and are kept however short."""
     return kind in _LASTING
 
 
 def importance(kind: Kind, sentence: str) -> float:
-    """How much it matters. What somebody just then asks for matters little later."""
+    """The importance of a statement. A request of the moment matters less."""
     stressed = 0.15 if _STRESSED.search(sentence) else 0.0
     asked = 0.2 if _REQUEST.search(sentence) and kind != "instruction" else 0.0
     return round(min(1.0, max(0.1, _IMPORTANCE[kind] + stressed - asked)), 2)
@@ -140,112 +136,3 @@ def confidence(kind: Kind, sentence: str, role: str) -> float:
 
 
 _ROLE_CONFIDENCE = {"assistant": 0.7, "tool": 0.5}
-
-
-# -- How likely a turn tells something that is worth keeping.
-#
-# A turn is described by a few general features of its statements: who they are about, in which tense, what sort of words they
-# are made of, how much of it is new, whether it answers a question. Their weights stand in a table; they were fitted to
-# conversations in which people marked the turns that tell a fact. Nothing here knows what a conversation is about.
-
-
-MIN_SCORE = 0.26
-"""From which worth on something of a turn is kept."""
-RICH_SCORE = 0.70
-"""From which worth on all that a turn states is kept, each statement for itself."""
-
-_WORD = re.compile(r"[a-z]+(?:'[a-z]+)*|\d+")
-
-
-class TurnFeatures(NamedTuple):
-    """What is known of a turn before it is judged."""
-
-    statements: Sequence[str]
-    questions: int
-    answers: bool
-    """Whether the turn before asked something."""
-    shows: bool
-    fresh: int
-    """How many of its content words nobody has said before."""
-
-
-def score_turn(told: TurnFeatures) -> float:
-    """How likely it is worth keeping, from 0 to 1."""
-    score = sum(WEIGHTS.get(name, 0.0) * value for name, value in features(told).items())
-    return 1 / (1 + math.exp(-score))
-
-
-def features(told: TurnFeatures) -> dict[str, float]:
-    text = " ".join(told.statements)
-    words = _WORD.findall(text.lower().replace("’", "'"))
-    found = {"always": 1.0, **_form_features(told, text, words)}
-    counts = Counter(name for word in words if word in _CLASSES_OF for name in _CLASSES_OF[word])
-    return found | {name: math.sqrt(count) for name, count in counts.items()}
-
-
-def _form_features(told: TurnFeatures, text: str, words: list[str]) -> dict[str, float]:
-    """What it is like, whatever it says."""
-    count = len(told.statements)
-    return {
-        "length": math.log1p(len(words)),
-        "fresh": math.log1p(told.fresh),
-        "statements": float(min(count, 8)),
-        "questions": float(min(told.questions, 3)),
-        "answers": float(told.answers),
-        "shows": float(told.shows),
-        "exclaims": sum(one.rstrip().endswith("!") for one in told.statements) / (1 + count),
-        "quotes": float('"' in text or "“" in text),
-        "opens_with_I": math.sqrt(sum(_OPENS_WITH_I.match(one) is not None for one in told.statements)),
-        "opens_with_you": math.sqrt(sum(_OPENS_WITH_YOU.match(one) is not None for one in told.statements)),
-        "opens_with_it": math.sqrt(sum(_OPENS_WITH_IT.match(one) is not None for one in told.statements)),
-    }
-
-
-_OPENS_WITH_I = re.compile(r"(?:I|I'\w+|My|We|We'\w+|Our)\b")
-_OPENS_WITH_YOU = re.compile(r"(?:You|You'\w+|Your)\b")
-_OPENS_WITH_IT = re.compile(r"(?:It|It's|That|That's|This|They|These|Those)\b")
-
-
-CLASSES = {name: frozenset(words) for name, words in load_sections(__package__, "score_words").items()}
-"""Sorts of words, by what they tell about a statement rather than about the world."""
-_CLASSES_OF = {
-    word: tuple(name for name, members in CLASSES.items() if word in members)
-    for word in frozenset().union(*CLASSES.values())
-}
-
-WEIGHTS: dict[str, float] = {
-    "always": -3.73,
-    "length": 0.48,
-    "fresh": 0.92,
-    "statements": -0.04,
-    "questions": -0.25,
-    "answers": 0.53,
-    "shows": -0.07,
-    "exclaims": -0.38,
-    "quotes": 0.37,
-    "opens_with_I": 0.48,
-    "opens_with_you": 0.29,
-    "opens_with_it": 0.13,
-    "i_am": 0.21,
-    "i_will": 0.1,
-    "me": 0.13,
-    "my": 0.46,
-    "you": -0.25,
-    "your": -0.26,
-    "they": -0.3,
-    "it": -0.09,
-    "be": -0.12,
-    "perfect": 0.19,
-    "modal": -0.29,
-    "article": 0.23,
-    "place": 0.14,
-    "for": 0.19,
-    "cause": 0.13,
-    "time": 0.44,
-    "like": -0.02,
-    "plan": -0.18,
-    "do": 0.12,
-    "praise": -0.22,
-    "reaction": -0.05,
-    "degree": -0.19,
-}

@@ -1,27 +1,18 @@
-"""A turn, taken apart: what it states, what it asks, what it shows; without greetings, filler and echoes."""
+"""Parse a turn: mask it, split it into sentences, drop what is no statement, and describe each statement that is left."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection
 from typing import NamedTuple
 
-from ...text.word_sets import load_words
-from ..plan import Kind, Turn
-from .classify import classify, is_lasting
-from .languages import is_english, is_foreign_greeting, is_question, may_be_mixed
-from .lead_ins import add_subject, is_advice, strip_lead_ins, strip_remember_request
-from .quotes import blank_pasted_lines, blank_quotes, drop_sarcasm, is_hypothetical
-from .sentences import (
-    MAX_SENTENCE,
-    Sentence,
-    blank_code,
-    blank_recalled_memory,
-    split_brackets,
-    split_clauses,
-    split_sentences,
-)
-from .wording import mentions
+from ...text.word_sets import load_words, word_set
+from ..plan import DroppedSentence, Kind, Turn
+from .classify import classify
+from .grammar import is_past, mentions
+from .keep_or_drop import Drop, drop_sarcasm, sentence_drop
+from .masks import blank_code, blank_pasted_lines, blank_quotes, blank_recalled_memory, find_blanks, split_brackets
+from .sentences import MAX_SENTENCE, Sentence, is_english, is_question, may_be_mixed, split_clauses, split_sentences
 
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+")
 _OPENS_WITH_PRONOUN = re.compile(
@@ -33,78 +24,113 @@ _THEN_ASKS = re.compile(
     re.IGNORECASE,
 )
 _OWN_OPENING = re.compile(r"(?:(?:so|and|well|ok|okay|hey|hi),?\s+)?(?:I|I'\w+|my|we|we'\w+)\s", re.IGNORECASE)
-_PROPOSAL = re.compile(r"\W*(?:let's|let us|let me|how about|what about|why don't)\b", re.IGNORECASE)
 _EMPTY = load_words(__package__, "small_talk")
-"""Words of which nothing can be learnt."""
-MIN_CONTENT = 2
 MAX_SENTENCES = 2000
-"""How much of a turn is listened to: what goes on for longer was read out."""
-_ADDRESS = re.compile(r"(?:https?://|www\.)\S+")
+"""A turn with more was read out; the rest is dropped."""
 
 
 class Statement(NamedTuple):
-    """A sentence that states something, in the first person if its speaker is meant."""
+    """A sentence that states something."""
 
     at: int
-    """Which of its turn's it is."""
+    """Number of the sentence in its turn."""
     text: str
     verbatim: str
     start: int
     end: int
     kind: Kind
     content: frozenset[str]
-    """The beginnings of the words that say something."""
+    """Stems of its content words."""
     own: bool
-    """Whether it speaks of its speaker."""
+    """It mentions its speaker ("I", "my")."""
     to_other: bool
-    """Whether it speaks of whoever is told."""
+    """It mentions the listener ("you")."""
     dangling: bool
-    """Whether it opens with a word that points to something said before."""
+    """It opens with a pronoun that points back."""
     urging: bool
-    """Whether it tells somebody to do something."""
+    """It tells somebody to do something."""
     wanted: bool
-    """Whether it was said in order to be remembered."""
+    """The speaker asked to remember it."""
     english: bool
 
 
 class ParsedTurn(NamedTuple):
-    said: Turn
+    turn: Turn
     statements: tuple[Statement, ...]
     question: str
-    """The last thing that it asks, if it asks something."""
+    """The last question, or empty."""
     questions: int
     only: Sentence | None
-    """What it says, if that is a single sentence."""
-    shown: tuple[Sentence, ...]
+    """The only sentence that is no question, if there is one."""
+    attachments: tuple[Sentence, ...]
+    """Pictures and files that brackets describe: "[shares a photo of a dog]"."""
     words: frozenset[str]
+    dropped: tuple[DroppedSentence, ...] = ()
 
 
-def parse_turn(said: Turn, names: Collection[str]) -> ParsedTurn:
-    """Take a turn apart. Names are those of whoever may be called, in lower case."""
-    text = blank_code(blank_recalled_memory(said.text))
-    text, shown = split_brackets(text)
-    if said.role != "tool":
-        text = blank_pasted_lines(blank_quotes(text, said.speaker))
-    sentences = [
-        clause
-        for sentence in drop_sarcasm(split_sentences(text)[:MAX_SENTENCES])
-        for part in _split_off_question(sentence)
-        for clause in split_clauses(part)
-    ]
-    english = is_english(text)
-    mixed = may_be_mixed(text)
+def parse_turn(turn: Turn, names: Collection[str]) -> ParsedTurn:
+    """Parse a turn. `names`: in lower case, those by which somebody may be addressed."""
+    dropped: list[DroppedSentence] = []
+    text, attachments = _mask(turn, dropped)
+    found = split_sentences(text)
+    meant = drop_sarcasm(found[:MAX_SENTENCES])
+    dropped += [to_dropped(turn, one, Drop.TOO_LONG) for one in found[MAX_SENTENCES:]]
+    if len(meant) < min(len(found), MAX_SENTENCES):
+        dropped += [to_dropped(turn, one, Drop.SARCASM) for one in found[:MAX_SENTENCES] if one not in meant]
+    sentences = [clause for one in meant for part in _split_off_question(one) for clause in split_clauses(part)]
+    english, mixed = is_english(text), may_be_mixed(text)
     asking = [is_question(one.text) for one in sentences]
     asked = [one.text for one, asks in zip(sentences, asking, strict=True) if asks]
     plain = [one for one, asks in zip(sentences, asking, strict=True) if not asks]
-    statements = tuple(_parse_statements(sentences, asking, names, said.note, english, mixed))
-    only = plain[0] if len(plain) == 1 else None
+    statements: list[Statement] = []
+    for at, sentence in enumerate(sentences):
+        last = at + 1 == len(sentences) if turn.note else None
+        reason = sentence_drop(sentence, asking[at], last)
+        if reason is None:
+            is_in_english = is_english(sentence.text, english) if mixed else english
+            statement = _parse_statement(at, sentence, names, turn.note, is_in_english)
+            if _WORD.search(statement.text):
+                statements.append(statement)
+                continue
+            reason = Drop.NO_WORDS
+        dropped.append(to_dropped(turn, sentence, reason))
     return ParsedTurn(
-        said, statements, asked[-1] if asked else "", len(asked), only, tuple(shown), _content_stems(text)
+        turn,
+        tuple(statements),
+        asked[-1] if asked else "",
+        len(asked),
+        plain[0] if len(plain) == 1 else None,
+        tuple(attachments),
+        _content_stems(text),
+        tuple(dropped),
     )
 
 
+def to_dropped(turn: Turn, sentence: Sentence | Statement, reason: Drop) -> DroppedSentence:
+    return DroppedSentence(turn.id, sentence.start, sentence.end, reason)
+
+
+def _mask(turn: Turn, dropped: list[DroppedSentence]) -> tuple[str, list[Sentence]]:
+    """Blank what the speaker does not state; return the text and what brackets describe as shown."""
+    memory = blank_recalled_memory(turn.text)
+    code = blank_code(memory)
+    brackets, attachments = split_brackets(code)
+    quotes = pasted = brackets
+    if turn.role != "tool":
+        quotes = blank_quotes(brackets, turn.speaker)
+        pasted = blank_pasted_lines(quotes)
+    texts = (turn.text, memory, code, brackets, quotes, pasted)
+    for before, after, reason in zip(texts[:-1], texts[1:], _MASK_REASONS, strict=True):
+        if before is not after:
+            dropped += [DroppedSentence(turn.id, *span, reason) for span in find_blanks(before, after)]
+    return pasted, attachments
+
+
+_MASK_REASONS = (Drop.RECALLED_MEMORY, Drop.CODE, Drop.BRACKETS, Drop.QUOTE, Drop.CODE)
+
+
 def _split_off_question(sentence: Sentence) -> list[Sentence]:
-    """A sentence that states something before it asks, as two: "I'm off to Japan, any tips?"."""
+    """Split a sentence that states something and then asks: "I'm off to Japan, any tips?"."""
     if not sentence.text.endswith("?") or len(sentence.text) > MAX_SENTENCE or not _OWN_OPENING.match(sentence.text):
         return [sentence]
     asks = _THEN_ASKS.search(sentence.text)
@@ -116,42 +142,6 @@ def _split_off_question(sentence: Sentence) -> list[Sentence]:
         Sentence(sentence.text[: asks.start()], sentence.start, middle),
         Sentence(question, sentence.end - len(question), sentence.end),
     ]
-
-
-def is_filler(statement: Statement) -> bool:
-    """Whether nothing can be learnt from it by itself."""
-    if statement.wanted or is_lasting(statement.kind):
-        return not statement.content
-    if not statement.english:
-        return statement.text.isascii() and not statement.content
-    if _ADDRESS.fullmatch(statement.text):
-        return True
-    return statement.urging or len(statement.content) < MIN_CONTENT or _PROPOSAL.match(statement.text) is not None
-
-
-def _parse_statements(
-    sentences: Sequence[Sentence],
-    asking: Sequence[bool],
-    names: Collection[str],
-    note: bool,
-    english: bool,
-    mixed: bool,
-) -> Iterator[Statement]:
-    for at, sentence in enumerate(sentences):
-        if asking[at] or len(sentence.text) > MAX_SENTENCE or is_foreign_greeting(sentence.text):
-            continue
-        if is_hypothetical(sentence.text) or (_is_heading(sentence) and (not note or at + 1 == len(sentences))):
-            continue
-        statement = _parse_statement(
-            at, sentence, names, note, is_english(sentence.text, english) if mixed else english
-        )
-        if _WORD.search(statement.text):
-            yield statement
-
-
-def _is_heading(sentence: Sentence) -> bool:
-    """Whether it only says what is to follow."""
-    return sentence.text.endswith(":")
 
 
 def _parse_statement(at: int, sentence: Sentence, names: Collection[str], note: bool, english: bool) -> Statement:
@@ -177,3 +167,140 @@ def _content_stems(text: str) -> frozenset[str]:
     return frozenset(
         word[:6] for word in _WORD.findall(text.lower()) if word not in _EMPTY and (len(word) > 2 or word.isdigit())
     )
+
+
+# -- lead-ins
+#
+# What only leads up to a sentence is removed, and a subject that is left out is added.
+
+
+_LEAD = re.compile(
+    r"""(?:(?:(?:(?:hi|hey|hello|dear)\ \w+(?=[,!])
+    |oh|ah|aw+|wow|yeah|yep|yup|yes|ye+s+|sure|okay|ok|hey|hi|hello|hiya|well|so|and|but|plus|also
+    |anyway|anyways|btw|by\ the\ way
+    |honestly|actually|basically|alright|right|absolutely|definitely|totally|exactly|of\ course
+    |for\ sure|haha+|hehe|lol|hmm+|um+|uh+
+    |thanks(?:\ (?:so\ much|a\ lot|a\ bunch|again))?|thank\ you(?:\ so\ much)?|congrats|no\ worries|no\ problem|you\ know|i\ mean
+    |to\ be\ honest|speaking\ of\ which|on\ another\ note|on\ a\ different\ note|as\ for\ me|in\ fact
+    |guess\ what|listen|look|cool|nice|great|awesome
+    |no|nope|sorry|wait|oops|correction|scratch\ that|never\ ?mind
+    |(?:ignore|disregard|forget)\ (?:that|this|it|(?:my|the)\ (?:last|previous|first)\ (?:message|one|question|part|text)))
+    \b[,!:.…\s-]*+)|[^\w"“'(\[$€£#+]++)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_BEFORE_CLAUSE = re.compile(
+    r"(?:I|I'\w+|my|we|we'\w+|our|it|it's|they|they're|he|she|the|there|this|that|that's)\b", re.IGNORECASE
+)
+_ONLY_BEFORE_COMMA = word_set(
+    "so right sure look listen great nice cool awesome well like thanks no nope sorry wait oops correction"
+)
+"""Lead-ins only before a comma or an exclamation mark, unlike "So far" or "Great food"."""
+
+_REMEMBER = re.compile(
+    r"(?:please\s+)?(?:remember|note|keep\s+in\s+mind|bear\s+in\s+mind|don'?t\s+forget|do\s+not\s+forget|fyi|for\s+the\s+record|for\s+your\s+information"
+    r"|please\s+know|just\s+so\s+you\s+know|save\s+this|memori[sz]e(?:\s+this)?)\b(?:\s+that\b|\s*[:,]|(?=\s+(?:i|my|we|our)\b))\s*",
+    re.IGNORECASE,
+)
+_FEELINGS = word_set(
+    """excited glad happy sorry proud thrilled stoked grateful thankful busy tired lucky hoping sad nervous sure"""
+)
+_WISHES = word_set("love loving hope wish miss enjoy hate prefer")
+_AFTER_NOUNS = word_set("and or is was of can will has")
+_DENIALS = word_set("can't cannot couldn't didn't won't haven't wouldn't")
+_NOT_PAST = word_set("agreed could might must would should let set put read need cut hit ground left")
+_AFTER_DOING = word_set("on to for about at in forward through up out into with from my some a an")
+_NOT_DOING = word_set("according judging depending owing compared considering regarding including")
+_FINITE = re.compile(
+    r"'s\b|\b(?:is|are|was|were|has|have|had|can|will|would|does|did|made|gave|felt|\w{2,}(?:ngs|kes|lps|oks|els|ves|ans|ets|eps|ows|nds|ems|rns))\b",
+    re.IGNORECASE,
+)
+_FIRST_WORDS = re.compile(
+    r"(?P<lead>(?:just|really|also|super|so|still|already|please|always|never|definitely)\s+)?(?P<first>[A-Za-z']+)(?:\s+(?P<second>[A-Za-z']+))?",
+    re.IGNORECASE,
+)
+_ADVICE_VERBS = load_words(__package__, "advice_verbs")
+_TAG_PHRASE = re.compile(
+    r",? (?:as )?you (?:know|see)(?=[,.!…]|$),?|, (?:right|huh|haha+|lol)(?=[.!…]|$)", re.IGNORECASE
+)
+MAX_LEADS = 6
+
+
+def strip_lead_ins(sentence: str, names: Collection[str]) -> str:
+    """Remove interjections, thanks, "you know", and the name of the listener."""
+    for _ in range(MAX_LEADS):
+        shorter = _strip_name(_strip_interjection(sentence), names)
+        if shorter == sentence:
+            break
+        sentence = shorter
+    return _strip_final_name(_TAG_PHRASE.sub("", sentence), names)
+
+
+def strip_remember_request(sentence: str) -> str | None:
+    """The rest of a sentence that begins with "Remember that" or the like; None for others."""
+    match = _REMEMBER.match(sentence)
+    return sentence[match.end() :] if match and match.end() < len(sentence) else None
+
+
+def add_subject(sentence: str) -> str:
+    """Add an "I" or "I am" that was left out: "Went to Rome" is "I went to Rome"."""
+    match = _FIRST_WORDS.match(sentence)
+    if match is None:
+        return sentence
+    first, second = match["first"].lower(), (match["second"] or "").lower()
+    rest = sentence[:1].lower() + sentence[1:]
+    if first in _FEELINGS or first == "gonna" or (first, second) in (("going", "to"), ("looking", "forward")):
+        return f"I am {rest}"
+    if first == "been" and second not in ("a", "an", "the", "so", "too"):
+        return f"I have {rest}"
+    if (first in _WISHES and second not in _AFTER_NOUNS) or first in _DENIALS or _is_own_past(first):
+        return f"I {rest}"
+    if (
+        first.endswith("ing")
+        and first not in _NOT_DOING
+        and second in _AFTER_DOING
+        and _FINITE.search(sentence) is None
+    ):
+        return f"I am {rest}"
+    return sentence
+
+
+def is_advice(sentence: str) -> bool:
+    """Return True for advice, encouragement and farewells: "Enjoy your trip"."""
+    match = _FIRST_WORDS.match(sentence)
+    return match is not None and match["first"].lower() in _ADVICE_VERBS
+
+
+def _is_own_past(verb: str) -> bool:
+    return is_past(verb) and verb.isalpha() and verb not in _NOT_PAST
+
+
+def _strip_interjection(sentence: str) -> str:
+    match = _LEAD.match(sentence)
+    if match is None or match.end() == len(sentence):
+        return sentence
+    lead = match[0].rstrip()
+    if (
+        lead.lower() in _ONLY_BEFORE_COMMA
+        and not (lead.lower() in ("so", "no", "nope") and _BEFORE_CLAUSE.match(sentence, match.end()))
+    ) or (lead[-1:].isalpha() and match[0][-1:].isalpha()):
+        return sentence
+    return sentence[match.end() :]
+
+
+def _strip_name(sentence: str, names: Collection[str]) -> str:
+    first, comma, rest = sentence.partition(",")
+    if comma and rest.strip() and first.strip().lower() in names:
+        return rest.strip()
+    word, _, rest = sentence.partition(" ")
+    if word[-1:] in "!.," and word[:-1].lower() in names and rest:
+        return rest.strip()
+    return sentence
+
+
+def _strip_final_name(sentence: str, names: Collection[str]) -> str:
+    """Remove the name of the listener at the end: "I moved, Mel."."""
+    body = sentence.rstrip(".!? ")
+    before, comma, last = body.rpartition(",")
+    if comma and before and last.strip().lower() in names:
+        return before + sentence[len(body) :].strip()
+    return sentence

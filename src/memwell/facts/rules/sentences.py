@@ -1,35 +1,25 @@
-"""Cutting a turn into sentences that know where they stand, and setting aside what is not said in it.
+"""Split a turn into sentences and clauses with their offsets, and tell questions, greetings and languages apart.
 
-Everything here keeps offsets: what must not be read is blanked, never cut out. Every pattern looks at a character a bounded
-number of times, so that a turn of a mebibyte costs what its length says, whatever it is made of.
+Every pattern looks at a character a bounded number of times, so that a turn of a mebibyte takes linear time.
 """
 
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import NamedTuple
 
-from ...text.fence import PREAMBLE
+from ...search.words import STOP_WORDS
 from ...text.word_sets import word_set
 
 MAX_SENTENCE = 600
-"""What goes on for longer without a full stop is not a statement but data."""
+"""Characters of a sentence; a longer one is data."""
 
-MEMORY_FENCE = re.compile(r"<(/?)memory\b[^<>]*>", re.IGNORECASE)
-"""The marks of a fence around recalled memory, whatever their attributes."""
 
-_CODE = re.compile(r"^[ \t]*```", re.MULTILINE)
-_BRACKETS = re.compile(r"\[([^\[\]]{1,400})\](?!\()")
-_ATTACHMENT = re.compile(
-    r"(?:(?:shares?|sharing|shared|sends?|sending|sent|shows?|attache[sd]|posts?|posted)\b|(?=(?:an?|the)?\s*(?:photo|image|picture|screenshot)\b))"
-    r":?\s*(.+)",
-    re.IGNORECASE | re.DOTALL,
-)
 # The run of marks is entered only at its beginning, so that a long one is not looked at again from each of its characters.
 _END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)*_]*+(?=\s|\Z)|[。！？؟।]++[”」』]*+|\n")
 _EDGE = re.compile(r"(?:[-*•–#]+>?|\d{1,3}[.)])\s+")
 _ABBREVIATIONS = word_set("""mr mrs ms dr prof st vs jr sr e.g i.e approx dept inc ltd fig no vol a.m p.m u.s""")
-_STAGE_WORDS = 2
 
 
 class Sentence(NamedTuple):
@@ -37,50 +27,11 @@ class Sentence(NamedTuple):
     start: int
     end: int
     unsaid: str = ""
-    """The subject that goes without saying, as the clause before it has it."""
-
-
-def blank_recalled_memory(text: str) -> str:
-    """The text with everything blank that stands between marks of recalled memory. An opening that is never closed is
-    somebody's own word."""
-    text = text.replace(PREAMBLE, " " * len(PREAMBLE))
-    depth, opened, blanks = 0, 0, []
-    for mark in MEMORY_FENCE.finditer(text):
-        if not mark[1]:
-            opened = mark.start() if depth == 0 else opened
-            depth += 1
-        elif depth:
-            depth -= 1
-            if depth == 0:
-                blanks.append((opened, mark.end()))
-    return blank(text, blanks)
-
-
-def blank_code(text: str) -> str:
-    """The text with fenced code blank; a fence that stays open runs to the end."""
-    if "```" not in text:
-        return text
-    fences = [mark.start() for mark in _CODE.finditer(text)]
-    ends = [line_end(text, at) for at in fences[1::2]]
-    if len(fences) % 2:
-        ends.append(len(text))
-    return blank(text, list(zip(fences[::2], ends, strict=True)))
-
-
-def split_brackets(text: str) -> tuple[str, list[Sentence]]:
-    """The text without what stands in brackets, and what is described there as shown: `[shares a photo of a dog]`."""
-    shown, blanks = [], []
-    for match in _BRACKETS.finditer(text):
-        what = _ATTACHMENT.fullmatch(match[1].strip())
-        if what:
-            shown.append(Sentence(what[1].strip().rstrip("."), match.start(), match.end()))
-        if what or len(match[1].split()) <= _STAGE_WORDS:
-            blanks.append(match.span())
-    return blank(text, blanks), shown
+    """The subject that is left out, taken from the clause before."""
 
 
 def split_sentences(text: str) -> list[Sentence]:
-    """The sentences of a text, with where they begin and end in it."""
+    """The sentences of a text, with their offsets."""
     found, start = [], 0
     for mark in _END.finditer(text):
         if not _is_abbreviation(text, mark):
@@ -91,7 +42,7 @@ def split_sentences(text: str) -> list[Sentence]:
 
 
 def _trim(text: str, start: int, end: int) -> Sentence:
-    """Without blanks around it and the mark of a list before it."""
+    """Strip blanks and a list mark."""
     piece = text[start:end]
     start += len(piece) - len(piece.lstrip())
     edge = _EDGE.match(text, start, end)
@@ -113,26 +64,10 @@ def _is_abbreviation(text: str, mark: re.Match[str]) -> bool:
     return not (before.lower() in ("a.m", "p.m", "no", "u.s") and following[:1].isupper())
 
 
-def blank(text: str, spans: list[tuple[int, int]]) -> str:
-    """Blank some parts of a text; lines stay lines."""
-    if not spans:
-        return text
-    parts, at = [], 0
-    for start, end in spans:
-        parts += [text[at:start], re.sub(r"[^\n]", " ", text[start:end])]
-        at = end
-    return "".join([*parts, text[at:]])
-
-
-def line_end(text: str, at: int) -> int:
-    end = text.find("\n", at)
-    return len(text) if end < 0 else end
-
-
-# -- A sentence that says two things of its speaker, as two: facts that change at different times must not be one.
+# -- clauses
 #
-# "I'm vegetarian and I live in Lisbon" is cut before the second "I", "I'm vegetarian and moved to Porto" before a verb that
-# cannot be anything else. "I used to smoke but quit in 2019" stays whole: what was quit stands before the cut.
+# A sentence that says two things of its speaker is split, since they may change at different times: "I'm vegetarian and I live
+# in Lisbon". "I used to smoke but quit in 2019" stays whole: the object of "quit" stands before the cut.
 
 
 _OWN = re.compile(r"(?:I|I['’]\w+|we|we['’]\w+)\s", re.IGNORECASE)
@@ -154,10 +89,10 @@ _GOVERNED = re.compile(
     r"\b(?:to|not|never|no longer|will|would|could|can|cannot|should|might|may|must|let|if|wish|\w+n't)\b|'ll|'d\b",
     re.IGNORECASE,
 )
-"""What a verb in its base form may depend on: of "I want to live in Rome and work at home", the second half is no fact."""
+"""Words on which a base verb may depend: in "I want to live in Rome and work at home", the second half is no fact."""
 MIN_WORDS = 2
 MIN_OWNED_WORDS = 4
-"""With fewer, "and my dog" is another thing of the kind, and no statement."""
+"""With fewer words, "and my dog" is no statement."""
 
 
 def split_clauses(sentence: Sentence) -> list[Sentence]:
@@ -183,10 +118,90 @@ def _clause(sentence: Sentence, start: int, end: int, unsaid: str) -> Sentence:
 
 
 def _implied_subject(text: str, start: int, joint: re.Match[str]) -> str:
-    """The subject of a verb that follows a joint, if the verb can do without the words before the joint."""
+    """The subject of a verb after a conjunction, if the clause can stand alone."""
     verb = (joint[1] or "").lower()
     if verb in _NEED_OBJECTS and _NO_OBJECT.match(text, joint.start(1)):
         return ""
     if verb in _BASE and _GOVERNED.search(text[start : joint.start()].replace("’", "'")):
         return ""
     return "We " if text[:2].lower() == "we" else "I "
+
+
+# -- languages
+#
+# What is not English is quoted: a wrong rewording would be worse than none.
+
+
+_LETTER = re.compile(r"[^\W\d_]")
+_LATIN = re.compile(r"[a-zA-Z\u00c0-\u024f]")
+_WORD = re.compile(r"[^\W\d_]+")
+_SAMPLE = 2000
+_CHAT_WORDS = word_set(
+    """hi hey hello thanks thank please yes no okay love like live lives work works name go went got get want need
+really great good new day today tomorrow yesterday never always one two three every allergic favorite favourite"""
+)
+_GREETINGS = re.compile(
+    r"""\W*(?:hallo|guten\s+(?:morgen|tag|abend)|servus|danke(?:\s+schön)?|vielen\s+dank|tsch[üu]ss|bis\s+(?:bald|dann|morgen)|bitte
+    |bonjour|bonsoir|salut|merci(?:\s+beaucoup)?|au\s+revoir|hola|buen[oa]s\s+\w+|(?:muchas\s+)?gracias|adi[óo]s|ciao|buongiorno|grazie(?:\s+mille)?
+    |ol[áa]|(?:bom|boa)\s+\w+|(?:muito\s+)?obrigad[oa]|tchau|hoi|dank\s+je(?:\s+wel)?|привет|здравствуйте|спасибо|пока
+    |你好|您好|大家好|早上好|晚上好|早安|晚安|谢谢(?:你|您)?|謝謝(?:你|您)?|再见|再見|こんにちは|おはよう(?:ございます)?|ありがとう(?:ございます)?|안녕하세요|감사합니다
+    |مرحبا|مرحباً|أهلا|أهلاً|السلام\s+عليكم|وعليكم\s+السلام|صباح\s+الخير|مساء\s+الخير|شكرا|شكراً|مع\s+السلامة)(?:[\s,،，]+[^\W\d_]+)?\W*\Z""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_QUESTION_END = re.compile(r"[?？؟][\s\"'”»)]*\Z|[吗嗎呢][。]?\Z")
+_SELF_WORDS = {
+    "de": "wohne lebe arbeite heiße liebe mag möchte gehe esse trinke meinem meinen meiner",
+    "fr": "habite travaille aime veux suis ai vais mange",
+    "es": "vivo trabajo gusta quiero soy tengo voy encanta",
+    "it": "vivo abito lavoro amo voglio ho piace vado",
+    "pt": "moro vivo trabalho gosto quero sou tenho vou adoro",
+    "nl": "woon werk hou wil ga eet",
+}
+"""Words that people use about themselves, often the only ones in a sentence."""
+
+
+def is_question(sentence: str) -> bool:
+    return _QUESTION_END.search(sentence) is not None
+
+
+def is_foreign_greeting(sentence: str) -> bool:
+    return _GREETINGS.match(sentence) is not None
+
+
+def is_english(text: str, otherwise: bool = True) -> bool:
+    """Return True for English, by script and small words; `otherwise` if they do not tell."""
+    text = text[:_SAMPLE]
+    if not text.isascii() and len(_LATIN.findall(text)) * 2 < len(_LETTER.findall(text)):
+        return False
+    words = {word.lower() for word in _WORD.findall(text)}
+    if any(len(words & theirs) > len(words & ours) for theirs, ours in _distinctive_words()):
+        return False
+    return True if words & _english_words() else otherwise
+
+
+def may_be_mixed(text: str) -> bool:
+    """Return True if parts of a text may be in another language than the rest."""
+    if len(text) > _SAMPLE or not text.isascii():
+        return True
+    return not _foreign_words().isdisjoint(word.lower() for word in _WORD.findall(text))
+
+
+@cache
+def _foreign_words() -> frozenset[str]:
+    return frozenset[str]().union(*(theirs for theirs, _ in _distinctive_words()))
+
+
+@cache
+def _english_words() -> frozenset[str]:
+    return frozenset(STOP_WORDS["en"].split()) | _CHAT_WORDS
+
+
+@cache
+def _distinctive_words() -> tuple[tuple[frozenset[str], frozenset[str]], ...]:
+    """For each other language: the words that only it has, and those that only English has."""
+    known = [
+        frozenset(f"{words} {_SELF_WORDS.get(language, '')}".split())
+        for language, words in STOP_WORDS.items()
+        if language != "en"
+    ]
+    return tuple((words - _english_words(), _english_words() - words) for words in known)

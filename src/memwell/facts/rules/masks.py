@@ -1,16 +1,98 @@
-"""Words in a turn that are not its speaker's own: mail that was forwarded, quoted lines, letters, transcripts, and texts that
-somebody is asked to work on. They are blanked, so that nothing of them is stated in the speaker's name.
+"""Masks: blank the parts of a turn that its speaker does not state.
 
-Everything here keeps offsets, and every pattern begins at a line, a sentence or a sign, and looks a bounded number of
-characters ahead.
+Recalled memory, code and logs, brackets, and the words of others: forwarded mail, quoted lines, letters, transcripts, and texts
+that somebody is asked to work on. Text is blanked and never cut out, so that offsets stay. Every pattern begins at a line, a
+sentence or a sign and looks a bounded number of characters ahead, so that the time is linear. Screening for planted
+instructions reads the text before it is masked.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
+from ...text.fence import PREAMBLE
 from ...text.word_sets import load_words, word_set
-from .sentences import Sentence, blank, line_end
+from .sentences import Sentence
+
+MEMORY_FENCE = re.compile(r"<(/?)memory\b[^<>]*>", re.IGNORECASE)
+"""The marks of a fence around recalled memory, whatever their attributes."""
+
+_CODE = re.compile(r"^[ \t]*```", re.MULTILINE)
+_BRACKETS = re.compile(r"\[([^\[\]]{1,400})\](?!\()")
+_ATTACHMENT = re.compile(
+    r"(?:(?:shares?|sharing|shared|sends?|sending|sent|shows?|attache[sd]|posts?|posted)\b|(?=(?:an?|the)?\s*(?:photo|image|picture|screenshot)\b))"
+    r":?\s*(.+)",
+    re.IGNORECASE | re.DOTALL,
+)
+_STAGE_WORDS = 2
+
+
+def blank(text: str, spans: list[tuple[int, int]]) -> str:
+    """Blank spans of a text; line breaks stay."""
+    if not spans:
+        return text
+    parts, at = [], 0
+    for start, end in spans:
+        parts += [text[at:start], re.sub(r"[^\n]", " ", text[start:end])]
+        at = end
+    return "".join([*parts, text[at:]])
+
+
+def find_blanks(before: str, after: str) -> Iterator[tuple[int, int]]:
+    """The spans of `before` that are blank in `after`."""
+    for run in re.finditer(r"\s+", after):
+        text = before[run.start() : run.end()]
+        if (words := text.strip()) and text != run[0]:
+            start = run.start() + text.index(words)
+            yield start, start + len(words)
+
+
+def line_end(text: str, at: int) -> int:
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end
+
+
+def blank_recalled_memory(text: str) -> str:
+    """Blank what stands between marks of recalled memory. A mark that is never closed is the speaker's own word."""
+    text = text.replace(PREAMBLE, " " * len(PREAMBLE))
+    depth, opened, blanks = 0, 0, []
+    for mark in MEMORY_FENCE.finditer(text):
+        if not mark[1]:
+            opened = mark.start() if depth == 0 else opened
+            depth += 1
+        elif depth:
+            depth -= 1
+            if depth == 0:
+                blanks.append((opened, mark.end()))
+    return blank(text, blanks)
+
+
+def blank_code(text: str) -> str:
+    """Blank fenced code; a fence that stays open runs to the end."""
+    if "```" not in text:
+        return text
+    fences = [mark.start() for mark in _CODE.finditer(text)]
+    ends = [line_end(text, at) for at in fences[1::2]]
+    if len(fences) % 2:
+        ends.append(len(text))
+    return blank(text, list(zip(fences[::2], ends, strict=True)))
+
+
+def split_brackets(text: str) -> tuple[str, list[Sentence]]:
+    """Blank short remarks in brackets; return also what they describe as shown: `[shares a photo of a dog]`."""
+    shown, blanks = [], []
+    for match in _BRACKETS.finditer(text):
+        what = _ATTACHMENT.fullmatch(match[1].strip())
+        if what:
+            shown.append(Sentence(what[1].strip().rstrip("."), match.start(), match.end()))
+        if what or len(match[1].split()) <= _STAGE_WORDS:
+            blanks.append(match.span())
+    return blank(text, blanks), shown
+
+
+# -- the words of others
+
 
 _QUOTED_LINE = re.compile(r"^[ \t]{0,8}>", re.MULTILINE)
 _ATTRIBUTION = re.compile(
@@ -62,7 +144,7 @@ _SALUTATION = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _SERVICE = re.compile(r"\b(?:support|team|service|assistant|ai|bot|chatgpt|claude)\b", re.IGNORECASE)
-"""Whom somebody writes to who speaks for themselves."""
+"""Recipients to whom people write for themselves."""
 _CLOSING = re.compile(
     r"(?:^|(?<=[.!?]\s))[ \t]{0,8}(?:(?:yours )?(?:sincerely|faithfully|truly)(?: yours)?|respectfully(?: yours)?"
     r"|(?:(?:with )?(?:kind|kindest|best|warm|warmest|many) )?regards|best wishes|all the best|best|yours|cheers|love),"
@@ -79,11 +161,10 @@ _LABEL = re.compile(
 _PARAGRAPH = re.compile(r"\n[ \t]{0,80}\n")
 _OWN_LABELS = word_set("me myself i")
 _HEADINGS = load_words(__package__, "headings")
-"""What is written before a colon and is nobody: "Diet: I'm vegan"."""
 
 
 def blank_quotes(text: str, speaker: str) -> str:
-    """The text with everything blank that is somebody else's, or is not stated but handed over to be worked on."""
+    """Blank the words of others, and texts that are given to be worked on."""
     text = _blank_mail(text)
     if ">" in text:
         text = blank(text, [(line.start(), line_end(text, line.start())) for line in _QUOTED_LINE.finditer(text)])
@@ -93,7 +174,7 @@ def blank_quotes(text: str, speaker: str) -> str:
 
 
 def _blank_mail(text: str) -> str:
-    """From the first mark or header of another mail on, everything is that mail."""
+    """Blank a forwarded mail: everything from its first mark or header on."""
     if "\n" not in text:
         return text
     headers = (block for block in _HEADERS.finditer(text) if _SENDER.search(block[0]) and _OF_MAIL.search(block[0]))
@@ -107,8 +188,7 @@ def _blank_mail(text: str) -> str:
 
 
 def _blank_letter(text: str, speaker: str) -> str:
-    """A letter that somebody else has signed is theirs, or is written for them; of one's own, only the
-    salutation and the signature go."""
+    """Blank a letter that somebody else has signed; of one's own, only the salutation and the signature."""
     if "," not in text:
         return text
     opening = _SALUTATION.search(text)
@@ -121,8 +201,7 @@ def _blank_letter(text: str, speaker: str) -> str:
 
 
 def _blank_task_text(text: str) -> str:
-    """What follows a request to work on a text is that text: up to the end of its quotation marks, or of the turn.
-    The request itself tells nothing either; only a question stays one."""
+    """Blank a request to work on a text, and that text: to the end of its quotation marks, or of the turn."""
     task = _TASK.search(text) if _MAY_BE_TASK.search(text) else None
     if task is None:
         return text
@@ -134,7 +213,7 @@ def _blank_task_text(text: str) -> str:
 
 
 def _blank_other_speakers(text: str, speaker: str) -> str:
-    """What stands after the names of others; after one's own name, only the name goes."""
+    """Blank what follows the name of another speaker; of one's own lines, only the name."""
     labels = [label for label in _LABEL.finditer(text) if not _is_heading(label["who"])] if ": " in text else []
     if not labels:
         return text
@@ -164,15 +243,13 @@ def _is_first_name_of(speaker: str, name: str) -> bool:
     return name.lower().split()[:1] == speaker.lower().split()[:1]
 
 
-# -- Lines that nobody says: code without a fence, tracebacks, logs. They are blanked; offsets stay.
-#
-# Held back are only statements: whoever looks for planted instructions reads these lines all the same.
+# -- code, tracebacks and logs
 
 
 MAX_CODE_LINE = 2000
-"""Characters of a line that is looked at; a longer one is no statement anyway."""
+"""A longer line is no statement anyway."""
 _HINT = re.compile(r"[=;{}$_()\[]|\b(?:import|Traceback|Error|Exception|ERROR|FATAL|WARN|WARNING)\b")
-"""Without any of these, a text has no such line."""
+"""Without any of these, a text has no line of code."""
 _KEYWORDS = (
     "def|class|func|fn|function|public|private|static|const|let|var|int|void|return|elif|else|if|for|while|with|switch|try|"
     "except|catch"
@@ -194,7 +271,7 @@ _TRACEBACK = "Traceback (most recent call last):"
 
 
 def blank_pasted_lines(text: str) -> str:
-    """The text with such lines blank, and with what is indented below the head of a traceback."""
+    """Blank lines of code and logs, and tracebacks."""
     if _HINT.search(text) is None:
         return text
     spans, at, traced = [], 0, False
@@ -205,45 +282,3 @@ def blank_pasted_lines(text: str) -> str:
             spans.append((at, at + len(line)))
         at += len(line) + 1
     return blank(text, spans)
-
-
-# -- What is said without being stated: suppositions, texts that are wanted, and what is meant the other way round.
-
-
-_POLITE = r"\W*(?:(?:please|ok|okay|so|now|and|hey|hi|can you|could you|just),?\s+){0,4}"
-_HYPOTHETICAL = re.compile(
-    rf"""{_POLITE}(?:(?:let's|let\ us)\ (?:say|suppose|assume|pretend|imagine)\b
-    |(?:imagine|pretend|suppose|supposing|assume|assuming)\b(?!\ (?:my|our)\ surprise)
-    |say\ (?:that\ )?(?:i|i'\w+|we|we'\w+|my)\b
-    |hypothetically\b|for\ the\ sake\ of\ argument\b|in\ (?:another|a\ parallel)\ (?:life|universe)\b
-    |(?:act|talk|behave|speak)\ as\ (?:if|though)\b
-    |what\ if\b|role-?\s?play\b
-    |(?:write|draft|compose|generate|make\ up|create)\ (?:me\ |us\ )?(?:an?|the|some|my|another|two|three)\b
-    |tell\ me\ an?\ (?:story|joke|tale)\b)""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_SARCASM = re.compile(r"\W*yeah,?\s+right\b(?=\s*[,.!…;–—-]|\s*\Z)", re.IGNORECASE)
-_ONLY_SARCASM = re.compile(r"\W*yeah,?\s+right\W*", re.IGNORECASE)
-_GOES_ON = re.compile(r"\W*and\s", re.IGNORECASE)
-
-
-def is_hypothetical(sentence: str) -> bool:
-    """Whether it asks to take something for granted, or for a text that says it."""
-    return _HYPOTHETICAL.match(sentence.replace("’", "'")) is not None
-
-
-def drop_sarcasm(sentences: list[Sentence]) -> list[Sentence]:
-    """Without what is mocked: "Yeah right, and I'm the Queen", also where that is two sentences."""
-    if not any(_SARCASM.match(one.text) for one in sentences):
-        return sentences
-    return [one for n, one in enumerate(sentences) if not _is_sarcastic(sentences, n)]
-
-
-def _is_sarcastic(sentences: list[Sentence], n: int) -> bool:
-    if _SARCASM.match(sentences[n].text):
-        return True
-    return (
-        n > 0
-        and _GOES_ON.match(sentences[n].text) is not None
-        and _ONLY_SARCASM.fullmatch(sentences[n - 1].text) is not None
-    )

@@ -1,4 +1,4 @@
-"""English verbs, as far as it takes to say of somebody what they said of themselves."""
+"""English grammar: verb forms, contractions, and rewriting "I have a dog" as "Caroline has a dog"."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ BASE_IN_ED = word_set("""need feed speed breed bleed proceed succeed exceed embe
 MODALS = word_set("can could will would shall should may might must cannot ought")
 PARTICIPLES = load_words(__package__, "participles")
 PLAIN = load_words(__package__, "base_verbs")
-"""Verbs that follow "and" or "you" more often than nouns written like them do."""
 
 ADVERBS = load_words(__package__, "adverbs")
 
@@ -26,7 +25,7 @@ ADVERB_PHRASES = (
     "from time to time",
     "every now and then",
 )
-"""What may stand between "I" and its verb, beside single words."""
+"""Phrases that may stand between "I" and its verb."""
 
 _BASE_IN_ING = word_set("bring sing ring swing cling fling sting spring")
 
@@ -43,7 +42,7 @@ _HAD = ("i'd", "we'd", "you'd")
 
 
 def expand_contraction(word: str, following: str) -> str:
-    """A contraction in full; "I'd" is "I had" before a participle and "I would" otherwise."""
+    """Expand a contraction; "I'd" is "I had" before a participle and "I would" otherwise."""
     low = word.lower()
     if low in _HAD:
         return f"{word[:-2]} {'had' if following in PARTICIPLES or following in ('better', 'never') else 'would'}"
@@ -86,10 +85,9 @@ def plural_verb(verb: str) -> str:
 _THIRD = {"am": "is", "are": "is", "were": "was", "was": "was", "have": "has", "do": "does", "is": "is", "has": "has"}
 
 
-# -- What somebody said of themselves, said of them: "I have a dog" is "Caroline has a dog".
+# -- the third person
 #
-# The first mention is the name, later ones are "they", "them" and "their", since nobody knows more than the name. What stands
-# in quotation marks stays as it is.
+# The first mention is the name, later ones are "they", "them" and "their". Quotations stay as they are.
 
 
 _VERBATIM = re.compile(
@@ -98,7 +96,7 @@ _VERBATIM = re.compile(
     |(?<!\S)(?:https?://|www\.|~?/(?=\w))\S+|(?<!\w)[^\W_]+_\w+|(?<!\S)[a-z]\s?=(?=\s?\w))""",
     re.VERBOSE,
 )
-"""What stays as it is: quotations, addresses, paths and names of variables."""
+"""Text that stays as it is: quotations, addresses, paths and names of variables."""
 _MAY_BE_VERBATIM = re.compile(r"[\"“_/=]|(?<!\w)['’]")
 _WORD = re.compile(r"([^\W_]+(?:['-][^\W_]+)*)")
 _FIRST = re.compile(r"\b(?:I|I'[a-z]+|me|my|mine|we|we'[a-z]+|us|our|ours|im|ive)\b", re.IGNORECASE)
@@ -113,32 +111,32 @@ _LATER_PRONOUNS = {
 class _Word(NamedTuple):
     text: str
     after: str
-    """What stands between it and the next word."""
+    """The characters up to the next word."""
 
 
 class Speaker(NamedTuple):
-    """Who says it, and who is told, if it is one."""
+    """The speaker, and the listener if there is one."""
 
     name: str
     addressee: str | None = None
 
 
 def third_person(text: str, who: Speaker) -> str:
-    """A text in which "I" is whoever said it and "you" is whoever was told."""
+    """Rewrite a text: "I" becomes the speaker and "you" the listener."""
     rewriter = _Rewriter(who)
     text = text.replace("’", "'")
     parts = _VERBATIM.split(text) if _MAY_BE_VERBATIM.search(text) else [text]
-    return "".join(part if n % 2 else rewriter.rewritten(part) for n, part in enumerate(parts))
+    return "".join(part if n % 2 else rewriter.rewrite(part) for n, part in enumerate(parts))
 
 
 def mentions(text: str) -> tuple[bool, bool]:
-    """Whether it speaks of its speaker, and whether it speaks of whoever is told."""
+    """Return (mentions the speaker, mentions the listener)."""
     own_words = _without_verbatim(text)
     return _FIRST.search(own_words) is not None, _SECOND.search(own_words) is not None
 
 
 def quote_speaker(text: str, name: str) -> str:
-    """What somebody said, in their own words."""
+    """`Caroline said: "…"`"""
     inner = strip_quotation_marks(text)
     return f'{name} said: "{inner if inner[-1:] in ".!?。！？؟…" else inner + "."}"'
 
@@ -163,13 +161,13 @@ def _without_verbatim(text: str) -> str:
 
 
 class _Rewriter:
-    """Goes through a sentence once, and knows whether its speaker has been named yet."""
+    """Rewrites a sentence in one pass. It knows whether the speaker has been named yet."""
 
     def __init__(self, who: Speaker) -> None:
         self._who = who
         self._named = False
 
-    def rewritten(self, text: str) -> str:
+    def rewrite(self, text: str) -> str:
         lead, words = _split_words(text)
         out: list[str] = [lead]
         form, spread, adverbs = "", False, 0
@@ -218,7 +216,7 @@ class _Rewriter:
 
 
 def _split_words(text: str) -> tuple[str, list[_Word]]:
-    """The words of a text with contractions in full, and what stands before the first."""
+    """The words of a text with contractions expanded, and the characters before the first."""
     pieces = _WORD.split(text)
     words: list[_Word] = []
     for n in range(1, len(pieces), 2):
@@ -230,7 +228,7 @@ def _split_words(text: str) -> tuple[str, list[_Word]]:
 
 
 def _is_joined(words: list[_Word], n: int) -> bool:
-    """Whether an "I" is the last of several, as in "my sister and I": the verb is a plural then."""
+    """Return True for the "I" of "my sister and I", which takes a plural verb."""
     if n < 2 or words[n - 1].text.lower() != "and":
         return False
     following = words[n + 1].text.lower() if n + 1 < len(words) else ""
@@ -240,12 +238,12 @@ def _is_joined(words: list[_Word], n: int) -> bool:
 
 
 def _is_reported(words: list[_Word], pronoun: str) -> bool:
-    """Whether it is still to be said whom it is about: after "according to my boss", "they" would be the boss."""
+    """Return True after "according to my boss", where "they" would be the boss."""
     return pronoun in ("my", "our") and words[0].text.lower() == "according"
 
 
 def _phrase_length(words: list[_Word], n: int) -> int:
-    """How many words an adverb has that begins here and is made of several."""
+    """The number of words of an adverb phrase that begins here, or 0."""
     if words[n].text.lower() not in _PHRASE_OPENINGS:
         return 0
     text = " ".join(word.text.lower() for word in words[n : n + _PHRASE_WORDS]) + " "
@@ -253,7 +251,7 @@ def _phrase_length(words: list[_Word], n: int) -> int:
 
 
 def _is_second_verb(words: list[_Word], n: int) -> bool:
-    """Whether a word is a second verb of the same subject: "and play" in "I sing and play"."""
+    """Return True for a second verb of the same subject: "and play" in "I sing and play"."""
     return words[n].text.lower() in PLAIN and n > 0 and words[n - 1].text.lower() in ("and", "but", "nor")
 
 

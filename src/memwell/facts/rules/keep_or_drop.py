@@ -1,0 +1,368 @@
+"""Decide which sentences of a turn are kept: the one place to look when a sentence did not become a fact.
+
+1. masks.py blanks what the speaker does not state: quotations, code, recalled memory.
+2. `sentence_drop` drops questions, greetings, headings, hypotheticals and sarcasm.
+3. `statement_drop` drops statements from which nothing can be learnt alone: small talk, advice, proposals, links.
+4. `select_groups` keeps what is surely a fact, and as many of the others as the score of the turn allows.
+
+Each dropped sentence has a reason (`Drop`), listed in `Extraction.dropped`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...text.word_sets import load_sections, load_words
+from .classify import is_lasting
+from .sentences import MAX_SENTENCE, Sentence, is_foreign_greeting
+
+if TYPE_CHECKING:
+    from .parse import ParsedTurn, Statement
+
+
+class Drop(StrEnum):
+    """The reason why a sentence did not become a fact."""
+
+    SYSTEM_TURN = "system_turn"
+    RECALLED_MEMORY = "recalled_memory"
+    CODE = "code"
+    BRACKETS = "brackets"
+    QUOTE = "quote"
+    QUESTION = "question"
+    TOO_LONG = "too_long"
+    GREETING = "greeting"
+    HYPOTHETICAL = "hypothetical"
+    SARCASM = "sarcasm"
+    HEADING = "heading"
+    NO_WORDS = "no_words"
+    SMALL_TALK = "small_talk"
+    ADVICE = "advice"
+    PROPOSAL = "proposal"
+    LINK = "link"
+    LOW_SCORE = "low_score"
+    CORRECTED = "corrected"
+    DUPLICATE = "duplicate"
+    NOT_AN_ACTION = "not_an_action"
+    """An assistant's sentence that does not say what it has done or will do."""
+    NOT_A_STATEMENT = "not_a_statement"
+    """A tool's sentence that is data, or one of very many."""
+
+
+# -- sentences
+
+
+def sentence_drop(sentence: Sentence, asks: bool, is_last_of_note: bool | None) -> Drop | None:
+    """The reason to drop a sentence before it is parsed. `is_last_of_note`: None if the turn is no note."""
+    if asks:
+        return Drop.QUESTION
+    if len(sentence.text) > MAX_SENTENCE:
+        return Drop.TOO_LONG
+    if is_foreign_greeting(sentence.text):
+        return Drop.GREETING
+    if is_hypothetical(sentence.text):
+        return Drop.HYPOTHETICAL
+    if sentence.text.endswith(":") and is_last_of_note is not False:
+        return Drop.HEADING
+    return None
+
+
+_POLITE = r"\W*(?:(?:please|ok|okay|so|now|and|hey|hi|can you|could you|just),?\s+){0,4}"
+_HYPOTHETICAL = re.compile(
+    rf"""{_POLITE}(?:(?:let's|let\ us)\ (?:say|suppose|assume|pretend|imagine)\b
+    |(?:imagine|pretend|suppose|supposing|assume|assuming)\b(?!\ (?:my|our)\ surprise)
+    |say\ (?:that\ )?(?:i|i'\w+|we|we'\w+|my)\b
+    |hypothetically\b|for\ the\ sake\ of\ argument\b|in\ (?:another|a\ parallel)\ (?:life|universe)\b
+    |(?:act|talk|behave|speak)\ as\ (?:if|though)\b
+    |what\ if\b|role-?\s?play\b
+    |(?:write|draft|compose|generate|make\ up|create)\ (?:me\ |us\ )?(?:an?|the|some|my|another|two|three)\b
+    |tell\ me\ an?\ (?:story|joke|tale)\b)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_SARCASM = re.compile(r"\W*yeah,?\s+right\b(?=\s*[,.!…;–—-]|\s*\Z)", re.IGNORECASE)
+_ONLY_SARCASM = re.compile(r"\W*yeah,?\s+right\W*", re.IGNORECASE)
+_GOES_ON = re.compile(r"\W*and\s", re.IGNORECASE)
+
+
+def is_hypothetical(sentence: str) -> bool:
+    """Return True for "Suppose I …", and for requests to write a text."""
+    return _HYPOTHETICAL.match(sentence.replace("’", "'")) is not None
+
+
+def drop_sarcasm(sentences: list[Sentence]) -> list[Sentence]:
+    """Remove "Yeah right, and I'm the Queen", also where that is two sentences."""
+    if not any(_SARCASM.match(one.text) for one in sentences):
+        return sentences
+    return [one for n, one in enumerate(sentences) if not _is_sarcastic(sentences, n)]
+
+
+def _is_sarcastic(sentences: list[Sentence], n: int) -> bool:
+    if _SARCASM.match(sentences[n].text):
+        return True
+    return (
+        n > 0
+        and _GOES_ON.match(sentences[n].text) is not None
+        and _ONLY_SARCASM.fullmatch(sentences[n - 1].text) is not None
+    )
+
+
+# -- statements
+
+_PROPOSAL = re.compile(r"\W*(?:let's|let us|let me|how about|what about|why don't)\b", re.IGNORECASE)
+_ADDRESS = re.compile(r"(?:https?://|www\.)\S+")
+MIN_CONTENT = 2
+
+
+def statement_drop(statement: Statement) -> Drop | None:
+    """The reason to drop a statement from which nothing can be learnt by itself."""
+    if statement.wanted or is_lasting(statement.kind):
+        return None if statement.content else Drop.SMALL_TALK
+    if not statement.english:
+        return Drop.SMALL_TALK if statement.text.isascii() and not statement.content else None
+    if _ADDRESS.fullmatch(statement.text):
+        return Drop.LINK
+    if statement.urging:
+        return Drop.ADVICE
+    if len(statement.content) < MIN_CONTENT:
+        return Drop.SMALL_TALK
+    return Drop.PROPOSAL if _PROPOSAL.match(statement.text) else None
+
+
+JOINED_WORDS = 24
+"""Words of a fact with the sentences that point back to it. A single sentence may be longer."""
+GIST_WORDS = 34
+"""Words of the one fact that is made of a turn with a middling score."""
+
+MAX_OF_OTHERS = 6
+"""A turn with more statements is read out, and does not tell of people whom its speaker knows."""
+_OF_SOMEBODY = re.compile(
+    r"(?P<first>[A-Z][a-z]+)(?:'s (?:[a-z]+ ){1,2}| (?:[A-Z][a-z]+ )?)"
+    r"(?:(?:is|was) (?:not )?(?:an?|my|our|from|born|\d+|[a-z]+ing|[a-z]+ed|pregnant|single|vegan|vegetarian|allergic)\b"
+    r"|(?:ha[sd]|live[sd]|work(?:s|ed)|(?:like|love|hate|prefer|own|need|want|play|speak|eat|drink|teache|run|come)s"
+    r"|studie[sd]|moved|got|bought|married|turned|grew up|used to|doesn't|isn't|can't)\b)"
+)
+_NOBODY = load_words(__package__, "not_names")
+_MORE_OF_IT = re.compile(
+    r"(?:(?:he|she|they|his|her|their|its)(?:'[a-z]+)?\s"
+    r"|it(?:'s| is| was| has) (?:an?|the|called|named|from|in|at|\d+|[a-z]+ed)\b)",
+    re.IGNORECASE,
+)
+
+Group = tuple["Statement", ...]
+
+
+class Context(NamedTuple):
+    """The conversation before a turn."""
+
+    asked: bool
+    fresh: int
+    """Number of new content words of the turn."""
+    alone: bool
+    """The speaker talks to an assistant alone."""
+
+
+def select_groups(parsed: ParsedTurn, context: Context) -> list[Group]:
+    """The statements to keep, those together that make one fact."""
+    groups = _select_statements(parsed, context)
+    if not context.alone:
+        return groups
+    more = {one.at: one for one in parsed.statements if _is_continuation(one)}
+    return [_append_continuations(group, more) for group in groups]
+
+
+def _select_statements(parsed: ParsedTurn, context: Context) -> list[Group]:
+    statements = [one for one in parsed.statements if statement_drop(one) is None]
+    if not statements:
+        return []
+    value = score_turn(turn_features(parsed, context))
+    if parsed.turn.note or value >= RICH_SCORE:
+        return _group_statements(statements)
+    short = len(parsed.statements) <= MAX_OF_OTHERS
+    kept = [
+        one
+        for one in statements
+        if _is_always_kept(one, context) or (context.alone and short and _is_about_named_person(one))
+    ]
+    if value < MIN_SCORE:
+        return _group_statements(kept)
+    gist = _pick_gist(statements)
+    places = {one.at for one in [*kept, *gist]}
+    return _group_statements([one for one in statements if one.at in places]) if kept else [gist]
+
+
+def turn_features(parsed: ParsedTurn, context: Context) -> TurnFeatures:
+    texts = [one.text for one in parsed.statements]
+    return TurnFeatures(texts, parsed.questions, context.asked, bool(parsed.attachments), context.fresh)
+
+
+def _is_always_kept(statement: Statement, context: Context) -> bool:
+    if statement.wanted or not statement.english:
+        return True
+    if context.alone and context.asked and statement.at == 0 and _is_continuation(statement):
+        return True
+    if statement.to_other or not statement.own:
+        return False
+    return context.alone or (statement.kind != "statement" and not statement.dangling)
+
+
+def _is_about_named_person(statement: Statement) -> bool:
+    """Return True for plain statements about a named person: "Carol lives in Rome"."""
+    match = None if statement.own or statement.to_other else _OF_SOMEBODY.match(statement.text)
+    return match is not None and match["first"].lower() not in _NOBODY and not match["first"].endswith("ing")
+
+
+def _is_continuation(statement: Statement) -> bool:
+    """Return True for a statement that only makes sense after the one before: "His name is Rex"."""
+    if not statement.english or statement.own or statement.to_other or not statement.content:
+        return False
+    return _MORE_OF_IT.match(statement.text) is not None
+
+
+def _append_continuations(group: Group, more: Mapping[int, Statement]) -> Group:
+    """Append the continuations that follow a group directly."""
+    while group[-1].english and (one := more.get(group[-1].at + 1)) and _count_words([*group, one]) <= JOINED_WORDS:
+        group = (*group, one)
+    return group
+
+
+def _rank(statement: Statement) -> float:
+    return len(statement.content) + 2.0 * statement.own - 2.0 * statement.to_other - 1.5 * statement.dangling
+
+
+def _group_statements(kept: Sequence[Statement]) -> list[Group]:
+    """Join statements that point back to the one before, if both together stay short."""
+    groups: list[Group] = []
+    for statement in kept:
+        follows = bool(groups) and statement.at == groups[-1][-1].at + 1
+        if follows and statement.dangling and _count_words([*groups[-1], statement]) <= JOINED_WORDS:
+            groups[-1] = (*groups[-1], statement)
+        else:
+            groups.append((statement,))
+    return groups
+
+
+def _pick_gist(statements: Sequence[Statement]) -> Group:
+    """The best statements, as many as make one fact, in their order."""
+    left, taken = GIST_WORDS, set[int]()
+    for at in sorted(range(len(statements)), key=lambda at: -_rank(statements[at])):
+        length = _count_words([statements[at]])
+        points_back = statements[at].dangling and at - 1 not in taken
+        if not taken or (length <= left and not points_back and not statements[at].to_other):
+            taken.add(at)
+            left -= length
+    return tuple(statements[at] for at in sorted(taken))
+
+
+def _count_words(statements: Sequence[Statement]) -> int:
+    return sum(len(one.text.split()) for one in statements)
+
+
+# -- the score of a turn
+#
+# A turn is described by general features of its statements: who they are about, in which tense, what sort of words they are made
+# of, how much of it is new, whether it answers a question. The weights were fitted to conversations in which people marked the
+# turns that tell a fact.
+
+
+MIN_SCORE = 0.26
+"""Score from which one fact is made of a turn."""
+RICH_SCORE = 0.70
+"""Score from which every statement of a turn is kept."""
+
+_WORD = re.compile(r"[a-z]+(?:'[a-z]+)*|\d+")
+
+
+class TurnFeatures(NamedTuple):
+    """What the score of a turn depends on."""
+
+    statements: Sequence[str]
+    questions: int
+    answers: bool
+    """The turn before asked something."""
+    shows: bool
+    fresh: int
+    """Number of content words that are new in the conversation."""
+
+
+def score_turn(turn: TurnFeatures) -> float:
+    """The probability that a turn tells a fact, from 0 to 1."""
+    score = sum(WEIGHTS.get(name, 0.0) * value for name, value in features(turn).items())
+    return 1 / (1 + math.exp(-score))
+
+
+def features(turn: TurnFeatures) -> dict[str, float]:
+    text = " ".join(turn.statements)
+    words = _WORD.findall(text.lower().replace("’", "'"))
+    found = {"always": 1.0, **_form_features(turn, text, words)}
+    counts = Counter(name for word in words if word in _CLASSES_OF for name in _CLASSES_OF[word])
+    return found | {name: math.sqrt(count) for name, count in counts.items()}
+
+
+def _form_features(turn: TurnFeatures, text: str, words: list[str]) -> dict[str, float]:
+    count = len(turn.statements)
+    return {
+        "length": math.log1p(len(words)),
+        "fresh": math.log1p(turn.fresh),
+        "statements": float(min(count, 8)),
+        "questions": float(min(turn.questions, 3)),
+        "answers": float(turn.answers),
+        "shows": float(turn.shows),
+        "exclaims": sum(one.rstrip().endswith("!") for one in turn.statements) / (1 + count),
+        "quotes": float('"' in text or "“" in text),
+        "opens_with_I": math.sqrt(sum(_OPENS_WITH_I.match(one) is not None for one in turn.statements)),
+        "opens_with_you": math.sqrt(sum(_OPENS_WITH_YOU.match(one) is not None for one in turn.statements)),
+        "opens_with_it": math.sqrt(sum(_OPENS_WITH_IT.match(one) is not None for one in turn.statements)),
+    }
+
+
+_OPENS_WITH_I = re.compile(r"(?:I|I'\w+|My|We|We'\w+|Our)\b")
+_OPENS_WITH_YOU = re.compile(r"(?:You|You'\w+|Your)\b")
+_OPENS_WITH_IT = re.compile(r"(?:It|It's|That|That's|This|They|These|Those)\b")
+
+
+CLASSES = {name: frozenset(words) for name, words in load_sections(__package__, "score_words").items()}
+_CLASSES_OF = {
+    word: tuple(name for name, members in CLASSES.items() if word in members)
+    for word in frozenset().union(*CLASSES.values())
+}
+
+WEIGHTS: dict[str, float] = {
+    "always": -3.73,
+    "length": 0.48,
+    "fresh": 0.92,
+    "statements": -0.04,
+    "questions": -0.25,
+    "answers": 0.53,
+    "shows": -0.07,
+    "exclaims": -0.38,
+    "quotes": 0.37,
+    "opens_with_I": 0.48,
+    "opens_with_you": 0.29,
+    "opens_with_it": 0.13,
+    "i_am": 0.21,
+    "i_will": 0.1,
+    "me": 0.13,
+    "my": 0.46,
+    "you": -0.25,
+    "your": -0.26,
+    "they": -0.3,
+    "it": -0.09,
+    "be": -0.12,
+    "perfect": 0.19,
+    "modal": -0.29,
+    "article": 0.23,
+    "place": 0.14,
+    "for": 0.19,
+    "cause": 0.13,
+    "time": 0.44,
+    "like": -0.02,
+    "plan": -0.18,
+    "do": 0.12,
+    "praise": -0.22,
+    "reaction": -0.05,
+    "degree": -0.19,
+}

@@ -1,0 +1,308 @@
+"""Statements that need an earlier one: corrections ("Sorry, three.") and short answers ("How many dogs?" - "Two.").
+
+A correction that only says the right value replaces what is of its sort in the statement before: a number a number, a month a
+month. Instructions to the agent ("Always answer in French") are recognised here too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import islice
+from typing import NamedTuple
+
+from ...search.query import MONTHS
+from ..plan import Turn
+from .grammar import (
+    IRREGULAR_PAST,
+    Speaker,
+    inside_sentence,
+    possessive,
+    strip_quotation_marks,
+    third_person,
+    third_person_verb,
+)
+from .parse import Statement
+
+MAX_AMENDMENT = 80
+"""Characters of a sentence that says only the right value."""
+_MARK = r"actually|no|nope|sorry|correction|wait|oops|my mistake|my bad|i meant?(?: to say)?|make (?:that|it)|rather"
+_RETRACTION = r"(?:ignore|disregard|scratch|forget) (?:that|this|it|the typo|my (?:last|previous) \w+)"
+_AMENDMENT = re.compile(
+    rf"\W*(?=(?:it's |it is |that's )?(?:{_MARK}|{_RETRACTION})\b)"
+    rf"(?P<lead>(?:(?:{_MARK}|{_RETRACTION}|it's|it is|it was|that's|it should (?:be|say)|i have|the)\b[\s,:.!–-]*){{1,6}})"
+    r"(?P<new>[^,;.!?\n]{1,40})[.!]*",
+    re.IGNORECASE,
+)
+_EXPLICIT = re.compile(r"\b(?:meant?|correction|make (?:that|it)|mistake)\b", re.IGNORECASE)
+_MONTH = rf"(?:(?i:{'|'.join(month for month in MONTHS if month != 'may')}|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)|May)"
+_NUMBER = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|thirty|forty|fifty"
+_SORTS = {
+    "day": rf"\b(?:{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?|\d{{1,2}}(?:st|nd|rd|th)? (?:of )?{_MONTH})\b",
+    "month": rf"\b{_MONTH}\b",
+    "weekday": r"\b(?i:mon|tues|wednes|thurs|fri|satur|sun)day\b",
+    "time": r"\b(?:\d{1,2}(?::\d\d)? ?(?i:[ap]\.?m\b\.?|o'clock)|\d{1,2}:\d\d|noon|midnight)",
+    "reference": r"#\w+",
+    "year": r"\b(?:19|20)\d\d\b",
+    "number": rf"\b(?:\d[\d.,]*\d|\d|(?i:{_NUMBER}))\b",
+    "name": r"(?<!^)\b(?!I\b)[A-Z]\w+(?: [A-Z]\w+)*",
+}
+_PATTERNS = {sort: re.compile(pattern) for sort, pattern in _SORTS.items()}
+_SMALL = re.compile(r"\b(?:in|on|at|the|a|an|of|for|by|is|it|to)\b", re.IGNORECASE)
+_WORD = re.compile(r"\w+")
+
+
+def parse_amendment(sentence: str) -> tuple[str, bool] | None:
+    """The right value of a sentence such as "Sorry, three", and whether it is an explicit correction; None for others."""
+    amends = _AMENDMENT.fullmatch(sentence.replace("’", "'")) if len(sentence) <= MAX_AMENDMENT else None
+    return (amends["new"].strip(), _EXPLICIT.search(amends["lead"]) is not None) if amends else None
+
+
+def amend(earlier: str, new: str, explicit: bool) -> str | None:
+    """An earlier statement with the right value; None if it is unclear what it replaces."""
+    for sort, pattern in _PATTERNS.items():
+        right = pattern.search(f" {new}")
+        if right and (explicit or sort != "name"):
+            return _replace_value(earlier, pattern, right[0], _words(new.replace(right[0], " ")))
+    return None
+
+
+def _replace_value(earlier: str, pattern: re.Pattern[str], right: str, named: set[str]) -> str | None:
+    """Replace the one value of its sort; with a noun ("three kids"), the one beside that noun."""
+    if not named <= _words(earlier):
+        return None
+    wrong = [match for match in pattern.finditer(earlier) if not named or named & _words(_words_around(earlier, match))]
+    if len(wrong) != 1 or wrong[0][0] == right:
+        return None
+    return earlier[: wrong[0].start()] + right + earlier[wrong[0].end() :]
+
+
+def _words_around(text: str, match: re.Match[str]) -> str:
+    before, after = text[: match.start()].split()[-1:], text[match.end() :].split()[:1]
+    return " ".join([*before, *after])
+
+
+def _words(text: str) -> set[str]:
+    return {word.lower() for word in _WORD.findall(_SMALL.sub(" ", text))}
+
+
+# -- instructions and corrections
+
+
+_INSTRUCTION = re.compile(
+    r"""(?:please,?\s+|and\s+)?(?:(?:from\s+now\s+on|going\s+forward|in\s+(?:the\s+)?future)\b.+
+    |(?:always|never(?!\s+mind))\s+[a-z]+\s.+|(?:whenever|every\s+time|each\s+time)\s+(?:i|you)\b.+
+    |(?:call|address)\s+me\s+(?!back|later|when|if|tomorrow|tonight).+
+    |(?:answer|reply|respond|speak|talk)\b.{0,30}?\b(?:in|with|like|as|only|briefly|shortly|concisely)\b.*
+    |keep\s+(?:your|the|all|it)\b.*\b(?:short|brief|concise|simple|answers?|replies|responses|formal|informal)\b.*
+    |(?:don't|do\s+not|stop|avoid)\s+(?:ever\s+)?(?:us(?:e|ing)|call(?:ing)?|add(?:ing)?|ask(?:ing)?|send(?:ing)?|mention(?:ing)?|answer(?:ing)?|suggest(?:ing)?
+      |repeat(?:ing)?|writ(?:e|ing)|includ(?:e|ing)|recommend(?:ing)?|apologi[sz](?:e|ing)|say(?:ing)?|tell(?:ing)?)\b.+
+    |use\s+(?:only\s+)?(?:metric|imperial|celsius|fahrenheit|british|american|emojis?|markdown|bullet|plain|simple|formal|informal|my)\b.*
+    |remember\s+to\s.+|be\s+(?:more\s+|less\s+)?(?:brief|concise|formal|informal|direct|polite|honest|specific)\b.*
+    |i(?:\s+want|\s+need|'d\s+like|\s+would\s+like|\s+prefer)\s+you\s+to\s+(?:always|never|only|not|stop|call|answer|use|keep|be|speak|remember)\b.*
+    |you\s+(?:should|must|can)\s+(?:always|never|only)\b.+)""",
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
+)
+_CORRECTION_LEAD = re.compile(
+    r"\W*(?:actually|no|nope|sorry|correction|wait|oops|my mistake|i meant?|not|ignore|disregard|scratch|forget)\b",
+    re.IGNORECASE,
+)
+_NOT_BUT = re.compile(
+    r"(?:it's|it is|it was|that's|that is|i meant?(?: to say)?|he's|she's|they're)?\s*"
+    r"(?P<new>[^,;.!?]{1,60}?),?\s+(?:and )?not\s+(?P<old>[^,;.!?]{1,60})[.!]*",
+    re.IGNORECASE,
+)
+_LEAD = re.compile(r"\W*(?:(?:actually|no|nope|sorry|correction|wait|oops|my mistake)\b[\s,:.!–-]*)+", re.IGNORECASE)
+
+
+MAX_OWN_STATEMENTS = 3
+"""Statements of the same speaker back that such a sentence may reach."""
+MAX_STATEMENTS = 24
+
+
+class EarlierStatement(NamedTuple):
+    """A statement and its turn."""
+
+    turn: Turn
+    statement: Statement
+
+
+class Correction(NamedTuple):
+    """An earlier statement, and its corrected text."""
+
+    earlier: EarlierStatement
+    text: str
+
+
+def is_instruction(text: str) -> bool:
+    return _INSTRUCTION.fullmatch(text.strip()) is not None
+
+
+def render_instruction(text: str, name: str) -> str:
+    said = strip_quotation_marks(text)
+    return f'{name} wants: "{said[:1].upper()}{said[1:].rstrip("!. ")}."'
+
+
+def is_correction(sentence: str) -> bool:
+    """Return True if a sentence says that something was wrong."""
+    if _CORRECTION_LEAD.match(sentence) is None:
+        return False
+    return "meant" in sentence or _NOT_BUT.fullmatch(_LEAD.sub("", sentence, count=1)) is not None
+
+
+def find_amended(sentence: str, turn: Turn, before: Iterable[EarlierStatement]) -> Correction | None:
+    """The statement of the same speaker that "Sorry, three" corrects. `before`: newest first."""
+    new = parse_amendment(sentence)
+    if new is None:
+        return None
+    own = (one for one in islice(before, MAX_STATEMENTS) if one.turn.speaker == turn.speaker and one.statement.english)
+    right = ((one, amend(one.statement.text, *new)) for one in islice(own, MAX_OWN_STATEMENTS))
+    return next((Correction(one, text) for one, text in right if text), None)
+
+
+def find_corrected(sentence: str, before: Iterable[EarlierStatement]) -> Correction | None:
+    """The statement that "Lisbon, not Porto" corrects, with the right words. `before`: newest first."""
+    match = _NOT_BUT.fullmatch(_LEAD.sub("", sentence.replace("’", "'"), count=1))
+    if match is None:
+        return None
+    wrong = re.compile(rf"\b{re.escape(match['old'].strip())}\b", re.IGNORECASE)
+    for one in before:
+        text, count = wrong.subn(f"{match['new'].strip()} (not {match['old'].strip()})", one.statement.text, count=1)
+        if count:
+            return Correction(one, text)
+    return None
+
+
+# -- short answers
+
+
+MAX_ANSWER_WORDS = 5
+MAX_QUESTION_WORDS = 18
+_YES = re.compile(
+    r"(?:yes|yeah|yep|yup|sure|of course|definitely|absolutely|i (?:do|am|did|have|was|will|can))\b[\s,.!]*",
+    re.IGNORECASE,
+)
+_NO = re.compile(
+    r"(?:no|nope|nah|not really|never|i (?:don't|didn't|am not|haven't|can't|won't|wasn't)|i'm not)\b[\s,.!]*",
+    re.IGNORECASE,
+)
+_NO_LONGER = re.compile(r"(?:no,?\s+)?(?:not any ?more|no longer)", re.IGNORECASE)
+_REACTION = re.compile(
+    r"\W*(?:thanks?|wow|cool|nice|great|awesome|hey|hi|hello|bye|good|ok|okay|sounds?|sure|haha|lol|congrat\w*"
+    r"|no (?:problem|worries)|absolutely|definitely|totally|exactly|of course"
+    r"|you|you're|that's|true|same|me too|i (?:know|see|agree)|maybe|please|not (?:much|yet))\b",
+    re.IGNORECASE,
+)
+_YES_NO = re.compile(r"(do|did|are|were|have|can|will|would) you (?!guys|ever mind)(.+)", re.IGNORECASE)
+_HOW_MANY = re.compile(r"how (?:many|much) (.+?) (do|did|have|are|will|can) you (.+)", re.IGNORECASE)
+_COUNTED = re.compile(r"how (?:many|much) ((?:\w+ ){1,4}(?:are|will|can|were|would|have|do) .+|\w+)", re.IGNORECASE)
+_YOUR = re.compile(r"(?:what|who|where|when|which|how old)(?: one)?(?:'s| is| are| was| were) (your .+)", re.IGNORECASE)
+_WHERE = re.compile(r"(where|when|what|who|which) (do|did) you (.+)", re.IGNORECASE)
+_PLACED = re.compile(
+    r"(?:in|at|on|near|to|from|by|with|since|around|next|last|every|yesterday|today|tomorrow)\b", re.IGNORECASE
+)
+_AUXILIARIES = {
+    "do": "",
+    "did": "did",
+    "are": "is",
+    "were": "was",
+    "have": "has",
+    "can": "can",
+    "will": "will",
+    "would": "would",
+}
+
+
+def is_answer(question: str, said: str, alone: bool) -> bool:
+    """Return True for a short answer that tells something. Between people, a mere yes or no tells too little."""
+    if not question or len(question.split()) > MAX_QUESTION_WORDS or not 0 < len(said.split()) <= MAX_ANSWER_WORDS:
+        return False
+    if _NO_LONGER.match(said):
+        return True
+    if _YES.fullmatch(said) or _NO.fullmatch(said):
+        return alone and _YES_NO.search(question) is not None
+    return _REACTION.match(said) is None
+
+
+def phrase_answer(question: str, answer: str, who: Speaker) -> str:
+    """A statement made of a question and its short answer; both are quoted where no rule fits."""
+    asked = question.strip().rstrip("?!. ").replace("’", "'")
+    asked = re.sub(r"^(?:so|and|but|well|oh|wow|hey)[,\s]+", "", asked, flags=re.IGNORECASE)
+    said = answer.strip().rstrip(".!")
+    return (
+        _to_statement(asked, said, who)
+        or f'Asked "{strip_quotation_marks(asked)}?", {inside_sentence(who.name)} said: "{strip_quotation_marks(said)}."'
+    )
+
+
+def _to_statement(asked: str, said: str, who: Speaker) -> str | None:
+    if match := _YES_NO.fullmatch(asked):
+        return _phrase_yes_no(match[1].lower(), match[2], said, who)
+    if match := _HOW_MANY.fullmatch(asked):
+        return _phrase_count(who, match[2].lower(), match[3], f"{_uncapitalize(said)} {match[1]}")
+    if (match := _COUNTED.fullmatch(asked)) and "you" not in asked.lower().split():
+        return f"{said} {match[1]}."
+    if match := _YOUR.fullmatch(asked):
+        thing = match[1].partition(" ")[2]
+        return (
+            f"{possessive(who.name)} {_to_speaker(thing, who)} {'are' if re.search(r' are ', asked) else 'is'} {said}."
+        )
+    if match := _WHERE.fullmatch(asked):
+        return _phrase_place(match, said, who)
+    return None
+
+
+def _phrase_yes_no(auxiliary: str, rest: str, said: str, who: Speaker) -> str | None:
+    if _NO_LONGER.fullmatch(said) and auxiliary in ("do", "are", "can"):
+        said, rest = "no", f"{rest} anymore"
+    yes, no = _YES.fullmatch(said), _NO.fullmatch(said)
+    if not (yes or no) or " or " in rest or auxiliary == "would":
+        return None
+    rest = _to_speaker(re.sub(r"^(?:ever|also|still|already|guys) ", "", rest) if no else rest, who)
+    rest = rest.replace("any ", "", 1) if yes else rest
+    if no:
+        verb = {"do": "does", **{k: v for k, v in _AUXILIARIES.items() if v}}[auxiliary]
+        return f"{who.name} {verb} not {rest}." if verb != "can" else f"{who.name} cannot {rest}."
+    if auxiliary == "do":
+        verb, _, more = rest.partition(" ")
+        return f"{who.name} {third_person_verb(verb)} {more}".rstrip() + "."
+    return None if auxiliary == "did" else f"{who.name} {_AUXILIARIES[auxiliary]} {rest}."
+
+
+def _phrase_count(who: Speaker, auxiliary: str, rest: str, what: str) -> str | None:
+    """`Caroline has two dogs`, for "How many dogs do you have?"."""
+    verb, _, more = rest.partition(" ")
+    if auxiliary == "do":
+        return f"{who.name} {third_person_verb(verb)} {what} {_to_speaker(more, who)}".rstrip() + "."
+    if auxiliary in ("are", "will", "can"):
+        return f"{who.name} {_AUXILIARIES[auxiliary]} {verb} {what} {_to_speaker(more, who)}".rstrip() + "."
+    return None
+
+
+def _phrase_place(match: re.Match[str], said: str, who: Speaker) -> str | None:
+    """`Caroline lives in Lisbon`, of where she lives. "What did you …" needs a verb in the past, which no rule here makes."""
+    verb, _, more = match[3].partition(" ")
+    if match[2].lower() != "do" or verb in IRREGULAR_PAST or (more and match[1].lower() not in ("where", "when")):
+        return None
+    if verb == "do" or verb in ("think", "mean", "say"):
+        return None
+    if match[1].lower() in ("what", "who", "which"):
+        place = said
+    elif _PLACED.match(said):
+        place = _uncapitalize(said)
+    elif match[1].lower() == "where":
+        place = f"in {said}"
+    else:
+        return None
+    return " ".join(filter(None, (who.name, third_person_verb(verb), _to_speaker(more, who), place))) + "."
+
+
+def _to_speaker(words: str, who: Speaker) -> str:
+    """The words of a question about "you", in a statement about the person asked."""
+    words = re.sub(r"\b(your|yours)\b", "their", words)
+    words = re.sub(r"\byou\b", "they", words)
+    return third_person(words, Speaker(who.addressee or "the other", None)) if who.addressee else words
+
+
+def _uncapitalize(text: str) -> str:
+    return text[:1].lower() + text[1:]
