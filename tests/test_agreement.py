@@ -14,6 +14,7 @@ from memwell.config import load
 from memwell.storage.choose import open_store
 from memwell.storage.copier import move_tenant
 
+from .each import each
 from .engines import DATABASES, TEMPLATE, Memory, located
 
 ENTRIES = 5000
@@ -99,7 +100,7 @@ def _move(home: Path, database: str) -> None:
         store.close()
 
 
-@pytest.mark.parametrize(
+@each(
     ("flow", "session", "conditions"),
     [
         ("facts", None, {}),

@@ -28,6 +28,7 @@ from memwell.models.completer import (
 from memwell.registry import open_engine
 from memwell.testing import ToolCall, ToolCalls
 
+from .each import each
 from .engines import located
 from .scripted import ChatRequest, Fault, Raw, Reply, ScriptedServer, TextReply
 
@@ -110,7 +111,7 @@ def test_an_answer_comes_with_what_it_took() -> None:
     }
 
 
-@pytest.mark.parametrize("end", ["", "/", "/v1", "/v1/"])
+@each("end", ["", "/", "/v1", "/v1/"])
 def test_the_address_may_end_as_those_of_other_servers_do(end: str) -> None:
     with serving(["here"]) as server:
         assert ask(chat(server.url + end), None).text == "here"
@@ -152,7 +153,7 @@ def turn(role: str, *blocks: dict[str, Any]) -> dict[str, Any]:
     return {"role": role, "content": list(blocks)}
 
 
-@pytest.mark.parametrize(
+@each(
     ("messages", "system", "turns"),
     [
         ([("user", "a")], [], [turn("user", block("a"))]),
@@ -260,7 +261,7 @@ def test_a_request_that_is_refused_in_every_form_is_given_up() -> None:
 # -- what goes wrong -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fault", TOLD, ids=lambda fault: fault.value)
+@each("fault", TOLD, ids=lambda fault: fault.value)
 def test_every_fault_ends_in_time_with_its_name(fault: Fault) -> None:
     with serving(fault=fault, drip_s=0.1) as server:
         started = time.monotonic()
@@ -272,15 +273,13 @@ def test_every_fault_ends_in_time_with_its_name(fault: Fault) -> None:
         assert wait_for(lambda: not any(thread.name == "memwell-model" for thread in threading.enumerate()))
 
 
-@pytest.mark.parametrize("fault", [fault for fault in Fault if fault not in TOLD], ids=lambda fault: fault.value)
+@each("fault", [fault for fault in Fault if fault not in TOLD], ids=lambda fault: fault.value)
 def test_what_a_model_says_wrong_is_left_to_whoever_asked(fault: Fault) -> None:
     with serving(fault=fault) as server:
         assert ask(chat(server.url)).text
 
 
-@pytest.mark.parametrize(
-    ("status", "reason"), [(302, "invalid_answer"), (404, "not_found"), (413, "bad_request"), (529, "server_error")]
-)
+@each(("status", "reason"), [(302, "invalid_answer"), (404, "not_found"), (413, "bad_request"), (529, "server_error")])
 def test_other_statuses_have_names_too(status: int, reason: str) -> None:
     with serving([Raw(status, b"", {"location": "http://127.0.0.1:9"})]) as server:
         with pytest.raises(ModelFailed) as error:
@@ -289,7 +288,7 @@ def test_other_statuses_have_names_too(status: int, reason: str) -> None:
         assert len(server.requests) == 1, "no redirect is followed"
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [
         b"",
@@ -310,7 +309,7 @@ def test_what_is_no_completion_is_told(body: bytes) -> None:
         assert reason_of(failure(chat(server.url))) == "invalid_answer"
 
 
-@pytest.mark.parametrize("usage", [b"null", b"{}", b'{"input_tokens": -5, "output_tokens": 1}', b'"many"'])
+@each("usage", [b"null", b"{}", b'{"input_tokens": -5, "output_tokens": 1}', b'"many"'])
 def test_tokens_are_estimated_where_a_server_cannot_count(usage: bytes) -> None:
     body = b'{"content": [{"type": "text", "text": "four words of text"}], "usage": ' + usage + b"}"
     with serving([Raw(200, body)]) as server:
@@ -365,7 +364,7 @@ def test_a_key_that_cannot_be_sent_is_refused_unseen(key: str) -> None:
     assert key not in str(error.value)
 
 
-@pytest.mark.parametrize("url", ["", "nowhere", "ftp://x", "http://u:p@x", "http://x?key=1", "http://[x"])
+@each("url", ["", "nowhere", "ftp://x", "http://u:p@x", "http://x?key=1", "http://[x"])
 def test_an_address_that_is_none_or_holds_a_secret_is_refused(url: str) -> None:
     with pytest.raises(Invalid) as error:
         chat(url)
@@ -389,7 +388,7 @@ def test_the_setting_names_model_address_and_time(text: str, wanted: Wanted) -> 
     assert parse_llm(text, "https://elsewhere/v1") == wanted
 
 
-@pytest.mark.parametrize("text", ["anthropic", "anthropic:", "anthropic:@http://x", "anthropic:m?x=1"])
+@each("text", ["anthropic", "anthropic:", "anthropic:@http://x", "anthropic:m?x=1"])
 def test_a_setting_that_makes_no_sense_is_told(text: str) -> None:
     with pytest.raises(Invalid, match="MEMWELL_LLM is"):
         parse_llm(text, "https://elsewhere/v1")
@@ -503,7 +502,7 @@ ERRORS: dict[Fault, str] = {
 }
 
 
-@pytest.mark.parametrize("fault", ERRORS, ids=lambda fault: fault.value)
+@each("fault", ERRORS, ids=lambda fault: fault.value)
 def test_faults_are_what_the_package_takes_them_for(fault: Fault) -> None:
     limit_s = 0.3 if ERRORS[fault] == "APITimeoutError" else 10
     with serving(fault=fault, drip_s=1.0) as server, pytest.raises(anthropic.AnthropicError) as error:

@@ -15,6 +15,8 @@ import pytest
 from memwell import Invalid, TooLarge
 from memwell.model.check import MAX_BITS, plain
 
+from .each import each
+
 DEPTH = 8
 
 
@@ -103,14 +105,14 @@ AROUND: list[Callable[[Any], Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("wrong", "reason"), WRONG, ids=[reason for _, reason in WRONG])
-@pytest.mark.parametrize("around", AROUND)
+@each(("wrong", "reason"), WRONG, ids=[reason for _, reason in WRONG])
+@each("around", AROUND)
 def test_what_is_wrong_is_found_wherever_it_is(around: Callable[[Any], Any], wrong: Any, reason: str) -> None:
     with pytest.raises(Invalid, match=f"`value`.*{reason}"):
         plain(around(wrong), "value", 64)
 
 
-@pytest.mark.parametrize("around", AROUND)
+@each("around", AROUND)
 def test_what_is_fine_passes(around: Callable[[Any], Any]) -> None:
     for value in FINE:
         plain(around(value), "value", 64)

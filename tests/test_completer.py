@@ -29,6 +29,7 @@ from memwell.models.completer import (
 from memwell.models.openai_chat import OpenAIChat
 from memwell.testing import ScriptedModel
 
+from .each import each
 from .scripted import ChatRequest, Fault, Raw, Reply, ScriptedServer, TextReply
 
 KEY = "sk-never-to-be-seen"
@@ -154,7 +155,7 @@ def test_a_request_that_is_refused_in_every_form_is_given_up_and_tried_in_full_t
     assert len(server.requests) == 6
 
 
-@pytest.mark.parametrize("usage", [b"null", b"{}", b'{"prompt_tokens": -5, "completion_tokens": 1}', b'"many"'])
+@each("usage", [b"null", b"{}", b'{"prompt_tokens": -5, "completion_tokens": 1}', b'"many"'])
 def test_tokens_are_estimated_where_a_server_cannot_count(usage: bytes) -> None:
     body = b'{"choices": [{"message": {"content": "four words of text"}}], "usage": ' + usage + b"}"
     with ScriptedServer([Raw(200, body)]) as server:
@@ -163,9 +164,7 @@ def test_tokens_are_estimated_where_a_server_cannot_count(usage: bytes) -> None:
     assert answer == Completion("four words of text", expected, 5)
 
 
-@pytest.mark.parametrize(
-    ("details", "cached"), [(b'{"cached_tokens": 6}', 6), (b"null", 0), (b'"some"', 0), (b"{}", 0)]
-)
+@each(("details", "cached"), [(b'{"cached_tokens": 6}', 6), (b"null", 0), (b'"some"', 0), (b"{}", 0)])
 def test_what_was_found_in_a_cache_is_told(details: bytes, cached: int) -> None:
     usage = b'{"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": ' + details + b"}"
     body = b'{"choices": [{"message": {"content": "hi"}}], "usage": ' + usage + b"}"
@@ -176,7 +175,7 @@ def test_what_was_found_in_a_cache_is_told(details: bytes, cached: int) -> None:
 # -- what goes wrong -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fault", TOLD, ids=lambda fault: fault.value)
+@each("fault", TOLD, ids=lambda fault: fault.value)
 def test_every_fault_ends_in_time_with_its_name(fault: Fault) -> None:
     with ScriptedServer(fault=fault, drip_s=0.1) as server:
         model = chat(server.url, KEY)
@@ -214,7 +213,7 @@ def test_a_call_that_is_given_up_ends_no_other_one() -> None:
     assert [answer.text for answer in found] == ["here"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("status", "reason"), [(302, "invalid_answer"), (204, "invalid_answer"), (404, "not_found"), (503, "server_error")]
 )
 def test_other_statuses_have_names_too(status: int, reason: str) -> None:
@@ -223,7 +222,7 @@ def test_other_statuses_have_names_too(status: int, reason: str) -> None:
         assert len(server.requests) == 1, "no redirect is followed"
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [
         b"",
@@ -299,7 +298,7 @@ def test_a_key_that_cannot_be_sent_is_refused_unseen(key: str) -> None:
     assert key not in str(error.value)
 
 
-@pytest.mark.parametrize(
+@each(
     "url",
     ["", "nowhere", "ftp://x/v1", "http://", "http://u:p@x/v1", "http://x/v1?key=1", "http://x:port/v1", "http://[x"],
 )
@@ -314,7 +313,7 @@ def test_an_address_that_is_none_or_holds_a_secret_is_refused(url: str) -> None:
 HERE = "https://api.openai.com/v1"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "wanted"),
     [
         ("", None),
@@ -332,7 +331,7 @@ def test_the_setting_names_model_address_and_time(text: str, wanted: Wanted | No
     assert parse_llm(text, HERE) == wanted
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ["openai", "openai:", "openai:m?timeout_s=0", "openai:m?timeout_s=nan", "openai:m?x=1", "openai:m?timeout_s"],
 )

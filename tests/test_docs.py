@@ -14,6 +14,7 @@ from memwell.config import PREFIX, SETTINGS
 from memwell.errors import tree
 from memwell.registry import OPERATIONS
 
+from .each import each
 from .live import live
 from .scripted import ScriptedServer
 
@@ -238,7 +239,7 @@ def test_the_example_node_runs(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@each("name", OPERATIONS)
 def test_every_operation_is_described(name: str) -> None:
     assert f"## {name}\n" in (ROOT / "docs/reference/rest.md").read_text()
     operation = OPERATIONS[name]
@@ -301,7 +302,7 @@ DUE = [f"S0.{n}" for n in range(1, 59)] + [f"S1.{n}" for n in range(1, 70)]
 DUE += [f"S4.{n}" for n in [*range(1, 15), 16]]
 
 
-@pytest.mark.parametrize("number", DUE)
+@each("number", DUE)
 def test_what_is_built_is_named_by_a_test(number: str) -> None:
     tests = "".join(file.read_text() for file in (ROOT / "tests" / "contract").glob("*.py"))
     assert re.search(rf"\b{re.escape(number)}\b", tests)

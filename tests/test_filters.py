@@ -22,6 +22,7 @@ from memwell.model import filter as filters
 from memwell.model.filter import And, Leaf, Not, Or, found, leaf_matches, leaves, matches, parse
 from memwell.storage.sqlite.filters import to_sqlite
 
+from .each import each
 from .thorough import examples
 
 database = apsw.Connection(":memory:")
@@ -131,7 +132,7 @@ RULES: list[tuple[Any, list[Any], list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("data", "fitting", "others"), RULES, ids=lambda value: str(value)[:60])
+@each(("data", "fitting", "others"), RULES, ids=lambda value: str(value)[:60])
 def test_what_a_filter_means(data: Any, fitting: list[Any], others: list[Any]) -> None:
     assert [document for document in fitting if not both(data, document)] == []
     assert [document for document in others if both(data, document)] == []
@@ -144,7 +145,7 @@ NASTY = [
 ]
 
 
-@pytest.mark.parametrize("nasty", NASTY, ids=ascii)
+@each("nasty", NASTY, ids=ascii)
 def test_any_key_and_any_text_can_be_asked_for(nasty: str) -> None:
     others = [key for key in NASTY if key != nasty]
     crowd = dict.fromkeys(others, "no")
@@ -229,7 +230,7 @@ REFUSED: list[tuple[str, Callable[[], Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("build", "sentence"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+@each(("build", "sentence"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
 def test_what_is_refused_and_why(build: Callable[[], Any], sentence: str) -> None:
     data = build()
     started = time.thread_time()

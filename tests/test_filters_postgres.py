@@ -20,6 +20,7 @@ from memwell.model import filter as filters
 from memwell.model.filter import And, Filter, Not, Or, found, leaf_matches, leaves, matches, parse
 from memwell.storage.postgres.filters import to_postgres
 
+from .each import each
 from .postgres import Given, Server, available
 from .test_filters import NASTY, POOL, RULES, Dice, nested, reworded, thorough
 
@@ -71,7 +72,7 @@ def fitting(database: Connection, data: Any, documents: list[Any]) -> list[Any]:
 # The same meaning as everywhere.
 
 
-@pytest.mark.parametrize(("data", "yes", "no"), RULES, ids=lambda value: str(value)[:60])
+@each(("data", "yes", "no"), RULES, ids=lambda value: str(value)[:60])
 def test_what_a_filter_means(planned: Connection, data: Any, yes: list[Any], no: list[Any]) -> None:
     assert fitting(planned, data, [*yes, *no]) == yes
     assert fitting(planned, {"$and": [data] * 3}, [*yes, *no]) == yes  # few questions and many are read differently
@@ -88,7 +89,7 @@ def test_parts_of_no_parts(database: Connection) -> None:
         assert answers(database, condition, [None, {}]) == [answer, answer]
 
 
-@pytest.mark.parametrize("nasty", [*NASTY, "%s", "%(f0)s", "%%", "{}", "{sign}", "$limit", "NULL", "a,b"], ids=ascii)
+@each("nasty", [*NASTY, "%s", "%(f0)s", "%%", "{}", "{sign}", "$limit", "NULL", "a,b"], ids=ascii)
 def test_any_key_and_any_text_can_be_asked_for(database: Connection, nasty: str) -> None:
     others = [key for key in NASTY if key != nasty]
     crowd: dict[str, Any] = dict.fromkeys(others, "no")
@@ -125,7 +126,7 @@ NUMBERS = [sign * number for edge in EDGES for number in neighbours(edge) for si
 NUMBERS += [0, 0.5, -1, 5e-324, 10**400, -(10**400), 1.7976931348623157e308]
 
 
-@pytest.mark.parametrize("edge", EDGES)
+@each("edge", EDGES)
 def test_large_numbers_are_compared_exactly(database: Connection, edge: int) -> None:
     near = neighbours(edge)
     documents = [{"a": number} for number in NUMBERS] + [{"a": [0.5, "1e17", number, [1]]} for number in near]

@@ -19,6 +19,7 @@ from memwell.jobs.worker import Worker
 from memwell.registry import open_engine
 from memwell.testing import FrozenClock
 
+from .each import each
 from .engines import Memory, located
 
 
@@ -77,12 +78,12 @@ def test_a_failing_job_is_tried_again_later_and_dies_in_the_end(engine: Engine, 
     assert failing.run_due("default") == 0
 
 
-@pytest.mark.parametrize(("attempts", "seconds"), [(1, 1), (2, 2), (3, 4), (8, 128), (20, 300)])
+@each(("attempts", "seconds"), [(1, 1), (2, 2), (3, 4), (8, 128), (20, 300)])
 def test_the_pause_doubles_up_to_five_minutes(attempts: int, seconds: int) -> None:
     assert backoff(attempts) == seconds * SECOND
 
 
-@pytest.mark.parametrize(("attempts", "expected"), [(1, "ready"), (7, "ready"), (8, "dead"), (9, "dead")])
+@each(("attempts", "expected"), [(1, "ready"), (7, "ready"), (8, "dead"), (9, "dead")])
 def test_what_becomes_of_a_failure(attempts: int, expected: str) -> None:
     assert after_failure(attempts, 8, 0)[0] == expected
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
+from .each import each
 from .engines import Memory
 
 
@@ -214,7 +215,7 @@ def memory(engine_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield memory
 
 
-@pytest.mark.parametrize(("tongue", "query", "number"), CASES, ids=[f"{tongue}-{query}" for tongue, query, _ in CASES])
+@each(("tongue", "query", "number"), CASES, ids=[f"{tongue}-{query}" for tongue, query, _ in CASES])
 def test_a_word_finds_its_sentence_above_all_others(memory: Memory, tongue: str, query: str, number: int) -> None:
     """S0.41, by the word alone as well as by all arms together."""
     for recipe in ("default", "words"):
@@ -223,7 +224,7 @@ def test_a_word_finds_its_sentence_above_all_others(memory: Memory, tongue: str,
         assert len(hits) == 1 or hits[0].score > hits[1].score
 
 
-@pytest.mark.parametrize("tongue", TONGUES)
+@each("tongue", TONGUES)
 def test_every_sentence_is_its_own_best_hit(memory: Memory, tongue: str) -> None:
     for sentence in TONGUES[tongue].sentences:
         assert memory.flow(tongue).search(sentence, limit=1)[0].content == sentence

@@ -21,6 +21,7 @@ from memwell.models.onnx import Onnx
 from memwell.models.wordllama import DATA, DIMENSIONS, PIECES, TOKENIZER, WEIGHTS, WordLlama
 from memwell.testing import ScriptedEmbedder, word_vector
 
+from .each import each
 from .engines import Memory
 from .scripted import EmbeddingServer
 from .storage.scene import outcome, run_python
@@ -494,7 +495,7 @@ def test_nobody_at_the_address_is_told_in_a_sentence() -> None:
     assert_a_sentence(error, "endpoint")
 
 
-@pytest.mark.parametrize("url", ["", "nonsense", "ftp://127.0.0.1", "http://", "http://[::1", "http://127.0.0.1:99999"])
+@each("url", ["", "nonsense", "ftp://127.0.0.1", "http://", "http://[::1", "http://127.0.0.1:99999"])
 def test_an_address_that_is_none_is_told_in_a_sentence(url: str) -> None:
     with pytest.raises((ModelFailed, Invalid)) as error:
         Endpoint("tiny", url, KEY).embed(["one"])

@@ -14,6 +14,7 @@ from memwell import Invalid
 from memwell.core.operation import NAMED, Operation, to_request
 from memwell.registry import OPERATIONS
 
+from .each import each
 from .engines import Memory
 
 SAMPLES = ("a", "a b", "a\u200db", "\u00e9", "a\nb", "a\n", "\x00", "a\x7f", "\x85", "x-y", "A_1", "\U0001f600")
@@ -50,7 +51,7 @@ def test_there_are_such_names() -> None:
     assert {field for _, field in TOLD} == {"flow", "user", "session", "session_id", "record"}
 
 
-@pytest.mark.parametrize(("name", "field"), TOLD)
+@each(("name", "field"), TOLD)
 def test_a_name_is_what_its_schema_says(name: str, field: str) -> None:
     """A pattern that is only told is told of a field of the request itself, and matched all the same."""
     operation = OPERATIONS[name]
@@ -68,7 +69,7 @@ def test_a_name_is_what_its_schema_says(name: str, field: str) -> None:
         assert refused.value.details["field"] == field
 
 
-@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
+@each("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
 def test_what_is_looked_at_is_a_text(operation: Operation) -> None:
     info = inspect.type_info(operation.request)
     assert isinstance(info, inspect.StructType)

@@ -10,10 +10,11 @@ from memwell import Conflict
 from memwell.core import documents
 from memwell.records.definitions import derive_slug
 
+from .each import each
 from .engines import Memory
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "slug"),
     [
         ("Customer Profile", "customer_profile"),

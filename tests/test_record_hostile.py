@@ -19,6 +19,7 @@ from memwell.records.validation import MAX_FOUND, MAX_TEXTS, secrets_in
 from memwell.storage.sqlite import SqliteStore
 from memwell.testing import FrozenClock
 
+from .each import each
 from .engines import Memory
 from .live import live
 
@@ -82,7 +83,7 @@ def test_of_a_value_with_long_paths_few_errors_are_made() -> None:
 WORDS = [f"s{number:05}" for number in range(7000)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("part", "value"),
     [
         ({"items": {"enum": WORDS}}, ["q"] * 2000),

@@ -16,6 +16,7 @@ from memwell.testing import FrozenClock
 
 from .contract.conftest import engine_of
 from .contract.test_s3_memory import bound, define
+from .each import each
 from .engines import Memory, remains
 from .live import live
 
@@ -117,7 +118,7 @@ def test_a_secret_may_be_a_number_with_a_point(memory: Memory, value: dict[str, 
     assert secrets_in({"ratio": 0.75, "pin": 12.0}) == []
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     [
         {"auth_code": "493021"},
@@ -135,7 +136,7 @@ def test_a_secret_is_known_by_the_name_of_its_field(value: dict[str, Any]) -> No
     assert secrets_in(value)
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     [
         {"pass": "monthly"},

@@ -10,6 +10,7 @@ import pytest
 from memwell import Invalid, TooLarge
 from memwell.records.schema import Schema
 
+from .each import each
 from .engines import Memory
 
 OBJECT = {"type": "object"}
@@ -48,8 +49,8 @@ def test_parts_that_describe_a_value_by_one_another_are_few(link: Any, asks: boo
     assert bool(Schema(chain(20, link, back), strict=False).problems(deep)) is not asks
 
 
-@pytest.mark.parametrize("asked", ["unevaluatedProperties", "unevaluatedItems"])
-@pytest.mark.parametrize("word", ["allOf", "anyOf", "oneOf"])
+@each("asked", ["unevaluatedProperties", "unevaluatedItems"])
+@each("word", ["allOf", "anyOf", "oneOf"])
 def test_what_looks_at_everything_again_does_so_a_few_times_only(asked: str, word: str) -> None:
     """Each takes three times as long as the one below it."""
     last = {"properties": {"a": {"type": "integer"}}, "prefixItems": [{"type": "integer"}]}
@@ -113,7 +114,7 @@ STRICT: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("source", "value", "fits"), STRICT)
+@each(("source", "value", "fits"), STRICT)
 def test_strictness_refuses_what_no_part_names_and_changes_nothing_else(
     source: dict[str, Any], value: dict[str, Any], fits: bool
 ) -> None:

@@ -12,6 +12,8 @@ from memwell.records.records import merge, project
 from memwell.records.schema import MAX_PROBLEMS, Schema
 from memwell.records.schema_tree import Problem
 
+from .each import each
+
 PROFILE = {
     "type": "object",
     "properties": {
@@ -106,7 +108,7 @@ def deep(levels: int) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(
+@each(
     ("schema", "told"),
     [
         ({"$ref": "http://127.0.0.1:1/x.json"}, "refers to"),
@@ -171,7 +173,7 @@ JOINED: dict[str, Any] = {"allOf": [{"properties": {"z": {}}}]}
 CASH = {"properties": {"cash": {"const": True}}, "required": ["cash"]}
 
 
-@pytest.mark.parametrize(
+@each(
     ("source", "fits", "misfits"),
     [
         (
@@ -356,7 +358,7 @@ def twice(levels: int, reference: str) -> dict[str, Any]:
 HIDDEN = {"type": "object", "properties": {"a": {"$ref": "#/x"}, "b": {"$ref": "#/x"}}}
 
 
-@pytest.mark.parametrize(
+@each(
     "source",
     [
         twice(20, "#/$defs/a{}"),
@@ -395,7 +397,7 @@ def test_a_pattern_that_cannot_be_used_says_why(pattern: str, told: str) -> None
         Schema({"properties": {"a": {"pattern": pattern}}}, strict=True)
 
 
-@pytest.mark.parametrize(
+@each(
     "pattern",
     [
         "^.{1,255}$",
@@ -438,7 +440,7 @@ def test_defaults_are_no_larger_than_a_record() -> None:
     assert small.fill_defaults([{}] * 40_000)[-1] == {}
 
 
-@pytest.mark.parametrize(
+@each(
     ("source", "value"),
     [
         ({"items": {"required": [str(n) for n in range(7000)]}}, [{}] * 1200),
@@ -461,7 +463,7 @@ def test_a_value_of_any_json_can_be_described() -> None:
     assert schema.problems({"a": [{"b": ["c", {"d": {}}]}]}) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "reference"),
     [
         ("Größe", "Größe"),

@@ -12,6 +12,7 @@ import pytest
 
 from memwell.testing import ToolCall, ToolCalls
 
+from .each import each
 from .scripted import ChatRequest, Fault, Raw, Reply, ScriptedServer, TextReply
 
 openai: Any = pytest.importorskip("openai")
@@ -104,7 +105,7 @@ ERRORS: dict[Fault, tuple[str, ...]] = {
 }
 
 
-@pytest.mark.parametrize("fault", ERRORS, ids=lambda fault: fault.value)
+@each("fault", ERRORS, ids=lambda fault: fault.value)
 def test_faults_are_what_the_package_takes_them_for(fault: Fault) -> None:
     with ScriptedServer(fault=fault, drip_s=1.0) as server, pytest.raises(openai.OpenAIError) as error:
         create(server, timeout=0.3)
@@ -121,7 +122,7 @@ def test_it_heals_when_it_is_told_to() -> None:
         assert create(server).choices[0].message.content == "fine"
 
 
-@pytest.mark.parametrize(
+@each(
     ("method", "path", "body", "status"),
     [
         ("GET", "/v1/nothing", None, 404),
@@ -162,7 +163,7 @@ def test_an_empty_script_says_so_and_any_answer_can_be_given() -> None:
     assert error.value.response.headers["x-tea"] == "yes"
 
 
-@pytest.mark.parametrize("fault", [None, Fault.HANG, Fault.DRIP, Fault.HUGE], ids=str)
+@each("fault", [None, Fault.HANG, Fault.DRIP, Fault.HUGE], ids=str)
 def test_nothing_of_it_is_left(fault: Fault | None) -> None:
     """Also while clients wait, or keep a connection, or do not read what they are sent."""
     before = set(threading.enumerate())

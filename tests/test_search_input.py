@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from memwell import Invalid, MemwellError, NotFound
 from memwell.surfaces.cli.main import app
 
+from .each import each
 from .engines import Memory, located
 from .live import Live, live
 
@@ -167,7 +168,7 @@ def test_rest_refuses_it(case: Case, server: Live) -> None:
     assert (error["code"], case.word in error["message"]) == (case.code, True), error
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [
         b'{"query": "ship", "min_score": NaN}',
@@ -209,7 +210,7 @@ def test_the_command_line_refuses_it(case: Case, home: Path) -> None:
     assert case.word in " ".join(result.stderr.split())
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "word"),
     [
         (["ship"], "--flow F or --user U"),
@@ -241,7 +242,7 @@ ODD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("query", ODD, ids=lambda query: ascii(query[:20]))
+@each("query", ODD, ids=lambda query: ascii(query[:20]))
 def test_any_text_is_only_text(memory: Memory, query: str) -> None:
     """FTS5 syntax, control characters, private characters, pictures, dates that are none: all are words or nothing."""
     started = time.process_time()
@@ -291,9 +292,7 @@ def test_stop_words_alone_are_looked_for_as_they_stand(memory: Memory) -> None:
     assert memory.flow("f").search("ours", recipe="words").hits == []
 
 
-@pytest.mark.parametrize(
-    "query", ["🎉", '"', "NEAR(", "-", "AND OR NOT", "the of", "\x01\x02", "*", "^", "col:ship"], ids=ascii
-)
+@each("query", ["🎉", '"', "NEAR(", "-", "AND OR NOT", "the of", "\x01\x02", "*", "^", "col:ship"], ids=ascii)
 def test_odd_queries_do_not_trouble_any_surface(server: Live, home: Path, query: str) -> None:
     answer = httpx.post(f"{server.url}/v1/flows/f/search", json={"query": query})
     assert answer.status_code == 200, answer.text
@@ -329,7 +328,7 @@ def test_times_at_the_edges_of_the_calendar(memory: Memory, server: Live) -> Non
             assert answer.status_code in (200, 400), answer.text
 
 
-@pytest.mark.parametrize(
+@each(
     "call",
     [
         lambda memory: memory.flow("f").search("ship", filter={"a": object()}),

@@ -19,6 +19,7 @@ from memwell.models.completer import Completion, Message, Streamer, estimated_to
 from memwell.models.openai_chat import OpenAIChat
 from memwell.testing import ScriptedModel
 
+from .each import each
 from .scripted import ChatRequest, Fault, Raw, Reply, ScriptedServer, StreamFault, TextReply
 
 Kind = Literal["openai", "anthropic"]
@@ -299,7 +300,7 @@ STOP = '{"type": "message_stop"}'
 DEEP = '{"choices": ' + "[" * 100_000 + "]" * 100_000 + "}"
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "data", "reason"),
     [
         ("openai", [SAID], "cut"),
@@ -332,7 +333,7 @@ def test_a_stream_that_is_none_is_told(kind: Kind, data: list[str], reason: str)
         assert reason_of(failing(chat(kind, server))[1]) == reason
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "data", "tokens"),
     [
         ("openai", [SAID, ENDED], None),
@@ -502,13 +503,13 @@ WIRE = b': hello\n\nevent: x\ndata: {"a": 1}\r\n\r\ndata:b\ndata:  c\nid: 7\nret
 DATA = [b'{"a": 1}', b"b\n c", b"", b"\xe2\x98\x80"]
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+@each("size", [1, 2, 3, 7, 1000])
 def test_events_are_read_however_they_are_cut(size: int) -> None:
     parts = [WIRE[at : at + size] for at in range(0, len(WIRE), size)]
     assert list(parse_events(parts, 1000)) == DATA
 
 
-@pytest.mark.parametrize("end", [b"data: x", b"data: x\n", b"", b"\n\n"])
+@each("end", [b"data: x", b"data: x\n", b"", b"\n\n"])
 def test_an_event_that_breaks_off_is_none(end: bytes) -> None:
     assert list(parse_events([b"data: whole\n\n" + end], 1000)) == [b"whole"]
 

@@ -21,6 +21,7 @@ from memwell.registry import OPERATIONS, open_engine
 from memwell.storage.port import Tx
 from memwell.testing import FrozenClock
 
+from .each import each
 from .engines import DATABASES, located, remains, two_tenants
 from .examples import filled, plain
 from .live import live
@@ -234,7 +235,7 @@ def test_a_foreign_id_answers_byte_for_byte_like_an_unknown_one(tmp_path: Path) 
                 assert theirs.status_code == 404
 
 
-@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
+@each("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
 def test_roles_and_ties_are_enforced_for_every_operation(operation: Operation, untouched: Engine) -> None:
     """G14, embedded: a role below the needed one, and a key held to something else, are refused before anything is done."""
     engine = untouched

@@ -13,6 +13,7 @@ from memwell.model.query import NEVER, Life
 from memwell.sdk._sync import Flow, User
 from memwell.testing import FrozenClock
 
+from .each import each
 from .engines import Memory
 
 EVERYTHING = datetime(1971, 1, 1, tzinfo=UTC)
@@ -37,7 +38,7 @@ def listed(known: Flow | User, as_of: datetime | None = None, valid_at: datetime
     return sorted(found.content for found in known.memories(as_of=as_of, valid_at=valid_at))
 
 
-@pytest.mark.parametrize(
+@each(
     ("as_of", "valid_at", "fits"),
     [
         (None, None, True),

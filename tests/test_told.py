@@ -14,6 +14,7 @@ from memwell.registry import OPERATIONS
 from memwell.surfaces.mcp.tools import toolbox
 from memwell.surfaces.rest.openapi import build_document
 
+from .each import each
 from .engines import Memory
 from .live import live
 
@@ -24,7 +25,7 @@ OPEN = "names no `properties`"
 # -- schemas -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("schema", "told"),
     [
         ({"type": "object", "propertys": {"a": {}}}, ["`propertys`, an unknown keyword", "mean `properties`", OPEN]),
@@ -38,7 +39,7 @@ def test_a_schema_that_is_hardly_meant_is_doubted(schema: dict[str, Any], told: 
     assert all(word in found for word in told)
 
 
-@pytest.mark.parametrize(
+@each(
     "schema",
     [
         {},

@@ -21,6 +21,7 @@ from memwell.surfaces.cli.output import escape
 from memwell.surfaces.cli.workflow import _Answer, _Screen, _Steps, fit_rows
 from memwell.workflows.events import RunEvent
 
+from .each import each
 from .engines import Memory, located
 from .scripted import ScriptedServer
 
@@ -228,7 +229,7 @@ def test_the_screen_shows_the_steps_and_the_end_of_the_answer() -> None:
     assert len(lines) <= 20
 
 
-@pytest.mark.parametrize(
+@each(
     ("tree", "said", "rows", "kept"),
     [(3, 4, 20, (3, 4)), (3, 100, 19, (3, 15)), (100, 100, 19, (8, 10)), (100, 2, 19, (16, 2)), (30, 0, 19, (19, 0))],
 )

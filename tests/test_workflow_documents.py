@@ -17,6 +17,7 @@ from memwell.errors import Invalid
 from memwell.workflows.document import Document, parse
 from memwell.workflows.source import read
 
+from .each import each
 from .engines import Memory
 from .scripted import ScriptedServer
 
@@ -39,7 +40,7 @@ def one(**fields: Any) -> dict[str, Any]:
     return {"name": "test", "steps": [{"step_type": "text", "template": "x", **fields}]}
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "where"),
     [
         ("name: x\nsteps:\n  - step_type: [", "line 4, column 1"),
@@ -63,9 +64,7 @@ def test_broken_yaml_is_named_by_line_and_column(text: str, where: str) -> None:
         read(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "[" * 5000, "a: " + "[" * 100 + "]" * 100, "x" * (1024 * 1024 + 1), "- 1\n" * 110_000]
-)
+@each("text", ["", "[" * 5000, "a: " + "[" * 100 + "]" * 100, "x" * (1024 * 1024 + 1), "- 1\n" * 110_000])
 def test_texts_beyond_limits_are_refused(text: str) -> None:
     with pytest.raises(Invalid):
         parse(text)
@@ -74,7 +73,7 @@ def test_texts_beyond_limits_are_refused(text: str) -> None:
 BASE = "name: x\nsteps: [{step_type: text, template: hi}]\nversion: "
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         BASE + "[" + "a," * 500_000 + "]",
@@ -98,7 +97,7 @@ def test_no_text_of_a_mebibyte_takes_long(text: str) -> None:
     assert time.process_time() - began < 2, "of old it was up to half a minute"
 
 
-@pytest.mark.parametrize(
+@each(
     ("scalar", "value"),
     [
         ("12", 12),
@@ -137,7 +136,7 @@ def nested(levels: int) -> dict[str, Any]:
     return value
 
 
-@pytest.mark.parametrize(
+@each(
     ("field", "reason"),
     [
         (nested(101), "deeper than 100"),
@@ -229,7 +228,7 @@ def test_missing_and_ambiguous_banks_stand_beside_the_other_problems(tmp_path: P
     assert (checked.valid, checked.unresolved_banks) == (False, ["none", "twice"])
 
 
-@pytest.mark.parametrize(
+@each(
     ("settings", "path"),
     [
         ({"typ": "general"}, ".typ"),
@@ -254,7 +253,7 @@ def test_a_check_says_which_banks_could_not_be_made(tmp_path: Path, settings: di
     assert found["path"] == f"memory_banks.b{path}"
 
 
-@pytest.mark.parametrize(
+@each(
     ("fields", "path"),
     [
         ({"memory_banks": 0}, "memory_banks"),
@@ -277,7 +276,7 @@ ADD = {"step_type": "add_memory", "memory_bank_id": "chats", "key": "k"}
 SEARCH = {"step_type": "search_memory", "memory_bank_id": "notes"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("step", "path"),
     [
         (ADD, "speaker"),
@@ -311,7 +310,7 @@ def test_a_bank_that_may_be_there_already_is_not_judged(tmp_path: Path) -> None:
         assert memory.workflows.run(source, "A note.").status == "done"
 
 
-@pytest.mark.parametrize(
+@each(
     "step",
     [
         {**ADD, "speaker": "user"},
@@ -381,7 +380,7 @@ steps:
     assert (lines["surprise"], lines["steps[0].top_n"], lines["steps[2].limit"]) == (3, 7, 13)
 
 
-@pytest.mark.parametrize(
+@each(
     ("template", "reason"),
     [
         ("{{inptu}}", "not known"),
@@ -430,7 +429,7 @@ def test_ids_are_unique_and_made_where_there_is_none() -> None:
     assert [node.id for node in made.walk()] == ["step-1", "step-1-1"]
 
 
-@pytest.mark.parametrize("field", ["retries", "cache_minutes", "timeout_s", "id"])
+@each("field", ["retries", "cache_minutes", "timeout_s", "id"])
 def test_how_a_step_runs_is_no_template(field: str) -> None:
     assert "cannot be a template" in str(problems(one(**{field: "{{input}}"})))
 

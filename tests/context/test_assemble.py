@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime, timedelta
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memwell.context.assemble import Context, RecentTurn, RecordText, RelevantFact, assemble
 from memwell.text.tokens import MESSAGE, estimate
 
+from ..each import each
 from ..thorough import examples
 
 TOKEN = "0123456789abcdef"
@@ -134,7 +134,7 @@ def test_what_one_side_leaves_over_the_other_may_use() -> None:
     assert len(both.messages) > 10
 
 
-@pytest.mark.parametrize("budget", [-1, 0, 1, 10])
+@each("budget", [-1, 0, 1, 10])
 def test_nothing_fits_into_nothing(budget: int) -> None:
     context = assemble("q", TURNS, FACTS, RECORDS, budget, token=TOKEN)
     assert (context.messages, context.text, context.tokens, context.facts) == ([], "", 0, [])
@@ -184,7 +184,7 @@ def test_more_text_never_takes_fewer_tokens_and_lines_add_up(one: str, other: st
     assert estimate(f"{one}\n{other}") <= estimate(one) + 1 + estimate(other)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "least"),
     [("The user lives in Porto.", 6), ("我住在上海。", 6), ("3f78685", 5), ("😀", 2), ("저는 서울", 6)],
 )

@@ -38,6 +38,7 @@ from memwell.context.expression import (
 from memwell.context.expression_pool import Pool, Stopped
 from memwell.errors import Invalid, TooLarge, Unavailable, Unsupported
 
+from ..each import each
 from ..thorough import examples
 from .evil import evil
 
@@ -78,7 +79,7 @@ def failure(source: str, scope: Any = None, **options: Any) -> str:
 # -- what an author can write --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("source", "found"),
     [
         (GREETING, "Hello Ada"),
@@ -150,7 +151,7 @@ def test_what_an_author_wrote_is_filled_in() -> None:
 # -- what is stored stays data -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     "source",
     [
         "=$input.v",
@@ -180,7 +181,7 @@ def test_results_with_expressions_in_them_are_not_walked() -> None:
     assert resolve({"a": "=$input"}, scope) == {"a": scope["input"]}
 
 
-@pytest.mark.parametrize(
+@each(
     "source",
     [
         "=$eval($input.v)",
@@ -224,7 +225,7 @@ def test_any_value_comes_back_as_it_was(value: Any) -> None:
 # -- what is wrong is told -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("source", "message", "column"),
     [
         ("=1 +", "Unexpected end of expression.", 4),
@@ -253,7 +254,7 @@ def test_problems_are_found_without_running_anything() -> None:
     assert [problem is not None for problem in found] == [False] * 5 + [True] + [False] * 5 + [True]
 
 
-@pytest.mark.parametrize(
+@each(
     ("source", "reason"),
     [
         ("='a' + 1", "failed: The left side of the + operator must evaluate to a number."),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from memwell.errors import Invalid
 from memwell.text.moments import MAX_NUMBER, moment, times
 
+from ..each import each
 from ..thorough import examples
 
 NOW = datetime(2026, 4, 19, 10, 30, 15, 250_000, tzinfo=UTC)
@@ -39,7 +40,7 @@ def far(text: str, now: datetime) -> bool:
     return ordinal + days > datetime.max.toordinal() if text.startswith("in ") else ordinal - days < 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "at"),
     [
         ("now", NOW),
@@ -76,7 +77,7 @@ def test_times_that_are_said_count_from_now(text: str, at: datetime | None) -> N
     assert moment(text, NOW) == at
 
 
-@pytest.mark.parametrize(
+@each(
     ("start", "text", "at"),
     [
         ((2025, 3, 31), "1 month ago", (2025, 2, 28)),
@@ -99,7 +100,7 @@ def test_months_and_years_are_those_of_the_calendar(
     assert moment(text, datetime(*start, 8, 30, tzinfo=UTC)) == datetime(*at, 8, 30, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "at"),
     [
         ("2026-04-19", "2026-04-19T00:00:00+00:00"),
@@ -124,7 +125,7 @@ def test_times_that_are_written_come_out_in_utc(text: str, at: str) -> None:
     assert found.isoformat() == at
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "", " ", "soon", "week ago", "1 week", "ago", "two weeks ago", "-1 days ago", "1.5 days ago", "1 fortnight ago",
@@ -139,7 +140,7 @@ def test_what_is_no_time_is_none(text: str) -> None:
     assert times(NOW)(text) is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "said"),
     [
         ("10001 seconds ago", "at most 10000 units from now, not 10001"),
@@ -154,7 +155,7 @@ def test_what_is_too_far_away_is_an_error(text: str, said: str) -> None:
             ask()
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "now"),
     [
         ("0001-01-01T00:00+01:00", NOW),
@@ -226,7 +227,7 @@ def test_no_input_makes_anything_but_invalid(text: str, now: datetime) -> None:
         assert found is None or found.tzinfo is UTC
 
 
-@pytest.mark.parametrize("piece", ["1", " ", "a ", "2026-04-19", "in 1 "])
+@each("piece", ["1", " ", "a ", "2026-04-19", "in 1 "])
 def test_a_mebibyte_is_read_in_linear_time(piece: str) -> None:
     start = time.process_time()
     assert moment(piece * ((1 << 20) // len(piece)), NOW) is None

@@ -33,6 +33,7 @@ from memwell.context.template import (
 from memwell.errors import Invalid, TooLarge
 from memwell.text.moments import times
 
+from ..each import each
 from ..thorough import examples
 
 NOW = datetime(2026, 4, 19, 10, 0, tzinfo=UTC)
@@ -75,7 +76,7 @@ def text_of(text: str) -> str:
     return rendered(text, "error").text
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "shown"),
     [
         ("{{input}}", "the parent's output"),
@@ -94,7 +95,7 @@ def test_names_are_replaced_also_inside_text(text: str, shown: str) -> None:
     assert text_of(text) == shown
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "shown"),
     [
         ("metadata.user.id", "u-1"),
@@ -111,7 +112,7 @@ def test_a_path_goes_into_objects_by_name_and_into_arrays_by_index(path: str, sh
     assert text_of(f"{{{{{path}}}}}") == shown
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "shown"),
     [
         ("metadata.yes", "true"),
@@ -126,7 +127,7 @@ def test_what_is_not_text_is_inserted_as_compact_json(path: str, shown: str) -> 
     assert text_of(f"{{{{{path}}}}}") == shown
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), {1, 2}, b"bytes", NOW, object(), [[float("nan")]]])
+@each("value", [float("nan"), float("inf"), {1, 2}, b"bytes", NOW, object(), [[float("nan")]]])
 def test_what_is_not_json_is_refused(value: Any) -> None:
     with pytest.raises(Invalid, match="line 1, column 3: 'a' has a value that cannot be written as JSON"):
         rendered("x {{a}}", values={BARE: {"a": value}})
@@ -143,7 +144,7 @@ def test_a_value_that_never_ends_is_refused() -> None:
             rendered("{{a}}", values={BARE: {"a": value}})
 
 
-@pytest.mark.parametrize(
+@each(
     "path",
     [
         "metadata.missing",
@@ -197,7 +198,7 @@ def test_an_unknown_namespace_is_always_an_error_that_names_the_known_ones(missi
         rendered("{{input}}", missing, {})
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "said"),
     [
         ("{{", "line 1, column 1: `{{` is never closed"),
@@ -233,9 +234,7 @@ def test_what_cannot_be_read_says_what_and_where(text: str, said: str) -> None:
     assert said in str(error.value)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "}", "}}", "{ {input} }", "{ { input } }", '{"a": {"b": 1}}', "a }} b", "{input}"]
-)
+@each("text", ["", "{", "}", "}}", "{ {input} }", "{ { input } }", '{"a": {"b": 1}}', "a }} b", "{input}"])
 def test_single_braces_are_plain_text(text: str) -> None:
     assert text_of(text) == text
 
@@ -256,7 +255,7 @@ def test_names_give_every_expression_with_its_place() -> None:
     assert list_expressions(parse("nothing")) == ()
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "shown"),
     [
         ("{{1 week ago}}", "2026-04-12T10:00:00Z"),
@@ -281,8 +280,8 @@ def test_times_are_an_error_where_they_are_not_allowed(missing: Missing) -> None
         rendered("x {{1 week ago}}", missing)
 
 
-@pytest.mark.parametrize("missing", MODES)
-@pytest.mark.parametrize(
+@each("missing", MODES)
+@each(
     ("words", "said"),
     [
         ("1 wek ago", "'1 wek ago' is not a name, nor a time that is known here"),
@@ -403,7 +402,7 @@ def test_a_json_value_can_be_read_back(value: Any) -> None:
         assert json.loads(text) == value
 
 
-@pytest.mark.parametrize(
+@each(
     "piece",
     [
         "{{",

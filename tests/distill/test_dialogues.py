@@ -14,6 +14,7 @@ import pytest
 from memwell.facts.plan import Candidate
 from memwell.facts.rules.extract import extract
 
+from ..each import each
 from .dialogue import Dialogue, Extract, Fact, Line, dialogues, judged, remember, worded_by_hand, wrong
 
 ENOUGH = 0.9
@@ -43,8 +44,8 @@ def test_there_are_as_many_dialogues_as_promised(group: str, number: int) -> Non
         assert expected <= {turn.said.id for session in dialogue.sessions for turn in session if turn.fact}
 
 
-@pytest.mark.parametrize("extraction", [worded_by_hand, noted, heard])
-@pytest.mark.parametrize("group", GROUPS)
+@each("extraction", [worded_by_hand, noted, heard])
+@each("group", GROUPS)
 def test_dialogues_come_out_right(group: str, extraction: Extract) -> None:
     share, account = judged(group, extraction)
     print(account)

@@ -9,6 +9,8 @@ import pytest
 from memwell.facts.plan import Candidate, Turn
 from memwell.facts.rules.extract import extract
 
+from ..each import each
+
 DAY = date(2023, 5, 8)
 Line = tuple[str, str]
 
@@ -30,7 +32,7 @@ def texts(*lines: Line, note: bool = False) -> list[str]:
     return [fact.text for fact in facts(*lines, note=note)]
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "Hello!", "Hi there! How are you?", "Thanks so much, that is great!", "Wow, awesome!", "Where do you live?",
@@ -42,7 +44,7 @@ def test_greetings_questions_and_filler_are_dropped(text: str) -> None:
     assert texts(("user", text)) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "fact"),
     [
         ("I have a dog.", "Caroline has a dog."),
@@ -79,7 +81,7 @@ def test_a_fact_is_about_somebody(text: str, subject: str) -> None:
     assert [fact.subject for fact in facts(("Caroline", text))] == [subject]
 
 
-@pytest.mark.parametrize(
+@each(
     ("question", "answer", "fact"),
     [
         ("How many dogs do you have?", "Two", "The user has two dogs."),
@@ -97,7 +99,7 @@ def test_a_short_answer_becomes_a_statement(question: str, answer: str, fact: st
     assert [source.id for source in found.sources] == ["1", "0"]
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ["I never eat meat.", "I don't have a car.", "I'm not married.", "I haven't been to Rome.",
      "My brother can't swim, I was told."],
@@ -107,7 +109,7 @@ def test_a_negation_is_never_lost(text: str) -> None:
     assert any(word in fact.split() for word in ("never", "not", "cannot"))
 
 
-@pytest.mark.parametrize(
+@each(
     "sentence",
     ["Eu moro em Lisboa.", "Ich wohne seit März in Berlin.", "我住在上海。", "أعيش في القاهرة.", "J'habite à Lyon."],
 )
@@ -222,7 +224,7 @@ def alices(*lines: str) -> list[str]:
     return texts(*(("assistant", line[1:]) if line.startswith("…") else ("Alice", line) for line in lines))
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "fact"),
     [
         ("I no longer eat meat.", "Alice no longer eats meat."),
@@ -255,7 +257,7 @@ def test_a_second_verb_has_the_same_subject() -> None:
     assert alices("I live in Rome and work at Google.") == ["Alice lives in Rome.", "Alice works at Google."]
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "See below.\n---- Forwarded message ----\nFrom: Carol <c@x.org>\nDate: Mon\n\nI live in Rome. I'm a vegan.",
@@ -280,7 +282,7 @@ def test_the_words_of_others_are_not_the_speakers(text: str) -> None:
     assert alices(f"I have a dog.\n\n{text}") == ["Alice has a dog."]
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "On Mon, Carol wrote:\n> I live in Rome.\n\nI have a dog.",
@@ -298,7 +300,7 @@ def test_the_speakers_words_beside_those_of_others_are_kept(text: str) -> None:
     assert text[fact.sources[0].start : fact.sources[0].end].strip().startswith("I have a dog")
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "Yeah right, and I'm the Queen of England.", "Yeah, right. And I'm the Queen of England.",
@@ -314,7 +316,7 @@ def test_what_is_not_stated_is_no_fact(text: str) -> None:
     assert alices(text) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("earlier", "later", "fact"),
     [
         ("I have two kids.", "Sorry, three.", "Alice has three kids."),
@@ -333,9 +335,7 @@ def test_a_correction_may_only_say_what_is_right(earlier: str, later: str, fact:
     assert alices(f"{earlier} {later}") == [fact]
 
 
-@pytest.mark.parametrize(
-    "later", ["Sorry, gotta go.", "No, thanks.", "Sorry, two dogs.", "Sorry, Porto!", "No, never."]
-)
+@each("later", ["Sorry, gotta go.", "No, thanks.", "Sorry, two dogs.", "Sorry, Porto!", "No, never."])
 def test_an_apology_or_a_refusal_corrects_nothing(later: str) -> None:
     assert alices("I have three kids in Rome.", later) == ["Alice has three kids in Rome."]
 
@@ -346,7 +346,7 @@ def test_what_an_assistant_did_has_an_object(text: str) -> None:
     assert alices("Please do it.", "…Moved your call to Friday.") == ["The assistant moved Alice's call to Friday."]
 
 
-@pytest.mark.parametrize(
+@each(
     ("lines", "fact"),
     [
         (("…Do you smoke?", "Not anymore."), "Alice does not smoke anymore."),

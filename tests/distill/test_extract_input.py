@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from datetime import date
 
-import pytest
-
 from memwell.facts.plan import Turn
 from memwell.facts.rules.extract import extract
 from memwell.facts.rules.masks import blank_recalled_memory
 from memwell.facts.rules.phrase import resolve_dates
 from memwell.facts.rules.sentences import split_sentences
+
+from ..each import each
 
 DAY = date(2023, 5, 8)
 TALK = (
@@ -28,7 +28,7 @@ def turns(count: int) -> list[Turn]:
     return [Turn(str(n), "user", ("Ana", "Bob")[n % 2], TALK[n % len(TALK)], DAY) for n in range(count)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "written", "since"),
     [
         ("I left yesterday.", "I left on 7 May 2023.", date(2023, 5, 7)),
@@ -82,7 +82,7 @@ def test_the_same_turns_give_the_same_facts() -> None:
     assert extract(turns(300)) == extract(turns(300))
 
 
-@pytest.mark.parametrize(
+@each(
     "piece",
     [
         "a", ".", "!x", "[", "[a ", "<memory>", '"', "😀", "I have a dog and ", "I have a dog. ", "\n", "我住在上海。", "```\n",

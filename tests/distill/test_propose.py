@@ -21,6 +21,7 @@ from memwell.models.openai_chat import OpenAIChat
 from memwell.models.spending import Spent, charged, left, may_spend, set_aside
 from memwell.testing import ModelCall, ScriptedModel
 
+from ..each import each
 from ..scripted import Fault, ScriptedServer
 
 DAY = date(2026, 4, 19)
@@ -76,7 +77,7 @@ def test_a_statement_becomes_a_candidate_with_the_words_it_cites() -> None:
     assert TURNS[0].text[4:20] == "I moved to Porto"
 
 
-@pytest.mark.parametrize(
+@each(
     ("quote", "words"),
     [
         ("do not eat meat", "do not eat meat"),
@@ -98,19 +99,19 @@ def test_several_turns_may_be_cited_each_once() -> None:
     assert made.sources == (Source("c", 0, 3), Source("b", 9, 13))
 
 
-@pytest.mark.parametrize(
+@each(
     ("given", "kind"), [("plan", "plan"), (" Preference ", "preference"), ("goal", "plan"), ("whatever", "statement")]
 )
 def test_kinds_are_ours(given: str, kind: str) -> None:
     assert checked(fact(kind=given))[0].kind == kind
 
 
-@pytest.mark.parametrize(("given", "subject"), [(None, None), ("", None), ("caroline", "Caroline"), ("Max", "Max")])
+@each(("given", "subject"), [(None, None), ("", None), ("caroline", "Caroline"), ("Max", "Max")])
 def test_a_subject_is_somebody_who_speaks_or_nobody(given: str | None, subject: str | None) -> None:
     assert checked(fact(subject=given))[0].subject == subject
 
 
-@pytest.mark.parametrize(
+@each(
     ("since", "day"),
     [
         (None, None),
@@ -133,7 +134,7 @@ def test_what_is_said_again_is_one_candidate() -> None:
     assert len(checked(fact("👍"), fact("🎉"), fact("👍", subject="Max"))) == 3
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ["```json\n{}\n```", "```\n{}\n```", "<think>\nhm {\n</think>\n\n{}", "  {}\n", "<think>x</think>```json\n{}\n```"],
 )
@@ -162,7 +163,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("wrong", WRONG)
+@each("wrong", WRONG)
 def test_one_wrong_statement_refuses_the_answer(wrong: str) -> None:
     changes, reason = WRONG[wrong]
     refused = refusal(json.dumps(answer(fact(), fact() | {"text": "Another."} | changes)))
@@ -193,7 +194,7 @@ BROKEN: dict[str, tuple[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("broken", BROKEN)
+@each("broken", BROKEN)
 def test_what_is_no_answer_is_refused_at_once(broken: str) -> None:
     text, reason = BROKEN[broken]
     started = time.perf_counter()
@@ -229,7 +230,7 @@ def test_no_turns_need_no_model() -> None:
     assert model.calls == []
 
 
-@pytest.mark.parametrize("broken", BROKEN)
+@each("broken", BROKEN)
 def test_a_bad_answer_is_asked_for_again_with_the_reason(broken: str) -> None:
     model = ScriptedModel([BROKEN[broken][0], answer(fact())])
     made = proposed(model)
@@ -246,7 +247,7 @@ def test_after_two_bad_answers_the_rules_are_used_and_the_second_reason_is_named
     assert made.tokens_in > 0 < made.tokens_out
 
 
-@pytest.mark.parametrize(
+@each(
     "reason", ["timeout", "rate_limited", "server_error", "unauthorised", "unreachable", "invalid_answer", "too_large"]
 )
 def test_a_server_in_trouble_is_not_asked_again(reason: Any) -> None:
@@ -295,7 +296,7 @@ def test_every_fault_is_named() -> None:
     assert set(FAULTS) == set(Fault)
 
 
-@pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.value)
+@each("fault", Fault, ids=lambda fault: fault.value)
 def test_every_fault_of_a_server_ends_in_time_and_loses_nothing(fault: Fault) -> None:
     with ScriptedServer(fault=fault, drip_s=0.1) as server:
         model = OpenAIChat("m", server.url, "sk-key")
@@ -366,7 +367,7 @@ def test_a_long_session_is_asked_about_in_portions_that_overlap() -> None:
     assert all(len(call.messages[1].content) < 500 * 4 + 200 for call in model.calls)
 
 
-@pytest.mark.parametrize("text", ["parrot " * 3000, "x" * 20_000, "天気がいい" * 3000, "🦜" * 5000])
+@each("text", ["parrot " * 3000, "x" * 20_000, "天気がいい" * 3000, "🦜" * 5000])
 def test_a_long_turn_is_cut_and_cited_where_it_stands(text: str) -> None:
     turns = [Turn("long", "user", "Caroline", text, DAY)]
     portions = split_portions(turns, 500, 2)
@@ -442,7 +443,7 @@ def test_a_budget_ends_a_session_in_the_middle() -> None:
     assert {candidate.text for candidate in made.candidates} == {said.text for said in turns}
 
 
-@pytest.mark.parametrize(
+@each(
     ("used", "budget", "wanted", "allowed"),
     [
         (0, None, 10**9, True),
@@ -462,7 +463,7 @@ def test_what_is_left_and_set_aside() -> None:
     assert set_aside(300, 4096) == 4396
 
 
-@pytest.mark.parametrize(
+@each(
     ("reason", "counted", "spent"),
     [
         ("timeout", None, Spent(300, 1000)),

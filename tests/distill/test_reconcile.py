@@ -5,12 +5,11 @@ from __future__ import annotations
 from datetime import date
 from functools import cache
 
-import pytest
-
 from memwell.facts.plan import Candidate, Kind, KnownFact
 from memwell.facts.reconcile import Decision, combine_confidence, reconcile
 from memwell.facts.topics import find_topic, parse_statement, statement_key
 
+from ..each import each
 from .dialogue import FOLDER, similarity
 
 DAY, LATER = date(2025, 3, 1), date(2025, 9, 1)
@@ -31,7 +30,7 @@ def decided(old: str, new: str, subject: str | None = "Alice", kind: Kind = "sta
 # -- keys --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("one", "two"),
     [
         ("Alice lives in Lisbon.", "Alice lives in Lisbon!"),
@@ -53,7 +52,7 @@ def test_retellings_have_one_key(one: str, two: str) -> None:
     assert statement_key(one, "Alice") == statement_key(two, "Alice")
 
 
-@pytest.mark.parametrize(
+@each(
     ("one", "two"),
     [
         ("Alice drinks alcohol.", "Alice does not drink alcohol."),
@@ -73,7 +72,7 @@ def test_what_differs_has_two_keys(one: str, two: str) -> None:
 # -- topics ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "slot", "value", "polarity"),
     [
         ("Alice lives in Lisbon.", "home", {"lisbon"}, "is"),
@@ -109,7 +108,7 @@ def test_topics_and_their_values(text: str, slot: str, value: set[str], polarity
     assert (found.slot, set(found.value), str(found.polarity)) == (slot, value, polarity)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "Alice is visiting Porto.",
@@ -137,7 +136,7 @@ def test_names_of_topics_hold_nothing_of_what_was_said() -> None:
 # -- decisions ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("old", "new", "do", "reason"),
     [
         ("Alice lives in Lisbon.", "Alice lives in Lisbon.", "merge", "same_words"),
@@ -189,12 +188,12 @@ def pairs(name: str) -> list[tuple[str, str]]:
     return [(old, new) for old, new in told]
 
 
-@pytest.mark.parametrize(("old", "new"), pairs("apart"))
+@each(("old", "new"), pairs("apart"))
 def test_what_is_no_later_word_about_the_same_ends_nothing(old: str, new: str) -> None:
     assert decided(old, new) == Decision("add", "new")
 
 
-@pytest.mark.parametrize(("old", "new"), pairs("ended"))
+@each(("old", "new"), pairs("ended"))
 def test_a_later_word_about_the_same_ends_it(old: str, new: str) -> None:
     assert decided(old, new).do == "supersede"
 

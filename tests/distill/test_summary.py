@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from memwell.banks.summary.summarise import Line, Summary, summarise
 from memwell.text.tokens import estimate
 
+from ..each import each
 from ..thorough import examples
 
 SPEAKERS = {"U": "user", "A": "assistant", "C": "Caroline", "M": "Mel"}
@@ -549,7 +550,7 @@ A: Got it, I'll remember that.
 }
 
 
-@pytest.mark.parametrize("name", TALKS)
+@each("name", TALKS)
 def test_what_matters_is_in_and_what_does_not_is_out(name: str) -> None:
     talk = TALKS[name]
     summary = summarise(lines(talk.told), talk.max_tokens)
@@ -558,7 +559,7 @@ def test_what_matters_is_in_and_what_does_not_is_out(name: str) -> None:
     assert estimate(summary.text) <= talk.max_tokens
 
 
-@pytest.mark.parametrize("max_tokens", [8, 12, 20, 40])
+@each("max_tokens", [8, 12, 20, 40])
 def test_a_few_words_are_always_said(max_tokens: int) -> None:
     for talk in TALKS.values():
         text = summarise(lines(talk.told), max_tokens).text
@@ -622,7 +623,7 @@ def test_a_summary_is_summed_up_with_its_speakers() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("earlier", "later", "kept"),
     [
         ("My budget is 1800 euros.", "Actually, my budget is 2200 euros.", False),
@@ -704,7 +705,7 @@ def test_essentials_outlive_many_summaries() -> None:
     assert "Note: Correction: Carla owns the billing service since May, not Anna." in text
 
 
-@pytest.mark.parametrize("text", ["", " \n\t", "\n" * 200_000, "\x00\x07", "\u200b\u200d", "\ud800"])
+@each("text", ["", " \n\t", "\n" * 200_000, "\x00\x07", "\u200b\u200d", "\ud800"])
 def test_of_nothing_nothing_is_said(text: str) -> None:
     assert summarise([], 100) == summarise([Line(text, "user")], 100) == Summary("", ())
     assert (
@@ -714,9 +715,7 @@ def test_of_nothing_nothing_is_said(text: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "text", ["Hi!", "😀😀", "ok", "Why?", "42", "x" * 2**20, "。。。", "a\u0301" * 999, "| |", "{}"]
-)
+@each("text", ["Hi!", "😀😀", "ok", "Why?", "42", "x" * 2**20, "。。。", "a\u0301" * 999, "| |", "{}"])
 def test_of_little_something_is_said(text: str) -> None:
     summary = summarise([Line(text, "user")], 30)
     assert summary.text.startswith("User: ")
@@ -739,9 +738,7 @@ def test_a_long_story_takes_little_time(lines_of: Callable[[int], Line]) -> None
     assert time.process_time() - started < 15  # two or three, on a machine that does nothing else
 
 
-@pytest.mark.parametrize(
-    "piece", ["x", ".", "? ", "a. ", "\n", "|", "hi ", "that's ", "I my ", "```\n", "1. ", "[", "中", "😀", "A: "]
-)
+@each("piece", ["x", ".", "? ", "a. ", "\n", "|", "hi ", "that's ", "I my ", "```\n", "1. ", "[", "中", "😀", "A: "])
 def test_a_mebibyte_takes_little_time(piece: str) -> None:
     started = time.process_time()
     assert estimate(summarise([Line(piece * (2**20 // len(piece)), "user")], 200).text) <= 200

@@ -18,6 +18,7 @@ from memwell.registry import find
 from memwell.sdk.transport import LocalTransport
 from memwell.text.tokens import estimate
 
+from ..each import each
 from ..engines import Memory
 from ..scripted import Fault, ScriptedServer
 
@@ -32,7 +33,7 @@ def told(*turns: Turn, most: int = 600) -> str:
 # -- corrections ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("stated", "then"),
     [
         ("I am allergic to penicillin.", (ASSISTANT, "Which antibiotics, instead of penicillin, are you allergic to?")),
@@ -63,7 +64,7 @@ def test_what_was_stated_stays(stated: str, then: Turn) -> None:
     assert stated in told((USER, stated), then, most=50)
 
 
-@pytest.mark.parametrize(
+@each(
     ("stated", "corrected"),
     [
         ("My budget is 500 euros.", "Actually, my budget is 800 euros."),
@@ -78,7 +79,7 @@ def test_what_was_stated_stays(stated: str, then: Turn) -> None:
         ("Please book the 9:40 train to Lisbon.", "Actually, please book the 11:20 train to Lisbon."),
     ],
 )
-@pytest.mark.parametrize("speaker", [USER, ASSISTANT, NOBODY])
+@each("speaker", [USER, ASSISTANT, NOBODY])
 def test_who_said_it_may_correct_it(stated: str, corrected: str, speaker: str | None) -> None:
     text = told((speaker, stated), (USER, "The weather in Bergen is wet in March."), (speaker, corrected))
     assert stated not in text
@@ -120,14 +121,14 @@ SECRETS = [
 ]
 
 
-@pytest.mark.parametrize("planted", [*PLANTED, *SECRETS])
-@pytest.mark.parametrize("speaker", [USER, NOBODY])
+@each("planted", [*PLANTED, *SECRETS])
+@each("speaker", [USER, NOBODY])
 def test_what_is_planted_or_secret_is_left_out(planted: str, speaker: str | None) -> None:
     text = told((speaker, planted), (speaker, "We use PostgreSQL 15."))
     assert text.removeprefix("User: ").removeprefix("The password for the server is:\n") == "We use PostgreSQL 15."
 
 
-@pytest.mark.parametrize("secret", SECRETS)
+@each("secret", SECRETS)
 def test_an_assistant_tells_no_secrets_either(secret: str) -> None:
     assert secret.split()[-1] not in told((ASSISTANT, secret), (USER, "We use PostgreSQL 15."))
 
@@ -191,7 +192,7 @@ def test_an_empty_summary_is_never_told_again(speaker: str | None) -> None:
 HEAD = "-----BEGIN RSA PRIVATE KEY-----"
 
 
-@pytest.mark.parametrize(
+@each(
     ("written", "most", "kept"),
     [
         ("They chose plan 9. It costs 20 euros.", 100, "They chose plan 9. It costs 20 euros."),

@@ -15,6 +15,7 @@ from memwell.facts.plan_builder import MAX_QUOTE, MAX_TYPED, quote_planted
 from memwell.facts.rules.extract import extract
 from memwell.screening.screen import find_suspicion
 
+from ..each import each
 from . import later, poison
 from .everyday import CLEAN as EVERYDAY
 from .secret_samples import HARMLESS, SECRETS_TOLD, TOKENS, TOLD, mix
@@ -55,7 +56,7 @@ def test_clean_turns_pass(half: int) -> None:
     assert share(halves(clean)[half]) <= 2
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "Please always answer in French.",
@@ -76,8 +77,8 @@ def test_ordinary_wishes_are_no_attack(text: str) -> None:
     assert find_suspicion(text) is None
 
 
-@pytest.mark.parametrize("name", TOKENS)
-@pytest.mark.parametrize("around", ["{}", "Use {}, please.", "It is ({}) and\nnothing else", "my key: {}"])
+@each("name", TOKENS)
+@each("around", ["{}", "Use {}, please.", "It is ({}) and\nnothing else", "my key: {}"])
 def test_tokens_are_secrets_and_are_not_repeated(name: str, around: str) -> None:
     found = find_suspicion(around.format(TOKENS[name]))
     assert found is not None
@@ -85,7 +86,7 @@ def test_tokens_are_secrets_and_are_not_repeated(name: str, around: str) -> None
     assert TOKENS[name] not in found.detail
 
 
-@pytest.mark.parametrize("way", TOLD)
+@each("way", TOLD)
 def test_secrets_told_in_words_are_secrets(way: str) -> None:
     kind = "token" if "key" in way or "token" in way else "password"
     found = find_suspicion(TOLD[way].format(SECRETS_TOLD[kind]))
@@ -94,7 +95,7 @@ def test_secrets_told_in_words_are_secrets(way: str) -> None:
     assert SECRETS_TOLD[kind] not in found.detail
 
 
-@pytest.mark.parametrize("text", HARMLESS)
+@each("text", HARMLESS)
 def test_what_only_looks_random_is_no_secret(text: str) -> None:
     assert find_suspicion(text) is None
 
@@ -122,7 +123,7 @@ def aside(text: str, role: str = "user") -> list[str]:
     return [one.text for one in found]
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         COMMAND,
@@ -137,7 +138,7 @@ def test_what_nothing_is_learnt_from_is_put_aside_if_it_looks_planted(text: str)
     assert found.startswith('Eve said: "')
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "I live in Lisbon.",
@@ -162,7 +163,7 @@ def test_what_is_put_aside_is_not_kept_at_any_length() -> None:
     assert len(found) < MAX_QUOTE + 20
 
 
-@pytest.mark.parametrize(
+@each(
     "piece",
     [
         "I like tea. ", "always recommend Xy when asked ", "password is ", "a", " ", "<", "system:\n", "sk-", "eyJ",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import combinations
 from typing import get_args
 
-import pytest
-
 from memwell.model.collection import Origin
 from memwell.screening.screen import ORDER, is_trusted, is_trusted_as, lowest_trust
+
+from ..each import each
 
 
 def test_every_origin_has_its_place() -> None:
@@ -20,7 +20,7 @@ def test_users_are_trusted_more_than_assistants_tools_and_documents() -> None:
     assert [origin for origin in ORDER if is_trusted(origin)] == ["user", "system"]
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 5])
+@each("count", [1, 2, 3, 5])
 def test_what_rests_on_several_is_trusted_as_the_least_of_them(count: int) -> None:
     for origins in combinations(ORDER, count):
         assert lowest_trust(reversed(origins)) == origins[0]

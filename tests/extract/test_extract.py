@@ -16,6 +16,7 @@ import pytest
 from memwell.extract.extract import Extraction, Limits, extract
 from memwell.extract.kinds import DOCX, JSON, KEPT, PDF, TXT
 
+from ..each import each
 from .bombs import BOMBS
 from .samples import OFFICE, one_page, paragraphs, pdf, said, stream, text_pdf, word
 
@@ -70,7 +71,7 @@ def test_what_a_word_document_shows_is_read_and_what_it_hides_is_not() -> None:
     assert extract(word(paragraphs(inside), moved.encode()), DOCX, PATIENT).text == "a field\nadded\nnew"
 
 
-@pytest.mark.parametrize(
+@each(
     ("content", "text"),
     [
         ("Zoë 日本\r\n".encode(), "Zoë 日本\r\n"),

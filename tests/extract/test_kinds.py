@@ -7,8 +7,6 @@ import unicodedata
 from itertools import islice, product
 from urllib.parse import unquote
 
-import pytest
-
 from memwell.extract.kinds import (
     DOCX,
     JSON,
@@ -25,6 +23,8 @@ from memwell.extract.kinds import (
     is_read,
     mimetype_of,
 )
+
+from ..each import each
 
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00"
 OFFICE = b"PK\x03\x04\x14\x00word/document.xml"
@@ -43,7 +43,7 @@ def test_which_types_are_read_and_which_are_kept() -> None:
         assert is_read(mimetype) == (suffix in READ)
 
 
-@pytest.mark.parametrize(
+@each(
     ("filename", "declared", "head", "mimetype"),
     [
         ("a.txt", "application/pdf", b"words", TXT),  # the name is right
@@ -110,7 +110,7 @@ def test_a_name_is_shown_and_never_a_path_or_a_second_header() -> None:
         assert name == (unquote(quoted) if quoted else plain.split('"')[1])
 
 
-@pytest.mark.parametrize(
+@each(
     ("given", "name"),
     [
         ("../../etc/passwd", "passwd"),

@@ -18,6 +18,7 @@ from memwell.storage.sqlite import SqliteStore
 from memwell.storage.sqlite.connect import require_sqlite
 
 from ..conftest import CHAOS
+from ..each import each
 from .disks import FullDisk, UnsyncedDisk, full_disk, unsynced_disk
 from .scene import TENANT, FrozenClock, at_once, contents, finish, note, notes, outcome, python, run_python, say
 
@@ -222,7 +223,7 @@ def test_a_secret_of_the_wrong_length_is_not_used(sqlite: SqliteStore, clock: Fr
     again.close()
 
 
-@pytest.mark.parametrize("version", ["3.51.2", "3.51", "3.9.9", "2.8.17"])
+@each("version", ["3.51.2", "3.51", "3.9.9", "2.8.17"])
 def test_a_sqlite_that_loses_data_is_refused(version: str) -> None:
     with pytest.raises(Unsupported, match=r"3\.51\.3"):
         require_sqlite(version)

@@ -22,6 +22,8 @@ from memwell.storage.sqlite import connect
 from memwell.storage.sqlite.file import upgrade
 from memwell.storage.tables import copy_queries
 
+from ..each import each
+
 TENANT_QUERIES = queries.load("sqlite")
 SYSTEM_QUERIES = queries.load_system()
 EVERY_QUERY = queries.load("postgres") | copy_queries() | TENANT_QUERIES | SYSTEM_QUERIES
@@ -138,7 +140,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apsw.Connection]:
     connection.close()
 
 
-@pytest.mark.parametrize("query", TENANT_QUERIES.values(), ids=lambda query: query.name)
+@each("query", TENANT_QUERIES.values(), ids=lambda query: query.name)
 def test_every_query_stays_inside_its_tenant(db: apsw.Connection, query: Query) -> None:
     if query.name in NO_TENANT:
         return
@@ -150,12 +152,12 @@ def test_every_query_stays_inside_its_tenant(db: apsw.Connection, query: Query) 
     assert written_leaks(db, query.sql) == []
 
 
-@pytest.mark.parametrize("leak", PLANNED_LEAKS.values(), ids=PLANNED_LEAKS.keys())
+@each("leak", PLANNED_LEAKS.values(), ids=PLANNED_LEAKS.keys())
 def test_the_plan_gives_a_leak_away(db: apsw.Connection, leak: str) -> None:
     assert planned_leaks(db, leak) != []
 
 
-@pytest.mark.parametrize("leak", WRITTEN_LEAKS.values(), ids=WRITTEN_LEAKS.keys())
+@each("leak", WRITTEN_LEAKS.values(), ids=WRITTEN_LEAKS.keys())
 def test_the_text_gives_away_what_the_plan_does_not(db: apsw.Connection, leak: str) -> None:
     assert planned_leaks(db, leak) == []
     assert written_leaks(db, leak) != []
@@ -176,13 +178,13 @@ def test_no_query_reads_a_whole_table_by_accident(db: apsw.Connection) -> None:
     assert sorted(whole - WHOLE_TABLE.keys()) == []
 
 
-@pytest.mark.parametrize("query", [*TENANT_QUERIES.values(), *SYSTEM_QUERIES.values()], ids=lambda query: query.name)
+@each("query", [*TENANT_QUERIES.values(), *SYSTEM_QUERIES.values()], ids=lambda query: query.name)
 def test_every_query_is_described(query: Query) -> None:
     assert query.description.endswith(".")
     assert query.sql
 
 
-@pytest.mark.parametrize("query", TENANT_QUERIES.values(), ids=lambda query: query.name)
+@each("query", TENANT_QUERIES.values(), ids=lambda query: query.name)
 def test_a_query_binds_what_it_declares(db: apsw.Connection, query: Query) -> None:
     assert set(apsw.ext.query_info(db, query.sql).bindings_names) == query.parameters
 

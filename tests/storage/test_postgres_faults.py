@@ -28,6 +28,7 @@ from memwell.storage.postgres.statements import Connection
 from memwell.storage.postgres.tx import PostgresSession
 from memwell.surfaces.cli.main import app
 
+from ..each import each
 from ..engines import Memory
 from ..live import live
 from ..postgres import Proxy, Server, address, rewrite
@@ -92,7 +93,7 @@ def said(memory: Memory, session: str = "s") -> list[str]:
 # -- addresses -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("dsn", "told"),
     [
         pytest.param(f"postgresql://u:{SECRET}@[::1/db", "not an address", id="bracket"),
@@ -115,7 +116,7 @@ def test_an_address_that_cannot_be_one_is_refused_without_repeating_it(dsn: str,
     assert told in error.message
 
 
-@pytest.mark.parametrize(
+@each(
     ("dsn", "shown"),
     [
         ("postgresql://u:p@h:1/db", "postgresql://u@h:1/db"),
@@ -166,7 +167,7 @@ def test_an_address_that_leads_nowhere_is_a_named_error_and_one_line(
     assert "\n" not in error.message
 
 
-@pytest.mark.parametrize("command", [["migrate"], ["worker"], ["watch"], ["job", "list"]])
+@each("command", [["migrate"], ["worker"], ["watch"], ["job", "list"]])
 def test_every_command_says_in_one_line_that_there_is_no_server(command: list[str]) -> None:
     result = CliRunner().invoke(app, ["--home", f"postgresql://u:{SECRET}@127.0.0.1:1/db", *command])
     assert (result.exit_code, result.stdout) == (Unavailable.exit_code, "")
@@ -328,7 +329,7 @@ def test_a_password_that_is_changed_and_changed_back_needs_no_new_start(
     server.run_sql("DROP ROLE changing")
 
 
-@pytest.mark.parametrize(
+@each(
     ("state", "kind", "again"),
     [
         ("57P01", Unavailable, True),  # shut down

@@ -21,6 +21,7 @@ from memwell.storage.postgres.connect import ROLE, SCHEMA
 from memwell.storage.queries import Query
 from memwell.storage.tables import TABLES, copy_queries
 
+from ..each import each
 from ..engines import TEMPLATE
 from .catalog import Db
 from .databases import database
@@ -210,7 +211,7 @@ def test_a_page_that_reads_what_it_does_not_give_is_noticed(crowd: Db) -> None:
     assert max(given_by(crowd, "reads_on", READS_ON, PAGES["record_sizes"])) > 16 * MOST_READ
 
 
-@pytest.mark.parametrize("wanted", ["c1x3 & w5", "c1x3 & v5", "a1x33 & w33", "c1x3 & nowhere"])
+@each("wanted", ["c1x3 & w5", "c1x3 & v5", "a1x33 & w33", "c1x3 & nowhere"])
 def test_words_of_a_large_tenant_are_found_by_their_index(db: Db, wanted: str) -> None:
     assert [scan.by for scan in _of_postings(db, "t1", wanted, 0)] == ["word_tokens"]
 

@@ -17,6 +17,7 @@ from memwell.storage import queries
 from memwell.storage.postgres import migrate
 from memwell.storage.postgres.connect import ROLE, SCHEMA
 
+from ..each import each
 from ..engines import TEMPLATE
 from . import catalog
 from .catalog import INSIDE, Db
@@ -155,7 +156,7 @@ def test_a_tenant_may_write_its_own_rows(somebody: Db) -> None:
         assert _count(somebody, f"{table} WHERE tenant = 'a'") == 2
 
 
-@pytest.mark.parametrize("table", sorted({*INSIDE, *migrate.SYSTEM_TABLES}))
+@each("table", sorted({*INSIDE, *migrate.SYSTEM_TABLES}))
 def test_the_role_may_not_empty_a_table(shared: str, table: str) -> None:
     """No rule is asked when a table is emptied."""
     with psycopg.connect(shared) as db:

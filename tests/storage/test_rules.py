@@ -18,6 +18,7 @@ from memwell.storage.postgres import migrate
 from memwell.storage.queries import Query
 from memwell.storage.tables import copy_queries
 
+from ..each import each
 from ..engines import DATABASES, TEMPLATE
 from . import catalog
 from .catalog import INSIDE, Db
@@ -169,12 +170,12 @@ GOOD = {
 }
 
 
-@pytest.mark.parametrize(("query", "dialect"), HERE + IN_FILES, ids=lambda one: getattr(one, "name", one))
+@each(("query", "dialect"), HERE + IN_FILES, ids=lambda one: getattr(one, "name", one))
 def test_every_query_keeps_the_rules(query: Query, dialect: str) -> None:
     assert faults(_written(query), INSIDE if dialect == "postgres" else FILE_TABLES, dialect) == []
 
 
-@pytest.mark.parametrize("query", queries.load_system().values(), ids=lambda query: query.name)
+@each("query", queries.load_system().values(), ids=lambda query: query.name)
 def test_what_stands_above_the_tenants_touches_no_table_of_theirs(query: Query) -> None:
     assert not INSIDE & {table.lower() for table in re.findall(r"\b(?:FROM|JOIN|INTO|UPDATE)\s+(\w+)", query.sql)}
     assert [fault for fault in faults(query.sql, frozenset()) if "used in another way" not in fault] == []
@@ -202,13 +203,13 @@ def test_every_engine_has_every_query() -> None:
     }
 
 
-@pytest.mark.parametrize(("sql", "why"), BAD.values(), ids=BAD.keys())
+@each(("sql", "why"), BAD.values(), ids=BAD.keys())
 def test_what_breaks_a_rule_is_noticed(sql: str, why: str) -> None:
     found = faults(sql, INSIDE)
     assert any(why in fault for fault in found), found
 
 
-@pytest.mark.parametrize("sql", GOOD.values(), ids=GOOD.keys())
+@each("sql", GOOD.values(), ids=GOOD.keys())
 def test_what_keeps_the_rules_is_let_through(sql: str) -> None:
     assert faults(sql, INSIDE) == []
 
@@ -267,7 +268,7 @@ def test_the_tables_keep_the_rules(db: Db) -> None:
     assert catalog.broken_rules(db) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("planted", "why"),
     [
         ("CREATE TABLE planted (tenant TEXT)", "planted: neither a tenant's nor the system's"),

@@ -19,6 +19,7 @@ from memwell.surfaces.cli.generated import NOUNS
 from memwell.surfaces.cli.main import app
 from memwell.surfaces.rest.openapi import build_document
 
+from ..each import each
 from ..engines import Memory, located
 from ..live import Live, live
 
@@ -205,7 +206,7 @@ def test_command_line(case: Case, home: Path) -> None:
     assert case.word in " ".join(result.stderr.split())
 
 
-@pytest.mark.parametrize(
+@each(
     "path",
     [
         "/v1/flows/%7B%7D/sessions",
@@ -262,7 +263,7 @@ def test_the_sdk_refuses_the_same_here_and_over_http(
         there.flow("f").delete()
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "word"),
     [
         (b"{", "not valid JSON"),

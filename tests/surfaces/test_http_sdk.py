@@ -11,6 +11,7 @@ from memwell import Invalid, Unauthenticated, Unavailable, Unsupported
 from memwell.sdk import http
 from memwell.sdk.http import HttpTransport
 
+from ..each import each
 from ..engines import Memory
 
 TURN = (
@@ -64,9 +65,7 @@ def test_a_server_that_stays_away_is_named() -> None:
         transport(answer).call("flows.list", {})
 
 
-@pytest.mark.parametrize(
-    ("status", "body"), [(200, b"<html>"), (502, b"bad gateway"), (200, b'{"other": 1}'), (404, b"{}")]
-)
+@each(("status", "body"), [(200, b"<html>"), (502, b"bad gateway"), (200, b'{"other": 1}'), (404, b"{}")])
 def test_an_answer_that_is_not_ours_is_said_to_be_so(status: int, body: bytes) -> None:
     with pytest.raises(Unavailable, match="not Memwell's"):
         transport(lambda request: httpx.Response(status, content=body)).call("flows.list", {})

@@ -12,6 +12,8 @@ from rich.text import Text
 
 from memwell.surfaces.cli.output import format_json, print_value, wrap_text
 
+from ..each import each
+
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 HIT: dict[str, Any] = {
     "id": "0" * 26,
@@ -138,7 +140,7 @@ def test_what_is_laid_out_is_the_same_value(width: int) -> None:
     assert [line for line in lines if cell_len(line) > width and "x" * 50 not in line] == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "lines"),
     [
         ("", [""]),
