@@ -33,6 +33,7 @@ ENGINES = ("sqlite", "postgres", *(["citus"] if os.environ.get(CITUS) else []))
 KEEPS_NOTHING = frozenset(
     {
         "test_architecture",
+        "test_architecture_guide",
         "test_assemble",
         "test_citus",
         "test_completer",
