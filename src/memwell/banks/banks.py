@@ -106,7 +106,7 @@ class Bank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def compacts(self) -> bool:
-        """Whether it has a threshold for compaction."""
+        """True if it has a threshold for compaction."""
         return any(limit is not None for limit in (self.max_age_days, self.max_turns, self.max_size_tokens))
 
     @property

@@ -148,7 +148,7 @@ _MAX_KNOWN_SIZES = 10_000
 
 
 def exceeds_threshold(tx: Tx, address_id: int, bank: Bank, now: int) -> bool:
-    """Whether a key exceeds a threshold of its bank. Reads no more than it must."""
+    """Return whether a key exceeds a threshold of its bank. Reads no more than it must."""
     if bank.max_turns is not None and _has_more_turns(tx, address_id, bank.max_turns, now):
         return True
     may_be_old = bank.max_age_days is not None and _is_older(tx, address_id, bank.max_age_days, now)
@@ -174,7 +174,7 @@ def _is_older(tx: Tx, address_id: int, days: int, now: int) -> bool:
 
 
 def _is_known_to_fit(tx: Tx, address_id: int, max_tokens: int, now: int) -> bool:
-    """Whether a key is small enough, by its last counted size and the turns since then.
+    """Return whether a key is small enough, by its last counted size and the turns since then.
 
     Turns do not change, and compacted entries become visible again only when their summary is erased. So as long as the
     summaries are the same and the last counted turn is still there, the counted size cannot have grown.

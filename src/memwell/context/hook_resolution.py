@@ -159,7 +159,7 @@ _RULE_FIELDS = {
 
 
 def matches_rules(rules: Rules, context: HookContext) -> bool:
-    """Whether a context meets all rules. A field that it does not have meets none."""
+    """Return whether a context meets all rules. A field that it does not have meets none."""
     conditions: dict[str, Any] = {**structs.asdict(rules.request), **structs.asdict(rules.schema)}
     for name, wanted in conditions.pop("headers").items():
         header = context.headers.get(_header_variable(name))

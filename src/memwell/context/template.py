@@ -80,9 +80,9 @@ class Words(NamedTuple):
     text: str
     size: int
     has_break: bool
-    """Whether it contains a line break."""
+    """True if it contains a line break."""
     ends_in_text: bool
-    """Whether its last line is not blank."""
+    """True if its last line is not blank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +233,7 @@ class _Result:
         return compact(line) if loud or self._completes_tag(line) else line
 
     def _completes_tag(self, line: str) -> bool:
-        """Whether a value and those right before it make up a chat tag."""
+        """Return whether a value and those right before it make up a chat tag."""
         together = self._before + line[:MAX_TAG]
         return self._before != "" and untagged(together) != together
 

@@ -186,17 +186,17 @@ def count_denials(text: str) -> int:
 
 
 def is_correction(text: str) -> bool:
-    """Whether it says that something else was wrong or has changed."""
+    """Return whether it says that something else was wrong or has changed."""
     return _CORRECTION.search(text) is not None
 
 
 def is_tentative(text: str) -> bool:
-    """Whether it asks or supposes something rather than states it."""
+    """Return whether it asks or supposes something rather than states it."""
     return is_question(text) or _TENTATIVE.search(text) is not None
 
 
 def is_grave(text: str) -> bool:
-    """Whether it is about harm or states a wish, so that it must not be lost by mistake."""
+    """Return whether it is about harm or states a wish, so that it must not be lost by mistake."""
     if not _HARM.isdisjoint(_NAME_WORD.findall(text.lower())) or _WISH.search(text):
         return True
     return not text.isascii() and _UNSPACED_HARM.search(text) is not None
@@ -210,7 +210,7 @@ def first_subject(text: str) -> str:
 
 
 def needs_question(answer: str, question: str) -> bool:
-    """Whether a short answer says something, but only together with its question. Agreeing to an offer says nothing."""
+    """Return whether a short answer says something, but only together with its question. Agreeing to an offer says nothing."""
     question = _strip_small_talk(question)
     if not question or answer.endswith(":") or _SUBJECT.match(answer):
         return False

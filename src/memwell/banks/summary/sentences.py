@@ -64,7 +64,7 @@ class Line(NamedTuple):
     text: str
     speaker: str | None = None
     summary: bool = False
-    """Whether it is a summary of earlier lines. Then its text names the speakers."""
+    """True if it is a summary of earlier lines. Then its text names the speakers."""
 
 
 class Utterance(NamedTuple):
@@ -81,7 +81,7 @@ class Utterance(NamedTuple):
     language: str
     summary: bool
     data: bool
-    """Whether it is code, a table or the like rather than a sentence."""
+    """True if it is code, a table or the like rather than a sentence."""
 
 
 def split_lines(lines: Sequence[Line]) -> list[Utterance]:
@@ -138,7 +138,7 @@ def distinctive_words(text: str, language: str) -> Words:
 
 
 def is_data(text: str) -> bool:
-    """Whether it is a row of a table, JSON, a checksum or the like rather than a sentence."""
+    """Return whether it is a row of a table, JSON, a checksum or the like rather than a sentence."""
     if len(text) > MAX_SENTENCE or _ROW.match(text):
         return True
     letters = sum(map(len, _LETTERS.findall(text)))
@@ -169,7 +169,7 @@ def speaker_label(speaker: str | None) -> str:
 
 
 def has_apparent_label(text: str) -> bool:
-    """Whether the beginning could be taken for the name of a speaker, even with invisible characters in it."""
+    """Return whether the beginning could be taken for the name of a speaker, even with invisible characters in it."""
     return _APPARENT_LABEL.match(text if text.isascii() else INVISIBLE.sub("", text)) is not None
 
 

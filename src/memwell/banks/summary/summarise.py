@@ -101,9 +101,9 @@ class Passage(NamedTuple):
     denies: bool
     corrects: bool
     tentative: bool
-    """Whether it asks or guesses: it mentions things rather than states them."""
+    """True if it asks or guesses: it mentions things rather than states them."""
     grave: bool
-    """Whether it is about harm, or a wish."""
+    """True if it is about harm, or a wish."""
     score: float
     share: float
     """The part of the summary that it would fill."""
@@ -216,7 +216,7 @@ def _group_answers(sentences: Sequence[Utterance]) -> Iterator[tuple[Utterance, 
 
 
 def _is_answer(one: Utterance, question: Utterance) -> bool:
-    """Whether it is a short answer of somebody else, right after the question."""
+    """Return whether it is a short answer of somebody else, right after the question."""
     follows = one.line == question.line if one.summary else one.nth == 0
     if not follows or one.label == question.label or one.data or not is_question(question.text):
         return False
@@ -333,7 +333,7 @@ def _drop_corrected(passages: Sequence[Passage]) -> list[Passage]:
 
 
 def _is_corrected(earlier: Passage, later: Passage) -> bool:
-    """Whether a later sentence of the same speaker says that the earlier one was wrong or has changed."""
+    """Return whether a later sentence of the same speaker says that the earlier one was wrong or has changed."""
     if later.tentative or later.label != earlier.label:
         return False
     common = len(later.words & earlier.words)
@@ -349,7 +349,7 @@ def _is_corrected(earlier: Passage, later: Passage) -> bool:
 
 
 def _repeats(passage: Passage, chosen: Passage) -> bool:
-    """Whether a chosen passage says the same. Only an assistant repeats what others say."""
+    """Return whether a chosen passage says the same. Only an assistant repeats what others say."""
     if chosen.tentative > passage.tentative or passage.label not in (chosen.label, ASSISTANT):
         return False
     own = passage.grave and passage.label == chosen.label
@@ -387,7 +387,7 @@ def _safe_pieces(text: str, sentences: Sequence[Sentence], max_tokens: int) -> I
 
 
 def _is_safe(one: Utterance, sentences: Sequence[Utterance]) -> bool:
-    """Whether a sentence may be repeated. Only certain findings count: a wish mistaken for a plant would be lost."""
+    """Return whether a sentence may be repeated. Only certain findings count: a wish mistaken for a plant would be lost."""
     if find_suspicion(one.text, "assistant") is not None:
         return False
     before = sentences[one.number - 1].text
@@ -401,5 +401,5 @@ def _is_secret(text: str) -> bool:
 
 
 def _leads_to_secret(before: str, text: str) -> bool:
-    """Whether two sentences together contain a secret: `The password is:` and the password."""
+    """Return whether two sentences together contain a secret: `The password is:` and the password."""
     return any(_is_secret(f"{lead} {text}") for lead in {before, before.rstrip(":：= ")})
