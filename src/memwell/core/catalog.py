@@ -91,8 +91,8 @@ class Catalog(Generic[T]):
         """From JSON to settings. The result is shared: callers must not change what is in it."""
 
     def find(self, space: Space, item_id: str) -> Item[T] | None:
-        found = documents.find(space.tx, self.kind, item_id)
-        return None if found is None else self.to_item(found)
+        row = space.tx.row("find_document", kind=self.kind, id=item_id)
+        return None if row is None else Item(row[0], row[1], row[2], self.decode(row[3]), row[4], row[5])
 
     def require(self, space: Space, item_id: str) -> Item[T]:
         found = self.find(space, item_id)

@@ -1,4 +1,4 @@
-"""Documents: what people define and the engine keeps as JSON. A bank, a hook, a workflow is one."""
+"""Rows of documents, which `catalog` gives types to: banks, hooks, apps, stores, definitions, workflows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..storage.port import Tx
 
 PAGE = 500
 MAX_DOCUMENTS = 2000
-"""How many of a kind a tenant may have."""
+"""Documents of a kind that a tenant may have."""
 
 
 class Document(NamedTuple):
-    """A document as it is stored. Columns in the order of `find_document`."""
+    """A stored document. Columns in the order of `find_document`."""
 
     id: str
     name: str
@@ -31,7 +31,7 @@ def find(tx: Tx, kind: str, document_id: str) -> Document | None:
 
 
 def existing(tx: Tx, kind: str, document_id: str) -> Document:
-    """A document that must be there. One of another tenant is not."""
+    """Return a document, or raise NotFound."""
     found = find(tx, kind, document_id)
     if found is None:
         raise NotFound(f"There is no such {kind}.")
@@ -43,7 +43,7 @@ def named(tx: Tx, kind: str, name: str) -> list[Document]:
 
 
 def every(tx: Tx, kind: str) -> list[Document]:
-    """All of a kind, by their ids; there is a limit to how many these are."""
+    """Return all documents of a kind, by id; there are at most `MAX_DOCUMENTS`."""
     found: list[Document] = []
     after = ""
     while rows := tx.rows("list_documents", kind=kind, after=after, limit=PAGE):
@@ -68,7 +68,7 @@ def add(tx: Tx, kind: str, document: Document) -> None:
 
 
 def change(tx: Tx, kind: str, old: Document, name: str, body: str, now: int) -> Document:
-    """The next version of a document, if it is still the one that was read."""
+    """Store the next version of a document, if it is still the one that was read."""
     changed = {"name": name, "body": body, "now": now, "seen": old.version}
     if not tx.run("set_document", kind=kind, id=old.id, **changed):
         raise Stale("Somebody else has just changed it: read it again and repeat the change.")
@@ -76,7 +76,7 @@ def change(tx: Tx, kind: str, old: Document, name: str, body: str, now: int) -> 
 
 
 def erase(tx: Tx, kind: str, document_id: str, now: int) -> bool:
-    """Delete a document because somebody wants it to be gone, also from what is restored from a backup."""
+    """Delete a document for good: it is also deleted from a backup that is restored later."""
     found = find(tx, kind, document_id)
     if found is None:
         return False
@@ -89,5 +89,5 @@ def remove(tx: Tx, kind: str, document_id: str) -> bool:
 
 
 def _noun(kind: str) -> str:
-    """What people call a kind: what leads to a definition (`definition_slug`), or belongs to an app (`store:shop`), too."""
+    """Return the noun of a kind, such as `definition_slug` or `store:shop`."""
     return re.split("[_:]", kind, maxsplit=1)[0]
