@@ -15,7 +15,7 @@ from memwell.banks import banks, entries
 from memwell.clock import SystemClock
 from memwell.core.dispatch import Call
 from memwell.core.space import Space
-from memwell.registry import find
+from memwell.registry import require_operation
 from memwell.sdk._sync_banks import Bank
 from memwell.sdk.settings import BankSettings
 from memwell.storage.sqlite import connect
@@ -95,7 +95,7 @@ def _conversation(home: Path, sizes: Sizes) -> list[Row]:
 def _commit(memory: Memory, bank: Bank) -> Callable[[], object]:
     """The transaction of an Add alone: the entry, its words and its event."""
     transport = bank_store.transport(memory)
-    call = Call(transport.engine, transport.principal, find("banks.add"))
+    call = Call(transport.engine, transport.principal, require_operation("banks.add"))
     return lambda: call.write(partial(_written, bank.id))
 
 

@@ -23,7 +23,7 @@ from memwell.backup.check import strangers
 from memwell.backup.manifest import MANIFEST, FileInfo, Manifest, TenantInfo, digest_of, rendered, sealed
 from memwell.clock import SystemClock
 from memwell.config import load
-from memwell.core.access import Doorman
+from memwell.core.access import Authenticator
 from memwell.errors import Corrupted, Invalid, StorageFull, Unsupported
 from memwell.storage.choose import open_store
 from memwell.storage.copier import Contents, CopyableStore, read_contents
@@ -113,7 +113,7 @@ def test_what_is_restored_is_what_was_there_on_any_engine(
         assert digest(place) == held
         assert answers(place) == before
         store = stored(place)
-        assert Doorman(store.control, SystemClock()).admit(secret).tenant == "default"
+        assert Authenticator(store.control, SystemClock()).admit(secret).tenant == "default"
         store.close()
         with Memory(place, worker=False) as memory:
             files = memory.app("gallery").session("g").files

@@ -11,7 +11,7 @@ import pytest
 from memwell import Conflict
 from memwell.backup import back_up, check, erasures, restore
 from memwell.clock import SystemClock
-from memwell.core.access import Doorman
+from memwell.core.access import Authenticator
 from memwell.core.operation import Operation
 from memwell.erasure import log
 from memwell.errors import Corrupted, Invalid, Unauthenticated, Unsupported
@@ -372,7 +372,7 @@ def test_keys_do_not_come_back(home: str, folder: Path, tmp_path: Path) -> None:
     alone = made.path.rename(tmp_path / "alone")
     place = located(tmp_path / "untold")
     server = stored(place)  # that goes on all the time
-    doorman = Doorman(server.control, SystemClock())
+    doorman = Authenticator(server.control, SystemClock())
     server.control.secret  # noqa: B018 -- it has one of its own
     restore(alone, place)
     assert doorman.admit(revoked.secret).tenant == "default", "the secret that came along is used by all"
@@ -384,7 +384,7 @@ def test_keys_do_not_come_back(home: str, folder: Path, tmp_path: Path) -> None:
     assert now == {kept.id: False, revoked.id: True, own.id: False}
     assert doorman.admit(own.secret).tenant == "default"
     with pytest.raises(Unauthenticated):
-        Doorman(server.control, SystemClock()).admit(revoked.secret)
+        Authenticator(server.control, SystemClock()).admit(revoked.secret)
     server.close()
     assert found(tmp_path / "untold", {CANARY: print}) == []
 

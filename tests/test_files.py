@@ -20,12 +20,12 @@ from memwell import Conflict, Corrupted, Forbidden, Invalid, MemwellError, NotFo
 from memwell.clock import HOUR
 from memwell.core import functions
 from memwell.core.dispatch import dispatch
-from memwell.core.file_links import Named, sign, verify
+from memwell.core.file_links import FileRef, sign_link, verify_link
 from memwell.core.space import Space
 from memwell.files.extraction import MAX_PASSAGE, split_passages
-from memwell.model.principal import Principal, Tie
+from memwell.model.principal import Principal, Scope
 from memwell.records.file_rows import MAX_FILE
-from memwell.registry import find
+from memwell.registry import require_operation
 from memwell.sdk._sync_files import AppSession
 from memwell.sdk.transport import LocalTransport
 from memwell.storage.blobs import FolderBlobs, TableBlobs
@@ -169,14 +169,14 @@ def test_a_file_is_its_sessions_its_users_and_its_tenants(tmp_path: Path) -> Non
             assert len(found) == 0
         with pytest.raises(NotFound):
             beta.app("shop").session("s1").files.read(file.file_id)
-        for tie, allowed in ((Tie("user", "u1"), True), (Tie("user", "u2"), False), (Tie("flow", "f"), False)):
+        for tie, allowed in ((Scope("user", "u1"), True), (Scope("user", "u2"), False), (Scope("flow", "f"), False)):
             asked = {"app": "shop", "session_id": "s1"}
             assert _may(alpha, tie, "apps.files.list", asked) is allowed
             assert _may(alpha, tie, "apps.sessions.search", {**asked, "query": "blender"}) is allowed
             assert _may(alpha, tie, "apps.files.delete", {**asked, "file_id": file.file_id}) is allowed
 
 
-def _may(memory: Memory, tie: Tie, name: str, data: dict[str, Any]) -> bool:
+def _may(memory: Memory, tie: Scope, name: str, data: dict[str, Any]) -> bool:
     principal = Principal("alpha", "agent", "k", tie)
     try:
         dispatch(local(memory).engine, principal, find(name), data)
@@ -187,14 +187,14 @@ def _may(memory: Memory, tie: Tie, name: str, data: dict[str, Any]) -> bool:
 
 def test_a_link_is_one_files_and_cannot_be_made_up() -> None:
     """T13: who changes a letter of it has nothing."""
-    secret, named = b"s" * 32, Named("acme", "01abc")
-    token = sign(secret, named, 20_000)
-    assert verify(secret, token, 19_999) == named
-    assert verify(secret, token, 20_000) is None
-    assert verify(b"t" * 32, token, 19_999) is None
+    secret, named = b"s" * 32, FileRef("acme", "01abc")
+    token = sign_link(secret, named, 20_000)
+    assert verify_link(secret, token, 19_999) == named
+    assert verify_link(secret, token, 20_000) is None
+    assert verify_link(b"t" * 32, token, 19_999) is None
     changed = {token[:at] + ("A" if token[at] != "A" else "B") + token[at + 1 :] for at in range(len(token))}
     odd = ["", "=", token + "=", token + "\n", "é", "A" * 5000, base64.urlsafe_b64encode(b"\xff" * 40).decode()]
-    assert [verify(secret, one, 19_999) for one in (*changed, *odd)] == [None] * (len(changed) + len(odd))
+    assert [verify_link(secret, one, 19_999) for one in (*changed, *odd)] == [None] * (len(changed) + len(odd))
 
 
 # -- over HTTP ----------------------------------------------------------------------------------------------------------
@@ -436,7 +436,7 @@ def test_a_key_that_is_held_to_a_user_takes_over_nothing(memory: Memory, session
     file = session.files.upload(b"private words of somebody", "secret.txt")
     shop.scope(session_id="left").set_content("notes", {"word": "private"})
     shop.sessions.end("left")
-    held = Principal(transport.principal.tenant, "agent", "k", Tie("user", "u1"))
+    held = Principal(transport.principal.tenant, "agent", "k", Scope("user", "u1"))
 
     def tried(name: str, **data: Any) -> Any:
         return dispatch(transport.engine, held, find(name), {"app": "shop", **data})
@@ -465,7 +465,9 @@ def test_a_key_that_is_held_to_a_user_takes_over_nothing(memory: Memory, session
     tried("apps.files.upload", session_id="mine", **new)
     assert [one.filename for one in tried("apps.files.list", session_id="mine").files] == ["x.txt"]
     with pytest.raises(NotFound, match="no app"):
-        dispatch(transport.engine, held, find("apps.files.upload"), {"app": "other", "session_id": "s", **new})
+        dispatch(
+            transport.engine, held, require_operation("apps.files.upload"), {"app": "other", "session_id": "s", **new}
+        )
 
 
 @pytest.mark.parametrize("how", ["delete", "end"])

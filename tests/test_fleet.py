@@ -29,7 +29,7 @@ import pytest
 from memwell import Event as Happened
 from memwell import RateLimited, StorageError, StorageFull, Turn, Unavailable, config
 from memwell.clock import DAY
-from memwell.core.access import LARGEST_PORTION, Doorman, create_key
+from memwell.core.access import LARGEST_PORTION, Authenticator, create_key
 from memwell.core.engine import Engine
 from memwell.jobs import queue as jobs
 from memwell.jobs import worker as lifecycle
@@ -498,12 +498,12 @@ def _hammer(wire: Wire) -> list[Sent]:
 
 
 @contextmanager
-def doormen(home: Path, count: int, rate: int) -> Iterator[tuple[list[Doorman], str]]:
+def doormen(home: Path, count: int, rate: int) -> Iterator[tuple[list[Authenticator], str]]:
     """As many servers as there are doormen, and a key."""
     with engines(home, count) as opened:
         opened[0].ensure_tenant("default")
         _, secret = create_key(opened[0].store.control, "default", "k", "reader", None, rate, opened[0].clock.now())
-        yield [Doorman(engine.store.control, engine.clock) for engine in opened], secret
+        yield [Authenticator(engine.store.control, engine.clock) for engine in opened], secret
 
 
 def test_a_server_that_is_asked_once_leaves_the_rest_to_the_others(tmp_path: Path) -> None:
@@ -523,13 +523,13 @@ def test_where_nothing_can_be_written_each_server_counts_for_itself(tmp_path: Pa
     with engines(tmp_path, 1) as (engine,):
         engine.ensure_tenant("default")
         _, secret = create_key(engine.store.control, "default", "k", "reader", None, 5, engine.clock.now())
-        full = Doorman(cast(Control, _Full(engine.store.control)), engine.clock)
+        full = Authenticator(cast(Control, _Full(engine.store.control)), engine.clock)
         admitted = [_admitted(full, secret) for _ in range(50)]
         assert admitted[:5] == [True] * 5
         assert False in admitted
 
 
-def _admitted(doorman: Doorman, secret: str) -> bool:
+def _admitted(doorman: Authenticator, secret: str) -> bool:
     try:
         return doorman.admit(secret) is not None
     except RateLimited:
@@ -552,12 +552,12 @@ def test_threads_of_several_servers_lose_nothing_of_a_rate(tmp_path: Path, rate:
     with doormen(tmp_path, CHILDREN, rate) as (all_of_them, secret), ThreadPoolExecutor(12) as pool:
         until = time.monotonic() + 2.5
 
-        def knock(doorman: Doorman) -> list[Sent]:
+        def knock(doorman: Authenticator) -> list[Sent]:
             log: list[Sent] = []
             while time.monotonic() < until:
                 sent_at = time.time()
                 try:
-                    doorman.admit_known(secret) or doorman.admit(secret)
+                    doorman.admit_cached(secret) or doorman.admit(secret)
                     log.append(Sent(sent_at, time.time(), refused=False))
                 except RateLimited:
                     log.append(Sent(sent_at, time.time(), refused=True))

@@ -120,9 +120,9 @@ def test_keys_work_where_they_were_moved_to(homes: Homes) -> None:
     source, target = homes.stores()
     move_tenant(source, target, "default")
     assert move_keys(source, target, "default") == 1
-    from memwell.core.access import Doorman
+    from memwell.core.access import Authenticator
 
-    assert Doorman(target.control, SystemClock()).admit(secret).tenant == "default"
+    assert Authenticator(target.control, SystemClock()).admit(secret).tenant == "default"
     source.close()
     target.close()
 

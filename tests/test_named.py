@@ -11,7 +11,7 @@ import pytest
 from msgspec import inspect
 
 from memwell import Invalid
-from memwell.core.operation import NAMED, Operation, to_request
+from memwell.core.operation import NAME_CHECKS, Operation, to_request
 from memwell.registry import OPERATIONS
 
 from .each import each
@@ -56,7 +56,7 @@ def test_a_name_is_what_its_schema_says(name: str, field: str) -> None:
     """A pattern that is only told is told of a field of the request itself, and matched all the same."""
     operation = OPERATIONS[name]
     pattern = told(operation)[field]
-    assert field in NAMED
+    assert field in NAME_CHECKS
     wrong = {sample for sample in SAMPLES if not re.search(pattern, sample)}
     assert {"a\nb", "a\n", "\x00", "a\x7f", "\x85"} <= wrong < set(SAMPLES)
     for sample in SAMPLES:

@@ -16,7 +16,7 @@ from memwell.core.access import create_key
 from memwell.core.dispatch import dispatch
 from memwell.core.engine import Engine
 from memwell.core.operation import Operation
-from memwell.model.principal import Principal, Tie
+from memwell.model.principal import Principal, Scope
 from memwell.registry import OPERATIONS, open_engine
 from memwell.storage.port import Tx
 from memwell.testing import FrozenClock
@@ -247,7 +247,7 @@ def test_roles_and_ties_are_enforced_for_every_operation(operation: Operation, u
     for role in roles[: roles.index(operation.role)]:
         with pytest.raises(Forbidden):
             dispatch(engine, Principal("alpha", role), operation, request)  # type: ignore[arg-type]
-    for tie in () if operation.any_tie else (Tie("flow", "another"), Tie("user", "another")):
+    for tie in () if operation.any_tie else (Scope("flow", "another"), Scope("user", "another")):
         with pytest.raises(Forbidden):
             dispatch(engine, Principal("alpha", "operator", "k", tie), operation, request)
     assert dump(engine, "alpha") == before
@@ -256,10 +256,10 @@ def test_roles_and_ties_are_enforced_for_every_operation(operation: Operation, u
 def test_what_any_tied_key_may_ask_shows_nothing_of_others(engine: Engine) -> None:
     """The few operations that any tied key may ask: a session of another flow, the tenant's backlog."""
     assert {name for name, operation in OPERATIONS.items() if operation.any_tie} >= ANY_MAY_ASK
-    tied = Principal("alpha", "reader", "k", Tie("flow", "billing"))
+    tied = Principal("alpha", "reader", "k", Scope("flow", "billing"))
     assert dispatch(engine, tied, OPERATIONS["flows.find"], {"session": "alice-42"}).flows == []
     assert dispatch(engine, tied, OPERATIONS["status.show"], {}).backlog == []
-    own = Principal("alpha", "reader", "k", Tie("flow", "support"))
+    own = Principal("alpha", "reader", "k", Scope("flow", "support"))
     assert dispatch(engine, own, OPERATIONS["flows.find"], {"session": "alice-42"}).flows == ["support"]
 
 
@@ -274,7 +274,7 @@ def test_operations_that_see_to_their_ties_themselves_refuse_every_other(engine:
         for earlier, data in OPERATIONS[name].example.given:
             results.append(plain(_do(engine, tenant, earlier, filled(data, results))))
         before, request = dump(engine, tenant), filled(OPERATIONS[name].example.request, results)
-        for tie in (Tie("user", "another"), Tie("flow", "another")):
+        for tie in (Scope("user", "another"), Scope("flow", "another")):
             with pytest.raises(Forbidden):
                 dispatch(engine, Principal(tenant, "operator", "k", tie), OPERATIONS[name], request)
         assert dump(engine, tenant) == before, name
@@ -301,7 +301,7 @@ def test_every_route_refuses_bad_credentials(tmp_path: Path) -> None:
         expired = create_key(control, "default", "old", "operator", None, None, now, now + SECOND)[1]
         revoked_id, revoked = create_key(control, "default", "gone", "operator", None, None, now)
         reader = create_key(control, "default", "reads", "reader", None, None, now)[1]
-        tied = create_key(control, "default", "tied", "operator", Tie("user", "nobody"), None, now)[1]
+        tied = create_key(control, "default", "tied", "operator", Scope("user", "nobody"), None, now)[1]
         with server.memory() as memory:
             memory.keys.revoke(revoked_id)
         clock.advance(seconds=2)

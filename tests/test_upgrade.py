@@ -13,7 +13,7 @@ import pytest
 from memwell.backup import back_up, restore
 from memwell.backup.check import _shape
 from memwell.clock import to_micros
-from memwell.core.access import Doorman
+from memwell.core.access import Authenticator
 from memwell.storage import queries
 from memwell.storage.sqlite import SqliteStore
 from memwell.storage.sqlite.file import upgrade
@@ -95,7 +95,7 @@ def test_everything_is_read_back(home: Path) -> None:
         assert [workflow.name for workflow in memory.workflows.list()] == ["greet"]
         assert [run.output for run in memory.workflows.runs()] == ["hello"]
     store = SqliteStore(home, clock=ShiftedClock().now)
-    assert Doorman(store.control, ShiftedClock()).admit((home / "agent.key").read_text()).tenant == "default"
+    assert Authenticator(store.control, ShiftedClock()).admit((home / "agent.key").read_text()).tenant == "default"
     store.close()
 
 

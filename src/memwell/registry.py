@@ -71,7 +71,7 @@ OPERATIONS = _collect()
 JOBS = tuple(job for room in (retention, upkeep, *ROOMS) for job in getattr(room, "JOBS", ()))
 
 
-def find(name: str) -> Operation:
+def require_operation(name: str) -> Operation:
     try:
         return OPERATIONS[name]
     except KeyError:

@@ -231,12 +231,12 @@ def test_the_bank_of_another_tenant_is_not_found(memory: Memory) -> None:
     bank = memory.banks.create("mine")
     from memwell.core.dispatch import dispatch
     from memwell.model.principal import Principal
-    from memwell.registry import find
+    from memwell.registry import require_operation
 
     stranger = Principal("other", "admin", "test")
     for name, data in (("banks.get", {}), ("banks.search", {"query": "x"}), ("banks.load", {"key": "k"})):
         with pytest.raises(NotFound):
-            dispatch(engine, stranger, find(name), {"bank": bank.id, **data})
+            dispatch(engine, stranger, require_operation(name), {"bank": bank.id, **data})
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from memwell import Invalid
 from memwell.banks.summary.sentences import EMPTY_SUMMARY
 from memwell.banks.summary.summarise import Line, keep_safe_sentences, summarise
 from memwell.errors import ModelFailed
-from memwell.registry import find
+from memwell.registry import require_operation
 from memwell.sdk.transport import LocalTransport
 from memwell.text.tokens import estimate
 
@@ -317,7 +317,7 @@ def test_without_a_key_the_longest_is_tried(memory: Memory) -> None:
 
 def test_readers_try_nothing_at_the_tenants_cost() -> None:
     for name in ("banks.test_compaction", "banks.try_compaction"):
-        assert find(name).role == find("banks.add").role == "agent"
+        assert require_operation(name).role == require_operation("banks.add").role == "agent"
 
 
 # -- entries that are made up --------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from typer.testing import CliRunner
 
 from memwell import Forbidden, Invalid
 from memwell.core.operation import Operation
-from memwell.model.principal import OwnerKind, Tie
+from memwell.model.principal import OwnerKind, Scope
 from memwell.registry import OPERATIONS
 from memwell.surfaces.cli.main import app
 from memwell.surfaces.mcp.http import require_allowed
@@ -79,7 +79,7 @@ def over_stdio(work: Work[T], *arguments: str, mode: str = "auto", **environment
 def in_process(
     perform: Callable[[Operation, dict[str, Any]], Any],
     work: Work[T],
-    tie: Tie | None = None,
+    tie: Scope | None = None,
     selection: Selection = "default",
     by_key: bool = True,
 ) -> T:
@@ -377,7 +377,7 @@ def test_what_the_command_line_fixes_holds_without_a_key(tmp_path: Path) -> None
             assert error_code(await client.call_tool("flows_find", {"session": "s"})) == "not_found"
             assert (await client.call_tool("flows_memories", {})).structured_content == {"memories": []}
 
-        in_process(perform, work, Tie("flow", "support"), "all", by_key=False)
+        in_process(perform, work, Scope("flow", "support"), "all", by_key=False)
 
 
 def test_a_revoked_key_is_refused_in_the_middle_of_a_conversation(tmp_path: Path) -> None:

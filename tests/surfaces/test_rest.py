@@ -19,7 +19,7 @@ import msgspec
 import pytest
 
 from memwell import Invalid, RateLimited, config
-from memwell.registry import find, open_engine
+from memwell.registry import open_engine, require_operation
 from memwell.surfaces.rest.replies import TimeLimit
 from memwell.surfaces.rest.serve import JsonLines, run
 
@@ -136,7 +136,7 @@ def test_the_advice_for_what_took_too_long_can_be_followed() -> None:
     """Only what may carry an Idempotency-Key is to be repeated with one."""
 
     async def advice(name: str) -> str:
-        limit = TimeLimit(60, find(name))
+        limit = TimeLimit(60, require_operation(name))
         limit.lift()
         return limit.answer.message
 

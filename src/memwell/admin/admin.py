@@ -15,7 +15,7 @@ from ..core.operation import Example, Request, Response, operation
 from ..core.space import Space
 from ..errors import Conflict, Forbidden, Invalid, NotFound
 from ..model.fields import After, AnyId, Cursor, Flow, Label, Limit, TenantId, User, cut, from_cursor, to_cursor
-from ..model.principal import Tie
+from ..model.principal import Scope
 from ..version import __version__
 
 KeyRole = Annotated[
@@ -171,12 +171,12 @@ def create_key(call: Call, request: CreateKey) -> NewKey:
     if request.flow is not None and request.user is not None:
         raise Invalid("A key is held to one flow or one user, not to both.", field="flow")
     _tenant(call, tenant)
-    tie = Tie("flow", request.flow) if request.flow is not None else None
-    tie = Tie("user", request.user) if request.user is not None else tie
+    scope = Scope("flow", request.flow) if request.flow is not None else None
+    scope = Scope("user", request.user) if request.user is not None else scope
     now = call.engine.clock.now()
     expires_at = None if request.expires_in_s is None else now + request.expires_in_s * SECOND
     key_id, secret = access.create_key(
-        call.engine.store.control, tenant, request.name, request.role, tie, request.rate_limit, now, expires_at
+        call.engine.store.control, tenant, request.name, request.role, scope, request.rate_limit, now, expires_at
     )
     call.record()
     key = _key(call, tenant, key_id)
@@ -276,8 +276,8 @@ class Status(Response, frozen=True, kw_only=True):
 @operation("status.show", "GET /v1/status", outside=True, any_tie=True, example=Example())
 def show_status(call: Call, request: Nothing) -> Status:
     """Whom the key speaks for, the storage, and the backlog of jobs."""
-    tie = call.principal.tie
-    rows = call.read(lambda space: space.tx.rows("job_backlog")) if tie is None else []
+    scope = call.principal.scope
+    rows = call.read(lambda space: space.tx.rows("job_backlog")) if scope is None else []
     return Status(
         version=__version__,
         tenant=call.principal.tenant,
@@ -288,8 +288,8 @@ def show_status(call: Call, request: Nothing) -> Status:
             for kind, state, count, oldest in rows
         ],
         worker=call.engine.worker.running,
-        flow=tie.name if tie and tie.kind == "flow" else None,
-        user=tie.name if tie and tie.kind == "user" else None,
+        flow=scope.name if scope and scope.kind == "flow" else None,
+        user=scope.name if scope and scope.kind == "user" else None,
     )
 
 

@@ -18,7 +18,7 @@ from ..clock import DAY, HOUR
 from ..core import documents
 from ..core.engine import Engine
 from ..core.operation import Example, Request, Response, operation
-from ..core.space import Space, for_worker
+from ..core.space import Space, worker_space
 from ..erasure.erase import erase_fact
 from ..errors import Invalid, Stale, Unavailable
 from ..jobs import queue
@@ -27,7 +27,7 @@ from ..model import check
 from ..model.collection import Draft, Entry
 from ..screening.screen import lowest_trust
 from ..search import upkeep
-from ..storage.port import Reach, Tx
+from ..storage.port import TenantStore, Tx
 from .banks import (
     BANKS,
     KIND,
@@ -279,7 +279,7 @@ class SummaryText(NamedTuple):
     note: str | None = None
 
 
-def summarise_items(engine: Engine, reach: Reach, bank: Bank, items: Sequence[Item]) -> SummaryText:
+def summarise_items(engine: Engine, reach: TenantStore, bank: Bank, items: Sequence[Item]) -> SummaryText:
     """Summarise entries: by the language model if one is set and the bank has a prompt, by rules otherwise."""
     if engine.completer is None or not bank.compaction_prompt:
         return summarise_by_rules(bank, items)
@@ -419,7 +419,7 @@ def _find_task(tx: Tx, address_id: int, now: int) -> _Task | None:
 
 
 def _apply_summary(tx: Tx, run: JobRun, task: _Task, summary: SummaryText) -> None:
-    space = for_worker(tx, run.reach, run.clock)
+    space = worker_space(tx, run.reach, run.clock)
     sources = [item.entry for item in task.sources.items]
     draft = Draft(
         kind=SUMMARY,

@@ -13,7 +13,7 @@ from ..core.space import Space
 from ..errors import Invalid, NotFound
 from ..model.collection import Entry
 from ..model.fields import Content
-from ..storage.port import Reach
+from ..storage.port import TenantStore
 from .banks import Bank, BankId, Key, Prompt, bank_place, check_key, find_key, require_bank
 from .compaction import Item, load_sources, load_visible, select_items, summarise_items
 
@@ -174,7 +174,7 @@ def _generate_samples(call: Call, bank: Bank, direction: str, count: int) -> lis
 
     if call.engine.completer is None:
         raise Invalid(NO_MODEL, field="generate_direction")
-    reach = Reach(call.engine.store, call.principal.tenant)
+    reach = TenantStore(call.engine.store, call.principal.tenant)
     chat = bank.type == "conversation"
     samples = generate_samples(*call.engine.completer, reach, call.engine.clock, direction, count, chat=chat)
     return [Sample(content=content, speaker=speaker) for content, speaker in samples]
@@ -197,7 +197,7 @@ def _try_key(call: Call, bank: Bank, bank_id: str, key: str) -> Trial:
 
 def _build_trial(call: Call, bank: Bank, items: list[Item], selected: list[Item], sources: list[Item]) -> Trial:
     """Summarise the sources, and show the items that would be replaced and those that would remain."""
-    reach = Reach(call.engine.store, call.principal.tenant)
+    reach = TenantStore(call.engine.store, call.principal.tenant)
     summary = summarise_items(call.engine, reach, bank, sources) if selected else None
     replaced = {item.entry.id for item in selected}
     entries = [(item.entry.id, TrialEntry(content=item.entry.content, speaker=item.entry.role)) for item in items]

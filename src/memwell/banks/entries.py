@@ -14,7 +14,7 @@ from ..clock import to_datetime
 from ..core.dispatch import Call
 from ..core.operation import Example, Request, Response, operation
 from ..core.space import Space
-from ..core.turns import instant
+from ..core.turns import to_instant
 from ..erasure.erase import bury, erase_fact, forget_runs, scrub_later
 from ..errors import Conflict, Forbidden, Invalid, NotFound
 from ..facts.search import MinScore, QueryText, query_text
@@ -251,14 +251,14 @@ class SearchBank(Request, frozen=True, kw_only=True):
 def search_bank(call: Call, request: SearchBank) -> Matches:
     """Search a bank by words and meaning, the most relevant first."""
     check_search(call, request.bank, request.key)
-    after = instant(request.added_after, "added_after")
+    after = to_instant(request.added_after, "added_after")
     query = Query(
         text=query_text(request.query),
         where=(Where(bank_place(request.bank), None if request.key is None else check_key(request.key)),),
         limit=request.top_n,
         filter=parse(request.filter) if request.filter else None,
         after=None if after is None else after + 1,  # `after` of a query is inclusive, `added_after` is not (S1.38)
-        before=instant(request.added_before, "added_before"),
+        before=to_instant(request.added_before, "added_before"),
         min_score=check.number(request.min_score, "min_score") or 0.0,
         full=True,
     )

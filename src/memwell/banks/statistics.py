@@ -13,7 +13,7 @@ from msgspec import Meta
 from ..clock import DAY, to_datetime
 from ..core.operation import Example, Request, Response, operation
 from ..core.space import Space
-from ..core.turns import instant, to_metadata
+from ..core.turns import to_instant, to_metadata
 from ..errors import Invalid
 from ..model.collection import Entry
 from .banks import SUMMARY, BankId, OfBank, bank_place, require_bank
@@ -85,7 +85,7 @@ class StatsOfBank(Request, frozen=True, kw_only=True):
 def get_statistics(space: Space, request: StatsOfBank) -> BankStats:
     """Return statistics of a bank's entries."""
     require_bank(space, request.bank)
-    start, end = instant(request.start_date, "start_date"), instant(request.end_date, "end_date")
+    start, end = to_instant(request.start_date, "start_date"), to_instant(request.end_date, "end_date")
     since = (space.now if end is None else end) - request.days * DAY if start is None else start
     until = _NEVER if end is None else end
     if until <= since:

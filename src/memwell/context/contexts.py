@@ -14,8 +14,8 @@ from ..core.dispatch import Call
 from ..core.operation import Example, Response
 from ..core.owners import OwnerRequest, owner_operation, user_records
 from ..core.space import Space
-from ..core.time_travel import AsOf, Moments, entries_then, facts_then
-from ..core.turns import instant, newest_first, passed_on
+from ..core.time_travel import AsOf, Moments, list_entries_at, list_facts_at
+from ..core.turns import find_foreign_origin, list_newest, to_instant
 from ..facts.search import FACTS, NOTES, MinTrust, query_text
 from ..facts.store import FACTS_PATH
 from ..model.collection import TRUST, Entry, Place
@@ -117,8 +117,8 @@ def _user_turns(space: Space, request: ContextRequest) -> list[Entry]:
     """The newest turns of a user, across sessions unless one is named."""
     if request.session is not None:
         return _session_turns(space, request)
-    before = [instant(request.as_of, "as_of") or NEWEST, NEWEST, NEWEST]
-    found = newest_first(space, request.owner.timeline, None, before, request.turns) if request.turns else []
+    before = [to_instant(request.as_of, "as_of") or NEWEST, NEWEST, NEWEST]
+    found = list_newest(space, request.owner.timeline, None, before, request.turns) if request.turns else []
     return [entry for _, entry, _ in reversed(found)]
 
 
@@ -126,7 +126,7 @@ def _read_records(space: Space, request: ContextRequest) -> _Records:
     """The records of a user, now or as of another time. Those that do not fit their schema any more are left out."""
     place = user_records(request.owner.name)
     found = list_named(space, place, "", RECORDS)
-    until = instant(request.as_of, "as_of")
+    until = to_instant(request.as_of, "as_of")
     further = _next_record(space, place, found[-1].path, until) if found else None
     values = {one.path: one.value if until is None else find_value_at(space, one, until) for one in found}
     known = {name: (value, find_contract(space, name)) for name, value in values.items() if value is not None}
@@ -150,7 +150,7 @@ def _session_turns(space: Space, request: ContextRequest) -> list[Entry]:
     address = None if request.session is None else space.address(request.owner.timeline, request.session)
     if address is None or not request.turns:
         return []
-    until = instant(request.as_of, "as_of")
+    until = to_instant(request.as_of, "as_of")
     found = space.last(address, request.turns if until is None else LOOKED_AT)
     return [entry for entry in found if until is None or entry.recorded_at <= until][-request.turns :]
 
@@ -194,7 +194,7 @@ def _relevant(call: Call, facts: Sequence[Where], request: ContextRequest) -> Sc
         text=query_text(request.query),
         where=tuple(facts),
         limit=RELEVANT,
-        as_of=instant(request.as_of, "as_of"),
+        as_of=to_instant(request.as_of, "as_of"),
         min_trust=request.min_trust,
     )
     return {hit.entry.id: (hit.entry, hit.score) for hit in call.engine.search(call.principal, query).hits}
@@ -216,9 +216,9 @@ def _newest(space: Space, facts: Sequence[Where], request: ContextRequest) -> li
     addresses = [address for address in places if address is not None]
     if request.as_of is None:
         return [entry for one in addresses for entry in space.last(one, LATEST) if entry.kind == "fact"]
-    at = Moments(as_of=instant(request.as_of, "as_of"))
-    found = [dated for one in addresses for dated in deque(facts_then(space, one, at), LATEST)]
-    return [entry for entry, _ in entries_then(space, found)]
+    at = Moments(as_of=to_instant(request.as_of, "as_of"))
+    found = [dated for one in addresses for dated in deque(list_facts_at(space, one, at), LATEST)]
+    return [entry for entry, _ in list_entries_at(space, found)]
 
 
 def _is_secret(entry: Entry) -> bool:
@@ -232,7 +232,7 @@ def _is_secret(entry: Entry) -> bool:
 def _turn(entry: Entry) -> Any:
     from .assemble import RecentTurn
 
-    role = passed_on(entry) or entry.role or "user"
+    role = find_foreign_origin(entry) or entry.role or "user"
     return RecentTurn(role, entry.name, entry.content, to_datetime(entry.recorded_at), entry.id)
 
 

@@ -77,7 +77,7 @@ def recall_memory(space: Space, name: str, scope: Scope) -> MemoryValue:
         raise Invalid(f"`{{{{{NAMESPACE}.{name[:100]}…}}}}`: {name[:100]!r} is no {what}.")
     if scope.user is None:
         return MemoryValue()
-    space.principal.speaks_for(scope.user)
+    space.principal.require_user(scope.user)
     whose = MemoryScope(owner=scope.user, workflow=scope.workflow, thread=scope.thread, run=scope.run)
     there = load_memory(space, known, whose)
     if there.warning is not None:

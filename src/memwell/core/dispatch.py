@@ -21,7 +21,7 @@ from ..model.principal import Principal
 from ..storage.blobs import Blobs
 from ..storage.port import parts
 from .engine import Engine
-from .events import announce, announce_read
+from .events import publish_read, publish_write
 from .operation import Operation, to_request
 from .space import Space
 
@@ -48,7 +48,7 @@ class Call:
     def write(self, work: Callable[[Space], T]) -> T:
         """Work, its event and its stored answer, in one transaction."""
         result = self.engine.write(self.principal, lambda space: self._perform(space, work))
-        announce(self.engine, self.principal)
+        publish_write(self.engine, self.principal)
         return result
 
     def answered(self) -> Any:
@@ -63,7 +63,7 @@ class Call:
     def record(self) -> None:
         """The event alone, for what was done above the tenants and cannot be answered from memory."""
         self.engine.write(self.principal, self._tell)
-        announce(self.engine, self.principal)
+        publish_write(self.engine, self.principal)
 
     def _perform(self, space: Space, work: Callable[[Space], T]) -> T:
         mark = self._mark
@@ -112,7 +112,7 @@ def dispatch(
         else:
             result = _carried_out(engine, principal, operation, request, key)
         if operation.effect == "read" and engine.store.hub.watched:
-            announce_read(engine, principal, operation, request, result)
+            publish_read(engine, principal, operation, request, result)
         return result
     except RecursionError:
         raise Invalid("The request is nested too deeply.") from None
@@ -137,11 +137,11 @@ def require_role(principal: Principal, operation: Operation) -> None:
 def authorise(principal: Principal, operation: Operation, request: msgspec.Struct) -> None:
     if not principal.may(operation.role):
         require_role(principal, operation)
-    tie = principal.tie
-    if tie is None or operation.any_tie:
+    scope = principal.scope
+    if scope is None or operation.any_tie:
         return
-    if operation.bound != tie.kind or getattr(request, tie.kind) != tie.name:
-        raise tie.refused()
+    if operation.bound != scope.kind or getattr(request, scope.kind) != scope.name:
+        raise scope.refused()
 
 
 class _Event(NamedTuple):
@@ -166,11 +166,11 @@ def _mark(principal: Principal, operation: Operation, request: msgspec.Struct, k
     if not operation.repeatable:
         raise Invalid(f"`{operation.name}` cannot carry an Idempotency-Key: its answer is not stored.")
     body = msgspec.json.encode(request, order="deterministic")
-    held = b"" if principal.tie is None else msgspec.json.encode(principal.tie)
+    held = b"" if principal.scope is None else msgspec.json.encode(principal.scope)
     return _digest(operation.name.encode(), key.encode(), held), _digest(operation.name.encode(), body)
 
 
-def marked(operation: Operation, what: str) -> tuple[bytes, bytes]:
+def mark_once(operation: Operation, what: str) -> tuple[bytes, bytes]:
     """The mark of something that is done once, whatever else is asked under the same name."""
     digest = _digest(operation.name.encode(), b"once", what.encode())
     return digest, digest

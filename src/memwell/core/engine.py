@@ -16,7 +16,7 @@ from ..jobs.queue import Handler, JobKind, ensure_slot
 from ..jobs.worker import Worker
 from ..model.principal import Principal
 from ..storage.choose import open_store
-from ..storage.port import Reach, Store
+from ..storage.port import Store, TenantStore
 from . import functions
 from .file_links import Links
 from .space import Space
@@ -92,15 +92,15 @@ class Engine:
 
     def search(self, principal: Principal, query: Query) -> Found:
         """What fits a query best in the principal's tenant."""
-        return self.recall.search(Reach(self.store, principal.tenant), query)
+        return self.recall.search(TenantStore(self.store, principal.tenant), query)
 
     def why_not(self, principal: Principal, query: Query, entry_id: str) -> Gate:
         """Why an entry is not among the hits of a query."""
-        return self.recall.why_not(Reach(self.store, principal.tenant), query, entry_id)
+        return self.recall.why_not(TenantStore(self.store, principal.tenant), query, entry_id)
 
     def function(self, name: str) -> Callable[..., Any]:
         """A Python function that this process has registered."""
-        return functions.find(name, self._config.functions)
+        return functions.require_function(name, self._config.functions)
 
     def ensure_tenant(self, tenant: str) -> bool:
         """Make a tenant if there is none of that name; True if it was made."""

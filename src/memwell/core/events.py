@@ -45,13 +45,13 @@ class _Message(msgspec.Struct):
 _decode = typed.decoder(_Message)
 
 
-def announce(engine: Engine, principal: Principal) -> None:
+def publish_write(engine: Engine, principal: Principal) -> None:
     """Let watchers know that something was written."""
     if engine.store.hub.watched:
         engine.store.hub.publish(msgspec.json.encode(_Message(principal.tenant)))
 
 
-def announce_read(engine: Engine, principal: Principal, operation: Operation, request: Any, result: Any) -> None:
+def publish_read(engine: Engine, principal: Principal, operation: Operation, request: Any, result: Any) -> None:
     """Show a read to whoever is watching."""
     event = Event(
         operation=operation.name,
@@ -120,5 +120,5 @@ def _decoded(raw: bytes) -> _Message | None:
 
 
 def _visible(event: Event, principal: Principal) -> bool:
-    tie = principal.tie
-    return tie is None or (event.dialect == tie.kind and event.name == tie.name)
+    scope = principal.scope
+    return scope is None or (event.dialect == scope.kind and event.name == scope.name)

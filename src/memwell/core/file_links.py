@@ -21,7 +21,7 @@ _MAC = 20
 _LONGEST = 400
 
 
-class Named(NamedTuple):
+class FileRef(NamedTuple):
     """What a link names."""
 
     tenant: str
@@ -43,19 +43,19 @@ class Links:
             if path is not None:
                 return path.resolve().as_uri()
         until = now // DAY + KEPT_DAYS
-        return principal.base + PATH + sign(self._store.control.secret, Named(principal.tenant, file_id), until)
+        return principal.base + PATH + sign_link(self._store.control.secret, FileRef(principal.tenant, file_id), until)
 
-    def read(self, token: str, now: int) -> Named | None:
+    def read(self, token: str, now: int) -> FileRef | None:
         """What a link names, if it is one of ours and its time is not up."""
-        return verify(self._store.control.secret, token, now // DAY)
+        return verify_link(self._store.control.secret, token, now // DAY)
 
 
-def sign(secret: bytes, named: Named, until_day: int) -> str:
+def sign_link(secret: bytes, named: FileRef, until_day: int) -> str:
     body = f"{until_day}.{named.file_id}.{named.tenant}".encode()
     return _written(_mac(secret, body) + body)
 
 
-def verify(secret: bytes, token: str, today: int) -> Named | None:
+def verify_link(secret: bytes, token: str, today: int) -> FileRef | None:
     if len(token) > _LONGEST or not token.isascii():
         return None
     try:
@@ -66,7 +66,7 @@ def verify(secret: bytes, token: str, today: int) -> Named | None:
     if not hmac.compare_digest(mac, _mac(secret, body)) or _written(raw) != token:
         return None
     day, file_id, tenant = body.decode().split(".", 2)
-    return Named(tenant, file_id) if today < int(day) else None
+    return FileRef(tenant, file_id) if today < int(day) else None
 
 
 def _written(raw: bytes) -> str:

@@ -51,7 +51,7 @@ def unregister(name: str) -> None:
         _registered.pop(name, None)
 
 
-def load(modules: str) -> None:
+def load_modules(modules: str) -> None:
     """Import modules that register functions, with commas between their names, each once."""
     for module in filter(None, map(str.strip, modules.split(","))):
         if module in _loaded:
@@ -65,9 +65,9 @@ def load(modules: str) -> None:
         _loaded.add(module)
 
 
-def find(name: str, modules: str = "") -> Callable[..., Any]:
+def require_function(name: str, modules: str = "") -> Callable[..., Any]:
     """A registered function. The modules, with commas between, are imported first: what they register counts as well."""
-    load(modules)
+    load_modules(modules)
     found = _registered.get(name)
     if found is None:
         known = ", ".join(sorted(_registered)[:20]) or "none"

@@ -24,7 +24,7 @@ from ..model.principal import OwnerKind, Role
 
 Effect = Literal["read", "write", "erase"]
 
-NAMED: dict[str, Callable[[str, str], str]] = {
+NAME_CHECKS: dict[str, Callable[[str, str], str]] = {
     **dict.fromkeys(("flow", "user", "session", "session_id", "user_id", "owner", "id", "tenant"), check.identifier),
     "record": check.word,
 }
@@ -152,7 +152,7 @@ def operation(
             carries=carries,
             sole=sole,
             path_fields=tuple(re.findall(r"{(\w+)}", path)),
-            names=tuple((name, NAMED[name]) for name in kind.__struct_fields__ if name in NAMED),
+            names=tuple((name, NAME_CHECKS[name]) for name in kind.__struct_fields__ if name in NAME_CHECKS),
             plain=effect == "read" and not outside,
         )
 
@@ -182,7 +182,7 @@ def to_request(operation: Operation, data: dict[str, Any], *, strict: bool = Tru
     try:
         request = typed.convert(data, kind, strict=strict)
     except msgspec.ValidationError as error:
-        raise explained(kind, str(error)) from None
+        raise explain_invalid(kind, str(error)) from None
     except RecursionError:
         raise Invalid("The request is nested too deeply.") from None
     for name, look in operation.names:
@@ -192,7 +192,7 @@ def to_request(operation: Operation, data: dict[str, Any], *, strict: bool = Tru
     return request
 
 
-def explained(kind: type[msgspec.Struct], message: str) -> Invalid:
+def explain_invalid(kind: type[msgspec.Struct], message: str) -> Invalid:
     """msgspec's message in our words, with the advice that the field's description gives."""
     reason, _, where = message.partition(" - at `$")
     path = where.rstrip("`").lstrip(".")
@@ -203,7 +203,7 @@ def explained(kind: type[msgspec.Struct], message: str) -> Invalid:
         return Invalid(f"There is no field `{unknown[1]}`. The fields are {known}.", field=unknown[1])
     if missing := re.search(r"missing required field `(\w+)`", reason):
         what = f"{path}.{missing[1]}".lstrip(".")
-        return Invalid(f"`{what}` is missing. {advice(kind, missing[1])}".strip(), field=what)
+        return Invalid(f"`{what}` is missing. {field_advice(kind, missing[1])}".strip(), field=what)
     if "matching regex" in reason:
         reason = check.NOT_ALLOWED
     if "nvalid enum value" in reason and (choices := _choices(kind, field)):
@@ -212,7 +212,7 @@ def explained(kind: type[msgspec.Struct], message: str) -> Invalid:
         field = path = re.sub(r"\W.*", "", where.removeprefix("` in `$."))
         reason = "the names of properties are texts"
     sentence = f"`{path}`: {reason[:1].lower()}{reason[1:]}." if path else f"{reason}."
-    return Invalid(f"{sentence} {advice(kind, field)}".strip(), field=path or field)
+    return Invalid(f"{sentence} {field_advice(kind, field)}".strip(), field=path or field)
 
 
 def _choices(kind: Any, field: str) -> str:
@@ -226,7 +226,7 @@ def _literals(hint: Any) -> tuple[Any, ...]:
     return typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
 
 
-def advice(kind: Any, field: str) -> str:
+def field_advice(kind: Any, field: str) -> str:
     """The description of a field, wherever it stands in its type."""
     hint = typing.get_type_hints(kind, include_extras=True).get(field)
     return _description(hint) if hint is not None else ""

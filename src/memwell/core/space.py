@@ -23,7 +23,7 @@ from ..model.collection import Address, Draft, Entry, Place, Policy
 from ..model.filter import Filter
 from ..model.principal import Principal
 from ..search import upkeep
-from ..storage.port import Reach, Row, Tx
+from ..storage.port import Row, TenantStore, Tx
 from ..text.chunks import question_share
 
 EMBED_AFTER = 10 * SECOND
@@ -263,6 +263,6 @@ class Space(msgspec.Struct, eq=False):
         return entry, number
 
 
-def for_worker(tx: Tx, reach: Reach, clock: Clock, *, embeds: bool = True) -> Space:
+def worker_space(tx: Tx, reach: TenantStore, clock: Clock, *, embeds: bool = True) -> Space:
     """A tenant's memory as a job works on it."""
     return Space(tx, Principal(reach.key, "admin", "worker"), clock, clock.now(), None, embeds)

@@ -18,7 +18,7 @@ from ..model.filter import Filter
 from ..model.query import Life
 from .owners import OwnerRequest
 from .space import Space
-from .turns import instant
+from .turns import to_instant
 
 PIECE = 1000
 """How many versions are looked at in one go."""
@@ -27,7 +27,7 @@ AsOf = Annotated[datetime, Meta(description="What was known at this time, as it 
 ValidAt = Annotated[datetime, Meta(description="What was true at this time, as far as is known (RFC 3339).")]
 
 
-class AtATime(OwnerRequest, frozen=True, kw_only=True):
+class TimeTravelRequest(OwnerRequest, frozen=True, kw_only=True):
     """A request about another time: `as_of` for what was known then, `valid_at` for what was true then, or both."""
 
     as_of: AsOf | None = None
@@ -45,7 +45,7 @@ class Moments(NamedTuple):
         return self != (None, None)
 
 
-class Dated(NamedTuple):
+class FactLife(NamedTuple):
     """A version of a fact, and when it was known and true. Columns in the order of `lives_after`."""
 
     docid: int
@@ -67,8 +67,8 @@ class Dated(NamedTuple):
         return bool(Life.of(*self[1:5]).fits(as_of, valid_at))
 
 
-def moments(request: AtATime) -> Moments:
-    return Moments(instant(request.as_of, "as_of"), instant(request.valid_at, "valid_at"))
+def to_moments(request: TimeTravelRequest) -> Moments:
+    return Moments(to_instant(request.as_of, "as_of"), to_instant(request.valid_at, "valid_at"))
 
 
 def fact_kinds(valid_at: object, *, past: bool = False) -> tuple[str, ...]:
@@ -76,23 +76,23 @@ def fact_kinds(valid_at: object, *, past: bool = False) -> tuple[str, ...]:
     return ("fact", "past") if past or valid_at is not None else ("fact",)
 
 
-def facts_then(
+def list_facts_at(
     space: Space, address: Address, at: Moments, after: int = 0, condition: Filter | None = None
-) -> Iterator[Dated]:
+) -> Iterator[FactLife]:
     """The versions after a sequence number that were known and true then, in order. What stands later was never known before."""
     kinds = fact_kinds(at.valid_at)
     while True:
         rows = space.tx.rows("lives_after", condition, address_id=address.id, after=after, now=space.now, limit=PIECE)
-        found = [Dated(*row) for row in rows]
+        found = [FactLife(*row) for row in rows]
         yield from (one for one in found if one.kind in kinds and one.fits(*at))
         if len(found) < PIECE or (at.as_of is not None and found[-1].known_from > at.as_of):
             return
         after = found[-1].seq
 
 
-def version_then(space: Space, place: Place, fact_id: str, at: Moments) -> Dated:
+def require_version_at(space: Space, place: Place, fact_id: str, at: Moments) -> FactLife:
     """The version of a fact that was known and true then."""
-    versions = [Dated(*row) for row in space.rows("lives_of_entry", place, id=fact_id)]
+    versions = [FactLife(*row) for row in space.rows("lives_of_entry", place, id=fact_id)]
     known = [one for one in versions if (one.known_to is None if at.as_of is None else one.fits(at.as_of, None))]
     if not known:
         raise NotFound(_unknown(place, versions, at.as_of))
@@ -101,7 +101,7 @@ def version_then(space: Space, place: Place, fact_id: str, at: Moments) -> Dated
     return known[-1]
 
 
-def entries_then(space: Space, found: Sequence[Dated]) -> list[tuple[Entry, str]]:
+def list_entries_at(space: Space, found: Sequence[FactLife]) -> list[tuple[Entry, str]]:
     """The entries of some versions, in the same order, with where they are."""
     listed = "[" + ",".join(str(one.docid) for one in found) + "]"
     rows = space.tx.rows("hits", docids=listed, now=space.now, history=1) if found else []
@@ -109,7 +109,7 @@ def entries_then(space: Space, found: Sequence[Dated]) -> list[tuple[Entry, str]
     return [entries[one.docid] for one in found]
 
 
-def _unknown(place: Place, versions: Sequence[Dated], as_of: int | None) -> str:
+def _unknown(place: Place, versions: Sequence[FactLife], as_of: int | None) -> str:
     if not versions or as_of is None:
         return f"There is no such memory in this {place.dialect}."
     first = versions[0].known_from

@@ -109,7 +109,7 @@ def to_draft(turn: NewTurn) -> Draft:
         tool=tool,
         metadata=None if turn.metadata is None else check.to_json(turn.metadata),
         origin=_origin(turn),
-        occurred_at=instant(turn.occurred_at),
+        occurred_at=to_instant(turn.occurred_at),
     )
 
 
@@ -118,7 +118,7 @@ def _origin(turn: NewTurn) -> Origin:
     return own if turn.origin is None or TRUST[own] < TRUST[turn.origin] else turn.origin
 
 
-def instant(moment: datetime | None, field: str = "occurred_at") -> int | None:
+def to_instant(moment: datetime | None, field: str = "occurred_at") -> int | None:
     """A time from outside, as it is stored."""
     if moment is None:
         return None
@@ -143,11 +143,11 @@ def to_turn(entry: Entry, session: str) -> Turn:
         tool_call_id=tool.call_id if tool else None,
         tool_calls=tool.calls if tool else None,
         metadata=to_metadata(entry.metadata),
-        origin=passed_on(entry),
+        origin=find_foreign_origin(entry),
     )
 
 
-def passed_on(entry: Entry) -> str | None:
+def find_foreign_origin(entry: Entry) -> str | None:
     """Where a turn comes from, if whoever speaks has only passed it on."""
     return entry.origin if entry.origin != ORIGIN_OF_ROLE.get(entry.role or "") else None
 
@@ -163,7 +163,7 @@ def to_metadata(text: str | None) -> dict[str, Any] | None:
 # -- The newest turns of a user, across conversations.
 
 
-def newest_first(
+def list_newest(
     space: Space, place: Place, session: str | None, before: list[int], limit: int
 ) -> list[tuple[str, Entry, int]]:
     """Turns across sessions, the newest first. A session is opened only when its turns can be among them."""

@@ -15,7 +15,7 @@ from ..clock import Clock
 from ..errors import ModelFailed
 from ..models.completer import Completer, Completion, Message, Wanted, estimated_tokens, reason_of
 from ..models.spending import Ledger, Spent, charged, may_spend, set_aside
-from ..storage.port import Reach
+from ..storage.port import TenantStore
 from .model_answer import AnswerLimits, InvalidAnswer, merge_repeats, parse_answer
 from .model_prompt import SCHEMA, Piece, build_messages, label_pieces, split_portions
 from .plan import Candidate, Extraction, Turn
@@ -176,7 +176,7 @@ PROMPT_TOKENS = 1500
 
 
 def extract_by_model(
-    completer: Completer, wanted: Wanted, reach: Reach, clock: Clock, turns: Sequence[Turn]
+    completer: Completer, wanted: Wanted, reach: TenantStore, clock: Clock, turns: Sequence[Turn]
 ) -> Extraction:
     """Candidates by the model as far as it can be believed and afforded, by rules for the rest. No transaction is open
     meanwhile."""

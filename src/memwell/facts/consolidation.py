@@ -19,13 +19,13 @@ from msgspec import structs
 
 from .. import typed
 from ..clock import to_datetime
-from ..core.space import Located, Space, for_worker
+from ..core.space import Located, Space, worker_space
 from ..errors import Stale, Unavailable
 from ..ids import inner_id, new_id
 from ..jobs.queue import JobRun
 from ..model.collection import Draft, Entry
 from ..search import upkeep
-from ..storage.port import Reach, Tx
+from ..storage.port import TenantStore, Tx
 from .neighbours import NeighbourSearch
 from .plan import (
     Evidence,
@@ -112,7 +112,7 @@ class Chunk(NamedTuple):
         return to_turns([*self.before, *self.entries], self.session)
 
 
-def extract_statements(engine: Engine, reach: Reach, turns: Sequence[Turn]) -> Extraction:
+def extract_statements(engine: Engine, reach: TenantStore, turns: Sequence[Turn]) -> Extraction:
     """Extract candidates, by a language model if one is set and by the rules otherwise."""
     if engine.completer is None:
         return extract_by_rules(turns)
@@ -154,7 +154,7 @@ def read_chunk(space: Space, address_id: int, upto: int | None, limit: int = MAX
     return Chunk(session, entries, last_fact_seq(space, session), before)
 
 
-def build_draft(reach: Reach, recall: Recall, chunk: Chunk, extracted: Extraction) -> PlanDraft:
+def build_draft(reach: TenantStore, recall: Recall, chunk: Chunk, extracted: Extraction) -> PlanDraft:
     """Decide what to do with each candidate, given the facts of this moment. Nothing is written."""
     neighbours = NeighbourSearch(reach, recall, chunk.session.facts)
     fresh = {entry.id for entry in chunk.entries}
@@ -222,7 +222,7 @@ def _apply_and_report(
 
 
 def _space(tx: Tx, run: JobRun) -> Space:
-    return for_worker(tx, run.reach, run.clock)
+    return worker_space(tx, run.reach, run.clock)
 
 
 def _ids(entries: Sequence[Entry]) -> list[str]:

@@ -14,7 +14,15 @@ from ..clock import optional_datetime, to_datetime
 from ..core.operation import Example, Request, Response, operation
 from ..core.owners import Owner, OwnerRequest, flow_facts, flow_timeline, owner_operation
 from ..core.space import Located, Space
-from ..core.time_travel import AtATime, Dated, Moments, entries_then, facts_then, moments, version_then
+from ..core.time_travel import (
+    FactLife,
+    Moments,
+    TimeTravelRequest,
+    list_entries_at,
+    list_facts_at,
+    require_version_at,
+    to_moments,
+)
 from ..core.turns import to_metadata
 from ..erasure.erase import erase_fact, forget_runs, scrub_later
 from ..errors import Conflict, Invalid, NotFound
@@ -183,7 +191,7 @@ def write(space: Space, request: Write) -> Memory:
     return to_memory(entry, request.session or FACTS_PATH)
 
 
-class ListUserMemories(AtATime, frozen=True, kw_only=True):
+class ListUserMemories(TimeTravelRequest, frozen=True, kw_only=True):
     """Selects memories and a page of them."""
 
     filter: FilterField | None = None
@@ -191,7 +199,7 @@ class ListUserMemories(AtATime, frozen=True, kw_only=True):
     cursor: Cursor | None = None
 
 
-class ListFlowMemories(AtATime, frozen=True, kw_only=True):
+class ListFlowMemories(TimeTravelRequest, frozen=True, kw_only=True):
     """Selects memories of the flow or of one session, and a page of them."""
 
     session: SessionId | None = None
@@ -212,7 +220,7 @@ def list_memories(space: Space, request: ListUserMemories | ListFlowMemories) ->
     address = space.address(request.owner.facts, session or FACTS_PATH)
     if address is None:
         return Memories(memories=[])
-    at, condition = moments(request), parse(request.filter) if request.filter else None
+    at, condition = to_moments(request), parse(request.filter) if request.filter else None
     if at.given:
         return _list_memories_then(space, address, request, at, condition)
     (seq,) = from_cursor("memories", request.cursor, 0)
@@ -227,12 +235,12 @@ def _list_memories_then(
     # All pages show the moment of the first, so that a change between two pages neither omits nor repeats anything.
     seq, begun_at = from_cursor("memories_then", request.cursor, 0, max(space.now, address.last_seen_at))
     at = at if at.as_of is not None else at._replace(as_of=begun_at)
-    found = list(islice(facts_then(space, address, at, seq, condition), request.limit + 1))
+    found = list(islice(list_facts_at(space, address, at, seq, condition), request.limit + 1))
     page, further = cut(found, request.limit, lambda one: to_cursor("memories_then", one.seq, begun_at))
     return Memories(memories=_to_memories_then(space, page), next_cursor=further)
 
 
-class MemoryThen(AtATime, frozen=True, kw_only=True):
+class MemoryThen(TimeTravelRequest, frozen=True, kw_only=True):
     """Selects a memory, and the time of which it is read."""
 
     id: AnyId
@@ -241,9 +249,9 @@ class MemoryThen(AtATime, frozen=True, kw_only=True):
 @owner_operation("memory", "GET /memories/{id}", user=_USER_FACT, flow=_FLOW_FACT)
 def memory(space: Space, request: MemoryThen) -> Memory:
     """Read one memory of a {owner}, as it is now or as it was at another time."""
-    at, facts = moments(request), request.owner.facts
+    at, facts = to_moments(request), request.owner.facts
     if at.given:
-        return _to_memories_then(space, [version_then(space, facts, request.id, at)])[0]
+        return _to_memories_then(space, [require_version_at(space, facts, request.id, at)])[0]
     located = require_memory(space, facts, request.id)
     return to_memories(space, [located.entry], located.path)[0]
 
@@ -472,12 +480,12 @@ def find_stored(space: Space, entries: Sequence[Entry]) -> dict[str, StoredFact]
     return {row[0]: StoredFact(*row) for row in space.tx.rows("facts_of", ids=ids)} if entries else {}
 
 
-def _to_memories_then(space: Space, found: Sequence[Dated]) -> list[Memory]:
-    entries = entries_then(space, found)
+def _to_memories_then(space: Space, found: Sequence[FactLife]) -> list[Memory]:
+    entries = list_entries_at(space, found)
     return [to_memory(entry, path, one) for (entry, path), one in zip(entries, found, strict=True)]
 
 
-def to_memory(entry: Entry, path: str, stored: StoredFact | Dated | None = None) -> Memory:
+def to_memory(entry: Entry, path: str, stored: StoredFact | FactLife | None = None) -> Memory:
     return Memory(
         id=entry.id,
         content=entry.content,

@@ -12,7 +12,7 @@ import numpy as np
 from ..clock import to_datetime
 from ..model.collection import Place
 from ..model.query import Where
-from ..storage.port import Reach, Row, Tx
+from ..storage.port import Row, TenantStore, Tx
 from .plan import Candidate, KnownFact
 from .store import FACTS_PATH, StoredFact
 from .topics import lookup_keys, parse_statement
@@ -49,7 +49,7 @@ class Neighbours(NamedTuple):
 class NeighbourSearch:
     """The facts of one flow or user, to be asked about candidates."""
 
-    def __init__(self, reach: Reach, recall: Recall, place: Place) -> None:
+    def __init__(self, reach: TenantStore, recall: Recall, place: Place) -> None:
         self._reach, self._recall, self._place = reach, recall, place
         self.read = cache(parse_statement)
         """Reads a statement once, however often it is compared."""

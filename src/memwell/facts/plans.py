@@ -19,7 +19,7 @@ from ..ids import new_id
 from ..jobs.queue import JobKind, JobRun
 from ..model.collection import Place
 from ..model.fields import AnyId, Cursor, Limit, SessionId, cut, from_cursor, to_cursor
-from ..storage.port import Reach
+from ..storage.port import TenantStore
 from .plan import Extraction, PlanDraft, Step, count_steps, decode_steps, encode_steps, find_session
 from .plan import Plan as StoredPlan
 
@@ -129,7 +129,7 @@ def consolidate(call: Call, request: Consolidate) -> Consolidated:
             raise NotFound("There is no such session.")
         return read_chunk(space, address.id, None)
 
-    reach, engine = Reach(call.engine.store, call.principal.tenant), call.engine
+    reach, engine = TenantStore(call.engine.store, call.principal.tenant), call.engine
     for _ in range(TRIES):
         chunk = call.read(read)
         if chunk is None:

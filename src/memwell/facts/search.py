@@ -12,8 +12,8 @@ from ..clock import to_datetime
 from ..core.dispatch import Call
 from ..core.operation import Example, Response
 from ..core.owners import owner_operation
-from ..core.time_travel import AtATime, fact_kinds, moments
-from ..core.turns import instant, to_metadata
+from ..core.time_travel import TimeTravelRequest, fact_kinds, to_moments
+from ..core.turns import to_instant, to_metadata
 from ..errors import Invalid, NotFound, TooLarge
 from ..model import check
 from ..model.collection import Origin
@@ -54,7 +54,7 @@ _FACT = {"flow": "support", "content": "Ships to the EU only", "importance": 0.8
 _HELLO = {"user": "alice", "content": "I am vegetarian and moved to Porto."}
 
 
-class Search(AtATime, frozen=True, kw_only=True):
+class Search(TimeTravelRequest, frozen=True, kw_only=True):
     """A query and its conditions."""
 
     query: QueryText
@@ -145,7 +145,7 @@ class WhyNotSearch(Search, frozen=True, kw_only=True):
 def why_not(call: Call, request: WhyNotSearch) -> WhyNot:
     """Explain why a search did not find an entry."""
     gate = call.engine.why_not(call.principal, _to_query(request), request.id)
-    if gate.gate == "scope" and call.principal.tie is not None:
+    if gate.gate == "scope" and call.principal.scope is not None:
         raise NotFound("There is no such entry.")  # a scoped key must not learn that others have it
     return WhyNot(id=request.id, gate=gate.gate, detail=gate.detail, rank=gate.rank, score=gate.score)
 
@@ -176,14 +176,14 @@ def to_hits(found: Found, *, explain: bool, session: str | None = None) -> Hits:
 def _to_query(request: Search) -> Query:
     if len(set(request.include)) < len(request.include):
         raise Invalid("`include` names something twice.", field="include")
-    at = moments(request)
+    at = to_moments(request)
     return Query(
         text=query_text(request.query),
         where=tuple(_places(request)),
         limit=request.limit,
         filter=parse(request.filter) if request.filter else None,
-        after=instant(request.after, "after"),
-        before=instant(request.before, "before"),
+        after=to_instant(request.after, "after"),
+        before=to_instant(request.before, "before"),
         min_score=check.number(request.min_score, "min_score") or 0.0,
         recipe=request.recipe,
         as_of=at.as_of,

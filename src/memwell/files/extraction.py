@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ..core.space import for_worker
+from ..core.space import worker_space
 from ..errors import Corrupted, NotFound
 from ..extract.extract import Extraction, extract
 from ..jobs.queue import JobRun
@@ -69,7 +69,7 @@ def _read_text(run: JobRun, file: File) -> _FileText:
 
 def _write_batch(tx: Tx, run: JobRun, text: _FileText, embeds: bool) -> bool:
     """Write the next passages. Returns whether there are more."""
-    space = for_worker(tx, run.reach, run.clock, embeds=embeds)
+    space = worker_space(tx, run.reach, run.clock, embeds=embeds)
     file, place = _require_file(tx, run), text_place(run.payload["app"])
     address = space.address(place, file.id)
     if address is None or file.state != "pending":

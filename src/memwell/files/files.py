@@ -12,8 +12,8 @@ from ..admin.jobs import wait_for_job
 from ..clock import to_datetime
 from ..core.dispatch import Call
 from ..core.engine import Engine
-from ..core.events import announce_read
-from ..core.file_links import Named
+from ..core.events import publish_read
+from ..core.file_links import FileRef
 from ..core.operation import Example, Request, Response, operation
 from ..core.owners import app_records
 from ..core.space import Space
@@ -290,7 +290,7 @@ def _find_session(space: Space, app: str, session_id: str) -> Session | None:
     """The session, if there is one. Raises if the principal may not read it."""
     found = find_app_session(space, app, session_id)
     user_id = None if found is None else found.value["sessionInfo"].get("userId")
-    space.principal.speaks_for(user_id)
+    space.principal.require_user(user_id)
     return None if found is None else Session(found.address_id, user_id)
 
 
@@ -298,8 +298,8 @@ def _check_upload(space: Space, request: UploadFile, new: NewFile) -> None:
     """Check the upload before any bytes are stored. A scoped key cannot create apps."""
     session = find_app_session(space, request.app, request.session_id)
     owner = require_session_owner(space, request.app, request.session_id, session)
-    space.principal.speaks_for(owner or request.user_id or space.principal.user)
-    if space.principal.tie is not None:
+    space.principal.require_user(owner or request.user_id or space.principal.user)
+    if space.principal.scope is not None:
         require_app(space, request.app)
     files = [] if session is None else file_rows.list_session_files(space, session.address_id)
     if file_rows.find_same_file(files, new) is None:
@@ -367,7 +367,7 @@ PIECE = 256 * 1024
 """Bytes of a file that are in memory during a download."""
 
 
-def parse_link(engine: Engine, token: str) -> Named:
+def parse_link(engine: Engine, token: str) -> FileRef:
     """Decode a link. The error is the same whatever is wrong with it."""
     found = engine.links.read(token, engine.clock.now())
     if found is None:
@@ -375,7 +375,7 @@ def parse_link(engine: Engine, token: str) -> Named:
     return found
 
 
-def open_link(engine: Engine, link: Named) -> tuple[File, bytes]:
+def open_link(engine: Engine, link: FileRef) -> tuple[File, bytes]:
     """The file of a link, checked to be whole, and its first piece."""
     principal = Principal(link.tenant, "reader", "link")
     try:
@@ -387,11 +387,11 @@ def open_link(engine: Engine, link: Named) -> tuple[File, bytes]:
     if file is None:
         raise NotFound(INVALID_LINK)
     if engine.store.hub.watched:
-        announce_read(engine, principal, read_file, None, None)
+        publish_read(engine, principal, read_file, None, None)
     return file, first
 
 
-def read_piece(engine: Engine, link: Named, file: File, at: int) -> bytes:
+def read_piece(engine: Engine, link: FileRef, file: File, at: int) -> bytes:
     """The piece of a file at an offset. Raises if the file was deleted meanwhile."""
     found = engine.store.blobs(link.tenant).piece(file.digest, at, PIECE)
     if not found:

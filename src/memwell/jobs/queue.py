@@ -12,7 +12,7 @@ from ..clock import MINUTE, SECOND, Clock
 from ..errors import LeaseLost
 from ..ids import new_id
 from ..storage.blobs import Blobs
-from ..storage.port import Reach, Rewrite, Store, Tx
+from ..storage.port import Rewrite, Store, TenantStore, Tx
 
 State = Literal["ready", "running", "done", "dead", "cancelled"]
 
@@ -123,9 +123,9 @@ class JobRun:
         self.clock = clock
 
     @property
-    def reach(self) -> Reach:
+    def reach(self) -> TenantStore:
         """The tenant's transactions, not held to the lease: for what any worker may do at any time."""
-        return Reach(self._store, self._tenant)
+        return TenantStore(self._store, self._tenant)
 
     @property
     def blobs(self) -> Blobs:

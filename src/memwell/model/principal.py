@@ -15,27 +15,25 @@ _RANKS = {role: rank for rank, role in enumerate(ROLES)}
 OwnerKind = Literal["flow", "user"]
 
 
-class Tie(msgspec.Struct, frozen=True):
-    """The one flow or user that a key is held to."""
+class Scope(msgspec.Struct, frozen=True):
+    """The one flow or user that a key is limited to."""
 
     kind: OwnerKind
     name: str
 
     def refused(self) -> Forbidden:
-        """The error for whatever is not of this flow or user. It does not say whether there is anything."""
-        return Forbidden(
-            f"This access is held to one {self.kind}, and reaches nothing that is not kept for that {self.kind}."
-        )
+        """The error for everything outside the scope. It does not reveal whether anything exists."""
+        return Forbidden(f"This key is limited to one {self.kind}, and reaches nothing outside of that {self.kind}.")
 
 
 class Principal(msgspec.Struct, frozen=True):
-    """A tenant's caller. `actor` names the key (or the process) in events, never a secret. `base` is where the caller reaches the
-    server, such as `https://memory.example`; empty if there is none between."""
+    """A tenant's caller. `actor` names the key or the process in events. `base` is the URL by which the caller reaches the server,
+    such as `https://memory.example`; empty if it is embedded."""
 
     tenant: str
     role: Role
     actor: str = "local"
-    tie: Tie | None = None
+    scope: Scope | None = None
     base: str = ""
 
     def may(self, role: Role) -> bool:
@@ -43,10 +41,10 @@ class Principal(msgspec.Struct, frozen=True):
 
     @property
     def user(self) -> str | None:
-        """The user that the caller is held to, if it is one."""
-        return self.tie.name if self.tie is not None and self.tie.kind == "user" else None
+        """The user that the caller is limited to, if any."""
+        return self.scope.name if self.scope is not None and self.scope.kind == "user" else None
 
-    def speaks_for(self, user: str | None) -> None:
-        """Refuse what is somebody else's, or nobody's, where the caller is held to one user, and everything where to a flow."""
-        if self.tie is not None and (user is None or self.user != user):
-            raise self.tie.refused()
+    def require_user(self, user: str | None) -> None:
+        """Raise if the caller has a scope and that is not this user."""
+        if self.scope is not None and (user is None or self.user != user):
+            raise self.scope.refused()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..clock import DAY, Clock
 from ..errors import ModelFailed
-from ..storage.port import Reach, Tx
+from ..storage.port import TenantStore, Tx
 from .completer import Completer, Completion, Message, estimated_tokens, reason_of
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ NO_BUDGET = "The tokens that may be spent today are used up (budget)."
 class Ledger:
     """A tenant's spending, and how much of it is allowed in a day."""
 
-    def __init__(self, reach: Reach, clock: Clock, tokens_per_day: int | None) -> None:
+    def __init__(self, reach: TenantStore, clock: Clock, tokens_per_day: int | None) -> None:
         self._reach, self._per_day = reach, tokens_per_day
         self._day = clock.now() // DAY
 

@@ -224,7 +224,7 @@ def open_session(space: Space, app: str, opening: SessionRequest) -> OpenSession
         opening.session_reference if _has_reference_only(opening) and owner is None else None
     )
     user_id = _resolve_user(opening._replace(user_reference=reference), owner, info.get("userReference"))
-    space.principal.speaks_for(user_id)
+    space.principal.require_user(user_id)
     said = {"sessionReference": opening.session_reference, "userReference": reference, "userId": user_id}
     said["runId"] = opening.run_id
     info |= {name: value for name, value in said.items() if value is not None}
@@ -257,10 +257,10 @@ def require_session_owner(space: Space, app: str, session_id: str, found: Record
     to its user: otherwise a session of nobody would become the user's."""
     owner = None if found is None else found.value["sessionInfo"].get("userId")
     owner = owner or find_owner_of_rest(space, app, session_id)
-    if space.principal.tie is not None and (
+    if space.principal.scope is not None and (
         owner or found or list_tied_addresses(space, in_session_tie(app, session_id))
     ):
-        space.principal.speaks_for(owner)
+        space.principal.require_user(owner)
     return owner
 
 
@@ -276,9 +276,9 @@ def read_session_meta(space: Space, app: str, session_id: str) -> dict[str, Any]
     """Return the session meta with all its fields."""
     found = find_app_session(space, app, session_id)
     if found is None:
-        space.principal.speaks_for(space.principal.user)
+        space.principal.require_user(space.principal.user)
         return _build_meta(space, {"metadata": {}, "sessionInfo": {"sessionId": session_id, "appId": app}})
-    space.principal.speaks_for(found.value["sessionInfo"].get("userId"))
+    space.principal.require_user(found.value["sessionInfo"].get("userId"))
     return _build_meta(space, found.value, found.address_id)
 
 

@@ -13,7 +13,7 @@ from ..core.operation import Example, Request, Response, operation
 from ..core.owners import app_records, user_records
 from ..core.space import Space
 from ..core.time_travel import AsOf
-from ..core.turns import instant
+from ..core.turns import to_instant
 from ..errors import Forbidden, Invalid, NotFound
 from ..model.collection import Place
 from ..model.fields import Cursor, Limit, SessionId, from_cursor, to_cursor
@@ -92,7 +92,7 @@ def get_content(space: Space, request: GetContent) -> Content:
     if found is None:
         return Content(content=None)
     if request.as_of is not None:
-        found = records.find_record_at(space, found, instant(request.as_of, "as_of") or 0)
+        found = records.find_record_at(space, found, to_instant(request.as_of, "as_of") or 0)
         if found is None:
             return Content(content=None)
     return _to_content(found, _project(fill_defaults(found.value, where.held), request))
@@ -263,7 +263,7 @@ def locate_content(
     match store.access:
         case "user":
             user = whose.user_id or find_session_user(space, whose.app, whose.session_id) or space.principal.user
-            space.principal.speaks_for(user)
+            space.principal.require_user(user)
             if user is None:
                 raise Invalid(f"`user_id` is missing: {name!r} has content for each user.", field="user_id")
             if written and store.retention == SESSION and whose.session_id is not None:
@@ -271,7 +271,7 @@ def locate_content(
             return Location(user_records(user), f"{name}@app/{whose.app}", _build_contract(store, whose, tie))
         case "session":
             return _locate_in_session(space, name, store, whose, tie)
-    space.principal.speaks_for(None)
+    space.principal.require_user(None)
     return Location(app_records(whose.app), name, _build_contract(store, whose, tie))
 
 
@@ -304,7 +304,7 @@ def _locate_in_session(space: Space, name: str, store: Store, whose: _Whose, tie
     session_id = _require_session_id(whose, name)
     user = whose.user_id or space.principal.user
     owner = check_session_owner(space, whose.app, session_id, user) or user
-    space.principal.speaks_for(owner)
+    space.principal.require_user(owner)
     ties = [tie, in_session_tie(whose.app, session_id), *([] if owner is None else [user_tie(owner)])]
     return Location(app_records(whose.app), f"{name}@session/{session_id}", _build_contract(store, whose, *ties))
 

@@ -15,7 +15,7 @@ from .. import typed
 from ..clock import DAY, to_datetime
 from ..core.catalog import OMITTED, Catalog, Item, Version
 from ..core.dispatch import KEEP_ANSWERS, Call
-from ..core.operation import Example, Request, Response, explained, operation
+from ..core.operation import Example, Request, Response, explain_invalid, operation
 from ..core.owners import app_records
 from ..core.space import Space
 from ..erasure.erase import erase_collection
@@ -380,7 +380,7 @@ def require_store(space: Space, app: str, name: str) -> Item[Store]:
     if found is not None:
         return found
     # A scoped key does not learn which stores there are.
-    names = [] if space.principal.tie else [item.id for item in stores_of(app).list(space)][:MAX_TOLD]
+    names = [] if space.principal.scope else [item.id for item in stores_of(app).list(space)][:MAX_TOLD]
     known = f"There is {', '.join(names)}" if names else "Stores are named by their technical names"
     raise NotFound(f"The app {app!r} has no memory store {name[:100]!r}. {known}.")
 
@@ -438,7 +438,7 @@ def parse_stores(source: str | Mapping[str, Any]) -> dict[str, NewStore]:
         try:
             found[str(name)] = typed.convert({} if settings is None else settings, NewStore)
         except msgspec.ValidationError as error:
-            reason = explained(NewStore, str(error)[:300]).message
+            reason = explain_invalid(NewStore, str(error)[:300]).message
             raise Invalid(f"The store {str(name)!r} cannot be made: {reason}", field=f"stores.{name}") from None
     return found
 

@@ -14,7 +14,7 @@ from ..core.operation import Example, Request, Response, operation
 from ..core.owners import user_records
 from ..core.space import Space
 from ..core.time_travel import AsOf
-from ..core.turns import instant
+from ..core.turns import to_instant
 from ..errors import Invalid, NotFound
 from ..model import check
 from ..model.fields import Cursor, Limit, User, etag, from_cursor, named, to_cursor
@@ -126,7 +126,7 @@ def get_record(space: Space, request: GetRecord) -> UserRecord:
         raise _not_found(request.record)
     found, definition_id, body = known
     if request.as_of is not None:
-        then = records.find_record_at(space, found, instant(request.as_of, "as_of") or 0)
+        then = records.find_record_at(space, found, to_instant(request.as_of, "as_of") or 0)
         if then is None:
             raise NotFound("There was no such record at that time, or its history does not reach back so far.")
         found = then

@@ -433,7 +433,7 @@ def _resolve_scope(space: Space, request: _OfOwner) -> MemoryScope:
     owner = request.owner or space.principal.user
     if owner is None:
         raise Invalid("An owner id is required: give `owner`.", field="owner")
-    space.principal.speaks_for(owner)
+    space.principal.require_user(owner)
     return MemoryScope(owner, request.workflow, request.thread, request.run)
 
 

@@ -19,7 +19,7 @@ from ..errors import MemwellError, StorageError, Unauthenticated, Unavailable, f
 from ..ids import new_id
 from ..model import check
 from ..model.fields import MAX_REQUEST_DEPTH
-from ..registry import find
+from ..registry import require_operation
 from ..version import __version__
 
 TRIES = 5
@@ -31,7 +31,7 @@ class HttpTransport:
         self._client = client or httpx.Client(base_url=url, headers=_headers(api_key), timeout=_TIMEOUT)
 
     def call(self, name: str, data: dict[str, Any], *, key: str | None = None) -> Any:
-        operation = find(name)
+        operation = require_operation(name)
         request = _Request(operation, data, key)
         if self._client.is_closed:
             raise StorageError("It is closed: open it again.")
@@ -50,7 +50,7 @@ class HttpTransport:
     def watch(self) -> Iterator[Event | None]:
         with self._client.stream("GET", "/v1/events", timeout=None) as response:
             if response.status_code != 200:
-                _answer(find("events.list"), response.status_code, response.read())
+                _answer(require_operation("events.list"), response.status_code, response.read())
             for line in response.iter_lines():
                 yield _event(line)
 
@@ -63,7 +63,7 @@ class AsyncHttpTransport:
         self._client = client or httpx.AsyncClient(base_url=url, headers=_headers(api_key), timeout=_TIMEOUT)
 
     async def call(self, name: str, data: dict[str, Any], *, key: str | None = None) -> Any:
-        operation = find(name)
+        operation = require_operation(name)
         request = _Request(operation, data, key)
         if self._client.is_closed:
             raise StorageError("It is closed: open it again.")
@@ -82,7 +82,7 @@ class AsyncHttpTransport:
     async def watch(self) -> AsyncIterator[Event | None]:
         async with self._client.stream("GET", "/v1/events", timeout=None) as response:
             if response.status_code != 200:
-                _answer(find("events.list"), response.status_code, await response.aread())
+                _answer(require_operation("events.list"), response.status_code, await response.aread())
             async for line in response.aiter_lines():
                 yield _event(line)
 

@@ -21,8 +21,8 @@ from ..core.engine import Engine
 from ..core.events import Event, watch
 from ..core.operation import to_request
 from ..errors import Invalid, StorageError, Unsupported
-from ..model.principal import Principal, Tie
-from ..registry import find, open_engine
+from ..model.principal import Principal, Scope
+from ..registry import open_engine, require_operation
 
 T = TypeVar("T")
 
@@ -79,11 +79,11 @@ class LocalTransport:
             self._prepare()
         if _forks != self._forks:
             raise StorageError("This memory was opened before the process forked: open a new one in the child.")
-        return dispatch(self.engine, self.principal, find(name), data, key=key)
+        return dispatch(self.engine, self.principal, require_operation(name), data, key=key)
 
-    def hold(self, tie: Tie) -> None:
+    def hold(self, scope: Scope) -> None:
         """Speak for one user or one flow from now on: the engine refuses whatever is not theirs, as for a key that is held."""
-        self.principal = replace(self.principal, tie=tie)
+        self.principal = replace(self.principal, scope=scope)
 
     def watch(self) -> Iterator[Event | None]:
         self._prepare()
@@ -202,5 +202,5 @@ def _resolve(
 
 def _local_principal(tenant: str) -> Principal:
     """Whoever may open the directory may do everything in it."""
-    to_request(find("tenants.create"), {"tenant": tenant})  # the name must be a valid one
+    to_request(require_operation("tenants.create"), {"tenant": tenant})  # the name must be a valid one
     return Principal(tenant, "operator", "local")

@@ -20,7 +20,7 @@ from ..clock import Clock
 from ..errors import Invalid, ModelFailed, StorageError
 from ..jobs import queue
 from ..model.collection import Policy
-from ..storage.port import Reach, Row, Tx
+from ..storage.port import Row, TenantStore, Tx
 from ..text.chunks import split
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Meaning:
         """The model as the tenant knows it, if it does."""
         return _known(tx, embedder, name)
 
-    def model(self, reach: Reach) -> Model | None:
+    def model(self, reach: TenantStore) -> Model | None:
         """The model as the tenant knows it; it is made known when it is new."""
         named = self.named_embedder()
         if named is None:
@@ -131,7 +131,7 @@ class Meaning:
             self.trouble = str(error)
         return None
 
-    def earlier(self, reach: Reach, current: Model) -> Model | None:
+    def earlier(self, reach: TenantStore, current: Model) -> Model | None:
         """The built-in model, if it is not the current one and there are vectors of it: it serves until the new are made."""
         from ..models.wordllama import WordLlama
 
@@ -190,7 +190,7 @@ def _cut(text: str, policy: str) -> list[str]:
     return split(text, chosen.chunk_chars, chosen.overlap_chars)
 
 
-def complete(reach: Reach, model: Model, docids: Sequence[int], exact: bool) -> dict[int, bytes]:
+def complete(reach: TenantStore, model: Model, docids: Sequence[int], exact: bool) -> dict[int, bytes]:
     """Make the vectors of some entries, and keep them if it is worth it. Where nothing can be written they are made all
     the same. `exact` says that whoever asks holds them as they are, and need not read them again."""
     listed = "[" + ",".join(map(str, docids)) + "]"
@@ -214,7 +214,7 @@ def keep(tx: Tx, model: Model, batch: Sequence[tuple[Row, bytes]]) -> None:
         tx.send("add_vector", id=row[1], version=row[2], value=value, **named)
 
 
-def hasten(reach: Reach, now: int) -> None:
+def hasten(reach: TenantStore, now: int) -> None:
     """Have the background make what is missing, if it can be written at all."""
     with suppress(StorageError):
         reach.write(lambda tx: queue.ensure_slot(tx, "embed", now, now))

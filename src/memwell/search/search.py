@@ -14,7 +14,7 @@ from ..errors import ModelFailed, NotFound
 from ..model.collection import Entry
 from ..model.filter import matches
 from ..model.query import Query, Where
-from ..storage.port import Reach, Row, State, Tx, search_state
+from ..storage.port import Row, State, TenantStore, Tx, search_state
 from . import query as asked
 from . import words
 from .columns import View, look, names_in
@@ -73,20 +73,20 @@ class Recall:
         self.blocks = Blocks(memory)
         self.clock = clock
 
-    def search(self, reach: Reach, query: Query) -> Found:
+    def search(self, reach: TenantStore, query: Query) -> Found:
         """The entries that fit a query best, the best first."""
         started = time.perf_counter()
         search = _Search(self, reach, query)
         hits = search.run(search.hits)
         return Found(hits, search.method, (time.perf_counter() - started) * 1000, search.warning)
 
-    def why_not(self, reach: Reach, query: Query, entry_id: str) -> Gate:
+    def why_not(self, reach: TenantStore, query: Query, entry_id: str) -> Gate:
         """Why an entry is not among the hits of a query."""
         search = _Search(self, reach, query)
         return search.run(lambda tx, scene: search.explain(tx, scene, entry_id))
 
     def alike(
-        self, reach: Reach, where: Where, texts: Sequence[str], vectors: Vectors | None, limit: int
+        self, reach: TenantStore, where: Where, texts: Sequence[str], vectors: Vectors | None, limit: int
     ) -> list[list[int]]:
         """For each of many texts the numbers of the entries that are most similar, the best first: by their vectors in one
         snapshot, or, where there are none or those of the entries are not at hand, by a search for each."""
@@ -119,7 +119,7 @@ class _Scene(NamedTuple):
 class _Search:
     """One search under way: what it has found out so far, between the snapshots that it looks at."""
 
-    def __init__(self, recall: Recall, reach: Reach, query: Query) -> None:
+    def __init__(self, recall: Recall, reach: TenantStore, query: Query) -> None:
         self._recall, self._reach, self._query = recall, reach, query
         self._meaning = recall.meaning
         self._now = recall.clock.now()

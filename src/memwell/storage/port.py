@@ -54,7 +54,7 @@ class Tx(Protocol):
         ...
 
 
-class Reach:
+class TenantStore:
     """One tenant's transactions: given to whoever works for a tenant and must not be able to choose another."""
 
     __slots__ = ("_store", "key")

@@ -19,7 +19,7 @@ from ..facts.memories import Memory, session_memories
 from ..jobs import queue
 from ..model.collection import Address
 from ..model.fields import Cursor, Flow, Limit, SessionId, cut, from_cursor, to_cursor
-from ..model.principal import Tie
+from ..model.principal import Scope
 from ..storage.port import Row
 from .sessions import NEWEST, Erasure, erase_addresses, erase_everything, list_names
 
@@ -209,8 +209,10 @@ class Found(Response, frozen=True, kw_only=True):
 def find(space: Space, request: Find) -> Found:
     """In which flows a session id occurs."""
     rows = space.tx.rows("names_of_session", dialect="flow", path=request.session, now=space.now)
-    tie = space.principal.tie
-    return Found(session=request.session, flows=[name for (name,) in rows if tie is None or tie == Tie("flow", name)])
+    scope = space.principal.scope
+    return Found(
+        session=request.session, flows=[name for (name,) in rows if scope is None or scope == Scope("flow", name)]
+    )
 
 
 class Ended(Response, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from ..clock import optional_datetime, to_datetime
 from ..core.operation import Example, Request, Response, operation
 from ..core.owners import flow_facts, flow_timeline
 from ..core.space import Space
-from ..core.turns import NewTurn, ToolCalls, instant, to_draft, to_turn
+from ..core.turns import NewTurn, ToolCalls, to_draft, to_instant, to_turn
 from ..errors import Invalid
 from ..facts.memories import find_stored
 from ..facts.store import FACTS_PATH, FactRow, StoredFact, write_entry_fact
@@ -272,7 +272,7 @@ class _Importing:
                 f"`{where}.session` is missing: a {line.type} belongs to a session.", field=f"{where}.session"
             )
         if line.type == "session":
-            return self._end(line.session, instant(line.ended_at))
+            return self._end(line.session, to_instant(line.ended_at))
         return self._add(self._timeline, line.session, line, _turn_draft(line, where))
 
     def write(self) -> None:
@@ -361,7 +361,7 @@ class _Importing:
 
 
 def _fact_row(line: Line) -> FactRow:
-    since, until = instant(line.valid_from, "valid_from"), instant(line.valid_to, "valid_to")
+    since, until = to_instant(line.valid_from, "valid_from"), to_instant(line.valid_to, "valid_to")
     return FactRow(subject=line.subject, valid_from=since, valid_to=until)
 
 
@@ -391,6 +391,6 @@ def _memory_draft(line: Line, where: str) -> Draft:
         importance=0.5 if line.importance is None else check.number(line.importance, "importance"),
         confidence=1.0 if line.confidence is None else check.number(line.confidence, "confidence"),
         metadata=check.to_json(line.metadata),
-        occurred_at=instant(line.occurred_at),
-        created_at=instant(line.created_at),
+        occurred_at=to_instant(line.occurred_at),
+        created_at=to_instant(line.created_at),
     )

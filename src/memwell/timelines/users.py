@@ -12,7 +12,7 @@ from ..core.dispatch import Call
 from ..core.operation import Example, Request, Response, operation
 from ..core.owners import IDLE, user_timeline
 from ..core.space import Space
-from ..core.turns import Messages, NewTurn, OccurredAt, Turn, Turns, TurnText, newest_first, to_draft, to_turn, to_turns
+from ..core.turns import Messages, NewTurn, OccurredAt, Turn, Turns, TurnText, list_newest, to_draft, to_turn, to_turns
 from ..errors import Invalid
 from ..facts.search import NOTES
 from ..ids import new_id
@@ -91,7 +91,7 @@ def history(space: Space, request: History) -> Turns:
     """The last turns of a user, the oldest of them first; the cursor leads further back."""
     place = user_timeline(request.user)
     before = from_cursor("history", request.cursor, NEWEST, NEWEST, NEWEST)
-    found = newest_first(space, place, request.session, before, request.limit + 1)
+    found = list_newest(space, place, request.session, before, request.limit + 1)
     page, further = cut(found, request.limit, lambda hit: to_cursor("history", hit[1].recorded_at, hit[2], hit[1].seq))
     return Turns(turns=[to_turn(entry, path) for path, entry, _ in reversed(page)], next_cursor=further)
 

@@ -17,7 +17,7 @@ from ..banks.banks import KIND as BANK
 from ..context.expression import is_expression
 from ..core import documents
 from ..core.dispatch import Call
-from ..core.operation import Example, Request, Response, explained, operation
+from ..core.operation import Example, Request, Response, explain_invalid, operation
 from ..core.space import Space
 from ..errors import Conflict, Invalid
 from ..records.apps import (
@@ -281,7 +281,7 @@ def _converted(given: Mapping[str, Any], kind: Any, field: str) -> Any:
     try:
         return typed.convert(dict(given), kind)
     except msgspec.ValidationError as error:
-        reason = explained(kind, str(error)[:300]).message
+        reason = explain_invalid(kind, str(error)[:300]).message
         raise Invalid(f"`{field[:MAX_SHOWN]}` cannot be read: {reason}", field=field[:MAX_SHOWN]) from None
 
 

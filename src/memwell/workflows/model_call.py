@@ -25,7 +25,7 @@ from ..models.completer import (
     wish,
 )
 from ..models.spending import NO_BUDGET, Ledger, charged
-from ..storage.port import Reach
+from ..storage.port import TenantStore
 from .fields import PromptCall
 
 MAX_MESSAGES = 2000
@@ -49,7 +49,7 @@ class Asking:
     def __init__(
         self,
         engine: Engine,
-        reach: Reach,
+        reach: TenantStore,
         timeout_s: float | None,
         on_text: Callable[[str], None] | None,
         model: tuple[Completer, Wanted] | None = None,

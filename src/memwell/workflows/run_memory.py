@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..context.memory_namespace import MemoryValue, Scope, recall_content, recall_memory, recall_session_meta
 from ..context.template import MemoryValues
-from ..core.dispatch import Call, marked
+from ..core.dispatch import Call, mark_once
 from ..core.operation import Operation, to_request
 from ..core.space import Space
 from ..erasure.erase import files_of
@@ -74,7 +74,7 @@ class Reach(NamedTuple):
             space.run = self.run_id
             return work(space)
 
-        once = None if mark is None else marked(operation, f"{self.run_id}/{mark}")
+        once = None if mark is None else mark_once(operation, f"{self.run_id}/{mark}")
         return Call(self.call.engine, self.call.principal, operation, once).write(checked)
 
     def _warn(self, told: str | None) -> None:

@@ -18,7 +18,7 @@ from ..context.template import MemoryValues
 from ..core.dispatch import Call
 from ..core.space import Space
 from ..errors import Invalid
-from ..storage.port import Reach, search_state
+from ..storage.port import TenantStore, search_state
 from . import store
 from .banks import touched_by
 from .document import Document, Node
@@ -201,7 +201,7 @@ class TreeRun(UnderWay):
         left = max(1.0, self._until - time.monotonic())
         asking = Asking(
             self._call.engine,
-            Reach(self._call.engine.store, self._call.principal.tenant),
+            TenantStore(self._call.engine.store, self._call.principal.tenant),
             min(seconds, left) if seconds else left,
             partial(self._say, node.id) if streams else None,
         )

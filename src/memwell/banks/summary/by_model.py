@@ -17,7 +17,7 @@ from ...errors import ModelFailed
 from ...facts.model_answer import is_too_deep, strip_wrapping
 from ...models.completer import Completer, Message, Wanted, failed, reason_of
 from ...models.spending import Ledger, ask
-from ...storage.port import Reach
+from ...storage.port import TenantStore
 from ...text.tokens import estimate
 from ..banks import Bank
 from ..compaction import Item, SummaryText, max_summary_tokens, summarise_by_rules
@@ -55,7 +55,7 @@ _decode_samples = typed.decoder(Annotated[list[_Text | _ContentObject], msgspec.
 
 
 def summarise_by_model(
-    completer: Completer, wanted: Wanted, reach: Reach, clock: Clock, bank: Bank, items: Sequence[Item]
+    completer: Completer, wanted: Wanted, reach: TenantStore, clock: Clock, bank: Bank, items: Sequence[Item]
 ) -> SummaryText:
     """Summarise entries as the bank's prompt says."""
     tokens = max_summary_tokens(bank)
@@ -73,7 +73,7 @@ def summarise_by_model(
 
 
 def generate_samples(
-    completer: Completer, wanted: Wanted, reach: Reach, clock: Clock, direction: str, count: int, *, chat: bool
+    completer: Completer, wanted: Wanted, reach: TenantStore, clock: Clock, direction: str, count: int, *, chat: bool
 ) -> list[tuple[str, Speaker | None]]:
     """Make up entries and their speakers, as a direction describes them. In a chat two speakers take turns.
 

@@ -19,7 +19,7 @@ from msgspec import NODEFAULT, UNSET
 from msgspec.structs import FieldInfo
 
 from ... import typed
-from ...core.operation import Operation, advice
+from ...core.operation import Operation, field_advice
 from ...errors import Invalid, TooLarge
 from ...records.file_rows import MAX_FILE
 from ...sdk.values import file_given
@@ -361,7 +361,7 @@ def _help(operation: Operation, field: FieldInfo, parse: Parser | None) -> str:
     if field.name == operation.carries:
         return form
     clearing = CLEARING if field.default is UNSET else ""
-    return " ".join(filter(None, (advice(operation.request, field.name), form, clearing)))
+    return " ".join(filter(None, (field_advice(operation.request, field.name), form, clearing)))
 
 
 def _plain_type(hint: Any) -> Any:

@@ -16,8 +16,8 @@ from ...core.events import Event
 from ...core.operation import Operation, to_request
 from ...errors import Forbidden, Invalid, NotFound
 from ...facts.search import WhyNot
-from ...model.principal import OwnerKind, Tie
-from ...registry import find, open_engine
+from ...model.principal import OwnerKind, Scope
+from ...registry import open_engine, require_operation
 from ...sdk._sync import Memory
 from ...sdk.transport import LocalTransport
 from .output import Json, console, count_noun, print_answer, print_dim, print_json, report_errors
@@ -74,7 +74,7 @@ def serve(
         config = target.config(host=host, port=port)
         rest.require_auth(config, not no_auth)
         rest.configure_logs(config.log_level)
-        functions.load(config.functions)
+        functions.load_modules(config.functions)
         listener = rest.bind(config)
         engine = open_engine(config)
         engine.ensure_tenant(config.tenant)
@@ -188,7 +188,7 @@ def mcp(
             _serve_tools(target, memory, tools, scope)
 
 
-def _serve_tools(target: Target, memory: Memory, tools: Literal["default", "all"], scope: Tie | None) -> None:
+def _serve_tools(target: Target, memory: Memory, tools: Literal["default", "all"], scope: Scope | None) -> None:
     from ..mcp import stdio
     from ..mcp.tools import toolbox
     from ..rest.serve import configure_logs
@@ -196,9 +196,9 @@ def _serve_tools(target: Target, memory: Memory, tools: Literal["default", "all"
     config = target.config()
     configure_logs(config.log_level)
     status = memory.status()
-    key_scope = Tie("user", status.user) if status.user is not None else None
+    key_scope = Scope("user", status.user) if status.user is not None else None
     if status.flow is not None:
-        key_scope = Tie("flow", status.flow)
+        key_scope = Scope("flow", status.flow)
     if key_scope is not None and scope not in (None, key_scope):
         raise Forbidden(f"Your key is limited to the {key_scope.kind} {key_scope.name!r}.")
     scope = key_scope or scope
@@ -212,19 +212,21 @@ def _serve_tools(target: Target, memory: Memory, tools: Literal["default", "all"
     stdio.serve(toolbox(tools, scope.kind if scope else None, key_scope is not None), scope, perform, config.max_body)
 
 
-def _parse_scope(user: str | None, flow: str | None) -> Tie | None:
+def _parse_scope(user: str | None, flow: str | None) -> Scope | None:
     if user is not None and flow is not None:
         raise Invalid("Give either --user or --flow, not both.")
     kind: OwnerKind = "user" if user is not None else "flow"
     name = user if user is not None else flow
     if name is None:
         return None
-    to_request(find("users.sessions" if kind == "user" else "flows.sessions"), {kind: name})  # check the name
-    return Tie(kind, name)
+    to_request(
+        require_operation("users.sessions" if kind == "user" else "flows.sessions"), {kind: name}
+    )  # check the name
+    return Scope(kind, name)
 
 
 @contextmanager
-def _open_memory(target: Target, scope: Tie | None) -> Iterator[Memory]:
+def _open_memory(target: Target, scope: Scope | None) -> Iterator[Memory]:
     """Open the memory for as long as the tools are used. Local memory runs jobs meanwhile, and is limited to the scope."""
     if target.find_login() is not None:
         with target.memory() as memory:

@@ -130,8 +130,8 @@ class Endpoint:
 
         from .server import protocol_server
 
-        tools = toolbox(selection, principal.tie.kind if principal.tie else None)
-        server = protocol_server(tools, Caller(principal.tie, self._perform(principal), self._move))
+        tools = toolbox(selection, principal.scope.kind if principal.scope else None)
+        server = protocol_server(tools, Caller(principal.scope, self._perform(principal), self._move))
         limit = max(self._server.config.max_body, 1)
         return StreamableHTTPSessionManager(server, json_response=True, stateless=True, max_request_body_size=limit)
 

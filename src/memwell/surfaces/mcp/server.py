@@ -20,7 +20,7 @@ from mcp.types import Tool as Described
 
 from ...core.operation import Operation
 from ...errors import MemwellError, NotFound
-from ...model.principal import Tie
+from ...model.principal import Scope
 from ...version import __version__
 from .tools import INSTRUCTIONS, Tool
 
@@ -46,7 +46,7 @@ class Caller(NamedTuple):
     `move` takes work off the event loop; it is told whether the work may wait for seconds.
     """
 
-    tie: Tie | None
+    scope: Scope | None
     perform: Callable[[Operation, dict[str, Any]], Any]
     move: Callable[[Callable[[], Answer], bool], Awaitable[Answer]]
 
@@ -54,7 +54,7 @@ class Caller(NamedTuple):
 def carry_out(tool: Tool, arguments: Mapping[str, Any], caller: Caller) -> Answer:
     name: str | None = None
     try:
-        operation, data = tool.request(arguments, caller.tie)
+        operation, data = tool.request(arguments, caller.scope)
         name = operation.name
         return _success(operation, caller.perform(operation, data))
     except MemwellError as error:

@@ -20,7 +20,7 @@ from mcp.server.stdio import stdio_server
 
 from ...core.operation import Operation
 from ...errors import TooLarge
-from ...model.principal import Tie
+from ...model.principal import Scope
 from .server import Answer, Caller, protocol_server
 from .tools import Tool
 
@@ -30,13 +30,13 @@ AHEAD = 16
 Perform = Callable[[Operation, dict[str, Any]], Any]
 
 
-def serve(tools: Mapping[str, Tool], tie: Tie | None, perform: Perform, max_line: int) -> None:
+def serve(tools: Mapping[str, Tool], scope: Scope | None, perform: Perform, max_line: int) -> None:
     """Serve until standard input is closed, the client is gone, or a signal says so."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as where a shell has started this in the background
         signal.signal(signal.SIGINT, signal.default_int_handler)
     previous = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
-        asyncio.run(_serve(tools, tie, perform, max_line))
+        asyncio.run(_serve(tools, scope, perform, max_line))
     except (KeyboardInterrupt, BrokenPipeError):
         return
     except ExceptionGroup as errors:
@@ -47,8 +47,8 @@ def serve(tools: Mapping[str, Tool], tie: Tie | None, perform: Perform, max_line
         signal.signal(signal.SIGTERM, previous)
 
 
-async def _serve(tools: Mapping[str, Tool], tie: Tie | None, perform: Perform, max_line: int) -> None:
-    server = protocol_server(tools, Caller(tie, perform, _mover()))
+async def _serve(tools: Mapping[str, Tool], scope: Scope | None, perform: Perform, max_line: int) -> None:
+    server = protocol_server(tools, Caller(scope, perform, _mover()))
     lines = Lines(0, max_line)
     with _protocol_output() as output:
         # `lines` is only ever iterated over, and a file of anyio's could not be given up on Ctrl-C

@@ -13,7 +13,7 @@ from ...core.operation import Operation
 from ...errors import Forbidden, Invalid
 from ...model import check
 from ...model.fields import MAX_REQUEST_DEPTH
-from ...model.principal import OwnerKind, Tie
+from ...model.principal import OwnerKind, Scope
 from ...registry import OPERATIONS
 from ..schemas import build_schemas
 
@@ -288,12 +288,12 @@ class Tool:
     patient: bool
     routes: tuple[Route, ...]
 
-    def request(self, arguments: Mapping[str, Any], tie: Tie | None) -> tuple[Operation, dict[str, Any]]:
-        """The operation that the arguments ask for, and its data. A tie's name is stamped on it, whatever they say."""
+    def request(self, arguments: Mapping[str, Any], scope: Scope | None) -> tuple[Operation, dict[str, Any]]:
+        """The operation that the arguments ask for, and its data. A scope's name is stamped on it, whatever they say."""
         check.plain(dict(arguments), "arguments", MAX_REQUEST_DEPTH)
         said = {name: value for name, value in arguments.items() if value is not None}
-        if tie is not None:
-            said = self._stamped(said, tie)
+        if scope is not None:
+            said = self._stamped(said, scope)
         route = self._route(said)
         names = route.names()
         for name in said:
@@ -301,13 +301,13 @@ class Tool:
                 raise Invalid(f"There is no field `{name}` here. The fields are {_listed(names)}.", field=name)
         return OPERATIONS[route.operation], {names.get(name, name): value for name, value in said.items()}
 
-    def _stamped(self, said: dict[str, Any], tie: Tie) -> dict[str, Any]:
+    def _stamped(self, said: dict[str, Any], scope: Scope) -> dict[str, Any]:
         for kind in KINDS:
-            if kind in said and (kind, said[kind]) != (tie.kind, tie.name):
+            if kind in said and (kind, said[kind]) != (scope.kind, scope.name):
                 raise Forbidden(
-                    f"These tools are held to one {tie.kind} and cannot be used for another: omit `{kind}`."
+                    f"These tools are held to one {scope.kind} and cannot be used for another: omit `{kind}`."
                 )
-        return {**said, tie.kind: tie.name} if self.routes[0].kind else said
+        return {**said, scope.kind: scope.name} if self.routes[0].kind else said
 
     def _route(self, said: dict[str, Any]) -> Route:
         routes = self.routes

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from ...core.dispatch import Call, dispatch, require_role
-from ...core.file_links import Named
+from ...core.file_links import FileRef
 from ...core.operation import Operation
 from ...errors import Invalid, MemwellError, TooLarge, Unavailable
 from ...extract.kinds import content_disposition
@@ -295,7 +295,7 @@ class Downloads:
 class Download(Response):
     """Sends a file piece by piece, as fast as the client takes it."""
 
-    def __init__(self, downloads: Downloads, link: Named) -> None:
+    def __init__(self, downloads: Downloads, link: FileRef) -> None:
         super().__init__()
         self._quota, self._server, self._link = downloads.quota, downloads.server, link
 

@@ -19,7 +19,7 @@ from ...core.dispatch import Call, dispatch
 from ...core.operation import Operation, to_request
 from ...errors import Forbidden, Invalid, MemwellError, Unavailable
 from ...model.principal import Principal
-from ...registry import find
+from ...registry import require_operation
 from ...workflows.events import Live
 from ...workflows.run_operations import EventsOfRun, Happened, OfRun, Run
 from ...workflows.runs import Beginning, left_to_others, runs_of
@@ -45,7 +45,7 @@ class RunSubscriber:
         """The events so far. This call checks permission and is itself recorded as a read."""
         engine, data = self._server.engine, {"run": self._run_id, "after": after}
         return await self._server.in_thread(
-            lambda: dispatch(engine, self._principal, find("runs.events"), data), patient=False
+            lambda: dispatch(engine, self._principal, require_operation("runs.events"), data), patient=False
         )
 
     async def next(self, after: int, timeout_s: float) -> Happened:
@@ -81,7 +81,7 @@ class RunSubscriber:
         return runs_of(self._server.engine).live(self._run_id)
 
     def _read(self, after: int) -> Happened:
-        operation = find("runs.events")
+        operation = require_operation("runs.events")
         call = Call(self._server.engine, self._principal, operation)
         found: Happened = operation.run(call, EventsOfRun(run=self._run_id, after=after))
         return found
@@ -161,7 +161,7 @@ class RunRequests:
         if beginning.error is not None:
             raise beginning.error
         query = OfRun(run=beginning.run_id)
-        run: Run = self._server.engine.read(principal, lambda space: find("runs.get").run(space, query))
+        run: Run = self._server.engine.read(principal, lambda space: require_operation("runs.get").run(space, query))
         return run
 
     async def _handle_events(self, request: HttpRequest, limit: TimeLimit) -> replies.Reply:

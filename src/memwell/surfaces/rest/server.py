@@ -18,7 +18,7 @@ import msgspec
 from starlette.types import Receive, Scope, Send
 
 from ...config import Config
-from ...core.access import Doorman
+from ...core.access import Authenticator
 from ...core.dispatch import dispatch
 from ...core.engine import Engine
 from ...core.operation import Operation
@@ -134,7 +134,7 @@ class Server:
         engine.links.embedded = False
         self.config = config
         self.auth = auth
-        self.doorman = Doorman(engine.store.control, engine.clock, config.rate_limit)
+        self.authenticator = Authenticator(engine.store.control, engine.clock, config.rate_limit)
         self.metrics = Metrics()
         self.stopping = asyncio.Event()
         self.bridges: set[EventBridge] = set()
@@ -172,9 +172,9 @@ class Server:
             _check_loopback(headers)
             return self._with_base_url(Principal(self.config.tenant, "operator", "local"), headers)
         secret = _read_key(headers)
-        principal = self.doorman.admit_known(secret, counted=counted)
+        principal = self.authenticator.admit_cached(secret, counted=counted)
         if principal is None:
-            principal = await self._auth_threads.run(lambda: self.doorman.admit(secret, counted=counted))
+            principal = await self._auth_threads.run(lambda: self.authenticator.admit(secret, counted=counted))
         return self._with_base_url(principal, headers)
 
     def _with_base_url(self, principal: Principal, headers: dict[bytes, bytes]) -> Principal:

@@ -14,7 +14,7 @@ from ...core.dispatch import Call
 from ...errors import Invalid
 from ...models.completer import Message
 from ...records.memory_prompt import TOOL, append_memory
-from ...storage.port import Reach as TenantReach
+from ...storage.port import TenantStore as TenantReach
 from ...text.fence import compact
 from ..model_call import Asking
 from ..run_memory import Reach

@@ -86,7 +86,7 @@ class TaskMemory:
             raise Invalid(NO_OWNER, field="owner")
 
         def work(space: Space) -> Updated:
-            space.principal.speaks_for(whose.owner)
+            space.principal.require_user(whose.owner)
             names = self._writable(space) if bound is None else [one.definition for one in bound]
             request = UpdateMemory(memory=dict(memory), definitions=names, mode=mode)
             made = write_memory(space, request, whose)
@@ -107,7 +107,7 @@ class TaskMemory:
             return []
 
         def read(space: Space) -> list[BoundMemory]:
-            space.principal.speaks_for(whose.owner)
+            space.principal.require_user(whose.owner)
             pairs = list_bound(space, self._writable(space) if names is None else names)
             found = load_all(space, pairs, whose)
             addresses = [one.loaded.address_id for one in found]
