@@ -179,7 +179,7 @@ def test_a_file_is_its_sessions_its_users_and_its_tenants(tmp_path: Path) -> Non
 def _may(memory: Memory, tie: Scope, name: str, data: dict[str, Any]) -> bool:
     principal = Principal("alpha", "agent", "k", tie)
     try:
-        dispatch(local(memory).engine, principal, find(name), data)
+        dispatch(local(memory).engine, principal, require_operation(name), data)
     except (Forbidden, Conflict):
         return False
     return True
@@ -439,7 +439,7 @@ def test_a_key_that_is_held_to_a_user_takes_over_nothing(memory: Memory, session
     held = Principal(transport.principal.tenant, "agent", "k", Scope("user", "u1"))
 
     def tried(name: str, **data: Any) -> Any:
-        return dispatch(transport.engine, held, find(name), {"app": "shop", **data})
+        return dispatch(transport.engine, held, require_operation(name), {"app": "shop", **data})
 
     new = {"filename": "x.txt", "content": b"x"}
     for session_id in ("s1", "left"):

@@ -51,7 +51,7 @@ class Call:
         publish_write(self.engine, self.principal)
         return result
 
-    def answered(self) -> Any:
+    def find_answer(self) -> Any:
         """What was answered to this very request before; None if it is new. For what must be known before a transaction."""
         return self.read(self._found)
 
@@ -141,7 +141,7 @@ def authorise(principal: Principal, operation: Operation, request: msgspec.Struc
     if scope is None or operation.any_tie:
         return
     if operation.bound != scope.kind or getattr(request, scope.kind) != scope.name:
-        raise scope.refused()
+        raise scope.refusal()
 
 
 class _Event(NamedTuple):

@@ -244,7 +244,7 @@ def store_file(call: Call, request: UploadFile) -> FileInfo:
         raise TooLarge(f"The file is larger than {MAX_FILE // 1024**2} MiB: split it.", field="content", limit=MAX_FILE)
     name = clean_name(request.filename)
     new = NewFile(digest_of(content), name, mimetype_of(name, request.mimetype, content[:HEAD]), len(content))
-    again: FileInfo | None = call.answered()
+    again: FileInfo | None = call.find_answer()
     if again is not None:
         return again
     call.read(lambda space: _check_upload(space, request, new))

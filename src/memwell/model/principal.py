@@ -21,7 +21,7 @@ class Scope(msgspec.Struct, frozen=True):
     kind: OwnerKind
     name: str
 
-    def refused(self) -> Forbidden:
+    def refusal(self) -> Forbidden:
         """The error for everything outside the scope. It does not reveal whether anything exists."""
         return Forbidden(f"This key is limited to one {self.kind}, and reaches nothing outside of that {self.kind}.")
 
@@ -47,4 +47,4 @@ class Principal(msgspec.Struct, frozen=True):
     def require_user(self, user: str | None) -> None:
         """Raise if the caller has a scope and that is not this user."""
         if self.scope is not None and (user is None or self.user != user):
-            raise self.scope.refused()
+            raise self.scope.refusal()
