@@ -97,7 +97,7 @@ class Authenticator:
         self._lock = Lock()
 
     def admit(self, secret: str | None, *, counted: bool = True) -> Principal:
-        """Return the principal of a valid key that is within its rate. A call that is not `counted` belongs to an earlier request."""
+        """Return the principal of a valid key that is within its rate, and count the request unless it belongs to an earlier one."""
         found = self._find_cached(secret) or self._find_stored(secret)
         if found is None:
             raise Unauthenticated

@@ -27,7 +27,7 @@ class Scope(msgspec.Struct, frozen=True):
 
 
 class Principal(msgspec.Struct, frozen=True):
-    """A tenant's caller. `actor` names the key or the process in events. `base` is the URL by which the caller reaches the server,
+    """A tenant's caller. `actor` names the key or the process in events. `base` is the URL of the server as the caller knows it,
     such as `https://memory.example`; empty if it is embedded."""
 
     tenant: str
