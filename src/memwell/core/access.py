@@ -97,7 +97,7 @@ class Authenticator:
         self._lock = Lock()
 
     def admit(self, secret: str | None, *, counted: bool = True) -> Principal:
-        """Return the principal of a valid key that is within its rate, and count the request unless it belongs to an earlier one."""
+        """Return the principal of a valid key that is within its rate; `counted=False` is for parts of an earlier request."""
         found = self._find_cached(secret) or self._find_stored(secret)
         if found is None:
             raise Unauthenticated
