@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 INSTALL := python -m pip install --quiet --disable-pip-version-check
 PEERS := .venv-peers
 
-.PHONY: help setup serve test check format golden bench bench-peers chaos docs wheel lock clean
+.PHONY: help setup serve test test-all check format golden bench bench-peers chaos docs wheel lock clean
 
 help:  ## Show what can be made.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/' | expand -t 13
@@ -27,8 +27,11 @@ setup: $(STAMP)  ## Make the virtual environment for development.
 serve: $(RUNTIME)  ## Start a server on 127.0.0.1:8420.
 	$(BIN)/memwell serve
 
-test: setup  ## Run all tests.
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
+test: setup  ## Run the tests: on SQLite, and every area of the contract on PostgreSQL too.
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 -m "not long"
+
+test-all: setup  ## Run every test on every engine, and the long trials.
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --all-engines
 
 check: setup  ## Lint, types, and everything that is generated.
 	$(BIN)/ruff check .

@@ -26,6 +26,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rounds", type=int, default=20, help=f"How often the crash tests kill a process; `make chaos`: {CHAOS}."
     )
+    parser.addoption(
+        "--all-engines",
+        action="store_true",
+        help="Run every test that stores something on every engine: `make test-all`.",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -54,7 +59,9 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marked = metafunc.definition.get_closest_marker("sqlite") is not None
     directory = not {"tmp_path", "tmp_path_factory"}.isdisjoint(metafunc.fixturenames)
-    engines = engines_of(metafunc.module.__name__.rpartition(".")[2], marked, directory)
+    engines = engines_of(
+        metafunc.module.__name__.rpartition(".")[2], marked, directory, metafunc.config.getoption("--all-engines")
+    )
     if engines:
         metafunc.parametrize("engine_name", engines, indirect=True, scope="session")
 

@@ -74,6 +74,35 @@ POSTGRES_ITSELF = frozenset(
         "test_rules",
     }
 )
+EVERY_ENGINE = frozenset(
+    {
+        "test_backup",
+        "test_compaction",
+        "test_conformance",
+        "test_erasure",
+        "test_files",
+        "test_jobs",
+        "test_plans",
+        "test_s0_consolidation",
+        "test_s0_search",
+        "test_s0_sessions",
+        "test_s0_store",
+        "test_s1_banks",
+        "test_s1_steps",
+        "test_s2_sessions",
+        "test_s2_stores",
+        "test_s3_memory",
+        "test_s3_workflows",
+        "test_s4_agent_log",
+        "test_s4_hooks",
+        "test_tenancy",
+        "test_transfer",
+        "test_unsay",
+        "test_user_records",
+        "test_users",
+    }
+)
+"""Every area of the contract once: these run on every engine always, all others with `--all-engines`."""
 TEMPLATE = "memwell"
 
 
@@ -184,7 +213,7 @@ def two_tenants(home: str | Path) -> Iterator[tuple[Memory, Memory]]:
         yield alpha, beta
 
 
-def engines_of(module: str, marked: bool, directory: bool) -> tuple[str, ...]:
+def engines_of(module: str, marked: bool, directory: bool, everywhere: bool) -> tuple[str, ...]:
     """On which engines a test runs; none: it keeps nothing, as it has no directory to keep it in."""
     if module in KEEPS_NOTHING:
         return ()
@@ -192,7 +221,9 @@ def engines_of(module: str, marked: bool, directory: bool) -> tuple[str, ...]:
         return ENGINES[1:2]
     if marked or module in SQLITE_ITSELF:
         return ENGINES[:1]
-    return ENGINES if directory else ()
+    if not directory:
+        return ()
+    return ENGINES if everywhere or module in EVERY_ENGINE else ENGINES[:1]
 
 
 def _distributed(server: Server | Given) -> str:
