@@ -31,7 +31,7 @@ MAX_FAILURES = 2
 
 
 class Limits(NamedTuple):
-    """How far to go for one session."""
+    """Limits of time, tokens and size for one session."""
 
     call_s: float = 30.0
     total_s: float = 120.0
@@ -47,7 +47,7 @@ class Limits(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """What came of it. The tokens are those counted against a budget: of calls that failed, what they may have cost."""
+    """The result of a session. Tokens are those counted against the budget, also of failed calls."""
 
     candidates: list[Candidate]
     tokens_in: int
@@ -98,7 +98,7 @@ class _ModelSession:
         self.tries = 0
 
     def about(self, portion: Sequence[Piece]) -> list[Candidate]:
-        """What the model says of a portion, asked twice at most."""
+        """The model's candidates for a portion, asked twice at most."""
         try:
             return self._try(portion, None)
         except InvalidAnswer as refused:
@@ -160,7 +160,7 @@ def _sort_by_turn(found: Sequence[Candidate], turns: Sequence[Turn]) -> list[Can
 
 
 def _reported_tokens(error: ModelFailed) -> tuple[int, int] | None:
-    """What the server counted for a call that failed, if it said so."""
+    """The tokens that the server reported for a failed call."""
     given = (error.details.get("tokens_in"), error.details.get("tokens_out"))
     match given:
         case (int(tokens_in), int(tokens_out)):
@@ -195,7 +195,7 @@ def extract_by_model(
 
 
 def _max_tokens(turns: Sequence[Turn], limits: Limits) -> int:
-    """What asking about some turns costs at most: each portion once more if its first answer is no use."""
+    """The most tokens that some turns can cost: each portion is asked twice at most."""
     asked = sum(estimated_tokens(said.text) for said in turns)
     portions = 1 + asked // limits.chunk_tokens
     return 2 * (2 * asked + portions * (PROMPT_TOKENS + limits.max_tokens))

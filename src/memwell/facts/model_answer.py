@@ -58,7 +58,7 @@ class InvalidAnswer(Exception):
 
 
 class AnswerLimits(NamedTuple):
-    """How much one answer may hold."""
+    """Limits of one answer."""
 
     max_answer: int
     max_facts: int
@@ -72,7 +72,7 @@ class QuoteFinder:
         self.piece = piece
 
     def source(self, quote: str) -> Source | None:
-        """Where a quote stands: to the letter, or else word for word, whatever stands between the words. No quote: all."""
+        """The passage of a quote: to the letter, or else word for word."""
         piece = self.piece
         at = piece.text.find(quote)
         start, end = (at, at + len(quote)) if at >= 0 else self._by_words(quote)
@@ -105,7 +105,7 @@ class _ToolNames:
         told = {word.casefold() for text in others for word in _WORD.findall(text)} if tools else set()
         self._own = [(piece, _find_names(piece.text) - told) for piece in tools]
 
-    def owned(self, candidate: Candidate) -> Candidate:
+    def add_tool_sources(self, candidate: Candidate) -> Candidate:
         names, cited = _find_names(candidate.text), {source.id for source in candidate.sources}
         used = [piece for piece, own in self._own if piece.said.id not in cited and not own.isdisjoint(names)]
         more = (Source(piece.said.id, piece.start, piece.start + len(piece.text)) for piece in used)
@@ -142,7 +142,7 @@ _decode = typed.decoder(_Facts)
 
 
 def parse_answer(text: str, pieces: Mapping[str, Piece], allowed: AnswerLimits) -> list[Candidate]:
-    """What an answer proposes, each statement once. Raises `Refused`."""
+    """The candidates of an answer, each statement once. Raises `InvalidAnswer`."""
     if len(text) > allowed.max_answer:
         raise InvalidAnswer("too_large", "It was too long.")
     facts = _decode_facts(strip_wrapping(text)).facts
@@ -151,7 +151,7 @@ def parse_answer(text: str, pieces: Mapping[str, Piece], allowed: AnswerLimits) 
     turns = {label: QuoteFinder(piece) for label, piece in pieces.items()}
     speakers = {piece.said.speaker.casefold(): piece.said.speaker for piece in pieces.values()}
     tools = _ToolNames(list(pieces.values()))
-    found = [tools.owned(_to_candidate(fact, turns, speakers, allowed.max_text)) for fact in facts]
+    found = [tools.add_tool_sources(_to_candidate(fact, turns, speakers, allowed.max_text)) for fact in facts]
     return merge_repeats(found, {piece.said.id: piece.said for piece in pieces.values()})
 
 
@@ -165,7 +165,7 @@ def strip_wrapping(text: str) -> str:
 
 
 def is_too_deep(text: str, limit: int = MAX_DEPTH) -> bool:
-    """Whether brackets are nested deeper than that. It stops at the first that is, and looks at no character twice."""
+    """Return True if brackets are nested deeper than the limit. Linear; stops at the first that is."""
     depth = 0
     for found in _BRACKETS.finditer(text):
         bracket = found[0]
@@ -201,7 +201,7 @@ def _decode_facts(text: str) -> _Facts:
 
 
 def _describe_error(error: msgspec.ValidationError) -> str:
-    """What msgspec says: types and a path of our own names, never a value."""
+    """The message of msgspec: types and a path of our own names, never a value."""
     return _CONTROL.sub(" ", str(error))[:200].rstrip(".")
 
 

@@ -1,8 +1,7 @@
-"""What a model is asked: instructions, and turns as data that cannot be taken for instructions.
+"""The prompt of extraction by a model: instructions, and turns as data that cannot be taken for instructions.
 
-Each turn is one line of JSON, so none can pretend to be two; all stand between lines that hold a token drawn for this call,
-so none can end the data. Turns have short labels (`t1`, `t2`, …) in place of their ids: shorter, copied without mistakes,
-and nothing that a model makes up can name a turn of somebody else.
+Each turn is one line of JSON, so that none can pretend to be two, and all stand between lines with a random token, so that none
+can end the data. Turns have short labels (`t1`, `t2`, …) instead of ids: shorter, and a made-up label names no other turn.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ def split_portions(turns: Sequence[Turn], size: int, overlap: int) -> list[list[
 
 
 def build_messages(pieces: Sequence[Piece], trouble: str | None = None) -> list[Message]:
-    """What to send, and, the second time, what was wrong with the first answer."""
+    """The messages to send; the second time with what was wrong with the first answer."""
     token = secrets.token_hex(12)
     lines = "\n".join(_render_turn(number, piece) for number, piece in enumerate(pieces, 1))
     system = INSTRUCTIONS.replace("TOKEN", token).replace("KINDS", ", ".join(KINDS))
@@ -150,7 +149,7 @@ def _split_turn(said: Turn, size: int) -> list[Piece]:
 
 
 def _find_cut(text: str, at: int, room: int) -> int:
-    """Where the part that begins at `at` ends: after at most `room` tokens, if possible behind a space."""
+    """The end of a part that begins at `at`: after at most `room` tokens, if possible behind a space."""
     end = at + len(text[at : at + room * 4].encode(errors="replace")[: room * 4].decode(errors="ignore"))
     if end >= len(text):
         return len(text)

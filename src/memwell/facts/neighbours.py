@@ -1,4 +1,4 @@
-"""What is known already and may say the same as a candidate, or something else about the same."""
+"""Find the stored facts that may say the same as a candidate, or something else about the same topic."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Neighbours(NamedTuple):
     found: tuple[StoredFact, ...] = ()
 
     @property
-    def told_before(self) -> bool:
-        """Whether a current fact says the same, so that nothing else need be looked for."""
+    def is_known(self) -> bool:
+        """A current fact says the same, so that nothing else need be searched."""
         return bool(self.found) and self.found[0].kind == "fact"
 
     def beside(self, near: Iterable[StoredFact]) -> Neighbours:
@@ -60,14 +60,14 @@ class NeighbourSearch:
         named = [self._named(one) for one in candidates]
         by_name = self._reach.read(lambda tx: self._by_name(tx, named))
         looked = [one._replace(found=tuple(stored)) for one, stored in zip(named, by_name, strict=True)]
-        alike = self._alike(list(dict.fromkeys(one.candidate.text for one in looked if not one.told_before)))
-        return [one if one.told_before else one.beside(alike.get(one.candidate.text, ())) for one in looked]
+        alike = self._alike(list(dict.fromkeys(one.candidate.text for one in looked if not one.is_known)))
+        return [one if one.is_known else one.beside(alike.get(one.candidate.text, ())) for one in looked]
 
     def _named(self, candidate: Candidate) -> Neighbours:
         return Neighbours(candidate, *lookup_keys(self.read(candidate.text, candidate.subject), candidate.subject))
 
     def similarities(self, looked: Sequence[Neighbours]) -> Similarities:
-        """How similar texts are in meaning: candidates, and what was found for any of them."""
+        """The similarities between candidates and the facts found for any of them."""
         texts = [one.candidate.text for one in looked] + [stored.content for one in looked for stored in one.found]
         self._similar.learn(texts)
         return self._similar

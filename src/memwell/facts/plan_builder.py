@@ -1,7 +1,6 @@
-"""What would be dropped unseen: words that nothing was learnt from, but that look planted.
+"""Build a plan: compare each candidate with stored facts and with the steps before it, and decide what becomes of it.
 
-Most commands to an agent state nothing, so that no fact comes of them. They are put aside all the same, as they were said:
-whoever looks through what is held back sees that somebody has tried.
+Text that looks planted but gave no candidate is quoted and quarantined (`quote_planted`), so that people see the attempt.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _NOT_PEOPLE = word_set("assistant tool system")
 
 
 def quote_planted(turns: Sequence[Turn], found: Sequence[Candidate]) -> list[Candidate]:
-    """What people have said in these turns beside what was found in them, as far as it looks planted."""
+    """Candidates that quote the parts of turns that look planted and gave no other candidate."""
     taken: dict[str, list[Source]] = {}
     for candidate in found:
         taken.setdefault(candidate.sources[0].id, []).append(candidate.sources[0])
@@ -61,7 +60,7 @@ def _unused_spans(text: str, taken: Sequence[Source]) -> Iterator[tuple[int, int
         yield at, len(text)
 
 
-# -- Making a plan: candidates are extracted from turns and reconciled, each with what is known and with those before it.
+# -- building a plan
 
 
 Extract = Callable[[Sequence[Turn]], Extraction]
@@ -92,7 +91,7 @@ def build_plan(
 
 
 class _NewFacts:
-    """What the steps of a plan have made new of one person: where it stands among them, and how it is found again."""
+    """The facts that a plan adds about one person: their step numbers, by lookup keys."""
 
     def __init__(self) -> None:
         self.places: list[int] = []
@@ -128,17 +127,17 @@ class _PlanBuilder:
         self._stated_upto = 0
 
     def decide(self, looked: Neighbours) -> None:
-        step = self._drafted(looked)
+        step = self._draft_step(looked)
         if TRUST[step.origin] < TRUST["user"] and self._is_echo(looked):
             self.steps.append(structs.replace(step, do="skip", id="", reason="echo"))
             return
-        neighbours = [] if step.held else [*self._stored(looked), *self._pending(looked, step)]
+        neighbours = [] if step.held else [*self._stored_neighbours(looked), *self._pending(looked, step)]
         said = datetime.fromtimestamp(step.evidence[0].said_at / 1e6, UTC).date()
         repeats = TRUST[step.origin] < TRUST["user"]
         decision = reconcile(looked.candidate, neighbours, said, repeats=repeats, read=self._read)
         self._settle(step, decision, {one.id: one for one in looked.found})
 
-    def _drafted(self, looked: Neighbours) -> Step:
+    def _draft_step(self, looked: Neighbours) -> Step:
         candidate = looked.candidate
         evidence = [self._evidence(source.id, source.start, source.end) for source in candidate.sources]
         said = evidence[0]
@@ -166,13 +165,13 @@ class _PlanBuilder:
         )
 
     def _origin(self, evidence: Sequence[Evidence]) -> str:
-        """Who is behind a statement. The question that a short answer answers takes nothing from it, if an assistant asked."""
+        """The least trusted origin of the evidence. An assistant's question does not lower the trust in a short answer."""
         said, *asked = evidence
         others = [one.origin for one in asked if self.proposed or one.origin != "assistant"]
         return lowest_trust([said.origin, *others])
 
     def _is_echo(self, looked: Neighbours) -> bool:
-        """Whether a machine says what is known already, of whomever: it was told, or has looked it up."""
+        """Return True if an assistant or tool repeats what is known."""
         words = self._read(looked.candidate.text, None).key
         self._stated.update(
             self._read(step.text, None).key for step in self.steps[self._stated_upto :] if step.do != "skip"
@@ -184,13 +183,13 @@ class _PlanBuilder:
         entry = self._entries[entry_id]
         return Evidence(entry_id, start, end, entry.origin, entry.occurred_at)
 
-    def _stored(self, looked: Neighbours) -> list[KnownFact]:
+    def _stored_neighbours(self, looked: Neighbours) -> list[KnownFact]:
         text = looked.candidate.text
         found = [one for one in looked.found if one.kind == "fact" and one.id not in self._ended]
         return [to_known_fact(one, self._similar.between(text, one.content)) for one in found]
 
     def _pending(self, looked: Neighbours, step: Step) -> list[KnownFact]:
-        """What the steps before have made new of the same subject: what says the same, is about the same, or is similar."""
+        """The facts of earlier steps about the same subject that are the same, on the same topic, or similar."""
         told = self._of_subject.get(_subject_key(step.subject))
         if told is None:
             return []

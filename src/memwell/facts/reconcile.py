@@ -1,4 +1,4 @@
-"""What becomes of a statement beside what is known: it is added, confirms a fact, retires some, or is left out.
+"""Decide what becomes of a candidate beside known facts: it is added, confirms a fact, supersedes some, or is left out.
 
 The order is: the same words, then the same slot (see `topics`), then similarity. Vectors of short texts are near each other
 whenever their subject matter is, so similarity alone never decides: the content words have to be nearly the same, and
@@ -50,7 +50,7 @@ OPPOSITES = {"like": "hate", "hate": "like"}
 
 
 class Decision(NamedTuple):
-    """What is to be done with a candidate. The reason is a code that names nothing of what was said."""
+    """The decision about a candidate. The reason is a code without any of its words."""
 
     do: Action
     reason: str
@@ -105,14 +105,14 @@ def combine_confidence(confidence: float, more: float) -> float:
 
 
 def _is_same_subject(known: KnownFact, candidate: Candidate) -> bool:
-    """Whether they are about one and the same subject, or both about nobody in particular."""
+    """Return True if both are about the same subject, or both about nobody in particular."""
     if known.subject is None or candidate.subject is None:
         return known.subject is candidate.subject
     return subject_person(known.subject) == subject_person(candidate.subject)
 
 
 def _is_related(new: ParsedStatement, old: ParsedStatement) -> bool:
-    """Whether there is anything to compare: a word in common, or two topics."""
+    """Return True if there is anything to compare: a word in common, or two topics."""
     one, two = new.wording, old.wording
     mine, theirs = one.words | one.numbers | one.tail | one.instead, two.words | two.numbers | two.tail
     return bool(new.topics and old.topics) or not mine.isdisjoint(theirs)
@@ -160,7 +160,7 @@ def _same_meaning_reason(new: ParsedStatement, old: ParsedStatement, similarity:
 
 
 def _has_same_topics(new: ParsedStatement, old: ParsedStatement) -> bool:
-    """Whether they give the same slots the same values, and what else they say is nearly the same."""
+    """Return True if both give the same slots the same values and say little else."""
     few, many = sorted((new, old), key=lambda found: len(found.topics))
     paired = few.topics and all(any(_is_same_topic(a, b) for b in many.topics) for a in few.topics)
     one, two = new.wording.numbers, old.wording.numbers
@@ -177,7 +177,7 @@ def _has_same_topics(new: ParsedStatement, old: ParsedStatement) -> bool:
 
 
 def _has_similar_tail(one: Wording, two: Wording) -> bool:
-    """Whether what is added to one of them is little, and no figure."""
+    """Return True if the added remarks differ in few words and no figures."""
     added = one.tail ^ two.tail
     return (
         len(added) <= MAX_TAIL_WORDS
@@ -191,7 +191,7 @@ def _is_same_topic(one: Topic, two: Topic) -> bool:
 
 
 def _has_same_marks(one: Wording, two: Wording) -> bool:
-    """Whether nothing sets two statements apart that a single word can."""
+    """Return True if polarity, mood, tense, numbers and names agree."""
     marks = [(found.polarity, found.moods, found.past, found.suffered) for found in (one, two)]
     return marks[0] == marks[1] and _has_same_numbers(one, two) and one.names <= two.words and two.names <= one.words
 
@@ -217,7 +217,7 @@ def _has_enough_overlap(one: Wording, two: Wording, similarity: float) -> bool:
 
 
 def _is_same_root(left: frozenset[str], right: frozenset[str]) -> bool:
-    """Whether each has one word of its own, and these are forms of one word: biology, biologist."""
+    """Return True if each has one word of its own, and they are forms of one word: biology, biologist."""
     if len(left) != 1 or len(right) != 1:
         return False
     one, two = next(iter(left)), next(iter(right))
@@ -230,7 +230,7 @@ def _is_same_root(left: frozenset[str], right: frozenset[str]) -> bool:
 def _find_superseded(
     candidate: Candidate, new: ParsedStatement, others: Sequence[_Neighbour]
 ) -> list[tuple[_Neighbour, str]]:
-    """What cannot be true any more if the candidate is, each with what it is about."""
+    """The facts that cannot be true any more if the candidate is, each with the topic."""
     if new.wording.moods & UNREAL_MOODS:
         return []
     found = [(other, reason) for other in others if (reason := _contradiction_reason(new, other))]
@@ -254,7 +254,7 @@ def _contradiction_reason(new: ParsedStatement, other: _Neighbour) -> str | None
 
 
 def _is_history(new: Wording, other: _Neighbour) -> bool:
-    """Whether it tells of a year that was over when the other was said, and which that is not about."""
+    """Return True if it is about a year that was over when the other was said."""
     return new.year is not None and new.year < other.known.day.year and new.year != other.read.wording.year
 
 
@@ -272,7 +272,7 @@ def _is_replaced(one: Topic, two: Topic, new: ParsedStatement, old: ParsedStatem
 
 
 def _is_change(one: Topic, two: Topic, new: Wording) -> bool:
-    """Whether of two values the later one takes the place of the other, rather than being true besides."""
+    """Return True if the later value replaces the other, rather than being true besides."""
     if new.instead and not is_country(new.instead) and not new.instead & two.value:
         return False
     wider = one.name == "home" and is_country(one.value) != is_country(two.value)
@@ -281,7 +281,7 @@ def _is_change(one: Topic, two: Topic, new: Wording) -> bool:
 
 
 def _has_other_value(one: Topic, two: Topic) -> bool:
-    """Whether they give one slot two values. Of two values one of which holds the other, nobody knows."""
+    """Return True if they give one slot two values, neither of which contains the other."""
     single = "many" not in (one.fills, two.fills)
     return single and _is_same_slot(one, two) and not (one.value <= two.value or two.value <= one.value)
 
@@ -314,7 +314,7 @@ def _is_opposite(one: Wording, two: Wording) -> bool:
 
 
 def _is_opposite_feeling(one: Wording, two: Wording) -> bool:
-    """Whether one likes what the other does not, in the same words otherwise."""
+    """Return True if one likes what the other hates, in the same words otherwise."""
     if one.polarity != "is" or two.polarity != "is" or one.past or two.past:
         return False
     mine, theirs = one.words - two.words, two.words - one.words
@@ -323,7 +323,7 @@ def _is_opposite_feeling(one: Wording, two: Wording) -> bool:
 
 
 def _is_named_as_replaced(new: ParsedStatement, old: ParsedStatement) -> bool:
-    """Whether the old statement is what the new one says it replaces."""
+    """Return True if the new statement names the old one as replaced: "instead of Greece"."""
     one, two = new.wording, old.wording
     theirs = two.words | two.numbers
     left = theirs - one.instead
@@ -335,6 +335,6 @@ def _is_named_as_replaced(new: ParsedStatement, old: ParsedStatement) -> bool:
 
 
 def _correction_overlap(new: ParsedStatement, old: ParsedStatement) -> float:
-    """Which part of a correction's words is in the statement too: it repeats them to say what it is about."""
+    """The share of a correction's words that the statement contains."""
     one, two = new.wording, old.wording
     return len(one.words & two.words) / max(1, len(one.words))

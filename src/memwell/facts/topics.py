@@ -1,7 +1,7 @@
-"""The slots that statements fill, read from `slots.txt`: a table of wordings, which says how it is to be read.
+"""The slots that statements fill, from `data/slots.txt`, and the topics and lookup keys of a statement.
 
-A slot is what can be said about somebody such that two statements can be compared: where they live, how old they are, what
-they are allergic to. Patterns are compiled when a statement has one of their cues for the first time.
+A slot is something about a person that two statements can be compared by: home, age, allergy. "Alice lives in Lisbon." and "Alice
+moved to Porto." fill the same slot with two values. English only. Patterns are compiled when a cue of theirs is first seen.
 """
 
 from __future__ import annotations
@@ -97,10 +97,7 @@ def _expand(pattern: str) -> str:
     return found if found == pattern else _expand(found)
 
 
-# -- What a fact is about: the words by which re-tellings meet, and the slot of which only one value can be current.
-#
-# "Alice lives in Lisbon." and "Alice moved to Porto." fill the same slot of Alice with two values; "Alice's sister lives in
-# Porto." fills another one. English only: what is said in another language has a key but no topic.
+# -- topics and keys
 
 
 _COUNTRIES = frozenset(stems(" ".join(THESAURUS["countries"])))
@@ -112,7 +109,7 @@ _CLOCK = re.compile(r"^\d{1,2}(?::\d\d)?\W*(?:[ap]\.?m\.?|o'clock)?\W*$|^noon|^m
 
 
 class Topic(NamedTuple):
-    """What a statement says about somebody, in a slot that others fill too."""
+    """A slot and the value that a statement gives it."""
 
     name: str
     """Of the slot: "home". It holds nothing of what was said."""
@@ -136,7 +133,7 @@ class Topic(NamedTuple):
 
     @property
     def alone(self) -> bool:
-        """Whether there is but one whom these words can mean."""
+        """The words can mean only one person."""
         return bool(self.named) or self.kin <= _ONE_EACH
 
 
@@ -155,7 +152,7 @@ class ParsedStatement(NamedTuple):
 
 
 def statement_key(text: str, subject: str | None) -> str:
-    """What statements have in common that say the same in nearly the same words: no order, no inflection, no filler."""
+    """A key shared by statements of the same words: without order, inflection and fillers."""
     return _build_key(parse_wording(text, subject))
 
 

@@ -233,16 +233,15 @@ RECEIVING_END = re.compile(
 )
 
 
-# -- A short statement, taken apart for comparison: its content words, numbers and names, and whether it is denied or over.
+# -- parsing a statement
 #
-# The person that a fact is about is written `@`, whatever the fact calls them: "Alice lives in Lisbon." with the subject
-# Alice and `Alice said: "I live in Lisbon."` are both "@ lives in Lisbon". Words of denial are taken out and kept as
-# polarity, so that "is no longer vegetarian" can be held against "is vegetarian". English only: of another language the words
-# are compared as they stand.
+# The person that a fact is about is written `@`: "Alice lives in Lisbon." about Alice and `Alice said: "I live in Lisbon."` are
+# both "@ lives in Lisbon". Words of denial are removed and kept as polarity, so that "is no longer vegetarian" can be compared with
+# "is vegetarian". English only: in other languages the words are compared as they are.
 
 
 class Wording(NamedTuple):
-    """What a statement consists of. Two statements are the same only if all but the order of their words agrees."""
+    """The parts of a statement. Two statements are the same only if all but the order of their words agrees."""
 
     plain: str
     """The statement in the affirmative about `@`, without what is only said by the way."""
@@ -343,7 +342,7 @@ def squeeze(text: str) -> str:
 
 
 def subject_person(subject: str) -> str:
-    """Whose fact it is, by whatever name: "Quinn's brother" is somebody of Quinn's, and the fact's own words say who."""
+    """The person of a subject: "Quinn's brother" is filed under Quinn."""
     match = _POSSESSIVE.match(subject) if "'" in subject or "\u2019" in subject else None
     return (match[1] if match else subject).strip().lower()
 

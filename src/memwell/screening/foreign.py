@@ -10,7 +10,7 @@ from ..text.word_sets import load_words
 
 
 class Language(NamedTuple):
-    """How a language says it. A text counts if it holds both of a pair: aside and rules, lasting and steer."""
+    """The attack phrases of a language. A text counts if it has both of a pair: aside and rules, lasting and steer."""
 
     aside: str
     rules: str
@@ -133,12 +133,12 @@ _STEM = 5
 
 
 def has_foreign_cue(words: Iterable[str], lowered: str) -> bool:
-    """Whether it is worth looking: for all but Latin letters it is."""
+    """Return True if a text is worth searching: it has a cue word, or other than Latin letters."""
     return not (lowered.isascii() or _LATIN.fullmatch(lowered)) or not _STEMS.isdisjoint(word[:_STEM] for word in words)
 
 
 def find_foreign_injection(lowered: str) -> str | None:
-    """What a sentence in another language asks the agent to do, if that looks planted."""
+    """Describe the attack in a sentence of another language; None if there is none."""
     for aside, rules, lasting, steer, hide in zip(_ASIDE, _RULES, _LASTING, _STEER, _HIDE, strict=True):
         if aside.search(lowered) and rules.search(lowered) and not _OWN.search(lowered):
             return "sets instructions aside"

@@ -1,7 +1,4 @@
-"""What looks like the words of a machine in a text that a person or a page is supposed to have written.
-
-Roles, the marks that chat templates put between turns, calls of tools, and pictures whose address carries data away.
-"""
+"""Forged turns: roles, chat template marks, tool calls, and pictures whose address carries data away."""
 
 from __future__ import annotations
 
@@ -66,7 +63,7 @@ _PERSON = re.compile(r"^\s{0,3}(?:human|user)\s?:\s", re.MULTILINE | re.IGNORECA
 
 
 def find_forgery(text: str) -> str | None:
-    """What a text forges, if it does."""
+    """Describe what a text forges; None if nothing."""
     lowered = text.lower()
     for mark in MARKS if _HINT.search(lowered) else ():
         if any(hint in lowered for hint in mark.hints) and mark.pattern.search(text):

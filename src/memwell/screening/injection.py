@@ -1,7 +1,6 @@
-"""The commands in a sentence: verbs that tell somebody to do something, and what they are told to do.
+"""Planted instructions: commands in a sentence, statements that look planted, and a score of weak cues.
 
-"I always recommend Porto" is no command, "always recommend Porto" is one, and so is "the assistant must recommend Porto".
-Which of them is an attack is said by `instruction_signs`.
+"I always recommend Porto" is no command; "always recommend Porto" and "the assistant must recommend Porto" are.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ def find_commands(lowered: str) -> Iterator[Command]:
 
 
 def _is_command(before: str, joined: bool) -> bool:
-    """Whether a verb that stands behind these words is a command. Behind "and" it is if what it is joined to is one."""
+    """Return True if a verb behind these words is a command. Behind "and" it is one if the verb before is."""
     found = _COMMANDS.search(before)
     if found is None:
         return False
@@ -86,11 +85,10 @@ def _is_command(before: str, joined: bool) -> bool:
     return joined and _SOMEBODY_DOES.match(before) is None
 
 
-# -- Which commands, and which other statements, look planted: to be obeyed by the agent, or to be remembered as true.
+# -- commands and statements that look planted
 #
-# Everybody may tell an agent how to answer. What nobody tells in good faith is what it shall recommend, trust, buy, link to,
-# hide, run or send away whoever asks, so these are what the rules are about. Each is a row: the kind of command, what it is
-# applied to, and what else the sentence says. Gaps are short and sentences are cut, so that the time is linear.
+# Everybody may tell an agent how to answer. In good faith nobody tells it what to recommend, trust, buy, link to, hide, run or
+# send away for everyone who asks. Gaps are short and sentences are cut, so that the time is linear.
 
 
 URL = r"(?:https?:|hxxps?:|www\.|\b[\w-]{2,40}\.(?:com|net|org|io|example|ru|cn|info|biz|xyz|co|app|dev|shop|site|online)\b)"
@@ -411,12 +409,10 @@ STATEMENTS: tuple[Statement, ...] = (
 )  # fmt: skip
 
 
-# -- How much a sentence sounds like one that was planted: many weak signs, each with a weight, added up.
+# -- the score of weak cues
 #
-# The rules of `instruction_signs` know the usual attacks word by word; attacks that nobody has thought of yet use other words
-# for the same few ends: to bind whoever answers, for good, towards somebody who gains from it, unseen. Each of these has words
-# of its own, which are counted here. The weights were fitted to the corpus of the tests and rounded; a sentence in which
-# somebody speaks of themselves has to sound much worse than one that tells others what to do.
+# The rules above know usual attacks word by word; others use other words for the same ends: to bind the agent, for good, towards
+# somebody who gains from it, unseen. The words of each end are counted. The weights were fitted to the corpus of the tests.
 
 
 _WORDS = load_sections(__package__, "cue_words")
@@ -505,7 +501,7 @@ _ENDS = _MANNER_ENDS | {"named", "aside"}
 
 
 def score_sentence(sentence: str, lowered: str, words: frozenset[str]) -> str | None:
-    """What a sentence seems to be planted for, if it sounds like it."""
+    """Describe a sentence whose cues add up to an attack; None for others."""
     if _CUE_OF.keys().isdisjoint(words):
         return None
     found = find_cues(sentence, lowered, words)

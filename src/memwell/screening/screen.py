@@ -1,8 +1,9 @@
-"""How far an origin can be trusted. What is derived from several is trusted as little as the least of them.
+"""Screen text for secrets and planted instructions (`find_suspicion`), and compare the trust in origins.
 
-What the application itself writes (`system`) stands above the user: whoever runs it vouches for it, and it could write as
-anybody anyway. The assistant stands below the user, since it repeats what it was told or has made up; a tool was at least
-called on purpose, while a document says whatever its author likes.
+No filter finds them all: this one decides what is quarantined for people to look at. The protection is the origin: what is
+derived from several origins is trusted as little as the least of them. `system` (the application) is above the user; an assistant is
+below, since it repeats or makes things up; a tool was called on purpose, while a document says what its author likes. All checks take
+linear time, and what they report about a secret never contains it.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ def lowest_trust(origins: Iterable[str]) -> Origin:
 
 
 def is_trusted_as(origin: str, min_trust: str) -> bool:
-    """Whether something of this origin is trusted as much as is asked for. An unknown origin never is."""
+    """Return True if an origin is trusted at least as much as `min_trust`. An unknown origin never is."""
     return origin in TRUST and _rank(origin) >= TRUST.get(min_trust, len(ORDER))
 
 
 def is_trusted(origin: str) -> bool:
-    """Whether it may be told as a fact, and not only as what somebody else has said."""
+    """Return True if text of this origin may be stated as a fact, and not only as somebody's claim."""
     return is_trusted_as(origin, "user")
 
 
@@ -41,11 +42,7 @@ def _rank(origin: str) -> int:
     return TRUST.get(origin, 0)
 
 
-# -- What must not become a fact unseen: secrets, and statements planted to be obeyed or believed.
-#
-# No filter finds them all, so this one only decides what is put aside to be looked at; what protects is where a statement
-# comes from (`trust`). It reads whole turns as well as single sentences, in time linear in their length. What it says about
-# a secret never holds the secret.
+# -- screening
 
 
 _LONGEST = 600
@@ -78,7 +75,7 @@ _STATED = _statements_by_word()
 
 
 class Suspicion(NamedTuple):
-    """Why a statement is put aside."""
+    """The reason for a quarantine."""
 
     reason: Literal["secret", "instruction"]
     detail: str
@@ -86,10 +83,9 @@ class Suspicion(NamedTuple):
 
 
 def find_suspicion(text: str, origin: Origin = "user") -> Suspicion | None:
-    """Why a text should not become a fact before somebody has looked at it; None: nothing is wrong with it.
+    """Return why a text should be quarantined; None if nothing is wrong with it.
 
-    An assistant's advice is full of commands to the user, so that only what is certain counts there. What the application
-    itself says may instruct the agent.
+    Of an assistant, whose advice is full of commands, only certain signs count. The application may instruct the agent.
     """
     if (kind := find_secret(text)) is not None:
         return Suspicion("secret", kind)
@@ -102,7 +98,7 @@ def find_suspicion(text: str, origin: Origin = "user") -> Suspicion | None:
 
 
 def _find_injection(shown: str, advice: bool) -> str | None:
-    """What looks planted about a text, or about what it says under a disguise."""
+    """Describe what looks planted in a text, or in what it says under a disguise."""
     if kind := find_forgery(shown) or _find_planted(shown, advice):
         return kind
     return next((kind for said in disguised(shown) if (kind := _find_planted(said, advice=True))), None)
@@ -128,7 +124,7 @@ def _split_sentences(text: str) -> Iterator[str]:
 
 
 def _judge_sentence(sentence: str, advice: bool = False) -> str | None:
-    """What looks planted about a sentence."""
+    """Describe what looks planted in a sentence."""
     lowered = sentence.lower()
     words = frozenset(_WORD.findall(lowered))
     if not VERBS.isdisjoint(words) and (kind := _find_command(sentence, lowered)):
@@ -173,7 +169,7 @@ def _applies(rule: Rule, command: Command, sentence: str, lowered: str) -> bool:
 
 
 def _names_somebody(sentence: str, command: Command) -> bool:
-    """Whether a brand, a person or a site is named behind the verb, other than by the first word of a clause."""
+    """Return True if a brand, a person or a site is named behind the verb."""
     rest = sentence[command.end :]
     if _URL.search(rest.lower()):
         return True

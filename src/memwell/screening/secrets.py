@@ -1,7 +1,8 @@
-"""What tokens look like: one line for each format, with a piece of text that every token of the format holds.
+"""Secrets: tokens by their format, and passwords, PINs and cards that are told in words.
 
-The piece is looked for first, which costs next to nothing, and the pattern only where it is found. No pattern holds two
-unbounded repetitions that may match the same characters, so that the time is linear in the length of the text.
+Every format has a hint, a piece of text that each of its tokens holds, which is searched first. No pattern has two unbounded
+repetitions of the same characters, so that the time is linear. In words, the value decides: "the password is wrong" tells
+nothing, and a commit, a UUID or an order number is no secret unless somebody calls it one.
 """
 
 from __future__ import annotations
@@ -140,10 +141,7 @@ SHAPES: tuple[Shape, ...] = (
 )  # fmt: skip
 
 
-# -- Secrets that are told in words: "my password is …", "token: …", a PIN, a card, the words that open a wallet.
-#
-# What follows such a word is judged by how it looks: "the password is wrong" tells nothing, and a commit, a UUID or an order
-# number is no secret unless somebody calls it one.
+# -- secrets in words
 
 
 _CALLED = (
@@ -213,7 +211,7 @@ _RANDOM = 2.8
 
 
 def find_spoken_secret(text: str) -> str | None:
-    """What kind of secret a text tells in words, if it does."""
+    """The kind of secret that a text tells in words."""
     lowered = text.lower()
     if any(word in lowered for word in _NAMES) and (found := _find_labelled_secret(text, lowered)):
         return found
@@ -221,7 +219,7 @@ def find_spoken_secret(text: str) -> str | None:
 
 
 def _find_labelled_secret(text: str, lowered: str) -> str | None:
-    """What is called a secret, and looks like one."""
+    """The kind of a value that is called a secret and looks like one."""
     if any(map(_is_password, _TOLD_PASSWORD.finditer(text))) or any(
         map(_is_mixed_password, _NEAR_PASSWORD.finditer(text))
     ):
@@ -248,7 +246,7 @@ def _is_password(match: re.Match[str]) -> bool:
 
 
 def _is_compound_word(value: str) -> bool:
-    """Whether it is but words: "eight-character", "8-12", "and/or", "it's"."""
+    """Return True for compounds of words: "eight-character", "8-12", "and/or", "it's"."""
     parts = re.split(r"[-/'’]", value)
     return (
         len(parts) > 1
@@ -258,13 +256,13 @@ def _is_compound_word(value: str) -> bool:
 
 
 def _ends_clause(match: re.Match[str]) -> bool:
-    """Whether a clause ends here."""
+    """Return True if a clause ends here."""
     text, end = match.string, match.end()
     return match[2][-1] in ".,;!?)" or text[end : end + 1] in ("", "\n", '"', "'", "”", "’", "`", "»")
 
 
 def _is_mixed_password(match: re.Match[str]) -> bool:
-    """Whether a word right behind "password" has letters, digits and enough of them to be one."""
+    """Return True if the word behind "password" mixes letters and digits."""
     value = match[1].rstrip(".,;:!?)")
     kinds = (any(map(str.isalpha, value)), any(map(str.isdigit, value)))
     return len(value) >= 6 and all(kinds) and not _PLACEHOLDER.fullmatch(value) and not value[0].isdigit()
@@ -280,7 +278,7 @@ def _is_key(match: re.Match[str]) -> bool:
 
 
 def looks_random(value: str) -> bool:
-    """Whether letters and digits are mixed as in a token, and not as in a name with a version."""
+    """Return True if letters and digits are mixed as in a token, unlike a name with a version."""
     letters, digits = sum(map(str.isalpha, value)), sum(map(str.isdigit, value))
     if not letters or digits < 2:
         return False

@@ -277,7 +277,7 @@ _WORD = re.compile(r"[a-z]+(?:'[a-z]+)*|\d+")
 
 
 class TurnFeatures(NamedTuple):
-    """What the score of a turn depends on."""
+    """The input of the score of a turn."""
 
     statements: Sequence[str]
     questions: int
