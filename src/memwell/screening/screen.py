@@ -1,9 +1,9 @@
 """Screen text for secrets and planted instructions (`find_suspicion`), and compare the trust in origins.
 
 No filter finds them all: this one decides what is quarantined for people to look at. The protection is the origin: what is
-derived from several origins is trusted as little as the least of them. `system` (the application) is above the user; an assistant is
-below, since it repeats or makes things up; a tool was called on purpose, while a document says what its author likes. All checks take
-linear time, and what they report about a secret never contains it.
+derived from several origins is trusted as little as the least of them. `system` (the application) is above the user; an
+assistant is below, since it repeats or makes things up; a tool was called on purpose, while a document says what its author
+likes. All checks take linear time, and what they report about a secret never contains it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Secrets: tokens by their format, and passwords, PINs and cards that are told in words.
 
-Every format has a hint, a piece of text that each of its tokens holds, which is searched first. No pattern has two unbounded
-repetitions of the same characters, so that the time is linear. In words, the value decides: "the password is wrong" tells
-nothing, and a commit, a UUID or an order number is no secret unless somebody calls it one.
+Every format has a hint, a piece of text that each of its tokens holds, which is searched first. No pattern has two
+unbounded repetitions of the same characters, so that the time is linear. In words, the value decides: "the password is
+wrong" tells nothing, and a commit, a UUID or an order number is no secret unless somebody calls it one.
 """
 
 from __future__ import annotations
