@@ -236,8 +236,8 @@ RECEIVING_END = re.compile(
 # -- parsing a statement
 #
 # The person that a fact is about is written `@`: "Alice lives in Lisbon." about Alice and `Alice said: "I live in Lisbon."` are
-# both "@ lives in Lisbon". Words of denial are removed and kept as polarity, so that "is no longer vegetarian" can be compared with
-# "is vegetarian". English only: in other languages the words are compared as they are.
+# both "@ lives in Lisbon". Words of denial are removed and kept as polarity, so that "is no longer vegetarian"
+# can be compared with "is vegetarian". English only: in other languages the words are compared as they are.
 
 
 class Wording(NamedTuple):
