@@ -1,7 +1,7 @@
-"""Write what is generated, or check with `--check` that it is as it should be.
+"""Write the generated files, or check with `--check` that they are up to date.
 
-The schema on PostgreSQL is not among it, since only a server can tell it: `python -m tests.storage.test_postgres_schema
---write` writes that one, and the tests check it.
+The schema for PostgreSQL needs a server: `python -m tests.storage.test_postgres_schema --write` writes it, and the tests check
+it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from functools import partial
 from pathlib import Path
 
 import reference
+import sdk_types
 import unasync
 
 ROOT = Path(__file__).resolve().parent.parent
 
 GENERATED: dict[str, Callable[[], str]] = {
     **{f"src/memwell/sdk/_sync{part}.py": partial(unasync.generate, part) for part in unasync.PARTS},
+    "src/memwell/sdk/types.py": sdk_types.generate,
     "docs/reference/rest.md": reference.rest,
     "docs/reference/cli.md": reference.cli,
     "docs/reference/errors.md": reference.errors,
@@ -29,7 +31,7 @@ GENERATED: dict[str, Callable[[], str]] = {
 def main() -> int:
     stale = []
     for name, generate in GENERATED.items():
-        path, text = ROOT / name, formatted(name, generate())
+        path, text = ROOT / name, format_source(name, generate())
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue
         stale.append(name)
@@ -41,7 +43,7 @@ def main() -> int:
     return 1 if stale and "--check" in sys.argv else 0
 
 
-def formatted(name: str, text: str) -> str:
+def format_source(name: str, text: str) -> str:
     if not name.endswith(".py"):
         return text
     command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", name, "-"]

@@ -144,12 +144,16 @@ def list_handles(value: type) -> dict[str, type]:
     return found
 
 
+def sort_keys(text: str) -> str:
+    return json.dumps(json.loads(text), indent=1, ensure_ascii=False, sort_keys=True)
+
+
 def main() -> int:
     present = json.dumps(interface(), indent=1, ensure_ascii=False, default=str) + "\n"
     if "--write" in sys.argv:
         GOLDEN.write_text(present, encoding="utf-8")
         return 0
-    accepted = GOLDEN.read_text(encoding="utf-8")
+    accepted, present = sort_keys(GOLDEN.read_text(encoding="utf-8")), sort_keys(present)
     changes = list(
         difflib.unified_diff(accepted.splitlines(), present.splitlines(), "accepted", "present", lineterm="", n=4)
     )

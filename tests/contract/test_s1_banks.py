@@ -14,7 +14,7 @@ import pytest
 
 from memwell import Conflict, Forbidden, Invalid, NotFound
 from memwell.sdk._sync_banks import Bank
-from memwell.sdk.settings import BankSettings
+from memwell.sdk.types import BankSettings
 from memwell.testing import FrozenClock
 
 from ..engines import Memory, query, remains

@@ -15,7 +15,7 @@ import pytest
 
 from memwell import Conflict, Forbidden, Invalid, NotFound, Stale
 from memwell.sdk._sync_apps import App, Scope
-from memwell.sdk.settings import StoreSettings
+from memwell.sdk.types import StoreSettings
 from memwell.testing import FrozenClock
 
 from ..engines import AsyncMemory, Memory, remains, two_tenants

@@ -23,9 +23,9 @@ from ..timelines.users import Added, UserInfo
 from ._async_apps import AsyncApp
 from ._async_banks import AsyncBanks
 from ._async_definitions import AsyncDefinitions
+from ._async_facts import AsyncKnown, AsyncSearch
 from ._async_hooks import AsyncHooks
 from ._async_jobs import AsyncJobs, erase, pages
-from ._async_known import AsyncKnown, AsyncSearch
 from ._async_workflows import AsyncWorkflows
 from .mapping import AsyncRecords
 from .transport import AsyncTransport, open_async_transport

@@ -18,8 +18,8 @@ from ..workflows.app_transfer import AppDocument, Imported
 from ._async_files import AsyncAppSession
 from ._async_jobs import pages
 from ._async_records import Fields, changes
-from .settings import AppSettings, ContentChange, Executing, SessionChanges, StoreChanges, StoreSettings
 from .transport import AsyncTransport
+from .types import AppSettings, ContentChange, Executing, SessionChanges, StoreChanges, StoreSettings
 from .values import given, listed, mapping
 
 _Stores = list[StoreInfo]

@@ -9,8 +9,8 @@ from typing import Any, Unpack
 from ..workflows.events import RunEvent
 from ..workflows.operations import Checked, Workflow
 from ..workflows.run_operations import Happened, Run
-from .settings import Running
 from .transport import AsyncTransport
+from .types import Running
 from .values import given
 
 POLL_S = 5.0

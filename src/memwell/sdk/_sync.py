@@ -23,9 +23,9 @@ from ..timelines.users import Added, UserInfo
 from ._sync_apps import App
 from ._sync_banks import Banks
 from ._sync_definitions import Definitions
+from ._sync_facts import Known, Search
 from ._sync_hooks import Hooks
 from ._sync_jobs import Jobs, erase, pages
-from ._sync_known import Known, Search
 from ._sync_workflows import Workflows
 from .mapping import Records
 from .transport import Transport, open_transport

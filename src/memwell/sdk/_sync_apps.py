@@ -18,8 +18,8 @@ from ..workflows.app_transfer import AppDocument, Imported
 from ._sync_files import AppSession
 from ._sync_jobs import pages
 from ._sync_records import Fields, changes
-from .settings import AppSettings, ContentChange, Executing, SessionChanges, StoreChanges, StoreSettings
 from .transport import Transport
+from .types import AppSettings, ContentChange, Executing, SessionChanges, StoreChanges, StoreSettings
 from .values import given, listed, mapping
 
 _Stores = list[StoreInfo]

@@ -13,8 +13,8 @@ from ..banks.entries import Added, BankEntry, DeletedEntries, Loaded, Matches
 from ..banks.statistics import BankStats, Counted
 from ..errors import Invalid
 from ._sync_jobs import erase, pages
-from .settings import BankPage, BankSettings, BankUpdate, Days, Loading, Sampled
 from .transport import Transport
+from .types import BankPage, BankSettings, BankUpdate, Days, Loading, Sampled
 from .values import Message, Receipt, given, listed
 
 

@@ -13,8 +13,8 @@ from ..records.memory_prompt import append_memory
 from ..records.validation import Breaking
 from ..records.working_memory import Bound, Forgotten, MemoryRecord, Updated, Withheld
 from ._sync_jobs import pages
-from .settings import Binding, DefinitionChanges, DefinitionPage, DefinitionSettings
 from .transport import Transport
+from .types import Binding, DefinitionChanges, DefinitionPage, DefinitionSettings
 from .values import arguments, given, listed, mapping, tool_for
 
 _WHOSE = ("owner", "workflow", "thread", "run")

@@ -9,8 +9,8 @@ from typing import Any, Unpack
 from ..facts.search import Hits
 from ..files.files import DeletedFile, FileInfo
 from ..records.app_sessions import EndedSession, SessionMeta
-from .settings import FileConditions, FileSettings
 from .transport import Transport
+from .types import FileConditions, FileSettings
 from .values import file_given, given
 
 _Files = list[FileInfo]

@@ -7,8 +7,8 @@ from typing import Any, Unpack
 
 from ..context.hook_resolution import Preview, Resolution
 from ..context.hooks import DeletedHook, HookInfo
-from .settings import HookChanges, HookSettings
 from .transport import Transport
+from .types import HookChanges, HookSettings
 from .values import given
 
 _Hooks = list[HookInfo]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import msgspec
 
@@ -15,23 +14,9 @@ from ..model.check import as_object
 from ..records.file_rows import MAX_FILE
 from ..records.working_memory import Tool
 from ..timelines.sessions import Erasure
+from .types import Conditions
 
 Message = Mapping[str, Any]
-
-
-class Conditions(TypedDict, total=False):
-    """What a search may be given beside its query."""
-
-    include: Sequence[str]
-    filter: Mapping[str, Any]
-    after: datetime
-    before: datetime
-    min_score: float
-    min_trust: str
-    as_of: datetime
-    valid_at: datetime
-    explain: bool
-    recipe: str
 
 
 class Receipt(msgspec.Struct, frozen=True):

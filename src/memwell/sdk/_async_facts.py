@@ -14,7 +14,8 @@ from ..facts.plans import Plan
 from ..facts.search import Hits, WhyNot
 from ._async_jobs import AsyncJobs, pages
 from .transport import AsyncTransport
-from .values import Conditions, given, searched
+from .types import Conditions
+from .values import given, searched
 
 
 class AsyncSearch:

@@ -14,7 +14,8 @@ from ..facts.plans import Plan
 from ..facts.search import Hits, WhyNot
 from ._sync_jobs import Jobs, pages
 from .transport import Transport
-from .values import Conditions, given, searched
+from .types import Conditions
+from .values import given, searched
 
 
 class Search:

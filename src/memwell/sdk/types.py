@@ -1,4 +1,4 @@
-"""What banks, hooks and runs may be given beside what they must be, so that an editor knows the names and the types."""
+"""Keyword arguments of SDK methods. Generated from the requests by `tools/sdk_types.py`: run `make format`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,45 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, TypedDict
 
-BankType = Literal["conversation", "general"]
+
+class Conditions(TypedDict, total=False):
+    """Conditions of a search beside its query."""
+
+    as_of: datetime
+    valid_at: datetime
+    include: Sequence[str]
+    filter: Mapping[str, Any]
+    after: datetime
+    before: datetime
+    min_score: float
+    min_trust: str
+    explain: bool
+    recipe: str
 
 
-class BankChanges(TypedDict, total=False):
-    """Settings of a bank that can be changed."""
+class BankSettings(TypedDict, total=False):
+    """Settings of a new bank."""
 
+    type: Literal["conversation", "general"]
+    mode: Literal["fast_and_cheap", "balanced", "slow_and_thorough", "custom"]
+    description: str | None
+    compaction_prompt: str | None
+    max_age_days: int | None
+    max_turns: int | None
+    max_size_tokens: int | None
+    retention_days: int | None
+    embedding_model: str | None
+    dimensions: int | None
+    chunk_size: int | None
+    chunk_overlap: int | None
+    language: str
+    cross_key_search: bool
+
+
+class BankUpdate(TypedDict, total=False):
+    """Changes of a bank; `version` is the one that was read."""
+
+    name: str
     description: str | None
     compaction_prompt: str | None
     max_age_days: int | None
@@ -19,49 +52,31 @@ class BankChanges(TypedDict, total=False):
     max_size_tokens: int | None
     retention_days: int | None
     cross_key_search: bool
-
-
-class BankUpdate(BankChanges, total=False):
-    """What to change of a bank; `version` is the one that was read, to be told of changes since."""
-
-    name: str
     version: int
 
 
-class BankSettings(BankChanges, total=False):
-    """Settings of a bank; the type, and how it is searched, are decided when it is made."""
-
-    type: BankType
-    mode: Literal["fast_and_cheap", "balanced", "slow_and_thorough", "custom"]
-    embedding_model: str | None
-    dimensions: int | None
-    chunk_size: int | None
-    chunk_overlap: int | None
-    language: str
-
-
 class BankPage(TypedDict, total=False):
-    """Which banks are listed, and in which order."""
+    """Page, order and filter of a list of banks."""
 
     page: int
     limit: int
     sort: Literal["created_at", "updated_at", "name"]
     order: Literal["asc", "desc"]
-    type: BankType
+    type: Literal["conversation", "general"]
 
 
 class Loading(TypedDict, total=False):
-    """Which entries of a key are loaded, and in which form."""
+    """Selection and form of the entries of a key."""
 
     order: Literal["newest_first", "oldest_first"]
     limit: int
-    content_type: str
+    content_type: Literal["application/json", "text/plain", "text/html", "application/xml"]
     shape: Literal["entries", "array"]
     include_compacted: bool
 
 
 class Days(TypedDict, total=False):
-    """The days that are counted: the last so many, or between two."""
+    """The days to count: the last ones, or between two dates."""
 
     days: int
     start_date: datetime
@@ -69,7 +84,7 @@ class Days(TypedDict, total=False):
 
 
 class Sampled(TypedDict, total=False):
-    """What a compaction is tried with."""
+    """Entries and prompt of a trial compaction."""
 
     key: str
     sample_entries: Sequence[Mapping[str, Any]]
@@ -81,24 +96,30 @@ class Sampled(TypedDict, total=False):
 class HookSettings(TypedDict, total=False):
     """Settings of a hook beside its name and template."""
 
+    description: str | None
+    enabled: bool
+    priority: int
+    selector_key: str | None
+    matching_rules: Mapping[str, Any] | None
+    matching_rules_yaml: str | None
+
+
+class HookChanges(TypedDict, total=False):
+    """Changes of a hook; `version` is the one that was read."""
+
+    name: str
+    markdown_template: str
     description: str
     enabled: bool
     priority: int
     selector_key: str
     matching_rules: Mapping[str, Any]
     matching_rules_yaml: str
-
-
-class HookChanges(HookSettings, total=False):
-    """What to change of a hook; `version` is the one that was read, to be told of changes since."""
-
-    name: str
-    markdown_template: str
     version: int
 
 
 class Running(TypedDict, total=False):
-    """What a run is given beside its input."""
+    """Options of a run beside its input."""
 
     inputs: Mapping[str, Any]
     metadata: Mapping[str, Any]
@@ -108,7 +129,7 @@ class Running(TypedDict, total=False):
 
 
 class AppSettings(TypedDict, total=False):
-    """What an app is: what answers a message, how many stores it may have, and how many files a session."""
+    """Settings of an app."""
 
     description: str | None
     workflow: str | None
@@ -118,7 +139,7 @@ class AppSettings(TypedDict, total=False):
 
 
 class FileSettings(TypedDict, total=False):
-    """What a file is, and what to pass along with the session if it begins with it."""
+    """Options of an upload."""
 
     mimetype: str
     user_id: str
@@ -126,7 +147,7 @@ class FileSettings(TypedDict, total=False):
 
 
 class FileConditions(TypedDict, total=False):
-    """What a search in files may be given beside its query."""
+    """Conditions of a search in files."""
 
     filter: Mapping[str, Any]
     min_score: float
@@ -135,7 +156,7 @@ class FileConditions(TypedDict, total=False):
 
 
 class Executing(TypedDict, total=False):
-    """Whose message it is, beside its session."""
+    """Options of a message to an app."""
 
     user_id: str
     user_reference: str
@@ -144,35 +165,27 @@ class Executing(TypedDict, total=False):
 
 
 class SessionChanges(TypedDict, total=False):
-    """Whose session it is, and how metadata is set."""
+    """Options of a change of a session."""
 
+    mode: Literal["merge", "replace"]
     user_id: str
     user_reference: str
     session_reference: str
-    mode: Literal["merge", "replace"]
 
 
 class StoreSettings(TypedDict, total=False):
     """Settings of a store beside its technical name."""
 
-    name: str
+    name: str | None
     description: str | None
-    schema: Mapping[str, Any]
+    schema: Mapping[str, Any] | None
     access: Literal["user", "application", "session"]
     retention: str
     strict: bool
 
 
-class ContentChange(TypedDict, total=False):
-    """How content is written: merged (as it is by default) or replaced, without some fields, and only on top of one version."""
-
-    mode: Literal["merge", "replace"]
-    unset: str | Sequence[str]
-    if_match: str | None
-
-
 class StoreChanges(TypedDict, total=False):
-    """What to change of a store; `version` is the one that was read, to be told of changes since."""
+    """Changes of a store; `version` is the one that was read."""
 
     name: str
     description: str | None
@@ -183,11 +196,19 @@ class StoreChanges(TypedDict, total=False):
     version: int
 
 
+class ContentChange(TypedDict, total=False):
+    """Mode and expected version of a write."""
+
+    mode: Literal["merge", "replace"]
+    if_match: str
+    unset: str | Sequence[str]
+
+
 class DefinitionSettings(TypedDict, total=False):
     """Settings of a definition beside its name."""
 
-    schema: Mapping[str, Any]
-    slug: str
+    schema: Mapping[str, Any] | None
+    slug: str | None
     scope: Literal["global", "workflow", "thread", "run"]
     ttl_seconds: int | None
     update_mode: Literal["merge", "replace"]
@@ -196,7 +217,7 @@ class DefinitionSettings(TypedDict, total=False):
 
 
 class DefinitionChanges(TypedDict, total=False):
-    """What to change of a definition; `version` is the one that was read, to be told of changes since."""
+    """Changes of a definition; `version` is the one that was read."""
 
     name: str
     schema: Mapping[str, Any]
@@ -209,7 +230,7 @@ class DefinitionChanges(TypedDict, total=False):
 
 
 class DefinitionPage(TypedDict, total=False):
-    """Which definitions are listed, and in which order."""
+    """Page, order and filter of a list of definitions."""
 
     search: str
     name: str
@@ -223,7 +244,7 @@ class DefinitionPage(TypedDict, total=False):
 
 
 class Binding(TypedDict, total=False):
-    """What working memory belongs to beside its owner."""
+    """Scope of a working memory beside its owner."""
 
     workflow: str
     thread: str
