@@ -17,7 +17,7 @@ from memwell.core.dispatch import Call
 from memwell.core.space import Space
 from memwell.registry import require_operation
 from memwell.sdk._sync_banks import Bank
-from memwell.sdk.settings import BankSettings
+from memwell.sdk.types import BankSettings
 from memwell.storage.sqlite import connect
 
 from . import bank_store, bare_search, corpus

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from memwell.registry import find
+from memwell.registry import require_operation
 
 HEAD = '''"""Keyword arguments of SDK methods. Generated from the requests by `tools/sdk_types.py`: run `make format`."""
 
@@ -68,17 +68,17 @@ TYPES = {
 def generate() -> str:
     parts = [HEAD]
     for name, source in TYPES.items():
-        request = find(source.operation).request
+        request = require_operation(source.operation).request
         hints = typing.get_type_hints(request, include_extras=True)
         omit = source.omit.split()
         lines = []
         for field in msgspec.structs.fields(request):
             if field.name in omit:
                 continue
-            kind = OVERRIDES.get(field.name) or render_type(hints[field.name])
+            kind = render_type(hints[field.name])
             if field.default is None and not source.operation.endswith(".create"):
                 kind = kind.removesuffix(" | None")  # it only means that the field was omitted
-            lines.append(f"    {field.name}: {kind}")
+            lines.append(f"    {field.name}: {OVERRIDES.get(field.name, kind)}")
         parts.append(
             f'class {name}(TypedDict, total=False):\n    """{source.description}"""\n\n' + "\n".join(lines) + "\n"
         )

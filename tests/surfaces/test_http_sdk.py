@@ -27,7 +27,7 @@ def transport(answer: Callable[[httpx.Request], httpx.Response]) -> HttpTranspor
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "_pause", lambda attempt, retry_after: 0.0)
+    monkeypatch.setattr(http, "_retry_delay", lambda attempt, retry_after: 0.0)
 
 
 def test_a_lost_answer_is_asked_for_again_with_the_same_key() -> None:
@@ -67,7 +67,7 @@ def test_a_server_that_stays_away_is_named() -> None:
 
 @each(("status", "body"), [(200, b"<html>"), (502, b"bad gateway"), (200, b'{"other": 1}'), (404, b"{}")])
 def test_an_answer_that_is_not_ours_is_said_to_be_so(status: int, body: bytes) -> None:
-    with pytest.raises(Unavailable, match="not Memwell's"):
+    with pytest.raises(Unavailable, match="not from a Memwell server"):
         transport(lambda request: httpx.Response(status, content=body)).call("flows.list", {})
 
 

@@ -29,7 +29,7 @@ from ._async_jobs import AsyncJobs, erase, pages
 from ._async_workflows import AsyncWorkflows
 from .mapping import AsyncRecords
 from .transport import AsyncTransport, open_async_transport
-from .values import Message, Receipt, given, said
+from .values import Message, Receipt, omit_none, to_messages
 
 IMPORT_BATCH = 200
 
@@ -63,11 +63,11 @@ class AsyncMemory:
         self.workflows = AsyncWorkflows(self._transport)
 
     def user(self, user: str) -> AsyncUser:
-        """What was said by and to one person, and to nobody else."""
+        """The memory of one person."""
         return AsyncUser(self._transport, user)
 
     def flow(self, flow: str) -> AsyncFlow:
-        """The memory of a flow: its sessions and what it knows."""
+        """The memory of a flow: its sessions and facts."""
         return AsyncFlow(self._transport, flow)
 
     def log(self, session: str) -> AsyncLog:
@@ -75,24 +75,24 @@ class AsyncMemory:
         return AsyncLog(self._transport, session)
 
     def app(self, app: str) -> AsyncApp:
-        """An app: its memory stores, its sessions, and what answers a message."""
+        """An app: its memory stores, sessions and files."""
         return AsyncApp(self._transport, app)
 
     async def apps(self) -> list[AppInfo]:
-        """The apps."""
+        """List the apps."""
         found: list[AppInfo] = (await self._transport.call("apps.list", {})).apps
         return found
 
     async def users(self) -> list[UserInfo]:
-        """The users of whom something is remembered."""
+        """List the users that have memory."""
         return [user async for user in pages(self._transport, "users.list", "users", {})]
 
     async def flows(self) -> list[FlowInfo]:
-        """The flows that have memory."""
+        """List the flows that have memory."""
         return [flow async for flow in pages(self._transport, "flows.list", "flows", {})]
 
     async def logs(self, status: str = "active") -> list[AgentSession]:
-        """The sessions that agents have logged to: the active ones, or all."""
+        """List the sessions of agent logs: the active ones, or all."""
         found: list[AgentSession] = await self._transport.call("log.sessions", {"status": status})
         return found
 
@@ -102,22 +102,22 @@ class AsyncMemory:
         return flows
 
     async def status(self) -> Status:
-        """Whom this client speaks for, the storage, and the backlog of jobs."""
+        """The tenant and role of this client, the storage, and the backlog of jobs."""
         status: Status = await self._transport.call("status.show", {})
         return status
 
     async def call(self, operation: str, data: Mapping[str, Any] | None = None, *, key: str | None = None) -> Any:
-        """Any operation by its name, such as `flows.append`; with a key it is carried out once only."""
+        """Call any operation by its name, such as `flows.append`. With an idempotency key it is done only once."""
         return await self._transport.call(operation, dict(data or {}), key=key)
 
     async def watch(self) -> AsyncIterator[Event]:
-        """Every read and write of the tenant as it happens, for ever."""
+        """Yield every read and write of the tenant as it happens, without end."""
         async for event in self._transport.watch():
             if event is not None:
                 yield event
 
     async def close(self) -> None:
-        """Finish what is being written and let go of the files or connections."""
+        """Finish open writes and close files and connections."""
         await self._transport.close()
 
     async def __aenter__(self) -> AsyncMemory:
@@ -145,13 +145,15 @@ class AsyncUser(AsyncKnown):
         key: str | None = None,
     ) -> Added:
         """Remember what was said: a text of the user's, or messages such as {"role": …, "content": …}."""
-        data = given(user=self.id, session=session, occurred_at=occurred_at, metadata=metadata) | said(content)
+        data = omit_none(user=self.id, session=session, occurred_at=occurred_at, metadata=metadata) | to_messages(
+            content
+        )
         added: Added = await self._transport.call("users.add", data, key=key)
         return added
 
     async def history(self, limit: int = 20, *, session: str | None = None) -> list[Turn]:
         """The last turns, the oldest of them first."""
-        page = await self._transport.call("users.history", given(user=self.id, limit=limit, session=session))
+        page = await self._transport.call("users.history", omit_none(user=self.id, limit=limit, session=session))
         turns: list[Turn] = page.turns
         return turns
 
@@ -165,7 +167,7 @@ class AsyncUser(AsyncKnown):
         return [found async for found in pages(self._transport, "users.sessions", "sessions", {"user": self.id})]
 
     async def forget(self, *, timeout_s: float = 60.0) -> Receipt:
-        """Forget everything about this person, everywhere, and return the receipt."""
+        """Erase everything about this person, and return the receipt."""
         return await erase(self._transport, "users.forget", {"user": self.id}, timeout_s)
 
 
@@ -177,7 +179,7 @@ class AsyncFlow(AsyncKnown):
         self.id = flow
 
     def session(self, session: str) -> AsyncSession:
-        """One conversation of the flow. It need not be declared: the first turn creates it."""
+        """One conversation of the flow. The first turn creates it."""
         return AsyncSession(self._transport, self.id, session)
 
     async def sessions(self) -> list[SessionInfo]:
@@ -194,7 +196,7 @@ class AsyncFlow(AsyncKnown):
         key: str | None = None,
     ) -> str:
         """Remember a statement for the whole flow and return its id."""
-        data = given(flow=self.id, content=content, importance=importance, confidence=confidence, metadata=metadata)
+        data = omit_none(flow=self.id, content=content, importance=importance, confidence=confidence, metadata=metadata)
         memory_id: str = (await self._transport.call("flows.write", data, key=key)).id
         return memory_id
 
@@ -208,12 +210,12 @@ class AsyncFlow(AsyncKnown):
         return await erase(self._transport, "flows.delete", {"flow": self.id}, timeout_s)
 
     async def export(self) -> AsyncIterator[Line]:
-        """Everything in the flow, as the lines of an export."""
+        """Yield everything in the flow as the lines of an export."""
         async for line in pages(self._transport, "flows.export", "lines", {"flow": self.id}):
             yield line
 
     async def import_lines(self, lines: Iterable[Line | Mapping[str, Any]]) -> Imported:
-        """Add the lines of an export. What is there already is skipped."""
+        """Add the lines of an export. Lines that the flow has already are skipped."""
         added = skipped = 0
         batch: list[Any] = []
         for line in [*lines, None]:
@@ -243,7 +245,7 @@ class AsyncSession(AsyncSearch):
         key: str | None = None,
     ) -> str:
         """Remember a statement for this session and return its id."""
-        data = self._at | given(content=content, importance=importance, confidence=confidence, metadata=metadata)
+        data = self._at | omit_none(content=content, importance=importance, confidence=confidence, metadata=metadata)
         memory_id: str = (await self._transport.call("flows.write", data, key=key)).id
         return memory_id
 
@@ -253,8 +255,7 @@ class AsyncSession(AsyncSearch):
         return view
 
     async def end(self, *, wait_s: float = 0.0) -> Ended:
-        """Close the session and have it distilled into facts; wait for these if you like. Saying something later opens it
-        again."""
+        """End the session and consolidate it into facts; `wait_s` waits for them. A later turn opens it again."""
         ended: Ended = await self._transport.call("flows.end", self._at)
         if wait_s and ended.job is not None:
             await AsyncJobs(self._transport).wait(ended.job, timeout_s=wait_s)
@@ -286,9 +287,9 @@ class AsyncHistory:
         origin: str | None = None,
         key: str | None = None,
     ) -> Turn:
-        """Record a turn; the first one creates the session. `origin`: `document` or `tool`, if it is only passed on."""
+        """Record a turn; the first one creates the session. `origin`: `document` or `tool`, if the content comes from there."""
         data = {"role": role, "content": content, **self._at}
-        data |= given(
+        data |= omit_none(
             name=name,
             tool_name=tool_name,
             tool_call_id=tool_call_id,
@@ -314,7 +315,7 @@ class AsyncHistory:
     async def page(self, *, limit: int = 100, order: str = "oldest_first", cursor: str | None = None) -> Turns:
         """A page of the turns, in either direction; its `next_cursor` leads to the next."""
         page: Turns = await self._transport.call(
-            "flows.page", given(limit=limit, order=order, cursor=cursor) | self._at
+            "flows.page", omit_none(limit=limit, order=order, cursor=cursor) | self._at
         )
         return page
 
@@ -370,7 +371,7 @@ class AsyncKeys:
         expires_in_s: int | None = None,
     ) -> NewKey:
         """Make a key, perhaps held to one flow or user. Its `secret` is shown this once."""
-        limits = given(flow=flow, user=user, tenant=tenant, rate_limit=rate_limit, expires_in_s=expires_in_s)
+        limits = omit_none(flow=flow, user=user, tenant=tenant, rate_limit=rate_limit, expires_in_s=expires_in_s)
         key: NewKey = await self._transport.call("keys.create", {"name": name, "role": role, **limits})
         return key
 

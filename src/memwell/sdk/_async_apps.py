@@ -20,7 +20,7 @@ from ._async_jobs import pages
 from ._async_records import Fields, changes
 from .transport import AsyncTransport
 from .types import AppSettings, ContentChange, Executing, SessionChanges, StoreChanges, StoreSettings
-from .values import given, listed, mapping
+from .values import omit_none, to_list, to_object
 
 _Stores = list[StoreInfo]
 _Sessions = list[SessionMeta]
@@ -62,7 +62,7 @@ class AsyncApp:
         **more: Unpack[Executing],
     ) -> Executed:
         """Send a message to the app, with metadata for the session."""
-        data = given(session_id=session_id, metadata=metadata) | {"app": self.id, "message": message, **more}
+        data = omit_none(session_id=session_id, metadata=metadata) | {"app": self.id, "message": message, **more}
         done: Executed = await self._transport.call("apps.execute", data)
         return done
 
@@ -73,7 +73,7 @@ class AsyncApp:
 
     async def import_document(self, document: str | Mapping[str, Any], *, dry_run: bool = False) -> Imported:
         """Make the app from a document. With `dry_run`, only say what would be made, and what stands in the way."""
-        source = document if isinstance(document, str) else mapping(document, "document")
+        source = document if isinstance(document, str) else to_object(document, "document")
         made: Imported = await self._transport.call(
             "apps.import", {"app": self.id, "document": source, "dry_run": dry_run}
         )
@@ -100,7 +100,7 @@ class AsyncStores:
 
     async def define(self, stores: str | Mapping[str, Any]) -> _Stores:
         """Make stores from YAML, or from settings by technical name; all or none."""
-        source = stores if isinstance(stores, str) else mapping(stores, "stores")
+        source = stores if isinstance(stores, str) else to_object(stores, "stores")
         made: _Stores = (await self._transport.call("stores.define", {"app": self._app, "stores": source})).stores
         return made
 
@@ -142,19 +142,19 @@ class AsyncAppSessions:
         self, session_id: str, metadata: Mapping[str, Any] | None = None, **more: Unpack[SessionChanges]
     ) -> SessionMeta:
         """Set metadata of a session, or begin it."""
-        data = given(app=self._app, session_id=session_id, metadata=metadata) | {**more}
+        data = omit_none(app=self._app, session_id=session_id, metadata=metadata) | {**more}
         made: SessionMeta = await self._transport.call("apps.sessions.update", data)
         return made
 
     async def get(self, session_id: str) -> SessionMeta:
-        """What was passed along with a session."""
+        """The metadata of a session."""
         data = {"app": self._app, "session_id": session_id}
         found: SessionMeta = await self._transport.call("apps.sessions.get", data)
         return found
 
     async def list(self, user_id: str | None = None) -> _Sessions:
         """The sessions that have not ended, of one user or of all."""
-        data = given(app=self._app, user_id=user_id)
+        data = omit_none(app=self._app, user_id=user_id)
         return [one async for one in pages(self._transport, "apps.sessions.list", "sessions", data)]
 
     async def end(self, session_id: str) -> EndedSession:
@@ -170,7 +170,7 @@ class AsyncScope:
 
     def __init__(self, transport: AsyncTransport, app: str, user_id: str | None, session_id: str | None) -> None:
         self._transport = transport
-        self._at = {"app": app} | given(user_id=user_id, session_id=session_id)
+        self._at = {"app": app} | omit_none(user_id=user_id, session_id=session_id)
 
     async def get_content(
         self, store_name: str, projections: Fields | None = None, *, as_of: datetime | None = None
@@ -183,7 +183,7 @@ class AsyncScope:
         self, store_name: str, projections: Fields | None = None, *, as_of: datetime | None = None
     ) -> Content:
         """The same with its version and its times."""
-        data = {**self._at, "store": store_name, **given(projections=projections, as_of=as_of)}
+        data = {**self._at, "store": store_name, **omit_none(projections=projections, as_of=as_of)}
         found: Content = await self._transport.call("stores.get_content", data)
         return found
 
@@ -193,27 +193,27 @@ class AsyncScope:
 
     async def write(self, store_name: str, data_object: Mapping[str, Any], **how: Unpack[ContentChange]) -> Content:
         """The same, with the version that it has now, and warnings of what does not fit."""
-        data = {**self._at, "store": store_name, "data": mapping(data_object, "data"), **given(**how)}
+        data = {**self._at, "store": store_name, "data": to_object(data_object, "data"), **omit_none(**how)}
         if "unset" in data:
-            data["unset"] = listed(data["unset"])
+            data["unset"] = to_list(data["unset"])
         made: Content = await self._transport.call("stores.set_content", data)
         return made
 
     async def set_contents(self, contents: Mapping[str, Mapping[str, Any]], *, mode: Mode = "merge") -> dict[str, Any]:
         """Write to several stores, all or none."""
-        values = {name: mapping(one, name) for name, one in mapping(contents, "contents").items()}
+        values = {name: to_object(one, name) for name, one in to_object(contents, "contents").items()}
         data = {**self._at, "contents": values, "mode": mode}
         made = (await self._transport.call("stores.set_contents", data)).contents
         return {name: one.content for name, one in made.items()}
 
     async def delete_content(self, store_name: str, *, if_match: str | None = None) -> bool:
         """Delete the record of a store with its history; False if there was none."""
-        data = {**self._at, "store": store_name, **given(if_match=if_match)}
+        data = {**self._at, "store": store_name, **omit_none(if_match=if_match)}
         gone: bool = (await self._transport.call("stores.delete_content", data)).deleted
         return gone
 
     async def history(self, store_name: str, limit: int = 20) -> list[RecordChange]:
-        """What was written to a store, the newest first: so many changes, however many that are, or all there are."""
+        """The changes of a store, the newest first: `limit` of them, or all there are."""
         return await changes(self._transport, "stores.content_history", {**self._at, "store": store_name}, limit)
 
     async def render(self, template: str) -> str:

@@ -15,7 +15,7 @@ from ..errors import Invalid
 from ._async_jobs import erase, pages
 from .transport import AsyncTransport
 from .types import BankPage, BankSettings, BankUpdate, Days, Loading, Sampled
-from .values import Message, Receipt, given, listed
+from .values import Message, Receipt, omit_none, to_list
 
 
 class AsyncBanks:
@@ -76,7 +76,7 @@ class AsyncBank:
         idempotency_key: str | None = None,
     ) -> Added:
         """Write an entry. A conversation bank answers with the messages so far, ready for a model."""
-        data = given(speaker=speaker, metadata=metadata, compacts=None if compacts is None else listed(compacts))
+        data = omit_none(speaker=speaker, metadata=metadata, compacts=None if compacts is None else to_list(compacts))
         data |= {"bank": self.id, "key": key, "content": content}
         added: Added = await self._transport.call("banks.add", data, key=idempotency_key)
         return added
@@ -94,8 +94,8 @@ class AsyncBank:
         content_type: str | None = None,
     ) -> Matches:
         """The entries that fit best, under one key or, without one, under all."""
-        data = given(key=key, filter=filter, added_after=added_after, added_before=added_before)
-        data |= given(min_score=min_score, content_type=content_type)
+        data = omit_none(key=key, filter=filter, added_after=added_after, added_before=added_before)
+        data |= omit_none(min_score=min_score, content_type=content_type)
         data |= {"bank": self.id, "query": query, "top_n": top_n}
         found: Matches = await self._transport.call("banks.search", data)
         return found
@@ -123,7 +123,7 @@ class AsyncBank:
         """All entries, by key and of each key in the order they were written; with `include_compacted` those behind summaries,
         too, and with a `summary` (an id) exactly what that was made of."""
         data: dict[str, Any] = {"bank": self.id, "include_compacted": include_compacted}
-        data |= given(key=key, filter=filter, summary=summary)
+        data |= omit_none(key=key, filter=filter, summary=summary)
         async for entry in pages(self._transport, "banks.entries", "entries", data):
             yield entry
 
@@ -146,12 +146,12 @@ class AsyncBank:
         dry_run: bool = False,
     ) -> DeletedEntries:
         """Erase entries by key and metadata for good, or say which that would be."""
-        data = {"bank": self.id, "maximum": maximum, "dry_run": dry_run, **given(key=key, filter=filter)}
+        data = {"bank": self.id, "maximum": maximum, "dry_run": dry_run, **omit_none(key=key, filter=filter)}
         gone: DeletedEntries = await self._transport.call("banks.delete_entries", data)
         return gone
 
     async def stats(self, **conditions: Unpack[Days]) -> BankStats:
-        """What is in the bank: of the last `days` (before `end_date`, if there is one), or from `start_date` on."""
+        """Statistics of the bank: of the last `days` (before `end_date`, if there is one), or from `start_date` on."""
         found: BankStats = await self._transport.call("banks.stats", {"bank": self.id, **conditions})
         return found
 
@@ -162,11 +162,11 @@ class AsyncBank:
 
     async def compact(self, *, key: str | None = None) -> Compacting:
         """Fold what is beyond the thresholds into summaries now; its `job` says when it is done."""
-        data = {"bank": self.id, **given(key=key)}
+        data = {"bank": self.id, **omit_none(key=key)}
         scheduled: Compacting = await self._transport.call("banks.compact", data)
         return scheduled
 
     async def test_compaction(self, **how: Unpack[Sampled]) -> Trial:
-        """What compacting would give, for a `key` or for `sample_entries`. Nothing is changed."""
+        """Try a compaction, for a `key` or for `sample_entries`. Nothing is changed."""
         trial: Trial = await self._transport.call("banks.test_compaction", {"bank": self.id, **how})
         return trial

@@ -15,7 +15,7 @@ from ..records.working_memory import Bound, Forgotten, MemoryRecord, Updated, Wi
 from ._async_jobs import pages
 from .transport import AsyncTransport
 from .types import Binding, DefinitionChanges, DefinitionPage, DefinitionSettings
-from .values import arguments, given, listed, mapping, tool_for
+from .values import omit_none, parse_arguments, render_tool, to_list, to_object
 
 _WHOSE = ("owner", "workflow", "thread", "run")
 
@@ -54,8 +54,8 @@ class AsyncDefinitions:
         return changed
 
     async def check(self, definition: str, schema: Mapping[str, Any]) -> Breaking:
-        """Which stored records a schema would break."""
-        data = {"definition": definition, "schema": mapping(schema, "schema")}
+        """Find the stored records that a schema would break."""
+        data = {"definition": definition, "schema": to_object(schema, "schema")}
         found: Breaking = await self._transport.call("definitions.check", data)
         return found
 
@@ -74,18 +74,18 @@ class AsyncDefinitions:
     ) -> AsyncWorkingMemory:
         """Load working memory of an owner: under these definitions, by id or slug, or under all global ones. Whoever is held to a
         user need not say whose."""
-        at = {**where} | given(owner=owner, definitions=None if definitions is None else listed(definitions))
+        at = {**where} | omit_none(owner=owner, definitions=None if definitions is None else to_list(definitions))
         bound: Bound = await self._transport.call("definitions.bind", at)
         return AsyncWorkingMemory(self._transport, at, bound)
 
     async def end(self, *, run: str | None = None, thread: str | None = None) -> Forgotten:
         """Delete what was kept for a run or a thread that is over."""
-        gone: Forgotten = await self._transport.call("definitions.end", given(run=run, thread=thread))
+        gone: Forgotten = await self._transport.call("definitions.end", omit_none(run=run, thread=thread))
         return gone
 
 
 class AsyncWorkingMemory:
-    """What is known of an owner, ready for a model: `values`, `prompt()`, `tool()`, and `update()` for what the model calls."""
+    """The working memory of an owner, for a model: `values`, `prompt()`, `tool()`, and `update()` for what the model calls."""
 
     def __init__(self, transport: AsyncTransport, at: Mapping[str, Any], bound: Bound) -> None:
         self._transport = transport
@@ -103,7 +103,7 @@ class AsyncWorkingMemory:
 
     def tool(self, style: str = "openai") -> dict[str, Any] | None:
         """The `update_memory` tool, as `openai` or `anthropic` want it."""
-        return tool_for(self.bound.tool, style)
+        return render_tool(self.bound.tool, style)
 
     async def update(
         self, memory: Mapping[str, Any] | str, *, mode: str | None = None, if_match: Mapping[str, str] | None = None
@@ -111,9 +111,9 @@ class AsyncWorkingMemory:
         """Write values by slug, all or none; what the tool was called with can be given as it is, also as the JSON text that some
         models' makers hand on. What is written is never an error: if another value does not fit any more, `bound.warnings` says
         so, even where `strict` is asked for."""
-        values = self._values(mapping(arguments(memory), "memory"))
+        values = self._values(to_object(parse_arguments(memory), "memory"))
         at = {name: value for name, value in self._at.items() if name != "strict"}
-        data = {**at, "memory": values, **given(mode=mode, if_match=if_match)}
+        data = {**at, "memory": values, **omit_none(mode=mode, if_match=if_match)}
         made: Updated = await self._transport.call("definitions.update_memory", data)
         await self._catch_up(values)
         return made
@@ -148,7 +148,7 @@ class AsyncWorkingMemory:
         slugs = self._slugs()
         if "memory" in slugs and not (isinstance(inner, Mapping) and set(inner) <= set(slugs)):
             return memory
-        return mapping(inner, "memory")
+        return to_object(inner, "memory")
 
     def _slugs(self) -> Mapping[str, Any]:
         tool = self.bound.tool

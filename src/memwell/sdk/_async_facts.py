@@ -1,4 +1,4 @@
-"""The Python API, awaited: searching, and what is known."""
+"""The Python API, awaited: search, facts and plans."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..facts.search import Hits, WhyNot
 from ._async_jobs import AsyncJobs, pages
 from .transport import AsyncTransport
 from .types import Conditions
-from .values import given, searched
+from .values import build_search, omit_none
 
 
 class AsyncSearch:
-    """Searching, which is the same for a user, a flow and a session."""
+    """Search, for a user, a flow or a session."""
 
     def __init__(self, transport: AsyncTransport, dialect: str, at: dict[str, str]) -> None:
         self._transport = transport
@@ -27,8 +27,8 @@ class AsyncSearch:
         self._at = at
 
     async def search(self, query: str, limit: int = 5, **conditions: Unpack[Conditions]) -> Hits:
-        """What fits best, the best first: facts and what was written; with include=["turns"] also what was said."""
-        data = searched(self._at, query, limit, conditions)
+        """Search facts and added texts, the best hit first; with include=["turns"] also turns."""
+        data = build_search(self._at, query, limit, conditions)
         hits: Hits = await self._transport.call(f"{self._dialect}.search", data)
         return hits
 
@@ -41,21 +41,21 @@ class AsyncSearch:
         min_trust: str | None = None,
         as_of: datetime | None = None,
     ) -> Context:
-        """Memory made ready for a prompt: the newest turns and the facts that fit, within a budget of tokens, as `messages`
-        and as `text`; `left_out` says what did not fit and why. Without a query, the most important facts."""
-        asked = given(query=query, budget=budget, turns=turns, min_trust=min_trust, as_of=as_of)
+        """Assemble memory for a prompt within a budget of tokens: the newest turns and matching facts, as `messages` and as
+        `text`; `left_out` says what did not fit and why. Without a query, the most important facts."""
+        asked = omit_none(query=query, budget=budget, turns=turns, min_trust=min_trust, as_of=as_of)
         found: Context = await self._transport.call(f"{self._dialect}.context", self._at | asked)
         return found
 
     async def why_not(self, entry_id: str, query: str, limit: int = 5, **conditions: Unpack[Conditions]) -> WhyNot:
-        """Why that search does not find an entry: the one gate that keeps it out."""
-        data = searched(self._at, query, limit, conditions) | {"id": entry_id}
+        """Explain why a search does not find an entry."""
+        data = build_search(self._at, query, limit, conditions) | {"id": entry_id}
         gate: WhyNot = await self._transport.call(f"{self._dialect}.why_not", data)
         return gate
 
 
 class AsyncKnown(AsyncSearch):
-    """What is known of a user or to a flow: facts with their evidence, and the plans that made them."""
+    """The facts of a user or a flow with their evidence, and the plans that made them."""
 
     id: str
 
@@ -66,16 +66,16 @@ class AsyncKnown(AsyncSearch):
         as_of: datetime | None = None,
         valid_at: datetime | None = None,
     ) -> list[MemoryEntry]:
-        """What is known, in order; with a filter, those memories whose metadata meet it. With `as_of`, what was known then;
-        with `valid_at`, what was true then."""
-        data = self._at | given(filter=filter, as_of=as_of, valid_at=valid_at)
+        """List the memories; with a filter, those whose metadata match. `as_of`: as known at that time; `valid_at`: those true
+        at that time."""
+        data = self._at | omit_none(filter=filter, as_of=as_of, valid_at=valid_at)
         return [found async for found in pages(self._transport, f"{self._dialect}.memories", "memories", data)]
 
     async def get(
         self, memory_id: str, *, as_of: datetime | None = None, valid_at: datetime | None = None
     ) -> MemoryEntry:
-        """One memory; with `as_of`, as it was known then, and with `valid_at`, if it was true then."""
-        data = {**self._at, "id": memory_id, **given(as_of=as_of, valid_at=valid_at)}
+        """One memory; `as_of`: as known at that time; `valid_at`: if it was true at that time."""
+        data = {**self._at, "id": memory_id, **omit_none(as_of=as_of, valid_at=valid_at)}
         found: MemoryEntry = await self._transport.call(f"{self._dialect}.memory", data)
         return found
 
@@ -89,8 +89,8 @@ class AsyncKnown(AsyncSearch):
         metadata: dict[str, Any] | None = None,
         version: int | None = None,
     ) -> MemoryEntry:
-        """Change a memory; what is left away stays. With `version`, only if nobody changed it since."""
-        changes = given(
+        """Change a memory; omitted fields stay. With `version`, only if nobody changed it since."""
+        changes = omit_none(
             content=content, importance=importance, confidence=confidence, metadata=metadata, version=version
         )
         data = {**self._at, "id": memory_id, **changes}
@@ -103,19 +103,19 @@ class AsyncKnown(AsyncSearch):
         await AsyncJobs(self._transport).wait(deleted.job)
 
     async def memory_history(self, memory_id: str) -> MemoryHistory:
-        """The versions of a memory, and what it is based on, down to the words."""
+        """The versions of a memory, and its evidence."""
         data = {**self._at, "id": memory_id}
         found: MemoryHistory = await self._transport.call(f"{self._dialect}.memory_history", data)
         return found
 
     async def consolidate(self, session: str, *, dry_run: bool = False) -> Plan | None:
-        """Distil what was said in a session into facts now, or return what that would do; None if there is nothing new."""
+        """Consolidate a session into facts now, or with `dry_run` only plan it; None if there is nothing new."""
         data = {**self._at, "session": session, "dry_run": dry_run}
         plan: Plan | None = (await self._transport.call(f"{self._dialect}.consolidate", data)).plan
         return plan
 
     async def plans(self) -> list[Plan]:
-        """What was distilled, when, from what, and why; the newest first."""
+        """List the plans, the newest first."""
         return [found async for found in pages(self._transport, f"{self._dialect}.plans", "plans", dict(self._at))]
 
     async def plan(self, plan_id: str) -> Plan:
@@ -124,31 +124,31 @@ class AsyncKnown(AsyncSearch):
         return found
 
     async def apply(self, plan_id: str) -> Plan:
-        """Do what a plan of a dry run says, if nothing that it rests on has changed."""
+        """Apply the plan of a dry run, if its sources have not changed."""
         found: Plan = await self._transport.call(f"{self._dialect}.apply_plan", {**self._at, "id": plan_id})
         return found
 
     async def revert(self, plan_id: str) -> Plan:
-        """Take back what a plan did. What was said stays as it is."""
+        """Undo a plan. Turns are not changed."""
         found: Plan = await self._transport.call(f"{self._dialect}.revert_plan", {**self._at, "id": plan_id})
         return found
 
     async def held(self) -> list[MemoryEntry]:
-        """Statements that look like instructions to the agent or like secrets; they are used for nothing until released."""
+        """List quarantined statements: they look like instructions or secrets, and are not used until released."""
         return [found async for found in pages(self._transport, f"{self._dialect}.held", "memories", dict(self._at))]
 
     async def release(self, memory_id: str) -> MemoryEntry:
-        """Let a statement that is held back be a fact like any other."""
+        """Release a statement from quarantine."""
         found: MemoryEntry = await self._transport.call(f"{self._dialect}.release", {**self._at, "id": memory_id})
         return found
 
     async def audit(self) -> Audit:
-        """Duplicates, contradictions, echoes, orphans, stale and secret-looking facts."""
+        """Find duplicates, contradictions, echoes, orphans, stale and secret-looking facts."""
         found: Audit = await self._transport.call(f"{self._dialect}.audit", dict(self._at))
         return found
 
     async def revoke(self, *, session: str | None = None, turn: str | None = None) -> Revoked:
-        """Withdraw everything that is known only from a session, or from one turn."""
-        data = self._at | given(session=session, turn=turn)
+        """Retract everything that is known only from a session, or from one turn."""
+        data = self._at | omit_none(session=session, turn=turn)
         found: Revoked = await self._transport.call(f"{self._dialect}.revoke", data)
         return found

@@ -11,7 +11,7 @@ from ..files.files import DeletedFile, FileInfo
 from ..records.app_sessions import EndedSession, SessionMeta
 from .transport import AsyncTransport
 from .types import FileConditions, FileSettings
-from .values import file_given, given
+from .values import omit_none, read_file
 
 _Files = list[FileInfo]
 
@@ -26,13 +26,13 @@ class AsyncAppSession:
         self.files = AsyncFiles(transport, app, session_id)
 
     async def meta(self) -> SessionMeta:
-        """What code and prompts see of it as `sessionMeta`."""
+        """The metadata that code and prompts see as `sessionMeta`."""
         found: SessionMeta = await self._transport.call("apps.sessions.get", dict(self._at))
         return found
 
     async def search(self, query: str, limit: int = 5, **conditions: Unpack[FileConditions]) -> Hits:
-        """What the active files say about something; each hit names its file in `metadata`."""
-        data = {**self._at, "query": query, "limit": limit, **given(**conditions)}
+        """Search the active files; each hit names its file in `metadata`."""
+        data = {**self._at, "query": query, "limit": limit, **omit_none(**conditions)}
         found: Hits = await self._transport.call("apps.sessions.search", data)
         return found
 
@@ -53,8 +53,8 @@ class AsyncFiles:
         self, file: str | Path | bytes, filename: str | None = None, **settings: Unpack[FileSettings]
     ) -> FileInfo:
         """Add a file by its path, or its bytes under a name. The same file again is the one that is there."""
-        content, name = file_given(file, filename)
-        data = {**self._at, "filename": name, "content": content, **given(**settings)}
+        content, name = read_file(file, filename)
+        data = {**self._at, "filename": name, "content": content, **omit_none(**settings)}
         added: FileInfo = await self._transport.call("apps.files.upload", data)
         return added
 
@@ -64,7 +64,7 @@ class AsyncFiles:
         return found
 
     async def get(self, file_id: str) -> FileInfo:
-        """What is known of a file."""
+        """The properties of a file."""
         found: FileInfo = await self._transport.call("apps.files.get", self._of(file_id))
         return found
 

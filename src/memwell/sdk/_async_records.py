@@ -10,7 +10,7 @@ from ..errors import NotFound
 from ..records.user_records import DeletedRecord, RecordChange, UserRecord
 from ._async_jobs import pages
 from .transport import AsyncTransport
-from .values import given, listed, mapping
+from .values import omit_none, to_list, to_object
 
 D = TypeVar("D")
 Fields: TypeAlias = Mapping[str, int]
@@ -50,7 +50,7 @@ class AsyncRecordCalls:
         """A record with its version and its times; `NotFound` if there is none."""
         data: dict[str, Any] = {"user": self._user, "record": name}
         if projections is not None or as_of is not None:
-            data |= given(projections=projections, as_of=as_of)
+            data |= omit_none(projections=projections, as_of=as_of)
         found: UserRecord = await self._transport.call("users.record", data)
         return found
 
@@ -58,7 +58,7 @@ class AsyncRecordCalls:
         self, name: str, value: Mapping[str, Any], *, ttl_s: int | None = None, if_match: str | None = None
     ) -> UserRecord:
         """Set a record. With `if_match`, only if it is still the version that was read."""
-        return await self._write(name, value, "replace", given(ttl_s=ttl_s, if_match=if_match))
+        return await self._write(name, value, "replace", omit_none(ttl_s=ttl_s, if_match=if_match))
 
     async def update(
         self,
@@ -70,21 +70,26 @@ class AsyncRecordCalls:
         if_match: str | None = None,
     ) -> UserRecord:
         """Merge changes into a record, at every depth; fields that are not given stay, but for those of `unset`."""
-        more = given(ttl_s=ttl_s, if_match=if_match, unset=listed(unset) or None)
+        more = omit_none(ttl_s=ttl_s, if_match=if_match, unset=to_list(unset) or None)
         return await self._write(name, changes, "merge", more)
 
     async def set_all(
         self, records: Mapping[str, Mapping[str, Any]], *, merge: bool = False, ttl_s: int | None = None
     ) -> list[UserRecord]:
         """Set several records, all or none."""
-        values = {name: mapping(value, name) for name, value in mapping(records, "records").items()}
-        data = {"user": self._user, "records": values, "mode": "merge" if merge else "replace", **given(ttl_s=ttl_s)}
+        values = {name: to_object(value, name) for name, value in to_object(records, "records").items()}
+        data = {
+            "user": self._user,
+            "records": values,
+            "mode": "merge" if merge else "replace",
+            **omit_none(ttl_s=ttl_s),
+        }
         made: list[UserRecord] = (await self._transport.call("users.set_records", data)).records
         return made
 
     async def delete(self, name: str, *, if_match: str | None = None) -> DeletedRecord:
         """Delete a record with its history."""
-        data = given(user=self._user, record=name, if_match=if_match)
+        data = omit_none(user=self._user, record=name, if_match=if_match)
         gone: DeletedRecord = await self._transport.call("users.delete_record", data)
         return gone
 
@@ -94,12 +99,12 @@ class AsyncRecordCalls:
         return {record.name: record.value async for record in found}
 
     async def history(self, name: str, limit: int = 20) -> list[RecordChange]:
-        """What was written to a record, the newest first: so many changes, however many that are, or all there are."""
+        """The changes of a record, the newest first: `limit` of them, or all there are."""
         data = {"user": self._user, "record": name}
         return await changes(self._transport, "users.record_history", data, limit)
 
     async def _write(self, name: str, value: Mapping[str, Any], mode: str, more: Mapping[str, Any]) -> UserRecord:
-        data = {"user": self._user, "record": name, "value": mapping(value, "value"), "mode": mode, **more}
+        data = {"user": self._user, "record": name, "value": to_object(value, "value"), "mode": mode, **more}
         made: UserRecord = await self._transport.call("users.set_record", data)
         return made
 
@@ -109,7 +114,7 @@ async def changes(transport: AsyncTransport, operation: str, data: Mapping[str, 
     found: list[RecordChange] = []
     cursor: str | None = None
     while True:
-        asked = {**data, "limit": min(limit - len(found), MOST_CHANGES), **given(cursor=cursor)}
+        asked = {**data, "limit": min(limit - len(found), MOST_CHANGES), **omit_none(cursor=cursor)}
         page = await transport.call(operation, asked)
         found += page.versions
         cursor = page.next_cursor

@@ -11,7 +11,7 @@ from ..workflows.operations import Checked, Workflow
 from ..workflows.run_operations import Happened, Run
 from .transport import AsyncTransport
 from .types import Running
-from .values import given
+from .values import omit_none
 
 POLL_S = 5.0
 
@@ -38,13 +38,15 @@ class AsyncWorkflows:
 
     async def update(self, workflow: str, document: Source, *, expected_version: int | None = None) -> Workflow:
         """Store the next version of a workflow."""
-        data = {"workflow": workflow, "document": _source(document), **given(expected_version=expected_version)}
+        data = {"workflow": workflow, "document": _source(document), **omit_none(expected_version=expected_version)}
         changed: Workflow = await self._transport.call("workflows.update", data)
         return changed
 
     async def get(self, workflow: str, *, version: int | None = None) -> Workflow:
         """A workflow with its document."""
-        found: Workflow = await self._transport.call("workflows.get", {"workflow": workflow, **given(version=version)})
+        found: Workflow = await self._transport.call(
+            "workflows.get", {"workflow": workflow, **omit_none(version=version)}
+        )
         return found
 
     async def list(self) -> builtins.list[Workflow]:
@@ -58,7 +60,7 @@ class AsyncWorkflows:
 
     async def run(self, document: Source, input: Input = "", **how: Unpack[Running]) -> Run:
         """Run a stored workflow by its id, or a document, and wait for its end: `metadata`, `owner`, `thread`, `version`."""
-        begun: Run = await self._transport.call(*_call(document, {**_given(input), **how, "wait": False}))
+        begun: Run = await self._transport.call(*_call(document, {**_to_source(input), **how, "wait": False}))
         async for _ in self.follow(begun.id):
             pass  # a server would not answer a request for as long as a run may take
         return await self.show(begun.id)
@@ -70,12 +72,12 @@ class AsyncWorkflows:
         **how: Unpack[Running],
     ) -> AsyncIterator[RunEvent]:
         """Run, and see what happens as it happens: steps, pieces of the answer, results."""
-        run: Run = await self._transport.call(*_call(document, {**_given(input), **how, "wait": False}))
+        run: Run = await self._transport.call(*_call(document, {**_to_source(input), **how, "wait": False}))
         async for event in self.follow(run.id):
             yield event
 
     async def follow(self, run_id: str, after: int = 0) -> AsyncIterator[RunEvent]:
-        """What happens in a run, from an event on."""
+        """Follow the events of a run, from one event on."""
         while True:
             data = {"run": run_id, "after": after, "timeout_s": POLL_S}
             found: Happened = await self._transport.call("runs.events", data)
@@ -87,7 +89,7 @@ class AsyncWorkflows:
 
     async def runs(self, workflow: str | None = None, limit: int = 50) -> builtins.list[Run]:
         """Runs, the newest first, without their steps."""
-        data = {"limit": limit, **given(workflow=workflow)}
+        data = {"limit": limit, **omit_none(workflow=workflow)}
         found: builtins.list[Run] = (await self._transport.call("runs.list", data)).runs
         return found
 
@@ -102,7 +104,7 @@ class AsyncWorkflows:
         return run
 
 
-def _given(given: Input) -> dict[str, Any]:
+def _to_source(given: Input) -> dict[str, Any]:
     return {"input": given} if isinstance(given, str) else {"inputs": dict(given)}
 
 

@@ -29,7 +29,7 @@ from ._sync_jobs import Jobs, erase, pages
 from ._sync_workflows import Workflows
 from .mapping import Records
 from .transport import Transport, open_transport
-from .values import Message, Receipt, given, said
+from .values import Message, Receipt, omit_none, to_messages
 
 IMPORT_BATCH = 200
 
@@ -63,11 +63,11 @@ class Memory:
         self.workflows = Workflows(self._transport)
 
     def user(self, user: str) -> User:
-        """What was said by and to one person, and to nobody else."""
+        """The memory of one person."""
         return User(self._transport, user)
 
     def flow(self, flow: str) -> Flow:
-        """The memory of a flow: its sessions and what it knows."""
+        """The memory of a flow: its sessions and facts."""
         return Flow(self._transport, flow)
 
     def log(self, session: str) -> Log:
@@ -75,24 +75,24 @@ class Memory:
         return Log(self._transport, session)
 
     def app(self, app: str) -> App:
-        """An app: its memory stores, its sessions, and what answers a message."""
+        """An app: its memory stores, sessions and files."""
         return App(self._transport, app)
 
     def apps(self) -> list[AppInfo]:
-        """The apps."""
+        """List the apps."""
         found: list[AppInfo] = (self._transport.call("apps.list", {})).apps
         return found
 
     def users(self) -> list[UserInfo]:
-        """The users of whom something is remembered."""
+        """List the users that have memory."""
         return [user for user in pages(self._transport, "users.list", "users", {})]
 
     def flows(self) -> list[FlowInfo]:
-        """The flows that have memory."""
+        """List the flows that have memory."""
         return [flow for flow in pages(self._transport, "flows.list", "flows", {})]
 
     def logs(self, status: str = "active") -> list[AgentSession]:
-        """The sessions that agents have logged to: the active ones, or all."""
+        """List the sessions of agent logs: the active ones, or all."""
         found: list[AgentSession] = self._transport.call("log.sessions", {"status": status})
         return found
 
@@ -102,22 +102,22 @@ class Memory:
         return flows
 
     def status(self) -> Status:
-        """Whom this client speaks for, the storage, and the backlog of jobs."""
+        """The tenant and role of this client, the storage, and the backlog of jobs."""
         status: Status = self._transport.call("status.show", {})
         return status
 
     def call(self, operation: str, data: Mapping[str, Any] | None = None, *, key: str | None = None) -> Any:
-        """Any operation by its name, such as `flows.append`; with a key it is carried out once only."""
+        """Call any operation by its name, such as `flows.append`. With an idempotency key it is done only once."""
         return self._transport.call(operation, dict(data or {}), key=key)
 
     def watch(self) -> Iterator[Event]:
-        """Every read and write of the tenant as it happens, for ever."""
+        """Yield every read and write of the tenant as it happens, without end."""
         for event in self._transport.watch():
             if event is not None:
                 yield event
 
     def close(self) -> None:
-        """Finish what is being written and let go of the files or connections."""
+        """Finish open writes and close files and connections."""
         self._transport.close()
 
     def __enter__(self) -> Memory:
@@ -145,13 +145,15 @@ class User(Known):
         key: str | None = None,
     ) -> Added:
         """Remember what was said: a text of the user's, or messages such as {"role": …, "content": …}."""
-        data = given(user=self.id, session=session, occurred_at=occurred_at, metadata=metadata) | said(content)
+        data = omit_none(user=self.id, session=session, occurred_at=occurred_at, metadata=metadata) | to_messages(
+            content
+        )
         added: Added = self._transport.call("users.add", data, key=key)
         return added
 
     def history(self, limit: int = 20, *, session: str | None = None) -> list[Turn]:
         """The last turns, the oldest of them first."""
-        page = self._transport.call("users.history", given(user=self.id, limit=limit, session=session))
+        page = self._transport.call("users.history", omit_none(user=self.id, limit=limit, session=session))
         turns: list[Turn] = page.turns
         return turns
 
@@ -165,7 +167,7 @@ class User(Known):
         return [found for found in pages(self._transport, "users.sessions", "sessions", {"user": self.id})]
 
     def forget(self, *, timeout_s: float = 60.0) -> Receipt:
-        """Forget everything about this person, everywhere, and return the receipt."""
+        """Erase everything about this person, and return the receipt."""
         return erase(self._transport, "users.forget", {"user": self.id}, timeout_s)
 
 
@@ -177,7 +179,7 @@ class Flow(Known):
         self.id = flow
 
     def session(self, session: str) -> Session:
-        """One conversation of the flow. It need not be declared: the first turn creates it."""
+        """One conversation of the flow. The first turn creates it."""
         return Session(self._transport, self.id, session)
 
     def sessions(self) -> list[SessionInfo]:
@@ -194,7 +196,7 @@ class Flow(Known):
         key: str | None = None,
     ) -> str:
         """Remember a statement for the whole flow and return its id."""
-        data = given(flow=self.id, content=content, importance=importance, confidence=confidence, metadata=metadata)
+        data = omit_none(flow=self.id, content=content, importance=importance, confidence=confidence, metadata=metadata)
         memory_id: str = (self._transport.call("flows.write", data, key=key)).id
         return memory_id
 
@@ -208,12 +210,12 @@ class Flow(Known):
         return erase(self._transport, "flows.delete", {"flow": self.id}, timeout_s)
 
     def export(self) -> Iterator[Line]:
-        """Everything in the flow, as the lines of an export."""
+        """Yield everything in the flow as the lines of an export."""
         for line in pages(self._transport, "flows.export", "lines", {"flow": self.id}):
             yield line
 
     def import_lines(self, lines: Iterable[Line | Mapping[str, Any]]) -> Imported:
-        """Add the lines of an export. What is there already is skipped."""
+        """Add the lines of an export. Lines that the flow has already are skipped."""
         added = skipped = 0
         batch: list[Any] = []
         for line in [*lines, None]:
@@ -243,7 +245,7 @@ class Session(Search):
         key: str | None = None,
     ) -> str:
         """Remember a statement for this session and return its id."""
-        data = self._at | given(content=content, importance=importance, confidence=confidence, metadata=metadata)
+        data = self._at | omit_none(content=content, importance=importance, confidence=confidence, metadata=metadata)
         memory_id: str = (self._transport.call("flows.write", data, key=key)).id
         return memory_id
 
@@ -253,8 +255,7 @@ class Session(Search):
         return view
 
     def end(self, *, wait_s: float = 0.0) -> Ended:
-        """Close the session and have it distilled into facts; wait for these if you like. Saying something later opens it
-        again."""
+        """End the session and consolidate it into facts; `wait_s` waits for them. A later turn opens it again."""
         ended: Ended = self._transport.call("flows.end", self._at)
         if wait_s and ended.job is not None:
             Jobs(self._transport).wait(ended.job, timeout_s=wait_s)
@@ -286,9 +287,9 @@ class History:
         origin: str | None = None,
         key: str | None = None,
     ) -> Turn:
-        """Record a turn; the first one creates the session. `origin`: `document` or `tool`, if it is only passed on."""
+        """Record a turn; the first one creates the session. `origin`: `document` or `tool`, if the content comes from there."""
         data = {"role": role, "content": content, **self._at}
-        data |= given(
+        data |= omit_none(
             name=name,
             tool_name=tool_name,
             tool_call_id=tool_call_id,
@@ -313,7 +314,7 @@ class History:
 
     def page(self, *, limit: int = 100, order: str = "oldest_first", cursor: str | None = None) -> Turns:
         """A page of the turns, in either direction; its `next_cursor` leads to the next."""
-        page: Turns = self._transport.call("flows.page", given(limit=limit, order=order, cursor=cursor) | self._at)
+        page: Turns = self._transport.call("flows.page", omit_none(limit=limit, order=order, cursor=cursor) | self._at)
         return page
 
     def all(self) -> Iterator[Turn]:
@@ -368,7 +369,7 @@ class Keys:
         expires_in_s: int | None = None,
     ) -> NewKey:
         """Make a key, perhaps held to one flow or user. Its `secret` is shown this once."""
-        limits = given(flow=flow, user=user, tenant=tenant, rate_limit=rate_limit, expires_in_s=expires_in_s)
+        limits = omit_none(flow=flow, user=user, tenant=tenant, rate_limit=rate_limit, expires_in_s=expires_in_s)
         key: NewKey = self._transport.call("keys.create", {"name": name, "role": role, **limits})
         return key
 

@@ -20,7 +20,7 @@ from ._sync_jobs import pages
 from ._sync_records import Fields, changes
 from .transport import Transport
 from .types import AppSettings, ContentChange, Executing, SessionChanges, StoreChanges, StoreSettings
-from .values import given, listed, mapping
+from .values import omit_none, to_list, to_object
 
 _Stores = list[StoreInfo]
 _Sessions = list[SessionMeta]
@@ -62,7 +62,7 @@ class App:
         **more: Unpack[Executing],
     ) -> Executed:
         """Send a message to the app, with metadata for the session."""
-        data = given(session_id=session_id, metadata=metadata) | {"app": self.id, "message": message, **more}
+        data = omit_none(session_id=session_id, metadata=metadata) | {"app": self.id, "message": message, **more}
         done: Executed = self._transport.call("apps.execute", data)
         return done
 
@@ -73,7 +73,7 @@ class App:
 
     def import_document(self, document: str | Mapping[str, Any], *, dry_run: bool = False) -> Imported:
         """Make the app from a document. With `dry_run`, only say what would be made, and what stands in the way."""
-        source = document if isinstance(document, str) else mapping(document, "document")
+        source = document if isinstance(document, str) else to_object(document, "document")
         made: Imported = self._transport.call("apps.import", {"app": self.id, "document": source, "dry_run": dry_run})
         return made
 
@@ -98,7 +98,7 @@ class Stores:
 
     def define(self, stores: str | Mapping[str, Any]) -> _Stores:
         """Make stores from YAML, or from settings by technical name; all or none."""
-        source = stores if isinstance(stores, str) else mapping(stores, "stores")
+        source = stores if isinstance(stores, str) else to_object(stores, "stores")
         made: _Stores = (self._transport.call("stores.define", {"app": self._app, "stores": source})).stores
         return made
 
@@ -140,19 +140,19 @@ class AppSessions:
         self, session_id: str, metadata: Mapping[str, Any] | None = None, **more: Unpack[SessionChanges]
     ) -> SessionMeta:
         """Set metadata of a session, or begin it."""
-        data = given(app=self._app, session_id=session_id, metadata=metadata) | {**more}
+        data = omit_none(app=self._app, session_id=session_id, metadata=metadata) | {**more}
         made: SessionMeta = self._transport.call("apps.sessions.update", data)
         return made
 
     def get(self, session_id: str) -> SessionMeta:
-        """What was passed along with a session."""
+        """The metadata of a session."""
         data = {"app": self._app, "session_id": session_id}
         found: SessionMeta = self._transport.call("apps.sessions.get", data)
         return found
 
     def list(self, user_id: str | None = None) -> _Sessions:
         """The sessions that have not ended, of one user or of all."""
-        data = given(app=self._app, user_id=user_id)
+        data = omit_none(app=self._app, user_id=user_id)
         return [one for one in pages(self._transport, "apps.sessions.list", "sessions", data)]
 
     def end(self, session_id: str) -> EndedSession:
@@ -168,7 +168,7 @@ class Scope:
 
     def __init__(self, transport: Transport, app: str, user_id: str | None, session_id: str | None) -> None:
         self._transport = transport
-        self._at = {"app": app} | given(user_id=user_id, session_id=session_id)
+        self._at = {"app": app} | omit_none(user_id=user_id, session_id=session_id)
 
     def get_content(self, store_name: str, projections: Fields | None = None, *, as_of: datetime | None = None) -> Any:
         """The record of a store, or some of its fields such as {"preferences.language": 1}, or as it was at some time; None if
@@ -177,7 +177,7 @@ class Scope:
 
     def read(self, store_name: str, projections: Fields | None = None, *, as_of: datetime | None = None) -> Content:
         """The same with its version and its times."""
-        data = {**self._at, "store": store_name, **given(projections=projections, as_of=as_of)}
+        data = {**self._at, "store": store_name, **omit_none(projections=projections, as_of=as_of)}
         found: Content = self._transport.call("stores.get_content", data)
         return found
 
@@ -187,27 +187,27 @@ class Scope:
 
     def write(self, store_name: str, data_object: Mapping[str, Any], **how: Unpack[ContentChange]) -> Content:
         """The same, with the version that it has now, and warnings of what does not fit."""
-        data = {**self._at, "store": store_name, "data": mapping(data_object, "data"), **given(**how)}
+        data = {**self._at, "store": store_name, "data": to_object(data_object, "data"), **omit_none(**how)}
         if "unset" in data:
-            data["unset"] = listed(data["unset"])
+            data["unset"] = to_list(data["unset"])
         made: Content = self._transport.call("stores.set_content", data)
         return made
 
     def set_contents(self, contents: Mapping[str, Mapping[str, Any]], *, mode: Mode = "merge") -> dict[str, Any]:
         """Write to several stores, all or none."""
-        values = {name: mapping(one, name) for name, one in mapping(contents, "contents").items()}
+        values = {name: to_object(one, name) for name, one in to_object(contents, "contents").items()}
         data = {**self._at, "contents": values, "mode": mode}
         made = (self._transport.call("stores.set_contents", data)).contents
         return {name: one.content for name, one in made.items()}
 
     def delete_content(self, store_name: str, *, if_match: str | None = None) -> bool:
         """Delete the record of a store with its history; False if there was none."""
-        data = {**self._at, "store": store_name, **given(if_match=if_match)}
+        data = {**self._at, "store": store_name, **omit_none(if_match=if_match)}
         gone: bool = (self._transport.call("stores.delete_content", data)).deleted
         return gone
 
     def history(self, store_name: str, limit: int = 20) -> list[RecordChange]:
-        """What was written to a store, the newest first: so many changes, however many that are, or all there are."""
+        """The changes of a store, the newest first: `limit` of them, or all there are."""
         return changes(self._transport, "stores.content_history", {**self._at, "store": store_name}, limit)
 
     def render(self, template: str) -> str:

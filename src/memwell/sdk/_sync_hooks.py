@@ -9,7 +9,7 @@ from ..context.hook_resolution import Preview, Resolution
 from ..context.hooks import DeletedHook, HookInfo
 from .transport import Transport
 from .types import HookChanges, HookSettings
-from .values import given
+from .values import omit_none
 
 _Hooks = list[HookInfo]
 
@@ -58,9 +58,9 @@ class Hooks:
         max_chars: int | None = None,
         app: str | None = None,
     ) -> Preview:
-        """What a template and rules would give, without saving them."""
-        data = given(matching_rules=matching_rules, matching_rules_yaml=matching_rules_yaml)
-        data |= given(session_id=session_id, context=context, max_entries=max_entries, max_chars=max_chars, app=app)
+        """Try a template and rules without saving them."""
+        data = omit_none(matching_rules=matching_rules, matching_rules_yaml=matching_rules_yaml)
+        data |= omit_none(session_id=session_id, context=context, max_entries=max_entries, max_chars=max_chars, app=app)
         data |= {"markdown_template": markdown_template}
         shown: Preview = self._transport.call("hooks.preview", data)
         return shown
@@ -77,8 +77,8 @@ class Hooks:
         app: str | None = None,
     ) -> Resolution:
         """The prompt for a request: of this hook, of the one with that selector key, or of the one whose rules fit best."""
-        data = given(session_id=session_id, context=context, max_entries=max_entries, max_chars=max_chars, app=app)
+        data = omit_none(session_id=session_id, context=context, max_entries=max_entries, max_chars=max_chars, app=app)
         name = "hooks.resolve_any" if hook_id is None else "hooks.resolve"
-        data |= given(selector_key=selector_key) if hook_id is None else {"id": hook_id}
+        data |= omit_none(selector_key=selector_key) if hook_id is None else {"id": hook_id}
         made: Resolution = self._transport.call(name, data)
         return made

@@ -9,7 +9,7 @@ from typing import Any
 from ..admin.jobs import Job
 from ..timelines.sessions import Erasure
 from .transport import Transport
-from .values import Receipt, given, to_receipt, unfinished
+from .values import Receipt, omit_none, to_receipt, unfinished_job
 
 _Jobs = list[Job]
 
@@ -22,7 +22,7 @@ class Jobs:
 
     def list(self, *, state: str | None = None, kind: str | None = None) -> _Jobs:
         """Jobs, the newest first."""
-        data = given(state=state, kind=kind)
+        data = omit_none(state=state, kind=kind)
         return [job for job in pages(self._transport, "jobs.list", "jobs", data)]
 
     def show(self, job_id: str) -> Job:
@@ -40,7 +40,7 @@ class Jobs:
             if job.state in ("done", "dead", "cancelled"):
                 return job
             if left <= 0:
-                raise unfinished(job)
+                raise unfinished_job(job)
 
     def retry(self, job_id: str) -> Job:
         """Put a dead or cancelled job back in line."""

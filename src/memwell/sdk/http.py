@@ -1,4 +1,4 @@
-"""The engine behind a server. Writes carry an idempotency key, so a request whose answer was lost is simply sent again."""
+"""Transports to a server. Writes carry an idempotency key, so a request whose answer was lost is sent again."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ class HttpTransport:
         operation = require_operation(name)
         request = _Request(operation, data, key)
         if self._client.is_closed:
-            raise StorageError("It is closed: open it again.")
+            raise StorageError("This memory is closed: open a new one.")
         for attempt in range(TRIES):
             try:
                 response = self._client.request(**request.arguments)
-                if not request.refused(response.status_code) or attempt == TRIES - 1:
-                    return _answer(operation, response.status_code, response.content)
-                time.sleep(_pause(attempt, response.headers.get("retry-after")))
+                if not request.is_retryable_status(response.status_code) or attempt == TRIES - 1:
+                    return _decode_answer(operation, response.status_code, response.content)
+                time.sleep(_retry_delay(attempt, response.headers.get("retry-after")))
             except httpx.TransportError as error:
-                if attempt == TRIES - 1 or not request.repeatable(error):
+                if attempt == TRIES - 1 or not request.is_retryable_error(error):
                     raise _unreachable(error) from error
-                time.sleep(_pause(attempt, None))
+                time.sleep(_retry_delay(attempt, None))
         raise Unavailable
 
     def watch(self) -> Iterator[Event | None]:
         with self._client.stream("GET", "/v1/events", timeout=None) as response:
             if response.status_code != 200:
-                _answer(require_operation("events.list"), response.status_code, response.read())
+                _decode_answer(require_operation("events.list"), response.status_code, response.read())
             for line in response.iter_lines():
                 yield _event(line)
 
@@ -66,23 +66,23 @@ class AsyncHttpTransport:
         operation = require_operation(name)
         request = _Request(operation, data, key)
         if self._client.is_closed:
-            raise StorageError("It is closed: open it again.")
+            raise StorageError("This memory is closed: open a new one.")
         for attempt in range(TRIES):
             try:
                 response = await self._client.request(**request.arguments)
-                if not request.refused(response.status_code) or attempt == TRIES - 1:
-                    return _answer(operation, response.status_code, response.content)
-                await asyncio.sleep(_pause(attempt, response.headers.get("retry-after")))
+                if not request.is_retryable_status(response.status_code) or attempt == TRIES - 1:
+                    return _decode_answer(operation, response.status_code, response.content)
+                await asyncio.sleep(_retry_delay(attempt, response.headers.get("retry-after")))
             except httpx.TransportError as error:
-                if attempt == TRIES - 1 or not request.repeatable(error):
+                if attempt == TRIES - 1 or not request.is_retryable_error(error):
                     raise _unreachable(error) from error
-                await asyncio.sleep(_pause(attempt, None))
+                await asyncio.sleep(_retry_delay(attempt, None))
         raise Unavailable
 
     async def watch(self) -> AsyncIterator[Event | None]:
         async with self._client.stream("GET", "/v1/events", timeout=None) as response:
             if response.status_code != 200:
-                _answer(require_operation("events.list"), response.status_code, await response.aread())
+                _decode_answer(require_operation("events.list"), response.status_code, await response.aread())
             async for line in response.aiter_lines():
                 yield _event(line)
 
@@ -96,47 +96,47 @@ class _Request:
     def __init__(self, operation: Operation, data: dict[str, Any], key: str | None) -> None:
         sent = {name: value for name, value in data.items() if name != operation.carries}
         check.plain(sent, "request", MAX_REQUEST_DEPTH)
-        to_request(operation, data)  # what is wrong is said here, before a name could change the address
+        to_request(operation, data)  # check it here, before a name could change the address
         rest = dict(data)
         path = operation.path
         for name in operation.path_fields:
             path = path.replace("{" + name + "}", quote(str(rest.pop(name, "")), safe=""))
         self.arguments: dict[str, Any] = {"method": operation.method, "url": path}
         if operation.method in ("GET", "DELETE"):
-            self.arguments["params"] = {name: _in_query(value) for name, value in rest.items()}
+            self.arguments["params"] = {name: _to_query_value(value) for name, value in rest.items()}
         else:
             self.arguments["content"] = msgspec.json.encode(rest)
             self.arguments["headers"] = {"content-type": "application/json"}
-        self.once = not operation.writes or operation.repeatable
+        self._is_safe = not operation.writes or operation.repeatable
         if operation.writes and operation.repeatable:
             self.arguments.setdefault("headers", {})["idempotency-key"] = new_id() if key is None else check.key(key)
 
-    def repeatable(self, error: httpx.TransportError) -> bool:
-        """Whether it may be sent again: it never arrived, or arriving twice does no harm."""
-        return self.once or isinstance(error, httpx.ConnectError)
+    def is_retryable_error(self, error: httpx.TransportError) -> bool:
+        """Return True if it can be sent again: it never arrived, or arriving twice does no harm."""
+        return self._is_safe or isinstance(error, httpx.ConnectError)
 
-    def refused(self, status: int) -> bool:
-        """Whether an answer says that it may be sent again: it was not carried out, or that does no harm."""
-        return status == 429 or (status == 503 and self.once)
+    def is_retryable_status(self, status: int) -> bool:
+        """Return True if the status asks to send it again, and that does no harm."""
+        return status == 429 or (status == 503 and self._is_safe)
 
 
 def _headers(api_key: str) -> dict[str, str]:
     if not api_key.isascii() or not api_key.isprintable():
-        raise Unauthenticated("That is not an API key of Memwell's: it holds characters that no key has.")
+        raise Unauthenticated("This is not an API key: it has invalid characters.")
     headers = {"user-agent": f"memwell-python/{__version__}"}
     if api_key:
         headers["authorization"] = f"Bearer {api_key}"
     return headers
 
 
-def _pause(attempt: int, retry_after: str | None) -> float:
+def _retry_delay(attempt: int, retry_after: str | None) -> float:
     try:
         return min(float(retry_after or ""), 5.0)
     except ValueError:
         return float(min(0.05 * 2**attempt, 1.0))
 
 
-def _answer(operation: Operation, status: int, body: bytes) -> Any:
+def _decode_answer(operation: Operation, status: int, body: bytes) -> Any:
     try:
         if status < 300:
             if operation.envelope:
@@ -147,9 +147,7 @@ def _answer(operation: Operation, status: int, body: bytes) -> Any:
     except (msgspec.DecodeError, KeyError, TypeError):
         if status == 401:
             raise Unauthenticated from None
-        raise Unavailable(
-            f"The server gave an answer (status {status}) that is not Memwell's: check the URL."
-        ) from None
+        raise Unavailable(f"The answer (status {status}) is not from a Memwell server: check the URL.") from None
 
 
 def _raise(error: MemwellError) -> None:
@@ -166,8 +164,8 @@ def _event(line: str) -> Event | None:
     return typed.decode(line[6:], Event) if line.startswith("data: ") else None
 
 
-def _in_query(value: Any) -> str:
-    """A field as it stands in a query string; objects and lists are JSON."""
+def _to_query_value(value: Any) -> str:
+    """A field in a query string; objects and lists are JSON."""
     if isinstance(value, datetime):
         return value.isoformat()
     return msgspec.json.encode(value).decode() if isinstance(value, dict | list) else str(value)

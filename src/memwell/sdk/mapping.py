@@ -1,4 +1,4 @@
-"""Records as a mapping: what the synchronous API adds, since no operator of Python's can be awaited."""
+"""Records as a mapping. Only the synchronous API has it, because Python's operators cannot be awaited."""
 
 from __future__ import annotations
 

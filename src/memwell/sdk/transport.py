@@ -1,4 +1,4 @@
-"""How the SDK reaches the engine: in this process, or over HTTP. One method is all that differs."""
+"""Transports: the SDK calls the engine in this process, or a server over HTTP."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ T = TypeVar("T")
 
 
 _SERVER = re.compile(r"[\w.-]+:\d{1,5}(?:/.*)?")
-"""What is meant as an address, and would be the name of a directory."""
+"""A server address without its scheme, which would be taken for a directory."""
 _forks = 0
-"""How often this process was forked since this was loaded. It is asked with every call, where asking the system would be slow."""
+"""Number of forks of this process. Every call checks it; asking the system for the process id would be slow."""
 
 
-def _forked() -> None:
+def _count_fork() -> None:
     global _forks
     _forks += 1
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+    os.register_at_fork(after_in_child=_count_fork)
 
 
 class Transport(Protocol):
-    """Carries an operation to where the memory is."""
+    """Performs operations, in this process or over HTTP."""
 
     def call(self, name: str, data: dict[str, Any], *, key: str | None = None) -> Any: ...
 
@@ -53,7 +53,7 @@ class Transport(Protocol):
 
 
 class AsyncTransport(Protocol):
-    """The same, awaited."""
+    """A `Transport` for async callers."""
 
     async def call(self, name: str, data: dict[str, Any], *, key: str | None = None) -> Any: ...
 
@@ -63,7 +63,7 @@ class AsyncTransport(Protocol):
 
 
 class LocalTransport:
-    """The engine in this process, speaking for one tenant. The worker starts with the first call, unless it is off."""
+    """The engine in this process, for one tenant. The worker starts with the first call, unless it is off."""
 
     def __init__(self, config: Config, clock: Clock | None = None) -> None:
         self.principal = _local_principal(config.tenant)
@@ -81,8 +81,8 @@ class LocalTransport:
             raise StorageError("This memory was opened before the process forked: open a new one in the child.")
         return dispatch(self.engine, self.principal, require_operation(name), data, key=key)
 
-    def hold(self, scope: Scope) -> None:
-        """Speak for one user or one flow from now on: the engine refuses whatever is not theirs, as for a key that is held."""
+    def limit_to(self, scope: Scope) -> None:
+        """Limit this transport to one user or flow, like a scoped key."""
         self.principal = replace(self.principal, scope=scope)
 
     def watch(self) -> Iterator[Event | None]:
@@ -90,13 +90,13 @@ class LocalTransport:
         return watch(self.engine, self.principal)
 
     def close(self) -> None:
-        """What was deleted a moment ago is erased before this returns, if the worker has not come to it."""
+        """Close the engine, after finishing erasures that the worker has not done yet."""
         if self._ready and self._with_worker and self._finalizer.alive and _forks == self._forks:
             self.engine.finish(self.principal.tenant)
         self._finalizer()
 
     def _prepare(self) -> None:
-        """The first use of a tenant makes it; a read-only directory can still be read."""
+        """Create the tenant with its first use. A read-only directory can still be read."""
         with self._lock:
             if self._ready:
                 return
@@ -107,14 +107,14 @@ class LocalTransport:
             self._ready = True
 
 
-async def _off_the_loop(work: Callable[..., T], *arguments: Any) -> T:
+async def _in_thread(work: Callable[..., T], *arguments: Any) -> T:
     import asyncio  # imported here: it costs a third of `import memwell`, and synchronous callers do not need it
 
     return await asyncio.to_thread(work, *arguments)
 
 
-def _end(stream: Iterator[Any]) -> None:
-    """Close a generator that another thread may still be waiting in, for half a second at most."""
+def _close_stream(stream: Iterator[Any]) -> None:
+    """Close a generator that another thread may still wait in for half a second."""
     while isinstance(stream, Generator):
         try:
             return stream.close()
@@ -123,7 +123,7 @@ def _end(stream: Iterator[Any]) -> None:
 
 
 class AsyncLocalTransport:
-    """The engine in this process, off the event loop."""
+    """The engine in this process, in threads."""
 
     def __init__(self, config: Config, clock: Clock | None = None) -> None:
         self._config = config
@@ -132,20 +132,20 @@ class AsyncLocalTransport:
         self._local: LocalTransport | None = None
 
     async def call(self, name: str, data: dict[str, Any], *, key: str | None = None) -> Any:
-        return await _off_the_loop(self._call, name, data, key)
+        return await _in_thread(self._call, name, data, key)
 
     async def watch(self) -> AsyncIterator[Event | None]:
-        local = await _off_the_loop(self._open)
-        stream = await _off_the_loop(local.watch)
+        local = await _in_thread(self._open)
+        stream = await _in_thread(local.watch)
         try:
             while True:
-                yield await _off_the_loop(next, stream)
+                yield await _in_thread(next, stream)
         finally:
-            Thread(target=_end, args=(stream,), daemon=True).start()
+            Thread(target=_close_stream, args=(stream,), daemon=True).start()
 
     async def close(self) -> None:
         if self._local is not None:
-            await _off_the_loop(self._local.close)
+            await _in_thread(self._local.close)
 
     def _call(self, name: str, data: dict[str, Any], key: str | None) -> Any:
         return (self._local or self._open()).call(name, data, key=key)
@@ -160,7 +160,7 @@ class AsyncLocalTransport:
 def open_transport(
     target: str | Path | None, tenant: str | None, api_key: str | None, worker: bool | None, clock: Clock | None
 ) -> Transport:
-    """The transport for a directory or a URL."""
+    """Open a directory, a database or a URL."""
     config, url = _resolve(target, tenant, api_key, worker)
     if url is None:
         return LocalTransport(config, clock)
@@ -172,7 +172,7 @@ def open_transport(
 def open_async_transport(
     target: str | Path | None, tenant: str | None, api_key: str | None, worker: bool | None, clock: Clock | None
 ) -> AsyncTransport:
-    """The same, for async callers. A directory is opened by the first call, off the event loop."""
+    """`open_transport` for async callers. A directory is opened by the first call, in a thread."""
     config, url = _resolve(target, tenant, api_key, worker)
     if url is None:
         return AsyncLocalTransport(config, clock)
@@ -188,11 +188,11 @@ def _resolve(
     text = config.url if target is None else str(target)
     if text.lower().startswith(("http://", "https://")):
         if tenant is not None:
-            raise Invalid("Over HTTP the tenant comes from the API key: leave `tenant` away.")
+            raise Invalid("Over HTTP the tenant comes from the API key: omit `tenant`.")
         return config, text
     if api_key is not None or (_SERVER.fullmatch(text) and not Path(text).exists()):
-        told = f"{text!r} is no address of a server" if text else "No server is named"
-        raise Invalid(f"{told}: it begins with http:// or https://. A directory needs no `api_key`.")
+        problem = f"{text!r} is not the address of a server" if text else "No server is named"
+        raise Invalid(f"{problem}: it must begin with http:// or https://. A directory needs no `api_key`.")
     if "://" in text and not text.startswith(("postgresql://", "postgres://")):
         raise Unsupported(
             f"{text.split('://')[0]}:// is not supported: give a directory, a postgresql:// address or an http URL."
@@ -201,6 +201,6 @@ def _resolve(
 
 
 def _local_principal(tenant: str) -> Principal:
-    """Whoever may open the directory may do everything in it."""
-    to_request(require_operation("tenants.create"), {"tenant": tenant})  # the name must be a valid one
+    """An operator: access to the directory is the permission."""
+    to_request(require_operation("tenants.create"), {"tenant": tenant})  # check the name
     return Principal(tenant, "operator", "local")

@@ -200,7 +200,7 @@ class ContentChange(TypedDict, total=False):
     """Mode and expected version of a write."""
 
     mode: Literal["merge", "replace"]
-    if_match: str
+    if_match: str | None
     unset: str | Sequence[str]
 
 

@@ -1,4 +1,4 @@
-"""What the SDK takes and gives beside the values of the operations."""
+"""Arguments and results of the SDK beside those of the operations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Message = Mapping[str, Any]
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """Proof of an erasure: how much was erased in each layer, and how many traces a second look found (none)."""
+    """Proof of an erasure: the amounts erased in each layer, and the traces that a second look found (none)."""
 
     job: str
     sessions: int
@@ -35,14 +35,14 @@ def to_receipt(erasure: Erasure, job: Job) -> Receipt:
     return Receipt(erasure.job, erasure.sessions, result.get("layers", {}), result.get("residual", 0))
 
 
-def unfinished(job: Job) -> Unavailable:
+def unfinished_job(job: Job) -> Unavailable:
     return Unavailable(
         f"Job {job.id} is still {job.state}: a worker must run, in `memwell serve` or `memwell worker`.", job=job.id
     )
 
 
-def said(content: str | Message | Sequence[Message]) -> dict[str, Any]:
-    """A text, one message or several, as the request wants it."""
+def to_messages(content: str | Message | Sequence[Message]) -> dict[str, Any]:
+    """Convert a text, a message or several messages to fields of a request."""
     if isinstance(content, str):
         return {"content": content}
     messages: Sequence[Any] = [content] if isinstance(content, Mapping) else content
@@ -51,16 +51,16 @@ def said(content: str | Message | Sequence[Message]) -> dict[str, Any]:
     return {"messages": [dict(message) for message in messages]}
 
 
-def searched(at: Mapping[str, str], query: str, limit: int, conditions: Conditions) -> dict[str, Any]:
-    """A search as the request wants it."""
+def build_search(at: Mapping[str, str], query: str, limit: int, conditions: Conditions) -> dict[str, Any]:
+    """Build the request of a search."""
     data: dict[str, Any] = {"query": query, "limit": limit, **conditions, **at}
     if "include" in data:
-        data["include"] = listed(data["include"])
-    return given(**data)
+        data["include"] = to_list(data["include"])
+    return omit_none(**data)
 
 
-def tool_for(tool: Tool | None, style: str) -> dict[str, Any] | None:
-    """A tool as a model's maker wants it."""
+def render_tool(tool: Tool | None, style: str) -> dict[str, Any] | None:
+    """A tool in the format of a vendor."""
     if tool is None:
         return None
     described = {"name": tool.name, "description": tool.description}
@@ -69,35 +69,35 @@ def tool_for(tool: Tool | None, style: str) -> dict[str, Any] | None:
             return {"type": "function", "function": {**described, "parameters": tool.parameters}}
         case "anthropic":
             return {**described, "input_schema": tool.parameters}
-    raise Invalid(f"A tool is made for `openai` or `anthropic`, not {style!r}.")
+    raise Invalid(f"`style` must be `openai` or `anthropic`, not {style!r}.")
 
 
-def arguments(given: Any) -> Any:
-    """What a model has called a tool with: an object, or the JSON of one."""
+def parse_arguments(given: Any) -> Any:
+    """The arguments of a tool call: an object, or the JSON of one."""
     if not isinstance(given, str):
         return given
     try:
         return msgspec.json.decode(given)
     except msgspec.DecodeError as error:
-        raise Invalid(f"What the tool was called with is not JSON: {error}.", field="memory") from None
+        raise Invalid(f"The arguments of the tool call are not JSON: {error}.", field="memory") from None
 
 
-def mapping(value: Any, field: str) -> dict[str, Any]:
-    """An object that a caller has given, or what a model has made of one."""
+def to_object(value: Any, field: str) -> dict[str, Any]:
+    """Check that a value is a mapping, and copy it."""
     if not isinstance(value, Mapping):
         raise Invalid(f"`{field}` must be an object, not {type(value).__name__}{as_object(type(value))}.", field=field)
     return dict(value)
 
 
-def file_given(file: str | Path | bytes, filename: str | None) -> tuple[bytes, str]:
-    """The bytes of a file and what it is called. Of what is too large, no more is read than it takes to know that."""
+def read_file(file: str | Path | bytes, filename: str | None) -> tuple[bytes, str]:
+    """The bytes of a file and its name. At most one byte more than the limit is read."""
     if isinstance(file, bytes | bytearray | memoryview):
         if filename is None:
-            raise Invalid("`filename` is missing: bytes have no name of their own.", field="filename")
+            raise Invalid("`filename` is missing: bytes have no file name.", field="filename")
         return bytes(file), filename
     path = Path(file)
     try:
-        if not path.is_file():  # what has no end, or never begins, is not even opened
+        if not path.is_file():  # never open a pipe or a device
             path.stat()
             raise Invalid(f"{path} cannot be read: it is not a file.", field="file")
         with path.open("rb") as opened:
@@ -109,11 +109,11 @@ def file_given(file: str | Path | bytes, filename: str | None) -> tuple[bytes, s
         raise Invalid(f"{path} cannot be read: {error.strerror}.", field="file") from None
 
 
-def listed(texts: str | Iterable[str]) -> list[str]:
-    """Texts as a list. A text alone is one of them, and not the list of its letters."""
+def to_list(texts: str | Iterable[str]) -> list[str]:
+    """Texts as a list. A single text is a list of one, not of its letters."""
     return [texts] if isinstance(texts, str) else list(texts)
 
 
-def given(**fields: Any) -> dict[str, Any]:
-    """The fields that were given; the others keep their defaults."""
+def omit_none(**fields: Any) -> dict[str, Any]:
+    """Drop the fields that are None."""
     return {name: value for name, value in fields.items() if value is not None}

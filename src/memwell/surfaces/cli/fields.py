@@ -22,7 +22,7 @@ from ... import typed
 from ...core.operation import Operation, field_advice
 from ...errors import Invalid, TooLarge
 from ...records.file_rows import MAX_FILE
-from ...sdk.values import file_given
+from ...sdk.values import read_file
 
 STANDARD_INPUT = "-"
 FROM_FILE = "@"
@@ -68,7 +68,7 @@ def read_text(file: str) -> str:
 def read_bytes(file: str) -> bytes:
     """Read a file or standard input, up to the size that an upload may have."""
     if file != STANDARD_INPUT:
-        return file_given(file, None)[0]
+        return read_file(file, None)[0]
     content: bytes = typer.get_binary_stream("stdin").read(MAX_FILE + 1)
     if len(content) > MAX_FILE:
         raise TooLarge(f"{_display_name(file)} is larger than {MAX_FILE // 1024**2} MiB: split it.", limit=MAX_FILE)

@@ -236,5 +236,5 @@ def _open_memory(target: Target, scope: Scope | None) -> Iterator[Memory]:
     with Memory(config.home, tenant=config.tenant, worker=config.worker) as memory:
         transport = transport_of(memory)
         if scope is not None and isinstance(transport, LocalTransport):
-            transport.hold(scope)
+            transport.limit_to(scope)
         yield memory
