@@ -191,7 +191,7 @@ def test_looking_on_without_a_stream_wakes_when_something_happens(tmp_path: Path
 def test_runs_under_way_are_limited_whether_or_not_they_are_waited_for(
     tmp_path: Path, model: Silent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "MOST", 3)
+    monkeypatch.setattr(running, "MAX_RUNS", 3)
     with serving(tmp_path / "home", model) as (server, client):
         with asking(server, 2, "/v1/workflows/run", {"document": ASKS}):
             begin(client)
@@ -199,7 +199,7 @@ def test_runs_under_way_are_limited_whether_or_not_they_are_waited_for(
             for wait in (True, False):
                 refused = begin(client, SAYS, wait=wait)
                 assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
-                assert "3 runs under way: try again" in refused.json()["error"]["message"]
+                assert "3 runs in progress: try again" in refused.json()["error"]["message"]
             assert len(client.get("/v1/runs").json()["runs"]) == 3, "what is refused has not begun"
             model.speaks.set()
             until(lambda: running_now(client) == 0)
@@ -209,7 +209,7 @@ def test_runs_under_way_are_limited_whether_or_not_they_are_waited_for(
 def test_of_runs_that_begin_at_once_no_more_begin_than_may(
     tmp_path: Path, model: Silent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "MOST", 5)
+    monkeypatch.setattr(running, "MAX_RUNS", 5)
     with serving(tmp_path / "home", model) as (_, client):
         with ThreadPoolExecutor(20) as pool:
             answers = list(pool.map(lambda _: begin(client).status_code, range(20)))
@@ -274,7 +274,7 @@ def forgotten(server: Live, run_id: str) -> bool:
     """Take what is over out of memory; whether this run was among it."""
     runs = runs_of(server.engine)
     runs.forget()
-    return runs.live(run_id) is None
+    return runs.find_events(run_id) is None
 
 
 def test_a_number_is_written_in_digits(tmp_path: Path, model: Silent) -> None:

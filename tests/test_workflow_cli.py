@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from memwell.surfaces.cli.main import app
 from memwell.surfaces.cli.output import escape
 from memwell.surfaces.cli.workflow import _Answer, _Screen, _Steps, fit_rows
-from memwell.workflows.events import RunEvent
+from memwell.workflows.run import RunEvent
 
 from .each import each
 from .engines import Memory, located

@@ -146,7 +146,7 @@ def test_a_step_that_has_read_what_is_erased_meanwhile_keeps_nothing_of_it(
 
     bank = memory.banks.create("notes", type="general")
     bank.add(SECRET, key="k")
-    real = steps._DOES["load_memory"]
+    real = steps._STEPS["load_memory"]
 
     read = []
 
@@ -155,7 +155,7 @@ def test_a_step_that_has_read_what_is_erased_meanwhile_keeps_nothing_of_it(
         bank.wipe() if len(read) == 1 else None
         return read[-1]
 
-    monkeypatch.setitem(steps._DOES, "load_memory", erased_then)
+    monkeypatch.setitem(steps._STEPS, "load_memory", erased_then)
     run = memory.workflows.run(document(load()))
     assert [SECRET in one.text for one in read] == [True, False], "it reads again"
     assert (run.status, run.output) == ("done", "")
@@ -169,7 +169,7 @@ def test_a_step_reads_also_where_something_is_erased_all_the_time(
     bank = memory.banks.create("notes", type="general")
     bank.add(SECRET, key="k")
     numbers = count()
-    monkeypatch.setattr("memwell.workflows.tree._erased", lambda space: next(numbers))
+    monkeypatch.setattr("memwell.workflows.tree.count_erasures", lambda space: next(numbers))
     run = memory.workflows.run(document(load(cache_minutes=60)))
     assert (run.status, run.output) == ("done", SECRET)
     bank.wipe()
@@ -203,7 +203,7 @@ def test_a_key_that_is_made_and_erased_while_all_are_searched_leaves_nothing(
 
     bank = memory.banks.create("notes", type="general")
     bank.add("A note.", key="k")
-    real = steps._DOES["search_memory"]
+    real = steps._STEPS["search_memory"]
     found: list[Any] = []
 
     def made_and_erased(step: Any, doing: Any) -> Any:
@@ -214,7 +214,7 @@ def test_a_key_that_is_made_and_erased_while_all_are_searched_leaves_nothing(
         bank.delete_entry(entry_id)
         return found[0]
 
-    monkeypatch.setitem(steps._DOES, "search_memory", made_and_erased)
+    monkeypatch.setitem(steps._STEPS, "search_memory", made_and_erased)
     search = {"step_type": "search_memory", "memory_bank_id": "notes", "query": SECRET}
     run = memory.workflows.run(document(search))
     assert SECRET in found[0].text
@@ -233,7 +233,7 @@ def test_nothing_that_was_erased_is_told_or_written_by_a_run_that_knew_it(
         assert SECRET not in repr(list(memory.workflows.follow(run_id)))
         assert list(only_bank(memory, "chats").entries()) == []
         run = memory.workflows.show(run_id)
-        assert (run.status, run.error) == ("failed", "What it said was erased.")
+        assert (run.status, run.error) == ("failed", "The message was erased.")
 
 
 def test_events_of_a_run_that_another_process_has_emptied_tell_nothing(tmp_path: Path) -> None:
@@ -258,14 +258,14 @@ def test_a_memory_that_is_deleted_is_in_no_run_that_retrieved_it(memory: Memory)
 
 def test_the_end_of_a_run_does_not_end_the_one_that_repeats_it(memory: Memory) -> None:
     runs = Runs()
-    first = runs._begin(None, "r")  # type: ignore[arg-type]
-    second = runs._begin(None, "r")  # type: ignore[arg-type]
+    first = runs._add(None, "r")  # type: ignore[arg-type]
+    second = runs._add(None, "r")  # type: ignore[arg-type]
     first.end()
     runs.forget()
-    assert runs.live("r") is second
+    assert runs.find_events("r") is second
     second.end()
     runs.forget()
-    assert runs.live("r") is None
+    assert runs.find_events("r") is None
 
 
 def test_a_run_under_way_is_not_deleted(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
@@ -273,9 +273,9 @@ def test_a_run_under_way_is_not_deleted(served: Callable[..., ScriptedServer], t
     served(model)
     with Memory(tmp_path / "home") as memory:
         with under_way(memory, model, document({"step_type": "prompt_call"}), SECRET) as run_id:
-            with pytest.raises(Conflict, match="under way"):
+            with pytest.raises(Conflict, match="still running"):
                 memory.call("runs.delete", {"run": run_id})
-            with pytest.raises(Conflict, match="under way"):
+            with pytest.raises(Conflict, match="still running"):
                 memory.workflows.repeat(run_id)
         memory.call("runs.delete", {"run": run_id})
         assert memory.workflows.runs() == []
@@ -323,7 +323,7 @@ def test_a_run_whose_process_is_killed_is_interrupted_and_can_be_run_again(
     model.let.set()
     with Memory(home, worker=False) as memory:
         assert memory.workflows.show(run_id).status == "running"
-        with pytest.raises(Conflict, match="under way"):
+        with pytest.raises(Conflict, match="still running"):
             memory.workflows.repeat(run_id)
     later = FrozenClock(datetime.now(UTC) + timedelta(seconds=31))
     with Memory(home, worker=False, clock=later) as memory:

@@ -152,13 +152,13 @@ def test_a_step_that_takes_too_long_fails(memory: Memory, monkeypatch: pytest.Mo
     from memwell.workflows import steps
 
     free = Event()
-    plain = steps._DOES["text"]
+    plain = steps._STEPS["text"]
 
     def wait(step: Any, doing: Any) -> Any:
         free.wait(20)
         return plain(step, doing)
 
-    monkeypatch.setitem(steps._DOES, "text", wait)
+    monkeypatch.setitem(steps._STEPS, "text", wait)
     run = memory.workflows.run(document(text("x", timeout_s=0.1)))
     free.set()
     assert run.status == "failed"

@@ -53,7 +53,7 @@ from .sdk.values import Receipt
 from .timelines.flows import SessionView
 from .timelines.sessions import SessionInfo
 from .version import __version__
-from .workflows.app_execution import Executed
+from .workflows.run_operations import Executed
 
 __all__ = [
     "Ambiguous",

@@ -17,7 +17,7 @@ from .files import files
 from .records import app_sessions, apps, contents, definitions, stores, user_records, working_memory
 from .search import upkeep
 from .timelines import agent_log, flows, sessions, settings, transfer, users
-from .workflows import app_execution, app_transfer
+from .workflows import app_transfer
 from .workflows import operations as workflows
 from .workflows import run_operations as runs
 
@@ -51,7 +51,6 @@ ROOMS = (
     working_memory,
     workflows,
     runs,
-    app_execution,
     app_transfer,
     jobs,
     admin,

@@ -72,14 +72,14 @@ def test_children_run_side_by_side(memory: Memory, monkeypatch: pytest.MonkeyPat
     from memwell.workflows import steps
 
     both = Barrier(2, timeout=10)
-    plain = steps._DOES["text"]
+    plain = steps._STEPS["text"]
 
     def meet(step: Any, doing: Any) -> Any:
         if "meet" in step.template:
             both.wait()
         return plain(step, doing)
 
-    monkeypatch.setitem(steps._DOES, "text", meet)
+    monkeypatch.setitem(steps._STEPS, "text", meet)
     assert run(memory, text("x", text("meet 1"), text("meet 2"))).status == "done"
 
 

@@ -17,7 +17,7 @@ from memwell import Conflict, Forbidden, Invalid, NotFound, TooLarge, function
 from memwell.core import functions
 from memwell.sdk._sync_apps import App, Scope
 from memwell.testing import FrozenClock
-from memwell.workflows.app_execution import Executed
+from memwell.workflows.run_operations import Executed
 
 from ..engines import Memory, remains
 from ..live import live

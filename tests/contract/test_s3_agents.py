@@ -346,9 +346,9 @@ def test_a_conversation_that_comes_to_nothing_is_nobody_elses(
         memory.banks.create("notes", type="general")
         missing = {"bank": "chats", "key": "=$context.metadata.user_id"}
         found = run(memory, tasks(answer=reply(history=missing)), "Hi", thread="web")
-        assert "`settings.history.key` comes to nothing" in (found.error or "")
+        assert "`settings.history.key` is empty" in (found.error or "")
         general = run(memory, tasks(answer=reply(history={"bank": "notes", "key": "k"})), "Hi")
-        assert "holds no conversations" in (general.error or "")
+        assert "has no conversations" in (general.error or "")
 
 
 def test_what_is_said_is_kept_once_wherever_it_belongs(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:

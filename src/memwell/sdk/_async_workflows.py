@@ -6,8 +6,8 @@ import builtins
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Unpack
 
-from ..workflows.events import RunEvent
 from ..workflows.operations import Checked, Workflow
+from ..workflows.run import RunEvent
 from ..workflows.run_operations import Happened, Run
 from .transport import AsyncTransport
 from .types import Running

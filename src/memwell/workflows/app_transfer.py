@@ -46,11 +46,10 @@ from ..records.definitions import (
 )
 from ..records.file_rows import MAX_FILES
 from ..records.stores import GIVEN, NewStore, add_store, list_store_differences, parse_stores, stores_of
-from .document import look
+from .document import parse_document, read_document
 from .operations import KIND as WORKFLOW
-from .operations import created as created_workflow
-from .operations import decoded, read
-from .source import read as read_source
+from .operations import add_workflow, decode_document
+from .source import read_source
 
 MAX_PARTS = 200
 REFERENCES = ("memory_bank_id", "bank", "definition_id")
@@ -122,7 +121,7 @@ class Importing:
         self._ids: dict[str, str] = {}
         self._parts: list[Part] = []
         if file.workflow is not None:
-            read(file.workflow)
+            parse_document(file.workflow)
             if file.function is not None:
                 raise Invalid("Give either `workflow` or `function`: one of them answers.", field="document")
 
@@ -173,7 +172,7 @@ class Importing:
                 self._ids[key] = add_bank(space, request.name, self._banks[key]).id
         if any(part.what == "workflow" and part.action == "create" for part in self._parts):
             document = with_ids(self._file.workflow, self._ids)
-            stored = created_workflow(space, look(document))
+            stored = add_workflow(space, read_document(document))
             configure.run(space, ConfigureApp(app=self._app, workflow=stored.id))
 
     def _make_app(self, space: Space) -> None:
@@ -242,7 +241,7 @@ class Importing:
             return
         workflow = None if app is None else app.workflow
         stored = None if workflow is None else documents.find(space.tx, WORKFLOW, workflow)
-        same = stored is not None and decoded(stored.body) == with_ids(file.workflow, self._ids)
+        same = stored is not None and decode_document(stored.body) == with_ids(file.workflow, self._ids)
         reason = None if stored is None or same else "the app has another workflow"
         self._judged("workflow", str(file.workflow.get("name", "")), stored is not None, reason)
 
@@ -324,7 +323,7 @@ def export(space: Space, request: OfApp) -> AppDocument:
     """An app as a document: its stores, its workflow, and the banks and definitions that this names. Content is never in it."""
     app = require_app(space, request.app).settings
     workflow = None if app.workflow is None else documents.find(space.tx, WORKFLOW, app.workflow)
-    body = None if workflow is None else decoded(workflow.body)
+    body = None if workflow is None else decode_document(workflow.body)
     found: dict[str, Any] = {"memwell": 1, "app": request.app, "max_stores": app.max_stores}
     found |= {} if app.max_files == MAX_FILES else {"max_files": app.max_files}
     found |= {name: value for name in ("description", "function") if (value := getattr(app, name))}
@@ -408,7 +407,7 @@ def _banks(space: Space, workflow: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if workflow is None:
         return found
-    document = look(workflow).document
+    document = read_document(workflow).document
     for name in {node.bank for node in document.walk() if node.bank is not None} - set(document.banks):
         by_id = documents.find(space.tx, BANK, name)
         for bank in [by_id] if by_id is not None else documents.named(space.tx, BANK, name):

@@ -1,8 +1,12 @@
-"""The steps that there are, and their fields. In a document any field may be a template; at run time it must fit."""
+"""The kinds of steps and their fields, and the checks of fields and templates before a run.
+
+In a document any field may be a template; its value is checked when the step runs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -16,10 +20,9 @@ from ..context.template import Expression
 from ..errors import Invalid
 from ..model import check
 from ..model import filter as filters
-from ..text.moments import times
+from ..text.moments import moment, times
 from ..text.yaml import Path
 from .source import Problems
-from .values import instant
 
 TopN = Annotated[int, Meta(ge=1, le=100)]
 Limit = Annotated[int, Meta(ge=1, le=1000)]
@@ -31,7 +34,7 @@ Minutes = Annotated[int, Meta(ge=0, le=1440)]
 
 
 class Common(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every step may have."""
+    """Fields of every step."""
 
     id: str = ""
     name: str | None = None
@@ -104,7 +107,7 @@ class Insight(Common, frozen=True, kw_only=True):
 
 
 class Retrieval(Common, frozen=True, kw_only=True):
-    """Search a bank, or what a flow or a user remembers."""
+    """Search a bank, or the facts of a flow or a user."""
 
     memory_bank_id: str | None = None
     flow: str | None = None
@@ -116,7 +119,7 @@ class Retrieval(Common, frozen=True, kw_only=True):
 
 
 class Text(Common, frozen=True, kw_only=True):
-    """A text with what is known put in."""
+    """Render a text."""
 
     template: str
 
@@ -129,11 +132,11 @@ class Function(Common, frozen=True, kw_only=True):
 
 
 class StreamingResult(Common, frozen=True, kw_only=True):
-    """Hand the answer of the prompt above to whoever waits, as it comes."""
+    """Return the answer of the prompt above as a result, while it is generated."""
 
 
 class DisplayResult(Common, frozen=True, kw_only=True):
-    """Hand the input to whoever waits."""
+    """Return the input as a result."""
 
 
 KINDS: dict[str, type[Common]] = {
@@ -152,110 +155,116 @@ ALIASES = {"add_chat_turn": "add_memory", "load_chat_history": "load_memory"}
 LEAVES = ("streaming_result", "display_result")
 """Steps that have no children."""
 
-
-# -- Values of a step that are no templates and can be judged before it runs, so that nobody finds out in the middle of a run.
-
-
-Wrong = tuple[str, str]
-"""The name of a field, and what is wrong with it."""
+FieldProblem = tuple[str, str]
+"""The name of a field, and the reason."""
 SPEAKERS = ("user", "assistant")
 _PLACES = ("memory_bank_id", "flow", "user")
 _TIMES = ("added_after", "added_before")
 
 
-def judged(kind: str, fields: Mapping[str, Any], banks: Mapping[str, Mapping[str, Any]]) -> Iterator[Wrong]:
-    """What is wrong with a step's literal values; `banks` are the settings of banks that the document makes."""
-    if kind in ("add_memory", "search_memory", "load_memory") and (key := literal(fields.get("key"))) is not None:
-        yield from _refused("key", lambda: check_key(key))
+def find_field_problems(
+    kind: str, fields: Mapping[str, Any], banks: Mapping[str, Mapping[str, Any]]
+) -> Iterator[FieldProblem]:
+    """The problems of the literal values of a step. `banks` are the settings of the banks that the document creates."""
+    if kind in ("add_memory", "search_memory", "load_memory") and (key := find_literal(fields.get("key"))) is not None:
+        yield from _try_check("key", lambda: check_key(key))
     match kind:
         case "add_memory":
-            yield from _entry(fields, banks)
+            yield from _find_entry_problems(fields, banks)
         case "search_memory" | "retrieval":
-            yield from _search(fields)
+            yield from _find_search_problems(fields)
         case "prompt_call":
-            yield from _prompt(fields)
+            yield from _find_prompt_problems(fields)
         case "function":
             if fields.get("cache_minutes"):
-                yield "cache_minutes", "what a function does depends on more than its input: it is not cached."
+                yield "cache_minutes", "a function cannot be cached, because its result depends on more than its input."
     if kind == "retrieval":
-        yield from _places(fields)
+        yield from _find_place_problems(fields)
 
 
-def literal(value: Any) -> str | None:
-    """A text that stays what it is; None if it is a template, or no text."""
+def parse_time(text: str | None, field: str, now: datetime) -> datetime | None:
+    """An ISO 8601 time, or an expression such as `1 week ago`; None if it is blank."""
+    if text is None or not text.strip():
+        return None
+    found = moment(text, now)
+    if found is None:
+        raise Invalid(
+            f"`{field}` is not a time: {text[:50]!r}. Give an ISO 8601 time, or `{{{{1 week ago}}}}`.", field=field
+        )
+    return found
+
+
+def find_literal(value: Any) -> str | None:
+    """The value, if it is a text and not a template."""
     return value if isinstance(value, str) and "{{" not in value else None
 
 
-def _entry(fields: Mapping[str, Any], banks: Mapping[str, Mapping[str, Any]]) -> Iterator[Wrong]:
-    bank = banks.get(literal(fields.get("memory_bank_id")) or "")
+def _find_entry_problems(fields: Mapping[str, Any], banks: Mapping[str, Mapping[str, Any]]) -> Iterator[FieldProblem]:
+    bank = banks.get(find_literal(fields.get("memory_bank_id")) or "")
     if bank is not None and bank.get("type") == "conversation":
         speaker = fields.get("speaker")
         if speaker is None:
             yield "speaker", "it is missing: a conversation bank needs one, `user` or `assistant`."
-        elif (said := literal(speaker)) is not None and said not in SPEAKERS:
-            yield "speaker", f"it must be `user` or `assistant`, not {said[:50]!r}."
+        elif (literal := find_literal(speaker)) is not None and literal not in SPEAKERS:
+            yield "speaker", f"it must be `user` or `assistant`, not {literal[:50]!r}."
     metadata = fields.get("entry_metadata")
     if isinstance(metadata, dict):
-        yield from _refused("entry_metadata", lambda: check.to_json(metadata, "entry_metadata"))
+        yield from _try_check("entry_metadata", lambda: check.to_json(metadata, "entry_metadata"))
         for name in RESERVED:
             if name in metadata:
                 yield "entry_metadata", f"`{name}` is set by the bank itself: use another name."
 
 
-def _search(fields: Mapping[str, Any]) -> Iterator[Wrong]:
-    """A template inside a filter becomes a text, so a filter is what it is before a run, too."""
+def _find_search_problems(fields: Mapping[str, Any]) -> Iterator[FieldProblem]:
+    """A filter can be checked with its templates, since they become texts."""
     conditions = fields.get("filter")
     if isinstance(conditions, dict):
-        yield from _refused("filter", lambda: filters.parse(conditions))
+        yield from _try_check("filter", lambda: filters.parse(conditions))
     for name in _TIMES:
-        if (text := literal(fields.get(name))) is not None:
-            yield from _refused(name, lambda: instant(text, name, to_datetime(0)))  # noqa: B023 -- run at once
+        if (text := find_literal(fields.get(name))) is not None:
+            yield from _try_check(name, lambda: parse_time(text, name, to_datetime(0)))  # noqa: B023 -- run at once
 
 
-def _prompt(fields: Mapping[str, Any]) -> Iterator[Wrong]:
-    text = literal(fields.get("prompt_template"))
+def _find_prompt_problems(fields: Mapping[str, Any]) -> Iterator[FieldProblem]:
+    text = find_literal(fields.get("prompt_template"))
     messages = fields.get("use_step_input_as_messages") or fields.get("input_is_messages")
     if text is not None and not text.strip() and not messages:
         yield "prompt_template", "the prompt is empty."
 
 
-def _places(fields: Mapping[str, Any]) -> Iterator[Wrong]:
-    """A retrieval has one place. A template may turn out to be empty, and then is none."""
+def _find_place_problems(fields: Mapping[str, Any]) -> Iterator[FieldProblem]:
+    """A retrieval has one place. A template may be empty, and does not count then."""
     given = [fields[name] for name in _PLACES if fields.get(name)]
-    certain = [one for one in given if literal(one) is not None]
-    if not given or len(certain) > 1:
+    literals = [one for one in given if find_literal(one) is not None]
+    if not given or len(literals) > 1:
         yield "", "a retrieval needs one of `memory_bank_id`, `flow` or `user`."
 
 
-def _refused(name: str, judge: Callable[[], object]) -> Iterator[Wrong]:
+def _try_check(name: str, check: Callable[[], object]) -> Iterator[FieldProblem]:
     try:
-        judge()
+        check()
     except Invalid as error:
         yield name, error.message
-
-
-# -- The templates of a document, checked before anything runs: names that there are not, and paths that lead nowhere.
 
 
 MAX_EXPRESSIONS = 20_000
 """In all templates of a document."""
 _NAMES = {"agent": ("input", "name", "id"), "organization": ("name",), "step": ("input", "output")}
-"""What is known under each name: texts, inside of which there is nothing. Metadata may hold anything."""
+"""Texts under each name. Metadata may contain anything."""
 _KNOWN = "`input`, `agent.…`, `organization.…`, `metadata.…`, `memory.…`, `step.…`, and times such as `1 week ago`"
 _TIME_NAMES = times(to_datetime(0))
 
 
 class Expressions:
-    """The templates of one document. Which steps there are is known when all of it was read."""
+    """Checks the templates of one document. The names of steps are checked after all of it was read."""
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
         self._left = MAX_EXPRESSIONS
-        self._answers: dict[str, str | None] = {}
+        self._reasons: dict[str, str | None] = {}
         self._steps: dict[str, tuple[Path, str]] = {}
 
     def check(self, text: str, path: Path) -> None:
-        """Note what is wrong with a template."""
         self._left -= text.count("{{")
         if self._left < 0:
             self._problems.add(path, f"there are more than {MAX_EXPRESSIONS} substitutions in the document.")
@@ -266,40 +275,38 @@ class Expressions:
             self._problems.add(path, error.message)
             return
         for one in {expression.source: expression for expression in found}.values():
-            if one.source not in self._answers:
-                self._answers[one.source] = _wrong(one)
-            reason = self._answers[one.source]
+            if one.source not in self._reasons:
+                self._reasons[one.source] = _find_expression_problem(one)
+            reason = self._reasons[one.source]
             if reason is not None:
                 self._problems.add(path, f"`{{{{{one.source}}}}}` {reason}")
             elif one.namespace == "step":
                 self._steps.setdefault(str(one.path[0]), (path, one.source))
 
     def check_steps(self, known: Container[str]) -> None:
-        """Note the steps that are named and that there are not."""
         for name, (path, source) in self._steps.items():
             if name not in known:
                 self._problems.add(path, f"`{{{{{source}}}}}`: there is no step `{name}`.")
 
 
-def _wrong(one: Expression) -> str | None:
-    """Why an expression can never be anything, if so."""
+def _find_expression_problem(one: Expression) -> str | None:
     if one.namespace == "" and one.path == ("input",):
         return None
     try:
         if _TIME_NAMES(one.source) is not None:
             return None
     except Invalid as error:
-        return f"is no time: {error.message}"
+        return f"is not a time: {error.message}"
     if not one.path:
         return f"is neither a name nor a time. Known are {_KNOWN}."
     if one.namespace == "input" or (one.namespace == "" and one.path[0] == "input"):
-        return "leads nowhere: the input is a text, and nothing is inside of it."
+        return "does not exist: the input is a text without fields."
     if not one.namespace:
         return f"is not known. Known are {_KNOWN}."
-    return _wrong_path(one)
+    return _find_path_problem(one)
 
 
-def _wrong_path(one: Expression) -> str | None:
+def _find_path_problem(one: Expression) -> str | None:
     if one.namespace in ("metadata", "memory"):
         return None
     if one.namespace not in _NAMES:
@@ -308,4 +315,4 @@ def _wrong_path(one: Expression) -> str | None:
     if not path or path[0] not in names:
         owner = "a step" if one.namespace == "step" else f"`{one.namespace}`"
         return f"is not known: {owner} has {', '.join(f'`{name}`' for name in names)}."
-    return None if len(path) == 1 else f"leads nowhere: `{path[0]}` is a text, and nothing is inside of it."
+    return None if len(path) == 1 else f"does not exist: `{path[0]}` is a text without fields."

@@ -21,10 +21,10 @@ from ..errors import Invalid, NotFound, Stale
 from ..ids import new_id
 from ..records.records import delete_tied
 from ..text.yaml import Path
-from .document import Look, Runnable, look
+from .document import ReadDocument, read_document
 from .source import Problems, refuse
 from .tasks.document import TaskDocument
-from .tasks.reader import missing_definitions
+from .tasks.run import find_missing_definitions
 
 KIND = "workflow"
 VERSION = "workflow_version"
@@ -87,10 +87,10 @@ class CheckWorkflow(Request, frozen=True, kw_only=True):
 
 
 @operation("workflows.validate", "POST /v1/workflows/validate", outside=True, example=Example({"document": HELLO}))
-def validate(call: Call, request: CheckWorkflow) -> Checked:
+def validate_workflow(call: Call, request: CheckWorkflow) -> Checked:
     """Check a workflow without storing or running it."""
     try:
-        found = look(request.document)
+        found = read_document(request.document)
     except Invalid as error:
         return Checked(valid=False, problems=error.details["problems"])
     _check_settings(call, found)
@@ -98,7 +98,7 @@ def validate(call: Call, request: CheckWorkflow) -> Checked:
     call.read(lambda space: _check_definitions(space, found))
     return Checked(
         valid=not found.problems.found,
-        problems=found.problems.told(),
+        problems=found.problems.to_details(),
         name=found.document.name or None,
         steps=sum(1 for _ in found.document.walk()),
         needs_model=found.document.asks,
@@ -106,7 +106,7 @@ def validate(call: Call, request: CheckWorkflow) -> Checked:
     )
 
 
-def _check_settings(call: Call, found: Look) -> None:
+def _check_settings(call: Call, found: ReadDocument) -> None:
     """Note banks that could not be made: what only the settings together, and this store, can say."""
     for name, settings in found.document.banks.items():
         try:
@@ -119,7 +119,7 @@ def _check_settings(call: Call, found: Look) -> None:
             found.problems.add(path, error.message)
 
 
-def _check_banks(space: Space, found: Look) -> list[str]:
+def _check_banks(space: Space, found: ReadDocument) -> list[str]:
     """Note banks that there are not, or several of one name. Returns what they are called."""
     wrong: dict[str, str] = {}
     for node in found.document.walk():
@@ -127,20 +127,20 @@ def _check_banks(space: Space, found: Look) -> list[str]:
         if name is None:
             continue
         if name not in wrong:
-            wrong[name] = _wrong_bank(space, name, name in found.document.banks)
+            wrong[name] = _find_bank_problem(space, name, name in found.document.banks)
         if wrong[name]:
             found.problems.add(node.bank_at, wrong[name])
     return [name for name, reason in wrong.items() if reason]
 
 
-def _check_definitions(space: Space, found: Look) -> None:
+def _check_definitions(space: Space, found: ReadDocument) -> None:
     """Note memory definitions that there are not."""
     if isinstance(found.document, TaskDocument):
-        for path, reason in missing_definitions(space, found.document):
+        for path, reason in find_missing_definitions(space, found.document):
             found.problems.add(path, reason)
 
 
-def _wrong_bank(space: Space, name: str, can_be_made: bool) -> str:
+def _find_bank_problem(space: Space, name: str, can_be_made: bool) -> str:
     if documents.find(space.tx, BANK, name) is not None:
         return ""
     several = len(documents.named(space.tx, BANK, name))
@@ -163,10 +163,10 @@ class CreateWorkflow(Request, frozen=True, kw_only=True):
     status=201,
     example=Example({"document": HELLO}),
 )
-def create(call: Call, request: CreateWorkflow) -> Workflow:
+def create_workflow(call: Call, request: CreateWorkflow) -> Workflow:
     """Store a workflow. It is checked first; every problem is named with its path, line and column."""
-    found = look(request.document)
-    return call.write(lambda space: created(space, found))
+    found = read_document(request.document)
+    return call.write(lambda space: add_workflow(space, found))
 
 
 class UpdateWorkflow(Request, frozen=True, kw_only=True):
@@ -186,20 +186,20 @@ class UpdateWorkflow(Request, frozen=True, kw_only=True):
     outside=True,
     example=Example({**_OF, "document": HELLO, "expected_version": 1}, _GIVEN),
 )
-def update(call: Call, request: UpdateWorkflow) -> Workflow:
+def update_workflow(call: Call, request: UpdateWorkflow) -> Workflow:
     """Store the next version of a workflow. Earlier ones stay, and runs say which one they ran."""
-    found = look(request.document)
-    return call.write(lambda space: _changed(space, request, found))
+    found = read_document(request.document)
+    return call.write(lambda space: _update(space, request, found))
 
 
-def _changed(space: Space, request: UpdateWorkflow, found: Look) -> Workflow:
-    old = _existing(space, request.workflow)
+def _update(space: Space, request: UpdateWorkflow, found: ReadDocument) -> Workflow:
+    old = _require_newest(space, request.workflow)
     if request.expected_version not in (None, old.version):
         raise Stale(f"The current version is {old.version}: read it again and repeat the change.", version=old.version)
-    _require(space, found)
+    _check(space, found)
     stored = documents.change(space.tx, KIND, old, found.document.name, found.body, space.now)
-    _keep_version(space, stored)
-    return _shown(stored, whole=True)
+    _add_version(space, stored)
+    return _to_response(stored, whole=True)
 
 
 class NoFields(Request, frozen=True, kw_only=True):
@@ -210,7 +210,7 @@ class NoFields(Request, frozen=True, kw_only=True):
 def list_workflows(space: Space, request: NoFields) -> Workflows:
     """The stored workflows, by name."""
     found = sorted(documents.every(space.tx, KIND), key=lambda one: (one.name, one.id))
-    return Workflows(workflows=[_shown(one) for one in found])
+    return Workflows(workflows=[_to_response(one) for one in found])
 
 
 class OfWorkflow(Request, frozen=True, kw_only=True):
@@ -221,10 +221,10 @@ class OfWorkflow(Request, frozen=True, kw_only=True):
 
 
 @operation("workflows.get", "GET /v1/workflows/{workflow}", example=Example(_OF, _GIVEN))
-def get(space: Space, request: OfWorkflow) -> Workflow:
+def get_workflow(space: Space, request: OfWorkflow) -> Workflow:
     """A workflow with its document, the newest version or an earlier one."""
-    stored = find(space, request.workflow, request.version)
-    return _shown(stored, whole=True)
+    stored = require_workflow(space, request.workflow, request.version)
+    return _to_response(stored, whole=True)
 
 
 class DeleteWorkflow(Request, frozen=True, kw_only=True):
@@ -240,12 +240,12 @@ class Deleted(Response, frozen=True, kw_only=True):
 
 
 @operation("workflows.delete", "DELETE /v1/workflows/{workflow}", effect="erase", example=Example(_OF, _GIVEN))
-def delete(space: Space, request: DeleteWorkflow) -> Deleted:
+def delete_workflow(space: Space, request: DeleteWorkflow) -> Deleted:
     """Delete a workflow with all its versions, and what is remembered for it alone. Its runs stay readable until they are a
     month old."""
-    old = _existing(space, request.workflow)
+    old = _require_newest(space, request.workflow)
     for version in range(1, old.version + 1):
-        documents.erase(space.tx, VERSION, _version_id(old.id, version), space.now)
+        documents.erase(space.tx, VERSION, _to_version_id(old.id, version), space.now)
     delete_tied(space, f"workflow/{old.id}")
     documents.erase(space.tx, KIND, old.id, space.now)
     return Deleted(id=old.id)
@@ -263,79 +263,72 @@ class AgentOfBank(Response, frozen=True, kw_only=True):
     "GET /v1/memory_banks/{bank}/agents",
     example=Example({"bank": "$0.id"}, (("banks.create", {"name": "greetings", "type": "general"}), *_GIVEN)),
 )
-def agents(space: Space, request: OfBank) -> list[AgentOfBank]:
+def list_agents(space: Space, request: OfBank) -> list[AgentOfBank]:
     """The stored workflows that name a bank, by its id or its name."""
     bank = require_bank(space, request.bank)
-    found = [one for one in documents.every(space.tx, KIND) if {bank.id, bank.name} & _named(one)]
+    found = [one for one in documents.every(space.tx, KIND) if {bank.id, bank.name} & _list_banks(one)]
     return [AgentOfBank(agent_id=one.id, agent_name=one.name) for one in found]
 
 
-def _named(stored: Stored) -> set[str | None]:
+def _list_banks(stored: Stored) -> set[str | None]:
     """The banks that a workflow names, also if it would not be stored any more as it is."""
-    return {node.bank for node in look(decoded(stored.body)).document.walk()}
+    return {node.bank for node in read_document(decode_document(stored.body)).document.walk()}
 
 
 # -- what others use -----------------------------------------------------------------------------------------------------
 
 
-def created(space: Space, found: Look) -> Workflow:
+def add_workflow(space: Space, found: ReadDocument) -> Workflow:
     """Store what was read, if nothing is wrong with it."""
-    _require(space, found)
+    _check(space, found)
     stored = Stored(new_id(), found.document.name, 1, found.body, space.now, space.now)
     documents.add(space.tx, KIND, stored)
-    _keep_version(space, stored)
-    return _shown(stored, whole=True)
+    _add_version(space, stored)
+    return _to_response(stored, whole=True)
 
 
-def _require(space: Space, found: Look) -> None:
+def _check(space: Space, found: ReadDocument) -> None:
     refuse(found.problems.found)
     if isinstance(found.document, TaskDocument):
         again = Problems(found.place)
-        for path, reason in missing_definitions(space, found.document):
+        for path, reason in find_missing_definitions(space, found.document):
             again.add(path, reason)
         refuse(again.found)
 
 
-def read(source: str | dict[str, Any]) -> tuple[Runnable, str]:
-    """A document that was given, and as it is stored."""
-    found = look(source)
-    refuse(found.problems.found)
-    return found.document, found.body
-
-
-def find(space: Space, workflow_id: str, version: int | None) -> Stored:
+def require_workflow(space: Space, workflow_id: str, version: int | None) -> Stored:
     """A workflow in one of its versions."""
-    newest = _existing(space, workflow_id)
+    newest = _require_newest(space, workflow_id)
     if version in (None, newest.version):
         return newest
-    found = documents.find(space.tx, VERSION, _version_id(workflow_id, version or 0))
+    found = documents.find(space.tx, VERSION, _to_version_id(workflow_id, version or 0))
     if found is None:
         raise NotFound(f"There is no version {version} of this workflow: the newest is {newest.version}.")
     return newest._replace(version=version or 0, name=found.name, body=found.body, updated_at=found.created_at)
 
 
-def decoded(body: str) -> dict[str, Any]:
+def decode_document(body: str) -> dict[str, Any]:
     return typed.decode(body, dict[str, Any])
 
 
-def _existing(space: Space, workflow_id: str) -> Stored:
+def _require_newest(space: Space, workflow_id: str) -> Stored:
     found = documents.find(space.tx, KIND, workflow_id)
     if found is None:
         raise NotFound("There is no such workflow.")
     return found
 
 
-def _keep_version(space: Space, stored: Stored) -> None:
-    kept = Stored(_version_id(stored.id, stored.version), stored.name, 1, stored.body, space.now, space.now)
+def _add_version(space: Space, stored: Stored) -> None:
+    kept = Stored(_to_version_id(stored.id, stored.version), stored.name, 1, stored.body, space.now, space.now)
     space.tx.send("add_document", kind=VERSION, id=kept.id, name=kept.name, version=1, body=kept.body, now=space.now)
 
 
-def _version_id(workflow_id: str, version: int) -> str:
+def _to_version_id(workflow_id: str, version: int) -> str:
     return f"{workflow_id}@{version}"
 
 
-def _shown(stored: Stored, *, whole: bool = False) -> Workflow:
-    body = decoded(stored.body)
+def _to_response(stored: Stored, *, whole: bool = False) -> Workflow:
+    body = decode_document(stored.body)
     return Workflow(
         id=stored.id,
         name=stored.name,

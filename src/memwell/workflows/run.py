@@ -1,6 +1,8 @@
-"""A run under way, whatever kind of document it runs: it ends in a named state whatever its steps do.
+"""One run of a workflow: the step protocol that both kinds of documents share, and the events of a run.
 
-What a step has written stays, and is not written again if the run is. Each step is tried, written down and told in one place.
+A document describes its steps; `WorkflowRun` performs each of them: retries, timeouts, storing and events are here. A run
+ends in a named state whatever its steps do. Entries that a step has written stay, and are not written again if the run is
+repeated.
 """
 
 from __future__ import annotations
@@ -8,10 +10,13 @@ from __future__ import annotations
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from threading import Event, Lock, Thread
-from typing import NamedTuple, TypeVar
+from contextlib import contextmanager
+from threading import Condition, Event, Lock, Thread
+from typing import Literal, NamedTuple, TypeVar
+
+import msgspec
 
 from ..clock import SECOND
 from ..context.memory_namespace import Scope
@@ -19,25 +24,189 @@ from ..core.dispatch import Call
 from ..core.space import Space
 from ..errors import MemwellError, ModelFailed, StorageError, Unavailable
 from . import store
-from .events import RESULTS, Live, RunEvent
-from .run_memory import Reach as RunReach
-from .steps import Output
-from .store import LEASE, Begun, StepBody
+from .run_memory import RunCall
+from .store import LEASE, NewRun, RunRow, StepBody
 
-MOST_SECONDS = 900.0
-GRACE_S = 0.5
-"""A model is told how long it may take, and says itself when that is over."""
-AGAIN = (ModelFailed, Unavailable, StorageError)
-"""What may go better when it is tried again."""
-FOR_GOOD = ("unauthorised", "bad_request", "not_found", "not_installed", "refused", "budget", "tools")
-"""Why a model fails now and would the next time."""
-MOST_WARNINGS = 50
+MAX_SECONDS = 900.0
+MAX_EVENTS = 20_000
+MAX_WARNINGS = 50
 MAX_WARNING = 2000
-FURTHER = "There are further warnings, which are left out."
+GRACE_S = 0.5
+"""A model knows its time limit, and reports by itself that it was reached."""
+RETRYABLE = (ModelFailed, Unavailable, StorageError)
+PERMANENT = ("unauthorised", "bad_request", "not_found", "not_installed", "refused", "budget", "tools")
+"""Reasons of a ModelFailed that a retry does not help."""
+RESULTS = ("streaming_result", "display_result", "send_text_message")
+"""Steps whose output is a result of the run."""
 T = TypeVar("T")
 
 
-class Failed(Exception):
+class RunEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`run`: the run began or ended; `step`: a step did; `text`: the next piece of the answer; `result`: a result of the run."""
+
+    kind: Literal["run", "step", "text", "result"]
+    run: str
+    number: int = 0
+    step: str | None = None
+    step_type: str | None = None
+    parent: str | None = None
+    level: int = 0
+    state: str | None = None
+    text: str | None = None
+    error: str | None = None
+    seconds: float | None = None
+
+    @property
+    def is_last(self) -> bool:
+        return self.kind == "run" and self.state != "running"
+
+
+class EventLog:
+    """The events of a run so far, and those who wait for the next."""
+
+    def __init__(self, run_id: str, on_end: Callable[[EventLog], None] = lambda log: None) -> None:
+        self.run_id = run_id
+        self.is_over = False
+        self._on_end = on_end
+        self._events: list[RunEvent] = []
+        self._changed = Condition()
+        self._callbacks: list[Callable[[], None]] = []
+        self._redacted = False
+
+    def add(self, event: RunEvent) -> None:
+        with self._changed:
+            if self.is_over:
+                return
+            event = _redact(event) if self._redacted else event
+            if len(self._events) < MAX_EVENTS or event.kind != "text":
+                self._events.append(msgspec.structs.replace(event, number=len(self._events) + 1))
+            self.is_over = event.is_last
+            self._notify()
+
+    def redact(self) -> None:
+        """Remove the texts of all events, also of those to come."""
+        with self._changed:
+            self._redacted = True
+            self._events = [_redact(event) for event in self._events]
+
+    def end(self) -> None:
+        with self._changed:
+            self.is_over = True
+            self._notify()
+        self._on_end(self)
+
+    @contextmanager
+    def watch(self, callback: Callable[[], None]) -> Iterator[None]:
+        """Call something at every event, from the run's threads. It must neither wait nor fail."""
+        with self._changed:
+            self._callbacks.append(callback)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._callbacks.remove(callback)
+
+    def list_after(self, number: int, timeout_s: float) -> tuple[list[RunEvent], bool]:
+        """The events after a number, waiting for the first; and whether there will be no more.
+
+        Someone who has seen all events of a run that is over gets the last one again, as for a run read from the database.
+        """
+        until = time.monotonic() + timeout_s
+        with self._changed:
+            while len(self._events) <= number and not self.is_over and time.monotonic() < until:
+                self._changed.wait(until - time.monotonic())
+            last = [event for event in self._events[-1:] if event.is_last]
+            return self._events[number:] or last, self.is_over
+
+    def _notify(self) -> None:
+        self._changed.notify_all()
+        for callback in self._callbacks:
+            callback()
+
+
+def _redact(event: RunEvent) -> RunEvent:
+    name = event.text if event.kind == "run" and event.state == "running" else None
+    return msgspec.structs.replace(event, text=name, error=None)
+
+
+def build_events(row: RunRow, state: str, steps: Sequence[StepBody]) -> list[RunEvent]:
+    """The events of a run that is over, from its stored steps; without the pieces of a model's answer."""
+    events = [RunEvent(kind="run", run=row.id, state="running", text=row.name)]
+    above: list[str] = []
+    for step in steps:
+        del above[step.level :]
+        parent = above[-1] if above else None
+        begin = RunEvent(
+            kind="step",
+            run=row.id,
+            step=step.id,
+            step_type=step.step_type,
+            level=step.level,
+            parent=parent,
+            state="running",
+        )
+        seconds = (step.ended_at - step.started_at) / SECOND
+        events += [begin, msgspec.structs.replace(begin, state=step.state, error=step.error, seconds=seconds)]
+        if step.step_type in RESULTS and step.state == "done":
+            events.append(RunEvent(kind="result", run=row.id, step=step.id, text=step.output))
+        above.append(step.id)
+    events.append(RunEvent(kind="run", run=row.id, state=state, text=row.output, error=row.error))
+    return [msgspec.structs.replace(event, number=number) for number, event in enumerate(events, 1)]
+
+
+class Output(NamedTuple):
+    """The output of a step, which is the input of the next."""
+
+    text: str
+    content_type: str = "text/plain"
+    loaded: tuple[str, ...] = ()
+    """Ids of the entries that it consists of, if it was loaded."""
+
+
+class Retries(NamedTuple):
+    """The number of attempts of a step, and the pauses between them."""
+
+    attempts: int = 1
+    pause_s: float = 0.0
+    factor: float = 1.0
+    max_pause_s: float = 10.0
+    jitter: float = 0.0
+
+    def pause_after(self, attempts: int) -> float:
+        wait = min(self.pause_s * self.factor ** (attempts - 1), self.max_pause_s)
+        return wait * (1 + self.jitter * random.random())  # noqa: S311 -- not used for security
+
+
+class Step:
+    """A step of a run: its identity, its input, and how it is executed."""
+
+    def __init__(
+        self, step_id: str, kind: str, path: str, number: int, level: int = 0, parent: str | None = None
+    ) -> None:
+        self.id, self.kind, self.path, self.number, self.level, self.parent = step_id, kind, path, number, level, parent
+        self.input = ""
+        self.retries = Retries()
+        self.warnings: tuple[str, ...] = ()
+
+    def execute(self) -> tuple[Output, store.StepState]:
+        """Do the work once."""
+        raise NotImplementedError
+
+    def finish(self, output: Output) -> None:
+        """Called after the last attempt, before the step is stored."""
+
+    def list_addresses(self, space: Space) -> Iterable[int]:
+        """The addresses that the step has read: if one is erased, so is the run."""
+        return ()
+
+    def warn(self, messages: Iterable[str]) -> None:
+        warnings = tuple(dict.fromkeys((*self.warnings, *(one[:MAX_WARNING] for one in messages))))
+        if len(warnings) > MAX_WARNINGS:
+            warnings = (*warnings[:MAX_WARNINGS], "There are further warnings, which are left out.")
+        self.warnings = warnings
+
+
+class StepFailed(Exception):
     """A step has failed, and with it the run."""
 
     def __init__(self, step: str, error: MemwellError) -> None:
@@ -46,216 +215,153 @@ class Failed(Exception):
 
 
 class Outcome(NamedTuple):
-    """What came of a run."""
-
     run_id: str
     state: store.State
     output: str | None
     error: str | None
 
 
-class Step(NamedTuple):
-    """A step as it is told and written down."""
+class WorkflowRun(ABC):
+    """A run of a document of some kind."""
 
-    id: str
-    kind: str
-    path: str
-    number: int
-    level: int = 0
-    parent: str | None = None
-
-
-class Tries(NamedTuple):
-    """How often a step is tried, and how long it waits before the next time."""
-
-    most: int = 1
-    pause_s: float = 0.0
-    factor: float = 1.0
-    longest_s: float = 10.0
-    jitter: float = 0.0
-
-    def pause(self, attempts: int) -> float:
-        """How long to wait after so many attempts."""
-        wait = min(self.pause_s * self.factor ** (attempts - 1), self.longest_s)
-        return wait * (1 + self.jitter * random.random())  # noqa: S311 -- nobody is kept out by it
-
-
-class Attempt(ABC):
-    """One step's work: what it was given, how it is done, and which addresses it knows something of."""
-
-    given: str = ""
-    tries: Tries = Tries()
-    warnings: tuple[str, ...] = ()
-
-    def warn(self, told: Iterable[str]) -> None:
-        """Note what is not as it should be, each once."""
-        known = tuple(dict.fromkeys((*self.warnings, *(one[:MAX_WARNING] for one in told))))
-        self.warnings = known if len(known) <= MOST_WARNINGS else (*known[:MOST_WARNINGS], FURTHER)
-
-    @abstractmethod
-    def make(self) -> tuple[Output, store.StepState]:
-        """Do it once."""
-
-    @abstractmethod
-    def touched(self, space: Space) -> Iterable[int]:
-        """Inside the transaction in which it is written down."""
-
-    @abstractmethod
-    def noted(self, output: Output) -> None:
-        """It is over, and about to be written down."""
-
-
-class UnderWay(ABC):
-    """A run under way."""
-
-    def __init__(self, call: Call, name: str, begun: Begun, live: Live, run_id: str) -> None:
-        self._call, self._begun, self._live, self._run_id = call, begun, live, run_id
-        self._name = name
+    def __init__(self, call: Call, name: str, new: NewRun, events: EventLog, run_id: str) -> None:
+        self.new, self._events, self.run_id, self._name = new, events, run_id, name
         self._results: dict[int, str] = {}
-        self._lock = Lock()
-        self._until = time.monotonic() + MOST_SECONDS
-        self._agent_id = begun.workflow_id or name
-        asked = begun.asked
-        self._scope = Scope(asked.app, asked.owner, asked.thread, begun.workflow_id, run_id)
-        self._memory = RunReach(call, run_id, self._scope)
+        self.lock = Lock()
+        self.deadline = time.monotonic() + MAX_SECONDS
+        self.agent_id = new.workflow_id or name
+        given = new.given
+        self.call = RunCall(call, run_id, Scope(given.app, given.owner, given.thread, new.workflow_id, run_id))
 
     @abstractmethod
-    def _whole(self) -> str:
-        """Run all of it, and return what comes of it if no step hands something out."""
+    def _run_steps(self) -> str:
+        """Run all steps and return the output of the run."""
 
-    def go(self) -> Outcome:
-        self._live.tell(RunEvent(kind="run", run=self._run_id, state="running", text=self._name))
+    def run(self) -> Outcome:
+        self._events.add(RunEvent(kind="run", run=self.run_id, state="running", text=self._name))
         state: store.State = "failed"
         output = error = None
         try:
-            output = self._whole()
+            output = self._run_steps()
             state = "done"
-        except Failed as failure:
+        except StepFailed as failure:
             error = str(failure)
         except MemwellError as failure:
             error = failure.message
         except Exception as failure:
-            error = f"Something went wrong inside of Memwell ({type(failure).__name__}): please report it."
+            error = f"An internal error occurred ({type(failure).__name__}): please report it."
             raise
         finally:
-            self._note(lambda space: store.end(space, self._run_id, state, output, error))
-            self._hush_if_emptied()
-            self._live.tell(RunEvent(kind="run", run=self._run_id, state=state, text=output, error=error))
-            self._live.end()
-        return Outcome(self._run_id, state, output, error)
+            self.call.note(lambda space: store.end_run(space, self.run_id, state, output, error))
+            self._redact_if_emptied()
+            self._events.add(RunEvent(kind="run", run=self.run_id, state=state, text=output, error=error))
+            self._events.end()
+        return Outcome(self.run_id, state, output, error)
 
-    # -- one step ------------------------------------------------------------------------------------------------------
-
-    def _perform(self, step: Step, attempt: Attempt) -> Output:
-        """Try a step, write down what came of it, and tell. Raises `Failed`."""
-        started, clock = self._call.engine.clock.now(), time.perf_counter()
-        self._tell(step, state="running")
-        attempts, error, output, state = self._tried(step, attempt)
-        attempt.noted(output)
+    def _perform(self, step: Step) -> Output:
+        """Execute a step with its retries, store it, and report it. Raises StepFailed."""
+        started_at, begin = self.call.engine.clock.now(), time.perf_counter()
+        self._report(step, "running")
+        attempts, error, output, state = self._attempt(step)
+        step.finish(output)
         body = StepBody(
             id=step.id,
             step_type=step.kind,
             path=step.path,
             level=step.level,
             state="failed" if error else state,
-            input=attempt.given,
+            input=step.input,
             output=output.text,
             output_content_type=output.content_type,
-            started_at=started,
-            ended_at=self._call.engine.clock.now(),
+            started_at=started_at,
+            ended_at=self.call.engine.clock.now(),
             attempts=attempts,
             error=None if error is None else str(error),
-            warnings=attempt.warnings,
+            warnings=step.warnings,
         )
-        self._note(lambda space: store.keep_step(space, self._run_id, step.number, body, attempt.touched(space)))
-        self._hush_if_emptied()
-        self._tell(step, state=body.state, error=body.error, seconds=round(time.perf_counter() - clock, 4))
+        self._store_step(step, body, round(time.perf_counter() - begin, 4))
         if error is not None:
-            raise Failed(step.id, error)
-        self._hand_out(step, output)
+            raise StepFailed(step.id, error)
+        if step.kind in RESULTS:
+            with self.lock:
+                self._results[step.number] = output.text
+            self._events.add(RunEvent(kind="result", run=self.run_id, step=step.id, text=output.text))
         return output
 
-    def _tried(self, step: Step, attempt: Attempt) -> tuple[int, MemwellError | None, Output, store.StepState]:
+    def _attempt(self, step: Step) -> tuple[int, MemwellError | None, Output, store.StepState]:
         attempts, error = 0, None
-        while attempts < attempt.tries.most:
+        while attempts < step.retries.attempts:
             attempts += 1
             if attempts > 1:
-                time.sleep(attempt.tries.pause(attempts - 1))
-                self._tell(step, state="retrying")
+                time.sleep(step.retries.pause_after(attempts - 1))
+                self._report(step, "retrying")
             try:
-                if time.monotonic() > self._until:
-                    raise Unavailable(f"The run has taken longer than {MOST_SECONDS:.0f} seconds.")
-                output, state = attempt.make()
-            except MemwellError as problem:
-                error = problem
-                if not _may_go_better(problem) or time.monotonic() > self._until:
+                if time.monotonic() > self.deadline:
+                    raise Unavailable(f"The run has taken longer than {MAX_SECONDS:.0f} seconds.")
+                output, state = step.execute()
+            except MemwellError as failure:
+                error = failure
+                retryable = isinstance(failure, RETRYABLE) and failure.details.get("reason") not in PERMANENT
+                if not retryable or time.monotonic() > self.deadline:
                     break
             else:
                 return attempts, None, output, state
         return attempts, error, Output(""), "done"
 
-    def _write_down(self, step: Step, body: StepBody, seconds: float) -> None:
-        """Write down and tell what happened inside of a step."""
-        self._note(lambda space: store.keep_step(space, self._run_id, step.number, body, ()))
-        self._hush_if_emptied()
-        self._tell(step, state=body.state, error=body.error, seconds=seconds)
+    def _store_step(self, step: Step, body: StepBody, seconds: float) -> None:
+        self.call.note(lambda space: store.add_step(space, self.run_id, step.number, body, step.list_addresses(space)))
+        self._redact_if_emptied()
+        self._report(step, body.state, body.error, seconds)
 
-    def _hush_if_emptied(self) -> None:
-        """Nothing of a run that was emptied is told any more, to whoever looks on."""
-        if self._call.read(lambda space: store.is_emptied(space.tx, self._run_id)):
-            self._live.hush()
-
-    def _note(self, work: Callable[[Space], T]) -> T:
-        """Write something down about the run itself, which is no event of its own."""
-        return self._call.engine.write(self._call.principal, work)
-
-    def _hand_out(self, step: Step, output: Output) -> None:
-        if step.kind in RESULTS:
-            with self._lock:
-                self._results[step.number] = output.text
-            self._live.tell(RunEvent(kind="result", run=self._run_id, step=step.id, text=output.text))
+    def _redact_if_emptied(self) -> None:
+        if self.call.read(lambda space: store.is_emptied(space.tx, self.run_id)):
+            self._events.redact()
 
     def _last_result(self) -> str | None:
-        """What was handed out last, as the steps are written down."""
+        """The result of the last step that has one, in the order of the document."""
         return self._results[max(self._results)] if self._results else None
 
-    def _say(self, step: str, piece: str) -> None:
-        self._live.tell(RunEvent(kind="text", run=self._run_id, step=step, text=piece))
+    def stream(self, step: str, piece: str) -> None:
+        self._events.add(RunEvent(kind="text", run=self.run_id, step=step, text=piece))
 
-    def _tell(self, step: Step, *, state: str, error: str | None = None, seconds: float | None = None) -> None:
-        told = {"state": state, "error": error, "seconds": seconds, "parent": step.parent}
-        self._live.tell(
-            RunEvent(kind="step", run=self._run_id, step=step.id, step_type=step.kind, level=step.level, **told)  # type: ignore[arg-type]
+    def _report(self, step: Step, state: str, error: str | None = None, seconds: float | None = None) -> None:
+        self._events.add(
+            RunEvent(
+                kind="step",
+                run=self.run_id,
+                step=step.id,
+                step_type=step.kind,
+                level=step.level,
+                parent=step.parent,
+                state=state,
+                error=error,
+                seconds=seconds,
+            )
         )
 
 
-def within(seconds: float | None, work: Callable[[], T], on_timeout: Callable[[], None] = lambda: None) -> T:
-    """Work that is waited for only so long; then it is told, and nobody waits for it, not even the end of the process."""
+def run_within(seconds: float | None, work: Callable[[], T], on_timeout: Callable[[], None] = lambda: None) -> T:
+    """Run work in a thread that is abandoned after a time limit; not even the end of the process waits for it."""
     if seconds is None:
         return work()
-    done: Future[T] = Future()
+    future: Future[T] = Future()
 
     def run() -> None:
         try:
-            done.set_result(work())
-        except BaseException as error:  # noqa: BLE001 -- it is told to whoever waits
-            done.set_exception(error)
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001 -- raised again by `result`
+            future.set_exception(error)
 
     Thread(target=run, name="memwell-step", daemon=True).start()
     try:
-        return done.result(seconds + GRACE_S)
+        return future.result(seconds + GRACE_S)
     except TimeoutError:
         on_timeout()
         raise Unavailable(f"The step has taken longer than {seconds:g} seconds (timeout).") from None
 
 
-def _may_go_better(problem: MemwellError) -> bool:
-    """Whether there is any use in trying again."""
-    return isinstance(problem, AGAIN) and problem.details.get("reason") not in FOR_GOOD
-
-
 class Heartbeat:
-    """Says now and then that a run goes on."""
+    """Renews the lease of a run while it goes on."""
 
     def __init__(self, call: Call, run_id: str) -> None:
         self._call, self._run_id = call, run_id
@@ -270,11 +376,11 @@ class Heartbeat:
         self._thread.join()
 
     def _beat(self) -> None:
+        def renew(space: Space) -> None:
+            space.tx.run("beat_run", id=self._run_id, lease_until=space.now + LEASE)
+
         while not self._stopped.wait(LEASE / SECOND / 3):
             try:
-                self._call.engine.write(self._call.principal, self._renew)
+                self._call.engine.write(self._call.principal, renew)
             except MemwellError:
                 continue  # the next one may be in time
-
-    def _renew(self, space: Space) -> None:
-        space.tx.run("beat_run", id=self._run_id, lease_until=space.now + LEASE)

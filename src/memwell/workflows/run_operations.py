@@ -1,4 +1,4 @@
-"""Running workflows, looking on while they run, and reading their runs afterwards."""
+"""Operations that run workflows and apps, and read runs and their events."""
 
 from __future__ import annotations
 
@@ -14,25 +14,31 @@ from ..core.dispatch import Call
 from ..core.operation import Example, Request, Response, operation
 from ..core.space import Space
 from ..erasure import log
-from ..errors import Conflict, NotFound
+from ..errors import Conflict, Invalid, NotFound
+from ..ids import new_id
 from ..model import check
-from ..model.fields import ID_PATTERN, MAX_ID, Limit, Timeout
+from ..model.fields import ID_PATTERN, MAX_ID, Limit, SessionId, Timeout
+from ..records.app_sessions import Reference, SessionMetadata, SessionRequest, UserId, open_session
+from ..records.apps import App, AppName, require_app
 from ..records.records import delete_tied
 from . import store
-from .document import Runnable, parse
-from .events import RunEvent, told
-from .operations import HELLO, Source, VersionField, WorkflowId, decoded, find, read
+from .document import Runnable, parse_document, read_document
+from .operations import HELLO, Source, VersionField, WorkflowId, decode_document, require_workflow
+from .run import RunEvent, build_events
 from .runs import runs_of
-from .store import Asked, Begun, RunRow, StepBody, decode_asked, state_of, steps_of
+from .source import refuse
+from .store import NewRun, RunInput, RunRow, StepBody, decode_input, find_state, list_steps
 
 MAX_INPUT = 1024 * 1024
-LOOK_EVERY_S = 0.2
+POLL_S = 0.2
 
 RunId = Annotated[str, Meta(max_length=64, description="The run's id.")]
-Input = Annotated[str, Meta(max_length=MAX_INPUT, description="What the run is given: `{{agent.input}}`.")]
+Input = Annotated[str, Meta(max_length=MAX_INPUT, description="The input of the run: `{{agent.input}}`.")]
 Who = Annotated[
     str,
-    Meta(min_length=1, max_length=MAX_ID, pattern=ID_PATTERN, description="Whose run it is: `{{metadata.owner}}`."),
+    Meta(
+        min_length=1, max_length=MAX_ID, pattern=ID_PATTERN, description="The owner of the run: `{{metadata.owner}}`."
+    ),
 ]
 Thread = Annotated[
     str,
@@ -40,23 +46,32 @@ Thread = Annotated[
         min_length=1,
         max_length=MAX_ID,
         pattern=ID_PATTERN,
-        description="Which conversation it belongs to: `{{metadata.thread}}`.",
+        description="The conversation of the run: `{{metadata.thread}}`.",
     ),
 ]
 Inputs = Annotated[dict[str, Any], Meta(description="Fields of `$input`, for workflows of tasks.")]
 RunMetadata = Annotated[
     dict[str, Any],
-    Meta(description="What steps find as `{{metadata.user_id}}`: a JSON object of at most 64 KiB and 16 levels."),
+    Meta(
+        description="Values for templates such as `{{metadata.user_id}}`: a JSON object of at most 64 KiB and 16 levels."
+    ),
 ]
-Wait = Annotated[bool, Meta(description="Whether to wait for the end, or to answer as soon as the run has begun.")]
+Wait = Annotated[bool, Meta(description="Wait for the end of the run, or answer as soon as it has begun.")]
 
-_GIVEN = (("workflows.create", {"document": HELLO}),)
+_STORED = (("workflows.create", {"document": HELLO}),)
 _RUN = {"workflow": "$0.id", "input": "world", "metadata": {"user_id": "alice"}}
-_RAN = (*_GIVEN, ("runs.begin", _RUN))
+_RAN = (*_STORED, ("runs.begin", _RUN))
+
+
+_ECHO: dict[str, Any] = {"name": "echo", "steps": [{"step_type": "display_result"}]}
+_APP = (
+    ("workflows.create", {"document": _ECHO}),
+    ("apps.configure", {"app": "shop", "workflow": "$0.id"}),
+)
 
 
 class StepRun(Response, frozen=True, kw_only=True):
-    """What a step of a run did. `cut`: its input or output was longer than is kept."""
+    """A step of a run. `cut`: its input or output was longer than is stored."""
 
     id: str
     step_type: str
@@ -96,7 +111,7 @@ class Run(Response, frozen=True, kw_only=True):
 
 
 class Given(Request, frozen=True, kw_only=True):
-    """What a run is given."""
+    """The input of a run."""
 
     input: Input = ""
     inputs: Inputs | None = None
@@ -107,7 +122,7 @@ class Given(Request, frozen=True, kw_only=True):
 
 
 class RunWorkflow(Given, frozen=True, kw_only=True):
-    """Which workflow to run, in which version, and with what."""
+    """A workflow to run, and its input."""
 
     workflow: WorkflowId
     version: VersionField | None = None
@@ -121,17 +136,17 @@ class RunWorkflow(Given, frozen=True, kw_only=True):
     patient=True,
     repeatable=False,
     status=201,
-    example=Example(_RUN, _GIVEN),
+    example=Example(_RUN, _STORED),
 )
 def run_workflow(call: Call, request: RunWorkflow) -> Run:
     """Run a stored workflow. The run goes on if the connection breaks, and can be read again."""
-    found = call.read(lambda space: find(space, request.workflow, request.version))
-    begun = Begun(found.name, _asked(request), found.id, found.version)
-    return _run(call, parse(decoded(found.body)), begun, wait=request.wait)
+    stored = call.read(lambda space: require_workflow(space, request.workflow, request.version))
+    new = NewRun(stored.name, _to_input(request), stored.id, stored.version)
+    return _run(call, parse_document(decode_document(stored.body)), new, wait=request.wait)
 
 
 class RunDocument(Given, frozen=True, kw_only=True):
-    """A document to run without storing it, and what to run it with."""
+    """A document to run without storing it, and its input."""
 
     document: Source
 
@@ -148,24 +163,26 @@ class RunDocument(Given, frozen=True, kw_only=True):
 )
 def run_document(call: Call, request: RunDocument) -> Run:
     """Run a workflow from its document."""
-    document, body = read(request.document)
-    return _run(call, document, Begun(document.name, _asked(request, decoded(body))), wait=request.wait)
+    found = read_document(request.document)
+    refuse(found.problems.found)
+    new = NewRun(found.document.name, _to_input(request, decode_document(found.body)))
+    return _run(call, found.document, new, wait=request.wait)
 
 
 class OfRun(Request, frozen=True, kw_only=True):
-    """Which run."""
+    """A run."""
 
     run: RunId
 
 
 @operation("runs.get", "GET /v1/runs/{run}", example=Example({"run": "$1.id"}, _RAN))
 def get_run(space: Space, request: OfRun) -> Run:
-    """A run with what each of its steps was given, gave and took."""
-    return _shown(space, _existing(space, request.run))
+    """A run with the input, output and duration of its steps."""
+    return _to_response(space, _require_run(space, request.run))
 
 
 class ListRuns(Request, frozen=True, kw_only=True):
-    """Which runs, the newest first."""
+    """Runs to list, the newest first."""
 
     workflow: WorkflowId | None = None
     limit: Limit = 50
@@ -187,23 +204,23 @@ def list_runs(space: Space, request: ListRuns) -> RunList:
     else:
         rows = space.tx.rows("list_runs_of", workflow_id=request.workflow, before=before, limit=request.limit)
         if not rows:
-            find(space, request.workflow, None)  # one that there is not has no runs to list, either
-    found = store.presentable(space, [RunRow(*row) for row in rows])
-    return RunList(runs=[_shown(space, row, steps=False) for row in found])
+            require_workflow(space, request.workflow, None)
+    found = store.hide_expired(space, [RunRow(*row) for row in rows])
+    return RunList(runs=[_to_response(space, row, steps=False) for row in found])
 
 
 class Happened(Response, frozen=True, kw_only=True):
-    """What has happened in a run, and whether that is all there will be."""
+    """Events of a run; `over` if there will be no more."""
 
     events: list[RunEvent]
     over: bool
 
 
 class EventsOfRun(Request, frozen=True, kw_only=True):
-    """Which run, after which event, and how long to wait for the next."""
+    """A run, the number of the last event that was read, and how long to wait for the next."""
 
     run: RunId
-    after: Annotated[int, Meta(ge=0, description="Only what comes after this number.")] = 0
+    after: Annotated[int, Meta(ge=0, description="Only events after this number.")] = 0
     timeout_s: Timeout = 0.0
 
 
@@ -214,21 +231,23 @@ class EventsOfRun(Request, frozen=True, kw_only=True):
     patient=True,
     example=Example({"run": "$1.id"}, _RAN),
 )
-def events(call: Call, request: EventsOfRun) -> Happened:
-    """What happens in a run, as it happens. Of one that is over, what its steps did and how it ended."""
-    row = call.read(lambda space: _existing(space, request.run))
-    live = runs_of(call.engine).live(request.run)
-    if live is not None:
-        if decode_asked(row.asked).erased:
-            live.hush()
-        found, over = live.after(request.after, request.timeout_s)
-        return Happened(events=found, over=over)
-    row = _waited(call, row, request.timeout_s)
-    state = state_of(row, call.engine.clock.now())
-    if state == "running":
-        return Happened(events=[], over=False)
-    found = told(row, state, call.read(lambda space: steps_of(space.tx, row)))
-    return Happened(events=found[request.after :] or found[-1:], over=True)
+def list_events(call: Call, request: EventsOfRun) -> Happened:
+    """The events of a run, as they happen. Of a run that is over, its steps and its outcome."""
+    row = call.read(lambda space: _require_run(space, request.run))
+    log = runs_of(call.engine).find_events(request.run)
+    if log is not None:
+        if decode_input(row.asked).erased:
+            log.redact()
+        events, over = log.list_after(request.after, request.timeout_s)
+        return Happened(events=events, over=over)
+    until = time.monotonic() + request.timeout_s
+    while (state := find_state(row, call.engine.clock.now())) == "running":  # in another process
+        if time.monotonic() >= until:
+            return Happened(events=[], over=False)
+        time.sleep(POLL_S)
+        row = call.read(lambda space: _require_run(space, request.run))
+    events = build_events(row, state, call.read(lambda space: list_steps(space.tx, row)))
+    return Happened(events=events[request.after :] or events[-1:], over=True)
 
 
 @operation(
@@ -240,36 +259,36 @@ def events(call: Call, request: EventsOfRun) -> Happened:
     repeatable=False,
     example=Example({"run": "$1.id"}, _RAN),
 )
-def repeat(call: Call, request: OfRun) -> Run:
-    """Run again what was interrupted or has failed, with the same input. What its steps have written is not written twice."""
-    row = call.read(lambda space: _existing(space, request.run))
-    if state_of(row, call.engine.clock.now()) == "running":
-        raise Conflict("This run is still under way.")
-    asked = decode_asked(row.asked)
-    if asked.erased:
-        raise Conflict("What this run was given was erased.")
+def repeat_run(call: Call, request: OfRun) -> Run:
+    """Repeat a run that was interrupted or has failed, with the same input. Entries that it has written are not written twice."""
+    row = call.read(lambda space: _require_run(space, request.run))
+    if find_state(row, call.engine.clock.now()) == "running":
+        raise Conflict("This run is still running.")
+    given = decode_input(row.asked)
+    if given.erased:
+        raise Conflict("The input of this run was erased.")
     if row.workflow_id is not None:
         workflow_id, version = row.workflow_id, row.workflow_version
-        source = call.read(lambda space: decoded(find(space, workflow_id, version).body))
-    elif asked.document is not None:
-        source = asked.document
+        source = call.read(lambda space: decode_document(require_workflow(space, workflow_id, version).body))
+    elif given.document is not None:
+        source = given.document
     else:
-        raise Conflict("What this run was given is not there any more.")
-    begun = Begun(row.name, asked, row.workflow_id, row.workflow_version, row.id)
-    return _run(call, parse(source), begun, wait=True)
+        raise Conflict("The document of this run does not exist any more.")
+    new = NewRun(row.name, given, row.workflow_id, row.workflow_version, row.id)
+    return _run(call, parse_document(source), new, wait=True)
 
 
 class DeletedRun(Response, frozen=True, kw_only=True):
-    """What was deleted."""
+    """The id of the deleted run."""
 
     id: str
 
 
 @operation("runs.delete", "DELETE /v1/runs/{run}", effect="erase", example=Example({"run": "$1.id"}, _RAN))
 def delete_run(space: Space, request: OfRun) -> DeletedRun:
-    """Delete a run that is over, and what is kept of its steps."""
-    if state_of(_existing(space, request.run), space.now) == "running":
-        raise Conflict("This run is still under way: delete it when it has ended.")
+    """Delete a run that is over, with its steps."""
+    if find_state(_require_run(space, request.run), space.now) == "running":
+        raise Conflict("This run is still running: delete it when it has ended.")
     space.tx.send("delete_run_steps", run_id=request.run)
     space.tx.send("delete_run_touches", run_id=request.run)
     delete_tied(space, store.run_tie(request.run))
@@ -278,19 +297,10 @@ def delete_run(space: Space, request: OfRun) -> DeletedRun:
     return DeletedRun(id=request.run)
 
 
-def _waited(call: Call, row: RunRow, timeout_s: float) -> RunRow:
-    """A run of another process, once it is over or the time is."""
-    until = time.monotonic() + timeout_s
-    while state_of(row, call.engine.clock.now()) == "running" and time.monotonic() < until:
-        time.sleep(LOOK_EVERY_S)
-        row = call.read(lambda space: _existing(space, row.id))  # noqa: B023 -- run at once
-    return row
-
-
-def _asked(request: Given, document: dict[str, Any] | None = None) -> Asked:
+def _to_input(request: Given, document: dict[str, Any] | None = None) -> RunInput:
     check.to_json(request.metadata)
     check.to_json(request.inputs, "inputs", MAX_INPUT)
-    return Asked(
+    return RunInput(
         input=check.content(request.input, may_be_empty=True, field="input"),
         metadata=request.metadata or {},
         owner=request.owner,
@@ -300,41 +310,41 @@ def _asked(request: Given, document: dict[str, Any] | None = None) -> Asked:
     )
 
 
-def _run(call: Call, document: Runnable, begun: Begun, *, wait: bool) -> Run:
+def _run(call: Call, document: Runnable, new: NewRun, *, wait: bool) -> Run:
     runs = runs_of(call.engine)
-    run_id = runs.run(call, document, begun).run_id if wait else runs.start(call, document, begun)
-    return call.read(lambda space: _shown(space, _existing(space, run_id)))
+    run_id = runs.run(call, document, new).run_id if wait else runs.start(call, document, new)
+    return call.read(lambda space: _to_response(space, _require_run(space, run_id)))
 
 
-def _existing(space: Space, run_id: str) -> RunRow:
-    found = store.find(space.tx, run_id)
-    if found is None:
+def _require_run(space: Space, run_id: str) -> RunRow:
+    row = store.find_run(space.tx, run_id)
+    if row is None:
         raise NotFound("There is no such run.")
-    return store.presentable(space, [found])[0]
+    return store.hide_expired(space, [row])[0]
 
 
-def _shown(space: Space, row: RunRow, *, steps: bool = True) -> Run:
-    asked = decode_asked(row.asked)
+def _to_response(space: Space, row: RunRow, *, steps: bool = True) -> Run:
+    given = decode_input(row.asked)
     return Run(
         id=row.id,
         name=row.name,
-        status=state_of(row, space.now),
-        input=asked.input,
+        status=find_state(row, space.now),
+        input=given.input,
         started_at=to_datetime(row.started_at),
-        metadata=asked.metadata,
-        steps=[_step(one) for one in steps_of(space.tx, row)] if steps else [],
+        metadata=given.metadata,
+        steps=[_to_step(one) for one in list_steps(space.tx, row)] if steps else [],
         output=row.output,
         error=row.error,
         ended_at=optional_datetime(row.ended_at),
         workflow=row.workflow_id,
         workflow_version=row.workflow_version,
-        owner=asked.owner,
-        thread=asked.thread,
-        app=asked.app,
+        owner=given.owner,
+        thread=given.thread,
+        app=given.app,
     )
 
 
-def _step(body: StepBody) -> StepRun:
+def _to_step(body: StepBody) -> StepRun:
     return StepRun(
         id=body.id,
         step_type=body.step_type,
@@ -352,3 +362,95 @@ def _step(body: StepBody) -> StepRun:
         cut=body.cut,
         warnings=list(body.warnings),
     )
+
+
+class Execute(Request, frozen=True, kw_only=True):
+    """A message to an app. Without a `session_id` or a `session_reference` a session begins."""
+
+    app: AppName
+    message: Annotated[str, Meta(max_length=MAX_INPUT, description="The message to the app.")]
+    session_id: SessionId | None = None
+    metadata: SessionMetadata | None = None
+    user_id: UserId | None = None
+    user_reference: Reference | None = None
+    session_reference: Reference | None = None
+    wait: Wait = True
+
+
+class Executed(Response, frozen=True, kw_only=True):
+    """The answer to a message: `done` with an output, `failed` with an error, or still `running`."""
+
+    session_id: str
+    run_id: str
+    status: str
+    output: str | None = None
+    error: str | None = None
+
+
+@operation(
+    "apps.execute",
+    "POST /v1/apps/{app}/execute",
+    effect="write",
+    outside=True,
+    patient=True,
+    repeatable=False,
+    status=201,
+    example=Example(
+        {"app": "shop", "message": "Hello", "session_id": "sess_123", "metadata": {"userId": "user_456"}}, _APP
+    ),
+)
+def execute_app(call: Call, request: Execute) -> Executed:
+    """Send a message to an app: its workflow or function answers, with the metadata in the session's `sessionMeta`."""
+    message = check.content(request.message, may_be_empty=True, field="message")
+    app = call.read(lambda space: require_app(space, request.app).settings)
+    document, workflow_id, version = call.read(lambda space: _find_workflow(space, request.app, app))
+    run_id = new_id()
+    session = SessionRequest(
+        request.session_id,
+        request.session_reference,
+        request.user_id,
+        request.user_reference,
+        request.metadata,
+        run_id=run_id,
+    )
+    opened = call.write(lambda space: open_session(space, request.app, session))
+    given = RunInput(
+        input=message,
+        metadata=opened.meta["metadata"],
+        owner=opened.user_id,
+        thread=opened.session_id,
+        app=request.app,
+        document=None if workflow_id else _build_document(request.app, app),
+    )
+    new = NewRun(document.name, given, workflow_id, version, new_id=run_id, addresses=(opened.address_id,))
+    runs = runs_of(call.engine)
+    if request.wait:
+        runs.run(call, document, new)
+    else:
+        runs.start(call, document, new)
+    return call.read(lambda space: _to_execution(space, opened.session_id, run_id))
+
+
+def _find_workflow(space: Space, name: str, app: App) -> tuple[Runnable, str | None, int | None]:
+    if app.workflow is not None:
+        stored = require_workflow(space, app.workflow, None)
+        return parse_document(decode_document(stored.body)), stored.id, stored.version
+    return parse_document(_build_document(name, app)), None, None
+
+
+def _build_document(name: str, app: App) -> dict[str, Any]:
+    """The workflow of an app that has a function instead of one."""
+    if not app.function:
+        raise Invalid(f"The app {name!r} has no workflow: give it a `workflow` or a `function` by `apps.configure`.")
+    return {
+        "name": name,
+        "steps": [{"step_type": "function", "function": app.function}, {"step_type": "display_result"}],
+    }
+
+
+def _to_execution(space: Space, session_id: str, run_id: str) -> Executed:
+    row = store.find_run(space.tx, run_id)
+    if row is None:
+        return Executed(session_id=session_id, run_id=run_id, status="erased")
+    state = find_state(row, space.now)
+    return Executed(session_id=session_id, run_id=run_id, status=state, output=row.output, error=row.error)

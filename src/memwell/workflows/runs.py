@@ -1,9 +1,9 @@
-"""Running a workflow to its end, whichever kind of document it is."""
+"""The runs of this process: each has a thread of its own, so that it goes on when its caller has gone."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
@@ -15,144 +15,135 @@ from ..core.engine import Engine
 from ..core.space import Space
 from ..errors import Invalid, MemwellError, Unavailable
 from . import store
-from .banks import provide
 from .document import Runnable
-from .events import Live, RunEvent
 from .model_call import NO_MODEL
-from .run import Heartbeat, Outcome, UnderWay
-from .store import Begun
-from .tasks.document import TaskDocument, input_of
-from .tasks.reader import require
-from .tasks.run import TaskRun
+from .run import EventLog, Heartbeat, Outcome, RunEvent, WorkflowRun
+from .run_memory import provide_banks
+from .store import NewRun
+from .tasks.document import TaskDocument, build_input
+from .tasks.run import TaskRun, check_run
 from .tree import Cache, TreeRun
 
-
-def run(call: Call, document: Runnable, begun: Begun, cache: Cache, listen: Callable[[str], Live]) -> Outcome:
-    """Run a document to its end."""
-    if document.asks and call.engine.completer is None:
-        raise Invalid(NO_MODEL)
-    if isinstance(document, TaskDocument):
-        require(call, document, input_of(begun.asked.input, begun.asked.inputs))
-    banks = provide(call, document)
-    run_id = call.write(lambda space: store.begin(space, begun))
-    live = listen(run_id)
-    with Heartbeat(call, run_id):
-        return _running(call, document, begun, cache, live, banks, run_id).go()
-
-
-def _running(
-    call: Call, document: Runnable, begun: Begun, cache: Cache, live: Live, banks: Mapping[str, str], run_id: str
-) -> UnderWay:
-    if isinstance(document, TaskDocument):
-        return TaskRun(call, document, begun, live, banks, run_id)
-    return TreeRun(call, document, begun, cache, live, banks, run_id)
-
-
-# -- The runs of this process: each in a thread of its own, so that it goes on when whoever began it has gone.
-
-
-MOST = 200
+MAX_RUNS = 200
 KEEP_S = 60.0
+"""How long the events of a run that has ended stay in memory."""
 INTERRUPTED = "Its process ended while it ran."
 
 
+def run_document(
+    call: Call, document: Runnable, new: NewRun, cache: Cache, begin: Callable[[str], EventLog]
+) -> Outcome:
+    """Run a document to its end. `begin` is called when the run is stored."""
+    if document.asks and call.engine.completer is None:
+        raise Invalid(NO_MODEL)
+    if isinstance(document, TaskDocument):
+        check_run(call, document, build_input(new.given.input, new.given.inputs))
+    banks = provide_banks(call, document)
+    run_id = call.write(lambda space: store.begin_run(space, new))
+    events = begin(run_id)
+    run: WorkflowRun
+    if isinstance(document, TaskDocument):
+        run = TaskRun(call, document, new, events, banks, run_id)
+    else:
+        run = TreeRun(call, document, new, cache, events, banks, run_id)
+    with Heartbeat(call, run_id):
+        return run.run()
+
+
 class Runs:
-    """What runs in this process, and what has ended just now."""
+    """The runs of this process, also those that have just ended."""
 
     def __init__(self) -> None:
         self.cache = Cache()
-        self._live: dict[str, Live] = {}
+        self._events: dict[str, EventLog] = {}
         self._ended: dict[str, float] = {}
         self._calls: dict[str, Call] = {}
-        self._under_way = 0
+        self._count = 0
         self._closed = False
         self._lock = Lock()
 
-    def live(self, run_id: str) -> Live | None:
-        """What happens in a run of this process, or has happened just now."""
+    def find_events(self, run_id: str) -> EventLog | None:
+        """The events of a run of this process that goes on, or has just ended."""
         with self._lock:
             self._sweep()
-            return self._live.get(run_id)
+            return self._events.get(run_id)
 
     def forget(self) -> None:
-        """Something was erased: nothing of what is over stays in memory."""
+        """Drop all outputs and the events of ended runs, because something was erased."""
         self.cache.clear()
         with self._lock:
             for run_id in list(self._ended):
                 self._drop(run_id)
 
-    def run(self, call: Call, document: Runnable, begun: Begun) -> Outcome:
-        """Run to the end, and wait for it; where waiting is left to others, begin it and note it for them."""
-        noted = _left_to.get()
-        if noted is None:
-            return self._go(call, document, begun, Beginning(partial(self._begin, call)))
-        noted.append(self._started(call, document, begun))
-        return Outcome(noted[-1].run_id, "running", None, None)
+    def run(self, call: Call, document: Runnable, new: NewRun) -> Outcome:
+        """Run to the end and wait for it; inside `collect_starts` only begin it."""
+        starts = _starts.get()
+        if starts is None:
+            return self._run(call, document, new, RunStart(partial(self._add, call)))
+        starts.append(self._run_in_background(call, document, new))
+        return Outcome(starts[-1].run_id, "running", None, None)
 
-    def start(self, call: Call, document: Runnable, begun: Begun) -> str:
-        """Run in the background; returns as soon as the run is known, or the error that kept it from beginning."""
-        return self._started(call, document, begun).run_id
+    def start(self, call: Call, document: Runnable, new: NewRun) -> str:
+        """Run in the background. Returns the id when the run has begun, or raises the error that prevented it."""
+        return self._run_in_background(call, document, new).run_id
 
     def interrupt(self) -> None:
-        """The process is about to end: say so of what is under way, which would show only when the lease is over."""
+        """Mark the runs as interrupted, because the process is about to end; otherwise that shows when their leases expire."""
         with self._lock:
             self._closed = True
-            under_way = dict(self._calls)
-        for run_id, call in under_way.items():
-            with suppress(MemwellError):  # then it shows when the lease is over
+            calls = dict(self._calls)
+        for run_id, call in calls.items():
+            with suppress(MemwellError):
                 call.engine.write(call.principal, partial(_interrupt, run_id=run_id))
-            live = self.live(run_id)
-            if live is not None:
-                live.tell(RunEvent(kind="run", run=run_id, state="interrupted", error=INTERRUPTED))
-                live.end()
+            events = self.find_events(run_id)
+            if events is not None:
+                events.add(RunEvent(kind="run", run=run_id, state="interrupted", error=INTERRUPTED))
+                events.end()
 
-    def _started(self, call: Call, document: Runnable, begun: Begun) -> Beginning:
-        begin = Beginning(partial(self._begin, call))
-        Thread(target=self._in_background, args=(call, document, begun, begin), name="memwell-run", daemon=True).start()
-        begin.wait()
-        return begin
+    def _run_in_background(self, call: Call, document: Runnable, new: NewRun) -> RunStart:
+        start = RunStart(partial(self._add, call))
 
-    def _in_background(self, call: Call, document: Runnable, begun: Begun, begin: Beginning) -> None:
-        with suppress(Exception):  # it is told to whoever has begun the run
-            self._go(call, document, begun, begin)
+        def run() -> None:
+            with suppress(Exception):  # `start` passes it on
+                self._run(call, document, new, start)
 
-    def _go(self, call: Call, document: Runnable, begun: Begun, begin: Beginning) -> Outcome:
+        Thread(target=run, name="memwell-run", daemon=True).start()
+        start.wait()
+        return start
+
+    def _run(self, call: Call, document: Runnable, new: NewRun, start: RunStart) -> Outcome:
         try:
-            with self._place():
-                return run(call, document, begun, self.cache, begin)
+            with self._lock:
+                if self._closed:
+                    raise Unavailable(
+                        "This process is being stopped and begins no run any more: try again in a moment."
+                    )
+                if self._count >= MAX_RUNS:
+                    raise Unavailable(f"There are {MAX_RUNS} runs in progress: try again when one has ended.")
+                self._count += 1
+            try:
+                return run_document(call, document, new, self.cache, start)
+            finally:
+                with self._lock:
+                    self._count -= 1
         except Exception as error:
-            begin.fail(error)
+            start.fail(error)
             raise
 
-    @contextmanager
-    def _place(self) -> Iterator[None]:
-        """One of the places for runs under way, waited for or not."""
-        with self._lock:
-            if self._closed:
-                raise Unavailable("This process is being stopped, and begins no run any more: try again in a moment.")
-            if self._under_way >= MOST:
-                raise Unavailable(f"There are {MOST} runs under way: try again when one has ended.")
-            self._under_way += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._under_way -= 1
-
-    def _begin(self, call: Call, run_id: str) -> Live:
-        live = Live(run_id, self._over)
+    def _add(self, call: Call, run_id: str) -> EventLog:
+        events = EventLog(run_id, self._note_end)
         with self._lock:
             self._sweep()
-            self._live[run_id] = live
+            self._events[run_id] = events
             self._calls[run_id] = call
             self._ended.pop(run_id, None)
-        return live
+        return events
 
-    def _over(self, live: Live) -> None:
+    def _note_end(self, events: EventLog) -> None:
         with self._lock:
-            if self._live.get(live.run_id) is live:  # it may have begun again
-                self._calls.pop(live.run_id, None)
-                self._ended[live.run_id] = time.monotonic()
+            if self._events.get(events.run_id) is events:  # the run may have been repeated
+                self._calls.pop(events.run_id, None)
+                self._ended[events.run_id] = time.monotonic()
 
     def _sweep(self) -> None:
         old = time.monotonic() - KEEP_S
@@ -161,68 +152,68 @@ class Runs:
 
     def _drop(self, run_id: str) -> None:
         self._ended.pop(run_id, None)
-        self._live.pop(run_id, None)
+        self._events.pop(run_id, None)
 
 
-class Beginning:
-    """What a thread says about the run that it is to begin, and about what has broken it off."""
+class RunStart:
+    """The start of a run in another thread: the events of the run, or the error that prevented it."""
 
-    def __init__(self, begin: Callable[[str], Live]) -> None:
+    def __init__(self, begin: Callable[[str], EventLog]) -> None:
         self._begin, self._known = begin, Event()
-        self.live: Live | None = None
+        self.events: EventLog | None = None
         self.error: Exception | None = None
 
     @property
     def run_id(self) -> str:
-        return self.live.run_id if self.live is not None else ""
+        return self.events.run_id if self.events is not None else ""
 
-    def __call__(self, run_id: str) -> Live:
-        live = self.live = self._begin(run_id)
+    def __call__(self, run_id: str) -> EventLog:
+        events = self.events = self._begin(run_id)
         self._known.set()
-        return live
+        return events
 
     def fail(self, error: Exception) -> None:
         self.error = error
         self._known.set()
-        if self.live is not None:
-            self.live.end()
+        if self.events is not None:
+            self.events.end()
 
     def wait(self) -> None:
-        """Until the run is known; raises what kept it from beginning."""
+        """Wait until the run has begun; raise the error that prevented it."""
         self._known.wait()
-        if self.live is None and self.error is not None:
+        if self.events is None and self.error is not None:
             raise self.error
 
 
-_left_to: ContextVar[list[Beginning] | None] = ContextVar("_left_to", default=None)
+_starts: ContextVar[list[RunStart] | None] = ContextVar("_starts", default=None)
 
 
 @contextmanager
-def left_to_others() -> Iterator[list[Beginning]]:
-    """Inside, runs are begun but not waited for: whoever asked waits elsewhere, where it costs no thread, for those given."""
-    noted: list[Beginning] = []
-    token = _left_to.set(noted)
+def collect_starts() -> Iterator[list[RunStart]]:
+    """Inside, runs are begun but not waited for: the caller waits for the collected ones where it costs no thread."""
+    starts: list[RunStart] = []
+    token = _starts.set(starts)
     try:
-        yield noted
+        yield starts
     finally:
-        _left_to.reset(token)
+        _starts.reset(token)
 
 
 def _interrupt(space: Space, run_id: str) -> None:
-    row = store.find(space.tx, run_id)
+    row = store.find_run(space.tx, run_id)
     if row is not None and row.state == "running":
-        store.end(space, run_id, "interrupted", None, INTERRUPTED)
+        store.end_run(space, run_id, "interrupted", None, INTERRUPTED)
 
 
-_of: WeakKeyDictionary[Engine, Runs] = WeakKeyDictionary()
+_runs: WeakKeyDictionary[Engine, Runs] = WeakKeyDictionary()
 _lock = Lock()
 
 
 def runs_of(engine: Engine) -> Runs:
     with _lock:
-        found = _of.get(engine)
-        if found is None:
-            found = _of[engine] = Runs()
-            engine.forgets.append(found.forget)
-            engine.ends.append(found.interrupt)
-        return found
+        runs = _runs.get(engine)
+        if runs is None:
+            runs = _runs[engine] = Runs()
+            engine.forgets.append(runs.forget)
+            engine.ends.append(runs.interrupt)
+        return runs

@@ -1,4 +1,4 @@
-"""Runs as they are stored: what they were given, what each step did, what came of them."""
+"""Stored runs: their input, their steps and their outcome."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ State = Literal["running", "done", "failed", "interrupted"]
 StepState = Literal["done", "failed", "cached"]
 
 LEASE = 30 * SECOND
-MAX_SHOWN = 64 * 1024
-"""How much of an input or output is kept with a step."""
-ERASED = "What it said was erased."
+MAX_TEXT = 64 * 1024
+"""Characters of an input or output that are stored with a step."""
+ERASED = "The message was erased."
 EMPTIED = '{"erased": true}'
-"""What `empty_run` leaves of what a run was given."""
+"""The input of a run that was emptied, as `empty_run` writes it."""
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a run was given."""
+class RunInput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The input of a run."""
 
     input: str = ""
     metadata: dict[str, Any] = {}
@@ -39,11 +39,11 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     document: dict[str, Any] | None = None
     inputs: dict[str, Any] | None = None
     erased: bool = False
-    """Whether all this was taken away, since it knew of something that was erased."""
+    """The run was emptied, because data that it had read was erased."""
 
 
 class StepBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a step did."""
+    """A stored step."""
 
     id: str
     step_type: str
@@ -76,134 +76,131 @@ class RunRow(NamedTuple):
     ended_at: int | None
     lease_until: int | None
     outlived: bool = False
-    """Whether it knows what has expired and was not swept yet."""
+    """It has read data that has expired and is not swept yet."""
 
 
 _decode_step = typed.decoder(StepBody)
-decode_asked = typed.decoder(Asked)
+decode_input = typed.decoder(RunInput)
 
 
-class Begun(NamedTuple):
-    """A run to be begun: of which workflow, and with what."""
+class NewRun(NamedTuple):
+    """A run to begin."""
 
     name: str
-    asked: Asked
+    given: RunInput
     workflow_id: str | None = None
     workflow_version: int | None = None
     run_id: str = ""
-    """The run that is begun again."""
+    """The run to repeat."""
     new_id: str = ""
-    """Under which id a new one is known already."""
-    knows: tuple[int, ...] = ()
-    """The addresses that what it was given comes from."""
+    """The id of the new run, if the caller has chosen it."""
+    addresses: tuple[int, ...] = ()
+    """The addresses that its input comes from."""
 
 
-def new_run_id() -> str:
-    return new_id()
-
-
-def begin(space: Space, begun: Begun) -> str:
-    """Begin a run, or begin one again that is over: what its steps did then is forgotten."""
-    if begun.run_id:
-        if not space.tx.run("begin_again", id=begun.run_id, now=space.now, lease_until=space.now + LEASE):
-            raise Conflict("This run is under way, or what it was given was erased.")
-        space.tx.send("delete_run_steps", run_id=begun.run_id)
-        return begun.run_id
-    run_id = begun.new_id or new_id()
+def begin_run(space: Space, new: NewRun) -> str:
+    """Begin a run, or repeat one that is over, whose steps are deleted."""
+    if new.run_id:
+        if not space.tx.run("begin_again", id=new.run_id, now=space.now, lease_until=space.now + LEASE):
+            raise Conflict("This run is still running, or its input was erased.")
+        space.tx.send("delete_run_steps", run_id=new.run_id)
+        return new.run_id
+    run_id = new.new_id or new_id()
     space.tx.send(
         "add_run",
         id=run_id,
-        workflow_id=begun.workflow_id,
-        workflow_version=begun.workflow_version,
-        name=begun.name,
-        asked=msgspec.json.encode(begun.asked).decode(),
+        workflow_id=new.workflow_id,
+        workflow_version=new.workflow_version,
+        name=new.name,
+        asked=msgspec.json.encode(new.given).decode(),
         now=space.now,
         lease_until=space.now + LEASE,
     )
-    asked = begun.asked
-    if asked.owner is not None:  # whoever is forgotten is forgotten here, too
-        touch(space, run_id, [add_anchor(space, user_records(asked.owner))])
-    if asked.app is not None:
-        touch(space, run_id, [add_anchor(space, app_records(asked.app)), *begun.knows])
+    given = new.given
+    if given.owner is not None:  # so that deleting the user empties the run
+        touch(space, run_id, [add_anchor(space, user_records(given.owner))])
+    if given.app is not None:
+        touch(space, run_id, [add_anchor(space, app_records(given.app)), *new.addresses])
     return run_id
 
 
-def touch(space: Space, run_id: str, touched: Iterable[int]) -> None:
-    """Note which keys a run knows something of, before it reads them: if one is erased, the run must be emptied with it."""
-    for address_id in touched:
+def touch(space: Space, run_id: str, addresses: Iterable[int]) -> None:
+    """Note the addresses that a run reads: if one is erased, the run is emptied."""
+    for address_id in addresses:
         space.tx.send("touch_run", address_id=address_id, run_id=run_id)
 
 
-def keep_step(space: Space, run_id: str, number: int, body: StepBody, touched: Iterable[int]) -> None:
-    """Write down what a step did. Of a run that was emptied meanwhile, only what tells nothing."""
-    row = find(space.tx, run_id)
+def add_step(space: Space, run_id: str, number: int, body: StepBody, addresses: Iterable[int]) -> None:
+    """Store a step and the addresses that it has read; without its texts if the run was emptied meanwhile."""
+    row = find_run(space.tx, run_id)
     if row is None:
         return
     if row.asked == EMPTIED:
         body = msgspec.structs.replace(body, input="", output="", error=body.error and ERASED)
-    space.tx.send("keep_run_step", run_id=run_id, number=number, body=msgspec.json.encode(_short(body)).decode())
-    touch(space, run_id, touched)
+    space.tx.send("keep_run_step", run_id=run_id, number=number, body=msgspec.json.encode(_shorten(body)).decode())
+    touch(space, run_id, addresses)
 
 
 def is_emptied(tx: Tx, run_id: str) -> bool:
-    """Whether what a run was given and gave was taken away."""
-    row = find(tx, run_id)
+    row = find_run(tx, run_id)
     return row is None or row.asked == EMPTIED
 
 
-def end(space: Space, run_id: str, state: State, output: str | None, error: str | None) -> None:
-    """Write down what came of a run that is there, and was not emptied."""
-    row = find(space.tx, run_id)
+def end_run(space: Space, run_id: str, state: State, output: str | None, error: str | None) -> None:
+    """Store the outcome of a run; without its texts if it was emptied meanwhile."""
+    row = find_run(space.tx, run_id)
     if row is not None and row.asked == EMPTIED:
         output, error = None, error and ERASED
-    space.tx.send("end_run", id=run_id, state=state, output=plain(output), error=plain(error), now=space.now)
+    space.tx.send(
+        "end_run", id=run_id, state=state, output=_replace_nul(output), error=_replace_nul(error), now=space.now
+    )
     if state != "interrupted":
         delete_tied(space, run_tie(run_id), spared=EVERY_RUN)
 
 
 def run_tie(run_id: str) -> str:
-    """What is kept for a run goes with it (S3.15)."""
+    """The tie of records that are deleted with the run (S3.15)."""
     return f"run/{run_id}"
 
 
-def find(tx: Tx, run_id: str) -> RunRow | None:
+def find_run(tx: Tx, run_id: str) -> RunRow | None:
     row = tx.row("find_run", id=run_id)
     return None if row is None else RunRow(*row)
 
 
-def presentable(space: Space, rows: Sequence[RunRow]) -> list[RunRow]:
-    """Runs as they may be shown: one that knows what has expired is as it will be once that is swept."""
+def hide_expired(space: Space, rows: Sequence[RunRow]) -> list[RunRow]:
+    """Empty the runs that have read data that has expired, as the sweep will."""
     if not rows:
         return []
     ids = [row.id for row in rows]
-    over = {one[0] for one in space.tx.rows("runs_that_outlive", first=min(ids), last=max(ids), now=space.now)}
-    return [_outlived(row) if row.id in over else row for row in rows]
+    expired = {one[0] for one in space.tx.rows("runs_that_outlive", first=min(ids), last=max(ids), now=space.now)}
+    return [
+        row._replace(asked=EMPTIED, output=None, error=row.error and ERASED, outlived=True)
+        if row.id in expired
+        else row
+        for row in rows
+    ]
 
 
-def steps_of(tx: Tx, row: RunRow) -> list[StepBody]:
-    """What the steps of a run did; nothing, if that has expired."""
+def list_steps(tx: Tx, row: RunRow) -> list[StepBody]:
     return [] if row.outlived else [_decode_step(body) for _, body in tx.rows("run_steps", run_id=row.id)]
 
 
-def _outlived(row: RunRow) -> RunRow:
-    return row._replace(asked=EMPTIED, output=None, error=row.error and ERASED, outlived=True)
-
-
-def state_of(row: RunRow, now: int) -> str:
-    """A run whose process does not say any more that it goes on was interrupted (C45)."""
+def find_state(row: RunRow, now: int) -> str:
+    """The state of a run; `interrupted` if its process does not renew its lease (C45)."""
     over = row.state == "running" and row.lease_until is not None and row.lease_until < now
     return "interrupted" if over else row.state
 
 
-def plain(text: str | None) -> str | None:
-    """A text as every engine keeps it: what a model or a function gives may hold NUL, and one of them would end there."""
+def _replace_nul(text: str | None) -> str | None:
+    """Models and functions may return NUL, which PostgreSQL rejects."""
     return None if text is None else text.replace("\x00", "\ufffd")
 
 
-def _short(body: StepBody) -> StepBody:
+def _shorten(body: StepBody) -> StepBody:
     if "\x00" in body.input or "\x00" in body.output or "\x00" in (body.error or ""):
-        cleaned = {"input": plain(body.input), "output": plain(body.output), "error": plain(body.error)}
+        cleaned = {field: _replace_nul(getattr(body, field)) for field in ("input", "output", "error")}
         body = msgspec.structs.replace(body, **cleaned)
-    if len(body.input) <= MAX_SHOWN and len(body.output) <= MAX_SHOWN:
+    if len(body.input) <= MAX_TEXT and len(body.output) <= MAX_TEXT:
         return body
-    return msgspec.structs.replace(body, input=body.input[:MAX_SHOWN], output=body.output[:MAX_SHOWN], cut=True)
+    return msgspec.structs.replace(body, input=body.input[:MAX_TEXT], output=body.output[:MAX_TEXT], cut=True)

@@ -1,268 +1,276 @@
-"""What steps gave lately, for those that may be answered from memory. It is this process's alone, and bounded."""
+"""Runs of a tree of steps: a list is a sequence, and the children of a step run in parallel on its output (S1.15, C35).
+
+Templates in the fields of a step are rendered before it runs (S1.16, S1.17, C17, C18). Steps with `cache_minutes` are
+answered from a cache of this process.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from functools import partial
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
+from ..banks.banks import KIND as BANK
+from ..banks.banks import check_key, find_key
 from ..clock import to_datetime
-from ..context.template import MemoryValues
+from ..context import template as templates
+from ..context.template import BARE, NAMESPACE
 from ..core.dispatch import Call
 from ..core.space import Space
-from ..errors import Invalid
+from ..errors import Invalid, MemwellError
 from ..storage.port import TenantStore, search_state
+from ..text.moments import times
 from . import store
-from .banks import touched_by
 from .document import Document, Node
-from .events import Live
-from .model_call import Asking
-from .run import Attempt, Step, Tries, UnderWay, within
-from .run_memory import Reach as RunReach
-from .run_memory import Warn
-from .steps import Doing, Output, do
-from .store import Begun, StepState
-from .values import Values, filled
+from .model_call import ModelCall
+from .run import EventLog, Output, Retries, Step, WorkflowRun, run_within
+from .steps import StepContext, run_step
+from .store import NewRun, StepState
 
-MOST = 1000
-MOST_BYTES = 16 * 1024 * 1024
-
-Answer = tuple[str, str, tuple[str, ...]]
-"""A text, what it is, and the entries that it is made of."""
+MAX_CACHED = 1000
+MAX_CACHED_CHARACTERS = 16 * 1024 * 1024
+MAX_PARALLEL = 16
+MAX_READS = 5
+"""How often a step reads again because something was erased meanwhile."""
+READING = ("search_memory", "load_memory", "retrieval")
+PROMPTS = ("prompt_template", "system_template")
+"""Fields that a model reads: stored values are put on one line there (C20)."""
+_PLACES = ("memory_bank_id", "key", "flow", "user")
 
 
 class Cache:
-    """Outputs by what they were made from, the least used going first."""
+    """Outputs by the hash of what they depend on. The least recently used are dropped first."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[bytes, tuple[float, Answer]] = OrderedDict()
+        self._outputs: OrderedDict[bytes, tuple[float, Output]] = OrderedDict()
         self._size = 0
         self._lock = Lock()
 
-    def get(self, key: bytes) -> Answer | None:
+    def get(self, key: bytes) -> Output | None:
         with self._lock:
-            found = self._kept.get(key)
+            found = self._outputs.get(key)
             if found is None:
                 return None
             if found[0] < time.monotonic():
                 self._drop(key)
                 return None
-            self._kept.move_to_end(key)
+            self._outputs.move_to_end(key)
             return found[1]
 
-    def put(self, key: bytes, answer: Answer, seconds: float) -> None:
+    def put(self, key: bytes, output: Output, seconds: float) -> None:
         with self._lock:
-            if key in self._kept:
+            if key in self._outputs:
                 self._drop(key)
-            self._kept[key] = (time.monotonic() + seconds, answer)
-            self._size += len(answer[0])
-            while len(self._kept) > MOST or self._size > MOST_BYTES:
-                self._drop(next(iter(self._kept)))
+            self._outputs[key] = (time.monotonic() + seconds, output)
+            self._size += len(output.text)
+            while len(self._outputs) > MAX_CACHED or self._size > MAX_CACHED_CHARACTERS:
+                self._drop(next(iter(self._outputs)))
 
     def clear(self) -> None:
-        """Forget everything: something was erased."""
         with self._lock:
-            self._kept.clear()
+            self._outputs.clear()
             self._size = 0
 
     def _drop(self, key: bytes) -> None:
-        _, answer = self._kept.pop(key)
-        self._size -= len(answer[0])
+        self._size -= len(self._outputs.pop(key)[1].text)
 
 
-def cache_key(owner: str, kind: str, fields: Mapping[str, Any], given: str) -> bytes:
-    made_of = msgspec.json.encode([owner, kind, fields, given], order="deterministic")
-    return hashlib.blake2b(made_of, digest_size=20).digest()
+class Values(NamedTuple):
+    """The values that the templates of a step can use."""
+
+    input: str
+    agent: Mapping[str, str]
+    metadata: Mapping[str, Any]
+    steps: Mapping[str, Mapping[str, str]]
+    organization: Mapping[str, str]
+    now: datetime
+    memory: Mapping[str, Any] = {}
+
+    def render(self, text: str, *, prompt: bool = False) -> str:
+        if "{{" not in text:
+            return text
+        lookup: dict[str, Mapping[str, Any]] = {
+            BARE: {"input": self.input},
+            "agent": self.agent,
+            "metadata": self.metadata,
+            "step": self.steps,
+            "organization": self.organization,
+            NAMESPACE: self.memory,
+        }
+        on_one_line = (NAMESPACE,) if prompt else ()
+        parsed = templates.parse(text)
+        return templates.render(parsed, lookup, missing="empty", times=times(self.now), on_one_line=on_one_line).text
+
+    def render_fields(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        values = {name: self._render_value(value, name in PROMPTS) for name, value in fields.items()}
+        key = fields.get("key")
+        if isinstance(key, str):
+            # No memory may end up under a key that others share because a part of it is empty (C17).
+            for one in templates.list_expressions(templates.parse(key)):
+                if not self.render("{{" + one.source + "}}").strip():
+                    raise Invalid(f"The key {key!r} is incomplete: `{{{{{one.source}}}}}` is empty.", field="key")
+            check_key(values["key"])
+        return values
+
+    def _render_value(self, value: Any, prompt: bool = False) -> Any:
+        match value:
+            case str():
+                return self.render(value, prompt=prompt)
+            case dict():
+                return {name: self._render_value(one) for name, one in value.items()}
+            case list():
+                return [self._render_value(one) for one in value]
+        return value
 
 
-# -- Running a tree of steps: a list is a sequence, the children of a step run side by side on its output (S1.15, C35).
-
-
-SIDE_BY_SIDE = 16
-LOOKS = 5
-"""How often a step reads again because something was erased meanwhile."""
-READING = ("search_memory", "load_memory", "retrieval")
-"""Steps that know of keys what they have read there."""
-
-
-class TreeRun(UnderWay):
-    """A run of a tree."""
-
+class TreeRun(WorkflowRun):
     def __init__(
         self,
         call: Call,
         document: Document,
-        begun: Begun,
+        new: NewRun,
         cache: Cache,
-        live: Live,
+        events: EventLog,
         banks: Mapping[str, str],
         run_id: str,
     ) -> None:
-        super().__init__(call, document.name, begun, live, run_id)
-        self._document, self._cache, self._banks = document, cache, banks
+        super().__init__(call, document.name, new, events, run_id)
+        self.document, self.cache, self.banks = document, cache, banks
+        self.outputs: dict[str, dict[str, str]] = {}
         self._numbers = {node.id: number for number, node in enumerate(document.walk())}
         self._parents = {child.id: node.id for node in document.walk() for child in node.children}
-        self._done: dict[str, dict[str, str]] = {}
-        self._recalled: dict[str, MemoryValues] = {}
 
-    def _whole(self) -> str:
-        last = self._sequence(self._document.steps, Output(self._begun.asked.input))
-        handed_out = self._last_result()
-        return last.text if handed_out is None else handed_out
+    def _run_steps(self) -> str:
+        output = Output(self.new.given.input)
+        for node in self.document.steps:
+            output = self._run_node(node, output, 0)
+        result = self._last_result()
+        return output.text if result is None else result
 
-    def _sequence(self, nodes: Sequence[Node], given: Output) -> Output:
-        """The top of a document: each step receives what the one before has handed on."""
-        for node in nodes:
-            given = self._tree(node, given, 0)
-        return given
-
-    def _tree(self, node: Node, given: Output, level: int) -> Output:
-        """A step and everything below it. Returns the step's own output."""
-        step = Step(node.id, node.kind, node.path, self._numbers[node.id], level, self._parents.get(node.id))
-        output = self._perform(step, _StepOfTree(self, node, given))
+    def _run_node(self, node: Node, given: Output, level: int) -> Output:
+        """Run a step and everything below it. Returns the step's own output."""
+        output = self._perform(TreeStep(self, node, given, self._numbers[node.id], level, self._parents.get(node.id)))
         if len(node.children) == 1:
-            self._tree(node.children[0], output, level + 1)
+            self._run_node(node.children[0], output, level + 1)
         elif node.children:
-            self._side_by_side(node.children, output, level + 1)
+            pool = ThreadPoolExecutor(min(len(node.children), MAX_PARALLEL), thread_name_prefix="memwell-step")
+            with pool:  # all of them run to their ends, even if one fails
+                futures = [pool.submit(self._run_node, child, output, level + 1) for child in node.children]
+            for future in futures:
+                future.result()
         return output
 
-    def _side_by_side(self, nodes: Sequence[Node], given: Output, level: int) -> None:
-        """All of them run to their ends, even if one fails."""
-        with ThreadPoolExecutor(min(len(nodes), SIDE_BY_SIDE), thread_name_prefix="memwell-step") as pool:
-            waiting = [pool.submit(self._tree, node, given, level) for node in nodes]
-        for one in waiting:
-            one.result()
 
-    # -- one step ------------------------------------------------------------------------------------------------------
+class TreeStep(Step):
+    """A node of the tree with the output of the one above it."""
 
-    def attempted(self, node: Node, given: Output, warn: Warn) -> tuple[Output, StepState]:
-        reach = self._memory._replace(warn=warn)
-        recalled = self._recalled[node.id] = reach.recalled()
+    def __init__(self, run: TreeRun, node: Node, given: Output, number: int, level: int, parent: str | None) -> None:
+        super().__init__(node.id, node.kind, node.path, number, level, parent)
+        self._run, self._node, self._given = run, node, given
+        self._memory: Mapping[str, Any] = {}
+        self.input = given.text
+        self.retries = Retries(1 + int(node.fields.get("retries") or 0))
+
+    def execute(self) -> tuple[Output, StepState]:
+        call = self._run.call.with_warn(self.warn)
+        memory = self._memory = call.recall()
         try:
-            to_the_minute = bool(node.fields.get("cache_minutes"))
-            fields = filled(node.fields, self._values(node, given.text, to_the_minute=to_the_minute))
+            # Times are cut to minutes where the output is cached, so that the same question has the same key.
+            fields = self._values(to_the_minute=bool(self._node.fields.get("cache_minutes"))).render_fields(
+                self._node.fields
+            )
         finally:
-            recalled.close()
-        minutes = 0.0 if node.kind == "function" else float(fields.get("cache_minutes") or 0)
-        for _ in range(LOOKS):
-            erased = self._call.read(lambda space: _erased(space))
-            key = self._cache_key(node, {**fields, "erased": erased}, given) if minutes else None
-            known = self._cache.get(key) if key is not None else None
-            output = Output(*known) if known is not None else self._done_by(node, fields, given, reach)
-            if node.kind not in READING or self._is_noted(node, given, erased):
+            memory.close()
+        minutes = 0.0 if self.kind == "function" else float(fields.get("cache_minutes") or 0)
+        for _ in range(MAX_READS):
+            erasures = call.read(lambda space: count_erasures(space))
+            key = self._hash({**fields, "erased": erasures}) if minutes else None
+            cached = self._run.cache.get(key) if key is not None else None
+            output = cached if cached is not None else self._run_once(fields)
+            if self.kind not in READING or call.note(partial(self._touch_if_unchanged, erasures=erasures)):
                 break
-        else:  # something is always taken away here: what is noted before it is read is emptied, too
-            known, key = None, None
-            self._note(partial(self.touch, node, given))
-            output = self._done_by(node, fields, given, reach)
-        if key is not None and known is None and node.kind != "add_memory":
-            self._cache.put(key, (output.text, output.content_type, output.loaded), minutes * 60)
-        return output, "done" if known is None else "cached"
+        else:  # erasures never stop: note the addresses before reading, so that the run is emptied with them
+            cached, key = None, None
+            call.note(lambda space: store.touch(space, call.run_id, self.list_addresses(space)))
+            output = self._run_once(fields)
+        if key is not None and cached is None and self.kind != "add_memory":
+            self._run.cache.put(key, output, minutes * 60)
+        return output, "done" if cached is None else "cached"
 
-    def _done_by(self, node: Node, fields: Mapping[str, object], given: Output, reach: RunReach) -> Output:
-        return within(_seconds(fields), lambda: do(node.kind, fields, self._doing(node, given, fields, reach)))
+    def finish(self, output: Output) -> None:
+        with self._run.lock:
+            self._run.outputs[self.id] = {"input": self._given.text, "output": output.text}
 
-    def _cache_key(self, node: Node, made_of: Mapping[str, object], given: Output) -> bytes:
-        """By what a step is known that gives the same: also by what has been erased so far, by whatever process."""
-        return cache_key(self._call.principal.tenant, node.kind, made_of, given.text)
+    def list_addresses(self, space: Space) -> Iterable[int]:
+        values = self._values()
+        try:
+            name, key, *others = (values.render(str(self._node.fields.get(one) or "")) for one in _PLACES)
+        except MemwellError:
+            return []
+        if name:
+            bank_id = self._run.banks.get(name, name)
+            if key:
+                address = find_key(space, bank_id, key)
+                return [] if address is None else [address.id]
+            places = [(BANK, bank_id)]
+        else:
+            places = [place for place in zip(("flow", "user"), others, strict=True) if place[1]]
+        rows = [space.tx.rows("addresses_of_name", dialect=kind, name=one) for kind, one in places]
+        return [row[0] for some in rows for row in some]
 
-    def _is_noted(self, node: Node, given: Output, erased: int) -> bool:
-        """Note which keys a step has read, so that the run is emptied when one is erased; False if that may have happened
-        while it read, for then nobody knew of it yet."""
+    def _touch_if_unchanged(self, space: Space, erasures: int) -> bool:
+        """Note the addresses that the step has read; False if one may have been erased since."""
+        if count_erasures(space) != erasures:
+            return False
+        store.touch(space, self._run.run_id, self.list_addresses(space))
+        return True
 
-        def note(space: Space) -> bool:
-            if _erased(space) != erased:
-                return False
-            self.touch(node, given, space)
-            return True
+    def _hash(self, fields: Mapping[str, object]) -> bytes:
+        parts = [self._run.call.principal.tenant, self.kind, fields, self._given.text]
+        return hashlib.blake2b(msgspec.json.encode(parts, order="deterministic"), digest_size=20).digest()
 
-        return self._call.engine.write(self._call.principal, note)
-
-    def touch(self, node: Node, given: Output, space: Space) -> None:
-        store.touch(space, self._run_id, self.touched(node, given, space))
-
-    def touched(self, node: Node, given: Output, space: Space) -> list[int]:
-        return touched_by(space, node, self._values(node, given.text), self._banks)
-
-    def noted(self, node: Node, given: Output, output: Output) -> None:
-        with self._lock:
-            self._done[node.id] = {"input": given.text, "output": output.text}
-
-    def _doing(self, node: Node, given: Output, fields: Mapping[str, object], reach: RunReach) -> Doing:
-        streams = any(child.kind == "streaming_result" for child in node.children)
-        seconds = _seconds(fields)
-        left = max(1.0, self._until - time.monotonic())
-        asking = Asking(
-            self._call.engine,
-            TenantStore(self._call.engine.store, self._call.principal.tenant),
+    def _run_once(self, fields: Mapping[str, object]) -> Output:
+        run, given = self._run, self._given
+        try:
+            seconds = float(str(fields["timeout_s"])) if fields.get("timeout_s") else None
+        except ValueError:
+            raise Invalid(f"`timeout_s` is not a number: {fields['timeout_s']!r}.", field="timeout_s") from None
+        left = max(1.0, run.deadline - time.monotonic())
+        streams = any(child.kind == "streaming_result" for child in self._node.children)
+        call = run.call.with_warn(self.warn)
+        model = ModelCall(
+            call.engine,
+            TenantStore(call.engine.store, call.principal.tenant),
             min(seconds, left) if seconds else left,
-            partial(self._say, node.id) if streams else None,
+            partial(run.stream, self.id) if streams else None,
         )
-        now = to_datetime(self._call.engine.clock.now())
-        return Doing(
-            self._call,
-            asking,
-            given.text,
-            node.id,
-            self._run_id,
-            self._agent_id,
-            now,
-            self._banks,
-            given.loaded,
-            reach,
-        )
+        now = to_datetime(call.engine.clock.now())
+        context = StepContext(call, model, given.text, self.id, run.agent_id, now, run.banks, given.loaded)
+        return run_within(seconds, lambda: run_step(self.kind, fields, context))
 
-    def _values(self, node: Node, given: str, *, to_the_minute: bool = False) -> Values:
-        """What templates may name. Whose run it is, metadata cannot say otherwise. `to_the_minute`: times are cut to it, so
-        that what is asked for twice is the same."""
-        asked = self._begun.asked
-        own = {"owner": asked.owner, "thread": asked.thread}
-        extra = {name: value for name, value in own.items() if value is not None}
-        now = to_datetime(self._call.engine.clock.now())
+    def _values(self, *, to_the_minute: bool = False) -> Values:
+        run, given = self._run, self._run.new.given
+        owner = {"owner": given.owner, "thread": given.thread}  # these cannot be overridden by metadata
+        now = to_datetime(run.call.engine.clock.now())
         return Values(
-            input=given,
-            agent={"input": asked.input, "name": self._document.name, "id": self._agent_id},
-            metadata={**asked.metadata, **extra},
-            steps=self._done,
-            organization={"name": self._call.principal.tenant},
+            input=self._given.text,
+            agent={"input": given.input, "name": run.document.name, "id": run.agent_id},
+            metadata={**given.metadata, **{name: value for name, value in owner.items() if value is not None}},
+            steps=run.outputs,
+            organization={"name": run.call.principal.tenant},
             now=now.replace(second=0, microsecond=0) if to_the_minute else now,
-            memory=self._recalled.get(node.id, {}),
+            memory=self._memory,
         )
 
 
-class _StepOfTree(Attempt):
-    """A node on the output of the one above it."""
-
-    def __init__(self, run: TreeRun, node: Node, given: Output) -> None:
-        self._run, self._node, self._on = run, node, given
-        self.given = given.text
-        self.tries = Tries(1 + int(node.fields.get("retries") or 0))
-
-    def make(self) -> tuple[Output, StepState]:
-        return self._run.attempted(self._node, self._on, self.warn)
-
-    def touched(self, space: Space) -> Iterable[int]:
-        return self._run.touched(self._node, self._on, space)
-
-    def noted(self, output: Output) -> None:
-        self._run.noted(self._node, self._on, output)
-
-
-def _erased(space: Space) -> int:
-    """A number that grows whenever something is taken away in this tenant, by whatever process."""
+def count_erasures(space: Space) -> int:
+    """A number that grows with every erasure in this tenant, by any process."""
     return search_state(space.tx)[1]
-
-
-def _seconds(fields: Mapping[str, object]) -> float | None:
-    """How long a step may take, if it says so."""
-    try:
-        return float(str(fields["timeout_s"])) if fields.get("timeout_s") else None
-    except ValueError:
-        raise Invalid(f"`timeout_s` is not a number: {fields['timeout_s']!r}.", field="timeout_s") from None

@@ -15,9 +15,8 @@ from ...core.operation import Operation
 from ...errors import Invalid
 from ...records.validation import Breaking
 from ...registry import OPERATIONS
-from ...workflows.app_execution import Executed
 from ...workflows.app_transfer import Imported
-from ...workflows.run_operations import Run
+from ...workflows.run_operations import Executed, Run
 from .fields import (
     FROM_FILE,
     MISSING_FILENAME,

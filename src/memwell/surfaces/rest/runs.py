@@ -20,9 +20,9 @@ from ...core.operation import Operation, to_request
 from ...errors import Forbidden, Invalid, MemwellError, Unavailable
 from ...model.principal import Principal
 from ...registry import require_operation
-from ...workflows.events import Live
+from ...workflows.run import EventLog
 from ...workflows.run_operations import EventsOfRun, Happened, OfRun, Run
-from ...workflows.runs import Beginning, left_to_others, runs_of
+from ...workflows.runs import RunStart, collect_starts, runs_of
 from . import replies
 from .replies import TimeLimit
 
@@ -65,7 +65,7 @@ class RunSubscriber:
         live = self._live()
         if live is None:
             return await self._server.in_thread(lambda: self._read(after), patient=False)
-        events, over = live.after(after, 0.0)
+        events, over = live.list_after(after, 0.0)
         return Happened(events=events, over=over)
 
     async def _wait_for_change(self, after: int, timeout_s: float) -> None:
@@ -73,12 +73,12 @@ class RunSubscriber:
         if live is None:
             return await _wait_for_any(min(timeout_s, ELSEWHERE_S), stopping)
         with _wake_event(live) as change:
-            if live.after(after, 0.0) == ([], False):
+            if live.list_after(after, 0.0) == ([], False):
                 await _wait_for_any(timeout_s, change, stopping)
         return None
 
-    def _live(self) -> Live | None:
-        return runs_of(self._server.engine).live(self._run_id)
+    def _live(self) -> EventLog | None:
+        return runs_of(self._server.engine).find_events(self._run_id)
 
     def _read(self, after: int) -> Happened:
         operation = require_operation("runs.events")
@@ -87,18 +87,18 @@ class RunSubscriber:
         return found
 
 
-async def wait_for_end(live: Live, stopping: asyncio.Event) -> bool:
+async def wait_for_end(live: EventLog, stopping: asyncio.Event) -> bool:
     """Wait for the end of a run; False if the server ends first."""
-    with _wake_event(live, lambda: live.over) as over:
-        if not live.over:
+    with _wake_event(live, lambda: live.is_over) as over:
+        if not live.is_over:
             await _wait_for_any(None, over, stopping)
-        if not live.over:
+        if not live.is_over:
             await _wait_for_any(SHUTDOWN_WAIT_S, over)
-    return live.over
+    return live.is_over
 
 
 @contextmanager
-def _wake_event(live: Live, when: Callable[[], bool] = lambda: True) -> Iterator[asyncio.Event]:
+def _wake_event(live: EventLog, when: Callable[[], bool] = lambda: True) -> Iterator[asyncio.Event]:
     """An event on the event loop that is set when something happens in a run."""
     loop, event = asyncio.get_running_loop(), asyncio.Event()
 
@@ -107,7 +107,7 @@ def _wake_event(live: Live, when: Callable[[], bool] = lambda: True) -> Iterator
             with suppress(RuntimeError):  # the event loop has ended
                 loop.call_soon_threadsafe(event.set)
 
-    with live.watched(wake):
+    with live.watch(wake):
         yield event
 
 
@@ -141,26 +141,26 @@ class RunRequests:
 
     async def _handle_run(self, request: HttpRequest, limit: TimeLimit) -> replies.Reply:
         """Begin a run, and answer at its end if the request waits for it."""
-        reply, beginning = await self._server.in_thread(lambda: self._begin(request), patient=False)
-        if beginning is None or beginning.live is None:
+        reply, start = await self._server.in_thread(lambda: self._begin(request), patient=False)
+        if start is None or start.events is None:
             return reply
-        limit.answer = _run_continues(beginning.run_id)
-        if not await wait_for_end(beginning.live, self._server.stopping):
-            raise _run_interrupted(beginning.run_id)
+        limit.answer = _run_continues(start.run_id)
+        if not await wait_for_end(start.events, self._server.stopping):
+            raise _run_interrupted(start.run_id)
         return await self._server.in_thread(
-            lambda: self._server.reply_to(request.operation, lambda: self._read_run(request.principal, beginning)),
+            lambda: self._server.reply_to(request.operation, lambda: self._read_run(request.principal, start)),
             patient=False,
         )
 
-    def _begin(self, request: HttpRequest) -> tuple[replies.Reply, Beginning | None]:
-        with left_to_others() as beginnings:
+    def _begin(self, request: HttpRequest) -> tuple[replies.Reply, RunStart | None]:
+        with collect_starts() as starts:
             reply = self._server.perform(request)
-        return reply, beginnings[0] if beginnings else None
+        return reply, starts[0] if starts else None
 
-    def _read_run(self, principal: Principal, beginning: Beginning) -> Run:
-        if beginning.error is not None:
-            raise beginning.error
-        query = OfRun(run=beginning.run_id)
+    def _read_run(self, principal: Principal, start: RunStart) -> Run:
+        if start.error is not None:
+            raise start.error
+        query = OfRun(run=start.run_id)
         run: Run = self._server.engine.read(principal, lambda space: require_operation("runs.get").run(space, query))
         return run
 

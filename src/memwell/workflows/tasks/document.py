@@ -1,4 +1,4 @@
-"""What a run of tasks is given: `$input`."""
+"""Documents of tasks: definitions by name, blocks that run one after the other, and the syntax of expressions."""
 
 from __future__ import annotations
 
@@ -16,26 +16,23 @@ from ...text.yaml import Path, spelled
 from ..source import Problems
 
 
-def input_of(text: str, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
-    """`$input`: what was said as its `text`, and the fields that were given. A text is never taken for fields: whoever writes
-    a message does not decide them."""
+def build_input(text: str, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
+    """`$input`: the input as its `text`, and the fields of `inputs`. A text is never parsed, because users write it."""
     return {**({"text": text} if text or inputs is None else {}), **(inputs or {})}
 
 
-def said_in(given: Mapping[str, Any]) -> str:
-    """What was said, if something was."""
-    said = given.get("text")
-    return said if isinstance(said, str) else ""
+def find_text(given: Mapping[str, Any]) -> str:
+    text = given.get("text")
+    return text if isinstance(text, str) else ""
 
 
-def held_to(schema: Mapping[str, Any] | None, given: Mapping[str, Any]) -> None:
-    """Refuse an input that does not fit."""
+def check_input(schema: Mapping[str, Any] | None, given: Mapping[str, Any]) -> None:
     if schema is None:
         return
     problems = Schema(schema, strict=False).problems(dict(given))
     if problems:
-        told = "; ".join(f"{one.path or 'the input'}: {one.reason}" for one in problems[:5])
-        raise Invalid(f"The input does not fit the schema of the workflow: {told}", field="input")
+        reasons = "; ".join(f"{one.path or 'the input'}: {one.reason}" for one in problems[:5])
+        raise Invalid(f"The input does not fit the schema of the workflow: {reasons}", field="input")
 
 
 # -- A workflow of tasks, as it runs: definitions by name, and blocks that are done one after the other.

@@ -1,14 +1,35 @@
-"""The memory of a run of tasks: loaded for expressions, shown to a model, updated by a task or a model (S3.23–S3.41)."""
+"""The memory and the conversations of a run of tasks (S3.23–S3.41).
+
+Memory is loaded for expressions, shown to a model, and updated by a task or a model. A conversation is a session of a flow,
+or a key of a conversation bank. Messages of the run are recorded there once, however often the run is repeated, and a task
+reads up to the last message of its own run. A conversation that the document does not name belongs to the run's owner, and
+is deleted with the owner.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from threading import Lock
+from typing import Any, Literal, NamedTuple
 
+import msgspec
+
+from ...banks import entries
+from ...banks.banks import bank_place, find_key, require_bank
+from ...banks.entries import NewEntry
+from ...banks.reading import load_messages_upto
+from ...core.owners import flow_timeline
 from ...core.space import Space
+from ...core.turns import NewTurn, to_draft
 from ...errors import Invalid
-from ...models.completer import Tool
+from ...ids import derived_id
+from ...model import check
+from ...model.collection import Entry
+from ...model.fields import ID_PATTERN
+from ...models.completer import Message, Tool
 from ...records import working_memory
+from ...records.app_sessions import user_tie
 from ...records.definitions import UpdateMode
 from ...records.memory_prompt import render_memory
 from ...records.working_memory import (
@@ -22,55 +43,61 @@ from ...records.working_memory import (
     render_withheld,
     write_memory,
 )
+from ...timelines import flows
 from .. import store
-from ..run_memory import Reach
-from .document import Memory
+from ..run_memory import RunCall, find_bank_id
+from .document import History, Memory
 
-NO_OWNER = "An owner id is required to update memory: run the workflow with `owner`."
+_SPEAKERS = ("user", "assistant")
+_MAX_PAGES = 5
+"""Pages of turns to read where many are neither the user's nor the assistant's."""
 
 
-class Shown(NamedTuple):
-    """Memory as a model has it: a part of its instructions, and the tool that changes it, if there is one. `warnings`: what is
-    withheld, and why (C24)."""
+class ModelMemory(NamedTuple):
+    """Memory as a model sees it: a part of its prompt, the tool that updates it, and warnings about withheld values (C24)."""
 
     prompt: str = ""
     tool: Tool | None = None
     warnings: tuple[str, ...] = ()
 
 
-class Known(NamedTuple):
-    """Memory as expressions have it: values by slug, and what is withheld, with a warning each."""
+class LoadedMemory(NamedTuple):
+    """Memory as expressions see it: values by slug, and a warning for each that is withheld."""
 
     values: dict[str, Any]
     withheld: dict[str, str]
 
 
 class TaskMemory:
-    """What is remembered under the definitions of a document, of the run's owner."""
+    """The memory of the run's owner under the definitions of a document."""
 
-    def __init__(self, reach: Reach, declared: Sequence[Memory]) -> None:
-        self._reach = reach
+    def __init__(self, call: RunCall, declared: Sequence[Memory]) -> None:
+        self._call = call
         self._declared = [one.definition for one in declared]
+        scope = call.scope
+        self._scope = None if scope.user is None else MemoryScope(scope.user, scope.workflow, scope.thread, scope.run)
 
-    def known(self) -> Known:
-        """What is known, by slug: under every global definition, and those that are declared (S3.39, S3.40)."""
-        if self._whose is None:
-            return Known({}, {})
-        found = self._read(None)
-        values = {one.section.slug: one.section.value for one in found if one.section.value is not None}
-        return Known(values, {one.section.slug: told for one in found for told in _withheld(one)})
+    def load(self) -> LoadedMemory:
+        """The values under all global definitions and those that the document declares (S3.39, S3.40)."""
+        if self._scope is None:
+            return LoadedMemory({}, {})
+        memories = self._read(self._scope, None)
+        values = {one.section.slug: one.section.value for one in memories if one.section.value is not None}
+        return LoadedMemory(values, {one.section.slug: warning for one in memories for warning in _list_warnings(one)})
 
-    def shown(self, bound: Sequence[Memory]) -> Shown:
-        """What a model sees of the definitions that are bound to its task (S3.28–S3.32)."""
+    def show(self, bound: Sequence[Memory]) -> ModelMemory:
+        """The values under the definitions that are bound to a task (S3.28–S3.32)."""
         if not bound:
-            return Shown()
-        if self._whose is None:
-            return Shown(warnings=("Nobody owns this run, so nothing is remembered in it: run it with `owner`.",))
-        found = self._read([one.definition for one in bound])
-        tool = build_tool([one.section for one in found if one.writable])
-        offered = None if tool is None else Tool(tool.name, tool.description, tool.parameters)
-        warnings = tuple(told for one in found for told in _withheld(one))
-        return Shown(render_memory(one.section for one in found), offered, warnings)
+            return ModelMemory()
+        if self._scope is None:
+            return ModelMemory(warnings=("This run has no owner and therefore no memory: run it with `owner`.",))
+        memories = self._read(self._scope, [one.definition for one in bound])
+        tool = build_tool([one.section for one in memories if one.writable])
+        return ModelMemory(
+            render_memory(one.section for one in memories),
+            None if tool is None else Tool(tool.name, tool.description, tool.parameters),
+            tuple(warning for one in memories for warning in _list_warnings(one)),
+        )
 
     def update(
         self,
@@ -79,46 +106,151 @@ class TaskMemory:
         mode: UpdateMode | None = None,
         mark: str | None = None,
     ) -> dict[str, Any]:
-        """Write values, all or none, and give them as they are read from now on. A model writes what is bound to its task, a task
-        what the document may (S3.38–S3.41). With a mark it is done once, also if the run is repeated (C45)."""
-        whose = self._whose
-        if whose is None:
-            raise Invalid(NO_OWNER, field="owner")
+        """Write values, all or none, and return the new ones. A model writes to the definitions that are bound to its task, a
+        task to all of the document (S3.38–S3.41). With a mark it is done once, also if the run is repeated (C45)."""
+        scope = self._scope
+        if scope is None:
+            raise Invalid("An owner id is required to update memory: run the workflow with `owner`.", field="owner")
 
         def work(space: Space) -> Updated:
-            space.principal.require_user(whose.owner)
-            names = self._writable(space) if bound is None else [one.definition for one in bound]
+            space.principal.require_user(scope.owner)
+            names = self._list_definitions(space) if bound is None else [one.definition for one in bound]
             request = UpdateMemory(memory=dict(memory), definitions=names, mode=mode)
-            made = write_memory(space, request, whose)
-            store.touch(space, self._reach.run_id, space.touched)
-            return made
+            updated = write_memory(space, request, scope)
+            store.touch(space, self._call.run_id, space.touched)
+            return updated
 
-        return self._reach.act(working_memory.update_memory, work, mark).memory
+        return self._call.perform(working_memory.update_memory, work, mark).memory
 
-    @property
-    def _whose(self) -> MemoryScope | None:
-        scope = self._reach.scope
-        return None if scope.user is None else MemoryScope(scope.user, scope.workflow, scope.thread, scope.run)
-
-    def _read(self, names: Sequence[str] | None) -> list[BoundMemory]:
-        """Read, and note in the same breath that the run knows it: if it is erased, so is the run."""
-        whose = self._whose
-        if whose is None:
-            return []
-
+    def _read(self, scope: MemoryScope, names: Sequence[str] | None) -> list[BoundMemory]:
         def read(space: Space) -> list[BoundMemory]:
-            space.principal.require_user(whose.owner)
-            pairs = list_bound(space, self._writable(space) if names is None else names)
-            found = load_all(space, pairs, whose)
-            addresses = [one.loaded.address_id for one in found]
-            store.touch(space, self._reach.run_id, [one for one in addresses if one is not None])
-            return found
+            space.principal.require_user(scope.owner)
+            pairs = list_bound(space, self._list_definitions(space) if names is None else names)
+            memories = load_all(space, pairs, scope)
+            addresses = [one.loaded.address_id for one in memories]
+            store.touch(space, self._call.run_id, [one for one in addresses if one is not None])
+            return memories
 
-        return self._reach.call.engine.write(self._reach.call.principal, read)
+        return self._call.note(read)
 
-    def _writable(self, space: Space) -> list[str]:
+    def _list_definitions(self, space: Space) -> list[str]:
         return [*self._declared, *(item.id for item in list_bound(space, None))]
 
 
-def _withheld(one: BoundMemory) -> list[str]:
-    return [] if one.warning is None else [render_withheld(one.section.slug, one.warning)]
+def _list_warnings(memory: BoundMemory) -> list[str]:
+    return [] if memory.warning is None else [render_withheld(memory.section.slug, memory.warning)]
+
+
+class Conversation(NamedTuple):
+    """The place of a conversation. `owned`: it belongs to the run's owner alone."""
+
+    flow: str | None
+    bank: str | None
+    path: str
+    record: bool
+    owned: bool
+
+
+class Conversations:
+    """The conversations of one run."""
+
+    def __init__(self, call: RunCall, name: str, banks: Mapping[str, str]) -> None:
+        self._call, self._name, self._banks = call, name, banks
+        self._last: dict[Conversation, int] = {}
+        self._lock = Lock()
+
+    def find(self, history: History, values: Mapping[str, Any]) -> Conversation:
+        """The conversation of a task. `values` are the results of its expressions, none of which may be empty (C17)."""
+        for name in ("flow", "session", "bank", "key"):
+            if getattr(history, name) is not None and not values.get(name):
+                raise Invalid(f"`settings.history.{name}` is empty, and another conversation must not be read.")
+        names = {
+            name: _check_name(str(values[name]), name)
+            for name in ("flow", "session", "bank", "key")
+            if values.get(name)
+        }
+        path = names.get("key" if "bank" in names else "session")
+        bank = self._require_bank(names["bank"]) if "bank" in names else None
+        flow = None if bank is not None else names.get("flow") or _check_name(self._name, "name")
+        return Conversation(flow, bank, path or self._own_thread(), history.record, path is None)
+
+    def _own_thread(self) -> str:
+        scope = self._call.scope
+        if not scope.thread:
+            raise Invalid(
+                "History needs a conversation: run the workflow with `thread`, or give `settings.history` a session or a key.",
+                field="thread",
+            )
+        return check.identifier(scope.thread if scope.user is None else f"{scope.user}/{scope.thread}", "thread")
+
+    def _require_bank(self, name: str) -> str:
+        bank_id = self._banks.get(name) or self._call.read(lambda space: find_bank_id(space, name)) or name
+        bank = self._call.read(lambda space: require_bank(space, bank_id)).settings
+        if bank.type != "conversation":
+            raise Invalid(f"The bank {name!r} has no conversations: history needs a bank of the type `conversation`.")
+        return bank_id
+
+    def list_messages(self, where: Conversation, limit: int) -> list[Message]:
+        """The newest messages of user and assistant up to the last of this run, the oldest first."""
+        pairs = self._call.note(lambda space: self._read(space, where, limit))
+        return [Message(role, content) for role, content in pairs]
+
+    def record(self, where: Conversation, speaker: Literal["user", "assistant"], text: str, mark: str) -> None:
+        """Write a message once."""
+        if not where.record or not text.strip():
+            return
+        operation = entries.add_entry if where.bank else flows.append
+        text = text.replace("\x00", "\ufffd")
+        seq = self._call.perform(operation, lambda space: self._write(space, where, speaker, text, mark))
+        with self._lock:
+            self._last[where] = max(seq, self._last.get(where, 0))
+
+    def _read(self, space: Space, where: Conversation, limit: int) -> list[tuple[Any, str]]:
+        if where.bank is not None:
+            address = find_key(space, where.bank, where.path)
+        else:
+            address = space.address(flow_timeline(where.flow or ""), where.path)
+        if address is None:
+            return []
+        store.touch(space, self._call.run_id, [address.id])
+        before = self._last.get(where, address.last_seq) + 1
+        if where.bank is not None:
+            told = load_messages_upto(space, address.id, before - 1, limit)
+            return [(one["role"], one["content"]) for one in told]
+        turns: list[Entry] = []
+        for _ in range(_MAX_PAGES):
+            page = space.last(address, limit, before)
+            turns = [one for one in page if one.role in _SPEAKERS and one.content.strip()] + turns
+            if len(turns) >= limit or len(page) < limit:
+                break
+            before = page[0].seq
+        return [(one.role, one.content) for one in turns[-limit:]]
+
+    def _write(
+        self, space: Space, where: Conversation, speaker: Literal["user", "assistant"], text: str, mark: str
+    ) -> int:
+        at = flow_timeline(where.flow or "") if where.bank is None else bank_place(where.bank)
+        entry_id = derived_id(self._call.run_id, mark, at.dialect, at.name, where.path)
+        stored = space.rows("any_entry", at, id=entry_id)
+        if stored:
+            return Entry(*stored[0][: len(Entry.__struct_fields__)]).seq
+        if where.bank is None:
+            draft = msgspec.structs.replace(to_draft(NewTurn(role=speaker, content=text)), id=entry_id)
+            (entry,) = space.append(at, where.path, [draft])
+        else:
+            bank = require_bank(space, where.bank).settings
+            new = NewEntry(where.path, text, speaker, {}, {"run_id": self._call.run_id}, entry_id)
+            entry = entries.write_entry(space, where.bank, bank, new)
+        store.touch(space, self._call.run_id, space.touched)
+        owner = self._call.scope.user
+        for address_id in space.touched if where.owned and owner is not None else ():
+            space.tx.send("add_tie", tie=user_tie(owner or ""), address_id=address_id)
+        return entry.seq
+
+
+def _check_name(name: str, field: str) -> str:
+    if not name or len(name) > 256 or not re.fullmatch(ID_PATTERN, name):
+        raise Invalid(
+            f"`{field}` cannot name a conversation: {name[:50]!r}. Give `settings.history` another.", field=field
+        )
+    return check.identifier(name, field)

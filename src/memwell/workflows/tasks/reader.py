@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
 
 from ... import typed
 from ...context.expression import is_expression
-from ...core.dispatch import Call
-from ...core.space import Space
-from ...errors import Invalid, MemwellError
-from ...records.definitions import find_definition
+from ...errors import MemwellError
 from ...records.memory_prompt import TOOL
 from ...records.schema import Schema
 from ...text.yaml import Path
-from ..source import Problems, Reading, refuse, required, types
-from .agent import tool_of
+from ..source import DocumentReader, Problems, list_required, list_types
 from .document import (
     AI_ACTIONS,
     INPUTS,
@@ -41,49 +37,7 @@ from .document import (
     Task,
     TaskDocument,
     Tool,
-    held_to,
 )
-
-
-def missing_definitions(space: Space, document: TaskDocument) -> Iterator[tuple[Path, str]]:
-    """The memory definitions that there are not, in this tenant (S3.28, B3.4)."""
-    for memory in document.memories.values():
-        if find_definition(space, memory.definition) is None:
-            yield memory.at, f"Unable to find memory definition(s): {memory.definition[:100]}."
-
-
-def require(call: Call, document: TaskDocument, given: Mapping[str, Any]) -> None:
-    """Refuse to begin a run that cannot be done. Raises with every problem."""
-    problems = Problems()
-    for path, reason in call.read(lambda space: list(missing_definitions(space, document))):
-        problems.add(path, reason)
-    for path, reason in _missing_here(call, document):
-        problems.add(path, reason)
-    refuse(problems.found)
-    held_to(document.schema, given)
-
-
-def _missing_here(call: Call, document: TaskDocument) -> Iterator[tuple[Path, str]]:
-    tasks = {do.task.name: do.task for do in document.walk()}.values()
-    for task in tasks:
-        if task.action not in INPUTS:
-            yield from _said((*task.at, "action"), lambda action=task.action: call.engine.function(action))  # type: ignore[misc]
-        for tool in task.tools:
-            yield from _said((*tool.at, "action"), lambda tool=tool: tool_of(tool, call.engine.function(tool.action)))  # type: ignore[misc]
-        model = task.model
-        if model is not None and task.asks:
-            yield from _said(model.at, lambda model=model: call.engine.require_provider(model.provider))  # type: ignore[misc]
-
-
-def _said(path: Path, work: Callable[[], object]) -> Iterator[tuple[Path, str]]:
-    try:
-        work()
-    except Invalid as error:
-        yield path, error.message
-
-
-# -- Reading a workflow of tasks: all that is wrong with it is said at once, each with where it stands (S3.18–S3.22, B3.18).
-
 
 MAX_TASKS = 200
 MAX_LEVELS = 20
@@ -99,25 +53,24 @@ _FIELDS = {
     "task": ("kind", "description", "action", "inputs", "settings", "bindings"),
 }
 _BLOCKS = ("do", "parallel", "conditional")
-_SAID = {"$ref", "$defs", "allOf", "anyOf", "oneOf", "properties", "additionalProperties", "required"}
-"""By these a schema is told from its properties alone."""
+_SCHEMA_KEYWORDS = {"$ref", "$defs", "allOf", "anyOf", "oneOf", "properties", "additionalProperties", "required"}
+"""Keywords that tell a schema from a mapping of properties."""
 _OWN = {"memory", "metadata", "owner", "thread", "run", "workflow"}
 MAX_TOOL = 64
-"""Characters that every server takes in the name of a tool."""
+"""Characters in the name of a tool that every server accepts."""
 S = TypeVar("S", bound=msgspec.Struct)
 
 
-def is_tasks(value: Any) -> bool:
-    """Whether a document is a workflow of tasks, and no tree of steps."""
+def is_task_document(value: Any) -> bool:
+    """Tell a workflow of tasks from a tree of steps."""
     return isinstance(value, dict) and "steps" not in value and bool({"defs", "flow"} & value.keys())
 
 
 def read_tasks(value: dict[str, Any], problems: Problems) -> TaskDocument:
-    """A document, whatever is wrong with it."""
-    return _Reading(problems).document(value)
+    return _TaskReader(problems).document(value)
 
 
-class _Reading(Reading):
+class _TaskReader(DocumentReader):
     """Tasks being read, with what is wrong so far."""
 
     def __init__(self, problems: Problems) -> None:
@@ -133,15 +86,15 @@ class _Reading(Reading):
         self._count = 0
 
     def document(self, value: dict[str, Any]) -> TaskDocument:
-        self._unknown(value, TOP, ())
-        name, description = self._heading(value)
+        self._check_unknown(value, TOP, ())
+        name, description = self._read_heading(value)
         schema = self._input_schema(value.get("inputs"))
         context = self._mapping(value, "context", ())
         self._expressions.note(context, ("context",))
         for name in _OWN & context.keys():
-            self._wrong(("context", name), "this is filled in by the run: choose another name.")
+            self._add_problem(("context", name), "this is filled in by the run: choose another name.")
         defaults = self._mapping(value, "defaults", ())
-        self._unknown(defaults, ("settings",), ("defaults",))
+        self._check_unknown(defaults, ("settings",), ("defaults",))
         self._defaults = self._mapping(defaults, "settings", ("defaults",))
         self._history(self._fit(self._defaults, Settings, ("defaults", "settings")), ("defaults", "settings"))
         banks = self._read_banks(value.get("memory_banks"))
@@ -149,7 +102,7 @@ class _Reading(Reading):
         flow = self._flow(value.get("flow"))
         outputs = value.get("outputs")
         if not isinstance(outputs, dict | None):
-            self._wrong(("outputs",), "it must give expressions by the names of outputs.")
+            self._add_problem(("outputs",), "it must give expressions by the names of outputs.")
         self._expressions.note(outputs, ("outputs",))
         self._expressions.check()
         return TaskDocument(name, description, schema, context, self._memories, flow, outputs, banks)
@@ -159,20 +112,22 @@ class _Reading(Reading):
         if value is None:
             return None
         if not isinstance(value, dict):
-            self._wrong(("inputs",), "it must be a mapping with `schema`.")
+            self._add_problem(("inputs",), "it must be a mapping with `schema`.")
             return None
-        self._unknown(value, ("schema",), ("inputs",))
+        self._check_unknown(value, ("schema",), ("inputs",))
         given = self._mapping(value, "schema", ("inputs",))
         if not given:
             return None
-        whole = {"type": "object", **given} if _SAID & given.keys() else {"type": "object", "properties": given}
+        whole = (
+            {"type": "object", **given} if _SCHEMA_KEYWORDS & given.keys() else {"type": "object", "properties": given}
+        )
         return self._schema(whole, ("inputs", "schema"))
 
     # -- definitions ---------------------------------------------------------------------------------------------------
 
     def _defs(self, value: dict[str, Any]) -> None:
         if len(value) > MAX_DEFS:
-            self._wrong(("defs",), f"there are more than {MAX_DEFS} definitions.")
+            self._add_problem(("defs",), f"there are more than {MAX_DEFS} definitions.")
             return
         given = {name: one for name, one in value.items() if self._is_def(name, one, ("defs", name))}
         self._kinds = {name: one["kind"] for name, one in given.items()}
@@ -183,16 +138,16 @@ class _Reading(Reading):
 
     def _is_def(self, name: str, value: Any, path: Path) -> bool:
         if not _NAME.fullmatch(name):
-            self._wrong(path, "a name has lowercase letters, digits, and single underscores between them.")
+            self._add_problem(path, "a name has lowercase letters, digits, and single underscores between them.")
         if not isinstance(value, dict):
-            self._wrong(path, "it must be a mapping with `kind`.")
+            self._add_problem(path, "it must be a mapping with `kind`.")
             return False
         kind = value.get("kind")
         if kind not in KINDS:
             said = "it is missing." if kind is None else f"there is no kind {str(kind)[:50]!r}."
-            self._wrong((*path, "kind"), f"{said} There are {', '.join(KINDS)}.")
+            self._add_problem((*path, "kind"), f"{said} There are {', '.join(KINDS)}.")
             return False
-        self._unknown(value, _FIELDS[kind], path)
+        self._check_unknown(value, _FIELDS[kind], path)
         self._text(value.get("description"), (*path, "description"))
         return True
 
@@ -214,11 +169,13 @@ class _Reading(Reading):
     def _tool(self, name: str, value: dict[str, Any], path: Path) -> None:
         action = self._action(value.get("action"), path)
         if TOOL in (name, action):
-            self._wrong(path, f"`{TOOL}` is the name of the tool by which a model updates memory: choose another.")
+            self._add_problem(
+                path, f"`{TOOL}` is the name of the tool by which a model updates memory: choose another."
+            )
         elif action in ACTIONS:
-            self._wrong((*path, "action"), f"`{action}` cannot be a tool: name a registered function.")
+            self._add_problem((*path, "action"), f"`{action}` cannot be a tool: name a registered function.")
         elif len(name) > MAX_TOOL:
-            self._wrong(path, f"the name of a tool has at most {MAX_TOOL} characters.")
+            self._add_problem(path, f"the name of a tool has at most {MAX_TOOL} characters.")
         settings = self._mapping(value, "settings", path)
         self._tools[name] = Tool(name, action, value.get("description"), settings, path)
 
@@ -246,7 +203,7 @@ class _Reading(Reading):
         if isinstance(action, str) and (action in ACTIONS or (_ACTION.fullmatch(action) and action[:3] != "ai_")):
             return action
         said = "it is missing." if action is None else f"there is no action {str(action)[:50]!r}."
-        self._wrong((*path, "action"), f"{said} There are {', '.join(ACTIONS)}, and registered functions.")
+        self._add_problem((*path, "action"), f"{said} There are {', '.join(ACTIONS)}, and registered functions.")
         return ""
 
     def _inputs(self, action: str, inputs: dict[str, Any], path: Path) -> None:
@@ -255,15 +212,15 @@ class _Reading(Reading):
         kind = INPUTS.get(action)
         if kind is None:
             return
-        known = types(kind)
-        self._unknown(inputs, tuple(known), path)
+        known = list_types(kind)
+        self._check_unknown(inputs, tuple(known), path)
         for name, one in known.items():
             if name in inputs and not _holds_expression(inputs[name]):
-                self._fits(inputs[name], one, (*path, name))
-            elif name not in inputs and name in required(kind):
-                self._wrong((*path, name), "it is missing.")
+                self._check_value(inputs[name], one, (*path, name))
+            elif name not in inputs and name in list_required(kind):
+                self._add_problem((*path, name), "it is missing.")
         if is_expression(inputs.get("input_mode")):
-            self._wrong((*path, "input_mode"), "it is `prompt` or `history`, and no expression.")
+            self._add_problem((*path, "input_mode"), "it is `prompt` or `history`, and no expression.")
 
     def _settings(self, given: dict[str, Any], path: Path) -> Settings:
         merged = {**self._defaults, **given}
@@ -281,48 +238,50 @@ class _Reading(Reading):
         if history is None:
             return
         if history.bank is not None and (history.flow is not None or history.session is not None):
-            self._wrong((*path, "history"), "give either `bank` and `key`, or `flow` and `session`.")
+            self._add_problem((*path, "history"), "give either `bank` and `key`, or `flow` and `session`.")
         elif history.bank is None and history.key is not None:
-            self._wrong((*path, "history", "key"), "a key is that of a `bank`, and none is given.")
+            self._add_problem((*path, "history", "key"), "a key is that of a `bank`, and none is given.")
         self._expressions.note(msgspec.structs.asdict(history), (*path, "history"))
 
     def _output_schema(self, settings: Settings, path: Path) -> None:
         if settings.output_schema is None:
-            self._wrong((*path, "output_schema"), "it is missing: the JSON Schema of the object that is wanted.")
+            self._add_problem((*path, "output_schema"), "it is missing: the JSON Schema of the object that is wanted.")
         else:
             self._schema(settings.output_schema, (*path, "output_schema"))
 
     def _bindings(self, bound: Bindings, action: str, path: Path) -> None:
         if (bound.model or bound.memory or bound.tools) and action and action not in AI_ACTIONS:
-            self._wrong(path, f"a task `{action}` asks no model: only those of {', '.join(AI_ACTIONS)} take bindings.")
+            self._add_problem(
+                path, f"a task `{action}` asks no model: only those of {', '.join(AI_ACTIONS)} take bindings."
+            )
             return
         named = [("model", bound.model)] if bound.model is not None else []
         named += [("memory", one) for one in bound.memory] + [("tools", one) for one in bound.tools]
         for number, (kind, name) in enumerate(named):
             if name not in self._kinds:
-                self._wrong((*path, kind), f"there is no definition {name[:100]!r}.")
+                self._add_problem((*path, kind), f"there is no definition {name[:100]!r}.")
             elif self._kinds[name] != kind:
-                self._wrong((*path, kind), f"{name!r} is of kind `{self._kinds[name]}`, and not `{kind}`.")
+                self._add_problem((*path, kind), f"{name!r} is of kind `{self._kinds[name]}`, and not `{kind}`.")
             elif (kind, name) in named[:number]:
-                self._wrong((*path, kind), f"{name!r} is bound twice.")
+                self._add_problem((*path, kind), f"{name!r} is bound twice.")
 
     # -- flow ----------------------------------------------------------------------------------------------------------
 
     def _flow(self, value: Any) -> tuple[Block, ...]:
         if value is None or value == []:
-            self._wrong(("flow",), "there must be at least one block.")
+            self._add_problem(("flow",), "there must be at least one block.")
             return ()
         return self._blocks(value, ("flow",), 1)
 
     def _blocks(self, value: Any, path: Path, level: int) -> tuple[Block, ...]:
         if not isinstance(value, list) or not value:
-            self._wrong(path, "it must be a list of blocks.")
+            self._add_problem(path, "it must be a list of blocks.")
             return ()
         if level > MAX_LEVELS:
-            self._wrong(path, f"blocks are nested deeper than {MAX_LEVELS} levels.")
+            self._add_problem(path, f"blocks are nested deeper than {MAX_LEVELS} levels.")
             return ()
         found = [
-            self._block(one, (*path, number), level) for number, one in enumerate(value) if not self._problems.full
+            self._block(one, (*path, number), level) for number, one in enumerate(value) if not self._problems.is_full
         ]
         return tuple(one for one in found if one is not None)
 
@@ -331,13 +290,13 @@ class _Reading(Reading):
         if len(named) != 1 or len(value) > len(named) + ("description" in value):
             known = ", ".join(f"`{name}`" for name in _BLOCKS)
             looped = isinstance(value, dict) and "loop" in value
-            self._wrong(path, f"{'there are no loops: ' if looped else ''}a block is one of {known}.")
+            self._add_problem(path, f"{'there are no loops: ' if looped else ''}a block is one of {known}.")
             return None
         inside, at = value[named[0]], (*path, named[0])
         if named[0] == "do":
             return self._do(inside, at)
         if not isinstance(inside, dict):
-            self._wrong(at, "it must be a mapping.")
+            self._add_problem(at, "it must be a mapping.")
             return None
         return self._parallel(inside, at, level) if named[0] == "parallel" else self._conditional(inside, at, level)
 
@@ -346,28 +305,28 @@ class _Reading(Reading):
         if task is None:
             kind = self._kinds.get(name) if isinstance(name, str) else None
             other = f" {name!r} is of kind `{kind}`." if kind not in (None, "task") else ""
-            self._wrong(path, f"there is no task {str(name)[:100]!r}.{other}")
+            self._add_problem(path, f"there is no task {str(name)[:100]!r}.{other}")
             return None
         self._count += 1
         if self._count > MAX_TASKS:
             if self._count == MAX_TASKS + 1:
-                self._wrong(path, f"there are more than {MAX_TASKS} tasks to do.")
+                self._add_problem(path, f"there are more than {MAX_TASKS} tasks to do.")
             return None
         times = self._done[name] = self._done.get(name, 0) + 1
         return Do(task, name if times == 1 else f"{name}-{times}", self._count - 1, path)
 
     def _parallel(self, value: dict[str, Any], path: Path, level: int) -> Parallel:
-        self._unknown(value, ("strategy", "steps"), path)
+        self._check_unknown(value, ("strategy", "steps"), path)
         strategy = value.get("strategy", "wait_all")
         if strategy not in ("wait_all", "wait_any"):
-            self._wrong((*path, "strategy"), "it is `wait_all` or `wait_any`.")
+            self._add_problem((*path, "strategy"), "it is `wait_all` or `wait_any`.")
         return Parallel(self._blocks(value.get("steps"), (*path, "steps"), level + 1), strategy == "wait_any")
 
     def _conditional(self, value: dict[str, Any], path: Path, level: int) -> Conditional:
-        self._unknown(value, ("when",), path)
+        self._check_unknown(value, ("when",), path)
         given = value.get("when")
         if not isinstance(given, list) or not given:
-            self._wrong((*path, "when"), "it must be a list of branches.")
+            self._add_problem((*path, "when"), "it must be a list of branches.")
             return Conditional(())
         found = []
         for number, one in enumerate(given):
@@ -376,17 +335,17 @@ class _Reading(Reading):
 
     def _branch(self, value: Any, path: Path, level: int, *, last: bool) -> list[Branch]:
         if not isinstance(value, dict) or ("condition" in value) == ("else" in value):
-            self._wrong(path, "a branch has either `condition` or `else`, and `steps`.")
+            self._add_problem(path, "a branch has either `condition` or `else`, and `steps`.")
             return []
-        self._unknown(value, ("condition", "else", "steps"), path)
+        self._check_unknown(value, ("condition", "else", "steps"), path)
         condition = value.get("condition")
         if "else" in value:
             if not last:
-                self._wrong((*path, "else"), "it must be the last branch.")
+                self._add_problem((*path, "else"), "it must be the last branch.")
             if value["else"] not in (True, None):
-                self._wrong((*path, "else"), "it is `true`.")
+                self._add_problem((*path, "else"), "it is `true`.")
         elif not is_expression(condition):
-            self._wrong((*path, "condition"), "it must be an expression: a text that begins with `=`.")
+            self._add_problem((*path, "condition"), "it must be an expression: a text that begins with `=`.")
             condition = "=false"
         self._expressions.note(condition, (*path, "condition"))
         return [Branch(condition, self._blocks(value.get("steps"), (*path, "steps"), level + 1))]
@@ -397,7 +356,7 @@ class _Reading(Reading):
         try:
             Schema(source, strict=False)
         except MemwellError as error:
-            self._wrong(path, error.message)
+            self._add_problem(path, error.message)
             return None
         return source
 
@@ -406,34 +365,34 @@ class _Reading(Reading):
         if isinstance(found, dict):
             return found
         if found is not None:
-            self._wrong((*path, name), "it must be a mapping.")
+            self._add_problem((*path, name), "it must be a mapping.")
         return {}
 
     def _needed(self, value: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
         if name not in value:
-            self._wrong((*path, name), "it is missing.")
+            self._add_problem((*path, name), "it is missing.")
         return self._mapping(value, name, path)
 
     def _text(self, value: Any, path: Path) -> str | None:
         if isinstance(value, str | None):
             return value
-        self._wrong(path, "it must be a text.")
+        self._add_problem(path, "it must be a text.")
         return None
 
     def _fit(self, value: dict[str, Any], kind: type[S], path: Path) -> S | None:
         """Each field for itself, so that everything that is wrong is said."""
-        known = types(kind)
-        self._unknown(value, tuple(known), path)
+        known = list_types(kind)
+        self._check_unknown(value, tuple(known), path)
         fits = not set(value) - set(known)
         for name, one in known.items():
             if name in value:
-                fits &= self._fits(value[name], one, (*path, name))
-            elif name in required(kind):
+                fits &= self._check_value(value[name], one, (*path, name))
+            elif name in list_required(kind):
                 fits = False
                 if value or path[-1] != "settings":
-                    self._wrong((*path, name), "it is missing.")
-        if not value and required(kind):
-            self._wrong(path, f"`{required(kind)[0]}` is missing.")
+                    self._add_problem((*path, name), "it is missing.")
+        if not value and list_required(kind):
+            self._add_problem(path, f"`{list_required(kind)[0]}` is missing.")
         return typed.convert(value, kind) if fits else None
 
 

@@ -1,12 +1,12 @@
-"""Running tasks: blocks one after the other, side by side, or under a condition.
+"""Runs of tasks: blocks one after the other, in parallel, or under a condition.
 
-Expressions are what the author wrote, evaluated once. What they give, what a user says and what is stored are data.
+Expressions are text of the author, evaluated once. Their results, the input and stored data are never evaluated.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import partial
 from threading import Event
@@ -19,14 +19,15 @@ from ...clock import SECOND
 from ...context.expression import resolve
 from ...core.dispatch import Call
 from ...core.space import Space
-from ...errors import Unavailable
-from ..events import Live
-from ..run import Attempt, Step, Tries, UnderWay, within
-from ..steps import Output
-from ..store import Begun, StepBody, StepState
-from .actions import Acting, Told, act
-from .agent import Use
+from ...errors import Invalid, Unavailable
+from ...records.definitions import find_definition
+from ...text.yaml import Path
+from ..run import EventLog, Output, Retries, Step, WorkflowRun, run_within
+from ..source import Problems, refuse
+from ..store import NewRun, StepBody, StepState
+from .actions import Result, TaskContext, ToolUse, build_tool, run_task
 from .document import (
+    INPUTS,
     PROMPT,
     SEND,
     SPEAKING,
@@ -34,208 +35,188 @@ from .document import (
     Conditional,
     Do,
     Parallel,
-    Task,
     TaskDocument,
-    input_of,
+    build_input,
+    check_input,
+    find_text,
     mentions,
-    said_in,
 )
-from .history import Conversation, Conversations
-from .memory import TaskMemory
+from .memory import Conversation, Conversations, TaskMemory
 
-SIDE_BY_SIDE = 16
+MAX_PARALLEL = 16
 MEMORY = "memory"
-"""What expressions that see what is remembered have in them: `$context.memory`."""
+"""The name in expressions that use memory: `$context.memory`."""
 SPAN = 1000
-"""How far apart the numbers of tasks are: the calls of tools are between them."""
+"""Distance between the numbers of tasks; the calls of tools are between them."""
 
 
-class Done:
-    """What tasks have given so far: `$output`, the last of it as text, what was said and sent, and what is remembered by now."""
-
-    def __init__(self, before: Done | None = None) -> None:
-        self.values: dict[str, Any] = {} if before is None else dict(before.values)
-        self.known: dict[str, Any] = {} if before is None else dict(before.known)
-        self.last: str = "" if before is None else before.last
-        self.said: str | None = None if before is None else before.said
-        self.sent: str | None = None if before is None else before.sent
-
-    def remember(self, values: Mapping[str, Any]) -> None:
-        self.known |= values
-
-    def take(self, other: Done, before: Done) -> None:
-        """Take over what has come of a branch that began with what was before."""
-        self.values |= other.values
-        self.known |= {slug: value for slug, value in other.known.items() if before.known.get(slug) != value}
-        self.last = other.last
-        self.said = self.said if other.said is before.said else other.said
-        self.sent = self.sent if other.sent is before.sent else other.sent
+def find_missing_definitions(space: Space, document: TaskDocument) -> Iterator[tuple[Path, str]]:
+    """The memory definitions that do not exist in this tenant (S3.28, B3.4)."""
+    for memory in document.memories.values():
+        if find_definition(space, memory.definition) is None:
+            yield memory.at, f"Unable to find memory definition(s): {memory.definition[:100]}."
 
 
-class TaskRun(UnderWay):
-    """A run of tasks."""
+def check_run(call: Call, document: TaskDocument, given: Mapping[str, Any]) -> None:
+    """Raise an error with all problems that prevent a run: definitions, functions, models and the input."""
+    problems, engine = Problems(), call.engine
 
-    def __init__(
-        self, call: Call, document: TaskDocument, begun: Begun, live: Live, banks: Mapping[str, str], run_id: str
-    ) -> None:
-        super().__init__(call, document.name, begun, live, run_id)
-        self._document = document
-        self._input = input_of(begun.asked.input, begun.asked.inputs)
-        self._remembered = TaskMemory(self._memory, list(document.memories.values()))
-        self._conversations = Conversations(self._memory, document.name, banks)
-        self._found: dict[Any, Conversation] = {}
-        self._context: dict[str, Any] = {}
-        self._left_behind: list[Future[None]] = []
-        self._withheld: dict[str, str] = {}
-        self._untold = mentions(document.around, MEMORY)
-
-    def _whole(self) -> str:
-        done = Done()
-        known = self._remembered.known()
-        self._withheld = known.withheld
-        done.remember(known.values)
-        self._context = self._resolve(dict(self._document.context), self.scope(done))
-        self._hear(done)
+    def check(path: Path, work: Callable[[], object]) -> None:
         try:
-            self._blocks(self._document.flow, done)
+            work()
+        except Invalid as error:
+            problems.add(path, error.message)
+
+    for path, reason in call.read(lambda space: list(find_missing_definitions(space, document))):
+        problems.add(path, reason)
+    for task in {do.task.name: do.task for do in document.walk()}.values():
+        if task.action not in INPUTS:
+            check((*task.at, "action"), partial(engine.function, task.action))
+        for tool in task.tools:
+            check((*tool.at, "action"), lambda tool=tool: build_tool(tool, engine.function(tool.action)))  # type: ignore[misc]
+        if task.model is not None and task.asks:
+            check(task.model.at, partial(engine.require_provider, task.model.provider))
+    refuse(problems.found)
+    check_input(document.schema, given)
+
+
+class State:
+    """The state of a run that expressions see: `$output` and memory; and the last texts of the run."""
+
+    def __init__(self, before: State | None = None) -> None:
+        self.outputs: dict[str, Any] = {} if before is None else dict(before.outputs)
+        self.memory: dict[str, Any] = {} if before is None else dict(before.memory)
+        self.last: str = "" if before is None else before.last
+        self.answer: str | None = None if before is None else before.answer
+        """The last answer of a model."""
+        self.sent: str | None = None if before is None else before.sent
+        """The last text message."""
+
+    def merge(self, branch: State, before: State) -> None:
+        """Take over the changes of a branch that began with the state before."""
+        self.outputs |= branch.outputs
+        self.memory |= {slug: value for slug, value in branch.memory.items() if before.memory.get(slug) != value}
+        self.last = branch.last
+        self.answer = self.answer if branch.answer is before.answer else branch.answer
+        self.sent = self.sent if branch.sent is before.sent else branch.sent
+
+
+class TaskRun(WorkflowRun):
+    def __init__(
+        self, call: Call, document: TaskDocument, new: NewRun, events: EventLog, banks: Mapping[str, str], run_id: str
+    ) -> None:
+        super().__init__(call, document.name, new, events, run_id)
+        self.memory = TaskMemory(self.call, list(document.memories.values()))
+        self.conversations = Conversations(self.call, document.name, banks)
+        self.found: dict[Any, Conversation] = {}
+        self._document = document
+        self._input = build_input(new.given.input, new.given.inputs)
+        self._context: dict[str, Any] = {}
+        self._unfinished: list[Future[None]] = []
+        self._withheld: dict[str, str] = {}
+        self._warn_next = mentions(document.around, MEMORY)
+
+    def _run_steps(self) -> str:
+        state = State()
+        memory = self.memory.load()
+        self._withheld = memory.withheld
+        state.memory |= memory.values
+        self._context = self.resolve(dict(self._document.context), state)
+        for history in self._document.histories:
+            conversation = self.conversations.find(history, self.resolve(asdict(history), state))
+            self.found[history] = conversation
+            self.conversations.record(conversation, "user", find_text(self._input), "input")
+        try:
+            self._run_blocks(self._document.flow, state)
         finally:
-            while self._left_behind:  # they may leave others behind
-                wait([self._left_behind.pop()])
-        return self._outcome(done)
-
-    def _outcome(self, done: Done) -> str:
-        """What the outputs say; else what was sent; else what the last task gave. What a model said is a part of the
-        conversation, if nothing was sent."""
-        if done.sent is None and done.said is not None:
-            self._speak(done.said, "output")
+            while self._unfinished:  # they may leave others behind
+                wait([self._unfinished.pop()])
+        if state.sent is None and state.answer is not None:
+            self.speak(state.answer, "output")
         if self._document.outputs is not None:
-            return msgspec.json.encode(self._resolve(self._document.outputs, self.scope(done))).decode()
-        return done.last if done.sent is None else done.sent
+            return msgspec.json.encode(self.resolve(self._document.outputs, state)).decode()
+        return state.last if state.sent is None else state.sent
 
-    # -- blocks --------------------------------------------------------------------------------------------------------
-
-    def _blocks(self, blocks: Sequence[Block], done: Done) -> None:
+    def _run_blocks(self, blocks: Sequence[Block], state: State) -> None:
         for block in blocks:
             match block:
                 case Do():
-                    self._do(block, done)
+                    step = TaskStep(self, block, state)
+                    output = self._perform(step)
+                    state.outputs[block.task.name], state.last = step.value, output.text
+                    if block.task.action == SEND:
+                        state.sent = output.text
+                    elif block.task.action in SPEAKING:
+                        state.answer = output.text
                 case Parallel():
-                    self._side_by_side(block, done)
+                    self._run_parallel(block, state)
                 case Conditional():
-                    self._chosen(block, done)
+                    for branch in block.branches:  # the first whose condition is true
+                        if branch.condition is None or _is_true(self.resolve(branch.condition, state)):
+                            self._run_blocks(branch.blocks, state)
+                            break
 
-    def _do(self, do: Do, done: Done) -> None:
-        attempt = _TaskAttempt(self, do, done)
-        output = self._perform(Step(do.id, do.task.action, do.path, do.number * SPAN), attempt)
-        done.values[do.task.name], done.last = attempt.value, output.text
-        if do.task.action == SEND:
-            done.sent = output.text
-        elif do.task.action in SPEAKING:
-            done.said = output.text
-
-    def _chosen(self, block: Conditional, done: Done) -> None:
-        """The first branch whose condition holds. Conditions behind it are not looked at."""
-        for branch in block.branches:
-            if branch.condition is None or _holds(self._resolve(branch.condition, self.scope(done))):
-                self._blocks(branch.blocks, done)
-                return
-
-    def _side_by_side(self, block: Parallel, done: Done) -> None:
-        """Each on what was there before. None sees the others until all are done, or the first is, if that is enough."""
-        before = Done(done)
-        branches = [Done(done) for _ in block.blocks]
-        pool = ThreadPoolExecutor(min(len(branches), SIDE_BY_SIDE), thread_name_prefix="memwell-step")
-        futures = [pool.submit(self._blocks, (one,), mine) for one, mine in zip(block.blocks, branches, strict=True)]
+    def _run_parallel(self, block: Parallel, state: State) -> None:
+        """Run each branch on the state before. None sees the others until all are done, or the first if that is enough."""
+        before = State(state)
+        states = [State(state) for _ in block.blocks]
+        pool = ThreadPoolExecutor(min(len(states), MAX_PARALLEL), thread_name_prefix="memwell-step")
+        futures = [pool.submit(self._run_blocks, (one,), own) for one, own in zip(block.blocks, states, strict=True)]
         pool.shutdown(wait=False)
         if block.first:
-            done.take(branches[futures.index(self._first(futures))], before)
+            state.merge(states[futures.index(self._wait_for_first(futures))], before)
             return
         wait(futures)
-        for future, mine in zip(futures, branches, strict=True):
+        for future, own in zip(futures, states, strict=True):
             future.result()
-            done.take(mine, before)
+            state.merge(own, before)
 
-    def _first(self, futures: Sequence[Future[None]]) -> Future[None]:
-        """The first that is done; a failure counts only if all of them fail. The others go on, and the run waits for them."""
+    def _wait_for_first(self, futures: Sequence[Future[None]]) -> Future[None]:
+        """The first that is done; a failure counts only if all fail. The run waits for the others at its end."""
         waiting = set(futures)
         while waiting:
             over, waiting = wait(waiting, return_when=FIRST_COMPLETED)
             good = [future for future in over if future.exception() is None]
             if good:
-                self._left_behind += waiting
+                self._unfinished += waiting
                 return good[0]
         futures[0].result()
         raise AssertionError("unreachable")
 
-    # -- what tasks know -------------------------------------------------------------------------------------------------
-
-    def scope(self, done: Done) -> dict[str, Any]:
-        """What expressions see."""
-        asked = self._begun.asked
-        own = {"owner": asked.owner, "thread": asked.thread, "run": self._run_id, "workflow": self._begun.workflow_id}
+    def resolve(self, template: Any, state: State) -> Any:
+        """Evaluate the expressions in a template. Expressions of one tenant wait for each other, not for other tenants'."""
+        given = self.new.given
+        own = {"owner": given.owner, "thread": given.thread, "run": self.run_id, "workflow": self.new.workflow_id}
         context = {
             **self._context,
             **{name: value for name, value in own.items() if value is not None},
-            "metadata": asked.metadata,
-            "memory": done.known,
+            "metadata": given.metadata,
+            "memory": state.memory,
         }
-        return {"input": self._input, "context": context, "output": done.values}
+        scope = {"input": self._input, "context": context, "output": state.outputs}
+        return resolve(template, scope, lane=self.call.principal.tenant, now=self.call.engine.clock.now())
 
-    def _resolve(self, template: Any, scope: Mapping[str, Any]) -> Any:
-        """What an author wrote, evaluated. A tenant's expressions wait for each other, and nobody else does for them."""
-        now = self._call.engine.clock.now()
-        return resolve(template, scope, lane=self._call.principal.tenant, now=now)
+    def list_withheld(self, inputs: Mapping[str, Any], state: State) -> list[str]:
+        """Warnings about memory that the expressions of a task do not see (C24).
 
-    def attempted(self, do: Do, done: Done, attempt: _TaskAttempt) -> Told:
-        """Do a task once. If its time is over, it writes and asks nothing any more, whatever it was about to do."""
-        task, over = do.task, Event()
-        attempt.warn(self._missed(task, done))
-        given = self._resolve(_inputs(task), self.scope(done))
-        attempt.given = msgspec.json.encode(given).decode()
-        seconds = task.settings.timeout_ms / 1000 or None
-        left = max(1.0, self._until - time.monotonic())
-        acting = Acting(
-            call=self._call,
-            reach=self._memory._replace(warn=attempt.warn),
-            memory=self._remembered,
-            step=do.id,
-            message=self._begun.asked.input,
-            timeout_s=left if seconds is None else min(seconds, left),
-            say=partial(self._say, do.id),
-            keep=partial(self._keep_use, do, attempt),
-            wrote=done.remember,
-            warn=attempt.warn,
-            go_on=partial(self._go_on, over),
-            history=self._history(task),
-        )
-        told = within(seconds, lambda: act(task, given, acting), over.set)
-        if task.action == SEND:
-            self._speak(told.text, f"task/{do.id}")
-        return told
-
-    def _missed(self, task: Task, done: Done) -> list[str]:
-        """What the expressions of a task do not see, since it is withheld (C24). What those around the tasks do not see is told
-        by the first one: they have no place of their own to say it."""
-        with self._lock:
-            first, self._untold = self._untold, False
-        if not first and not mentions(task.inputs, MEMORY):
+        The first task also reports those of expressions around the tasks, which have no step of their own.
+        """
+        with self.lock:
+            first, self._warn_next = self._warn_next, False
+        if not first and not mentions(inputs, MEMORY):
             return []
-        return [told for slug, told in self._withheld.items() if slug not in done.known]
+        return [warning for slug, warning in self._withheld.items() if slug not in state.memory]
 
-    def _go_on(self, over: Event) -> None:
-        if over.is_set() or time.monotonic() > self._until:
-            raise Unavailable("The time of the task is over (timeout).")
-
-    def _keep_use(self, do: Do, attempt: _TaskAttempt, use: Use) -> None:
-        """Write down what a model had a tool do: it is a step below its task."""
-        attempt.uses += 1
-        number = do.number * SPAN + min(attempt.uses, SPAN - 1)
-        step = Step(f"{do.id}.{attempt.uses}", use.name[:200], f"{do.path}.{attempt.uses}", number, 1, do.id)
-        now = self._call.engine.clock.now()
+    def store_tool_use(self, step: TaskStep, use: ToolUse) -> None:
+        """Store a call of a tool as a step below its task."""
+        step.uses += 1
+        number = step.number + min(step.uses, SPAN - 1)
+        below = Step(f"{step.id}.{step.uses}", use.name[:200], f"{step.path}.{step.uses}", number, 1, step.id)
+        now = self.call.engine.clock.now()
         body = StepBody(
-            id=step.id,
-            step_type=step.kind,
-            path=step.path,
+            id=below.id,
+            step_type=below.kind,
+            path=below.path,
             level=1,
             state="failed" if use.failed else "done",
             input=use.arguments,
@@ -244,58 +225,63 @@ class TaskRun(UnderWay):
             ended_at=now,
             error=use.result if use.failed else None,
         )
-        self._write_down(step, body, round(use.seconds, 4))
+        self._store_step(below, body, round(use.seconds, 4))
 
-    # -- conversations -------------------------------------------------------------------------------------------------
-
-    def _hear(self, done: Done) -> None:
-        """What the run was told is a part of the conversations that it goes on with."""
-        scope = self.scope(done)
-        for history in self._document.histories:
-            found = self._found[history] = self._conversations.find(history, self._resolve(asdict(history), scope))
-            self._conversations.record(found, "user", said_in(self._input), "input")
-
-    def _speak(self, text: str, mark: str) -> None:
-        """What the run says is one, too."""
-        for found in self._found.values():
-            self._conversations.record(found, "assistant", text, mark)
-
-    def _history(self, task: Task) -> Any:
-        if task.history is None:
-            return None
-        return partial(self._conversations.messages, self._found[task.history])
+    def speak(self, text: str, mark: str) -> None:
+        """Record an answer in the conversations of the run."""
+        for conversation in self.found.values():
+            self.conversations.record(conversation, "assistant", text, mark)
 
 
-class _TaskAttempt(Attempt):
-    """A task, on what was done before it."""
+class TaskStep(Step):
+    """A task on the state before it. The addresses that it reads are noted when it reads them."""
 
-    def __init__(self, run: TaskRun, do: Do, done: Done) -> None:
-        self._run, self._do, self._done = run, do, done
+    def __init__(self, run: TaskRun, do: Do, state: State) -> None:
+        super().__init__(do.id, do.task.action, do.path, do.number * SPAN)
+        self._run, self._task, self._state = run, do.task, state
         retries = do.task.settings.retries
         if retries.enabled:
-            pause, longest = retries.backoff_ms / 1000, retries.max_delay_ms / 1000
-            self.tries = Tries(retries.max_attempts, pause, retries.multiplier, longest, retries.jitter)
+            pause, max_pause = retries.backoff_ms / 1000, retries.max_delay_ms / 1000
+            self.retries = Retries(retries.max_attempts, pause, retries.multiplier, max_pause, retries.jitter)
         self.value: Any = None
         self.uses = 0
 
-    def make(self) -> tuple[Output, StepState]:
-        told = self._run.attempted(self._do, self._done, self)
-        self.value = told.value
-        return Output(told.text, told.content_type), "done"
+    def execute(self) -> tuple[Output, StepState]:
+        run, task, abandoned = self._run, self._task, Event()
 
-    def touched(self, space: Space) -> Iterable[int]:
-        return ()  # what it has read and written was noted then
+        def check_time() -> None:
+            """So that an abandoned task does not write or ask any more."""
+            if abandoned.is_set() or time.monotonic() > run.deadline:
+                raise Unavailable("The time of the task is over (timeout).")
 
-    def noted(self, output: Output) -> None:
-        pass
+        self.warn(run.list_withheld(task.inputs, self._state))
+        template = {**task.inputs, "prompt": PROMPT} if task.asks and "prompt" not in task.inputs else task.inputs
+        inputs = run.resolve(dict(template), self._state)
+        self.input = msgspec.json.encode(inputs).decode()
+        seconds = task.settings.timeout_ms / 1000 or None
+        left = max(1.0, run.deadline - time.monotonic())
+        history = None
+        if task.history is not None:
+            history = partial(run.conversations.list_messages, run.found[task.history])
+        context = TaskContext(
+            call=run.call.with_warn(self.warn),
+            memory=run.memory,
+            step=self.id,
+            message=run.new.given.input,
+            timeout_s=left if seconds is None else min(seconds, left),
+            stream=partial(run.stream, self.id),
+            store_use=partial(run.store_tool_use, self),
+            remember=self._state.memory.update,
+            check_time=check_time,
+            history=history,
+        )
+        result: Result = run_within(seconds, lambda: run_task(task, inputs, context), abandoned.set)
+        if task.action == SEND:
+            run.speak(result.text, f"task/{self.id}")
+        self.value = result.value
+        return Output(result.text, result.content_type), "done"
 
 
-def _inputs(task: Task) -> dict[str, Any]:
-    if task.asks and "prompt" not in task.inputs:
-        return {**task.inputs, "prompt": PROMPT}
-    return dict(task.inputs)
-
-
-def _holds(value: Any) -> bool:
-    """Whether a condition is true, as JSONata has it: an array is if something in it is, and what is missing never is."""
-    return any(map(_holds, value)) if isinstance(value, list) else bool(value)
+def _is_true(value: Any) -> bool:
+    """The truth of a condition in JSONata: that of an array is the truth of any of its items."""
+    return any(map(_is_true, value)) if isinstance(value, list) else bool(value)
