@@ -13,7 +13,7 @@ from ..records.contents import Content, StoreRecord
 from ..records.records import Mode
 from ..records.stores import DeletedApp, DeletedStore, StoreInfo
 from ..records.user_records import RecordChange
-from ..workflows.app_execution import Executed
+from ..workflows.run_operations import Executed
 from ..workflows.app_transfer import AppDocument, Imported
 from ._sync_files import AppSession
 from ._sync_jobs import pages

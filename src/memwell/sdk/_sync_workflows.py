@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Iterator, Mapping
 from typing import Any, Unpack
 
-from ..workflows.events import RunEvent
+from ..workflows.run import RunEvent
 from ..workflows.operations import Checked, Workflow
 from ..workflows.run_operations import Happened, Run
 from .transport import Transport
