@@ -13,8 +13,8 @@ from ..records.contents import Content, StoreRecord
 from ..records.records import Mode
 from ..records.stores import DeletedApp, DeletedStore, StoreInfo
 from ..records.user_records import RecordChange
-from ..workflows.run_operations import Executed
 from ..workflows.app_transfer import AppDocument, Imported
+from ..workflows.run_operations import Executed
 from ._sync_files import AppSession
 from ._sync_jobs import pages
 from ._sync_records import Fields, changes

@@ -6,8 +6,8 @@ import builtins
 from collections.abc import Iterator, Mapping
 from typing import Any, Unpack
 
-from ..workflows.run import RunEvent
 from ..workflows.operations import Checked, Workflow
+from ..workflows.run import RunEvent
 from ..workflows.run_operations import Happened, Run
 from .transport import Transport
 from .types import Running
