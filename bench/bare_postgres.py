@@ -22,7 +22,7 @@ from psycopg.pq import Format
 from memwell.models.wordllama import DIMENSIONS, WordLlama
 from memwell.search import words as analyse
 from memwell.search.upkeep import entry_tokens
-from memwell.storage.postgres.statements import number_of_type
+from memwell.storage.postgres.statements import find_halfvec_oid
 
 from .texts import TURN
 
@@ -79,7 +79,7 @@ class Bare:
         self._dsn = dsn
         self._embedder = WordLlama()
         with self.connect() as db:
-            number = number_of_type(db)
+            number = find_halfvec_oid(db)
             psycopg.adapters.register_dumper(_One, type("_OneDumper", (_OneDumper,), {"oid": number}))
             db.execute("INSERT INTO tenant (id, created_at) VALUES ('bare', 0)")
             db.execute(

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from memwell import Conflict, NotFound
 from memwell.backup import back_up, check, make, restore
 from memwell.backup.check import strangers
-from memwell.backup.manifest import MANIFEST, FileInfo, Manifest, TenantInfo, digest_of, rendered, sealed
+from memwell.backup.manifest import MANIFEST, FileInfo, Manifest, TenantInfo, digest_of, render_manifest, seal_manifest
 from memwell.clock import SystemClock
 from memwell.config import load
 from memwell.core.access import Authenticator
@@ -235,8 +235,8 @@ def reseal(path: Path, **changes: Any) -> None:
     """Let a manifest say what is there, as if it had been made so."""
     manifest = check_manifest(path)
     files = [msgspec.structs.replace(one, **sized(path / one.path)) for one in manifest.files]
-    manifest = sealed(msgspec.structs.replace(manifest, files=files, **changes))
-    (path / MANIFEST).write_bytes(rendered(manifest))
+    manifest = seal_manifest(msgspec.structs.replace(manifest, files=files, **changes))
+    (path / MANIFEST).write_bytes(render_manifest(manifest))
 
 
 def check_manifest(path: Path) -> Manifest:
@@ -299,10 +299,12 @@ def test_what_is_no_backup_is_told_apart(home: str, folder: Path, tmp_path: Path
         restore(made.path, made.path)
     manifest = check_manifest(made.path)
     outside = msgspec.structs.replace(manifest.files[0], path="../../home/control.db")
-    (made.path / MANIFEST).write_bytes(rendered(sealed(msgspec.structs.replace(manifest, files=[outside]))))
+    (made.path / MANIFEST).write_bytes(
+        render_manifest(seal_manifest(msgspec.structs.replace(manifest, files=[outside])))
+    )
     with pytest.raises(Corrupted):
         check(made.path)
-    (made.path / MANIFEST).write_bytes(rendered(sealed(msgspec.structs.replace(manifest, format=2))))
+    (made.path / MANIFEST).write_bytes(render_manifest(seal_manifest(msgspec.structs.replace(manifest, format=2))))
     with pytest.raises(Unsupported):
         check(made.path)
     assert not (tmp_path / "new").exists()
@@ -331,9 +333,9 @@ def test_a_manifest_that_could_not_have_been_written_is_refused(home: str, folde
         {"kind": "erasures"}, {"chosen": ["../x"]},
     ]  # fmt: skip
     for changes in impossible:
-        (made.path / MANIFEST).write_bytes(rendered(sealed(msgspec.structs.replace(manifest, **changes))))
+        (made.path / MANIFEST).write_bytes(render_manifest(seal_manifest(msgspec.structs.replace(manifest, **changes))))
         refused(made.path, tmp_path / "new", "is not what was written")
-    (made.path / MANIFEST).write_bytes(rendered(manifest))
+    (made.path / MANIFEST).write_bytes(render_manifest(manifest))
     whole = {name: (made.path / name).read_bytes() for name in ("control.db", tenant.path)}
     key = (
         "INSERT INTO api_key (id, tenant, name, hash, role, created_at) VALUES ('k', 'default', 'k', x'00', 'agent', 1)"

@@ -576,10 +576,10 @@ def test_the_secret_is_the_same_for_everybody(store: Store, open_store: OpenStor
 
 
 def test_a_message_reaches_those_who_listen(store: Store) -> None:
-    store.hub.publish(b"to nobody")
-    with store.hub.listen() as messages:
-        assert store.hub.watched
-        store.hub.publish(b"hello")
+    store.notifier.publish(b"to nobody")
+    with store.notifier.listen() as messages:
+        assert store.notifier.is_watched
+        store.notifier.publish(b"hello")
         assert next(messages) == b"hello"
         assert next(messages) is None
 

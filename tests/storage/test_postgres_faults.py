@@ -354,7 +354,7 @@ def test_a_password_that_is_changed_and_changed_back_needs_no_new_start(
 )
 def test_what_postgresql_reports_is_told_in_our_words(state: str, kind: type[MemwellError], again: bool) -> None:
     error = pg.lookup(state)("something. And so on\nDETAIL: nobody's business")
-    told = connect.translated(error)
+    told = connect.to_error(error)
     assert type(told) is kind
     assert connect.is_lost(error) is again
     assert "DETAIL" not in told.message
@@ -366,7 +366,7 @@ def test_what_postgresql_reports_is_told_in_our_words(state: str, kind: type[Mem
 
 def test_what_an_address_sets_is_added_to_what_is_usual(dsn: str) -> None:
     """Whoever sets something else must not wait for a tenant for ever."""
-    with connect.connected(
+    with connect.use_connection(
         rewrite(dsn, options="-c work_mem=5MB -c lock_timeout=700ms", application_name="mine")
     ) as db:
         shown = {name: db.execute(f"SHOW {name}".encode()).fetchone() for name in ("work_mem", "lock_timeout", "jit")}
@@ -403,7 +403,7 @@ def test_who_finds_all_connections_in_use_is_told_to_try_again(
                 error = outcome(work)
                 assert type(error) is Unavailable
                 assert re.search(f"All {connections} connections .* MEMWELL_CONNECTIONS", error.message)
-            assert store.hub.watched is False
+            assert store.notifier.is_watched is False
         store.write(TENANT, note)
         assert store.read(TENANT, notes) == ["noted"]
 
@@ -502,7 +502,7 @@ def test_what_is_done_outside_transactions_leaves_prepared_statements_alone(dsn:
     with opened(dsn, connections=1) as store:
         for _ in range(2):
             store.write(TENANT, note)
-            store._borrowed(look_and_drop)
+            store._use_connection(look_and_drop)
         assert store.read(TENANT, notes) == ["noted"] * 2
 
 
@@ -541,14 +541,14 @@ def test_too_many_connections_on_the_server_are_told_as_that(server: Server, dsn
 
 def test_a_listener_that_loses_its_connection_is_told_to_watch_again(proxy: Proxy, dsn: str) -> None:
     with opened(proxy.dsn(dsn)) as store:
-        with pytest.raises(Unavailable, match="watch again"), store.hub.listen() as messages:  # noqa: PT012
-            assert store.hub.watched
+        with pytest.raises(Unavailable, match="watch again"), store.notifier.listen() as messages:  # noqa: PT012
+            assert store.notifier.is_watched
             proxy.break_all()
             next(messages)
         store.write(TENANT, note)
-        with store.hub.listen() as messages:
-            wait_until(lambda: store.hub.watched)
-            store.hub.publish(b"back")
+        with store.notifier.listen() as messages:
+            wait_until(lambda: store.notifier.is_watched)
+            store.notifier.publish(b"back")
             assert b"back" in [next(messages) for _ in range(4)]
 
 
@@ -810,13 +810,13 @@ class Batch:
         return self.store.read(TENANT, notes)
 
     def transaction(self) -> int:
-        row = self.session.wire.connection.execute("SELECT pg_current_xact_id()::text::bigint").fetchone()
+        row = self.session.batch.connection.execute("SELECT pg_current_xact_id()::text::bigint").fetchone()
         assert row is not None
         return int(row[0])
 
     def lose(self, tx: Tx) -> None:
         """Have the server end the connection, and find out."""
-        self._server.run_sql(f"SELECT pg_terminate_backend({self.session.wire.connection.info.backend_pid}, 5000)")
+        self._server.run_sql(f"SELECT pg_terminate_backend({self.session.batch.connection.info.backend_pid}, 5000)")
         notes(tx)
 
 
@@ -1100,7 +1100,7 @@ def test_an_error_that_was_swallowed_above_the_tenants_keeps_nothing(batch: Batc
             db.execute("SELECT 1 FROM nowhere")
 
     with pytest.raises(StorageError, match="nothing of it was kept"):
-        batch.store._above(work, True)
+        batch.store._run_above(work, True)
     assert not batch.store.control.rows("find_tenant", id="ghost")
 
 

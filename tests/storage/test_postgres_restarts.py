@@ -176,7 +176,7 @@ def test_a_backend_that_is_killed_takes_nothing_with_it(server: Server, dsn: str
         def work(tx: Tx) -> None:
             note(tx, "noted")
             if not pids:
-                pids.append(session.wire.connection.info.backend_pid)
+                pids.append(session.batch.connection.info.backend_pid)
                 os.kill(pids[0], signal.SIGKILL)
             notes(tx)
 
@@ -238,13 +238,13 @@ def test_who_opens_a_memory_during_an_outage_is_told_so_and_may_come_back(server
 
 def test_a_watcher_comes_back_after_an_outage(server: Server, dsn: str) -> None:
     with opened(dsn) as store:
-        with pytest.raises(Unavailable, match="watch again"), store.hub.listen() as messages:  # noqa: PT012
+        with pytest.raises(Unavailable, match="watch again"), store.notifier.listen() as messages:  # noqa: PT012
             server.restart(immediate=True)
             for _ in range(100):
                 next(messages)
-        with store.hub.listen() as messages:
-            wait_until(lambda: store.hub.watched)
-            store.hub.publish(b"back")
+        with store.notifier.listen() as messages:
+            wait_until(lambda: store.notifier.is_watched)
+            store.notifier.publish(b"back")
             assert b"back" in [next(messages) for _ in range(4)]
 
 

@@ -17,7 +17,7 @@ import pytest
 from memwell.errors import StorageError, Unsupported
 from memwell.storage import queries
 from memwell.storage.postgres import migrate
-from memwell.storage.postgres.connect import ROLE, SCHEMA, connected
+from memwell.storage.postgres.connect import ROLE, SCHEMA, use_connection
 from memwell.storage.sqlite import connect as sqlite_migrate
 
 from ..conftest import CHAOS
@@ -52,7 +52,7 @@ KILLED_AT_EVERY_STATEMENT = """
 import itertools, os, signal, sys
 import psycopg
 from memwell.storage.postgres import migrate
-from memwell.storage.postgres.connect import connected
+from memwell.storage.postgres.connect import use_connection
 from tests.storage.test_postgres_schema import Left
 
 def die_before(k):
@@ -70,7 +70,7 @@ def die_before(k):
 def opened(dsn, k):
     child = os.fork()
     if child == 0:
-        with connected(dsn) as db:
+        with use_connection(dsn) as db:
             die_before(k)
             migrate.ready(db, dsn)
         os._exit(0)
@@ -246,7 +246,7 @@ def test_a_migration_that_takes_long_is_waited_for(empty: str) -> None:
         _wait_for(lambda: _waiting(empty) == 1)
         time.sleep(0.2)
     finish(opener)
-    with connected(empty, options=impatient) as db, db.transaction():
+    with use_connection(empty, options=impatient) as db, db.transaction():
         migrate.take_turns(db)
         assert db.execute("SHOW lock_timeout").fetchone() == ("50ms",)
 
@@ -318,7 +318,7 @@ def test_databases_of_one_server_that_make_the_role_at_once_both_succeed(today: 
 
 def _states() -> list[str]:
     """What may be left of a migration: nothing, what prepares it, and a whole number of steps."""
-    with database() as dsn, connected(dsn) as db:
+    with database() as dsn, use_connection(dsn) as db:
         found = [digest(db)]
         migrate._prepare(db)
         found.append(digest(db))
@@ -337,7 +337,7 @@ def _cut_off(proxy: Proxy, dsn: str, number: int) -> bool:
     numbers = itertools.count(1)
     cut = proxy.cut(lambda message: message[:1] in (b"Q", b"S") and next(numbers) == number, after=True)
     try:
-        with connected(proxy.dsn(dsn)) as db:
+        with use_connection(proxy.dsn(dsn)) as db:
             migrate.ready(db, dsn)
     except psycopg.OperationalError:
         assert cut.is_set()

@@ -45,8 +45,8 @@ def require_readable(manifest: Manifest, folder: Path) -> None:
 
 def require_sound(path: Path) -> None:
     """See to it that a database file that nobody has open is not damaged."""
-    with connect.told(path):
-        db = connect.open_still(path)
+    with connect.translate_errors(path):
+        db = connect.open_immutable(path)
         try:
             found = [str(row[0]) for row in db.execute("PRAGMA integrity_check(5)")]
             found += [
@@ -73,8 +73,8 @@ def require_ours(folder: Path, manifest: Manifest, tenants: Iterable[str]) -> No
 
 
 def _examine(path: Path, kind: str, look: Any) -> None:
-    with connect.told(path):
-        db = connect.open_still(path)
+    with connect.translate_errors(path):
+        db = connect.open_immutable(path)
         try:
             connect.is_current(db, kind, path.name)
             version = int(db.pragma("user_version"))

@@ -43,7 +43,7 @@ from ..storage.copier import KEY_COLUMNS, CopyableStore
 from ..storage.port import Row, Store, Tx, tenant_mark
 from ..storage.sqlite import connect
 from .check import require_ours
-from .manifest import MANIFEST, Manifest, backups_in, name_of, read, read_lines, require_whole
+from .manifest import MANIFEST, Manifest, build_name, list_backups, read, read_lines, require_whole
 
 Key = dict[str, Any]
 EVERY = 10_000_000
@@ -67,7 +67,7 @@ class Source(NamedTuple):
 
 
 @dataclass(slots=True)
-class Known:
+class Knowledge:
     """Everything that is known. What was erased before the backup was made, and is in it, has come back by right: only what was
     erased later counts. Only what is newer than the backup can say what became of its keys."""
 
@@ -91,7 +91,7 @@ class Known:
         """The keys of a tenant that are still there, revoked if they were since."""
         newer = self.speaking(tenant, made_at)
         left = [key for key in keys if not any(_lacks(one, tenant, key) for one in newer)]
-        return [key | {"revoked_at": _revoked(key, tenant, newer)} for key in left]
+        return [key | {"revoked_at": _find_revocation(key, tenant, newer)} for key in left]
 
     def speaking(self, tenant: str, made_at: int) -> list[Source]:
         """Those that know what became of a tenant after the backup."""
@@ -111,7 +111,7 @@ def _lacks(source: Source, tenant: str, key: Key) -> bool:
     return key["id"] not in source.keys.get(tenant, {}) and bool(key["created_at"] <= micros(source.until))
 
 
-def _revoked(key: Key, tenant: str, newer: Sequence[Source]) -> int | None:
+def _find_revocation(key: Key, tenant: str, newer: Sequence[Source]) -> int | None:
     same = [key, *(one.keys[tenant][key["id"]] for one in newer if key["id"] in one.keys.get(tenant, {}))]
     return min((one["revoked_at"] for one in same if one["revoked_at"] is not None), default=None)
 
@@ -123,7 +123,7 @@ def open_existing(config: Config) -> CopyableStore:
     return open_store(config, SystemClock().now)
 
 
-def of_store(store: Store, name: str, tenants: Iterable[str]) -> Source:
+def read_store(store: Store, name: str, tenants: Iterable[str]) -> Source:
     """What a store that is in use knows."""
     there: dict[str, int] = dict(store.control.rows("list_tenants", after="", limit=EVERY))
     here = [tenant for tenant in tenants if tenant in there]
@@ -133,17 +133,17 @@ def of_store(store: Store, name: str, tenants: Iterable[str]) -> Source:
     return Source(name, datetime.now(UTC), lines, dropped, there, keys)
 
 
-def of_backup(folder: Path, manifest: Manifest, tenants: Iterable[str]) -> Source:
+def read_backup(folder: Path, manifest: Manifest, tenants: Iterable[str]) -> Source:
     """What a backup knows. Only the small files of it are read."""
     here = [tenant for tenant in tenants if tenant in manifest.names]
-    small = [one for one in manifest.needed_by(here) if one.tenant is None or one.path.startswith("erasures/")]
+    small = [one for one in manifest.files_of(here) if one.tenant is None or one.path.startswith("erasures/")]
     require_whole(folder, small)
     require_ours(folder, manifest, ())
     lines = {tenant: read_lines(folder / "erasures" / f"{tenant}.jsonl") for tenant in here}
-    db = connect.open_still(folder / "control.db")
+    db = connect.open_immutable(folder / "control.db")
     try:
-        with connect.told(folder / "control.db"):
-            ask = _asking(db)
+        with connect.translate_errors(folder / "control.db"):
+            ask = _build_reader(db)
             dropped = ask("list_dropped", after="", limit=EVERY)
             made_at = dict(ask("list_tenants", after="", limit=EVERY))
             keys = {tenant: _by_id(ask("page_keys", tenant=tenant)) for tenant in here}
@@ -152,43 +152,43 @@ def of_backup(folder: Path, manifest: Manifest, tenants: Iterable[str]) -> Sourc
     return Source(folder.name, manifest.created_at, lines, dict(dropped), made_at, keys)
 
 
-def beside(folder: Path, manifest: Manifest, tenants: Sequence[str]) -> Iterator[Source]:
+def read_neighbours(folder: Path, manifest: Manifest, tenants: Sequence[str]) -> Iterator[Source]:
     """What the other backups in the same folder know. A newer one that cannot be read might know of an erasure."""
     own = folder.resolve()
     around = dict.fromkeys([own.parent, folder.absolute().parent.resolve()])  # it may be a link to elsewhere
-    for path in (path for place in around for path in backups_in(place)):
+    for path in (path for place in around for path in list_backups(place)):
         if path.resolve() == own:
             continue
         try:
-            yield of_backup(path, read(path), tenants)
+            yield read_backup(path, read(path), tenants)
         except MemwellError as error:
-            if path.name > name_of(manifest.created_at, "whole"):
+            if path.name > build_name(manifest.created_at, "whole"):
                 raise Corrupted(
                     f"{error.message} It is newer than {folder.name}, so it is not known what was erased since: move it "
                     "away if it cannot be mended."
                 ) from error
 
 
-def told_of(named: str, tenants: Sequence[str]) -> Iterator[Source]:
+def read_sources(named: str, tenants: Sequence[str]) -> Iterator[Source]:
     """What a backup, a folder of backups, a data directory or a database knows."""
     config = configuration.load(home=named)
     folder = config.home_path
     if not config.on_postgres and (folder / MANIFEST).is_file():
-        yield of_backup(folder, read(folder), tenants)
+        yield read_backup(folder, read(folder), tenants)
     elif config.on_postgres or (folder / "control.db").is_file():
         store = open_existing(config)
         try:
-            yield of_store(store, config.shown_home, tenants)
+            yield read_store(store, config.shown_home, tenants)
         finally:
             store.close()
     else:
-        found = backups_in(folder) if folder.is_dir() else []
+        found = list_backups(folder) if folder.is_dir() else []
         if not found:
             raise Invalid(f"{named} is neither a backup nor a folder of them, nor a data directory.")
-        yield from (of_backup(path, read(path), tenants) for path in found)
+        yield from (read_backup(path, read(path), tenants) for path in found)
 
 
-def _asking(db: Any) -> Any:
+def _build_reader(db: Any) -> Any:
     known = queries.load_system()
     return lambda query, **given: db.execute(known[query].sql, given).fetchall()
 
@@ -210,7 +210,7 @@ TALK = "timeline"
 KNOWN: Final = "facts"
 
 
-class _At(NamedTuple):
+class _Location(NamedTuple):
     """An address, and where it is. Columns in the order of `located_address`."""
 
     id: int
@@ -221,7 +221,7 @@ class _At(NamedTuple):
     path: str
 
     @property
-    def buried(self) -> tuple[int, int, str]:
+    def grave_row(self) -> tuple[int, int, str]:
         return self.id, self.collection_id, self.kind
 
     @property
@@ -254,7 +254,9 @@ def reapply(store: Store, tenant: str, told: Collection[Line], clock: Clock) -> 
         raise Corrupted("What tells of erasures tells of what cannot be. Nothing was changed.")
     found, asked = 0, list[str]()
     if fresh:
-        found, asked = store.write(tenant, lambda tx: _Again(Space(tx, principal, clock, clock.now()), fresh).erase())
+        found, asked = store.write(
+            tenant, lambda tx: _Erasures(Space(tx, principal, clock, clock.now()), fresh).erase()
+        )
     if found or store.read(tenant, _is_waiting):
         return Reapplied(found, _finish(store, tenant, asked, clock))
     return Reapplied(0, 0)
@@ -275,7 +277,7 @@ def _finish(store: Store, tenant: str, asked: Sequence[str], clock: Clock) -> in
     return sum(msgspec.json.decode(job.result)["residual"] for job in done if job is not None and job.result)
 
 
-class _Again:
+class _Erasures:
     """One tenant's erasures, done again in one transaction."""
 
     def __init__(self, space: Space, told: Sequence[Line]) -> None:
@@ -317,12 +319,12 @@ class _Again:
     def _numbers(self, kind: str) -> Iterator[int]:
         return (int(mark) for mark in sorted(self._marks.get(kind, ())))
 
-    def _located(self, kind: str) -> list[_At]:
+    def _located(self, kind: str) -> list[_Location]:
         rows = [self._tx.row("located_address", id=number) for number in self._numbers(kind)]
-        return [one for one in (_At(*row) for row in rows if row is not None) if one.dialect != GRAVE]
+        return [one for one in (_Location(*row) for row in rows if row is not None) if one.dialect != GRAVE]
 
-    def _in(self, collection_id: int) -> list[_At]:
-        return [_At(*row) for row in self._tx.rows("addresses_in", id=collection_id)]
+    def _in(self, collection_id: int) -> list[_Location]:
+        return [_Location(*row) for row in self._tx.rows("addresses_in", id=collection_id)]
 
     def _named(self) -> Iterator[tuple[str, int]]:
         """The entries that marks stand for, and where they are. A mark does not tell: all entries are looked at."""
@@ -333,7 +335,7 @@ class _Again:
 
     # -- what goes -----------------------------------------------------------------------------------------------------
 
-    def _sources(self, addresses: Sequence[_At]) -> None:
+    def _sources(self, addresses: Sequence[_Location]) -> None:
         """What is known from a session alone goes with it, and the words that it has told other facts in."""
         for one in addresses:
             if one.kind == TALK and self._space.found(one.facts) is not None:
@@ -343,7 +345,7 @@ class _Again:
         row = self._tx.row("located_address", id=address_id)
         if row is None or not self._tx.rows("entry_addresses", id=entry_id):
             return  # it has gone with something else
-        where = _At(*row)
+        where = _Location(*row)
         if where.kind == KNOWN and not where.path:
             release_fact(self._space, where.place, entry_id)
         elif where.kind == TALK:
@@ -359,7 +361,7 @@ class _Again:
                 self._jobs.append(job)
                 self._found += 1
 
-    def _unread(self, addresses: Iterable[_At]) -> None:
+    def _unread(self, addresses: Iterable[_Location]) -> None:
         """A file whose text is erased stays, and is not used any more."""
         for one in addresses:
             row = self._tx.row("find_file", id=one.path) if one.kind == file_rows.TEXT else None
@@ -385,9 +387,9 @@ class _Again:
             if log.document_mark(kind, document_id, made_at) in marks or body in gone:
                 self._found += self._tx.run("delete_document", kind=kind, id=document_id)
 
-    def _bury(self, addresses: Sequence[_At], spared: str | None) -> None:
+    def _bury(self, addresses: Sequence[_Location], spared: str | None) -> None:
         if addresses:
-            self._jobs.append(bury(self._tx, [one.buried for one in addresses], self._space.now, spared=spared))
+            self._jobs.append(bury(self._tx, [one.grave_row for one in addresses], self._space.now, spared=spared))
             self._found += len(addresses)
 
     def _note(self, after: int) -> None:

@@ -26,7 +26,7 @@ from ..storage.port import tenant_mark
 from ..storage.sqlite import SqliteStore, connect
 from ..version import __version__
 from .check import require_sound
-from .erasures import EVERY, Source, of_backup, open_existing
+from .erasures import EVERY, Source, open_existing, read_backup
 from .manifest import (
     FORMAT,
     MANIFEST,
@@ -35,13 +35,13 @@ from .manifest import (
     Kind,
     Manifest,
     TenantInfo,
-    backups_in,
+    build_name,
     digest_of,
     is_name,
-    name_of,
+    list_backups,
     read,
-    rendered,
-    sealed,
+    render_manifest,
+    seal_manifest,
     write_lines,
 )
 
@@ -78,7 +78,7 @@ def back_up(
     began = datetime.now(UTC)
     store = open_existing(config)
     try:
-        with told():
+        with translate_os_errors():
             made = _make(
                 store, place, _Wanted(began, "erasures" if erasures_only else "whole", config, tenants), progress
             )
@@ -96,7 +96,7 @@ class _Wanted(NamedTuple):
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def translate_os_errors() -> Iterator[None]:
     """Turn the system's errors into ours."""
     try:
         yield
@@ -129,7 +129,7 @@ def _make(store: CopyableStore, folder: Path, wanted: _Wanted, progress: Progres
         raise NotFound(f"There is no tenant {missing[0]}.")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     sweep_folder(folder)
-    final = folder / name_of(wanted.began, wanted.kind)
+    final = folder / build_name(wanted.began, wanted.kind)
     partial = final.with_name(final.name + PARTIAL)
     os.mkdir(partial, 0o700)
     held = claim(partial)
@@ -137,7 +137,7 @@ def _make(store: CopyableStore, folder: Path, wanted: _Wanted, progress: Progres
         if held is None or final.exists():
             raise Conflict("Another backup is being made under the same name: try again.")
         infos = _fill(store, partial, wanted.kind, sorted(wanted.tenants or known), progress)
-        manifest = _seal(partial, _described(store, wanted, infos), progress)
+        manifest = _seal(partial, _build_manifest(store, wanted, infos), progress)
         os.rename(partial, final)
         sync(folder)
     except BaseException:
@@ -155,7 +155,7 @@ def sweep_folder(folder: Path) -> None:
     sweep([*partial, *folder.glob(".memwell-restoring-*")])
 
 
-def _described(store: CopyableStore, wanted: _Wanted, infos: list[TenantInfo]) -> Manifest:
+def _build_manifest(store: CopyableStore, wanted: _Wanted, infos: list[TenantInfo]) -> Manifest:
     engine, schema = str(store.describe()["engine"]), queries.newest("sqlite")
     home, chosen = wanted.config.shown_home, sorted(wanted.tenants)
     return Manifest(FORMAT, __version__, engine, schema, wanted.kind, home, wanted.began, chosen, infos, [])
@@ -175,7 +175,7 @@ def _fill(
     try:
         for tenant in tenants:
             progress(f"copying {tenant}")
-            info = _taken(store, target, kind, tenant)
+            info = _copy_tenant(store, target, kind, tenant)
             if info is not None:
                 infos.append(info)
                 move_keys(store, target, tenant)
@@ -186,10 +186,10 @@ def _fill(
     return infos
 
 
-def _taken(store: CopyableStore, target: SqliteStore, kind: Kind, tenant: str) -> TenantInfo | None:
+def _copy_tenant(store: CopyableStore, target: SqliteStore, kind: Kind, tenant: str) -> TenantInfo | None:
     """Copy one tenant; None if it was deleted meanwhile."""
     try:
-        return _whole(store, target, tenant) if kind == "whole" else _erasures(store, target, tenant)
+        return _copy_whole(store, target, tenant) if kind == "whole" else _copy_erasures(store, target, tenant)
     except MemwellError:
         if store.control.rows("find_tenant", id=tenant):
             raise
@@ -198,7 +198,7 @@ def _taken(store: CopyableStore, target: SqliteStore, kind: Kind, tenant: str) -
         return None
 
 
-def _whole(store: CopyableStore, target: SqliteStore, tenant: str) -> TenantInfo:
+def _copy_whole(store: CopyableStore, target: SqliteStore, tenant: str) -> TenantInfo:
     lost = store.copier.copy_out(tenant, target)
     row = target.read(tenant, lambda tx: tx.row("count_all_entries"))
     erased = target.read(tenant, lambda tx: list(log.lines(tx)))
@@ -206,7 +206,7 @@ def _whole(store: CopyableStore, target: SqliteStore, tenant: str) -> TenantInfo
     return TenantInfo(tenant, row[0] if row else 0, sum(1 for _ in target.blobs(tenant).list()), len(erased), lost)
 
 
-def _erasures(store: CopyableStore, target: SqliteStore, tenant: str) -> TenantInfo:
+def _copy_erasures(store: CopyableStore, target: SqliteStore, tenant: str) -> TenantInfo:
     erased = store.read(tenant, lambda tx: list(log.lines(tx)))
     write_lines(target.home / "erasures" / f"{tenant}.jsonl", erased)
     rows = store.control.rows("find_tenant", id=tenant)
@@ -223,14 +223,14 @@ def _seal(partial: Path, described: Manifest, progress: Progress) -> Manifest:
     for path in sorted(path for path in partial.rglob("*") if path.is_file()):
         if path.suffix == ".db":
             progress(f"checking {path.stem}")
-            _settle(path)
+            _fold_log(path)
             require_sound(path)
     for path in sorted(path for path in partial.rglob("*") if path.is_file()):
         os.chmod(path, 0o600)
         _sync_file(path)
         files.append(FileInfo(path.relative_to(partial).as_posix(), *digest_of(path)))
-    manifest = sealed(msgspec.structs.replace(described, files=files))
-    (partial / MANIFEST).write_bytes(rendered(manifest))
+    manifest = seal_manifest(msgspec.structs.replace(described, files=files))
+    (partial / MANIFEST).write_bytes(render_manifest(manifest))
     os.chmod(partial / MANIFEST, 0o600)
     _sync_file(partial / MANIFEST)
     for folder in [partial, *(path for path in partial.rglob("*") if path.is_dir())]:
@@ -239,9 +239,9 @@ def _seal(partial: Path, described: Manifest, progress: Progress) -> Manifest:
     return manifest
 
 
-def _settle(path: Path) -> None:
+def _fold_log(path: Path) -> None:
     """Let a database be one file, with no log beside it."""
-    with connect.told(path):
+    with connect.translate_errors(path):
         db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         db.pragma("journal_mode", "delete")
         db.close()
@@ -258,8 +258,8 @@ def _sync_file(path: Path) -> None:
 def prune(made: Path, manifest: Manifest, keep: int) -> list[str]:
     """Remove the oldest backups of the same home, kind and tenants. What cannot be read as one is left alone, and so are links,
     those of tenants that were lost, and those that know of an erasure which the new one does not know of."""
-    newest = of_backup(made, manifest, manifest.names)
-    alike = [path for path in backups_in(made.parent) if path == made or _is_superseded(path, manifest, newest)]
+    newest = read_backup(made, manifest, manifest.names)
+    alike = [path for path in list_backups(made.parent) if path == made or _is_superseded(path, manifest, newest)]
     doomed = [path for path in alike[:-keep] if path != made]
     for path in doomed:
         cut = path.with_name(path.name + PARTIAL)
@@ -274,7 +274,7 @@ def _is_superseded(path: Path, other: Manifest, newest: Source) -> bool:
     try:
         one = read(path)
         alike = (one.home, one.kind, one.chosen) == (other.home, other.kind, other.chosen)
-        return alike and _is_known_by(newest, of_backup(path, one, one.names))
+        return alike and _is_known_by(newest, read_backup(path, one, one.names))
     except MemwellError:
         return False
 

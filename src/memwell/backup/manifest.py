@@ -87,13 +87,13 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def names(self) -> list[str]:
         return [one.tenant for one in self.tenants]
 
-    def needed_by(self, tenants: Collection[str]) -> list[FileInfo]:
+    def files_of(self, tenants: Collection[str]) -> list[FileInfo]:
         """The files that some tenants need, and those that stand above all."""
         wanted = {None, *tenants}
         return [one for one in self.files if one.tenant in wanted]
 
 
-def name_of(moment: datetime, kind: Kind) -> str:
+def build_name(moment: datetime, kind: Kind) -> str:
     return moment.astimezone(UTC).strftime("memwell-%Y%m%dT%H%M%S.%fZ") + (ONLY_ERASURES if kind == "erasures" else "")
 
 
@@ -101,17 +101,17 @@ def is_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def backups_in(folder: Path) -> list[Path]:
+def list_backups(folder: Path) -> list[Path]:
     """What is called as a backup is, the oldest first."""
     return sorted(path for path in folder.iterdir() if is_name(path.name) and path.is_dir())
 
 
-def sealed(manifest: Manifest) -> Manifest:
+def seal_manifest(manifest: Manifest) -> Manifest:
     bare = msgspec.json.encode(msgspec.structs.replace(manifest, seal=""))
     return msgspec.structs.replace(manifest, seal=hashlib.sha256(bare).hexdigest())
 
 
-def rendered(manifest: Manifest) -> bytes:
+def render_manifest(manifest: Manifest) -> bytes:
     """A manifest as it is written: people may read it, too."""
     return msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
 
@@ -126,7 +126,7 @@ def read(folder: Path) -> Manifest:
         manifest = typed.decode(data, Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Corrupted(f"{folder.name} is damaged: its {MANIFEST} cannot be read. Nothing was changed.") from None
-    if rendered(sealed(manifest)) != data or not _is_coherent(manifest):
+    if render_manifest(seal_manifest(manifest)) != data or not _is_coherent(manifest):
         raise Corrupted(f"{folder.name} is damaged: its {MANIFEST} is not what was written. Nothing was changed.")
     return manifest
 

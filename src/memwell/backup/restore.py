@@ -24,8 +24,8 @@ from ..storage.copier import KEY_COLUMNS, Approve, Arrival, CopyableStore
 from ..storage.port import Tx, search_state
 from ..storage.sqlite import SqliteStore
 from .check import require_ours, require_readable
-from .erasures import EVERY, Key, Known, Reapplied, beside, of_store, reapply, told_of
-from .make import Progress, sweep_folder, told
+from .erasures import EVERY, Key, Knowledge, Reapplied, read_neighbours, read_sources, read_store, reapply
+from .make import Progress, sweep_folder, translate_os_errors
 from .manifest import Manifest, read, require_whole
 
 ATTEMPTS = 20
@@ -79,17 +79,17 @@ def restore(
     missing = [name for name in chosen if name not in manifest.names]
     if missing:
         raise NotFound(f"There is no tenant {missing[0]} in {folder.name}.")
-    with told():
+    with translate_os_errors():
         progress("checking the backup")
-        require_whole(folder, manifest.needed_by(chosen))
+        require_whole(folder, manifest.files_of(chosen))
         require_ours(folder, manifest, chosen)
-        known = Known(manifest.created_at, list(beside(folder, manifest, chosen)))
-        known.sources += [source for named in erasures for source in told_of(str(named), chosen)]
+        known = Knowledge(manifest.created_at, list(read_neighbours(folder, manifest, chosen)))
+        known.sources += [source for named in erasures for source in read_sources(str(named), chosen)]
         config = _into(home, folder)
         target = open_store(config, SystemClock().now)
         try:
-            known.sources.append(of_store(target, config.shown_home, chosen))
-            with _staged(folder, manifest, chosen) as staged:
+            known.sources.append(read_store(target, config.shown_home, chosen))
+            with _stage(folder, manifest, chosen) as staged:
                 work = _Restore(folder, manifest, staged, target, known, progress)
                 try:
                     return work.run(chosen, replace, named=bool(tenants))
@@ -107,7 +107,7 @@ def _into(home: str | Path | None, folder: Path) -> Config:
 
 
 @contextmanager
-def _staged(folder: Path, manifest: Manifest, chosen: Sequence[str]) -> Iterator[SqliteStore]:
+def _stage(folder: Path, manifest: Manifest, chosen: Sequence[str]) -> Iterator[SqliteStore]:
     """A copy of what is needed, beside the backup: it holds nothing that the backup does not."""
     beside_it = folder.resolve().parent
     writable = os.access(beside_it, os.W_OK)
@@ -117,7 +117,7 @@ def _staged(folder: Path, manifest: Manifest, chosen: Sequence[str]) -> Iterator
     held = claim(place)
     try:
         (place / "tenants").mkdir(mode=0o700)
-        for one in manifest.needed_by(chosen):
+        for one in manifest.files_of(chosen):
             if one.path.startswith("tenants/") or "/" not in one.path:
                 shutil.copyfile(folder / one.path, place / one.path)
         staged = SqliteStore(place, clock=SystemClock().now, durability="relaxed")
@@ -140,7 +140,7 @@ class _Restore:
         manifest: Manifest,
         staged: SqliteStore,
         target: CopyableStore,
-        known: Known,
+        known: Knowledge,
         progress: Progress,
     ) -> None:
         self._folder, self._manifest, self._progress = folder, manifest, progress
@@ -215,14 +215,14 @@ class _Restore:
             self._go_beyond(tenant)
             if self._copier.replace(tenant, self._staged, self._blobs(tenant), self._build_approval(tenant)):
                 break
-            self._known.sources[-1] = of_store(self._target, self._known.sources[-1].name, present)
+            self._known.sources[-1] = read_store(self._target, self._known.sources[-1].name, present)
             self._prepare(tenant)
         else:
             raise Unavailable(f"Things are being erased from {tenant} all the time: try again in a moment.")
         self._target.scrub(tenant)
         keys = self._keys(tenant)
         made = {"id": tenant, "created_at": self._made_at[tenant]}
-        changes = [*self._taken_back(tenant), *(("put_key", key) for key in keys or ())]
+        changes = [*self._build_revocations(tenant), *(("put_key", key) for key in keys or ())]
         self._target.control.write(("set_tenant_made", made), *changes)
         self._target.control.scrub()
         self._target.control.hint("add_hint", tenant=tenant, due_at=self._clock.now())
@@ -256,7 +256,7 @@ class _Restore:
         keys = self._known.keys(tenant, self._made_at[tenant], own)
         return None if keys and not self._target.control.adopt(self._staged.control.secret) else keys
 
-    def _taken_back(self, tenant: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _build_revocations(self, tenant: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """What makes keys that are at the target useless, as far as somebody newer says that they are revoked or gone."""
         made_at, control = self._made_at[tenant], self._target.control
         others = [

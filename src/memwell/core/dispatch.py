@@ -19,7 +19,7 @@ from ..jobs import queue
 from ..model import check
 from ..model.principal import Principal
 from ..storage.blobs import Blobs
-from ..storage.port import parts
+from ..storage.port import batches
 from .engine import Engine
 from .events import publish_read, publish_write
 from .operation import Operation, to_request
@@ -90,7 +90,7 @@ class Call:
         if len(events) == 1:
             space.tx.send("add_event", **said, **events[0]._asdict())
             return
-        for some in parts(events):
+        for some in batches(events):
             space.tx.send("add_events", **said, changed=msgspec.json.encode(some).decode())
 
 
@@ -111,7 +111,7 @@ def dispatch(
             result = engine.read(principal, operation.run, request, sole=operation.sole)
         else:
             result = _carried_out(engine, principal, operation, request, key)
-        if operation.effect == "read" and engine.store.hub.watched:
+        if operation.effect == "read" and engine.store.notifier.is_watched:
             publish_read(engine, principal, operation, request, result)
         return result
     except RecursionError:

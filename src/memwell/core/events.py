@@ -1,5 +1,5 @@
 """Events as they happen. Writes are read from the database, where they are exact and can be read again from any number;
-reads come over the hub, are never stored, and may be dropped."""
+reads come over the notifier, are never stored, and may be dropped."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class _Message(msgspec.Struct):
-    """What travels over the hub: a read event, or only the hint that something was written."""
+    """What travels over the notifier: a read event, or only the hint that something was written."""
 
     tenant: str
     event: Event | None = None
@@ -47,8 +47,8 @@ _decode = typed.decoder(_Message)
 
 def publish_write(engine: Engine, principal: Principal) -> None:
     """Let watchers know that something was written."""
-    if engine.store.hub.watched:
-        engine.store.hub.publish(msgspec.json.encode(_Message(principal.tenant)))
+    if engine.store.notifier.is_watched:
+        engine.store.notifier.publish(msgspec.json.encode(_Message(principal.tenant)))
 
 
 def publish_read(engine: Engine, principal: Principal, operation: Operation, request: Any, result: Any) -> None:
@@ -63,12 +63,12 @@ def publish_read(engine: Engine, principal: Principal, operation: Operation, req
         session=getattr(request, "session", None) or getattr(request, "session_id", None),
         details=operation.tells(result) if operation.tells else {},
     )
-    engine.store.hub.publish(msgspec.json.encode(_Message(principal.tenant, event)))
+    engine.store.notifier.publish(msgspec.json.encode(_Message(principal.tenant, event)))
 
 
 def watch(engine: Engine, principal: Principal, after: int | None = None) -> Iterator[Event | None]:
     """An endless stream of a tenant's events; None comes now and then when there are none."""
-    with engine.store.hub.listen() as messages:
+    with engine.store.notifier.listen() as messages:
         seen = engine.store.read(principal.tenant, _last) if after is None else after
         yield None
         for raw in messages:

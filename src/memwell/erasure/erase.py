@@ -17,7 +17,7 @@ from ..jobs import queue
 from ..jobs.queue import JobRun, Repeat
 from ..search import upkeep
 from ..storage.blobs import Blobs
-from ..storage.port import Rewrite, Row, Tx, listed, parts
+from ..storage.port import Rewrite, Row, Tx, batches, encode_numbers
 from . import log
 
 GRACE = HOUR
@@ -123,11 +123,11 @@ def bury(
     grave = _grave(tx, now)
     layers = Counter(counts or {})
     buried = {row[0] for row in addresses}
-    for some in parts(addresses):
+    for some in batches(addresses):
         ids = [row[0] for row in some]
         layers.update(_silenced(tx, some, now, buried, spared))
-        tx.send("delete_ties_of", addresses=listed(ids))
-        tx.send("bury_addresses", addresses=listed(ids), grave=grave)
+        tx.send("delete_ties_of", addresses=encode_numbers(ids))
+        tx.send("bury_addresses", addresses=encode_numbers(ids), grave=grave)
         log.note_addresses(tx, "ended" if spared == EVERY_RUN else "address", ids, now)
     payload = {"addresses": [[row[0], row[2]] for row in addresses], "layers": dict(layers)}
     return queue.enqueue(tx, "erase", payload, now)
@@ -140,12 +140,12 @@ def _silenced(
     ids = [row[0] for row in addresses]
     records = [row[0] for row in addresses if row[2] == "record"]
     others = [row[0] for row in addresses if row[2] != "record"]
-    layers = Counter(answers=_forget_answers(tx, ids), jobs=tx.run("delete_jobs_of", addresses=listed(ids)))
+    layers = Counter(answers=_forget_answers(tx, ids), jobs=tx.run("delete_jobs_of", addresses=encode_numbers(ids)))
     if others:  # nothing is known because of a record, or folded there, and no index holds one
         upkeep.remove_addresses(tx, others)
         layers.update(_forget_facts(tx, others, now, buried))
-        tx.send("delete_folds_at", addresses=listed(others))
-        tx.send("delete_summaries_at", addresses=listed(others))
+        tx.send("delete_folds_at", addresses=encode_numbers(others))
+        tx.send("delete_summaries_at", addresses=encode_numbers(others))
     layers.update(forget_runs(tx, ids, spared))
     if spared == EVERY_RUN and records:
         layers.update(forget_runs(tx, [files_of(address_id) for address_id in records]))
@@ -202,7 +202,7 @@ def erase_expired_address(tx: Tx, address_id: int) -> None:
     _forget_answers(tx, [address_id])
     forget_runs(tx, [address_id])
     forget_record(tx, address_id)
-    tx.send("delete_jobs_of", addresses=listed([address_id]))
+    tx.send("delete_jobs_of", addresses=encode_numbers([address_id]))
     tx.send("delete_address", id=address_id)
 
 
@@ -251,13 +251,13 @@ def files_of(address_id: int) -> int:
 
 def forget_runs(tx: Tx, addresses: Sequence[int], spared: str | None = None) -> dict[str, int]:
     """Take away what runs of workflows were given and have given, if they knew something of some addresses."""
-    known = [row[0] for row in tx.rows("runs_of", addresses=listed(addresses))]
+    known = [row[0] for row in tx.rows("runs_of", addresses=encode_numbers(addresses))]
     runs = [run_id for run_id in known if spared not in (run_id, EVERY_RUN)]
-    for some in parts(runs):
+    for some in batches(runs):
         for what in ("empty_runs", "delete_steps_of_runs", "delete_touches_of_runs"):
             tx.send(what, runs=msgspec.json.encode(some).decode())
     if len(runs) < len(known):
-        tx.send("delete_touches_of", addresses=listed(addresses))
+        tx.send("delete_touches_of", addresses=encode_numbers(addresses))
     return {"runs": len(runs)} if runs else {}
 
 
@@ -269,9 +269,9 @@ def _scrub(run: JobRun, rewrite: Rewrite) -> None:
 def _forget_facts(tx: Tx, addresses: Sequence[int], now: int, buried: Collection[int]) -> dict[str, int]:
     """Take what was said at some addresses away from the facts that it is evidence for; those that have no other go with it,
     and so do the plans that made them (C43). Returns how many facts went."""
-    ids = [row[0] for row in tx.rows("facts_from", addresses=listed(addresses))]
-    tx.send("delete_evidence_from", addresses=listed(addresses))
-    tx.send("delete_plans_of", addresses=listed(addresses))
+    ids = [row[0] for row in tx.rows("facts_from", addresses=encode_numbers(addresses))]
+    tx.send("delete_evidence_from", addresses=encode_numbers(addresses))
+    tx.send("delete_plans_of", addresses=encode_numbers(addresses))
     gone = [fact_id for fact_id in ids if tx.row("count_evidence", fact_id=fact_id) == (0,)]
     for fact_id in gone:
         erase_fact(tx, fact_id, now, buried=buried)
@@ -305,8 +305,8 @@ def _forget_answers_about(tx: Tx, fact_id: str, places: Sequence[int]) -> int:
 
 
 def _forget_answers(tx: Tx, addresses: Sequence[int]) -> int:
-    count = tx.run("erase_idempotency", addresses=listed(addresses))
-    tx.send("delete_idempotency_touches", addresses=listed(addresses))
+    count = tx.run("erase_idempotency", addresses=encode_numbers(addresses))
+    tx.send("delete_idempotency_touches", addresses=encode_numbers(addresses))
     return count
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple, get_args
 
 from ..ids import derived_id
-from ..storage.port import Tx, listed
+from ..storage.port import Tx, encode_numbers
 
 Kind = Literal["address", "ended", "collection", "entry", "document", "run", "file"]
 """`ended`: an address that has come to its end, so that those who knew of it may keep what they know."""
@@ -41,7 +41,7 @@ def note(tx: Tx, kind: Kind, mark: str, now: int) -> None:
 
 def note_addresses(tx: Tx, kind: Literal["address", "ended"], addresses: Iterable[int], now: int) -> None:
     """The same for some addresses."""
-    tx.send("add_erasures", kind=kind, addresses=listed(addresses), at=now)
+    tx.send("add_erasures", kind=kind, addresses=encode_numbers(addresses), at=now)
 
 
 def lines(tx: Tx) -> Iterator[Line]:

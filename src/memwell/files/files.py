@@ -386,7 +386,7 @@ def open_link(engine: Engine, link: FileRef) -> tuple[File, bytes]:
         file = None
     if file is None:
         raise NotFound(INVALID_LINK)
-    if engine.store.hub.watched:
+    if engine.store.notifier.is_watched:
         publish_read(engine, principal, read_file, None, None)
     return file, first
 

@@ -23,7 +23,7 @@ from ..jobs import queue
 from ..model.check import plain
 from ..model.collection import Place
 from ..model.fields import etag, match
-from ..storage.port import Row, listed
+from ..storage.port import Row, encode_numbers
 
 Mode = Literal["merge", "replace"]
 Check = Callable[[Any], None]
@@ -235,7 +235,7 @@ def _store(space: Space, place: Place, path: str, old: Record | None, new: NewVa
         space.answer_until(expires_at)
         if old is not None and (old.expires_at is None or expires_at < old.expires_at):
             # what was answered before may not outlive it
-            space.tx.send("erase_idempotency", addresses=listed([address_id]))
+            space.tx.send("erase_idempotency", addresses=encode_numbers([address_id]))
     space.touch(collection_id, address_id)
     if expires_at is not None and expires_at <= space.now + AT_LEAST_EVERY:
         queue.ensure_slot(space.tx, "expire", expires_at, space.now)
@@ -427,7 +427,7 @@ def iterate_tied(space: Space, tie: str, after: int = 0) -> Iterator[tuple[Recor
 def iterate_tied_values(space: Space, tie: str) -> Iterator[tuple[int, Any]]:
     """Yield only addresses and values of the records with a tie, which takes half the time."""
     for ids in _iterate_tied_ids(space, tie, 0):
-        for address_id, value in sorted(space.tx.rows("values_of", addresses=listed(ids))):
+        for address_id, value in sorted(space.tx.rows("values_of", addresses=encode_numbers(ids))):
             yield address_id, decode(value)
 
 
@@ -452,7 +452,7 @@ def list_tied_between(
 
 def list_records_at(space: Space, addresses: Sequence[int]) -> list[tuple[Record, str]]:
     """Return the records at addresses, in their order, each with the name of its collection."""
-    rows = {row[0]: row for row in space.tx.rows("records_of", addresses=listed(addresses))} if addresses else {}
+    rows = {row[0]: row for row in space.tx.rows("records_of", addresses=encode_numbers(addresses))} if addresses else {}
     return [(to_record(rows[one]), rows[one][8]) for one in addresses if one in rows]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ..clock import SECOND
 from ..jobs.queue import JobKind, JobRun, ensure_slot
 from ..model.collection import Entry
-from ..storage.port import Row, Tx, listed
+from ..storage.port import Row, Tx, encode_numbers
 from . import words
 
 GRAPH_AFTER = 60 * SECOND
@@ -33,7 +33,7 @@ def remove(tx: Tx, rows: Sequence[Row], *, noted: bool = True) -> None:
     if not docids:
         return
     for what in ("words", "vectors", "facts", "folds", "summaries"):
-        tx.send(f"delete_{what}", docids=listed(docids))
+        tx.send(f"delete_{what}", docids=encode_numbers(docids))
     if noted:
         changed(tx, rows)
 
@@ -51,7 +51,7 @@ def changed(tx: Tx, rows: Sequence[Row]) -> None:
 
 def remove_addresses(tx: Tx, addresses: Sequence[int]) -> None:
     """Take all of some addresses out of every index in memory; their words and vectors go with their entries."""
-    tx.send("add_removals", addresses=listed(addresses))
+    tx.send("add_removals", addresses=encode_numbers(addresses))
 
 
 # -- jobs ----------------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ def claim(path: Path) -> int | None:
 
     Some disks in a network know no such locks. Then everybody is believed to be alive, and nothing is cleared away.
     """
-    number = _opened(path)
+    number = _open_folder(path)
     if number is not None and _lock(number) is False:
         os.close(number)
         return None
@@ -32,7 +32,7 @@ def claim(path: Path) -> int | None:
 def sweep(paths: Iterable[Path]) -> None:
     """Remove those that certainly nobody holds."""
     for path in paths:
-        number = _opened(path)
+        number = _open_folder(path)
         if number is None:
             continue
         if _lock(number):
@@ -52,7 +52,7 @@ def sync(folder: Path) -> None:
         os.close(number)
 
 
-def _opened(path: Path) -> int | None:
+def _open_folder(path: Path) -> int | None:
     try:
         return os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError:  # gone, or none of ours
@@ -128,21 +128,21 @@ def digest_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def checked(digest: str) -> str:
+def check_digest(digest: str) -> str:
     """A digest, before it becomes part of a path."""
     if not _DIGEST.match(digest):
         raise NotFound("There is no such file.")
     return digest
 
 
-def whole(content: bytes, digest: str) -> bytes:
+def check_content(content: bytes, digest: str) -> bytes:
     """Bytes that were read, if they are those that were stored."""
     if digest_of(content) != digest:
         raise Corrupted(f"The file {digest[:12]}… is damaged: restore it from a backup. Nothing was changed.")
     return content
 
 
-def damaged(tx: Tx, blobs: Blobs) -> list[str]:
+def list_damage(tx: Tx, blobs: Blobs) -> list[str]:
     """Which files of a tenant have lost their bytes, in words; every one is read."""
     found, after = [], ""
     while rows := tx.rows("page_file", after=after, limit=PAGE):
@@ -165,7 +165,7 @@ class FolderBlobs:
 
     def put(self, content: bytes) -> str:
         digest = digest_of(content)
-        with _told():
+        with _translate_errors():
             self._require()
             target = self._target(digest)
             _make(target.parent)
@@ -183,14 +183,14 @@ class FolderBlobs:
         return digest
 
     def get(self, digest: str) -> bytes:
-        with _told():
+        with _translate_errors():
             try:
-                return whole(self._target(digest).read_bytes(), digest)
+                return check_content(self._target(digest).read_bytes(), digest)
             except FileNotFoundError:
                 raise NotFound("There is no such file.") from None
 
     def piece(self, digest: str, at: int, size: int) -> bytes:
-        with _told():
+        with _translate_errors():
             try:
                 with open(self._target(digest), "rb") as file:
                     file.seek(at)
@@ -203,7 +203,7 @@ class FolderBlobs:
 
     def delete(self, digest: str) -> None:
         target = self._target(digest)
-        with _told(), suppress(FileNotFoundError):
+        with _translate_errors(), suppress(FileNotFoundError):
             target.unlink()
             sync(target.parent)
 
@@ -218,7 +218,7 @@ class FolderBlobs:
     def tidy(self, before: int) -> bool:
         drafts = [one for one in self._files() if one[0].name.startswith(_DRAFT)]
         old = [path for path, stored_at in drafts if stored_at < before]
-        with _told():
+        with _translate_errors():
             for path in old:
                 path.unlink(missing_ok=True)
         clear_dropped(self._folder.parent)
@@ -230,7 +230,7 @@ class FolderBlobs:
     def drop(self) -> None:
         """Remove them all. Their folder loses its name first, so that nobody adds one to what is being removed."""
         doomed = self._folder.with_name(f"{_DRAFT}{secrets.token_hex(8)}")
-        with _told():
+        with _translate_errors():
             try:
                 os.rename(self._folder, doomed)
             except FileNotFoundError:
@@ -239,7 +239,7 @@ class FolderBlobs:
             sync(self._folder.parent)
 
     def _target(self, digest: str) -> Path:
-        return self._folder / checked(digest)[:2] / digest
+        return self._folder / check_digest(digest)[:2] / digest
 
     def _files(self) -> Iterator[tuple[Path, int]]:
         for path in self._folder.glob("??/*"):
@@ -284,10 +284,10 @@ class TableBlobs:
         row = self._row("find_blob", digest)
         if row is None:
             raise NotFound("There is no such file.")
-        return whole(row[0], digest)
+        return check_content(row[0], digest)
 
     def piece(self, digest: str, at: int, size: int) -> bytes:
-        given = {"digest": checked(digest), "first": at + 1, "size": size}
+        given = {"digest": check_digest(digest), "first": at + 1, "size": size}
         row = self._read(lambda tx: tx.row("piece_of_blob", **given))
         if row is None:
             raise NotFound("There is no such file.")
@@ -297,7 +297,7 @@ class TableBlobs:
         return self._row("has_blob", digest) is not None
 
     def delete(self, digest: str) -> None:
-        self._write(lambda tx: tx.run("delete_blob", digest=checked(digest)))
+        self._write(lambda tx: tx.run("delete_blob", digest=check_digest(digest)))
 
     def list(self) -> Iterator[tuple[str, int]]:
         after = ""
@@ -315,7 +315,7 @@ class TableBlobs:
         return TableBlobs(lambda work: work(tx), lambda work: work(tx), self._clock)
 
     def _row(self, query: str, digest: str) -> Row | None:
-        return self._read(lambda tx: tx.row(query, digest=checked(digest)))
+        return self._read(lambda tx: tx.row(query, digest=check_digest(digest)))
 
     def _page(self, after: str) -> Sequence[Row]:
         return self._read(lambda tx: tx.rows("list_blobs", after=after, limit=PAGE))
@@ -340,7 +340,7 @@ def _make(folder: Path) -> None:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     """Turn the system's errors into ours."""
     try:
         yield

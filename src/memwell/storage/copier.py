@@ -16,7 +16,7 @@ import msgspec
 
 from ..errors import Corrupted, NotFound, StorageError
 from .blobs import Blobs
-from .port import Row, Store, Tx, listed, search_state
+from .port import Row, Store, Tx, encode_numbers, search_state
 from .tables import Table, load_tables
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def move_tenant(
     source: Store, target: CopyableStore, tenant: str, progress: Progress = lambda table, rows: None
 ) -> Contents:
     """Copy a tenant to another store while nobody can write to it, compare both sides, and make it visible there."""
-    receiver = target.receive(tenant, created_at(source, tenant))
+    receiver = target.receive(tenant, find_creation_time(source, tenant))
     blobs = source.blobs(tenant)
 
     def move(tx: Tx) -> Contents:
@@ -120,7 +120,7 @@ def move_tenant(
     return source.write(tenant, move)
 
 
-def created_at(store: Store, tenant: str) -> int | None:
+def find_creation_time(store: Store, tenant: str) -> int | None:
     rows = store.control.rows("find_tenant", id=tenant)
     return int(rows[0][1]) if rows else None
 
@@ -205,7 +205,7 @@ class _Indexed(NamedTuple):
 
 
 def _read_index(tx: Tx, rows: Sequence[Row]) -> list[_Indexed]:
-    docids = listed(row[0] for row in rows)
+    docids = encode_numbers(row[0] for row in rows)
     words = {docid: _sort_tokens(tokens) for docid, tokens in tx.rows("words_of", docids=docids)}
     vectors: dict[int, list[tuple[int, str, int, bytes]]] = {}
     for number, name, dimensions, _ in tx.rows("list_models"):

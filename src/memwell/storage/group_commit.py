@@ -43,12 +43,12 @@ class Session(Protocol):
         """What is done inside is undone if it raises, and nothing else."""
         ...
 
-    def interrupted(self) -> Exception:
+    def interruption_error(self) -> Exception:
         """What those are told whose leader was interrupted before anything was committed."""
         ...
 
 
-class Ticket(Generic[T]):
+class PendingWrite(Generic[T]):
     """One writer's work and what came of it. A solitary work is run outside any transaction, with nobody else's."""
 
     __slots__ = ("done", "error", "gate", "leads", "result", "solitary", "work")
@@ -80,24 +80,24 @@ class GroupCommit:
         self._mutex = Lock()
         self._busy = False
         self._committing = False
-        self._waiting: deque[Ticket[Any]] = deque()
+        self._waiting: deque[PendingWrite[Any]] = deque()
 
     def run(self, work: Callable[[], T]) -> T:
         """Run work in a transaction and return once it is durable."""
-        return self._queue(Ticket(work, solitary=False))
+        return self._queue(PendingWrite(work, solitary=False))
 
     def alone(self, work: Callable[[], T]) -> T:
         """Run work outside any transaction while no other writer of this process is active."""
-        return self._queue(Ticket(work, solitary=True))
+        return self._queue(PendingWrite(work, solitary=True))
 
-    def _queue(self, ticket: Ticket[T]) -> T:
+    def _queue(self, ticket: PendingWrite[T]) -> T:
         if not self._lead_now(ticket):
             self._wait(ticket)
         if not ticket.done:
             self._lead(ticket)
         return ticket.outcome()
 
-    def _lead_now(self, ticket: Ticket[Any]) -> bool:
+    def _lead_now(self, ticket: PendingWrite[Any]) -> bool:
         with self._mutex:
             if self._busy:
                 ticket.gate.acquire()
@@ -106,7 +106,7 @@ class GroupCommit:
             self._busy = True
             return True
 
-    def _wait(self, ticket: Ticket[Any]) -> None:
+    def _wait(self, ticket: PendingWrite[Any]) -> None:
         """Sleep until the work is done by a leader, or until it is this writer's turn to lead."""
         try:
             ticket.gate.acquire()
@@ -122,7 +122,7 @@ class GroupCommit:
                     self._pass_on()
             raise
 
-    def _lead(self, ticket: Ticket[Any]) -> None:
+    def _lead(self, ticket: PendingWrite[Any]) -> None:
         batch = [ticket]
         if not ticket.solitary:
             with self._mutex:
@@ -145,7 +145,7 @@ class GroupCommit:
             else:
                 self._busy = False
 
-    def _perform(self, batch: list[Ticket[Any]]) -> None:
+    def _perform(self, batch: list[PendingWrite[Any]]) -> None:
         self._committing = False
         try:
             if batch[0].solitary:
@@ -161,12 +161,12 @@ class GroupCommit:
         except BaseException:
             committed = self._committing and not self._session.is_open
             self._roll_back()
-            lost = None if committed else self._session.interrupted()
+            lost = None if committed else self._session.interruption_error()
             for ticket in batch:
                 ticket.settle(lost or ticket.error)
             raise
 
-    def _together(self, batch: list[Ticket[Any]]) -> bool:
+    def _together(self, batch: list[PendingWrite[Any]]) -> bool:
         """The usual case: all succeed. False if somebody failed among others, and nothing was done."""
         self._session.begin()
         try:
@@ -181,7 +181,7 @@ class GroupCommit:
         self._commit(batch)
         return True
 
-    def _apart(self, batch: list[Ticket[Any]]) -> None:
+    def _apart(self, batch: list[PendingWrite[Any]]) -> None:
         """Each in a savepoint of its own, so that only the failing ones are undone."""
         self._session.begin()
         for ticket in batch:
@@ -195,7 +195,7 @@ class GroupCommit:
                 ticket.error = error
         self._commit(batch)
 
-    def _commit(self, batch: list[Ticket[Any]]) -> None:
+    def _commit(self, batch: list[PendingWrite[Any]]) -> None:
         self._committing = True
         self._session.commit()
         for ticket in batch:

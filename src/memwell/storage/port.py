@@ -24,7 +24,7 @@ State = tuple[int, int]
 Rewrite = Literal["never", "small", "always"]
 T = TypeVar("T")
 
-TOGETHER = 500
+BATCH_SIZE = 500
 """How many things a statement is about at most."""
 
 
@@ -110,7 +110,7 @@ class Control(Protocol):
         ...
 
 
-class Hub(Protocol):
+class Notifier(Protocol):
     """Messages between the processes that share a store: hints and read events. Best effort, never stored."""
 
     def publish(self, message: bytes) -> None: ...
@@ -120,7 +120,7 @@ class Hub(Protocol):
         ...
 
     @property
-    def watched(self) -> bool:
+    def is_watched(self) -> bool:
         """Whether anybody listens at all."""
         ...
 
@@ -132,7 +132,7 @@ class Store(Protocol):
     def control(self) -> Control: ...
 
     @property
-    def hub(self) -> Hub: ...
+    def notifier(self) -> Notifier: ...
 
     def read(self, tenant: str, work: Callable[[Tx], T], sole: bool = False) -> T:
         """`sole`: it is one statement as a rule, for which no transaction need be opened."""
@@ -178,13 +178,13 @@ class Store(Protocol):
     def close(self) -> None: ...
 
 
-def parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
+def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
     """Items, as many at a time as a statement is about at most."""
-    for at in range(0, len(items), TOGETHER):
-        yield items[at : at + TOGETHER]
+    for at in range(0, len(items), BATCH_SIZE):
+        yield items[at : at + BATCH_SIZE]
 
 
-def listed(numbers: Iterable[int]) -> str:
+def encode_numbers(numbers: Iterable[int]) -> str:
     """Numbers as a query takes a list of them."""
     return "[" + ",".join(map(str, numbers)) + "]"
 

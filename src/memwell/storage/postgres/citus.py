@@ -16,7 +16,7 @@ from psycopg import sql
 
 from ...errors import Unsupported
 from . import migrate
-from .connect import ROLE, SCHEMA, connected, told
+from .connect import ROLE, SCHEMA, translate_errors, use_connection
 from .statements import Connection
 
 SHARDS = 64
@@ -26,7 +26,7 @@ OFTEN_WRITTEN = {"hint": "tenant", "rate": "id"}
 
 def distribute(dsn: str) -> list[str]:
     """Distribute what is not distributed yet; returns the names of all tables that are."""
-    with connected(dsn) as db, told(dsn):
+    with use_connection(dsn) as db, translate_errors(dsn):
         if db.execute("SELECT 1 FROM pg_extension WHERE extname = 'citus'").fetchone() is None:
             raise Unsupported(
                 "This database does not have the extension Citus: run `CREATE EXTENSION citus` on every node."
@@ -45,7 +45,7 @@ def _connect_nodes(db: Connection) -> None:
 
 
 def _distribute(db: Connection) -> list[str]:
-    done = _distributed(db)
+    done = _list_distributed(db)
     references = _references(db)
     for table, name, _ in references:
         _run(db, "ALTER TABLE {} DROP CONSTRAINT {}", _table(table), sql.Identifier(name))
@@ -74,7 +74,7 @@ def _spread(db: Connection, table: str, column: str) -> None:
         )
 
 
-def _distributed(db: Connection) -> set[str]:
+def _list_distributed(db: Connection) -> set[str]:
     rows = db.execute(
         "SELECT c.relname FROM citus_tables d JOIN pg_class c ON c.oid = d.table_name "
         "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s",

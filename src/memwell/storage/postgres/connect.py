@@ -21,7 +21,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 
 from ...errors import Corrupted, Invalid, MemwellError, StorageError, StorageFull, Unavailable, Unsupported
-from .statements import Connection, say
+from .statements import Connection, run_text
 
 SCHEMA = "memwell"
 ROLE = "memwell_app"
@@ -63,16 +63,16 @@ class Place(NamedTuple):
 
 def without_password(dsn: str) -> str:
     """An address that may be shown."""
-    given = _parsed(dsn)
+    given = _parse_dsn(dsn)
     hosts = given.get("host") or given.get("hostaddr") or "localhost"
     user = f"{given['user']}@" if "user" in given else ""
     port = f":{given['port']}" if "port" in given else ""
     return f"postgresql://{user}{hosts}{port}/{given.get('dbname', '')}"
 
 
-def settings(dsn: str) -> dict[str, Any]:
+def connection_settings(dsn: str) -> dict[str, Any]:
     """How to connect. What the address says wins."""
-    given = _parsed(dsn)
+    given = _parse_dsn(dsn)
     usual: dict[str, Any] = {
         "connect_timeout": CONNECT_S,
         "application_name": "memwell",
@@ -87,7 +87,7 @@ def settings(dsn: str) -> dict[str, Any]:
     return {**usual, **given}
 
 
-def _parsed(dsn: str) -> dict[str, Any]:
+def _parse_dsn(dsn: str) -> dict[str, Any]:
     """What an address says. One that cannot be read may have its password anywhere, so nothing of it is repeated."""
     try:
         given = conninfo_to_dict(dsn)
@@ -108,20 +108,20 @@ def _parsed(dsn: str) -> dict[str, Any]:
 # -- connections ---------------------------------------------------------------------------------------------------------
 
 
-def opened(dsn: str, **more: Any) -> Connection:
+def open_connection(dsn: str, **more: Any) -> Connection:
     """A new connection."""
     try:
         # what psycopg prepares, it takes back after a rollback, together with everything that others have prepared
-        return psycopg.connect(**{**settings(dsn), **more}, autocommit=True, prepare_threshold=None)
+        return psycopg.connect(**{**connection_settings(dsn), **more}, autocommit=True, prepare_threshold=None)
     except UnicodeError:
         raise Invalid(f"There can be no host of that name: {without_password(dsn)}.") from None
 
 
 @contextmanager
-def connected(dsn: str, **more: Any) -> Iterator[Connection]:
+def use_connection(dsn: str, **more: Any) -> Iterator[Connection]:
     """A connection of one's own, for setting up and for listening."""
-    with told(dsn):
-        connection = opened(dsn, **more)
+    with translate_errors(dsn):
+        connection = open_connection(dsn, **more)
     try:
         yield connection
     finally:
@@ -153,7 +153,7 @@ class Pool:
                 "with MEMWELL_CONNECTIONS."
             )
         try:
-            return self._idle_one() or opened(self.place.dsn)
+            return self._idle_one() or open_connection(self.place.dsn)
         except BaseException:
             self._room.release()
             raise
@@ -197,7 +197,7 @@ class Pool:
 
     def enter(self, connection: Connection, mode: Mode, tenant: str | None, then: str = "") -> tuple[Any, ...] | None:
         """Begin a transaction within a tenant, or above all of them, and run one more statement; returns its first row."""
-        found = say(connection, self._entry(mode, tenant) + then)
+        found = run_text(connection, self._entry(mode, tenant) + then)
         return tuple(found.get_value(0, column) for column in range(found.nfields)) if then and found.ntuples else None
 
     def _entry(self, mode: Mode, tenant: str | None) -> str:
@@ -233,7 +233,7 @@ def commit(connection: Connection, last: str = "") -> None:
     """Keep what was written, after a last statement. Whoever loses the connection meanwhile cannot know what has become
     of it."""
     try:
-        leave(connection, "COMMIT", last)
+        end_transaction(connection, "COMMIT", last)
     except psycopg.Error as error:
         if not connection.closed:
             raise
@@ -243,9 +243,9 @@ def commit(connection: Connection, last: str = "") -> None:
         ) from error
 
 
-def leave(connection: Connection, word: Literal["COMMIT", "ROLLBACK"], last: str = "") -> None:
+def end_transaction(connection: Connection, word: Literal["COMMIT", "ROLLBACK"], last: str = "") -> None:
     """End a transaction. A commit after an error that somebody swallowed would be a silent rollback."""
-    if say(connection, last + word).command_status != word.encode():
+    if run_text(connection, last + word).command_status != word.encode():
         raise StorageError("PostgreSQL had given up on this transaction: nothing of it was kept.")
 
 
@@ -261,15 +261,15 @@ def is_lost(error: psycopg.Error) -> bool:
 
 
 @contextmanager
-def told(dsn: str | None = None) -> Iterator[None]:
+def translate_errors(dsn: str | None = None) -> Iterator[None]:
     """Turn PostgreSQL's errors into ours."""
     try:
         yield
     except psycopg.Error as error:
-        raise translated(error, dsn) from error
+        raise to_error(error, dsn) from error
 
 
-def translated(error: psycopg.Error, dsn: str | None = None) -> MemwellError:
+def to_error(error: psycopg.Error, dsn: str | None = None) -> MemwellError:
     """Our error for one of PostgreSQL's. Whoever opened a database is told its address; who only uses it need not know."""
     where = f" at {without_password(dsn)}" if dsn else ""
     match error:

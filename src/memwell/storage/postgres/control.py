@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from .. import queries
 from ..port import Row
-from .statements import Connection, Statement, compiled, run
+from .statements import Connection, Statement, compile_statement, run
 
 T = TypeVar("T")
 
@@ -18,19 +18,19 @@ SECRET_BYTES = 32
 
 class ControlTables:
     def __init__(self, above: Callable[[Callable[[Connection], Any], bool], Any]) -> None:
-        self._above = above
+        self._run_above = above
         self._queries = queries.load_system()
 
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
         statement = self._statement(query)
-        found: list[Row] = self._above(lambda db: run(db, statement, parameters).rows(), False)
+        found: list[Row] = self._run_above(lambda db: run(db, statement, parameters).rows(), False)
         return found
 
     def write(self, *calls: tuple[str, dict[str, Any]]) -> int:
         def run(db: Connection) -> int:
             return [0, *(self.run(db, query, parameters) for query, parameters in calls)][-1]
 
-        count: int = self._above(run, True)
+        count: int = self._run_above(run, True)
         return count
 
     def hint(self, query: str, /, **parameters: Any) -> int:
@@ -50,7 +50,7 @@ class ControlTables:
             assert row is not None  # noqa: S101 -- it was just made
             return bytes(row[0])
 
-        found: bytes = self._above(share, True)
+        found: bytes = self._run_above(share, True)
         return found
 
     def renew(self) -> bool:
@@ -61,7 +61,7 @@ class ControlTables:
     def adopt(self, secret: bytes) -> bool:
         self.renew()
         if self.secret != secret and not self.rows("count_keys")[0][0]:
-            self._above(lambda db: db.execute("UPDATE secret SET value = %s WHERE name = 'keys'", (secret,)), True)
+            self._run_above(lambda db: db.execute("UPDATE secret SET value = %s WHERE name = 'keys'", (secret,)), True)
             del self.secret
         return self.secret == secret
 
@@ -69,4 +69,4 @@ class ControlTables:
         return run(db, self._statement(query), parameters).count
 
     def _statement(self, query: str) -> Statement:
-        return compiled(f"system_{query}", self._queries[query].sql)
+        return compile_statement(f"system_{query}", self._queries[query].sql)

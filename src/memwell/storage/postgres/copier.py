@@ -11,11 +11,11 @@ from psycopg.pq import TransactionStatus
 
 from ...errors import NotFound
 from ..blobs import Blobs, TableBlobs
-from ..copier import Approve, Arrival, Receiver, copy_blobs, copy_rows, created_at, list_digests
+from ..copier import Approve, Arrival, Receiver, copy_blobs, copy_rows, find_creation_time, list_digests
 from ..port import Tx, require_absent, search_state
 from . import connect, migrate
 from .statements import Connection
-from .tx import PostgresTx, Wire
+from .tx import Batch, PostgresTx
 
 if TYPE_CHECKING:
     from ..sqlite import SqliteStore
@@ -30,7 +30,7 @@ class PostgresCopier:
 
     def copy_out(self, tenant: str, target: SqliteStore) -> list[str]:
         """Rows and files are read from one snapshot."""
-        receiver, blobs = target.receive(tenant, created_at(self._store, tenant)), self._store.blobs(tenant)
+        receiver, blobs = target.receive(tenant, find_creation_time(self._store, tenant)), self._store.blobs(tenant)
 
         def copy(tx: Tx) -> tuple[list[str], int]:
             copy_rows(tx, receiver)
@@ -47,11 +47,11 @@ class PostgresCopier:
     def admit(self, arrivals: Sequence[Arrival]) -> None:
         def let_in(db: Connection) -> None:
             for one in arrivals:
-                require_absent(not self._store.let_in(db, one.tenant, one.number, one.created_at), one.tenant)
+                require_absent(not self._store.admit(db, one.tenant, one.number, one.created_at), one.tenant)
                 for key in one.keys:
                     self._store.control.run(db, "put_key", key)
 
-        self._store._above(let_in, True)
+        self._store._run_above(let_in, True)
 
     def discard(self) -> None:
         """Do nothing: the next restore continues with the rows, or creating the tenant removes them."""
@@ -69,7 +69,7 @@ class PostgresCopier:
     @contextmanager
     def _lock_tenant(self, tenant: str) -> Iterator[tuple[Connection, _Replacement]]:
         pool, quoted = self._store._pool, connect.literal(tenant)
-        with connect.told():
+        with connect.translate_errors():
             connection = pool.take()
             try:
                 held = f"SELECT 1 FROM writer WHERE tenant = {quoted} FOR UPDATE"  # noqa: S608 -- a quoted literal
@@ -79,7 +79,7 @@ class PostgresCopier:
             finally:
                 with suppress(psycopg.Error):
                     if connection.pgconn.transaction_status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN):
-                        connect.leave(connection, "ROLLBACK")
+                        connect.end_transaction(connection, "ROLLBACK")
                 pool.give_back(connection)
 
 
@@ -95,13 +95,13 @@ class _Replacement:
 
     def __init__(self, store: PostgresStore, connection: Connection, tenant: str) -> None:
         self._connection, self._tenant = connection, tenant
-        self._wire = Wire(connection)
-        self._tx = PostgresTx(self._wire, store._queries, tenant, store._halfvec)
+        self._batch = Batch(connection)
+        self._tx = PostgresTx(self._batch, store._queries, tenant, store._halfvec)
         self.blobs = TableBlobs(self.write, self.write, store._clock)
 
     def write(self, work: Callable[[Tx], T]) -> T:
         result = work(self._tx)
-        self._wire.flush()
+        self._batch.flush()
         return result
 
     def start_over(self) -> None:

@@ -44,7 +44,7 @@ class Gardener:
         borrowed: Callable[[Callable[[Connection], bool]], bool],
         above: Callable[[Callable[[Connection], Any]], Any],
     ) -> None:
-        self._read, self._write, self._borrowed, self._above = read, write, borrowed, above
+        self._read, self._write, self._use_connection, self._run_above = read, write, borrowed, above
 
     def tend(self) -> dict[str, int]:
         """Returns how many collections were taken in and let go."""
@@ -62,15 +62,15 @@ class Gardener:
         named = {"model": collection.model, "collection": collection.id}
         self._write(lambda tx: tx.run("add_graph", dimensions=collection.dimensions, **named))
         self._mark(collection, True)
-        self._borrowed(lambda db: _make(db, collection.dimensions) and _count(db))
+        self._use_connection(lambda db: _make(db, collection.dimensions) and _count(db))
         self._write(lambda tx: _switch(tx, "finish_graph", named))
 
     def _let_go(self, collection: Collection) -> None:
         named = {"model": collection.model, "collection": collection.id}
         self._write(lambda tx: _switch(tx, "delete_graph", named))
         self._mark(collection, False)
-        if not self._above(lambda db: _is_used(db, collection.dimensions)):
-            self._borrowed(lambda db: _drop(db, collection.dimensions))
+        if not self._run_above(lambda db: _is_used(db, collection.dimensions)):
+            self._use_connection(lambda db: _drop(db, collection.dimensions))
 
     def _mark(self, collection: Collection, graph: bool) -> None:
         """A batch at a time: writers of this tenant come in between."""

@@ -15,7 +15,7 @@ from threading import Lock, Thread
 import psycopg
 
 from ...errors import MemwellError, Unavailable
-from .connect import connected, told
+from .connect import translate_errors, use_connection
 from .statements import Connection
 
 CHANNEL = "memwell"
@@ -30,12 +30,12 @@ LEAVE_S = 2.0
 _LOOK = "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE application_name = %s AND datname = CURRENT_DATABASE())"
 
 
-class NotifyHub:
+class PostgresNotifier:
     """`borrowed` runs something on a connection that is not in a transaction, if one is free within some seconds."""
 
     def __init__(self, dsn: str, borrowed: Callable[[Callable[[Connection], bool], float], bool]) -> None:
         self._dsn = dsn
-        self._borrowed = borrowed
+        self._use_connection = borrowed
         self._lock = Lock()
         self._outbox: deque[bytes] = deque(maxlen=OUTBOX)
         self._sender: Thread | None = None
@@ -43,7 +43,7 @@ class NotifyHub:
         self._watched = False
 
     @property
-    def watched(self) -> bool:
+    def is_watched(self) -> bool:
         now = time.monotonic()
         if now - self._looked_at > LOOK_EVERY_S:
             self._looked_at = now
@@ -51,7 +51,7 @@ class NotifyHub:
         return self._watched
 
     def publish(self, message: bytes) -> None:
-        if not self.watched or len(message) > LONGEST:
+        if not self.is_watched or len(message) > LONGEST:
             return
         with self._lock:
             self._outbox.append(message)
@@ -61,8 +61,8 @@ class NotifyHub:
 
     @contextmanager
     def listen(self) -> Iterator[Iterator[bytes | None]]:
-        with connected(self._dsn, application_name=LISTENER) as connection:
-            with told(self._dsn):
+        with use_connection(self._dsn, application_name=LISTENER) as connection:
+            with translate_errors(self._dsn):
                 connection.execute(f"LISTEN {CHANNEL}")
             self._looked_at = float("-inf")
             yield _messages(connection)
@@ -76,7 +76,9 @@ class NotifyHub:
     def _look(self) -> bool:
         """Nobody waits for this: where it cannot be found out at once, it is as it was."""
         try:
-            return self._borrowed(lambda db: bool((db.execute(_LOOK, (LISTENER,)).fetchone() or (False,))[0]), LOOK_S)
+            return self._use_connection(
+                lambda db: bool((db.execute(_LOOK, (LISTENER,)).fetchone() or (False,))[0]), LOOK_S
+            )
         except MemwellError:
             return self._watched
 
@@ -90,7 +92,7 @@ class NotifyHub:
                     self._sender = None
                     return
             with suppress(MemwellError):  # a hint that is lost does no harm
-                self._borrowed(lambda db, messages=messages: _send(db, messages), LEAVE_S)  # type: ignore[misc]
+                self._use_connection(lambda db, messages=messages: _send(db, messages), LEAVE_S)  # type: ignore[misc]
 
 
 def _send(connection: Connection, messages: list[bytes]) -> bool:

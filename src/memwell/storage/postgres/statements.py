@@ -37,7 +37,7 @@ class Halves:
         self.kind = kind
 
 
-def vectors(halves: Halves) -> bytes:
+def encode_vectors(halves: Halves) -> bytes:
     """An array of vectors, as it is sent."""
     width = 2 * halves.dimensions
     data = np.frombuffer(halves.data, "<f2").byteswap().tobytes()
@@ -46,7 +46,7 @@ def vectors(halves: Halves) -> bytes:
     return struct.pack(">iiIii", 1, 0, halves.kind, len(parts), 1) + b"".join(head + part for part in parts)
 
 
-def number_of_type(connection: psycopg.Connection[Any]) -> int:
+def find_halfvec_oid(connection: psycopg.Connection[Any]) -> int:
     """The number that this database has given the type."""
     info = TypeInfo.fetch(connection, "halfvec")
     if info is None:
@@ -54,7 +54,7 @@ def number_of_type(connection: psycopg.Connection[Any]) -> int:
     return info.oid
 
 
-def turned(value: bytes) -> bytes:
+def to_little_endian(value: bytes) -> bytes:
     """Numbers as they come, as the engine keeps them."""
     return np.frombuffer(value, ">f2").astype("<f2").tobytes()
 
@@ -99,7 +99,7 @@ class Statement(NamedTuple):
 
 
 @lru_cache(1024)
-def compiled(name: str, sql: str) -> Statement:
+def compile_statement(name: str, sql: str) -> Statement:
     """A query as it is written, with `:parameters`."""
     numbers: dict[str, int] = {}
 
@@ -138,19 +138,19 @@ class Result:
 
 def run(connection: Connection, statement: Statement, given: dict[str, Any]) -> Result:
     """Run one statement and wait for what it gives."""
-    pgconn, (values, formats) = connection.pgconn, _encoded(statement, given)
+    pgconn, (values, formats) = connection.pgconn, _encode_parameters(statement, given)
     if not statement.name:
-        return Result(_required(pgconn, pgconn.exec_params(statement.sql, values, None, formats, 1)))
-    known = _known(connection)
+        return Result(_require_success(pgconn, pgconn.exec_params(statement.sql, values, None, formats, 1)))
+    known = _prepared_names(connection)
     if statement.name not in known:
-        _required(pgconn, pgconn.prepare(statement.name, statement.sql))
+        _require_success(pgconn, pgconn.prepare(statement.name, statement.sql))
         known.add(statement.name)
-    return Result(_required(pgconn, pgconn.exec_prepared(statement.name, values, formats, 1)))  # type: ignore[arg-type]
+    return Result(_require_success(pgconn, pgconn.exec_prepared(statement.name, values, formats, 1)))  # type: ignore[arg-type]
 
 
 def run_all(connection: Connection, statements: Sequence[tuple[Statement, dict[str, Any]]]) -> Result:
     """Send statements without waiting in between; returns what the last one gave. The first that fails is raised."""
-    pgconn, known = connection.pgconn, _known(connection)
+    pgconn, known = connection.pgconn, _prepared_names(connection)
     prepared: list[bytes] = []  # by each message what it prepares, if it does
     pgconn.enter_pipeline_mode()
     try:
@@ -159,30 +159,30 @@ def run_all(connection: Connection, statements: Sequence[tuple[Statement, dict[s
                 pgconn.send_prepare(statement.name, statement.sql)
                 prepared.append(statement.name)
             prepared.append(b"")
-            values, formats = _encoded(statement, given)
+            values, formats = _encode_parameters(statement, given)
             pgconn.send_query_prepared(statement.name, values, formats, 1)
         pgconn.pipeline_sync()
-        results = _until_synced(pgconn)
+        results = _read_pipeline(pgconn)
     except BaseException:
         connection.close()  # who knows what is still on its way
         raise
     pgconn.exit_pipeline_mode()
     known.update(name for name, result in zip(prepared, results, strict=True) if name and result.status in _FINE)
     for result in results:
-        _required(pgconn, result)
+        _require_success(pgconn, result)
     return Result(results[-1])
 
 
-def say(connection: Connection, text: str) -> PGresult:
+def run_text(connection: Connection, text: str) -> PGresult:
     """Run statements without parameters, in one go; returns the last one's result."""
-    return _required(connection.pgconn, connection.pgconn.exec_(text.encode()))
+    return _require_success(connection.pgconn, connection.pgconn.exec_(text.encode()))
 
 
-def _known(connection: Connection) -> set[bytes]:
+def _prepared_names(connection: Connection) -> set[bytes]:
     return _prepared.setdefault(connection, set())
 
 
-def _until_synced(pgconn: PGconn) -> list[PGresult]:
+def _read_pipeline(pgconn: PGconn) -> list[PGresult]:
     """The results of a pipeline, one for each statement."""
     results: list[PGresult] = []
     while True:
@@ -194,7 +194,7 @@ def _until_synced(pgconn: PGconn) -> list[PGresult]:
         if result.status == ExecStatus.PIPELINE_SYNC:
             return results
         if result.status == ExecStatus.FATAL_ERROR and pgconn.status == ConnStatus.BAD:
-            _required(pgconn, result)
+            _require_success(pgconn, result)
         results.append(result)
 
 
@@ -207,7 +207,7 @@ def _wait(pgconn: PGconn) -> None:
     pgconn.consume_input()
 
 
-def _required(pgconn: PGconn, result: PGresult) -> PGresult:
+def _require_success(pgconn: PGconn, result: PGresult) -> PGresult:
     if result.status in _FINE:
         return result
     if pgconn.status == ConnStatus.BAD:
@@ -215,7 +215,7 @@ def _required(pgconn: PGconn, result: PGresult) -> PGresult:
     raise errors.error_from_result(result)
 
 
-def _encoded(statement: Statement, given: dict[str, Any]) -> tuple[list[bytes | None], list[int]]:
+def _encode_parameters(statement: Statement, given: dict[str, Any]) -> tuple[list[bytes | None], list[int]]:
     values: list[bytes | None] = []
     formats: list[int] = []
     for name in statement.parameters:
@@ -229,20 +229,20 @@ def _encoded(statement: Statement, given: dict[str, Any]) -> tuple[list[bytes | 
         elif kind is bytes:
             binary = 1
         elif value is not None:
-            value, binary = _other(value)
+            value, binary = _encode_value(value)
         values.append(value)
         formats.append(binary)
     return values, formats
 
 
-def _other(value: Any) -> tuple[bytes, int]:
+def _encode_value(value: Any) -> tuple[bytes, int]:
     match value:
         case bool():
             return b"t" if value else b"f", 0
         case float() | int():
             return repr(value).encode(), 0
         case Halves():
-            return vectors(value), 1
+            return encode_vectors(value), 1
         case list():
             return _array(value), 0
         case bytes() | bytearray() | memoryview():

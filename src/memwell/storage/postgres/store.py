@@ -21,9 +21,9 @@ from . import connect, migrate
 from .connect import Mode, Pool
 from .control import ControlTables
 from .graph import Gardener
-from .notifier import NotifyHub
-from .statements import Connection, number_of_type
-from .tx import PostgresSession, PostgresTx, Wire
+from .notifier import PostgresNotifier
+from .statements import Connection, find_halfvec_oid
+from .tx import Batch, PostgresSession, PostgresTx
 
 if TYPE_CHECKING:
     from .copier import PostgresCopier
@@ -49,15 +49,15 @@ class PostgresStore:
     ) -> None:
         self._clock = clock
         self._queries = queries.load("postgres") | copy_queries()
-        with connect.connected(dsn) as setup, connect.told(dsn):
+        with connect.use_connection(dsn) as setup, connect.translate_errors(dsn):
             place = migrate.ready(setup, dsn)
-            self._halfvec = number_of_type(setup)
+            self._halfvec = find_halfvec_oid(setup)
             self._version = setup.info.server_version
         self._pool = Pool(place, connections)
         self._groups: OrderedDict[str, tuple[PostgresSession, GroupCommit]] = OrderedDict()
         self._lock = Lock()
-        self.control = ControlTables(self._above)
-        self.hub = NotifyHub(dsn, self._borrowed)
+        self.control = ControlTables(self._run_above)
+        self.notifier = PostgresNotifier(dsn, self._use_connection)
         self.on_due = on_due
 
     def read(self, tenant: str, work: Callable[[Tx], T], sole: bool = False) -> T:
@@ -67,10 +67,10 @@ class PostgresStore:
         session, group = self._group(tenant)
 
         def run() -> tuple[T, int | None]:
-            tx = PostgresTx(session.wire, self._queries, tenant, self._halfvec, session)
+            tx = PostgresTx(session.batch, self._queries, tenant, self._halfvec, session)
             return work(tx), tx.due_at
 
-        result, due_at = self._again(lambda: group.run(run))
+        result, due_at = self._retry(lambda: group.run(run))
         if due_at is not None:
             with suppress(StorageError):  # what was written is durable; a sweep finds what the hint stood for
                 self.control.hint("add_hint", tenant=tenant, due_at=due_at)
@@ -78,10 +78,12 @@ class PostgresStore:
         return result
 
     def blobs(self, tenant: str) -> TableBlobs:
-        return TableBlobs(lambda work: self.read(tenant, work), lambda work: self._beside(tenant, work), self._clock)
+        return TableBlobs(
+            lambda work: self.read(tenant, work), lambda work: self._write_beside(tenant, work), self._clock
+        )
 
     def create(self, tenant: str) -> bool:
-        return not self.control.rows("find_tenant", id=tenant) and self._above(self._create(tenant), True)
+        return not self.control.rows("find_tenant", id=tenant) and self._run_above(self._create(tenant), True)
 
     def _create(self, tenant: str) -> Callable[[Connection], bool]:
         def create(db: Connection) -> bool:
@@ -93,11 +95,11 @@ class PostgresStore:
 
         return create
 
-    def introduce(self, tenant: str, number: int, created_at: int) -> bool:
+    def admit_tenant(self, tenant: str, number: int, created_at: int) -> bool:
         """Let a tenant exist whose entries have numbers up to one; False if it was there already."""
-        return self._above(lambda db: self.let_in(db, tenant, number, created_at), True)
+        return self._run_above(lambda db: self.admit(db, tenant, number, created_at), True)
 
-    def let_in(self, db: Connection, tenant: str, number: int, created_at: int) -> bool:
+    def admit(self, db: Connection, tenant: str, number: int, created_at: int) -> bool:
         """The same, in a transaction that is above all tenants."""
         made = bool(self.control.run(db, "add_tenant", {"id": tenant, "now": created_at}))
         if made:
@@ -132,7 +134,7 @@ class PostgresStore:
 
         with self._lock:
             self._groups.pop(tenant, None)
-        return self._above(drop, True)
+        return self._run_above(drop, True)
 
     def scrub(self, tenant: str, rewrite: Rewrite = "never") -> bool:
         """Have the server take back the room of deleted rows. What its log and its backups hold is the server's."""
@@ -143,7 +145,7 @@ class PostgresStore:
                 connection.execute(f"VACUUM {connect.SCHEMA}.{table}")
             return True
 
-        return rewrite == "never" or self._borrowed(vacuum)
+        return rewrite == "never" or self._use_connection(vacuum)
 
     def residue(self, tenant: str, needles: list[bytes]) -> list[bytes]:
         """Which are found in rows. A client cannot look into the server's files."""
@@ -156,8 +158,8 @@ class PostgresStore:
         gardener = Gardener(
             lambda work: self.read(tenant, work),
             lambda work: self.write(tenant, work),
-            self._borrowed,
-            lambda work: self._above(work, False),
+            self._use_connection,
+            lambda work: self._run_above(work, False),
         )
         return gardener.tend()
 
@@ -170,7 +172,7 @@ class PostgresStore:
         return {"engine": "postgresql", "version": version, "durability": "full"}
 
     def close(self) -> None:
-        self.hub.close()
+        self.notifier.close()
         self._pool.close()
 
     def empty(self, db: Connection, tenant: str) -> None:
@@ -188,20 +190,20 @@ class PostgresStore:
             known = f"SELECT 1 FROM writer WHERE tenant = {connect.literal(tenant)}"  # noqa: S608 -- a quoted literal
             if self._pool.enter(connection, "read", tenant, known) is None and must_exist:
                 raise NotFound("There is no such tenant.")
-            return work(PostgresTx(Wire(connection), self._queries, tenant, self._halfvec))
+            return work(PostgresTx(Batch(connection), self._queries, tenant, self._halfvec))
 
-        return self._again(lambda: self._transact(run))
+        return self._retry(lambda: self._transact(run))
 
-    def _borrowed(self, work: Callable[[Connection], bool], wait_s: float | None = None) -> bool:
+    def _use_connection(self, work: Callable[[Connection], bool], wait_s: float | None = None) -> bool:
         """Run something outside a transaction."""
-        with connect.told():
+        with connect.translate_errors():
             connection = self._pool.take(wait_s)
             try:
                 return work(connection)
             finally:
                 self._pool.give_back(connection)
 
-    def _above(self, work: Callable[[Connection], T], writes: bool) -> T:
+    def _run_above(self, work: Callable[[Connection], T], writes: bool) -> T:
         """A transaction that is in no tenant."""
         mode: Mode = "write" if writes else "read"
 
@@ -209,21 +211,21 @@ class PostgresStore:
             self._pool.enter(connection, mode, None)
             return work(connection)
 
-        return self._again(lambda: self._transact(run, writes))
+        return self._retry(lambda: self._transact(run, writes))
 
-    def unseen(self, tenant: str, work: Callable[[Tx], T]) -> T:
+    def write_unseen(self, tenant: str, work: Callable[[Tx], T]) -> T:
         """A transaction within a tenant that does not exist yet; its statements are sent without waiting for each other."""
 
         def run(connection: Connection) -> T:
             self._pool.enter(connection, "write", tenant)
-            wire = Wire(connection)
-            result = work(PostgresTx(wire, self._queries, tenant, self._halfvec))
-            wire.flush()
+            batch = Batch(connection)
+            result = work(PostgresTx(batch, self._queries, tenant, self._halfvec))
+            batch.flush()
             return result
 
-        return self._again(lambda: self._transact(run, writes=True))
+        return self._retry(lambda: self._transact(run, writes=True))
 
-    def _beside(self, tenant: str, work: Callable[[Tx], T]) -> T:
+    def _write_beside(self, tenant: str, work: Callable[[Tx], T]) -> T:
         """A transaction within a tenant that holds up no writer: large things are sent in it. At its end it makes sure that the
         tenant is still there."""
 
@@ -233,7 +235,7 @@ class PostgresStore:
                 raise NotFound("There is no such tenant.")
             return result
 
-        return self.unseen(tenant, run)
+        return self.write_unseen(tenant, run)
 
     def _transact(self, work: Callable[[Connection], T], writes: bool = False) -> T:
         """Run something in a transaction. What was only read can be read again, whatever becomes of the end."""
@@ -243,16 +245,16 @@ class PostgresStore:
             if writes:
                 connect.commit(connection)
             else:
-                connect.leave(connection, "COMMIT")
+                connect.end_transaction(connection, "COMMIT")
         except BaseException:
             with suppress(psycopg.Error):
-                connect.leave(connection, "ROLLBACK")
+                connect.end_transaction(connection, "ROLLBACK")
             raise
         finally:
             self._pool.give_back(connection)
         return result
 
-    def _again(self, work: Callable[[], T]) -> T:
+    def _retry(self, work: Callable[[], T]) -> T:
         """Do it again if the connection was lost before anything was kept: a server that is restarted is soon back."""
         until = time.monotonic() + PATIENCE_S
         for pause_s in (*PAUSES_S, None):
@@ -260,7 +262,7 @@ class PostgresStore:
                 return work()
             except psycopg.Error as error:
                 if pause_s is None or time.monotonic() > until or not connect.is_lost(error):
-                    raise connect.translated(error) from error
+                    raise connect.to_error(error) from error
             time.sleep(pause_s)
         raise AssertionError("the last attempt returns or raises")
 
@@ -285,10 +287,10 @@ class PostgresReceiver:
         self.blobs = TableBlobs(self.write, self.write, store._clock)
 
     def write(self, work: Callable[[Tx], T]) -> T:
-        return self._store.unseen(self._tenant, work)
+        return self._store.write_unseen(self._tenant, work)
 
     def start_over(self) -> None:
-        self._store._above(lambda db: self._store.empty(db, self._tenant), True)
+        self._store._run_above(lambda db: self._store.empty(db, self._tenant), True)
 
     def finish(self, number: int) -> None:
-        self._store.introduce(self._tenant, number, self._created_at)
+        self._store.admit_tenant(self._tenant, number, self._created_at)

@@ -13,15 +13,25 @@ from ...errors import NotFound, Unavailable
 from ...model.filter import Filter
 from ..port import Row
 from ..queries import Query
-from .connect import Pool, commit, leave, literal, require_whole
+from .connect import Pool, commit, end_transaction, literal, require_whole
 from .filters import to_postgres
-from .statements import Connection, Halves, Result, Statement, compiled, run, run_all, say, turned
+from .statements import (
+    Connection,
+    Halves,
+    Result,
+    Statement,
+    compile_statement,
+    run,
+    run_all,
+    run_text,
+    to_little_endian,
+)
 
 AT_ONCE = 500
 """How many statements are sent before somebody looks at their results."""
 
 
-class Wire:
+class Batch:
     """Whatever nobody waits for is sent together with what somebody does wait for, in the order in which it was said."""
 
     __slots__ = ("_remembered", "_unsent", "connection")
@@ -59,7 +69,7 @@ class Wire:
         """What a statement gives that cannot be sent together with others."""
         self.flush()
         if before:
-            say(self.connection, before)
+            run_text(self.connection, before)
         return self.run(statement, given)
 
     def flush(self) -> None:
@@ -97,17 +107,17 @@ _PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 class PostgresTx:
     """A transaction inside one tenant. It binds the tenant itself."""
 
-    __slots__ = ("_halfvec", "_queries", "_session", "_tenant", "_wire", "due_at")
+    __slots__ = ("_batch", "_halfvec", "_queries", "_session", "_tenant", "due_at")
 
     def __init__(
         self,
-        wire: Wire,
+        batch: Batch,
         queries: dict[str, Query],
         tenant: str,
         halfvec: int,
         session: PostgresSession | None = None,
     ) -> None:
-        self._wire = wire
+        self._batch = batch
         self._queries = queries
         self._tenant = tenant
         self._halfvec = halfvec
@@ -116,23 +126,23 @@ class PostgresTx:
 
     def rows(self, query: str, condition: Filter | None = None, /, **parameters: Any) -> list[Row]:
         if condition is not None:
-            return self._filtered(query, condition, parameters)
+            return self._run_filtered(query, condition, parameters)
         if query == GRAPH:
             return self._nearest(parameters)
-        found = self._wire.run(*self._stated(query, parameters)).rows()
-        return [(row[0], turned(row[1])) for row in found] if query in VECTORS_OUT else found
+        found = self._batch.run(*self._prepare(query, parameters)).rows()
+        return [(row[0], to_little_endian(row[1])) for row in found] if query in VECTORS_OUT else found
 
     def row(self, query: str, /, **parameters: Any) -> Row | None:
-        return self._wire.first(
-            *self._stated(query, parameters), table=REMEMBERED.get(query) if self._session else None
+        return self._batch.first(
+            *self._prepare(query, parameters), table=REMEMBERED.get(query) if self._session else None
         )
 
     def run(self, query: str, /, **parameters: Any) -> int:
-        return self._wire.run(*self._stated(query, parameters)).count
+        return self._batch.run(*self._prepare(query, parameters)).count
 
     def send(self, query: str, /, **parameters: Any) -> None:
         """Nobody waits for what this does, so it is sent together with what comes next."""
-        self._wire.send(*self._stated(query, parameters))
+        self._batch.send(*self._prepare(query, parameters))
 
     def number(self, query: str, /, **parameters: Any) -> int:
         if self._session is None:
@@ -144,23 +154,23 @@ class PostgresTx:
     def wake(self, at: int) -> None:
         self.due_at = at if self.due_at is None else min(at, self.due_at)
 
-    def _filtered(self, query: str, condition: Filter, parameters: dict[str, Any]) -> list[Row]:
+    def _run_filtered(self, query: str, condition: Filter, parameters: dict[str, Any]) -> list[Row]:
         """A query with a condition is as long as that is, so it is not prepared."""
         text, bound = to_postgres(condition)
         sql = self._queries[query].sql.replace(FILTER, "AND " + _PLACEHOLDER.sub(r":\1", text))
-        return self._wire.alone(compiled("", sql), self._bound(query, {**parameters, **bound})).rows()
+        return self._batch.alone(compile_statement("", sql), self._bind(query, {**parameters, **bound})).rows()
 
     def _nearest(self, parameters: dict[str, Any]) -> list[Row]:
         """A graph is for one number of dimensions, and has a statement of its own."""
         dimensions = str(int(parameters["dimensions"]))
         sql = self._queries[GRAPH].sql.replace(DIMENSIONS, dimensions)
-        stated = compiled(f"{GRAPH}_{dimensions}", sql), self._bound(GRAPH, parameters)
-        return self._wire.alone(*stated, before=_SEARCH_ON).rows()
+        stated = compile_statement(f"{GRAPH}_{dimensions}", sql), self._bind(GRAPH, parameters)
+        return self._batch.alone(*stated, before=_SEARCH_ON).rows()
 
-    def _stated(self, query: str, parameters: dict[str, Any]) -> tuple[Statement, dict[str, Any]]:
-        return compiled(query, self._queries[query].sql), self._bound(query, parameters)
+    def _prepare(self, query: str, parameters: dict[str, Any]) -> tuple[Statement, dict[str, Any]]:
+        return compile_statement(query, self._queries[query].sql), self._bind(query, parameters)
 
-    def _bound(self, query: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    def _bind(self, query: str, parameters: dict[str, Any]) -> dict[str, Any]:
         if "tenant" in parameters:
             raise TypeError("the tenant is bound by the transaction, not by its caller")
         parameters["tenant"] = self._tenant
@@ -175,17 +185,17 @@ class PostgresSession:
     def __init__(self, pool: Pool, tenant: str) -> None:
         self._pool = pool
         self._tenant = tenant
-        self._wire: Wire | None = None
+        self._batch: Batch | None = None
         self._read = self._given = 0
 
     @property
-    def wire(self) -> Wire:
-        assert self._wire is not None  # noqa: S101 -- works are run within a transaction only
-        return self._wire
+    def batch(self) -> Batch:
+        assert self._batch is not None  # noqa: S101 -- works are run within a transaction only
+        return self._batch
 
     @property
     def is_open(self) -> bool:
-        return self._wire is not None
+        return self._batch is not None
 
     def number(self) -> int:
         """The next number of an entry."""
@@ -194,9 +204,9 @@ class PostgresSession:
 
     def begin(self) -> None:
         connection = self._pool.take()
-        self._wire = Wire(connection)
+        self._batch = Batch(connection)
         try:
-            held = f"SELECT docid FROM writer WHERE tenant = {self._quoted} FOR UPDATE"  # noqa: S608 -- a quoted literal
+            held = f"SELECT docid FROM writer WHERE tenant = {self._tenant_literal} FOR UPDATE"  # noqa: S608 -- a quoted literal
             row = self._pool.enter(connection, "write", self._tenant, held)
         except psycopg.Error:
             self.roll_back()
@@ -208,51 +218,51 @@ class PostgresSession:
 
     def flush(self) -> None:
         """Send what the works left unsent, and see to it that it worked."""
-        self.wire.flush()
-        require_whole(self.wire.connection)
+        self.batch.flush()
+        require_whole(self.batch.connection)
 
     def commit(self) -> None:
-        moved = f"UPDATE writer SET docid = {self._given} WHERE tenant = {self._quoted}; "  # noqa: S608 -- a quoted literal
-        commit(self.wire.connection, moved if self._given > self._read else "")
-        self._let_go()  # not before: whoever is interrupted here must not be told that it was kept
+        moved = f"UPDATE writer SET docid = {self._given} WHERE tenant = {self._tenant_literal}; "  # noqa: S608 -- a quoted literal
+        commit(self.batch.connection, moved if self._given > self._read else "")
+        self._release()  # not before: whoever is interrupted here must not be told that it was kept
 
     def roll_back(self) -> None:
         """Give up, and give the connection back. Where it is broken, the server has given up as well."""
         try:
             with suppress(psycopg.Error):
-                leave(self.wire.connection, "ROLLBACK")
+                end_transaction(self.batch.connection, "ROLLBACK")
         finally:
-            self._let_go()
+            self._release()
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
         """If the connection is lost, nothing of the whole transaction is left, and it is over."""
-        connection = self.wire.connection
+        connection = self.batch.connection
         try:
-            say(connection, "SAVEPOINT one")
+            run_text(connection, "SAVEPOINT one")
             try:
                 yield
-                say(connection, "RELEASE SAVEPOINT one")
+                run_text(connection, "RELEASE SAVEPOINT one")
             except Exception:
-                self.wire.forget()
-                say(connection, "ROLLBACK TO SAVEPOINT one")
+                self.batch.forget()
+                run_text(connection, "ROLLBACK TO SAVEPOINT one")
                 raise
         except Exception:
             if connection.closed:
-                self._let_go()
+                self._release()
             raise
 
-    def interrupted(self) -> Exception:
+    def interruption_error(self) -> Exception:
         return Unavailable(
             "The writer that led this commit was interrupted, so it is not known whether this was kept: repeat it with the "
             "same Idempotency-Key."
         )
 
     @property
-    def _quoted(self) -> str:
+    def _tenant_literal(self) -> str:
         return literal(self._tenant)
 
-    def _let_go(self) -> None:
-        wire, self._wire = self._wire, None
-        if wire is not None:
-            self._pool.give_back(wire.connection)
+    def _release(self) -> None:
+        batch, self._batch = self._batch, None
+        if batch is not None:
+            self._pool.give_back(batch.connection)

@@ -28,7 +28,7 @@ def require_sqlite(version: str) -> None:
 
 def open_writer(path: Path, durability: Durability, vfs: str | None, *, create: bool) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
-    with told(path):
+    with translate_errors(path):
         db = apsw.Connection(str(path), flags=flags, vfs=vfs)
         _prepare(db)
         db.pragma("journal_mode", "wal")
@@ -41,28 +41,28 @@ def open_writer(path: Path, durability: Durability, vfs: str | None, *, create: 
 
 def open_reader(path: Path, vfs: str | None) -> apsw.Connection:
     """A read-only connection, also where the directory itself cannot be written."""
-    with told(path):
+    with translate_errors(path):
         db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs)
         try:
             _prepare(db)
             db.pragma("user_version")
         except (apsw.CantOpenError, apsw.ReadOnlyError):
             db.close()
-            db = _open_immutable(path, vfs)
+            db = _open_closed_file(path, vfs)
     return db
 
 
-def _open_immutable(path: Path, vfs: str | None) -> apsw.Connection:
+def _open_closed_file(path: Path, vfs: str | None) -> apsw.Connection:
     """A read-only disk has no room for SQLite's shared-memory file; a file that was closed cleanly needs none."""
     wal = path.with_name(path.name + "-wal")
     if wal.exists() and wal.stat().st_size:
         raise StorageFull(
             f"{path.name} was not closed cleanly and lies on a read-only disk: open it once where it is writable."
         )
-    return open_still(path, vfs)
+    return open_immutable(path, vfs)
 
 
-def open_still(path: Path, vfs: str | None = None) -> apsw.Connection:
+def open_immutable(path: Path, vfs: str | None = None) -> apsw.Connection:
     """A read-only connection to a file that nobody writes. No other file is made beside it."""
     db = apsw.Connection(
         f"file:{quote(str(path))}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI, vfs=vfs
@@ -80,15 +80,15 @@ def _prepare(db: apsw.Connection) -> None:
 
 
 @contextmanager
-def told(path: Path) -> Iterator[None]:
+def translate_errors(path: Path) -> Iterator[None]:
     """Turn SQLite's errors into ours."""
     try:
         yield
     except apsw.Error as error:
-        raise translated(error, path) from error
+        raise to_error(error, path) from error
 
 
-def translated(error: apsw.Error | UnicodeDecodeError, path: Path) -> MemwellError:
+def to_error(error: apsw.Error | UnicodeDecodeError, path: Path) -> MemwellError:
     name = path.name
     match error:
         case apsw.FullError():

@@ -47,7 +47,7 @@ class SqliteCopier:
         _remove(path)
         source = connect.open_reader(self._store._path(tenant), self._store._vfs)
         try:
-            with connect.told(path):
+            with connect.translate_errors(path):
                 source.execute("VACUUM INTO ?", (str(path),))
         finally:
             source.close()

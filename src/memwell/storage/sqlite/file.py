@@ -62,7 +62,7 @@ class SqliteSession:
     def savepoint(self) -> AbstractContextManager[object]:
         return self._db
 
-    def interrupted(self) -> Exception:
+    def interruption_error(self) -> Exception:
         return apsw.BusyError("the writer that led this commit was interrupted")
 
 
@@ -117,7 +117,7 @@ class SqliteFile:
             reader.connection.close(True)
             if isinstance(error, apsw.Error | UnicodeDecodeError):
                 self._require_same_file()
-                raise connect.translated(error, self.path) from error
+                raise connect.to_error(error, self.path) from error
             raise
         self._keep(reader)
         return result
@@ -130,7 +130,7 @@ class SqliteFile:
         except CLOSED:
             raise Replaced from None
         except (apsw.Error, UnicodeDecodeError) as error:
-            raise connect.translated(error, self.path) from error
+            raise connect.to_error(error, self.path) from error
 
     def alone(self, work: Callable[[apsw.Connection], T]) -> T:
         """Run work on the writer's connection, outside a transaction."""
@@ -140,7 +140,7 @@ class SqliteFile:
         except CLOSED:
             raise Replaced from None
         except apsw.Error as error:
-            raise connect.translated(error, self.path) from error
+            raise connect.to_error(error, self.path) from error
 
     def scrub(self, rewrite: Rewrite = "never") -> bool:
         """Empty the write-ahead log: deleted pages are zeroed in the file, but the log still holds what they were.
@@ -222,7 +222,7 @@ class SqliteFile:
             )  # its making was cut off; a reader cannot heal it
         for _ in range(TRIES):
             try:
-                inode, current = self._looked_at()
+                inode, current = self._inspect()
             except FileNotFoundError:
                 break
             if inode is not None:
@@ -231,12 +231,12 @@ class SqliteFile:
                 return inode
         raise NotFound("There is no such tenant.")
 
-    def _looked_at(self) -> tuple[int | None, bool]:
+    def _inspect(self) -> tuple[int | None, bool]:
         """Which file it is, if it is still the one of that name after a look at it, and whether its schema is today's."""
         before = os.stat(self._name).st_ino
         db = connect.open_reader(self.path, self._vfs)
         try:
-            with connect.told(self.path):
+            with connect.translate_errors(self.path):
                 current = connect.is_current(db, self._folder, self.path.name)
             same = os.stat(self._name).st_ino == before  # while it is open, no other file gets its number
         finally:
@@ -258,7 +258,7 @@ def upgrade(path: Path, folder: str, durability: connect.Durability, vfs: str | 
     """Make a file, or bring it to the present schema."""
     db = connect.open_writer(path, durability, vfs, create=True)
     try:
-        with connect.told(path):
+        with connect.translate_errors(path):
             connect.migrate(db, folder)
     finally:
         db.close(True)

@@ -26,7 +26,7 @@ OUTBOX = 10_000
 _LONGEST_PATH = 100
 
 
-class SocketHub:
+class SocketNotifier:
     def __init__(self, home: Path) -> None:
         self._folder = home / "live"
         self._listeners: list[str] = []
@@ -36,7 +36,7 @@ class SocketHub:
         self._sender: Thread | None = None
 
     @property
-    def watched(self) -> bool:
+    def is_watched(self) -> bool:
         now = time.monotonic()
         if now - self._looked_at > LOOK_EVERY_S:
             self._looked_at = now
@@ -44,7 +44,7 @@ class SocketHub:
         return bool(self._listeners)
 
     def publish(self, message: bytes) -> None:
-        if not self.watched or len(message) > MAX_MESSAGE:
+        if not self.is_watched or len(message) > MAX_MESSAGE:
             return
         with self._lock:
             self._outbox.append(message)

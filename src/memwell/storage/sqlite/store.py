@@ -18,7 +18,7 @@ from ..tables import copy_queries
 from . import connect
 from .control import ControlFile
 from .file import OpenFiles, SqliteFile, upgrade
-from .notifier import SocketHub
+from .notifier import SocketNotifier
 from .tx import SPENT, Another, SqliteTx
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class SqliteStore:
         self._queries = queries.load("sqlite") | copy_queries()
         self._files = OpenFiles(self._open, open_tenants)
         self.control = ControlFile(self.home, vfs)
-        self.hub = SocketHub(self.home)
+        self.notifier = SocketNotifier(self.home)
         self.on_due = on_due
         self._finish_removals()
 
@@ -165,7 +165,7 @@ class SqliteStore:
     def close(self) -> None:
         self._files.close()
         self.control.close()
-        self.hub.close()
+        self.notifier.close()
 
     def _open(self, tenant: str) -> SqliteFile:
         if not self.control.rows("find_tenant", id=tenant):

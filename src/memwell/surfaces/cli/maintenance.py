@@ -23,7 +23,7 @@ from ...core.engine import Engine
 from ...errors import Invalid, MemwellError, NotFound
 from ...registry import open_engine
 from ...sdk._sync import Memory
-from ...storage.blobs import damaged
+from ...storage.blobs import list_damage
 from ...storage.choose import open_store
 from ...storage.sqlite import connect
 from .output import Json, console, count_noun, format_time, print_answer, report_errors
@@ -361,7 +361,7 @@ def _check_tenant(engine: Engine, tenant: str) -> Iterator[Finding]:
             return
         rows = engine.store.read(tenant, lambda tx: tx.rows("job_backlog"))
         yield Finding(tenant, "ok", "all of it can be read")
-        lost = engine.store.read(tenant, lambda tx: damaged(tx, engine.store.blobs(tenant).within(tx)))
+        lost = engine.store.read(tenant, lambda tx: list_damage(tx, engine.store.blobs(tenant).within(tx)))
         if lost:
             more = f", and {len(lost) - 1} more" if len(lost) > 1 else ""
             yield Finding("files", "problem", f"{lost[0]}{more}: restore a backup")
