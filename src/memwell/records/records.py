@@ -452,7 +452,9 @@ def list_tied_between(
 
 def list_records_at(space: Space, addresses: Sequence[int]) -> list[tuple[Record, str]]:
     """Return the records at addresses, in their order, each with the name of its collection."""
-    rows = {row[0]: row for row in space.tx.rows("records_of", addresses=encode_numbers(addresses))} if addresses else {}
+    rows = (
+        {row[0]: row for row in space.tx.rows("records_of", addresses=encode_numbers(addresses))} if addresses else {}
+    )
     return [(to_record(rows[one]), rows[one][8]) for one in addresses if one in rows]
 
 
