@@ -139,7 +139,7 @@ def test_who_is_held_to_a_user_need_not_say_whose_memory_it_is(tmp_path: Path) -
         with server.memory(key) as held:
             held.definitions.bind(["profile"]).update({"profile": {"name": "Ada"}})
         assert memory.definitions.bind(["profile"], "u1").values == {"profile": {"name": "Ada"}}
-        with pytest.raises(Invalid, match="whose memory"):
+        with pytest.raises(Invalid, match="An owner id is required"):
             memory.definitions.bind(["profile"])
 
 
