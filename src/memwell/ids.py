@@ -35,7 +35,7 @@ def inner_id() -> int:
     return _chance.getrandbits(62)
 
 
-def derived_id(*parts: str) -> str:
+def derive_id(*parts: str) -> str:
     """The same public id for the same parts."""
     digest = hashlib.blake2b("\x00".join(parts).encode(), digest_size=16).digest()
     return _encode(int.from_bytes(digest, "big"))

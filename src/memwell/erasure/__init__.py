@@ -1,1 +1,1 @@
-"""Erasure and retention: what is deleted or expired leaves no byte."""
+"""Erasure and retention: delete data so that no byte of it stays."""

@@ -1,4 +1,12 @@
-"""Files that no row names any more: their bytes are deleted, inside a write transaction, so that no upload comes in between."""
+"""Erasure, and the `sweep` job for orphan blobs.
+
+Erasure has three stages. `bury` runs in the transaction of the operation: addresses leave their collection, so that no read can
+find them, and stored answers and jobs that mention them are emptied. The `erase` job then deletes the entries in small steps and
+empties the write-ahead log. Finally it searches rows and files for traces; its result is the receipt.
+
+Orphan blobs are the bytes of files that no row names any more. They are deleted inside a write transaction, so that no upload
+comes in between.
+"""
 
 from __future__ import annotations
 
@@ -21,21 +29,21 @@ from ..storage.port import Rewrite, Row, Tx, batches, encode_numbers
 from . import log
 
 GRACE = HOUR
-"""How long an upload may take between its bytes and its row."""
+"""Longest time between the bytes of an upload and its row."""
 BATCH = 500
 
 
 def forget_files(tx: Tx, blobs: Blobs, address_id: int) -> int:
-    """Delete the files at an address with their bytes, as far as no other file has the same. Returns how many there were."""
+    """Delete the files at an address, and their bytes unless another file has the same. Return the number of files."""
     digests = digests_at(tx, address_id)
     count = tx.run("delete_files_of", address_id=address_id) if digests else 0
     for digest in dict.fromkeys(digests):
-        delete_unnamed(tx, blobs, digest)
+        delete_orphan(tx, blobs, digest)
     return count
 
 
-def delete_unnamed(tx: Tx, blobs: Blobs, digest: str) -> bool:
-    """Delete bytes unless a file has them."""
+def delete_orphan(tx: Tx, blobs: Blobs, digest: str) -> bool:
+    """Delete a blob unless a file has it. Return True if it was deleted."""
     if _is_named(tx, digest):
         return False
     blobs.within(tx).delete(digest)
@@ -46,8 +54,8 @@ def digests_at(tx: Tx, address_id: int) -> list[str]:
     return [row[4] for row in tx.rows("files_of", address_id=address_id)]
 
 
-def left(run: JobRun, digests: Sequence[str]) -> int:
-    """How many of these are still there, though no file has them."""
+def count_orphans(run: JobRun, digests: Sequence[str]) -> int:
+    """Count the blobs that are still stored although no file has them."""
 
     def count(tx: Tx) -> int:
         blobs = run.blobs.within(tx)
@@ -57,7 +65,7 @@ def left(run: JobRun, digests: Sequence[str]) -> int:
 
 
 def sweep_later(tx: Tx, now: int) -> None:
-    """See to it that somebody looks for what an upload leaves behind that does not come to its end."""
+    """Schedule the `sweep` job, which deletes what an interrupted upload leaves behind."""
     queue.ensure_slot(tx, "sweep", now + 2 * GRACE, now)
 
 
@@ -66,13 +74,13 @@ def is_swept(tx: Tx) -> bool:
 
 
 def sweep(run: JobRun) -> Repeat:
-    """The `sweep` job: delete what uploads left behind, and come back: soon if some may still be under way, and every day in any
-    case, since one may have begun after this has looked."""
+    """Run the `sweep` job: delete orphan blobs. It repeats soon if uploads may be under way, and otherwise every day, because an
+    upload may begin after the blobs were listed."""
     now = run.clock.now()
     under_way = run.blobs.tidy(now - GRACE)
     stored = list(run.blobs.list())
     for at in range(0, len(stored), BATCH):
-        unnamed = run.read(partial(_unnamed, stored=stored[at : at + BATCH]))
+        unnamed = run.read(partial(_list_orphans, stored=stored[at : at + BATCH]))
         old = [digest for digest, stored_at in unnamed if stored_at < now - GRACE]
         under_way = under_way or len(old) < len(unnamed)
         if old:
@@ -80,24 +88,17 @@ def sweep(run: JobRun) -> Repeat:
     return Repeat(now + (GRACE if under_way else DAY))
 
 
-def _unnamed(tx: Tx, *, stored: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+def _list_orphans(tx: Tx, *, stored: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
     return [one for one in stored if not _is_named(tx, one[0])]
 
 
 def _delete_all(tx: Tx, *, blobs: Blobs, digests: Sequence[str]) -> None:
     for digest in digests:
-        delete_unnamed(tx, blobs, digest)
+        delete_orphan(tx, blobs, digest)
 
 
 def _is_named(tx: Tx, digest: str) -> bool:
     return tx.row("digest_named", digest=digest) is not None
-
-
-# -- Erasure: out of sight at once, then out of every byte, then looked for again.
-#
-# `bury` runs in the transaction of the operation: addresses leave their collection, so that no read can find them, stored
-# answers and jobs that speak of them are emptied, and their names are gone. The `erase` job then deletes the entries in
-# small steps, empties the write-ahead log, and searches rows and files for what must not be there. Its result is the receipt.
 
 
 GRAVE = "#erased"
@@ -108,24 +109,25 @@ SHINGLE = 24
 _ALIVE = ("content_lives", "value_lives", "document_lives", "run_lives", "file_lives")
 _WORD = re.compile(r"[a-z]{12,}")
 FILED = ("record", "text")
-"""What kinds of addresses files are at: that of their session, and their own while they are deleted."""
+"""Kinds of addresses that have files: the session of a file, and its own address while it is deleted."""
 
 EVERY_RUN = "*"
 _FILES_OF = 1 << 62
-"""Above every address."""
+"""A bit above every address; see `files_of`."""
 
 
 def bury(
     tx: Tx, addresses: Sequence[Row], now: int, counts: dict[str, int] | None = None, *, spared: str | None = None
 ) -> str:
-    """Take addresses (id, collection, kind) out of sight and put their erasure in line. Returns the job's id. `spared`: the run
-    that may keep what it knows of them, since it deletes them itself; or every one, where they have come to their end."""
+    """Hide addresses (id, collection, kind) from every read and enqueue their erasure. Return the id of the job.
+
+    `spared` is the run that keeps its data about them because it deletes them itself, or `EVERY_RUN` if they have expired."""
     grave = _grave(tx, now)
     layers = Counter(counts or {})
     buried = {row[0] for row in addresses}
     for some in batches(addresses):
         ids = [row[0] for row in some]
-        layers.update(_silenced(tx, some, now, buried, spared))
+        layers.update(_delete_traces(tx, some, now, buried, spared))
         tx.send("delete_ties_of", addresses=encode_numbers(ids))
         tx.send("bury_addresses", addresses=encode_numbers(ids), grave=grave)
         log.note_addresses(tx, "ended" if spared == EVERY_RUN else "address", ids, now)
@@ -133,15 +135,15 @@ def bury(
     return queue.enqueue(tx, "erase", payload, now)
 
 
-def _silenced(
+def _delete_traces(
     tx: Tx, addresses: Sequence[Row], now: int, buried: Collection[int], spared: str | None
 ) -> dict[str, int]:
-    """Empty what speaks of some addresses, and take away what is known because of them. Returns how much that was."""
+    """Empty the answers, jobs and runs that mention some addresses, and delete the facts that rest on them. Return the counts."""
     ids = [row[0] for row in addresses]
     records = [row[0] for row in addresses if row[2] == "record"]
     others = [row[0] for row in addresses if row[2] != "record"]
     layers = Counter(answers=_forget_answers(tx, ids), jobs=tx.run("delete_jobs_of", addresses=encode_numbers(ids)))
-    if others:  # nothing is known because of a record, or folded there, and no index holds one
+    if others:  # records have no facts, summaries or index entries
         upkeep.remove_addresses(tx, others)
         layers.update(_forget_facts(tx, others, now, buried))
         tx.send("delete_folds_at", addresses=encode_numbers(others))
@@ -154,13 +156,13 @@ def _silenced(
 
 
 def erase_collection(tx: Tx, collection_id: int, now: int) -> None:
-    """Delete a collection with its name, once all of its addresses are buried."""
+    """Delete a collection whose addresses are all buried."""
     tx.send("delete_collection", id=collection_id)
     log.note(tx, "collection", str(collection_id), now)
 
 
 def bury_file(tx: Tx, file_id: str, now: int) -> str | None:
-    """Take a file out of sight with its text and put their erasure in line. Returns the job's id; None if there is none."""
+    """Hide a file and its text from every read and enqueue their erasure. Return the id of the job; None if there is no such file."""
     row = tx.row("find_file", id=file_id)
     if row is None:
         return None
@@ -177,12 +179,12 @@ def bury_file(tx: Tx, file_id: str, now: int) -> str | None:
 
 
 def scrub_later(tx: Tx, now: int, layers: dict[str, int]) -> str:
-    """Put in line what makes a deletion that is already done leave no trace in the file."""
+    """Enqueue the removal of the last traces of a deletion from the database file."""
     return queue.enqueue(tx, "erase", {"addresses": [], "layers": layers}, now)
 
 
 def erase(run: JobRun) -> dict[str, Any]:
-    """The `erase` job. After a crash it goes on where it was: each step notes on the job what it has deleted."""
+    """Run the `erase` job. Each step stores its progress on the job, so that it continues after a crash."""
     addresses: list[tuple[int, str]] = run.payload["addresses"]
     layers: Counter[str] = Counter((run.progress or run.payload)["layers"])
     needles, digests = run.read(lambda tx: (_needles(tx, addresses), _digests(tx, addresses)))
@@ -198,7 +200,7 @@ def erase(run: JobRun) -> dict[str, Any]:
 
 
 def erase_expired_address(tx: Tx, address_id: int) -> None:
-    """An address whose entries have all expired goes with everything that speaks of it."""
+    """Delete an address whose entries have all expired, with everything that mentions it."""
     _forget_answers(tx, [address_id])
     forget_runs(tx, [address_id])
     forget_record(tx, address_id)
@@ -209,7 +211,7 @@ def erase_expired_address(tx: Tx, address_id: int) -> None:
 def _erase_some(
     tx: Tx, *, run: JobRun, addresses: Sequence[tuple[int, str]], at: int, layers: Counter[str]
 ) -> tuple[int, Counter[str]]:
-    """Delete the next entries and emptied addresses, a bounded number of them; returns how far it came."""
+    """Delete one batch of entries and emptied addresses. Return the next position and the counts."""
     layers, deleted, stop = layers.copy(), 0, at + ERASE_BATCH
     while at < min(len(addresses), stop) and deleted < ERASE_BATCH:
         address_id, kind = addresses[at]
@@ -237,20 +239,20 @@ def _delete_batch(tx: Tx, address_id: int) -> int:
 
 
 def forget_record(tx: Tx, address_id: int) -> int:
-    """Delete the value at an address, with all that it ever was. Returns how many there were."""
+    """Delete the record at an address with all of its versions. Return the number of records."""
     tx.send("delete_ties", address_id=address_id)
     tx.send("delete_record_versions", address_id=address_id)
     return tx.run("delete_record", address_id=address_id)
 
 
 def files_of(address_id: int) -> int:
-    """What stands for the files of a session where it is noted what a run knows of: what they are called and where they can be
-    read goes with each of them, and at the end of the session, which runs otherwise outlive."""
+    """The number that stands for the files of a session among the addresses that a run has touched. Runs outlive a session, but not
+    the names and links of its files."""
     return address_id | _FILES_OF
 
 
 def forget_runs(tx: Tx, addresses: Sequence[int], spared: str | None = None) -> dict[str, int]:
-    """Take away what runs of workflows were given and have given, if they knew something of some addresses."""
+    """Empty the inputs and outputs of the workflow runs that touched some addresses. Return the count."""
     known = [row[0] for row in tx.rows("runs_of", addresses=encode_numbers(addresses))]
     runs = [run_id for run_id in known if spared not in (run_id, EVERY_RUN)]
     for some in batches(runs):
@@ -263,12 +265,12 @@ def forget_runs(tx: Tx, addresses: Sequence[int], spared: str | None = None) -> 
 
 def _scrub(run: JobRun, rewrite: Rewrite) -> None:
     if not run.scrub(rewrite):
-        raise Unavailable("A reader kept the write-ahead log from being emptied.")
+        raise Unavailable("A reader blocked the write-ahead log from being emptied. The job is tried again.")
 
 
 def _forget_facts(tx: Tx, addresses: Sequence[int], now: int, buried: Collection[int]) -> dict[str, int]:
-    """Take what was said at some addresses away from the facts that it is evidence for; those that have no other go with it,
-    and so do the plans that made them (C43). Returns how many facts went."""
+    """Delete the evidence at some addresses, the facts that have no other evidence, and the plans that made them (C43). Return the
+    number of facts."""
     ids = [row[0] for row in tx.rows("facts_from", addresses=encode_numbers(addresses))]
     tx.send("delete_evidence_from", addresses=encode_numbers(addresses))
     tx.send("delete_plans_of", addresses=encode_numbers(addresses))
@@ -279,8 +281,9 @@ def _forget_facts(tx: Tx, addresses: Sequence[int], now: int, buried: Collection
 
 
 def erase_fact(tx: Tx, fact_id: str, now: int, *, buried: Collection[int] = ()) -> tuple[int, int]:
-    """Delete every version of a fact, with all that was kept for it. Returns how many versions, and how many answers. `buried`:
-    the addresses that are being erased as a whole, which says enough of what is there."""
+    """Delete every version of a fact with its evidence. Return the numbers of versions and of stored answers.
+
+    `buried` are addresses that are erased as a whole: their facts need no line of their own in the erasure log."""
     places = [row[0] for row in tx.rows("entry_addresses", id=fact_id)]
     answers = _forget_answers_about(tx, fact_id, places)
     for address_id in places:
@@ -292,7 +295,7 @@ def erase_fact(tx: Tx, fact_id: str, now: int, *, buried: Collection[int] = ()) 
 
 
 def erase_versions(tx: Tx, fact_id: str, versions: Sequence[int]) -> None:
-    """Delete some versions of a fact, and the answers that may hold their words. What they go with is noted, not they."""
+    """Delete some versions of a fact, and the answers that may hold their words. The caller logs the erasure that they belong to."""
     _forget_answers_about(tx, fact_id, [row[0] for row in tx.rows("entry_addresses", id=fact_id)])
     for version in versions:
         upkeep.remove(tx, tx.rows("docids_of_version", id=fact_id, version=version))
@@ -311,12 +314,12 @@ def _forget_answers(tx: Tx, addresses: Sequence[int]) -> int:
 
 
 def _digests(tx: Tx, addresses: Sequence[tuple[int, str]]) -> list[str]:
-    """Which bytes of files go with these addresses. They are looked for by what they are called."""
+    """The digests of the files at these addresses."""
     return [digest for address_id, kind in addresses if kind in FILED for digest in digests_at(tx, address_id)]
 
 
 def _needles(tx: Tx, addresses: Sequence[tuple[int, str]]) -> list[bytes]:
-    """The ends of some of the longer texts, and some of their longer words, to look for them afterwards."""
+    """Sample the ends of long texts, and long words, to search for them afterwards."""
     found: list[bytes] = []
     words: list[bytes] = []
     for address_id, kind in addresses:
@@ -333,7 +336,7 @@ def _needles(tx: Tx, addresses: Sequence[tuple[int, str]]) -> list[bytes]:
 
 
 def _leaves(data: str) -> Iterator[str]:
-    """The texts in a value, as they are written in JSON. The names of its fields stand in schemas as well."""
+    """The strings in a value, as JSON writes them. Names of fields are left out, because schemas have them too."""
     waiting = [msgspec.json.decode(data)]
     while waiting:
         match waiting.pop():
@@ -346,18 +349,18 @@ def _leaves(data: str) -> Iterator[str]:
 
 
 def _residual(run: JobRun, addresses: Sequence[tuple[int, str]], needles: list[bytes], digests: Sequence[str]) -> int:
-    """How many traces a second look finds: rows of the erased addresses, their words in the files, and files of theirs."""
+    """Count the traces that are left: rows of the erased addresses, their words in the database files, and their blobs."""
 
     def rows_left(tx: Tx) -> int:
         counts = [tx.row("count_rows_of_address", address_id=address_id) for address_id, _ in addresses]
         return sum(row[0] for row in counts if row)
 
     words = [needle for needle in run.residue(needles) if not run.read(partial(_lives, needle=needle))]
-    return run.read(rows_left) + len(words) + left(run, digests)
+    return run.read(rows_left) + len(words) + count_orphans(run, digests)
 
 
 def _lives(tx: Tx, *, needle: bytes) -> bool:
-    """Somebody else may have said the same words, and keeps them."""
+    """Return True if somebody else has written the same words, which stay."""
     text = needle.decode(errors="ignore")
     for special in "!%_":
         text = text.replace(special, "!" + special)
@@ -371,5 +374,5 @@ def _grave(tx: Tx, now: int) -> int:
             "add_collection", id=inner_id(), dialect=GRAVE, name="", kind="timeline", sealed=1, policy="{}", now=now
         )
         found = tx.row("find_collection", dialect=GRAVE, name="", kind="timeline")
-    assert found is not None  # noqa: S101 -- it was just made
+    assert found is not None  # noqa: S101 -- it was just added
     return int(found[0])

@@ -1,8 +1,8 @@
-"""What was erased, so that a restored backup can be told: one line for each address, collection, entry, document or run.
+"""The erasure log: one line for each erased address, collection, entry, document, run or file, so that a restored backup erases
+it again.
 
-A line is written in the transaction that takes the thing out of sight. It names nothing: it holds random numbers, ids of our own
-making, or hashes of what no two things share, so that it may stay when everything else is gone. Whatever goes because its time is
-over needs no line; times are in the rows.
+A line is written in the transaction that hides the data. It holds only random numbers, generated ids or hashes of unique values,
+so that it may stay when everything else is gone. Expired data needs no line, because its rows have their end.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple, get_args
 
-from ..ids import derived_id
+from ..ids import derive_id
 from ..storage.port import Tx, encode_numbers
 
 Kind = Literal["address", "ended", "collection", "entry", "document", "run", "file"]
-"""`ended`: an address that has come to its end, so that those who knew of it may keep what they know."""
+"""`ended`: an address that has expired; runs that touched it keep their data."""
 
 KINDS = frozenset(get_args(Kind))
 PAGE = 5000
@@ -27,7 +27,7 @@ _LARGEST = (1 << 63) - 1
 
 
 class Line(NamedTuple):
-    """One erasure. The same thing may be erased twice, if it was made again; the moment tells the two apart."""
+    """One erasure. Something that is created again can be erased again; the time tells the two apart."""
 
     kind: str
     id: str
@@ -35,17 +35,17 @@ class Line(NamedTuple):
 
 
 def note(tx: Tx, kind: Kind, mark: str, now: int) -> None:
-    """Note that something is gone, in the transaction in which it goes."""
+    """Log an erasure, in the transaction of the erasure."""
     tx.send("add_erasure", kind=kind, id=mark, at=now)
 
 
 def note_addresses(tx: Tx, kind: Literal["address", "ended"], addresses: Iterable[int], now: int) -> None:
-    """The same for some addresses."""
+    """Log the erasure of some addresses."""
     tx.send("add_erasures", kind=kind, addresses=encode_numbers(addresses), at=now)
 
 
 def lines(tx: Tx) -> Iterator[Line]:
-    """Everything that was ever erased, in order."""
+    """All lines of the log, in order."""
     after = 0
     while rows := tx.rows("page_erasure", after=after, limit=PAGE):
         yield from (Line(*row[1:]) for row in rows)
@@ -53,7 +53,7 @@ def lines(tx: Tx) -> Iterator[Line]:
 
 
 def is_sound(line: Line) -> bool:
-    """Whether a line from elsewhere has the form that one of ours has, or may have in a later version."""
+    """Return True if a line of a backup has the form of this version, or a form that a later version may have."""
     numbered = line.kind in _NUMBERED
     fits = (_NUMBER if numbered else _MARK).fullmatch(line.id) is not None
     within = 0 <= line.at <= _LARGEST and (not fits or not numbered or int(line.id) <= _LARGEST)
@@ -61,10 +61,10 @@ def is_sound(line: Line) -> bool:
 
 
 def entry_mark(address_id: int, entry_id: str) -> str:
-    """What stands for an entry. Its id may have come from outside and tell something; the address's number is random."""
-    return derived_id("entry", str(address_id), entry_id)
+    """A hash for an entry. Its id may come from a client and reveal something; the number of the address is random."""
+    return derive_id("entry", str(address_id), entry_id)
 
 
 def document_mark(kind: str, document_id: str, created_at: int) -> str:
-    """What stands for a document. Its id may be a name, which another document may have later."""
-    return derived_id("document", kind, document_id, str(created_at))
+    """A hash for a document. Its id may be a name that another document gets later, so the time of creation is part of it."""
+    return derive_id("document", kind, document_id, str(created_at))

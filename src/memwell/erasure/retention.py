@@ -1,4 +1,7 @@
-"""The `expire` job. Reads never see what has expired; this frees its bytes, and sweeps up after other things."""
+"""The jobs of erasure and retention: `expire`, `erase` and `sweep`.
+
+Reads never see expired data. The `expire` job frees its bytes, and deletes old answers, jobs, events and runs.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ AT_MOST_EVERY = MINUTE // 2
 
 
 def expire(run: JobRun) -> Repeat:
-    """Delete what has expired, in small steps, and come back when the next thing does."""
+    """Delete expired data in small steps, and repeat when the next data expires."""
     now = run.clock.now()
     deleted = 0
     while count := run.write(lambda tx: _delete_some(tx, now)):
@@ -60,11 +63,8 @@ def _next(tx: Tx, now: int) -> int:
     return min([now + AT_LEAST_EVERY, *(int(row[0]) for row in found if row and row[0] is not None)])
 
 
-# -- jobs ----------------------------------------------------------------------------------------------------------------
-
-
 def run_erase(engine: Any, run: JobRun) -> dict[str, Any] | Repeat:
-    """Erase, and drop what this process still holds of it in memory."""
+    """Run the `erase` job, and drop the caches of this process."""
     receipt = erase(run)
     engine.drop_caches(run.reach.key)
     return receipt

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, time
 from msgspec import structs
 
 from ..clock import to_micros
-from ..ids import derived_id
+from ..ids import derive_id
 from ..model.collection import TRUST, Entry
 from ..screening.screen import find_suspicion, lowest_trust
 from ..text.word_sets import word_set
@@ -160,7 +160,7 @@ class _PlanBuilder:
             subject=candidate.subject,
             speaker=self._entries[said.entry].name if said.origin == "user" else None,
             valid_from=to_micros(datetime.combine(since, time(), UTC)) if since else said.said_at,
-            id=derived_id(self._session.dialect, self._session.name, said.entry, str(said.start), candidate.text),
+            id=derive_id(self._session.dialect, self._session.name, said.entry, str(said.start), candidate.text),
             held=None if suspicion is None else suspicion.reason,
         )
 

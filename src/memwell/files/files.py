@@ -17,7 +17,7 @@ from ..core.file_links import FileRef
 from ..core.operation import Example, Request, Response, operation
 from ..core.owners import app_records
 from ..core.space import Space
-from ..erasure.erase import delete_unnamed, is_swept, sweep_later
+from ..erasure.erase import delete_orphan, is_swept, sweep_later
 from ..errors import Invalid, MemwellError, NotFound, TooLarge, Unavailable
 from ..extract.kinds import HEAD, clean_name, mimetype_of
 from ..facts.search import Explain, Hits, MinScore, QueryText, RecipeName, query_text, to_hits
@@ -316,7 +316,7 @@ def _write_blob_and_row(call: Call, request: UploadFile, new: NewFile) -> FileIn
             continue
         except MemwellError:
             with suppress(MemwellError):  # otherwise the sweep deletes them
-                call.engine.write(call.principal, lambda space: delete_unnamed(space.tx, call.blobs, new.digest))
+                call.engine.write(call.principal, lambda space: delete_orphan(space.tx, call.blobs, new.digest))
             raise
     raise Unavailable("The same file is being erased: try again in a moment.")
 

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from ..errors import Conflict
-from ..ids import derived_id
+from ..ids import derive_id
 from ..model.filter import Filter
 
 if TYPE_CHECKING:
@@ -197,4 +197,4 @@ def require_absent(found: bool, tenant: str) -> None:
 
 def tenant_mark(tenant: str, created_at: int) -> str:
     """What stands for a tenant that was deleted; another of its name was made at another moment."""
-    return derived_id("tenant", tenant, str(created_at))
+    return derive_id("tenant", tenant, str(created_at))

@@ -17,7 +17,7 @@ from ..core.turns import NewTurn, ToolCalls, to_draft, to_instant, to_turn
 from ..errors import Invalid
 from ..facts.memories import find_stored
 from ..facts.store import FACTS_PATH, FactRow, StoredFact, write_entry_fact
-from ..ids import derived_id, inner_id
+from ..ids import derive_id, inner_id
 from ..model import check
 from ..model.collection import Draft, Entry, Origin, Place
 from ..model.fields import (
@@ -342,7 +342,7 @@ class _Importing:
         return ""  # both are held by what is being erased: it gets a new one
 
     def _ids(self, place: Place, path: str, wanted: str | None) -> list[str]:
-        return [] if wanted is None else [wanted, derived_id(place.name, place.kind, path, wanted)]
+        return [] if wanted is None else [wanted, derive_id(place.name, place.kind, path, wanted)]
 
     def _where(self, entry_id: str, *, first: bool) -> int | str | None:
         """Where an id is used. Those that lines name were looked up at once."""

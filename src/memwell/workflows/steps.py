@@ -22,7 +22,7 @@ from ..errors import Conflict, Invalid, MemwellError, NodeFailed, TooLarge
 from ..facts.plan import Turn
 from ..facts.rules.extract import extract
 from ..facts.search import search as search_memory
-from ..ids import derived_id
+from ..ids import derive_id
 from ..model import check
 from ..model.collection import Entry
 from ..models.completer import Message
@@ -146,7 +146,7 @@ def _add_entry(step: kinds.AddMemory, context: StepContext) -> Output:
         step.speaker,
         step.entry_metadata or {},
         stamps,
-        derived_id(context.call.run_id, context.step_id),
+        derive_id(context.call.run_id, context.step_id),
         step.compacts is not None and bool(context.loaded),
     )
     bank, seq = context.call.write(lambda space: _write_once(space, bank_id, new, context))

@@ -23,7 +23,7 @@ from ...core.owners import flow_timeline
 from ...core.space import Space
 from ...core.turns import NewTurn, to_draft
 from ...errors import Invalid
-from ...ids import derived_id
+from ...ids import derive_id
 from ...model import check
 from ...model.collection import Entry
 from ...model.fields import ID_PATTERN
@@ -230,7 +230,7 @@ class Conversations:
         self, space: Space, where: Conversation, speaker: Literal["user", "assistant"], text: str, mark: str
     ) -> int:
         at = flow_timeline(where.flow or "") if where.bank is None else bank_place(where.bank)
-        entry_id = derived_id(self._call.run_id, mark, at.dialect, at.name, where.path)
+        entry_id = derive_id(self._call.run_id, mark, at.dialect, at.name, where.path)
         stored = space.rows("any_entry", at, id=entry_id)
         if stored:
             return Entry(*stored[0][: len(Entry.__struct_fields__)]).seq
