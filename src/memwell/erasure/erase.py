@@ -162,7 +162,7 @@ def erase_collection(tx: Tx, collection_id: int, now: int) -> None:
 
 
 def bury_file(tx: Tx, file_id: str, now: int) -> str | None:
-    """Hide a file and its text from every read and enqueue their erasure. Return the id of the job; None if there is no such file."""
+    """Hide a file and its text from every read and enqueue their erasure. Return the id of the job; None without such a file."""
     row = tx.row("find_file", id=file_id)
     if row is None:
         return None
@@ -246,8 +246,8 @@ def forget_record(tx: Tx, address_id: int) -> int:
 
 
 def files_of(address_id: int) -> int:
-    """The number that stands for the files of a session among the addresses that a run has touched. Runs outlive a session, but not
-    the names and links of its files."""
+    """The number that stands for the files of a session among the addresses that a run has touched. Runs outlive a session, but
+    not the names and links of its files."""
     return address_id | _FILES_OF
 
 
@@ -269,8 +269,8 @@ def _scrub(run: JobRun, rewrite: Rewrite) -> None:
 
 
 def _forget_facts(tx: Tx, addresses: Sequence[int], now: int, buried: Collection[int]) -> dict[str, int]:
-    """Delete the evidence at some addresses, the facts that have no other evidence, and the plans that made them (C43). Return the
-    number of facts."""
+    """Delete the evidence at some addresses, the facts that have no other evidence, and the plans that made them (C43). Return
+    the number of facts."""
     ids = [row[0] for row in tx.rows("facts_from", addresses=encode_numbers(addresses))]
     tx.send("delete_evidence_from", addresses=encode_numbers(addresses))
     tx.send("delete_plans_of", addresses=encode_numbers(addresses))
@@ -295,7 +295,7 @@ def erase_fact(tx: Tx, fact_id: str, now: int, *, buried: Collection[int] = ()) 
 
 
 def erase_versions(tx: Tx, fact_id: str, versions: Sequence[int]) -> None:
-    """Delete some versions of a fact, and the answers that may hold their words. The caller logs the erasure that they belong to."""
+    """Delete some versions of a fact, and the answers that may hold their words. The caller logs the erasure."""
     _forget_answers_about(tx, fact_id, [row[0] for row in tx.rows("entry_addresses", id=fact_id)])
     for version in versions:
         upkeep.remove(tx, tx.rows("docids_of_version", id=fact_id, version=version))
