@@ -16,7 +16,7 @@ PROGRAM = """
 from memwell import Memory
 from memwell.registry import OPERATIONS
 from memwell.surfaces.cli.main import app
-from memwell.surfaces.mcp.tools import toolbox
+from memwell.surfaces.mcp.tools import build_tools
 from memwell.surfaces.rest.openapi import build_document
 import sys
 from typer.testing import CliRunner
@@ -26,7 +26,7 @@ with Memory(sys.argv[1], worker=False) as memory:
     print(memory.call("log.count", {"session": "abc-123"}).entries)
     print(memory.call("notes.add", {"topic": "garden", "content": "Water the tomatoes."}).notes)
     print(memory.call("notes.list", {"topic": "garden"}).notes)
-print("/v1/notes/{topic}" in build_document(OPERATIONS.values())["paths"], "notes_add" in toolbox("all"))
+print("/v1/notes/{topic}" in build_document(OPERATIONS.values())["paths"], "notes_add" in build_tools("all"))
 done = CliRunner().invoke(app, ["--home", sys.argv[1], "note", "list", "garden", "--json"])
 print(done.exit_code, "Water the tomatoes." in done.output)
 """

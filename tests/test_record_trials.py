@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 from memwell import NotFound, function
 from memwell.core.functions import unregister
 from memwell.surfaces.cli.main import app
-from memwell.surfaces.mcp.server import Caller, carry_out
-from memwell.surfaces.mcp.tools import toolbox
+from memwell.surfaces.mcp.server import Caller, run_tool
+from memwell.surfaces.mcp.tools import build_tools
 from memwell.testing import FrozenClock
 
 from .engines import Memory, located, remains
@@ -247,14 +247,14 @@ def _by_mcp(memory: Memory) -> str:
     async def move(work: Any, _: bool) -> Any:
         return work()
 
-    tools = toolbox("all")
+    tools = build_tools("all")
     caller = Caller(None, lambda known, data: memory.call(known.name, data), move)
     asked: dict[str, dict[str, Any]] = {
         "stores_get_content": {"app": SHOP, "store": "prefs", "user_id": "u1"},
         "users_records": {"user": "u1"},
         "definitions_bind": {"owner": "u1"},
     }
-    return str([carry_out(tools[name], data, caller).text for name, data in asked.items()])
+    return str([run_tool(tools[name], data, caller).text for name, data in asked.items()])
 
 
 def _by_function(memory: Memory) -> str | None:

@@ -11,7 +11,7 @@ import pytest
 from memwell import Invalid, NotFound
 from memwell.records.schema import MAX_DOUBTS, list_doubts
 from memwell.registry import OPERATIONS
-from memwell.surfaces.mcp.tools import toolbox
+from memwell.surfaces.mcp.tools import build_tools
 from memwell.surfaces.rest.openapi import build_document
 
 from .each import each
@@ -189,13 +189,13 @@ def test_values_are_as_deep_over_http_as_elsewhere(tmp_path: Path) -> None:
         for _ in range(20):
             schema = {"type": "object", "properties": {"a": schema}}
         assert memory.definitions.create("Deep", schema=schema).schema == schema
-    tool = toolbox("all")["users_set_record"]
-    assert tool.request({"user": "alice", "record": "deep", "value": nested(64)}, None)[1]["value"] == nested(64)
+    tool = build_tools("all")["users_set_record"]
+    assert tool.build_request({"user": "alice", "record": "deep", "value": nested(64)}, None)[1]["value"] == nested(64)
 
 
 def test_schemas_for_others_look_neither_ahead_nor_back() -> None:
     """Many who read them know no such patterns."""
-    shown = str(build_document(OPERATIONS.values())) + str([tool.input_schema for tool in toolbox("all").values()])
+    shown = str(build_document(OPERATIONS.values())) + str([tool.input_schema for tool in build_tools("all").values()])
     assert "A-Za-z0-9_]+$" in shown
     assert "(?" not in shown
 

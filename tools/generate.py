@@ -21,10 +21,10 @@ ROOT = Path(__file__).resolve().parent.parent
 GENERATED: dict[str, Callable[[], str]] = {
     **{f"src/memwell/sdk/_sync{part}.py": partial(unasync.generate, part) for part in unasync.PARTS},
     "src/memwell/sdk/types.py": sdk_types.generate,
-    "docs/reference/rest.md": reference.rest,
-    "docs/reference/cli.md": reference.cli,
-    "docs/reference/errors.md": reference.errors,
-    "docs/reference/settings.md": reference.settings,
+    "docs/reference/rest.md": reference.render_rest,
+    "docs/reference/cli.md": reference.render_cli,
+    "docs/reference/errors.md": reference.render_errors,
+    "docs/reference/settings.md": reference.render_settings,
 }
 
 

@@ -1,8 +1,8 @@
 """Compare the public interface with `tests/golden/interface.json`, or accept it with `--write`.
 
 The file holds what callers rely on: operations with their routes, flags and schemas, errors, MCP tools, commands with their
-options, settings, and the names and signatures of the Python API. Descriptions are left out, so wording is free. Types are
-written out where they are used, so the names of request and response classes are free, too.
+options, settings, and the names and signatures of the Python API. Descriptions are omitted, so wording may change. Types are
+written out where they are used, so the names of request and response classes may change, too.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from memwell.core.operation import Operation
 from memwell.errors import tree
 from memwell.registry import OPERATIONS
 from memwell.surfaces.cli.main import app
-from memwell.surfaces.mcp.tools import toolbox
+from memwell.surfaces.mcp.tools import build_tools
 from memwell.surfaces.schemas import build_schemas
 
 GOLDEN = Path(__file__).resolve().parent.parent / "tests/golden/interface.json"
 FLAGS = ("effect", "role", "bound", "status", "envelope", "any_tie", "repeatable", "patient", "carries")
 REFERENCE = "#/components/{name}"
-MOST_LINES = 200
+MAX_LINES = 200
 
 
-def interface() -> dict[str, Any]:
+def build_interface() -> dict[str, Any]:
     """The public interface as plain data."""
     return {
         "operations": {name: describe_operation(operation) for name, operation in sorted(OPERATIONS.items())},
         "errors": {e.__name__: {"code": e.code, "status": e.status, "exit_code": e.exit_code} for e in tree()},
         "mcp": {
-            selection: {name: describe_tool(tool) for name, tool in sorted(toolbox(selection).items())}
+            selection: {name: describe_tool(tool) for name, tool in sorted(build_tools(selection).items())}
             for selection in ("default", "all")
         },
         "commands": dict(sorted(list_commands("memwell", typer.main.get_command(app)))),
@@ -99,7 +99,7 @@ def list_commands(name: str, command: Any) -> list[tuple[str, list[str]]]:
     children = getattr(command, "commands", None)
     if not children:
         return [(name, [describe_parameter(p) for p in command.params if p.name != "help"])]
-    return [found for child in children for found in list_commands(f"{name} {child}", children[child])]
+    return [item for child in children for item in list_commands(f"{name} {child}", children[child])]
 
 
 def describe_parameter(parameter: Any) -> str:
@@ -117,11 +117,11 @@ def describe_object(value: Any) -> Any:
     if issubclass(value, Exception):
         return [base.__name__ for base in value.__mro__ if base.__module__.startswith("memwell")]
     members = {name: getattr(value, name, None) for name in dir(value) if not name.startswith("_")}
-    described = {name: describe_member(member) for name, member in members.items()}
-    described |= {name: describe_object(kind) for name, kind in list_handles(value).items()}
+    description = {name: describe_member(member) for name, member in members.items()}
+    description |= {name: describe_object(kind) for name, kind in list_handles(value).items()}
     if "__init__" in vars(value):
-        described["__init__"] = str(inspect.signature(value.__init__))
-    return described
+        description["__init__"] = str(inspect.signature(value.__init__))
+    return description
 
 
 def describe_member(member: Any) -> str:
@@ -134,14 +134,14 @@ def list_handles(value: type) -> dict[str, type]:
     """The classes that a client hands out, such as `AsyncFlow`, found by the module that defines them."""
     if value not in (memwell.Memory, memwell.AsyncMemory):
         return {}
-    found: dict[str, type] = {}
+    handles: dict[str, type] = {}
     prefix = value.__module__
     for name, module in sorted(sys.modules.items()):
         if name == prefix or name.startswith(f"{prefix}_"):
-            found |= {n: k for n, k in vars(module).items() if isinstance(k, type) and k.__module__ == name}
-    found = {name: kind for name, kind in found.items() if not name.startswith("_")}
-    found.pop(value.__name__, None)
-    return found
+            handles |= {n: k for n, k in vars(module).items() if isinstance(k, type) and k.__module__ == name}
+    handles = {name: kind for name, kind in handles.items() if not name.startswith("_")}
+    handles.pop(value.__name__, None)
+    return handles
 
 
 def sort_keys(text: str) -> str:
@@ -149,7 +149,7 @@ def sort_keys(text: str) -> str:
 
 
 def main() -> int:
-    present = json.dumps(interface(), indent=1, ensure_ascii=False, default=str) + "\n"
+    present = json.dumps(build_interface(), indent=1, ensure_ascii=False, default=str) + "\n"
     if "--write" in sys.argv:
         GOLDEN.write_text(present, encoding="utf-8")
         return 0
@@ -157,7 +157,7 @@ def main() -> int:
     changes = list(
         difflib.unified_diff(accepted.splitlines(), present.splitlines(), "accepted", "present", lineterm="", n=4)
     )
-    for line in changes[:MOST_LINES]:
+    for line in changes[:MAX_LINES]:
         print(line)
     if changes:
         print(f"\nThe public interface has changed ({len(changes)} lines). If that is on purpose, run `make golden`.")

@@ -1,7 +1,7 @@
 """Write the two lock files: pinned packages with hashes, without an index address.
 
-`requirements.lock` holds everything that developers need. `requirements-runtime.lock` is the part of it that a server needs, with
-its extras, and what an editable install is built with. Versions stay as they are where they fit; `--upgrade` takes the newest.
+`requirements.lock` is for developers. `requirements-runtime.lock` is the part of it that a server with its extras and an
+editable install need. Versions stay unchanged where they fit; `--upgrade` takes the newest.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BUILD = ("hatchling", "editables")
 
 def main() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    needed = project["project"]["dependencies"]
+    dependencies = project["project"]["dependencies"]
     dev = project["dependency-groups"]["dev"]
     extras = [each for name in EXTRAS for each in project["project"]["optional-dependencies"][name]]
     build = [each for each in dev if each.startswith(BUILD)]
@@ -31,8 +31,8 @@ def main() -> None:
         python = Path(folder) / "bin" / "python"
         subprocess.run([python, "-m", "pip", "install", "--quiet", "uv"], check=True)
         previous = () if "--upgrade" in sys.argv else ("--constraint", str(EVERYTHING))
-        _write_lock(EVERYTHING, python, [*needed, *dev], previous)
-        _write_lock(RUNTIME, python, [*needed, *extras, *build], ("--constraint", str(EVERYTHING)))
+        _write_lock(EVERYTHING, python, [*dependencies, *dev], previous)
+        _write_lock(RUNTIME, python, [*dependencies, *extras, *build], ("--constraint", str(EVERYTHING)))
 
 
 def _write_lock(path: Path, python: Path, packages: list[str], constraint: Sequence[str]) -> None:
@@ -41,9 +41,9 @@ def _write_lock(path: Path, python: Path, packages: list[str], constraint: Seque
     options = ["--universal", "--python-version", "3.11", "--generate-hashes", "--no-header", "--no-annotate"]
     options += ["--quiet", "--no-emit-index-url", *constraint, str(requirements)]
     command = [str(python), "-m", "uv", "pip", "compile", *options]
-    locked = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    path.write_text(locked)
-    print(f"{path.name}: {locked.count('==')} packages", file=sys.stderr)
+    lock = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    path.write_text(lock)
+    print(f"{path.name}: {lock.count('==')} packages", file=sys.stderr)
 
 
 if __name__ == "__main__":

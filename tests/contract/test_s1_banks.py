@@ -834,10 +834,10 @@ def test_the_history_is_the_compacted_one(memory: Memory) -> None:
 def test_banks_can_be_managed_over_the_api_and_by_tools(memory: Memory) -> None:
     """S1.13: every operation has a route and is a tool of the MCP server."""
     from memwell.registry import OPERATIONS
-    from memwell.surfaces.mcp.tools import toolbox
+    from memwell.surfaces.mcp.tools import build_tools
 
     banks = [one for one in OPERATIONS.values() if one.group == "banks"]
     assert {"create", "list", "get", "update", "delete", "add", "search", "load"} <= {one.verb for one in banks}
     assert all(one.path.startswith("/v1/memory_banks") for one in banks)
-    tools = toolbox("all")
+    tools = build_tools("all")
     assert {one.name.replace(".", "_") for one in banks} <= tools.keys()

@@ -30,9 +30,9 @@ from memwell.core.operation import Operation
 from memwell.model.principal import OwnerKind, Scope
 from memwell.registry import OPERATIONS
 from memwell.surfaces.cli.main import app
-from memwell.surfaces.mcp.http import require_allowed
-from memwell.surfaces.mcp.server import Answer, Caller, protocol_server
-from memwell.surfaces.mcp.tools import INSTRUCTIONS, TABLE, Selection, toolbox
+from memwell.surfaces.mcp.http import check_origin
+from memwell.surfaces.mcp.server import Answer, Caller, build_server
+from memwell.surfaces.mcp.tools import INSTRUCTIONS, TABLE, Selection, build_tools
 
 from ..each import each
 from ..engines import Memory, located
@@ -89,8 +89,8 @@ def in_process(
         return await asyncio.to_thread(task)
 
     async def run() -> T:
-        tools = toolbox(selection, tie.kind if tie else None, by_key)
-        async with Client(protocol_server(tools, Caller(tie, perform, move))) as client:
+        tools = build_tools(selection, tie.kind if tie else None, by_key)
+        async with Client(build_server(tools, Caller(tie, perform, move))) as client:
             return await work(client)
 
     return asyncio.run(run())
@@ -159,7 +159,7 @@ def test_the_default_tools_are_few_and_say_what_they_do(tmp_path: Path) -> None:
 @each("selection", ["default", "all"])
 @each("kind", [None, "user", "flow"])
 def test_schemas_are_what_clients_accept(selection: Selection, kind: OwnerKind | None) -> None:
-    for tool in toolbox(selection, kind).values():
+    for tool in build_tools(selection, kind).values():
         assert not {"anyOf", "oneOf", "allOf", "$ref"} & set(tool.input_schema), "model providers refuse these"
         for schema in (tool.input_schema, tool.output_schema):
             assert schema["type"] == "object"
@@ -169,12 +169,12 @@ def test_schemas_are_what_clients_accept(selection: Selection, kind: OwnerKind |
 
 def test_the_table_speaks_of_fields_that_exist() -> None:
     for entry in TABLE:
-        shown = {name for route in entry.routes for name in route.names()}
-        assert set(entry.about) <= shown
+        shown = {name for route in entry.routes for name in route.map_fields()}
+        assert set(entry.fields) <= shown
         for route in entry.routes:
             if route.operation in OPERATIONS:
                 operation = OPERATIONS[route.operation]
-                assert set(route.names().values()) <= set(operation.request.__struct_fields__), entry.name
+                assert set(route.map_fields().values()) <= set(operation.request.__struct_fields__), entry.name
                 assert operation.bound == route.kind
             else:
                 assert route.operation.endswith(".search")
@@ -182,8 +182,10 @@ def test_the_table_speaks_of_fields_that_exist() -> None:
 
 def test_with_all_tools_there_is_one_for_every_operation() -> None:
     """B3.16: definitions are made, found and changed by tools as well."""
-    assert {"definitions_list", "definitions_get", "definitions_create", "definitions_update"} <= set(toolbox("all"))
-    tools = toolbox("all")
+    assert {"definitions_list", "definitions_get", "definitions_create", "definitions_update"} <= set(
+        build_tools("all")
+    )
+    tools = build_tools("all")
     assert set(tools) == {name.replace(".", "_") for name in OPERATIONS}
     for name, operation in OPERATIONS.items():
         tool = tools[name.replace(".", "_")]
@@ -204,7 +206,7 @@ def test_two_tenants_are_shown_the_same_static_words(tmp_path: Path) -> None:
             assert first == second
         shown = over_http(server, listed, keys[0])
         assert {tool["name"]: tool["description"] for tool in shown} == {
-            entry.name: entry.description for entry in TABLE if entry.name in toolbox("default")
+            entry.name: entry.description for entry in TABLE if entry.name in build_tools("default")
         }
         tied = [memory.keys.create("c", "agent", user=name).secret for name in ("alice", "bob")]
         first, second = (over_http(server, listed, key) for key in tied)
@@ -295,7 +297,7 @@ def test_what_is_wrong_is_said_in_a_sentence(
 @pytest.mark.parametrize("wrong", [{"importance": float("nan")}, {"\ud800": 1}, {"metadata": {"a": "\x00"}}])
 def test_what_json_or_storage_cannot_hold_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(Invalid, match="`arguments`"):
-        toolbox("default")["add_memory"].request({"flow": "f", "content": "x", **wrong}, None)
+        build_tools("default")["add_memory"].build_request({"flow": "f", "content": "x", **wrong}, None)
 
 
 def test_what_nobody_expected_is_logged_and_not_told(caplog: pytest.LogCaptureFixture) -> None:
@@ -363,7 +365,7 @@ def test_a_tied_key_is_stamped_on_what_it_does(tmp_path: Path) -> None:
 
 def test_what_the_command_line_fixes_holds_without_a_key(tmp_path: Path) -> None:
     """The directory's principal may do everything, so nothing is offered that the stamp does not hold."""
-    offered = toolbox("all", "flow", by_key=False)
+    offered = build_tools("all", "flow", by_key=False)
     assert all(OPERATIONS[tool.routes[0].operation].bound == "flow" for tool in offered.values())
     with Memory(tmp_path, worker=False) as memory:
         memory.flow("billing").write("private")
@@ -528,7 +530,7 @@ def test_host_and_origin_are_checked(host: str | None, origin: str | None, with_
     headers += [(b"origin", origin.encode())] if origin is not None else []
     for keys, allowed in ((True, with_keys), (False, without)):
         try:
-            require_allowed(headers, "127.0.0.1", keys=keys)
+            check_origin(headers, "127.0.0.1", keys=keys)
             assert allowed
         except Forbidden:
             assert not allowed
@@ -536,13 +538,13 @@ def test_host_and_origin_are_checked(host: str | None, origin: str | None, with_
 
 def test_the_name_that_is_bound_is_an_origin_of_its_own() -> None:
     named = [(b"host", b"memory.example:8420"), (b"origin", b"http://memory.example:8420")]
-    require_allowed(named, "memory.example", keys=True)
+    check_origin(named, "memory.example", keys=True)
     with pytest.raises(Forbidden):
-        require_allowed(named, "127.0.0.1", keys=True)
+        check_origin(named, "127.0.0.1", keys=True)
     with pytest.raises(Forbidden):
-        require_allowed([*named, (b"host", b"localhost")], "memory.example", keys=True)
+        check_origin([*named, (b"host", b"localhost")], "memory.example", keys=True)
     with pytest.raises(Forbidden):
-        require_allowed([*named, (b"origin", b"http://localhost")], "memory.example", keys=True)
+        check_origin([*named, (b"origin", b"http://localhost")], "memory.example", keys=True)
 
 
 def test_pages_of_other_origins_are_refused_over_the_wire(tmp_path: Path) -> None:
@@ -563,7 +565,7 @@ def test_pages_of_other_origins_are_refused_over_the_wire(tmp_path: Path) -> Non
 
 def test_a_client_starts_the_command_and_talks_to_it(tmp_path: Path) -> None:
     async def work(client: Client) -> Any:
-        assert {tool["name"] for tool in await listed(client)} == set(toolbox("default", "user"))
+        assert {tool["name"] for tool in await listed(client)} == set(build_tools("default", "user"))
         assert not (await client.call_tool("add_memory", {"content": "I live in Porto."})).is_error
         refused = await client.call_tool("add_memory", {"content": "x", "user": "bob"})
         assert error_code(refused) == "forbidden"
@@ -635,7 +637,7 @@ def test_standard_output_carries_the_protocol_only(tmp_path: Path) -> None:
         "    print('a stray line'); os.system('echo another')\n"
         "    raise RuntimeError('a secret')\n"
         "configure_logs('info')\n"
-        "stdio.serve(tools.toolbox('default'), None, perform, 1000)\n"
+        "stdio.serve(tools.build_tools('default'), None, perform, 1000)\n"
     )
     process = _start([sys.executable, "-c", program])
     assert process.stdin is not None

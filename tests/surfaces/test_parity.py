@@ -23,8 +23,8 @@ from memwell.registry import OPERATIONS
 from memwell.surfaces.cli.fields import list_positional
 from memwell.surfaces.cli.generated import NOUNS
 from memwell.surfaces.cli.main import app
-from memwell.surfaces.mcp.server import Answer, Caller, protocol_server
-from memwell.surfaces.mcp.tools import toolbox
+from memwell.surfaces.mcp.server import Answer, Caller, build_server
+from memwell.surfaces.mcp.tools import build_tools
 
 from ..engines import Memory, located
 from ..examples import Call, masked, plain, run_example
@@ -162,7 +162,7 @@ def tools() -> Iterator[Tools]:
 
     tools = Tools()
     caller = Caller(None, lambda known, data: tools.memory.call(known.name, data), move)
-    with _tools(protocol_server(toolbox("all"), caller)) as tools.call:
+    with _tools(build_server(build_tools("all"), caller)) as tools.call:
         yield tools
 
 

@@ -221,6 +221,6 @@ class AsyncScope:
         return (await self.rendered(template)).text
 
     async def rendered(self, template: str) -> RenderedText:
-        """The same with the names that had no value, and what is withheld."""
+        """Render a prompt, and return also the names without a value and the withheld records."""
         found: RenderedText = await self._transport.call("apps.render", {**self._at, "template": template})
         return found

@@ -161,7 +161,7 @@ class AsyncBank:
         return found
 
     async def compact(self, *, key: str | None = None) -> Compacting:
-        """Fold what is beyond the thresholds into summaries now; its `job` says when it is done."""
+        """Fold the entries beyond the thresholds into summaries now. The `job` tells when this is done."""
         data = {"bank": self.id, **omit_none(key=key)}
         scheduled: Compacting = await self._transport.call("banks.compact", data)
         return scheduled

@@ -74,7 +74,7 @@ class AsyncFiles:
         return content
 
     async def activate(self, file_id: str) -> FileInfo:
-        """Use a file again: its text is read anew."""
+        """Use a file again: its text is extracted again."""
         return await self._update(file_id, is_active=True)
 
     async def deactivate(self, file_id: str) -> FileInfo:

@@ -1,4 +1,4 @@
-"""The Python API, awaited: what is set about a person."""
+"""The Python API, awaited: records of a person."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_CHANGES = 100
 
 
 class AsyncRecordCalls:
-    """Records of one person by name: JSON objects, each held to the definition of that name, if there is one."""
+    """Records of one person by name: JSON objects, each validated by the definition of that name, if there is one."""
 
     def __init__(self, transport: AsyncTransport, user: str) -> None:
         self._transport = transport

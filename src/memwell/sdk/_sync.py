@@ -368,7 +368,7 @@ class Keys:
         rate_limit: int | None = None,
         expires_in_s: int | None = None,
     ) -> NewKey:
-        """Make a key, perhaps held to one flow or user. Its `secret` is shown this once."""
+        """Make a key, optionally limited to one flow or user. Its `secret` is shown only once."""
         limits = omit_none(flow=flow, user=user, tenant=tenant, rate_limit=rate_limit, expires_in_s=expires_in_s)
         key: NewKey = self._transport.call("keys.create", {"name": name, "role": role, **limits})
         return key

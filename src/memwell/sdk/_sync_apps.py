@@ -215,6 +215,6 @@ class Scope:
         return (self.rendered(template)).text
 
     def rendered(self, template: str) -> RenderedText:
-        """The same with the names that had no value, and what is withheld."""
+        """Render a prompt, and return also the names without a value and the withheld records."""
         found: RenderedText = self._transport.call("apps.render", {**self._at, "template": template})
         return found

@@ -21,7 +21,7 @@ _WHOSE = ("owner", "workflow", "thread", "run")
 
 
 class Definitions:
-    """Memory definitions: what is remembered of an owner, held to a schema."""
+    """Memory definitions: kinds of records of an owner, each with a schema."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -70,20 +70,20 @@ class Definitions:
     def bind(
         self, definitions: Sequence[str] | None = None, owner: str | None = None, **where: Unpack[Binding]
     ) -> WorkingMemory:
-        """Load working memory of an owner: under these definitions, by id or slug, or under all global ones. Whoever is held to a
-        user need not say whose."""
+        """Load the working memory of an owner: under these definitions, by id or slug, or under all global ones. Callers that are
+        limited to a user may omit `owner`."""
         at = {**where} | omit_none(owner=owner, definitions=None if definitions is None else to_list(definitions))
         bound: Bound = self._transport.call("definitions.bind", at)
         return WorkingMemory(self._transport, at, bound)
 
     def end(self, *, run: str | None = None, thread: str | None = None) -> Forgotten:
-        """Delete what was kept for a run or a thread that is over."""
+        """Delete the records of a run or a thread that is over."""
         gone: Forgotten = self._transport.call("definitions.end", omit_none(run=run, thread=thread))
         return gone
 
 
 class WorkingMemory:
-    """The working memory of an owner, for a model: `values`, `prompt()`, `tool()`, and `update()` for what the model calls."""
+    """The working memory of an owner, for a model: `values`, `prompt()`, `tool()`, and `update()` for calls of the tool."""
 
     def __init__(self, transport: Transport, at: Mapping[str, Any], bound: Bound) -> None:
         self._transport = transport
@@ -96,46 +96,44 @@ class WorkingMemory:
         return self.bound.values
 
     def prompt(self, system: str | None = None) -> str:
-        """The values as text, behind the system instructions if these are given."""
+        """The values as text, after the system instructions if there are any."""
         return append_memory(system, self.bound.prompt)
 
     def tool(self, style: str = "openai") -> dict[str, Any] | None:
-        """The `update_memory` tool, as `openai` or `anthropic` want it."""
+        """The `update_memory` tool in the format of `openai` or `anthropic`."""
         return render_tool(self.bound.tool, style)
 
     def update(
         self, memory: Mapping[str, Any] | str, *, mode: str | None = None, if_match: Mapping[str, str] | None = None
     ) -> Updated:
-        """Write values by slug, all or none; what the tool was called with can be given as it is, also as the JSON text that some
-        models' makers hand on. What is written is never an error: if another value does not fit any more, `bound.warnings` says
-        so, even where `strict` is asked for."""
+        """Write values by slug, all or none. `memory` may also be the arguments of a call of the tool, as an object or as JSON.
+        If another value no longer fits its schema, that is a warning in `bound.warnings`, even with `strict`."""
         values = self._values(to_object(parse_arguments(memory), "memory"))
         at = {name: value for name, value in self._at.items() if name != "strict"}
         data = {**at, "memory": values, **omit_none(mode=mode, if_match=if_match)}
         made: Updated = self._transport.call("definitions.update_memory", data)
-        self._catch_up(values)
+        self._reload(values)
         return made
 
     def refresh(self) -> None:
-        """Load it again."""
+        """Load the values again."""
         self.bound = self._transport.call("definitions.bind", self._at)
 
     def delete(self, definition: str) -> Forgotten:
-        """Delete what is kept of the owner under one definition."""
+        """Delete the record of the owner under one definition."""
         whose: dict[str, Any] = {name: self._at[name] for name in _WHOSE if name in self._at}
         gone: Forgotten = self._transport.call("definitions.delete_memory", {**whose, "definition": definition})
-        self._catch_up([definition])
+        self._reload([definition])
         return gone
 
-    def _catch_up(self, changed: Iterable[str]) -> None:
-        """Load again what was changed. That is done already, so whatever is wrong now is a warning and no error: whoever is told
-        of an error does it once more."""
+    def _reload(self, changed: Iterable[str]) -> None:
+        """Load the values again after a change. Problems become warnings: an error would make callers repeat the change."""
         at = {name: value for name, value in self._at.items() if name != "strict"}
         try:
             self.bound = self._transport.call("definitions.bind", at)
         except MemwellError as error:
-            told = f"it was changed, but could not be loaded again: {error.message}"
-            warnings = [*self.bound.warnings, *(Withheld(slug=one, reason=told) for one in changed)]
+            reason = f"it was changed, but could not be loaded again: {error.message}"
+            warnings = [*self.bound.warnings, *(Withheld(slug=one, reason=reason) for one in changed)]
             self.bound = replace(self.bound, warnings=warnings)
 
     def _values(self, memory: dict[str, Any]) -> dict[str, Any]:

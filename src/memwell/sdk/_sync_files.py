@@ -74,7 +74,7 @@ class Files:
         return content
 
     def activate(self, file_id: str) -> FileInfo:
-        """Use a file again: its text is read anew."""
+        """Use a file again: its text is extracted again."""
         return self._update(file_id, is_active=True)
 
     def deactivate(self, file_id: str) -> FileInfo:

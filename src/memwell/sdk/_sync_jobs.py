@@ -9,7 +9,7 @@ from typing import Any
 from ..admin.jobs import Job
 from ..timelines.sessions import Erasure
 from .transport import Transport
-from .values import Receipt, omit_none, to_receipt, unfinished_job
+from .values import Receipt, omit_none, to_receipt, to_unavailable
 
 _Jobs = list[Job]
 
@@ -40,7 +40,7 @@ class Jobs:
             if job.state in ("done", "dead", "cancelled"):
                 return job
             if left <= 0:
-                raise unfinished_job(job)
+                raise to_unavailable(job)
 
     def retry(self, job_id: str) -> Job:
         """Put a dead or cancelled job back in line."""

@@ -20,7 +20,7 @@ MOST_CHANGES = 100
 
 
 class RecordCalls:
-    """Records of one person by name: JSON objects, each held to the definition of that name, if there is one."""
+    """Records of one person by name: JSON objects, each validated by the definition of that name, if there is one."""
 
     def __init__(self, transport: Transport, user: str) -> None:
         self._transport = transport

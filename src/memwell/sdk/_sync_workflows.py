@@ -17,7 +17,7 @@ POLL_S = 5.0
 
 Source = str | Mapping[str, Any]
 Input = str | Mapping[str, Any]
-"""What is said, or the fields of `$input`."""
+"""A message, or the fields of `$input`."""
 
 
 class Workflows:

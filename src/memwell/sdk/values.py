@@ -35,7 +35,7 @@ def to_receipt(erasure: Erasure, job: Job) -> Receipt:
     return Receipt(erasure.job, erasure.sessions, result.get("layers", {}), result.get("residual", 0))
 
 
-def unfinished_job(job: Job) -> Unavailable:
+def to_unavailable(job: Job) -> Unavailable:
     return Unavailable(
         f"Job {job.id} is still {job.state}: a worker must run, in `memwell serve` or `memwell worker`.", job=job.id
     )

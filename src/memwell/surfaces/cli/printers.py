@@ -217,7 +217,7 @@ def _print_memory(memory: Memory) -> None:
 def _print_plans(found: Plans) -> None:
     columns = ("WHEN (UTC)", "SESSION", "STATEMENTS", "STATE", "ID")
     rows = [
-        (format(_changed_at(plan), MINUTES), plan.session or "-", _format_counts(plan.counts), plan.state, plan.id)
+        (format(_last_change_at(plan), MINUTES), plan.session or "-", _format_counts(plan.counts), plan.state, plan.id)
         for plan in found.plans
     ]
     print_table(columns, rows, "No plans.", unbroken=("WHEN (UTC)", "STATE", "ID"))
@@ -236,7 +236,7 @@ def _print_plan(plan: Plan) -> None:
     _print_details(
         _label("session", plan.session),
         f"turns {plan.first_seq} to {plan.last_seq}" if plan.last_seq > plan.first_seq else f"turn {plan.first_seq}",
-        f"{plan.state} {format_time(_changed_at(plan))}",
+        f"{plan.state} {format_time(_last_change_at(plan))}",
         f"by {'rules' if plan.method == 'rules' else 'a model'}",
         _format_counts(plan.counts),
         plan.note and escape(plan.note),
@@ -297,7 +297,7 @@ def _quarantine(reason: str | None) -> str | None:
     return None if reason is None else f"quarantined: {QUARANTINE.get(reason, escape(reason))}"
 
 
-def _changed_at(plan: Plan) -> datetime:
+def _last_change_at(plan: Plan) -> datetime:
     return (plan.reverted_at or plan.applied_at or plan.created_at).astimezone(UTC)
 
 

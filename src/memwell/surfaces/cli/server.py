@@ -190,7 +190,7 @@ def mcp(
 
 def _serve_tools(target: Target, memory: Memory, tools: Literal["default", "all"], scope: Scope | None) -> None:
     from ..mcp import stdio
-    from ..mcp.tools import toolbox
+    from ..mcp.tools import build_tools
     from ..rest.serve import configure_logs
 
     config = target.config()
@@ -209,7 +209,9 @@ def _serve_tools(target: Target, memory: Memory, tools: Literal["default", "all"
             raise NotFound("There is no such entry.")  # do not reveal that another scope has it
         return result
 
-    stdio.serve(toolbox(tools, scope.kind if scope else None, key_scope is not None), scope, perform, config.max_body)
+    stdio.serve(
+        build_tools(tools, scope.kind if scope else None, key_scope is not None), scope, perform, config.max_body
+    )
 
 
 def _parse_scope(user: str | None, flow: str | None) -> Scope | None:

@@ -1,8 +1,7 @@
 """Operations as tools of the Model Context Protocol, over standard input and output or at `/mcp` of a server.
 
-`table` says what a model is offered by default, `tools` makes tools of it or of the whole registry, `answers` carries a
-call out, `server` speaks the protocol, and `stdio` and `http` are its two transports. The package `mcp` is imported by the
-last three only, when the first client comes.
+`tools` builds the tools, `server` speaks the protocol, and `stdio` and `http` are the two transports. The package `mcp` is
+optional and slow to import, so it is loaded for the first client.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from ...errors import NotFound
 
 
 def require_package() -> None:
-    """`mcp` is an optional extra; version 1 has no `mcp_types`."""
+    """Raise if the optional package `mcp` is missing or too old."""
     try:
-        import mcp_types  # noqa: F401
+        import mcp_types  # noqa: F401 (version 1 does not have it)
     except ImportError:
         raise NotFound('MCP needs the package `mcp`: run `pip install "memwell[mcp]"`.') from None

@@ -1,9 +1,11 @@
-"""Which Host and Origin a request may name.
+"""MCP over Streamable HTTP at `/mcp`, without sessions: each request carries its key and gets one answer.
 
-A browser sends an `Origin`; a program does not. A page of this machine may call, and so may a page of the server's own
-origin if its Host cannot be a rebound name: it is an IP address, or the very name that the server is bound to. Without an
-Origin, any Host will do where a key is asked for: the key is what counts, and a proxy may have passed on a public name.
-Without keys, the Host must be a loopback name, whoever calls.
+`GET` (a stream of server messages) and `DELETE` (the end of a session) answer 405, as the protocol requires.
+
+The Host and Origin headers are checked against DNS rebinding. Only browsers send an Origin. Pages of this machine may call,
+and so may pages of the server's own origin if its Host cannot be a rebound name: an IP address, or the name that the server
+is bound to. Without an Origin, any Host is accepted if the server requires keys, since a proxy may pass on a public name.
+Without keys, the Host must be a loopback name.
 """
 
 from __future__ import annotations
@@ -27,11 +29,12 @@ from ..rest import replies
 from ..rest.replies import read_body
 from ..rest.server import Server
 from . import require_package
-from .server import Answer, Caller
-from .tools import Selection, toolbox
+from .tools import Selection, build_tools
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+    from .server import Answer
 
 _AUTHORITY = re.compile(
     r"(?P<host>\[[0-9a-f:.]+\]|[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?)(?::(?P<port>[0-9]{1,5}))?", re.ASCII
@@ -42,35 +45,35 @@ _PORTS = {"http": 80, "https": 443}
 Authority = tuple[str, int | None]
 
 
-def require_allowed(headers: Iterable[tuple[bytes, bytes]], bound: str, *, keys: bool) -> None:
-    hosts, origins = _values(headers, b"host"), _values(headers, b"origin")
-    host = _authority(hosts[0]) if len(hosts) == 1 else None
+def check_origin(headers: Iterable[tuple[bytes, bytes]], bound: str, *, keys: bool) -> None:
+    hosts, origins = _list_values(headers, b"host"), _list_values(headers, b"origin")
+    host = _parse_authority(hosts[0]) if len(hosts) == 1 else None
     if host is None or not (keys or _is_loopback(host[0])):
-        raise Forbidden("The Host of this request is not one that this server answers to.")
+        raise Forbidden("This server does not answer to the Host of this request.")
     if origins and not (len(origins) == 1 and _may_call(origins[0], host, bound)):
         raise Forbidden("Pages of other origins may not call this server.")
 
 
 def _may_call(origin: str, host: Authority, bound: str) -> bool:
-    found = _ORIGIN.fullmatch(origin)
-    caller = _authority(found[2]) if found else None
-    if found is None or caller is None:
+    match = _ORIGIN.fullmatch(origin)
+    caller = _parse_authority(match[2]) if match else None
+    if match is None or caller is None:
         return False
     if _is_loopback(caller[0]):
         return True
-    certain = _is_address(host[0]) or host[0] == bound.lower()
-    return certain and _with_port(caller, found[1]) == _with_port(host, found[1])
+    is_own_host = _is_address(host[0]) or host[0] == bound.lower()
+    return is_own_host and _add_port(caller, match[1]) == _add_port(host, match[1])
 
 
-def _authority(text: str) -> Authority | None:
-    found = _AUTHORITY.fullmatch(text.lower())
-    if found is None:
+def _parse_authority(text: str) -> Authority | None:
+    match = _AUTHORITY.fullmatch(text.lower())
+    if match is None:
         return None
-    port = int(found["port"]) if found["port"] else None
-    return None if port is not None and not 0 < port < 65536 else (found["host"].strip("[]"), port)
+    port = int(match["port"]) if match["port"] else None
+    return None if port is not None and not 0 < port < 65536 else (match["host"].strip("[]"), port)
 
 
-def _with_port(authority: Authority, scheme: str) -> Authority:
+def _add_port(authority: Authority, scheme: str) -> Authority:
     return authority[0], authority[1] or _PORTS[scheme]
 
 
@@ -86,59 +89,53 @@ def _is_loopback(host: str) -> bool:
     return host == "localhost" or (_is_address(host) and ip_address(host).is_loopback)
 
 
-def _values(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> list[str]:
-    return [value.decode("latin-1") for name, value in headers if name == wanted]
-
-
-# -- Streamable HTTP at `/mcp`, without sessions: every request brings its key, and one answer is all it gets.
-#
-# `GET` (a stream of the server's own messages) and `DELETE` (the end of a session) are refused with 405, as the protocol
-# asks of a server that has neither.
+def _list_values(headers: Iterable[tuple[bytes, bytes]], header: bytes) -> list[str]:
+    return [value.decode("latin-1") for name, value in headers if name == header]
 
 
 _TOO_LONG = "The request took too long. It may still be carried out."
 
 
 class Endpoint:
-    """The page `/mcp`. What it raises, the pages answer as JSON."""
+    """The ASGI app at `/mcp`. The caller turns exceptions into JSON."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         config = self._server.config
-        require_allowed(scope["headers"], config.host, keys=self._server.auth)
+        check_origin(scope["headers"], config.host, keys=self._server.auth)
         headers: dict[bytes, bytes] = dict(scope["headers"])
         principal = await self._server.principal(headers)
         if scope["method"] != "POST":
-            return await replies.deliver(send, _only_post())
-        selection = _selection(scope["query_string"])
+            return await replies.deliver(send, _refuse_method())
+        selection = _parse_selection(scope["query_string"])
         try:
             async with asyncio.timeout(config.request_timeout_s):
                 body = await read_body(receive, headers, config.max_body)
-                await asyncio.to_thread(_load)
+                await asyncio.to_thread(_import_server)
         except TimeoutError:
             raise Unavailable(_TOO_LONG) from None
-        manager = self._manager(principal, selection)
+        manager = self._build_manager(principal, selection)
         async with manager.run():
-            await manager.handle_request(scope, _again(body, receive), send)
+            await manager.handle_request(scope, _replay_body(body, receive), send)
         return None
 
-    def _manager(self, principal: Principal, selection: Selection) -> StreamableHTTPSessionManager:
-        """A server for this one request: nothing of a caller's can outlive it."""
+    def _build_manager(self, principal: Principal, selection: Selection) -> StreamableHTTPSessionManager:
+        """Build a protocol server for one request, so that no state of a caller outlives it."""
         from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-        from .server import protocol_server
+        from .server import Caller, build_server
 
-        tools = toolbox(selection, principal.scope.kind if principal.scope else None)
-        server = protocol_server(tools, Caller(principal.scope, self._perform(principal), self._move))
+        tools = build_tools(selection, principal.scope.kind if principal.scope else None)
+        server = build_server(tools, Caller(principal.scope, self._bind(principal), self._offload))
         limit = max(self._server.config.max_body, 1)
         return StreamableHTTPSessionManager(server, json_response=True, stateless=True, max_request_body_size=limit)
 
-    def _perform(self, principal: Principal) -> Callable[[Operation, dict[str, Any]], Any]:
+    def _bind(self, principal: Principal) -> Callable[[Operation, dict[str, Any]], Any]:
         return lambda operation, data: dispatch(self._server.engine, principal, operation, data)
 
-    async def _move(self, work: Callable[[], Answer], patient: bool) -> Answer:
+    async def _offload(self, work: Callable[[], Answer], patient: bool) -> Answer:
         started = time.perf_counter()
         try:
             async with asyncio.timeout(self._server.config.request_timeout_s):
@@ -150,19 +147,19 @@ class Endpoint:
         return answer
 
 
-def _load() -> None:
-    """Import what the first request needs, off the event loop: it takes a second."""
+def _import_server() -> None:
+    """Import the protocol server. This takes a second, so call it off the event loop."""
     require_package()
     import_module(".server", __package__)
 
 
-def _only_post() -> replies.Reply:
-    error = NotAllowed("Only POST is possible here: there are no sessions and no streams.", allowed="POST")
+def _refuse_method() -> replies.Reply:
+    error = NotAllowed("Only POST is allowed here: there are no sessions and no streams.", allowed="POST")
     status, body, headers = replies.failure(error)
     return status, body, [*headers, (b"allow", b"POST")]
 
 
-def _selection(query: bytes) -> Selection:
+def _parse_selection(query: bytes) -> Selection:
     match [value for name, value in parse_qsl(query.decode("latin-1")) if name == "tools"]:
         case [] | ["default"]:
             return "default"
@@ -171,8 +168,8 @@ def _selection(query: bytes) -> Selection:
     raise Invalid("`tools` is either `default` or `all`.", field="tools")
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
-    """A body that was read and counted, to be read once more."""
+def _replay_body(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that delivers a body that was read already."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:

@@ -1,4 +1,4 @@
-"""A call of a tool, carried out and answered. This runs in a thread and never raises."""
+"""The protocol server: it lists tools and runs them. It has no state; the caller is an argument."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mcp.types import (
     TextContent,
     ToolAnnotations,
 )
-from mcp.types import Tool as Described
+from mcp.types import Tool as ProtocolTool
 
 from ...core.operation import Operation
 from ...errors import MemwellError, NotFound
@@ -28,7 +28,7 @@ log = logging.getLogger("memwell.mcp")
 
 
 class Answer(NamedTuple):
-    """What a tool answers, as text and as an object, and what came of which operation."""
+    """The result of a tool as text and as an object, with the status and name of its operation."""
 
     text: str
     structured: dict[str, Any]
@@ -36,43 +36,44 @@ class Answer(NamedTuple):
     operation: str | None = None
 
     @property
-    def failed(self) -> bool:
+    def is_error(self) -> bool:
         return self.status >= 400
 
 
 class Caller(NamedTuple):
-    """Whom the tools act for: the user or flow they are held to, how to carry out an operation, and where.
+    """The client of the tools: its scope, and how to perform operations for it.
 
-    `move` takes work off the event loop; it is told whether the work may wait for seconds.
+    `offload` runs work off the event loop. Its second argument is true if the work may wait for seconds.
     """
 
     scope: Scope | None
     perform: Callable[[Operation, dict[str, Any]], Any]
-    move: Callable[[Callable[[], Answer], bool], Awaitable[Answer]]
+    offload: Callable[[Callable[[], Answer], bool], Awaitable[Answer]]
 
 
-def carry_out(tool: Tool, arguments: Mapping[str, Any], caller: Caller) -> Answer:
+def run_tool(tool: Tool, arguments: Mapping[str, Any], caller: Caller) -> Answer:
+    """Run a tool in this thread. Errors become answers; nothing is raised."""
     name: str | None = None
     try:
-        operation, data = tool.request(arguments, caller.scope)
+        operation, data = tool.build_request(arguments, caller.scope)
         name = operation.name
-        return _success(operation, caller.perform(operation, data))
+        return _to_success(operation, caller.perform(operation, data))
     except MemwellError as error:
         if error.status >= 500:
             log.warning("tool.failed", extra={"tool": tool.name, "code": error.code})
-        return failure(error, name)
+        return to_failure(error, name)
     except Exception as error:
         log.exception("tool.crashed", extra={"tool": tool.name, "error": type(error).__name__})
-        return failure(MemwellError(), name)
+        return to_failure(MemwellError(), name)
 
 
-def failure(error: MemwellError, operation: str | None = None) -> Answer:
+def to_failure(error: MemwellError, operation: str | None = None) -> Answer:
     structured = {"error": {"code": error.code, "message": error.message, "details": error.details}}
     return Answer(error.message, msgspec.to_builtins(structured, enc_hook=str), error.status, operation)
 
 
-def _success(operation: Operation, result: Any) -> Answer:
-    """The same JSON that every other surface gives; what is not an object is wrapped in one."""
+def _to_success(operation: Operation, result: Any) -> Answer:
+    """The JSON of every other surface. Results that are not objects are wrapped in one."""
     encoded = msgspec.json.encode(result)
     value = msgspec.json.decode(encoded)
     if not isinstance(value, dict):
@@ -81,20 +82,15 @@ def _success(operation: Operation, result: Any) -> Answer:
     return Answer(encoded.decode(), value, operation.status, operation.name)
 
 
-# -- The protocol: which tools there are, and what a call of one answers. No state: a caller is given, not remembered.
+logging.getLogger("mcp").setLevel(logging.WARNING)  # at INFO it logs every request
 
 
-logging.getLogger("mcp").setLevel(logging.WARNING)  # below that, it tells of every request
-
-
-def protocol_server(tools: Mapping[str, Tool], caller: Caller) -> Server[Any]:
-    """A server that offers these tools to this caller."""
-
+def build_server(tools: Mapping[str, Tool], caller: Caller) -> Server[Any]:
     async def list_tools(_: ServerRequestContext[Any], params: PaginatedRequestParams | None) -> ListToolsResult:
-        return ListToolsResult(tools=[_described(tool) for tool in tools.values()])
+        return ListToolsResult(tools=[_to_protocol_tool(tool) for tool in tools.values()])
 
     async def call_tool(_: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
-        return _result(await _answer(tools, caller, params.name, params.arguments or {}))
+        return _to_result(await _call_tool(tools, caller, params.name, params.arguments or {}))
 
     def input_schema(name: str) -> Mapping[str, Any] | None:
         return tools[name].input_schema if name in tools else None
@@ -110,26 +106,26 @@ def protocol_server(tools: Mapping[str, Tool], caller: Caller) -> Server[Any]:
     )
 
 
-async def _answer(tools: Mapping[str, Tool], caller: Caller, name: str, arguments: dict[str, Any]) -> Answer:
+async def _call_tool(tools: Mapping[str, Tool], caller: Caller, name: str, arguments: dict[str, Any]) -> Answer:
     tool = tools.get(name)
     if tool is None:
-        return failure(NotFound(f"There is no tool {name[:100]!a}. The tools are {', '.join(tools)}."))
+        return to_failure(NotFound(f"There is no tool {name[:100]!a}. The tools are {', '.join(tools)}."))
     try:
-        return await caller.move(lambda: carry_out(tool, arguments, caller), tool.patient)
+        return await caller.offload(lambda: run_tool(tool, arguments, caller), tool.patient)
     except MemwellError as error:
-        return failure(error)
+        return to_failure(error)
 
 
-def _result(answer: Answer) -> CallToolResult:
+def _to_result(answer: Answer) -> CallToolResult:
     return CallToolResult(
         content=[TextContent(type="text", text=answer.text)],
         structured_content=answer.structured,
-        is_error=answer.failed,
+        is_error=answer.is_error,
     )
 
 
-def _described(tool: Tool) -> Described:
-    return Described(
+def _to_protocol_tool(tool: Tool) -> ProtocolTool:
+    return ProtocolTool(
         name=tool.name,
         title=tool.title,
         description=tool.description,

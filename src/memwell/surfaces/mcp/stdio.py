@@ -1,6 +1,6 @@
 """The protocol over standard input and output, for a client that starts `memwell mcp` itself.
 
-Standard output carries the protocol and nothing else: while it is served, whatever else is printed goes to standard error.
+Standard output carries only the protocol: meanwhile, all other output goes to standard error.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from mcp.server.stdio import stdio_server
 from ...core.operation import Operation
 from ...errors import TooLarge
 from ...model.principal import Scope
-from .server import Answer, Caller, protocol_server
+from .server import Answer, Caller, build_server
 from .tools import Tool
 
 THREADS = 16
-AHEAD = 16
+QUEUE_SIZE = 16
 
 Perform = Callable[[Operation, dict[str, Any]], Any]
 
 
 def serve(tools: Mapping[str, Tool], scope: Scope | None, perform: Perform, max_line: int) -> None:
-    """Serve until standard input is closed, the client is gone, or a signal says so."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as where a shell has started this in the background
+    """Serve until standard input closes, the client disconnects, or SIGINT or SIGTERM arrives."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell does that for background jobs
         signal.signal(signal.SIGINT, signal.default_int_handler)
     previous = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
@@ -48,10 +48,10 @@ def serve(tools: Mapping[str, Tool], scope: Scope | None, perform: Perform, max_
 
 
 async def _serve(tools: Mapping[str, Tool], scope: Scope | None, perform: Perform, max_line: int) -> None:
-    server = protocol_server(tools, Caller(scope, perform, _mover()))
+    server = build_server(tools, Caller(scope, perform, _build_offload()))
     lines = Lines(0, max_line)
     with _protocol_output() as output:
-        # `lines` is only ever iterated over, and a file of anyio's could not be given up on Ctrl-C
+        # The server only iterates over `lines`. A file of anyio would block Ctrl-C.
         reader = cast("anyio.AsyncFile[str]", lines)
         async with stdio_server(reader, anyio.wrap_file(output)) as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
@@ -59,18 +59,18 @@ async def _serve(tools: Mapping[str, Tool], scope: Scope | None, perform: Perfor
         raise TooLarge(f"A message was longer than {max_line} bytes.", limit=max_line)
 
 
-def _mover() -> Callable[[Callable[[], Answer], bool], Awaitable[Answer]]:
+def _build_offload() -> Callable[[Callable[[], Answer], bool], Awaitable[Answer]]:
     limiter = anyio.CapacityLimiter(THREADS)
 
-    async def move(work: Callable[[], Answer], _: bool) -> Answer:
+    async def offload(work: Callable[[], Answer], _: bool) -> Answer:
         return await anyio.to_thread.run_sync(work, limiter=limiter)
 
-    return move
+    return offload
 
 
 @contextmanager
 def _protocol_output() -> Iterator[TextIO]:
-    """The real standard output, while everybody else's is standard error."""
+    """Yield the real standard output; redirect other writes to standard error."""
     sys.stdout.flush()
     wire = os.dup(1)
     os.dup2(2, 1)
@@ -84,14 +84,13 @@ def _protocol_output() -> Iterator[TextIO]:
 
 
 class Lines:
-    """Lines of a file, read in a daemon thread: a thread that waits for input cannot be cancelled, and a process that
-    waited for it would not end on Ctrl-C."""
+    """Lines of a file, read in a daemon thread, which does not keep the process alive after Ctrl-C."""
 
     def __init__(self, file: int, limit: int) -> None:
         self.too_long = False
         self._limit = limit
         self._loop = asyncio.get_running_loop()
-        self._lines: asyncio.Queue[bytes] = asyncio.Queue(AHEAD)
+        self._lines: asyncio.Queue[bytes] = asyncio.Queue(QUEUE_SIZE)
         Thread(target=self._read, args=(file,), name="memwell-stdin", daemon=True).start()
 
     def __aiter__(self) -> Lines:
@@ -110,11 +109,11 @@ class Lines:
             line = source.readline(self._limit + 1)
             if len(line) > self._limit:
                 self.too_long, line = True, b""
-            self._hand_over(line)
+            self._put(line)
 
-    def _hand_over(self, line: bytes) -> None:
-        put = self._lines.put(line)
+    def _put(self, line: bytes) -> None:
+        pending = self._lines.put(line)
         try:
-            asyncio.run_coroutine_threadsafe(put, self._loop).result()
-        except RuntimeError:  # the loop has ended, and with it whoever listened
-            put.close()
+            asyncio.run_coroutine_threadsafe(pending, self._loop).result()
+        except RuntimeError:  # the loop has ended
+            pending.close()
