@@ -18,7 +18,7 @@ from typing import Any
 import apsw
 
 from memwell.model.collection import TURN_RETENTION
-from memwell.search.upkeep import entry_tokens
+from memwell.search.upkeep import build_entry_tokens
 from memwell.storage import queries
 from memwell.storage.sqlite import connect
 from memwell.storage.sqlite.file import upgrade
@@ -34,7 +34,7 @@ _TOUCH = _SQL["touch_address"].sql
 _ENTRY = _SQL["add_entry"].sql
 _EVENT = _SQL["add_event"].sql
 _WORDS = _SQL["add_words"].sql
-_TOKENS = entry_tokens(COLLECTION, COLLECTION, None, TURN, "en")
+_TOKENS = build_entry_tokens(COLLECTION, COLLECTION, None, TURN, "en")
 _ids = itertools.count()
 
 

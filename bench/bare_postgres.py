@@ -21,7 +21,7 @@ from psycopg.pq import Format
 
 from memwell.models.wordllama import DIMENSIONS, WordLlama
 from memwell.search import words as analyse
-from memwell.search.upkeep import entry_tokens
+from memwell.search.upkeep import build_entry_tokens
 from memwell.storage.postgres.statements import find_halfvec_oid
 
 from .texts import TURN
@@ -94,7 +94,7 @@ class Bare:
     def appender(self, session: str) -> Callable[[], object]:
         """A writer with a connection of its own."""
         db = self.connect()
-        tokens = entry_tokens(COLLECTION, COLLECTION, None, TURN, "en")
+        tokens = build_entry_tokens(COLLECTION, COLLECTION, None, TURN, "en")
 
         def append() -> None:
             number, now = next(_ids), time.time_ns() // 1000
@@ -128,7 +128,7 @@ class Bare:
 
         def search(text: str) -> list[Any]:
             half = self._embedder.embed([text])[0].astype(np.float16).tobytes()
-            words = " | ".join(f"'{token}'" for token in analyse.terms(text).tokens)
+            words = " | ".join(f"'{token}'" for token in analyse.parse_terms(text).tokens)
             given = {"tenant": "default", "address": address, "value": _One(half)}
             with db.transaction():
                 lists = [

@@ -97,7 +97,7 @@ class BareSearch:
     def _fill(self, store: Store) -> None:
         rows = [(fact.number, fact.id, fact.session, fact.content, str(fact.metadata)) for fact in store.facts]
         self._db.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?)", rows)
-        words = ((fact.number, _place(fact.session), " ".join(analyse.tokens(fact.content))) for fact in store.facts)
+        words = ((fact.number, _place(fact.session), " ".join(analyse.tokenize(fact.content))) for fact in store.facts)
         self._db.executemany("INSERT INTO word (rowid, place, tokens) VALUES (?, ?, ?)", words)
 
 
@@ -111,7 +111,7 @@ def in_session(asked: Asked) -> Prepared:
 
 
 def _tokens(asked: Asked) -> str:
-    return "tokens : (" + " OR ".join(f'"{token}"' for token in analyse.terms(asked.text).tokens) + ")"
+    return "tokens : (" + " OR ".join(f'"{token}"' for token in analyse.parse_terms(asked.text).tokens) + ")"
 
 
 def _place(name: str) -> str:

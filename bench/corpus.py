@@ -80,11 +80,11 @@ def queries(texts: list[str], count: int, *, sessions: int, rare: bool = False, 
 
 
 def _query(draw: random.Random, content: str, rare: bool) -> str | None:
-    stop = analyse.stop_tokens("en")
-    words = [word for word in content.lower().rstrip(".").split() if not stop.issuperset(analyse.tokens(word))]
+    stop = analyse.list_stop_tokens("en")
+    words = [word for word in content.lower().rstrip(".").split() if not stop.issuperset(analyse.tokenize(word))]
     words = sorted(set(words), key=_ranks().__getitem__)
     text = " ".join(words[-ASKED:] if rare else draw.sample(words, ASKED)) if len(words) >= ASKED else ""
-    return text if text and query.without(text) == text else None
+    return text if text and query.remove_dates(text) == text else None
 
 
 @cache

@@ -18,12 +18,12 @@ from memwell.models.anthropic_chat import AnthropicChat, build_layout
 from memwell.models.completer import (
     TIMEOUT_S,
     Completion,
+    LLMConfig,
     Message,
-    Wanted,
-    estimated_tokens,
+    estimate_tokens,
+    get_reason,
     open_completer,
     parse_llm,
-    reason_of,
 )
 from memwell.registry import open_engine
 from memwell.testing import ToolCall, ToolCalls
@@ -199,7 +199,7 @@ def test_each_turn_of_a_conversation_finds_the_turns_before_it() -> None:
             cached.append(answer.tokens_cached)
             messages += [Message("assistant", answer.text), Message("user", f"And number {number}?")]
     assert cached[0] == 0
-    assert cached[1] >= estimated_tokens(messages[0].content)
+    assert cached[1] >= estimate_tokens(messages[0].content)
     assert cached == sorted(set(cached)), "each finds more than the one before it"
     for request in server.requests:
         marked = [each for each in request.body["system"] if "cache_control" in each]
@@ -254,7 +254,7 @@ def test_a_model_that_must_not_be_forced_is_asked_in_other_ways(refused: set[str
 
 def test_a_request_that_is_refused_in_every_form_is_given_up() -> None:
     with serving([Raw(400, b"{}")]) as server:
-        assert reason_of(failure(chat(server.url))) == "bad_request"
+        assert get_reason(failure(chat(server.url))) == "bad_request"
     assert [shape(request) for request in server.requests] == ["tool", "format", "text"]
 
 
@@ -267,7 +267,7 @@ def test_every_fault_ends_in_time_with_its_name(fault: Fault) -> None:
         started = time.monotonic()
         error = failure(chat(server.url, KEY), LIMIT_S if TOLD[fault] == "timeout" else 30)
         assert time.monotonic() - started < LIMIT_S + 30, "it hangs"
-        assert reason_of(error) == TOLD[fault]
+        assert get_reason(error) == TOLD[fault]
         assert f"({TOLD[fault]})." in str(error)
         assert len(server.requests) == 1, "whether to try again is not decided here"
         assert wait_for(lambda: not any(thread.name == "memwell-model" for thread in threading.enumerate()))
@@ -284,7 +284,7 @@ def test_other_statuses_have_names_too(status: int, reason: str) -> None:
     with serving([Raw(status, b"", {"location": "http://127.0.0.1:9"})]) as server:
         with pytest.raises(ModelFailed) as error:
             ask(chat(server.url, KEY), None)
-        assert reason_of(error.value) == reason
+        assert get_reason(error.value) == reason
         assert len(server.requests) == 1, "no redirect is followed"
 
 
@@ -306,7 +306,7 @@ def test_other_statuses_have_names_too(status: int, reason: str) -> None:
 )
 def test_what_is_no_completion_is_told(body: bytes) -> None:
     with serving([Raw(200, body)]) as server:
-        assert reason_of(failure(chat(server.url))) == "invalid_answer"
+        assert get_reason(failure(chat(server.url))) == "invalid_answer"
 
 
 @each("usage", [b"null", b"{}", b'{"input_tokens": -5, "output_tokens": 1}', b'"many"'])
@@ -314,7 +314,7 @@ def test_tokens_are_estimated_where_a_server_cannot_count(usage: bytes) -> None:
     body = b'{"content": [{"type": "text", "text": "four words of text"}], "usage": ' + usage + b"}"
     with serving([Raw(200, body)]) as server:
         answer = ask(chat(server.url))
-    assert answer == Completion("four words of text", sum(estimated_tokens(each.content) for each in ASKED), 5)
+    assert answer == Completion("four words of text", sum(estimate_tokens(each.content) for each in ASKED), 5)
 
 
 def test_thoughts_are_not_part_of_what_is_said() -> None:
@@ -328,7 +328,7 @@ def test_thoughts_are_not_part_of_what_is_said() -> None:
 def test_an_answer_that_had_to_end_is_cut(ending: str) -> None:
     with serving([TextReply("half of", 5, 9, finish_reason=ending)]) as server:
         error = failure(chat(server.url))
-    assert reason_of(error) == "cut"
+    assert get_reason(error) == "cut"
     assert (error.details["tokens_in"], error.details["tokens_out"]) == (5, 9)
 
 
@@ -377,14 +377,14 @@ def test_an_address_that_is_none_or_holds_a_secret_is_refused(url: str) -> None:
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ("anthropic:claude-x", Wanted("anthropic", "claude-x", "https://api.anthropic.com", TIMEOUT_S)),
+        ("anthropic:claude-x", LLMConfig("anthropic", "claude-x", "https://api.anthropic.com", TIMEOUT_S)),
         (
             "anthropic:m@http://127.0.0.1:8000?timeout_s=5&tokens_per_day=9",
-            Wanted("anthropic", "m", "http://127.0.0.1:8000", 5.0, 9),
+            LLMConfig("anthropic", "m", "http://127.0.0.1:8000", 5.0, 9),
         ),
     ],
 )
-def test_the_setting_names_model_address_and_time(text: str, wanted: Wanted) -> None:
+def test_the_setting_names_model_address_and_time(text: str, wanted: LLMConfig) -> None:
     assert parse_llm(text, "https://elsewhere/v1") == wanted
 
 
@@ -408,7 +408,7 @@ def test_the_key_is_read_under_the_name_that_everybody_uses(monkeypatch: pytest.
 
 
 def test_the_setting_opens_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = open_completer(Wanted("anthropic", "m", "http://127.0.0.1:9", 5.0), KEY)
+    opened = open_completer(LLMConfig("anthropic", "m", "http://127.0.0.1:9", 5.0), KEY)
     assert repr(opened) == "AnthropicChat('anthropic:m@127.0.0.1:9')"
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-openai")
@@ -455,7 +455,7 @@ def test_the_package_understands_a_stream() -> None:
         whole = stream.get_final_message()
     assert len(pieces) > 2
     assert "".join(pieces) == whole.content[0].text == text
-    assert whole.usage.output_tokens == estimated_tokens(text)
+    assert whole.usage.output_tokens == estimate_tokens(text)
 
 
 @pytest.mark.parametrize("streamed", [False, True])

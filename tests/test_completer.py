@@ -18,13 +18,13 @@ from memwell.models.completer import (
     SENTENCES,
     TIMEOUT_S,
     Completion,
+    LLMConfig,
     Message,
-    Wanted,
-    estimated_tokens,
-    failed,
+    estimate_tokens,
+    get_reason,
+    model_error,
     open_completer,
     parse_llm,
-    reason_of,
 )
 from memwell.models.openai_chat import OpenAIChat
 from memwell.testing import ScriptedModel
@@ -150,8 +150,8 @@ def test_a_server_that_knows_no_schemas_is_asked_in_other_ways() -> None:
 def test_a_request_that_is_refused_in_every_form_is_given_up_and_tried_in_full_the_next_time() -> None:
     with ScriptedServer([Raw(400, b"{}")]) as server:
         model = chat(server.url)
-        assert reason_of(failure(model)) == "bad_request"
-        assert reason_of(failure(model)) == "bad_request"
+        assert get_reason(failure(model)) == "bad_request"
+        assert get_reason(failure(model)) == "bad_request"
     assert len(server.requests) == 6
 
 
@@ -160,7 +160,7 @@ def test_tokens_are_estimated_where_a_server_cannot_count(usage: bytes) -> None:
     body = b'{"choices": [{"message": {"content": "four words of text"}}], "usage": ' + usage + b"}"
     with ScriptedServer([Raw(200, body)]) as server:
         answer = ask(chat(server.url))
-    expected = sum(estimated_tokens(message.content) for message in ASKED)
+    expected = sum(estimate_tokens(message.content) for message in ASKED)
     assert answer == Completion("four words of text", expected, 5)
 
 
@@ -182,7 +182,7 @@ def test_every_fault_ends_in_time_with_its_name(fault: Fault) -> None:
         started = time.monotonic()
         error = failure(model, LIMIT_S)
         assert time.monotonic() - started < LIMIT_S + 30, "it hangs"
-        assert reason_of(error) == TOLD[fault]
+        assert get_reason(error) == TOLD[fault]
         assert f"({TOLD[fault]})." in str(error)
         assert len(server.requests) == 1, "whether to try again is not decided here"
         assert wait_for(lambda: threads() == 0), "the call has ended on this side too"
@@ -191,7 +191,7 @@ def test_every_fault_ends_in_time_with_its_name(fault: Fault) -> None:
 def test_one_byte_a_second_does_not_keep_a_call_alive() -> None:
     with ScriptedServer(fault=Fault.DRIP) as server:
         started = time.monotonic()
-        assert reason_of(failure(chat(server.url), 1.5)) == "timeout"
+        assert get_reason(failure(chat(server.url), 1.5)) == "timeout"
         assert time.monotonic() - started < 30, "it hangs"
 
 
@@ -218,7 +218,7 @@ def test_a_call_that_is_given_up_ends_no_other_one() -> None:
 )
 def test_other_statuses_have_names_too(status: int, reason: str) -> None:
     with ScriptedServer([Raw(status, b"", {"location": "http://127.0.0.1:9/v1"})]) as server:
-        assert reason_of(failure(chat(server.url, KEY))) == reason
+        assert get_reason(failure(chat(server.url, KEY))) == reason
         assert len(server.requests) == 1, "no redirect is followed"
 
 
@@ -238,7 +238,7 @@ def test_other_statuses_have_names_too(status: int, reason: str) -> None:
 )
 def test_what_is_no_completion_is_told(body: bytes) -> None:
     with ScriptedServer([Raw(200, body)]) as server:
-        assert reason_of(failure(chat(server.url))) == "invalid_answer"
+        assert get_reason(failure(chat(server.url))) == "invalid_answer"
 
 
 def test_a_compressed_answer_cannot_grow() -> None:
@@ -246,21 +246,21 @@ def test_a_compressed_answer_cannot_grow() -> None:
 
     body = gzip.compress(b"x" * 50_000_000)
     with ScriptedServer([Raw(200, body, {"content-encoding": "gzip"})]) as server:
-        assert reason_of(failure(chat(server.url))) == "invalid_answer"
+        assert get_reason(failure(chat(server.url))) == "invalid_answer"
         assert server.requests[0].headers["accept-encoding"] == "identity"
 
 
 def test_an_error_page_without_an_end_is_not_read() -> None:
     with ScriptedServer([Raw(500, b"x" * 50_000_000)]) as server:
         started = time.monotonic()
-        assert reason_of(failure(chat(server.url))) == "server_error"
+        assert get_reason(failure(chat(server.url))) == "server_error"
         assert time.monotonic() - started < 30, "it hangs"
 
 
 def test_nobody_there_is_told() -> None:
     with ScriptedServer() as server:
         url = server.url
-    assert reason_of(failure(chat(url))) == "unreachable"
+    assert get_reason(failure(chat(url))) == "unreachable"
 
 
 # -- keys ----------------------------------------------------------------------------------------------------------------
@@ -318,16 +318,16 @@ HERE = "https://api.openai.com/v1"
     [
         ("", None),
         ("none", None),
-        ("openai:gpt-5-mini", Wanted("openai", "gpt-5-mini", HERE, TIMEOUT_S)),
+        ("openai:gpt-5-mini", LLMConfig("openai", "gpt-5-mini", HERE, TIMEOUT_S)),
         (
             "openai:qwen3:8b@http://127.0.0.1:11434/v1",
-            Wanted("openai", "qwen3:8b", "http://127.0.0.1:11434/v1", TIMEOUT_S),
+            LLMConfig("openai", "qwen3:8b", "http://127.0.0.1:11434/v1", TIMEOUT_S),
         ),
-        ("openai:@cf/meta/llama@https://x/v1?timeout_s=5", Wanted("openai", "@cf/meta/llama", "https://x/v1", 5.0)),
-        ("mine:model", Wanted("mine", "model", HERE, TIMEOUT_S)),
+        ("openai:@cf/meta/llama@https://x/v1?timeout_s=5", LLMConfig("openai", "@cf/meta/llama", "https://x/v1", 5.0)),
+        ("mine:model", LLMConfig("mine", "model", HERE, TIMEOUT_S)),
     ],
 )
-def test_the_setting_names_model_address_and_time(text: str, wanted: Wanted | None) -> None:
+def test_the_setting_names_model_address_and_time(text: str, wanted: LLMConfig | None) -> None:
     assert parse_llm(text, HERE) == wanted
 
 
@@ -342,11 +342,11 @@ def test_a_setting_that_makes_no_sense_is_told(text: str) -> None:
 
 def test_the_setting_opens_a_model() -> None:
     assert (
-        repr(open_completer(Wanted("openai", "m", "http://127.0.0.1:9/v1", 5.0), KEY))
+        repr(open_completer(LLMConfig("openai", "m", "http://127.0.0.1:9/v1", 5.0), KEY))
         == "OpenAIChat('openai:m@127.0.0.1:9')"
     )
     with pytest.raises(Invalid):
-        open_completer(Wanted("nobody", "m", HERE, 5.0), KEY)
+        open_completer(LLMConfig("nobody", "m", HERE, 5.0), KEY)
 
 
 # -- small parts ---------------------------------------------------------------------------------------------------------
@@ -389,12 +389,12 @@ def test_work_that_ends_by_itself_is_told_in_full_even_late() -> None:
 
 def test_every_reason_has_a_sentence_and_travels() -> None:
     for reason in SENTENCES:
-        error = failed(reason, tokens_in=3)
+        error = model_error(reason, tokens_in=3)
         assert str(error).endswith(f"({reason}).")
-        assert reason_of(error) == reason
-    assert reason_of(ModelFailed("A plugin's own words.")) == "failed"
-    assert estimated_tokens("") == 0
-    assert estimated_tokens("天気がいい\ud800") == 4
+        assert get_reason(error) == reason
+    assert get_reason(ModelFailed("A plugin's own words.")) == "failed"
+    assert estimate_tokens("") == 0
+    assert estimate_tokens("天気がいい\ud800") == 4
 
 
 def test_the_scripted_model_answers_in_turn_and_remembers() -> None:
@@ -403,15 +403,15 @@ def test_the_scripted_model_answers_in_turn_and_remembers() -> None:
     assert model.calls[0].messages == tuple(ASKED)
     assert model.calls[0].schema == SCHEMA
     assert ask(ScriptedModel(lambda asked: asked.messages[-1].content)).text == SECRET
-    assert reason_of(failure(ScriptedModel([failed("refused")]))) == "refused"
-    assert reason_of(failure(ScriptedModel([]))) == "failed"
+    assert get_reason(failure(ScriptedModel([model_error("refused")]))) == "refused"
+    assert get_reason(failure(ScriptedModel([]))) == "failed"
     assert msgspec.json.decode(ask(ScriptedModel()).text) == {"facts": []}
 
 
 def test_the_scripted_model_hangs_as_long_as_it_may() -> None:
     model = ScriptedModel(["here"])
     model.hang()
-    assert reason_of(failure(model, 0.1)) == "timeout"
+    assert get_reason(failure(model, 0.1)) == "timeout"
     waiting = threading.Thread(target=lambda: ask(model))
     waiting.start()
     model.wait_until_asked()

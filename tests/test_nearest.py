@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from memwell.models.wordllama import WordLlama
 from memwell.search import index, nearest
-from memwell.search.index import quantised
-from memwell.search.nearest import Bits
+from memwell.search.index import quantise
+from memwell.search.nearest import SignBits
 
 from .engines import Memory
 
@@ -43,9 +43,9 @@ def vectors(count: int, seed: int = 1) -> Vectors:
 
 def test_bytes_are_near_enough() -> None:
     given = vectors(500)
-    small, scale = quantised(given)
+    small, scale = quantise(given)
     assert np.abs(small * scale[:, None] - given).max() < 0.005
-    assert quantised(np.zeros((2, 64), np.float32))[0].any() == np.False_
+    assert quantise(np.zeros((2, 64), np.float32))[0].any() == np.False_
 
 
 def test_bytes_are_those_of_a_plain_conversion() -> None:
@@ -55,15 +55,15 @@ def test_bytes_are_those_of_a_plain_conversion() -> None:
     wide = given.astype(np.float32)
     top = np.abs(wide).max(axis=1)
     top[top == 0.0] = 127.0
-    small, scale = quantised(given)
+    small, scale = quantise(given)
     assert (scale == top / 127.0).all()
     assert (small == np.rint(wide * (127.0 / top)[:, None])).all()
 
 
 def test_signs_name_the_nearest() -> None:
     given = vectors(5000)
-    small, scale = quantised(given)
-    bits = Bits()
+    small, scale = quantise(given)
+    bits = SignBits()
     bits.update(small, scale)
     assert bits.candidates is not None
     query = given[7] + 0.05 * vectors(1, seed=9)[0]
@@ -73,8 +73,8 @@ def test_signs_name_the_nearest() -> None:
 
 def test_signs_grow_with_what_is_added_and_leave_out_what_is_banned() -> None:
     given = vectors(3000)
-    small, scale = quantised(given)
-    bits, whole = Bits(), Bits()
+    small, scale = quantise(given)
+    bits, whole = SignBits(), SignBits()
     bits.update(small[:2000], scale[:2000])
     bits.update(small, scale)
     whole.update(small, scale)
@@ -86,8 +86,8 @@ def test_signs_grow_with_what_is_added_and_leave_out_what_is_banned() -> None:
 def test_where_signs_say_nothing_everything_is_scanned() -> None:
     """Vectors that point nowhere in particular: no number of candidates is enough, and the check finds that out."""
     chance = np.random.default_rng(3).normal(size=(40_000, 64)).astype(np.float32)
-    small, scale = quantised(chance / np.linalg.norm(chance, axis=1, keepdims=True))
-    bits = Bits()
+    small, scale = quantise(chance / np.linalg.norm(chance, axis=1, keepdims=True))
+    bits = SignBits()
     bits.update(small, scale)
     assert bits.candidates is None or bits.candidates >= 16_000
 
@@ -95,7 +95,7 @@ def test_where_signs_say_nothing_everything_is_scanned() -> None:
 def test_a_large_scope_is_searched_like_a_small_one(
     tmp_path: Path, texts: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index, "EXACT_PARTS", 100)
+    monkeypatch.setattr(index, "MAX_EXACT_PARTS", 100)
     with Memory(tmp_path, worker=False) as memory:
         flow = memory.flow("f")
         flow.import_lines([{"type": "memory", "content": text, "metadata": {"n": n}} for n, text in enumerate(texts)])

@@ -26,7 +26,7 @@ from memwell.model.query import Query
 from memwell.sdk.transport import LocalTransport
 from memwell.search import embeddings, upkeep
 from memwell.search import words as analyse
-from memwell.search.columns import look
+from memwell.search.columns import build_view
 from memwell.storage.port import search_state
 from memwell.testing import FrozenClock
 
@@ -462,7 +462,9 @@ def test_why_not_names_the_one_gate(memory: Memory, clock: FrozenClock) -> None:
     withdrawn = flow.write("parcel withdrawn")
     engine_of(memory).write(
         Principal("default", "admin"),
-        lambda space: upkeep.remove(space.tx, space.tx.rows("retire_entry", id=withdrawn, version=1, now=space.now)),
+        lambda space: upkeep.remove_entries(
+            space.tx, space.tx.rows("retire_entry", id=withdrawn, version=1, now=space.now)
+        ),
     )
     now = datetime(2026, 7, 19, tzinfo=UTC)
     asked: list[tuple[str, str, dict[str, Any]]] = [
@@ -656,7 +658,7 @@ def test_a_filter_asked_on_an_older_snapshot_spoils_no_later_answer(home: Path) 
             thread.join()
             (block,) = engine.recall.blocks._blocks.values()
             query = Query("entry", (), filter=parse({"n": {"$gte": 0}}))
-            look(tx, block, None, query, engine.clock.now(), search_state(tx))
+            build_view(tx, block, None, query, engine.clock.now(), search_state(tx))
 
         engine.store.read("default", old_reader)
         assert len(flow.search("entry")) == 2
@@ -697,7 +699,7 @@ SENTENCE = f"the {CANARY} automobile of the physician"
 @pytest.fixture
 def kept_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search keeps the vectors that it makes, however few they are."""
-    monkeypatch.setattr(embeddings, "WORTH_KEEPING", 1)
+    monkeypatch.setattr(embeddings, "MIN_WRITE", 1)
 
 
 def stored(home: Path) -> list[tuple[bytes, str]]:
@@ -759,7 +761,7 @@ def test_no_vector_and_no_token_of_what_was_erased_is_in_any_file(
         found = stored(home)
         assert found
         needles = [value[at : at + 48] for value, _ in found for at in range(0, len(value), 512)]
-        needles += [CANARY.encode(), analyse.tokens(CANARY)[0].encode()]
+        needles += [CANARY.encode(), analyse.tokenize(CANARY)[0].encode()]
         assert traces(home, needles[:1])
         assert traces(home, needles[-1:])
         erase()

@@ -15,7 +15,15 @@ import pytest
 from memwell import ModelFailed
 from memwell.models.anthropic_chat import AnthropicChat
 from memwell.models.chat import Fallbacks, RequestOptions, list_options, parse_events
-from memwell.models.completer import Completion, Message, Streamer, estimated_tokens, failed, reason_of, stream_of
+from memwell.models.completer import (
+    Completion,
+    Message,
+    Streamer,
+    estimate_tokens,
+    get_reason,
+    model_error,
+    stream_completion,
+)
 from memwell.models.openai_chat import OpenAIChat
 from memwell.testing import ScriptedModel
 
@@ -193,7 +201,7 @@ def test_a_server_that_cannot_count_is_asked_without_from_then_on() -> None:
 
     with ScriptedServer(picky) as server:
         model = chat("openai", server)
-        expected = sum(estimated_tokens(message.content) for message in ASKED)
+        expected = sum(estimate_tokens(message.content) for message in ASKED)
         assert streamed(model)[-1] == streamed(model)[-1] == Completion("four words of text", expected, 5)
     assert ["stream_options" in request.body for request in server.requests] == [True, False, False]
 
@@ -237,7 +245,7 @@ def test_only_a_request_that_is_refused_is_sent_in_another_way() -> None:
 
     def ask(options: RequestOptions) -> None:
         tried.append(options.format)
-        raise failed("server_error" if options.format == "b" else "bad_request")
+        raise model_error("server_error" if options.format == "b" else "bad_request")
 
     with pytest.raises(ModelFailed, match="server_error"):
         Fallbacks().ask(list_options(("a", "b", "c"), None), ask)
@@ -253,7 +261,7 @@ def test_every_fault_ends_in_time_with_its_name(kind: Kind, fault: Fault | Strea
         started = time.monotonic()
         came, error = failing(chat(kind, server, KEY), LIMIT_S if TOLD[fault] == "timeout" else 30)
         assert time.monotonic() - started < LIMIT_S + 30, "it hangs"
-        assert reason_of(error) == TOLD[fault]
+        assert get_reason(error) == TOLD[fault]
         assert f"({TOLD[fault]})." in str(error)
         assert all(isinstance(piece, str) for piece in came), "what fails is never a whole"
         assert bool(came) == (isinstance(fault, StreamFault) or fault is Fault.LENGTH)
@@ -266,7 +274,7 @@ def test_an_answer_that_is_not_streamed_fails_likewise(kind: Kind, fault: Stream
     limit_s = LIMIT_S if TOLD[fault] == "timeout" else 30
     with ScriptedServer(fault=fault, drip_s=0.1, protocol=kind) as server, pytest.raises(ModelFailed) as error:
         chat(kind, server).complete(ASKED, schema=None, max_tokens=100, timeout_s=limit_s)
-    assert reason_of(error.value) == TOLD[fault]
+    assert get_reason(error.value) == TOLD[fault]
 
 
 @pytest.mark.parametrize("fault", [Fault.REFUSAL, Fault.LENGTH], ids=lambda fault: fault.value)
@@ -281,14 +289,14 @@ def test_what_was_spent_on_a_failure_is_told(kind: Kind, fault: Fault) -> None:
 def test_statuses_have_names(kind: Kind, status: int) -> None:
     reasons = {302: "invalid_answer", 404: "not_found", 503: "server_error"}
     with ScriptedServer([Raw(status, b"", {"location": "http://127.0.0.1:9/v1"})], protocol=kind) as server:
-        assert reason_of(failing(chat(kind, server))[1]) == reasons[status]
+        assert get_reason(failing(chat(kind, server))[1]) == reasons[status]
         assert len(server.requests) == 1, "no redirect is followed"
 
 
 def test_nobody_there_is_told(kind: Kind) -> None:
     with ScriptedServer(protocol=kind) as server:
         pass
-    assert reason_of(failing(chat(kind, server))[1]) == "unreachable"
+    assert get_reason(failing(chat(kind, server))[1]) == "unreachable"
 
 
 SAID = '{"choices": [{"delta": {"content": "hi"}, "finish_reason": null}]}'
@@ -330,7 +338,7 @@ DEEP = '{"choices": ' + "[" * 100_000 + "]" * 100_000 + "}"
 )
 def test_a_stream_that_is_none_is_told(kind: Kind, data: list[str], reason: str) -> None:
     with ScriptedServer([sse(*data)], protocol=kind) as server:
-        assert reason_of(failing(chat(kind, server))[1]) == reason
+        assert get_reason(failing(chat(kind, server))[1]) == reason
 
 
 @each(
@@ -351,7 +359,7 @@ def test_a_stream_that_is_a_little_different_is_understood(
     with ScriptedServer([sse(*data)], protocol=kind) as server:
         piece, whole = streamed(chat(kind, server))
     assert piece == "hi"
-    estimate = (sum(estimated_tokens(message.content) for message in ASKED), 1)
+    estimate = (sum(estimate_tokens(message.content) for message in ASKED), 1)
     assert whole == Completion("hi", *(tokens or estimate))
 
 
@@ -465,23 +473,23 @@ class Streaming:
 
 def test_a_model_that_cannot_stream_answers_in_one_piece() -> None:
     for wish in (None, 0.5):
-        got = list(stream_of(Older(), ASKED, max_tokens=7, timeout_s=3.0, temperature=wish))
+        got = list(stream_completion(Older(), ASKED, max_tokens=7, timeout_s=3.0, temperature=wish))
         assert got == [f"{SECRET} 7 3.0", Completion(f"{SECRET} 7 3.0", 1, 2)]
-    assert next(stream_of(Newer(), ASKED, max_tokens=7, timeout_s=3.0, temperature=0.5)) == "0.5"
-    assert next(stream_of(Newer(), ASKED, max_tokens=7, timeout_s=3.0)) == "None"
-    model = ScriptedModel([Completion("", 1, 0), failed("refused")])
+    assert next(stream_completion(Newer(), ASKED, max_tokens=7, timeout_s=3.0, temperature=0.5)) == "0.5"
+    assert next(stream_completion(Newer(), ASKED, max_tokens=7, timeout_s=3.0)) == "None"
+    model = ScriptedModel([Completion("", 1, 0), model_error("refused")])
     empty = [Completion("", 1, 0)]
-    assert list(stream_of(model, ASKED, max_tokens=7, timeout_s=3.0, temperature=1.0)) == empty
+    assert list(stream_completion(model, ASKED, max_tokens=7, timeout_s=3.0, temperature=1.0)) == empty
     with pytest.raises(ModelFailed, match="refused"):
-        list(stream_of(model, ASKED, max_tokens=7, timeout_s=3.0))
+        list(stream_completion(model, ASKED, max_tokens=7, timeout_s=3.0))
 
 
 def test_a_model_that_streams_is_passed_through_and_closed() -> None:
     model = Streaming()
-    got = list(stream_of(model, ASKED, max_tokens=7, timeout_s=3.0, temperature=0.5))
+    got = list(stream_completion(model, ASKED, max_tokens=7, timeout_s=3.0, temperature=0.5))
     assert got == ["a", "0.5", Completion("a0.5", 1, 2)]
     model = Streaming()
-    stream = stream_of(model, ASKED, max_tokens=7, timeout_s=3.0)
+    stream = stream_completion(model, ASKED, max_tokens=7, timeout_s=3.0)
     assert next(stream) == "a"
     assert not model.closed
     stream.close()
@@ -492,7 +500,7 @@ def test_both_kinds_stream(kind: Kind) -> None:
     with ScriptedServer([TEXT], protocol=kind) as server:
         model = chat(kind, server)
         assert isinstance(model, Streamer)
-        *pieces, whole = stream_of(model, ASKED, max_tokens=100, timeout_s=5)
+        *pieces, whole = stream_completion(model, ASKED, max_tokens=100, timeout_s=5)
     assert isinstance(whole, Completion)
     assert "".join(map(str, pieces)) == whole.text == TEXT
 
@@ -521,4 +529,4 @@ def test_an_event_that_breaks_off_is_none(end: bytes) -> None:
 def test_what_is_no_event_is_told(wire: bytes, reason: str) -> None:
     with pytest.raises(ModelFailed) as error:
         list(parse_events([wire], 1000))
-    assert reason_of(error.value) == reason
+    assert get_reason(error.value) == reason

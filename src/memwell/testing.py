@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .clock import SECOND, to_micros
 from .errors import ModelFailed
 from .models import completer
-from .models.completer import Completion, Message, Tool, estimated_tokens, failed
+from .models.completer import Completion, Message, Tool, estimate_tokens, model_error
 from .sdk._sync import Memory
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class ScriptedModel:
             self.calls.append(call)
         self._asked.set()
         if not self._open.wait(min(call.timeout_s, PATIENCE_S)):
-            raise failed("timeout")
+            raise model_error("timeout")
         return _to_completion(self._next_answer(call), call)
 
     def _next_answer(self, call: ModelCall) -> Answer:
@@ -195,7 +195,7 @@ class ScriptedModel:
             return self._function(call)
         with self._lock:
             if not self._answers:
-                raise failed("failed")
+                raise model_error("failed")
             return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
 
@@ -204,10 +204,10 @@ def _to_completion(answer: Answer, call: ModelCall) -> Completion:
         raise answer
     if isinstance(answer, Completion):
         return answer
-    tokens_in = sum(estimated_tokens(message.content) for message in call.messages)
+    tokens_in = sum(estimate_tokens(message.content) for message in call.messages)
     if isinstance(answer, ToolCalls):
         pairs = [(one.name, json.dumps(one.arguments)) for one in answer.calls]
         calls = [completer.ToolCall(f"call_{number}", *pair) for number, pair in enumerate(pairs, 1)]
-        return Completion("", tokens_in, sum(estimated_tokens(text) for _, text in pairs), calls=tuple(calls))
+        return Completion("", tokens_in, sum(estimate_tokens(text) for _, text in pairs), calls=tuple(calls))
     text = answer if isinstance(answer, str) else json.dumps(answer)
-    return Completion(text, tokens_in, estimated_tokens(text))
+    return Completion(text, tokens_in, estimate_tokens(text))

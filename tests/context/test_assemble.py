@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memwell.context.assemble import Context, RecentTurn, RecordText, RelevantFact, assemble
-from memwell.text.tokens import MESSAGE, estimate
+from memwell.text.tokens import MESSAGE, estimate_tokens
 
 from ..each import each
 from ..thorough import examples
@@ -38,7 +38,7 @@ RECORDS = [RecordText("profile", "Name: Alice")]
 
 
 def cost(context: Context) -> int:
-    return sum(estimate(message["content"]) + MESSAGE for message in context.messages)
+    return sum(estimate_tokens(message["content"]) + MESSAGE for message in context.messages)
 
 
 def test_everything_that_fits_is_there_in_a_stable_order() -> None:
@@ -166,7 +166,7 @@ def test_the_budget_is_never_exceeded_and_nothing_is_lost(
     facts = [fact(number, text, score, origin) for number, (text, score, origin) in enumerate(known)]
     records = [RecordText(f"r{number}{name}", text) for number, (name, text) in enumerate(kept)]
     context = assemble("q", turns, facts, records, budget, token=TOKEN)
-    assert estimate(context.text) <= context.tokens <= budget
+    assert estimate_tokens(context.text) <= context.tokens <= budget
     assert cost(context) <= context.tokens
     assert context == assemble("q", turns, facts, records, budget, token=TOKEN)
     memory = any(message["role"] == "system" for message in context.messages)
@@ -180,8 +180,8 @@ def test_the_budget_is_never_exceeded_and_nothing_is_lost(
 @settings(max_examples=1_000, deadline=None, database=None)
 @given(st.text(max_size=40), st.text(max_size=40))
 def test_more_text_never_takes_fewer_tokens_and_lines_add_up(one: str, other: str) -> None:
-    assert estimate(one) <= estimate(one + other)
-    assert estimate(f"{one}\n{other}") <= estimate(one) + 1 + estimate(other)
+    assert estimate_tokens(one) <= estimate_tokens(one + other)
+    assert estimate_tokens(f"{one}\n{other}") <= estimate_tokens(one) + 1 + estimate_tokens(other)
 
 
 @each(
@@ -189,4 +189,4 @@ def test_more_text_never_takes_fewer_tokens_and_lines_add_up(one: str, other: st
     [("The user lives in Porto.", 6), ("我住在上海。", 6), ("3f78685", 5), ("😀", 2), ("저는 서울", 6)],
 )
 def test_tokens_are_rather_guessed_too_high(text: str, least: int) -> None:
-    assert least <= estimate(text) <= 4 * least
+    assert least <= estimate_tokens(text) <= 4 * least

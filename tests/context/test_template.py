@@ -31,7 +31,7 @@ from memwell.context.template import (
     render,
 )
 from memwell.errors import Invalid, TooLarge
-from memwell.text.moments import times
+from memwell.text.moments import build_time_formatter
 
 from ..each import each
 from ..thorough import examples
@@ -270,8 +270,8 @@ def test_names_give_every_expression_with_its_place() -> None:
 )
 def test_times_are_replaced_where_they_are_allowed(text: str, shown: str) -> None:
     """S1.17: time substitutions, such as `{{1 week ago}}`."""
-    assert render(parse(text), VALUES, missing="error", times=times(NOW)).text == shown
-    assert render(parse(text), {}, missing="error", times=times(NOW)).text == shown
+    assert render(parse(text), VALUES, missing="error", times=build_time_formatter(NOW)).text == shown
+    assert render(parse(text), {}, missing="error", times=build_time_formatter(NOW)).text == shown
 
 
 @pytest.mark.parametrize("missing", MODES)
@@ -294,16 +294,16 @@ def test_times_are_an_error_where_they_are_not_allowed(missing: Missing) -> None
 def test_a_time_that_cannot_be_is_an_error_with_its_place(words: str, said: str, missing: Missing) -> None:
     """S1.17."""
     with pytest.raises(Invalid, match=f"Template, line 2, column 1: .*{said}"):
-        render(parse(f"\n{{{{{words}}}}}"), VALUES, missing=missing, times=times(NOW))
+        render(parse(f"\n{{{{{words}}}}}"), VALUES, missing=missing, times=build_time_formatter(NOW))
 
 
 def test_a_name_of_the_surface_wins_over_a_time() -> None:
     """S1.17: even one without a value."""
     template = parse("{{today}} {{metadata.now}}")
     own: Lookup = {BARE: {"today": "Sunday"}, "metadata": {"now": "never"}}
-    assert render(template, own, missing="error", times=times(NOW)).text == "Sunday never"
+    assert render(template, own, missing="error", times=build_time_formatter(NOW)).text == "Sunday never"
     unset: Lookup = {BARE: {"today": None}, "metadata": {}}
-    shown = render(template, unset, missing="empty", times=times(NOW))
+    shown = render(template, unset, missing="empty", times=build_time_formatter(NOW))
     assert (shown.text, [one.source for one in shown.missing]) == (" ", ["today", "metadata.now"])
 
 
@@ -377,7 +377,7 @@ def test_values_are_never_expanded_again(first: str, second: str, text: str) -> 
     """C18, B4.7: the pieces of a value cannot be put together to an expression either."""
     expected = second.join(part.replace("{{a}}", first) for part in text.split("{{ ns.b }}"))
     values: Lookup = {BARE: {"a": first}, "ns": {"b": second}}
-    assert render(parse(text), values, missing="error", times=times(NOW)).text == expected
+    assert render(parse(text), values, missing="error", times=build_time_formatter(NOW)).text == expected
 
 
 @settings(max_examples=examples(1_000, chaos=20_000), deadline=None, database=None)
@@ -386,7 +386,7 @@ def test_no_input_makes_anything_but_invalid(text: str, one: Any, other: Any, mi
     values: Lookup = {BARE: {"a": one, "b": other}, "ns": {"a": other, "b": [one]}}
     with suppress(Invalid):
         template = parse(text)
-        shown = render(template, values, missing=missing, times=times(NOW) if timed else None)
+        shown = render(template, values, missing=missing, times=build_time_formatter(NOW) if timed else None)
         assert set(shown.missing) <= set(list_expressions(template))
         assert missing == "empty" or not shown.missing
 

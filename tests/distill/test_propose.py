@@ -16,9 +16,9 @@ from memwell.facts.by_model import MAX_FAILURES, Limits, Proposal, propose
 from memwell.facts.model_answer import AnswerLimits, InvalidAnswer, is_too_deep, parse_answer, strip_wrapping
 from memwell.facts.model_prompt import SCHEMA, build_messages, label_pieces, split_portions
 from memwell.facts.plan import Candidate, Source, Turn
-from memwell.models.completer import Completion, failed
+from memwell.models.completer import Completion, model_error
 from memwell.models.openai_chat import OpenAIChat
-from memwell.models.spending import Spent, charged, left, may_spend, set_aside
+from memwell.models.spending import Spent, charge_failure, count_left, estimate_cost, may_spend
 from memwell.testing import ModelCall, ScriptedModel
 
 from ..each import each
@@ -251,7 +251,7 @@ def test_after_two_bad_answers_the_rules_are_used_and_the_second_reason_is_named
     "reason", ["timeout", "rate_limited", "server_error", "unauthorised", "unreachable", "invalid_answer", "too_large"]
 )
 def test_a_server_in_trouble_is_not_asked_again(reason: Any) -> None:
-    model = ScriptedModel([failed(reason)])
+    model = ScriptedModel([model_error(reason)])
     made = proposed(model, limits=QUICK._replace(chunk_tokens=40, overlap=0))
     assert (made.candidates, made.tries, made.fallback) == (RULED, 1, reason)
     unpaid = reason in ("rate_limited", "server_error", "unauthorised", "unreachable")
@@ -263,7 +263,7 @@ def test_a_plugin_without_a_reason_has_failed() -> None:
 
 
 def test_an_answer_that_is_too_long_may_be_given_shorter() -> None:
-    model = ScriptedModel([failed("cut", tokens_in=5, tokens_out=9), Completion(json.dumps(answer(fact())), 6, 2)])
+    model = ScriptedModel([model_error("cut", tokens_in=5, tokens_out=9), Completion(json.dumps(answer(fact())), 6, 2)])
     made = proposed(model)
     assert made[1:] == (11, 11, 2, None)
     assert "list fewer facts" in model.calls[1].messages[-1].content
@@ -459,8 +459,8 @@ def test_a_budget_is_never_passed(used: int, budget: int | None, wanted: int, al
 
 
 def test_what_is_left_and_set_aside() -> None:
-    assert (left(30, 100), left(130, 100), left(130, None)) == (70, 0, None)
-    assert set_aside(300, 4096) == 4396
+    assert (count_left(30, 100), count_left(130, 100), count_left(130, None)) == (70, 0, None)
+    assert estimate_cost(300, 4096) == 4396
 
 
 @each(
@@ -480,4 +480,4 @@ def test_what_is_left_and_set_aside() -> None:
 def test_a_call_that_failed_costs_what_it_may_have_cost(
     reason: str, counted: tuple[int, int] | None, spent: Spent
 ) -> None:
-    assert charged(reason, 300, 1000, counted) == spent
+    assert charge_failure(reason, 300, 1000, counted) == spent

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memwell.banks.summary.summarise import Line, Summary, summarise
-from memwell.text.tokens import estimate
+from memwell.text.tokens import estimate_tokens
 
 from ..each import each
 from ..thorough import examples
@@ -556,7 +556,7 @@ def test_what_matters_is_in_and_what_does_not_is_out(name: str) -> None:
     summary = summarise(lines(talk.told), talk.max_tokens)
     assert [words for words in talk.must if words not in summary.text] == [], summary.text
     assert [words for words in talk.must_not if words in summary.text] == [], summary.text
-    assert estimate(summary.text) <= talk.max_tokens
+    assert estimate_tokens(summary.text) <= talk.max_tokens
 
 
 @each("max_tokens", [8, 12, 20, 40])
@@ -564,7 +564,7 @@ def test_a_few_words_are_always_said(max_tokens: int) -> None:
     for talk in TALKS.values():
         text = summarise(lines(talk.told), max_tokens).text
         assert text
-        assert estimate(text) <= max_tokens
+        assert estimate_tokens(text) <= max_tokens
 
 
 def said(*texts: str, speaker: str | None = "user") -> list[Line]:
@@ -720,7 +720,7 @@ def test_of_little_something_is_said(text: str) -> None:
     summary = summarise([Line(text, "user")], 30)
     assert summary.text.startswith("User: ")
     assert summary.lines == (0,)
-    assert estimate(summary.text) <= 30
+    assert estimate_tokens(summary.text) <= 30
 
 
 @pytest.mark.parametrize(
@@ -741,7 +741,7 @@ def test_a_long_story_takes_little_time(lines_of: Callable[[int], Line]) -> None
 @each("piece", ["x", ".", "? ", "a. ", "\n", "|", "hi ", "that's ", "I my ", "```\n", "1. ", "[", "中", "😀", "A: "])
 def test_a_mebibyte_takes_little_time(piece: str) -> None:
     started = time.process_time()
-    assert estimate(summarise([Line(piece * (2**20 // len(piece)), "user")], 200).text) <= 200
+    assert estimate_tokens(summarise([Line(piece * (2**20 // len(piece)), "user")], 200).text) <= 200
     assert time.process_time() - started < 5
 
 
@@ -764,7 +764,7 @@ LINES = st.lists(st.builds(Line, HOSTILE, SPEAKER, st.booleans()), max_size=8)
 def test_no_input_breaks_the_bounds(told: list[Line], max_tokens: int) -> None:
     summary = summarise(told, max_tokens)
     assert summary == summarise(list(told), max_tokens)
-    assert estimate(summary.text) <= max(0, max_tokens)
+    assert estimate_tokens(summary.text) <= max(0, max_tokens)
     assert bool(summary.text) == bool(summary.lines)
     assert list(summary.lines) == sorted(set(summary.lines) & set(range(len(told))))
     assert [word for word in summary.text.split() if not is_from(word, told)] == []
@@ -827,6 +827,6 @@ def is_of(sentence: str, text: str) -> bool:
 def test_a_summary_of_a_summary_is_within_its_bounds(first: list[Line], then: list[Line], most: int) -> None:
     text = summarise(first, most).text
     again = summarise([Line(text, summary=True), *then], most)
-    assert estimate(again.text) <= most
+    assert estimate_tokens(again.text) <= most
     if text and not then:
         assert again.text

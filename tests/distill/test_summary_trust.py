@@ -16,7 +16,7 @@ from memwell.banks.summary.summarise import Line, keep_safe_sentences, summarise
 from memwell.errors import ModelFailed
 from memwell.registry import require_operation
 from memwell.sdk.transport import LocalTransport
-from memwell.text.tokens import estimate
+from memwell.text.tokens import estimate_tokens
 
 from ..each import each
 from ..engines import Memory
@@ -211,12 +211,12 @@ HEAD = "-----BEGIN RSA PRIVATE KEY-----"
 )
 def test_a_text_is_trimmed_at_sentences_and_without_secrets(written: str, most: int, kept: str) -> None:
     assert keep_safe_sentences(written, most) == kept
-    assert estimate(keep_safe_sentences(written, most)) <= most
+    assert estimate_tokens(keep_safe_sentences(written, most)) <= most
 
 
 def test_trimming_a_long_text_takes_little_time() -> None:
     started = time.process_time()
-    assert estimate(keep_safe_sentences("It rains. So it is. " * 25_000, 600)) <= 600
+    assert estimate_tokens(keep_safe_sentences("It rains. So it is. " * 25_000, 600)) <= 600
     assert time.process_time() - started < 10
 
 
@@ -270,7 +270,7 @@ def test_a_model_that_writes_too_much_is_cut_to_what_fits(modelled: Callable[...
         bank.add(f"We decided on plan number {number} today.", key="k")
         transport.engine.worker.run_due("default")
     shown = bank.load("k", limit=1000).entries or []
-    assert sum(estimate(one.content) for one in shown) <= 100
+    assert sum(estimate_tokens(one.content) for one in shown) <= 100
     (summary,) = (one.content for one in shown if one.summary_of)
     assert summary.endswith("another plan today.")
     assert len(server.requests) < 40

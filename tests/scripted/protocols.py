@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
-from memwell.models.completer import estimated_tokens
+from memwell.models.completer import estimate_tokens
 from memwell.testing import ToolCall, ToolCalls
 
 from .replies import TextReply
@@ -63,8 +63,8 @@ def _text(content: object) -> str:
 
 def tokens_out(reply: ToolCalls | TextReply) -> int:
     if isinstance(reply, ToolCalls):
-        return estimated_tokens(json.dumps([call.arguments for call in reply.calls]))
-    return estimated_tokens(reply.text or "") if reply.tokens_out is None else reply.tokens_out
+        return estimate_tokens(json.dumps([call.arguments for call in reply.calls]))
+    return estimate_tokens(reply.text or "") if reply.tokens_out is None else reply.tokens_out
 
 
 MARK = "cache_control"
@@ -101,7 +101,7 @@ class PromptCache:
 
 
 def _tokens(texts: tuple[str, ...]) -> int:
-    return sum(map(estimated_tokens, texts))
+    return sum(map(estimate_tokens, texts))
 
 
 def _blocks(body: Mapping[str, Any]) -> Iterator[_Block]:
@@ -164,7 +164,7 @@ def _head(number: int, body: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 def _usage(reply: ToolCalls | TextReply, body: Mapping[str, Any]) -> dict[str, int]:
     scripted = reply.tokens_in if isinstance(reply, TextReply) else None
-    read, written = estimated_tokens(prompt_text(body)) if scripted is None else scripted, tokens_out(reply)
+    read, written = estimate_tokens(prompt_text(body)) if scripted is None else scripted, tokens_out(reply)
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 

@@ -599,7 +599,7 @@ def test_a_deleted_entry_leaves_no_byte_after_a_scrub(store: Store, clock: Froze
     assert store.residue(TENANT, needles) == needles
 
     def delete(tx: Tx) -> None:
-        upkeep.remove(tx, tx.rows("docids_of_entry", id=gone.id))
+        upkeep.remove_entries(tx, tx.rows("docids_of_entry", id=gone.id))
         tx.run("delete_entry", id=gone.id)
 
     store.write(TENANT, delete)

@@ -37,8 +37,8 @@ QUERIES = [f"Who {VERBS[n % 7]} a {TOPICS[n % 8]}?" for n in range(20)] + [
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graph, "FROM", LARGE)
     monkeypatch.setattr(graph, "BATCH", 150)
-    monkeypatch.setattr(nearest, "FEW", 40)
-    monkeypatch.setattr(nearest, "NAMED", 100)
+    monkeypatch.setattr(nearest, "MAX_COMPARE", 40)
+    monkeypatch.setattr(nearest, "NEAREST", 100)
 
 
 @pytest.fixture

@@ -28,19 +28,7 @@ from ..model.collection import Draft, Entry
 from ..screening.screen import lowest_trust
 from ..search import upkeep
 from ..storage.port import TenantStore, Tx
-from .banks import (
-    BANKS,
-    KIND,
-    RESERVED,
-    SUMMARY,
-    Bank,
-    BankId,
-    Key,
-    bank_place,
-    check_key,
-    find_key,
-    require_bank,
-)
+from .banks import BANKS, KIND, RESERVED, SUMMARY, Bank, BankId, Key, bank_place, check_key, find_key, require_bank
 from .summary.sentences import EMPTY_SUMMARY
 from .summary.summarise import Line, summarise
 
@@ -125,9 +113,9 @@ def _count_excess(visible: Visible, max_tokens: int) -> int:
 
 
 def _count_tokens(content: str) -> int:
-    from ..text.tokens import estimate  # imported here because its patterns take a while to compile
+    from ..text.tokens import estimate_tokens  # imported here because its patterns take a while to compile
 
-    return estimate(content)
+    return estimate_tokens(content)
 
 
 # -- thresholds ----------------------------------------------------------------------------------------------------------
@@ -251,7 +239,7 @@ def hide_behind_summary(
         rows = space.tx.rows("retire_entry", id=source.id, version=source.version, now=space.now)
         if not rows:
             raise Stale("Some of the entries to summarise are gone, or summarised already: load them again.")
-        upkeep.retire(space.tx, rows)
+        upkeep.retire_entries(space.tx, rows)
         space.tx.send("fold_entry", docid=rows[0][0], address_id=address_id, summary_id=summary.id)
     position = max(int(place[0]) for place in places)
     count = sum(int(place[1]) for place in places) if entries is None else entries
@@ -265,7 +253,7 @@ def dissolve_summaries(space: Space, entry_id: str) -> None:
         chain.append(outer[0])
     for summary_id in reversed(chain):
         rows = space.tx.rows("unfold", id=summary_id)
-        upkeep.changed(space.tx, rows)
+        upkeep.mark_changed(space.tx, rows)
         space.tx.send("forget_folds", id=summary_id)
         if summary_id != entry_id:
             erase_fact(space.tx, summary_id, space.now)

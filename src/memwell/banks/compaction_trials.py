@@ -213,13 +213,13 @@ def _build_trial(call: Call, bank: Bank, items: list[Item], selected: list[Item]
 
 def _evaluate(selected: Sequence[Item], summary: str) -> Evaluation:
     """Judge a summary by its length and by the names and numbers that it keeps."""
-    from ..text.tokens import estimate  # imported here because its patterns take a while to compile
+    from ..text.tokens import estimate_tokens  # imported here because its patterns take a while to compile
 
     if not selected:
         return Evaluation(
             verdict="pass", score=5, reasoning="Nothing is beyond the thresholds: nothing would be compacted."
         )
-    before, after = sum(estimate(item.entry.content) for item in selected), estimate(summary)
+    before, after = sum(estimate_tokens(item.entry.content) for item in selected), estimate_tokens(summary)
     words = {word for item in selected for word in _names_and_numbers(item.entry.content)}
     kept = len(words & _names_and_numbers(summary)) / len(words) if words else 1.0
     reasoning = f"{before} tokens become {after}; {kept:.0%} of the names and numbers are kept."

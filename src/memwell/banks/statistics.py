@@ -108,11 +108,11 @@ def list_keys(space: Space, request: OfBank) -> list[Counted]:
 
 
 def _build_statistics(bank_id: str, entries: Sequence[tuple[str, Entry]], compacted: int, now: int) -> BankStats:
-    from ..text.tokens import estimate  # imported here because its patterns take a while to compile
+    from ..text.tokens import estimate_tokens  # imported here because its patterns take a while to compile
 
     turns = [entry for _, entry in entries if entry.kind != SUMMARY]
     by_key = Counter(key for key, _ in entries)
-    tokens = [estimate(entry.content) for _, entry in entries]
+    tokens = [estimate_tokens(entry.content) for _, entry in entries]
     times = sorted(entry.recorded_at for _, entry in entries)
     return BankStats(
         memory_bank_id=bank_id,

@@ -16,8 +16,8 @@ from itertools import groupby
 from typing import Literal, NamedTuple
 
 from ..screening.screen import ORDER, is_trusted
-from ..text.fence import PREAMBLE, closing, fence_line, fenced, in_list, opening, spoken
-from ..text.tokens import MESSAGE, estimate
+from ..text.fence import PREAMBLE, close_fence, fence, fence_item, fence_line, neutralise_turn, open_fence
+from ..text.tokens import MESSAGE, estimate_tokens
 
 What = Literal["turn", "fact", "record"]
 Reason = Literal["budget", "older", "low_score"]
@@ -94,7 +94,7 @@ _ORIGINS = frozenset((*ORDER, "unknown"))
 
 
 def render_record(record: RecordText, token: str) -> str:
-    return f"[{fence_line(record.name, token)}] {in_list(record.text, token)}"
+    return f"[{fence_line(record.name, token)}] {fence_item(record.text, token)}"
 
 
 def render_fact(fact: RelevantFact, token: str) -> str:
@@ -105,18 +105,16 @@ def render_fact(fact: RelevantFact, token: str) -> str:
 def render_turn(turn: RecentTurn, token: str) -> str:
     """Time, speaker and content (C19)."""
     name = f" ({fence_line(turn.name, token)})" if turn.name else ""
-    return (
-        f"[{turn.at.isoformat(timespec='minutes')}] {fence_line(turn.role, token)}{name}: {in_list(turn.text, token)}"
-    )
+    return f"[{turn.at.isoformat(timespec='minutes')}] {fence_line(turn.role, token)}{name}: {fence_item(turn.text, token)}"
 
 
 def build_turn_message(turn: RecentTurn, token: str) -> Message:
     """A message of the user or the assistant. Turns of other roles are fenced inside a user message."""
     if turn.role == "assistant":
-        return Message("assistant", spoken(turn.text, token))
+        return Message("assistant", neutralise_turn(turn.text, token))
     if turn.role == "user":
-        return Message("user", spoken(turn.text, token))
-    return Message("user", fenced(turn.text, token, origin=_origin_label(turn.role)))
+        return Message("user", neutralise_turn(turn.text, token))
+    return Message("user", fence(turn.text, token, origin=_origin_label(turn.role)))
 
 
 def fact_group(fact: RelevantFact) -> str:
@@ -142,20 +140,22 @@ def render_turns(turns: Sequence[RecentTurn], token: str) -> str:
 def count_fence_tokens(token: str, origin: str = "") -> int:
     """The maximum size of a fence itself."""
     labels = {"kind": "records", "origin": origin} if origin else {"kind": "records"}
-    return estimate(opening(token, **labels)) + estimate(closing(token)) + 3
+    return estimate_tokens(open_fence(token, **labels)) + estimate_tokens(close_fence(token)) + 3
 
 
 def count_line_tokens(line: str) -> int:
-    return estimate(line) + 1
+    return estimate_tokens(line) + 1
 
 
 def count_turn_tokens(turn: RecentTurn, token: str) -> int:
     """The size of a turn in its larger form."""
-    return max(count_line_tokens(render_turn(turn, token)), estimate(build_turn_message(turn, token).content) + MESSAGE)
+    return max(
+        count_line_tokens(render_turn(turn, token)), estimate_tokens(build_turn_message(turn, token).content) + MESSAGE
+    )
 
 
 def _render_block(lines: Sequence[str], token: str, **labels: str) -> str:
-    return "\n".join([opening(token, **labels), *lines, closing(token)])
+    return "\n".join([open_fence(token, **labels), *lines, close_fence(token)])
 
 
 def _origin_label(role: str) -> str:
@@ -187,7 +187,7 @@ def assemble(
     messages = [Message("system", memory)] if memory else []
     messages += [build_turn_message(turn, token) for turn in turns[first:]]
     text = "\n".join(part for part in (memory, render_turns(turns[first:], token)) if part)
-    tokens = max(estimate(text), sum(estimate(message.content) + MESSAGE for message in messages))
+    tokens = max(estimate_tokens(text), sum(estimate_tokens(message.content) + MESSAGE for message in messages))
     fact_ids = [fact.id for fact in chosen_facts]
     left_out = [LeftOut("record", record.name, "budget") for record in records if record not in chosen_records]
     for fact in facts:
@@ -206,7 +206,7 @@ class _Budget:
 
     def __init__(self, budget: int, token: str) -> None:
         self.left = budget
-        self.max_line = budget - estimate(PREAMBLE) - MESSAGE - 1 - count_fence_tokens(token)
+        self.max_line = budget - estimate_tokens(PREAMBLE) - MESSAGE - 1 - count_fence_tokens(token)
         """The maximum size of a single line."""
         self._token = token
         self._groups: set[str] = set()
@@ -215,7 +215,7 @@ class _Budget:
         """Add a line if it fits, with the fence that it needs and, for the first one, the preamble."""
         cost = count_line_tokens(line)
         if not self._groups:
-            cost += estimate(PREAMBLE) + MESSAGE + 1
+            cost += estimate_tokens(PREAMBLE) + MESSAGE + 1
         if group not in self._groups:
             cost += count_fence_tokens(self._token, "" if group in ("records", "facts") else group)
         if cost > self.left:

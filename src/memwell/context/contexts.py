@@ -24,7 +24,7 @@ from ..model.query import Query, Where
 from ..records.records import find_value_at, list_named
 from ..records.user_records import find_contract
 from ..records.validation import fill_defaults, list_misfits, secrets_in
-from ..text.fence import compact
+from ..text.fence import encode_compact
 from ..timelines.sessions import NEWEST
 
 RELEVANT = 40
@@ -158,7 +158,7 @@ def _session_turns(space: Space, request: ContextRequest) -> list[Entry]:
 def _assemble(
     call: Call, request: ContextRequest, facts: Sequence[Where], turns: Sequence[Entry], known: _Records
 ) -> Context:
-    from ..text.fence import token_for, without
+    from ..text.fence import remove_token, token_for
     from .assemble import assemble
 
     records = known.values
@@ -167,7 +167,7 @@ def _assemble(
     token = token_for(
         call.engine.store.control.secret, f"{call.principal.tenant}/{request.owner.kind}/{request.owner.name}"
     )
-    texts = {name: without(compact(value), token)[: request.budget * 8] for name, value in records.items()}
+    texts = {name: remove_token(encode_compact(value), token)[: request.budget * 8] for name, value in records.items()}
     secrets = [name for name, text in texts.items() if len(text) < request.budget * 8 and secrets_in(records[name])]
     found = call.read(lambda space: _important(space, facts, request)) | _relevant(call, facts, request)
     hits = [(entry, score) for entry, score in found.values() if entry.id not in said]

@@ -25,7 +25,7 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 from ..errors import Invalid, TooLarge
-from ..text.fence import compact, is_loud, quoted, seen, untagged, visible
+from ..text.fence import encode_compact, hide_marks, is_loud, neutralise_tags, quote_lines, remove_invisible
 
 MAX_TEMPLATE = 1024 * 1024
 MAX_EXPRESSIONS = 10_000
@@ -228,21 +228,21 @@ class _Result:
 
     def defuse(self, text: str) -> str:
         """The visible part of a value, quoted if it would look like a heading or a role, or complete a tag."""
-        line = visible(text)
+        line = hide_marks(text)
         loud = self._line is not None and is_loud(self._line + line)
-        return compact(line) if loud or self._completes_tag(line) else line
+        return encode_compact(line) if loud or self._completes_tag(line) else line
 
     def _completes_tag(self, line: str) -> bool:
         """Return whether a value and those right before it make up a chat tag."""
         together = self._before + line[:MAX_TAG]
-        return self._before != "" and untagged(together) != together
+        return self._before != "" and neutralise_tags(together) != together
 
     def _continue_line(self, text: str) -> str | None:
         line = _last_line_start(text)
         before = "" if line else self._line
         if before is None:
             return None
-        values = seen(before + text[line:]).replace("\u2800", " ").lstrip()
+        values = remove_invisible(before + text[line:]).replace("\u2800", " ").lstrip()
         return values if len(values) <= MAX_BEGINNING else None
 
     def _grow(self, text: str, size: int) -> None:
@@ -350,7 +350,7 @@ def _to_text(expression: Expression, value: Any, *, plain: bool) -> str:
     if plain and isinstance(value, str):
         return value
     try:
-        return compact(value) if plain else quoted(value)
+        return encode_compact(value) if plain else quote_lines(value)
     except (TypeError, ValueError, RecursionError):
         _refuse(expression, f"{_quote(expression.source)} has a value that cannot be written as JSON.")
 

@@ -23,8 +23,8 @@ from .space import Space
 
 if TYPE_CHECKING:
     from ..model.query import Query
-    from ..models.completer import Completer, Wanted
-    from ..search.search import Found, Gate, Recall
+    from ..models.completer import Completer, LLMConfig
+    from ..search.search import Gate, SearchEngine, SearchResult
 
 T = TypeVar("T")
 Given = TypeVarTuple("Given")
@@ -40,8 +40,8 @@ class Engine:
         self.clock = clock
         self._config = config
         self.embeds = config.embedder != "none"
-        self._recall: Recall | None = None
-        self._completer: tuple[tuple[Completer, Wanted] | None] | None = None
+        self._recall: SearchEngine | None = None
+        self._completer: tuple[tuple[Completer, LLMConfig] | None] | None = None
         self._models: OrderedDict[str, Completer] = OrderedDict()
         self._lock = Lock()
         self.links = Links(store)
@@ -78,19 +78,19 @@ class Engine:
         )
 
     @property
-    def recall(self) -> Recall:
+    def recall(self) -> SearchEngine:
         """Search. It is loaded when it is first used: most of what it needs, no other operation does."""
         if self._recall is None:
             from ..models.embedder import open_embedder
-            from ..search.search import Recall
+            from ..search.search import SearchEngine
 
             with self._lock:
                 if self._recall is None:
                     config = self._config
-                    self._recall = Recall(lambda: open_embedder(config), self.clock, config.index_memory)
+                    self._recall = SearchEngine(lambda: open_embedder(config), self.clock, config.index_memory)
         return self._recall
 
-    def search(self, principal: Principal, query: Query) -> Found:
+    def search(self, principal: Principal, query: Query) -> SearchResult:
         """What fits a query best in the principal's tenant."""
         return self.recall.search(TenantStore(self.store, principal.tenant), query)
 
@@ -139,7 +139,7 @@ class Engine:
         self.store.close()
 
     @property
-    def completer(self) -> tuple[Completer, Wanted] | None:
+    def completer(self) -> tuple[Completer, LLMConfig] | None:
         """The language model, if one is set. It is opened when it is first needed."""
         from ..models.completer import open_completer, parse_llm
 
@@ -162,7 +162,7 @@ class Engine:
             "provider, leave it away, or set MEMWELL_LLM to another."
         )
 
-    def model(self, provider: str | None, model_id: str | None) -> tuple[Completer, Wanted] | None:
+    def model(self, provider: str | None, model_id: str | None) -> tuple[Completer, LLMConfig] | None:
         """The language model that a workflow names. A plugin is a model of its own, whatever it is called."""
         from ..models.completer import BUILT_IN, open_completer
 

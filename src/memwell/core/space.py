@@ -24,7 +24,7 @@ from ..model.filter import Filter
 from ..model.principal import Principal
 from ..search import upkeep
 from ..storage.port import Row, TenantStore, Tx
-from ..text.chunks import question_share
+from ..text.chunks import measure_questions
 
 EMBED_AFTER = 10 * SECOND
 """How long new entries wait for the background to embed them, so that many are done at once."""
@@ -97,7 +97,7 @@ class Space(msgspec.Struct, eq=False):
             entry, docid = self._add(draft, address_id, seq, recorded_at, expires_at)
             entries.append(entry)
             if not place.sealed:
-                upkeep.add(self.tx, docid, address_id, collection_id, entry, policy.language)
+                upkeep.add_entry(self.tx, docid, address_id, collection_id, entry, policy.language)
         if entries and self._embeds and not place.sealed:
             queue.ensure_slot(self.tx, "embed", self.now + EMBED_AFTER, self.now)
             self._embeds = False  # once is enough
@@ -113,7 +113,7 @@ class Space(msgspec.Struct, eq=False):
             raise Stale(
                 f"The current version is {old.version}: read it again and repeat the change.", version=old.version
             )
-        upkeep.retire(self.tx, self.tx.rows("retire_entry", id=old.id, version=old.version, now=self.now))
+        upkeep.retire_entries(self.tx, self.tx.rows("retire_entry", id=old.id, version=old.version, now=self.now))
         following = msgspec.structs.replace(draft, id=old.id, version=old.version + 1, created_at=old.created_at)
         return self.append(place, located.path, [following])[0]
 
@@ -258,7 +258,7 @@ class Space(msgspec.Struct, eq=False):
             recorded_at=recorded_at,
             created_at=draft.created_at,
             expires_at=expires_at,
-            asks=question_share(entry.content),
+            asks=measure_questions(entry.content),
         )
         return entry, number
 

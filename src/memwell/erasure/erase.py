@@ -234,7 +234,7 @@ def _delete_batch(tx: Tx, address_id: int) -> int:
     if row is None or row[0] is None:
         return 0
     last = row[0] + ERASE_BATCH - 1
-    upkeep.remove(tx, tx.rows("docids_to", address_id=address_id, seq=last), noted=False)
+    upkeep.remove_entries(tx, tx.rows("docids_to", address_id=address_id, seq=last), noted=False)
     return tx.run("delete_entries_to", address_id=address_id, seq=last)
 
 
@@ -289,7 +289,7 @@ def erase_fact(tx: Tx, fact_id: str, now: int, *, buried: Collection[int] = ()) 
     for address_id in places:
         if address_id not in buried:
             log.note(tx, "entry", log.entry_mark(address_id, fact_id), now)
-    upkeep.remove(tx, tx.rows("docids_of_entry", id=fact_id))
+    upkeep.remove_entries(tx, tx.rows("docids_of_entry", id=fact_id))
     tx.send("delete_evidence_of_fact", fact_id=fact_id)
     return tx.run("delete_entry", id=fact_id), answers
 
@@ -298,7 +298,7 @@ def erase_versions(tx: Tx, fact_id: str, versions: Sequence[int]) -> None:
     """Delete some versions of a fact, and the answers that may hold their words. The caller logs the erasure."""
     _forget_answers_about(tx, fact_id, [row[0] for row in tx.rows("entry_addresses", id=fact_id)])
     for version in versions:
-        upkeep.remove(tx, tx.rows("docids_of_version", id=fact_id, version=version))
+        upkeep.remove_entries(tx, tx.rows("docids_of_version", id=fact_id, version=version))
         tx.send("delete_version", id=fact_id, version=version)
 
 

@@ -36,7 +36,7 @@ def expire(run: JobRun) -> Repeat:
 def _delete_some(tx: Tx, now: int) -> int:
     last = tx.row("expiry_after", now=now, skip=BATCH)
     until = last[0] if last else now
-    upkeep.remove(tx, tx.rows("expired_docids", until=until), noted=False)
+    upkeep.remove_entries(tx, tx.rows("expired_docids", until=until), noted=False)
     deleted = tx.run("delete_expired_entries", until=until)
     addresses = tx.rows("expired_addresses", now=now, limit=BATCH)
     for (address_id,) in addresses:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from ..clock import Clock
 from ..errors import ModelFailed
-from ..models.completer import Completer, Completion, Message, Wanted, estimated_tokens, reason_of
-from ..models.spending import Ledger, Spent, charged, may_spend, set_aside
+from ..models.completer import Completer, Completion, LLMConfig, Message, estimate_tokens, get_reason
+from ..models.spending import Ledger, Spent, charge_failure, estimate_cost, may_spend
 from ..storage.port import TenantStore
 from .model_answer import AnswerLimits, InvalidAnswer, merge_repeats, parse_answer
 from .model_prompt import SCHEMA, Piece, build_messages, label_pieces, split_portions
@@ -121,19 +121,19 @@ class _ModelSession:
     def _ask(self, asked: Sequence[Message]) -> Completion:
         """One call, if there are time and tokens for it."""
         limits = self._limits
-        estimate = sum(estimated_tokens(message.content) for message in asked)
+        estimate = sum(estimate_tokens(message.content) for message in asked)
         timeout_s = min(limits.call_s, self._left_s())
         if timeout_s < MIN_SECONDS:
             raise _ModelUnusable("timeout", final=True)
-        wanted = set_aside(estimate, limits.max_tokens)
+        wanted = estimate_cost(estimate, limits.max_tokens)
         if not may_spend(self.tokens_in + self.tokens_out, limits.tokens, wanted):
             raise _ModelUnusable("budget", final=True)
         self.tries += 1
         try:
             answer = self._completer.complete(asked, schema=SCHEMA, max_tokens=limits.max_tokens, timeout_s=timeout_s)
         except ModelFailed as error:
-            reason = reason_of(error)
-            self._count(charged(reason, estimate, limits.max_tokens, _reported_tokens(error)))
+            reason = get_reason(error)
+            self._count(charge_failure(reason, estimate, limits.max_tokens, _reported_tokens(error)))
             if reason in RETRY_HINTS:
                 raise InvalidAnswer(reason, RETRY_HINTS[reason]) from None
             raise _ModelUnusable(reason, final=reason != "refused") from None
@@ -176,7 +176,7 @@ PROMPT_TOKENS = 1500
 
 
 def extract_by_model(
-    completer: Completer, wanted: Wanted, reach: TenantStore, clock: Clock, turns: Sequence[Turn]
+    completer: Completer, wanted: LLMConfig, reach: TenantStore, clock: Clock, turns: Sequence[Turn]
 ) -> Extraction:
     """Candidates by the model as far as it can be believed and afforded, by rules for the rest. No transaction is open
     meanwhile."""
@@ -196,6 +196,6 @@ def extract_by_model(
 
 def _max_tokens(turns: Sequence[Turn], limits: Limits) -> int:
     """The most tokens that some turns can cost: each portion is asked twice at most."""
-    asked = sum(estimated_tokens(said.text) for said in turns)
+    asked = sum(estimate_tokens(said.text) for said in turns)
     portions = 1 + asked // limits.chunk_tokens
     return 2 * (2 * asked + portions * (PROMPT_TOKENS + limits.max_tokens))

@@ -46,7 +46,7 @@ from .store import FACTS_PATH, Ending, FactRow, end_fact, list_versions, write_f
 
 if TYPE_CHECKING:
     from ..core.engine import Engine
-    from ..search.search import Recall
+    from ..search.search import SearchEngine
 
 MAX_TRIES = 8
 CONTEXT_TURNS = 6
@@ -121,7 +121,7 @@ def extract_statements(engine: Engine, reach: TenantStore, turns: Sequence[Turn]
     return extract_by_model(*engine.completer, reach, engine.clock, turns)
 
 
-def consolidate_session(run: JobRun, recall: Recall, extract: Extract) -> dict[str, Any]:
+def consolidate_session(run: JobRun, recall: SearchEngine, extract: Extract) -> dict[str, Any]:
     address_id, upto = run.job.address_id, run.payload.get("to_seq")
     done: Counter[str] = Counter()
     plans: list[str] = []
@@ -154,7 +154,7 @@ def read_chunk(space: Space, address_id: int, upto: int | None, limit: int = MAX
     return Chunk(session, entries, last_fact_seq(space, session), before)
 
 
-def build_draft(reach: TenantStore, recall: Recall, chunk: Chunk, extracted: Extraction) -> PlanDraft:
+def build_draft(reach: TenantStore, recall: SearchEngine, chunk: Chunk, extracted: Extraction) -> PlanDraft:
     """Decide what to do with each candidate, given the facts of this moment. Nothing is written."""
     neighbours = NeighbourSearch(reach, recall, chunk.session.facts)
     fresh = {entry.id for entry in chunk.entries}
@@ -194,7 +194,7 @@ def to_plan(space: Space, chunk: Chunk, draft: PlanDraft, extracted: Extraction,
     )
 
 
-def _plan_and_apply(run: JobRun, recall: Recall, chunk: Chunk, extracted: Extraction) -> tuple[Plan, PlanBody]:
+def _plan_and_apply(run: JobRun, recall: SearchEngine, chunk: Chunk, extracted: Extraction) -> tuple[Plan, PlanBody]:
     """Build a plan and apply it; again if the facts have changed in between."""
     for _ in range(MAX_TRIES):
         draft = build_draft(run.reach, recall, chunk, extracted)
@@ -286,7 +286,7 @@ def _mark_notes_consolidated(space: Space, session: Session, steps: Sequence[Ste
     """Take notes that became facts out of search; return their ids."""
     said = list(dict.fromkeys(one.entry for step in steps if step.id for one in step.evidence))
     rows = space.tx.rows("settle_notes", address_id=session.address_id, ids=msgspec.json.encode(said).decode())
-    upkeep.changed(space.tx, rows)
+    upkeep.mark_changed(space.tx, rows)
     return said if rows else []
 
 
@@ -349,7 +349,9 @@ class _PlanApplier:
         located = self._space.entry(self._place, fact_id)
         if located is not None:
             version = located.entry.version
-            upkeep.retire(self._tx, self._tx.rows("retire_entry", id=fact_id, version=version, now=self._space.now))
+            upkeep.retire_entries(
+                self._tx, self._tx.rows("retire_entry", id=fact_id, version=version, now=self._space.now)
+            )
 
     def _evidence(self, fact_id: str, evidence: Sequence[Evidence]) -> None:
         for one in evidence:

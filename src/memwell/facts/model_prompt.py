@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, get_args
 
 import msgspec
 
-from ..models.completer import Message, estimated_tokens
+from ..models.completer import Message, estimate_tokens
 from .plan import Kind, Turn
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -137,7 +137,7 @@ def _render_turn(number: int, piece: Piece) -> str:
 def _split_turn(said: Turn, size: int) -> list[Piece]:
     """A turn whole, or cut between words into parts that fit."""
     room = max(1, size - LINE_TOKENS)
-    if estimated_tokens(said.text) <= room:
+    if estimate_tokens(said.text) <= room:
         return [Piece(said, 0, said.text)]
     found: list[Piece] = []
     at = 0
@@ -165,4 +165,4 @@ def _overlap(portion: Sequence[Piece], overlap: int, room: int) -> list[Piece]:
 
 
 def _count_tokens(piece: Piece) -> int:
-    return LINE_TOKENS + estimated_tokens(piece.text)
+    return LINE_TOKENS + estimate_tokens(piece.text)

@@ -19,7 +19,7 @@ from .topics import lookup_keys, parse_statement
 
 if TYPE_CHECKING:
     from ..models.embedder import Vectors
-    from ..search.search import Recall
+    from ..search.search import SearchEngine
 
 MAX_SAME_WORDS = 4
 MAX_SAME_TOPIC = 8
@@ -49,7 +49,7 @@ class Neighbours(NamedTuple):
 class NeighbourSearch:
     """The facts of one flow or user, to be asked about candidates."""
 
-    def __init__(self, reach: TenantStore, recall: Recall, place: Place) -> None:
+    def __init__(self, reach: TenantStore, recall: SearchEngine, place: Place) -> None:
         self._reach, self._recall, self._place = reach, recall, place
         self.read = cache(parse_statement)
         """Reads a statement once, however often it is compared."""

@@ -222,7 +222,7 @@ class Retraction:
     def _withdraw(self, located: Located, last: FactVersion) -> None:
         """Retire a fact, and release what it had ended."""
         tx, entry = self._space.tx, located.entry
-        upkeep.retire(tx, tx.rows("retire_entry", id=entry.id, version=entry.version, now=self._space.now))
+        upkeep.retire_entries(tx, tx.rows("retire_entry", id=entry.id, version=entry.version, now=self._space.now))
         self._space.touch(self._space.collection(self._place)[0], located.address_id)
         self.withdrawn.append(entry.id)
         self.release(entry.id, last)
@@ -312,7 +312,7 @@ def _skip_unconsolidated(space: Space, address_id: int | None, entry_id: str | N
         row = space.tx.row("distilled_address", id=address_id)
         if row is not None:
             space.tx.send("set_distilled", id=address_id, upto=row[1])
-            upkeep.changed(space.tx, space.tx.rows("settle_all_notes", address_id=address_id))
+            upkeep.mark_changed(space.tx, space.tx.rows("settle_all_notes", address_id=address_id))
         return
     row = space.tx.row("undistilled_entry", id=entry_id)
     if row is not None:
@@ -375,7 +375,7 @@ def revert_plan(space: Space, place: Place, plan: Plan) -> int:
         if step.do == "merge" and _is_written_by_hand(space, step)
     )
     ids = msgspec.json.encode(steps.notes).decode()
-    upkeep.changed(space.tx, space.tx.rows("unsettle_notes", address_id=plan.address_id, ids=ids))
+    upkeep.mark_changed(space.tx, space.tx.rows("unsettle_notes", address_id=plan.address_id, ids=ids))
     values = {
         "state": "reverted",
         "steps": encode_steps(steps),

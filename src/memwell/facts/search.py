@@ -23,7 +23,7 @@ from ..model.query import Query, Where
 from .store import FACTS_PATH
 
 if TYPE_CHECKING:
-    from ..search.search import Found
+    from ..search.search import SearchResult
 
 MAX_QUERY = 64 * 1024
 NOTES = ("note",)
@@ -150,7 +150,7 @@ def why_not(call: Call, request: WhyNotSearch) -> WhyNot:
     return WhyNot(id=request.id, gate=gate.gate, detail=gate.detail, rank=gate.rank, score=gate.score)
 
 
-def to_hits(found: Found, *, explain: bool, session: str | None = None) -> Hits:
+def to_hits(found: SearchResult, *, explain: bool, session: str | None = None) -> Hits:
     """The response for the result of a search. `session` replaces the sessions of the hits."""
     hits = [
         Hit(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from ..search.words import stop_tokens, tokens
+from ..search.words import list_stop_tokens, tokenize
 from ..text.word_sets import load_sections
 
 THESAURUS = load_sections(__package__, "thesaurus")
@@ -399,7 +399,7 @@ def _canonical_stems(text: str) -> list[str]:
     if _DIGIT.search(text):
         text = _ORDINAL.sub("", _DATE.sub(_spell_date, text))
         text = _PHONE.sub(lambda match: re.sub(r"\D", "", match[0]), text)
-    return [_CANON.get(word, word) for word in tokens(text) if word not in _EMPTY]
+    return [_CANON.get(word, word) for word in tokenize(text) if word not in _EMPTY]
 
 
 def _spell_date(match: re.Match[str]) -> str:
@@ -419,16 +419,16 @@ def _is_number(word: str) -> bool:
 
 
 def _canonical_forms() -> dict[str, str]:
-    found = {stem: tokens(line)[0] for line in THESAURUS["synonyms"] for stem in tokens(line)}
-    found |= {tokens(word)[0]: digits for word, digits in NUMBERS.items()}
-    return found | {word[:3]: tokens(word)[0] for word in MONTHS if word not in ("march", "may")}
+    found = {stem: tokenize(line)[0] for line in THESAURUS["synonyms"] for stem in tokenize(line)}
+    found |= {tokenize(word)[0]: digits for word, digits in NUMBERS.items()}
+    return found | {word[:3]: tokenize(word)[0] for word in MONTHS if word not in ("march", "may")}
 
 
 _CANON = _canonical_forms()
 _REWRITTEN = frozenset[str]().union(*(rule.cues for rule in REWRITES))
-_TIMES = frozenset(tokens(" ".join([*MONTHS, *WEEKDAYS])))
-_EMPTY = stop_tokens("en") - set(tokens("may")) | frozenset(tokens(" ".join(THESAURUS["fillers"])))
-_KIN = frozenset(_CANON.get(word, word) for word in tokens(" ".join(THESAURUS["kin"])))
+_TIMES = frozenset(tokenize(" ".join([*MONTHS, *WEEKDAYS])))
+_EMPTY = list_stop_tokens("en") - set(tokenize("may")) | frozenset(tokenize(" ".join(THESAURUS["fillers"])))
+_KIN = frozenset(_CANON.get(word, word) for word in tokenize(" ".join(THESAURUS["kin"])))
 _POSSESSIVE = re.compile(r"(.+?)['\u2019]s? ")
 _OWNER = re.compile(r"@(?:'s [\w'-]+)?")
 _SPACE = re.compile(r"\s+")

@@ -20,7 +20,7 @@ from ..jobs.queue import JobRun
 from ..model.collection import Draft
 from ..records.file_rows import MAX_TOKENS, File, text_place, update_file
 from ..storage.port import Tx
-from ..text.tokens import estimate
+from ..text.tokens import estimate_tokens
 
 BATCH = 100
 """Passages that are written at once."""
@@ -64,7 +64,7 @@ def _read_text(run: JobRun, file: File) -> _FileText:
     extraction = extract(content, file.mimetype)
     passages = split_passages(extraction.text)
     # Count the passages one by one, so that other threads get their turn.
-    return _FileText(passages, max(sum(map(estimate, passages)), 1), extraction)
+    return _FileText(passages, max(sum(map(estimate_tokens, passages)), 1), extraction)
 
 
 def _write_batch(tx: Tx, run: JobRun, text: _FileText, embeds: bool) -> bool:

@@ -16,7 +16,7 @@ import msgspec
 
 from .. import typed
 from .chat import MAX_ANSWER, ChatModel, build_completion, decode_answer
-from .completer import ANTHROPIC_URL, Completion, Message, Reason, Tool, ToolCall, failed
+from .completer import ANTHROPIC_URL, Completion, Message, Reason, Tool, ToolCall, model_error
 
 CACHE_MARK = {"type": "ephemeral"}
 CUT_REASONS = frozenset({"max_tokens", "model_context_window_exceeded", "pause_turn"})
@@ -134,7 +134,7 @@ class AnthropicChat(ChatModel):
             if event.type == "message_stop":
                 break
             if event.type == "error":
-                raise failed(ERROR_REASONS.get(event.error.type if event.error else "", "server_error"))
+                raise model_error(ERROR_REASONS.get(event.error.type if event.error else "", "server_error"))
             started = started or event.message is not None
             # Counts at the end are added to those at the beginning, or replace them.
             for counts in (event.message and event.message.usage, event.usage):
@@ -146,9 +146,9 @@ class AnthropicChat(ChatModel):
                 text.append(delta.text)
                 yield delta.text
         if not started:
-            raise failed("invalid_answer")
+            raise model_error("invalid_answer")
         if ending is None:
-            raise failed("cut")
+            raise model_error("cut")
         yield _build_completion("".join(text), messages, usage, ending)
 
 
@@ -201,7 +201,7 @@ def _decode_input(block: _Block) -> str:
     try:
         return bytes(block.input).decode()
     except UnicodeError:
-        raise failed("invalid_answer") from None
+        raise model_error("invalid_answer") from None
 
 
 def _build_completion(

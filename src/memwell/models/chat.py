@@ -24,7 +24,7 @@ import msgspec
 from .. import typed
 from ..errors import Invalid, ModelFailed
 from ..version import __version__
-from .completer import Completion, Message, Reason, Tool, ToolCall, failed, reason_of, tokens_of
+from .completer import Completion, Message, Reason, Tool, ToolCall, estimate_message, get_reason, model_error
 
 MAX_ANSWER = 1024 * 1024
 STREAM_OVERHEAD = (
@@ -85,7 +85,7 @@ class Fallbacks:
             try:
                 answer = ask(options[at])
             except ModelFailed as error:
-                if at == last or reason_of(error) != "bad_request":
+                if at == last or get_reason(error) != "bad_request":
                     raise
             else:
                 self._accepted[key] = at
@@ -106,7 +106,7 @@ class ChatModel(ABC):
         self._model = model
         self._server = ChatServer(url, self.PATH, key, self.HEADERS, max_answer)
         self._fallbacks = Fallbacks()
-        self.id = f"{self.PROVIDER}:{model}@{host_of(url)}"
+        self.id = f"{self.PROVIDER}:{model}@{get_host(url)}"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.id!r})"
@@ -203,7 +203,7 @@ def decode_answer(body: bytes, kind: type[T]) -> T:
     try:
         return typed.decode(body, kind)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        raise failed("invalid_answer") from None
+        raise model_error("invalid_answer") from None
 
 
 def build_completion(
@@ -222,9 +222,13 @@ def build_completion(
     if counts and all(0 <= count < MAX_TOKENS for count in counts):
         tokens_in, tokens_out, cached = counts
     else:
-        tokens_in, tokens_out, cached = sum(map(tokens_of, messages)), tokens_of(Message("assistant", text, calls)), 0
+        tokens_in, tokens_out, cached = (
+            sum(map(estimate_message, messages)),
+            estimate_message(Message("assistant", text, calls)),
+            0,
+        )
     if refused or cut:
-        raise failed("refused" if refused else "cut", tokens_in=tokens_in, tokens_out=tokens_out)
+        raise model_error("refused" if refused else "cut", tokens_in=tokens_in, tokens_out=tokens_out)
     return Completion(text, tokens_in, tokens_out, cached, calls)
 
 
@@ -245,7 +249,7 @@ def check_url(url: str) -> str:
     return url.rstrip("/")
 
 
-def host_of(url: str) -> str:
+def get_host(url: str) -> str:
     """The host and port of an address, without a user or password."""
     return urlsplit(url).netloc.rpartition("@")[2]
 
@@ -294,7 +298,7 @@ class ChatServer:
         """The parts of an answer, the first of them empty. A connection that was cut is not used again."""
         left = until - time.monotonic()
         if left <= 0:
-            raise failed("timeout")
+            raise model_error("timeout")
         try:
             connection = self._idle.pop()
         except IndexError:
@@ -314,7 +318,9 @@ class ChatServer:
             if self._closed:
                 self.close()
         if reason is not None:
-            raise failed(reason)  # outside of `except`: the errors of httpx hold the request, so none stays attached
+            raise model_error(
+                reason
+            )  # outside of `except`: the errors of httpx hold the request, so none stays attached
 
 
 class _Connection:
@@ -336,14 +342,14 @@ class _Connection:
             # The body of an error may be of any size and is never shown, so it is not read.
             if answer.status_code != 200:
                 status = answer.status_code
-                raise failed("server_error" if status >= 500 else STATUS_REASONS.get(status, "invalid_answer"))
+                raise model_error("server_error" if status >= 500 else STATUS_REASONS.get(status, "invalid_answer"))
             yield b""
             for part in answer.iter_raw():
                 size += len(part)
                 if size > limit:
-                    raise failed("too_large")
+                    raise model_error("too_large")
                 if time.monotonic() > until:
-                    raise failed("timeout")
+                    raise model_error("timeout")
                 yield part
 
     def cut(self) -> None:
@@ -445,7 +451,7 @@ def parse_events(parts: Iterable[bytes], max_line: int) -> Iterator[bytes]:
         elif field == b"data":
             data.append(value.removeprefix(b" "))
         elif field not in OTHER_FIELDS:
-            raise failed("invalid_answer")
+            raise model_error("invalid_answer")
 
 
 def _split_lines(parts: Iterable[bytes], max_line: int) -> Iterator[bytes]:
@@ -454,4 +460,4 @@ def _split_lines(parts: Iterable[bytes], max_line: int) -> Iterator[bytes]:
         *lines, rest = (rest + part).split(b"\n")
         yield from (line.removesuffix(b"\r") for line in lines)
         if len(rest) > max_line:
-            raise failed("too_large")
+            raise model_error("too_large")

@@ -17,7 +17,7 @@ ANTHROPIC_URL = "https://api.anthropic.com"
 BUILT_IN = ("openai", "anthropic")
 GROUP = "memwell.completers"
 TIMEOUT_S = 30.0
-HOW = (
+USAGE = (
     "MEMWELL_LLM is `none`, `openai:MODEL`, `openai:MODEL@http://HOST:PORT/v1`, `anthropic:MODEL`, "
     "`anthropic:MODEL@http://HOST:PORT` (optionally followed by `?timeout_s=30&tokens_per_day=100000`), or the name of "
     "an installed plugin."
@@ -133,7 +133,7 @@ class Caller(Protocol):
     ) -> Completion: ...
 
 
-def stream_of(
+def stream_completion(
     completer: Completer | Streamer,
     messages: Sequence[Message],
     *,
@@ -145,41 +145,41 @@ def stream_of(
     if isinstance(completer, Streamer):
         yield from completer.stream(messages, max_tokens=max_tokens, timeout_s=timeout_s, temperature=temperature)
         return
-    wished = wish(completer, temperature)
+    wished = temperature_argument(completer, temperature)
     answer = completer.complete(messages, schema=None, max_tokens=max_tokens, timeout_s=timeout_s, **wished)
     if answer.text:
         yield answer.text
     yield answer
 
 
-def wish(completer: Completer, temperature: float | None) -> dict[str, Any]:
+def temperature_argument(completer: Completer, temperature: float | None) -> dict[str, Any]:
     """The temperature as an argument of `complete`, if it takes one: the protocol does not require it."""
     accepts = "temperature" in signature(completer.complete).parameters
     return {"temperature": temperature} if accepts and temperature is not None else {}
 
 
-def failed(reason: Reason, **details: Any) -> ModelFailed:
+def model_error(reason: Reason, **details: Any) -> ModelFailed:
     """The error for a reason. The details may hold the `tokens_in` and `tokens_out` that were spent all the same."""
     return ModelFailed(f"{SENTENCES[reason]} ({reason}).", reason=reason, **details)
 
 
-def reason_of(error: ModelFailed) -> str:
+def get_reason(error: ModelFailed) -> str:
     """The reason of a failure; errors of plugins may have none."""
     reason = error.details.get("reason")
     return reason if isinstance(reason, str) else "failed"
 
 
-def estimated_tokens(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """About how many tokens a text is: a quarter of its bytes, which fits English and is near for Chinese."""
     return (len(text.encode(errors="replace")) + 3) // 4
 
 
-def tokens_of(message: Message) -> int:
+def estimate_message(message: Message) -> int:
     """About how many tokens a message is, with its calls of tools."""
-    return estimated_tokens(message.content + "".join(call.name + call.arguments for call in message.calls))
+    return estimate_tokens(message.content + "".join(call.name + call.arguments for call in message.calls))
 
 
-class Wanted(NamedTuple):
+class LLMConfig(NamedTuple):
     """A model, its address, the time limit of one call, and the tokens that a tenant may spend in a day."""
 
     kind: str
@@ -189,7 +189,7 @@ class Wanted(NamedTuple):
     tokens_per_day: int | None = None
 
 
-def parse_llm(text: str, default_url: str) -> Wanted | None:
+def parse_llm(text: str, default_url: str) -> LLMConfig | None:
     """Parse the setting; None: no model. `default_url` is for all kinds without an address of their own."""
     kind, _, rest = text.strip().partition(":")
     if kind in ("", "none"):
@@ -203,15 +203,15 @@ def parse_llm(text: str, default_url: str) -> Wanted | None:
         (tokens,) = options.pop("tokens_per_day", [""])
         timeout_s, per_day = float(seconds), int(tokens) if tokens else None
     except ValueError:
-        raise Invalid(HOW) from None
+        raise Invalid(USAGE) from None
     if options or not 0 < timeout_s <= 600 or (per_day is not None and per_day < 0):
-        raise Invalid(HOW)
+        raise Invalid(USAGE)
     if kind in BUILT_IN and not model:
-        raise Invalid(HOW)
-    return Wanted(kind, model, url, timeout_s, per_day)
+        raise Invalid(USAGE)
+    return LLMConfig(kind, model, url, timeout_s, per_day)
 
 
-def open_completer(wanted: Wanted, key: str) -> Completer:
+def open_completer(wanted: LLMConfig, key: str) -> Completer:
     """Open a model. Nothing is sent yet."""
     if wanted.kind == "openai":
         from .openai_chat import OpenAIChat
@@ -231,4 +231,4 @@ def open_completer(wanted: Wanted, key: str) -> Completer:
         except Exception as error:  # noqa: BLE001 -- somebody else's code, whose message may hold a key
             raise ModelFailed(f"The plugin {wanted.kind!r} cannot be loaded ({type(error).__name__}).") from None
         return completer
-    raise Invalid(HOW)
+    raise Invalid(USAGE)

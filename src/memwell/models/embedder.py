@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
 
 GROUP = "memwell.embedders"
-HOW = (
+USAGE = (
     "MEMWELL_EMBEDDER is `wordllama`, `none`, `onnx:DIRECTORY`, `openai:MODEL`, `fastembed:MODEL`, "
     "or the name of an installed plugin."
 )
@@ -83,7 +83,7 @@ def open_embedder(config: Config) -> Embedder | None:
         except Exception as error:  # somebody else's code
             raise ModelFailed(f"The plugin {kind!r} cannot be loaded: {str(error)[:200]}.") from error
         return embedder
-    raise Invalid(HOW)
+    raise Invalid(USAGE)
 
 
 class _Item(msgspec.Struct):

@@ -29,11 +29,11 @@ class Onnx:
         for file in (model, tokenizer):
             if not file.is_file():
                 raise ModelFailed(f"{file} is missing: the directory must hold model.onnx and tokenizer.json.")
-        self._session = _session(model)
-        self._tokenizer = _tokenizer(tokenizer)
+        self._session = _open_session(model)
+        self._tokenizer = _open_tokenizer(tokenizer)
         self._inputs = [node.name for node in self._session.get_inputs()]
-        self._first_piece = _pools_by_first_piece(folder)
-        self.id = f"onnx:{_digest(model, tokenizer)}{':first' if self._first_piece else ''}"
+        self._first_piece = _uses_first_piece(folder)
+        self.id = f"onnx:{_hash_files(model, tokenizer)}{':first' if self._first_piece else ''}"
         self.dimensions = int(self.embed(["."]).shape[1])
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -67,7 +67,7 @@ class Onnx:
         return unit
 
 
-def _session(model: Path) -> Any:
+def _open_session(model: Path) -> Any:
     try:
         import onnxruntime
     except ImportError:
@@ -80,7 +80,7 @@ def _session(model: Path) -> Any:
         raise ModelFailed(f"{model} cannot be loaded: {error}.") from error
 
 
-def _tokenizer(path: Path) -> Any:
+def _open_tokenizer(path: Path) -> Any:
     from tokenizers import Tokenizer
 
     try:
@@ -92,7 +92,7 @@ def _tokenizer(path: Path) -> Any:
     return tokenizer
 
 
-def _pools_by_first_piece(folder: Path) -> bool:
+def _uses_first_piece(folder: Path) -> bool:
     config = folder / "1_Pooling" / "config.json"
     try:
         return bool(json.loads(config.read_text())["pooling_mode_cls_token"]) if config.is_file() else False
@@ -100,7 +100,7 @@ def _pools_by_first_piece(folder: Path) -> bool:
         return False
 
 
-def _digest(*files: Path) -> str:
+def _hash_files(*files: Path) -> str:
     """Vectors belong to these very weights and pieces, wherever the directory lies."""
     digest = hashlib.blake2b(digest_size=12)
     for path in files:

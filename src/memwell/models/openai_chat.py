@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from .. import typed
-from .chat import ChatModel, build_completion, decode_answer, host_of
-from .completer import Completion, Message, Tool, ToolCall, failed
+from .chat import ChatModel, build_completion, decode_answer, get_host
+from .completer import Completion, Message, Tool, ToolCall, model_error
 
 OPENAI_HOST = "api.openai.com"
 STREAM_END = b"[DONE]"
@@ -71,7 +71,7 @@ class OpenAIChat(ChatModel):
     def build_request(self, messages: Sequence[Message], max_tokens: int, temperature: float | None) -> dict[str, Any]:
         request: dict[str, Any] = {"model": self._model, "messages": [_encode_message(message) for message in messages]}
         # OpenAI's newer models refuse `max_tokens`, and any temperature but the default; other servers know nothing else.
-        if host_of(self._server.url) == OPENAI_HOST:
+        if get_host(self._server.url) == OPENAI_HOST:
             request["max_completion_tokens"] = max_tokens
         else:
             request |= {"max_tokens": max_tokens, "temperature": 0}
@@ -92,7 +92,7 @@ class OpenAIChat(ChatModel):
     def read_answer(self, body: bytes, messages: Sequence[Message]) -> Completion:
         answer = decode_answer(body, _Answer)
         if not answer.choices:
-            raise failed("invalid_answer")
+            raise model_error("invalid_answer")
         message, ending = answer.choices[0].message, answer.choices[0].finish_reason
         # A call without an id gets one, since its answer must name it.
         calls = tuple(
@@ -113,7 +113,7 @@ class OpenAIChat(ChatModel):
                 break
             chunk = decode_answer(data, _Chunk)
             if chunk.error is not None:
-                raise failed("server_error")
+                raise model_error("server_error")
             usage = chunk.usage or usage
             if not chunk.choices:
                 continue
@@ -124,9 +124,9 @@ class OpenAIChat(ChatModel):
             if delta.content:
                 yield delta.content
         if not text:
-            raise failed("invalid_answer")
+            raise model_error("invalid_answer")
         if ending is None:
-            raise failed("cut")
+            raise model_error("cut")
         yield _build_completion("".join(text), messages, usage, ending, refused)
 
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..clock import DAY, Clock
 from ..errors import ModelFailed
 from ..storage.port import TenantStore, Tx
-from .completer import Completer, Completion, Message, estimated_tokens, reason_of
+from .completer import Completer, Completion, Message, estimate_tokens, get_reason
 
 if TYPE_CHECKING:
-    from .completer import Wanted
+    from .completer import LLMConfig
 
 UNPAID = frozenset(
     {
@@ -43,7 +43,7 @@ class Spent(NamedTuple):
         return self.tokens_in + self.tokens_out
 
 
-def left(used: int, budget: int | None) -> int | None:
+def count_left(used: int, budget: int | None) -> int | None:
     """How many tokens are left; None: there is no limit."""
     return None if budget is None else max(0, budget - used)
 
@@ -53,12 +53,12 @@ def may_spend(used: int, budget: int | None, wanted: int) -> bool:
     return budget is None or used + wanted <= budget
 
 
-def set_aside(estimated_in: int, max_tokens: int) -> int:
+def estimate_cost(estimated_in: int, max_tokens: int) -> int:
     """What a call may cost at most: what it is asked, as far as that can be told, and the longest answer."""
     return estimated_in + max_tokens
 
 
-def charged(reason: str, estimated_in: int, max_tokens: int, counted: tuple[int, int] | None = None) -> Spent:
+def charge_failure(reason: str, estimated_in: int, max_tokens: int, counted: tuple[int, int] | None = None) -> Spent:
     """What a call that failed is counted as: as its server counted, nothing if it was turned away, and else the most that it
     may have cost. Whoever hangs up on a model pays for what it goes on writing."""
     if counted is not None:
@@ -92,7 +92,7 @@ class Ledger:
 
     def _take(self, tx: Tx, most: int) -> int:
         row = tx.row("spent_since", day=self._day)
-        room = left(row[1] + row[2] if row else 0, self._per_day)
+        room = count_left(row[1] + row[2] if row else 0, self._per_day)
         aside = most if room is None else min(most, room)
         self._add(tx, aside, 0, 0)
         return aside
@@ -101,11 +101,11 @@ class Ledger:
         tx.send("add_spending", day=self._day, calls=calls, tokens_in=tokens_in, tokens_out=tokens_out)
 
 
-def ask(
-    completer: Completer, wanted: Wanted, ledger: Ledger, messages: Sequence[Message], max_tokens: int
+def complete_within_budget(
+    completer: Completer, wanted: LLMConfig, ledger: Ledger, messages: Sequence[Message], max_tokens: int
 ) -> Completion:
     """One call within the budget; whatever it cost is written down."""
-    asked = sum(estimated_tokens(message.content) for message in messages)
+    asked = sum(estimate_tokens(message.content) for message in messages)
     aside = ledger.set_aside(asked + max_tokens)
     if aside < asked + max_tokens:
         ledger.settle(aside, 0, 0, 0)
@@ -117,7 +117,7 @@ def ask(
     except ModelFailed as error:
         counted = error.details.get("tokens_in"), error.details.get("tokens_out")
         known = counted if isinstance(counted[0], int) and isinstance(counted[1], int) else None
-        spent = tuple(charged(reason_of(error), asked, max_tokens, known))  # type: ignore[arg-type,assignment]
+        spent = tuple(charge_failure(get_reason(error), asked, max_tokens, known))  # type: ignore[arg-type,assignment]
         raise
     finally:
         ledger.settle(aside, *spent, 1)

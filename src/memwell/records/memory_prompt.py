@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..text.fence import compact, is_loud, one_line
+from ..text.fence import encode_compact, is_loud, render_line
 from .schema_tree import ROOT, map_schema
 
 HEADING = "# Working Memory"
@@ -74,14 +74,14 @@ def _render_section(one: Section) -> str:
     known: Mapping[str, Any] = properties if isinstance(properties, Mapping) else {}
     value = one.value or {}
     order = [name for name in known if name in value] + [name for name in value if name not in known]
-    lines = [f"- {_label(name, known.get(name))}: {one_line(value[name])}" for name in order]
-    return "\n".join([f"## {one_line(one.name)}", *lines])
+    lines = [f"- {_label(name, known.get(name))}: {render_line(value[name])}" for name in order]
+    return "\n".join([f"## {render_line(one.name)}", *lines])
 
 
 def _label(name: str, schema: Any) -> str:
     title = schema.get("title") if isinstance(schema, Mapping) else None
-    label = one_line(title if isinstance(title, str) and title.strip() else to_label(name))
-    return compact(label) if is_loud(label) else label
+    label = render_line(title if isinstance(title, str) and title.strip() else to_label(name))
+    return encode_compact(label) if is_loud(label) else label
 
 
 def _nest_schema(schema: Mapping[str, Any], place: str) -> Any:

@@ -16,7 +16,7 @@ from ..core.operation import Response
 from ..core.space import Space
 from ..errors import Conflict, Invalid, Stale, TooLarge
 from ..model.collection import Place
-from ..text.hidden import visible
+from ..text.hidden import normalise
 from .records import MAX_VALUE, Mode, NewValue, Record, iterate_tied_values, list_records_at, write_record
 from .schema import Schema, list_doubts
 from .schema_defaults import check_defaults
@@ -329,7 +329,7 @@ def find_secrets(data: Any, most: int) -> tuple[list[Problem], int]:
     kinds: dict[str, str | None] = {}
     for at, name, text in _texts(data):
         left -= len(text)
-        sentence = visible(_to_sentence(name, text))
+        sentence = normalise(_to_sentence(name, text))
         if left < 0 or len(kinds) > MAX_TEXTS:
             return [*found, Problem("", "it is too large to be searched for secrets")], most - max(left, 0)
         if sentence not in kinds:
@@ -377,7 +377,7 @@ def _texts(value: Any, at: At | None = None, name: str = "") -> Iterator[tuple[A
 
 def _to_spoken_name(key: str, above: str) -> str:
     """Return a name as somebody would say it; where it says nothing, the one above it. Its end says most."""
-    name = _HUMP.sub(" ", visible(key)[-MAX_SPOKEN:]).replace("_", " ").replace("-", " ").lower()
+    name = _HUMP.sub(" ", normalise(key)[-MAX_SPOKEN:]).replace("_", " ").replace("-", " ").lower()
     if name in _ONLY and above:
         return above
     if _CODE.search(name):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple, get_args
 
 from ..model.collection import TRUST, Origin
-from ..text.hidden import disguised, hides, visible
+from ..text.hidden import has_hidden_text, list_disguises, normalise
 from .foreign import find_foreign_injection, has_foreign_cue
 from .forged_turns import find_forgery
 from .injection import COMMANDS, NO_NAMES, STATEMENTS, URL, VERBS, Command, Rule, find_commands, score_sentence
@@ -91,9 +91,9 @@ def find_suspicion(text: str, origin: Origin = "user") -> Suspicion | None:
         return Suspicion("secret", kind)
     if origin == "system":
         return None
-    if hides(text):
+    if has_hidden_text(text):
         return Suspicion("instruction", "hides text")
-    kind = _find_injection(visible(text), advice=origin == "assistant")
+    kind = _find_injection(normalise(text), advice=origin == "assistant")
     return Suspicion("instruction", kind) if kind else None
 
 
@@ -101,7 +101,7 @@ def _find_injection(shown: str, advice: bool) -> str | None:
     """Describe what looks planted in a text, or in what it says under a disguise."""
     if kind := find_forgery(shown) or _find_planted(shown, advice):
         return kind
-    return next((kind for said in disguised(shown) if (kind := _find_planted(said, advice=True))), None)
+    return next((kind for said in list_disguises(shown) if (kind := _find_planted(said, advice=True))), None)
 
 
 def find_secret(text: str) -> str | None:

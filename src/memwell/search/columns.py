@@ -19,7 +19,7 @@ from ..model.collection import TRUST
 from ..model.filter import And, Filter, Leaf, Not, Or, found, leaf_matches
 from ..model.query import NEVER, Life, Query
 from ..storage.port import State, Tx
-from .index import Array, Block, Column
+from .index import Array, Column, Index
 
 PIECE = 5000
 MAX_PATHS = 32
@@ -30,7 +30,7 @@ _EXACT = 2**53
 Mask = NDArray[np.bool_]
 
 
-class Path:
+class MetadataColumn:
     """What stands at one path, for every entry of a block."""
 
     def __init__(self) -> None:
@@ -49,11 +49,11 @@ class Path:
         return code
 
 
-class Columns:
+class MetadataColumns:
     """The columns of one block, and the metadata that they are made from."""
 
     def __init__(self) -> None:
-        self._paths: dict[tuple[str, ...], Path] = {}
+        self._paths: dict[tuple[str, ...], MetadataColumn] = {}
 
     @property
     def footprint(self) -> int:
@@ -61,7 +61,7 @@ class Columns:
             path.codes.footprint + path.numbers.footprint + 200 * len(path.values) for path in self._paths.values()
         )
 
-    def mask(self, tx: Tx, block: Block, condition: Filter, size: int) -> Mask:
+    def mask(self, tx: Tx, block: Index, condition: Filter, size: int) -> Mask:
         """For the first so many entries of a block, whether they fit."""
         match condition:
             case And(parts):
@@ -77,10 +77,10 @@ class Columns:
             case Not(part):
                 return ~self.mask(tx, block, part, size)
             case Leaf(path):
-                return _answer(condition, self._path(tx, block, path, size), size)
+                return _match_column(condition, self._path(tx, block, path, size), size)
 
-    def _path(self, tx: Tx, block: Block, path: tuple[str, ...], size: int) -> Path:
-        column = self._paths.pop(path, None) or Path()
+    def _path(self, tx: Tx, block: Index, path: tuple[str, ...], size: int) -> MetadataColumn:
+        column = self._paths.pop(path, None) or MetadataColumn()
         self._paths[path] = column
         while len(self._paths) > MAX_PATHS:
             del self._paths[next(iter(self._paths))]
@@ -89,17 +89,17 @@ class Columns:
             rows: dict[int, str | None] = dict(
                 tx.rows("metadata_of", docids="[" + ",".join(map(str, docids.tolist())) + "]")
             )
-            pairs = [_found(path, rows.get(docid)) for docid in docids.tolist()]
+            pairs = [_find_value(path, rows.get(docid)) for docid in docids.tolist()]
             column.codes.extend(np.array([column.add(*pair) for pair in pairs], np.int32))
-            column.numbers.extend(np.array([_number(value) for _, value in pairs], np.float64))
+            column.numbers.extend(np.array([_to_number(value) for _, value in pairs], np.float64))
         return column
 
 
-def _found(path: tuple[str, ...], metadata: str | None) -> tuple[bool, Any]:
+def _find_value(path: tuple[str, ...], metadata: str | None) -> tuple[bool, Any]:
     return found(path, msgspec.json.decode(metadata)) if metadata else (False, None)
 
 
-def _number(value: Any) -> float:
+def _to_number(value: Any) -> float:
     """A number that a float holds exactly; anything else is answered value by value."""
     plain = isinstance(value, float) or (
         isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _EXACT
@@ -107,8 +107,8 @@ def _number(value: Any) -> float:
     return float(value) if plain else np.nan
 
 
-def _answer(leaf: Leaf, column: Path, size: int) -> Mask:
-    limit = _limit(leaf)
+def _match_column(leaf: Leaf, column: MetadataColumn, size: int) -> Mask:
+    limit = _find_limit(leaf)
     if limit is None:
         truth = np.array([leaf_matches(leaf, *pair) for pair in column.values], np.bool_)
         return truth[column.codes.values[:size]] if len(truth) else np.zeros(size, np.bool_)
@@ -125,7 +125,7 @@ def _answer(leaf: Leaf, column: Path, size: int) -> Mask:
     return answer
 
 
-def _limit(leaf: Leaf) -> float | None:
+def _find_limit(leaf: Leaf) -> float | None:
     """The number that a question of order compares with, if floats can answer it exactly."""
     if leaf.op not in _ORDER:
         return None
@@ -139,7 +139,7 @@ def _limit(leaf: Leaf) -> float | None:
 # entry writes a new version, which is another row.
 
 
-class Lives:
+class ValidityColumns:
     """Columns beside those of a block."""
 
     def __init__(self) -> None:
@@ -152,7 +152,7 @@ class Lives:
         columns = (self._known_from, self._known_to, self._true_from, self._true_to, self._trust)
         return sum(column.footprint for column in columns)
 
-    def mask(self, tx: Tx, block: Block, query: Query, size: int) -> Mask:
+    def mask(self, tx: Tx, block: Index, query: Query, size: int) -> Mask:
         """For the first so many entries of a block, whether they meet the conditions of a query."""
         self._grow(tx, block, size)
         columns = (self._known_from, self._known_to, self._true_from, self._true_to)
@@ -162,13 +162,13 @@ class Lives:
             fits &= self._trust.values[:size] >= TRUST[query.min_trust]
         return fits
 
-    def known(self, tx: Tx, block: Block, as_of: int, size: int) -> Mask:
+    def known(self, tx: Tx, block: Index, as_of: int, size: int) -> Mask:
         """Which of the first so many entries were known at a moment."""
         self._grow(tx, block, size)
         known: Mask = (self._known_from.values[:size] <= as_of) & (self._known_to.values[:size] > as_of)
         return known
 
-    def _grow(self, tx: Tx, block: Block, size: int) -> None:
+    def _grow(self, tx: Tx, block: Index, size: int) -> None:
         for start in range(self._trust.size, size, PIECE):
             docids = block.docid.values[start : min(start + PIECE, size)].tolist()
             listed = "[" + ",".join(map(str, docids)) + "]"
@@ -177,13 +177,13 @@ class Lives:
 
     def _add(self, rows: list[Any]) -> None:
         """What is not there any more was never known."""
-        given = [(*Life.of(*row[1:5]), TRUST.get(row[5], 0)) if row else _NOTHING for row in rows]
+        given = [(*Life.of(*row[1:5]), TRUST.get(row[5], 0)) if row else _NEVER_KNOWN for row in rows]
         columns = (self._known_from, self._known_to, self._true_from, self._true_to, self._trust)
         for column, values in zip(columns, zip(*given, strict=True), strict=True):
             column.extend(np.array(values, np.int64))
 
 
-_NOTHING = (NEVER, 0, NEVER, 0, -1)
+_NEVER_KNOWN = (NEVER, 0, NEVER, 0, -1)
 
 
 # -- A block as one search sees it: arrays that stay as they are, whatever is added meanwhile.
@@ -193,7 +193,7 @@ _NOTHING = (NEVER, 0, NEVER, 0, -1)
 class View:
     """The entries of a block, and which of them may be found."""
 
-    block: Block
+    block: Index
     state: State
     layout: Column
     """Which parts belong to which entry, as the block had it laid out."""
@@ -226,7 +226,7 @@ class View:
         return len(self.docid)
 
 
-def look(tx: Tx, block: Block, kinds: tuple[str, ...] | None, query: Query, now: int, state: State) -> View:
+def build_view(tx: Tx, block: Index, kinds: tuple[str, ...] | None, query: Query, now: int, state: State) -> View:
     """A block under the conditions of a query, as far as the transaction's snapshot reaches.
 
     Time does not run backwards: what has expired once stays out.
@@ -244,10 +244,10 @@ def look(tx: Tx, block: Block, kinds: tuple[str, ...] | None, query: Query, now:
         if query.before is not None:
             allowed = allowed & (block.occurred_at.values[:count] < query.before)
         if query.filter is not None:
-            block.columns = block.columns or Columns()
+            block.columns = block.columns or MetadataColumns()
             allowed = allowed & block.columns.mask(tx, block, query.filter, count)
         if query.as_of is not None or query.valid_at is not None or query.min_trust is not None:
-            block.lives = block.lives or Lives()
+            block.lives = block.lives or ValidityColumns()
             allowed = allowed & block.lives.mask(tx, block, query, count)
         if query.as_of is not None:
             here = here & block.lives.known(
@@ -270,10 +270,10 @@ def look(tx: Tx, block: Block, kinds: tuple[str, ...] | None, query: Query, now:
         )
 
 
-def names_in(tx: Tx, block: Block, as_of: int | None) -> list[str]:
+def list_speakers(tx: Tx, block: Index, as_of: int | None) -> list[str]:
     """The names of those who have said something in a block, or had at a moment."""
     if as_of is None:
         return block.live_names()
     with block.lock:
-        block.lives = block.lives or Lives()
+        block.lives = block.lives or ValidityColumns()
         return block.live_names(block.lives.known(tx, block, as_of, len(block)))

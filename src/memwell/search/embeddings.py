@@ -21,7 +21,7 @@ from ..errors import Invalid, ModelFailed, StorageError
 from ..jobs import queue
 from ..model.collection import Policy
 from ..storage.port import Row, TenantStore, Tx
-from ..text.chunks import split
+from ..text.chunks import split_chunks
 
 if TYPE_CHECKING:
     from ..models.embedder import Embedder, Vectors
@@ -30,11 +30,11 @@ _decode_policy = lru_cache(256)(typed.decoder(Policy))
 
 RETRY_S = 30.0
 WRITE_BATCH = 1000
-WORTH_KEEPING = 64
+MIN_WRITE = 64
 """Fewer vectors than this, of a model that makes them in no time, are left to the background: no reader waits for a disk."""
 
 
-class Model(NamedTuple):
+class EmbeddingModel(NamedTuple):
     """An embedder, its name and number in one tenant, and the entry up to which all have their vectors."""
 
     embedder: Embedder
@@ -43,7 +43,7 @@ class Model(NamedTuple):
     embedded_to: int
 
 
-class Meaning:
+class Embeddings:
     """The embedder of this process."""
 
     def __init__(self, load: Callable[[], Embedder | None], clock: Clock) -> None:
@@ -109,29 +109,29 @@ class Meaning:
         if embedder is None:
             return None
         try:
-            return embedder, model_name(embedder)
+            return embedder, build_model_name(embedder)
         except ModelFailed as error:
             self.fail(error)
             return None
 
-    def known(self, tx: Tx, embedder: Embedder, name: str) -> Model | None:
+    def known(self, tx: Tx, embedder: Embedder, name: str) -> EmbeddingModel | None:
         """The model as the tenant knows it, if it does."""
-        return _known(tx, embedder, name)
+        return find_model(tx, embedder, name)
 
-    def model(self, reach: TenantStore) -> Model | None:
+    def model(self, reach: TenantStore) -> EmbeddingModel | None:
         """The model as the tenant knows it; it is made known when it is new."""
         named = self.named_embedder()
         if named is None:
             return None
         try:
-            return reach.read(lambda tx: _known(tx, *named)) or reach.write(
-                lambda tx: _introduced(tx, *named, self._clock.now())
+            return reach.read(lambda tx: find_model(tx, *named)) or reach.write(
+                lambda tx: _add_model(tx, *named, self._clock.now())
             )
         except StorageError as error:  # a disk that cannot be written is searched by words
             self.trouble = str(error)
         return None
 
-    def earlier(self, reach: TenantStore, current: Model) -> Model | None:
+    def earlier(self, reach: TenantStore, current: EmbeddingModel) -> EmbeddingModel | None:
         """The built-in model, if it is not the current one and there are vectors of it: it serves until the new are made."""
         from ..models.wordllama import WordLlama
 
@@ -144,7 +144,7 @@ class Meaning:
         except ModelFailed:
             return None
         embedder = self._built_in
-        return reach.read(lambda tx: _known(tx, embedder, name))
+        return reach.read(lambda tx: find_model(tx, embedder, name))
 
     def _open(self) -> None:
         if self._loaded:
@@ -156,24 +156,24 @@ class Meaning:
             self.fail(error)
 
 
-def _known(tx: Tx, embedder: Embedder, name: str) -> Model | None:
+def find_model(tx: Tx, embedder: Embedder, name: str) -> EmbeddingModel | None:
     row = tx.row("find_model", name=name)
-    return None if row is None else Model(embedder, name, row[0], row[2])
+    return None if row is None else EmbeddingModel(embedder, name, row[0], row[2])
 
 
-def _introduced(tx: Tx, embedder: Embedder, name: str, now: int) -> Model | None:
+def _add_model(tx: Tx, embedder: Embedder, name: str, now: int) -> EmbeddingModel | None:
     tx.send("add_model", name=name, dimensions=embedder.dimensions, now=now)
-    return _known(tx, embedder, name)
+    return find_model(tx, embedder, name)
 
 
-def model_name(embedder: Embedder) -> str:
+def build_model_name(embedder: Embedder) -> str:
     """What a model's vectors are kept under. One that changes its width is another model."""
     return f"{embedder.id}/{embedder.dimensions}"
 
 
-def encode(embedder: Embedder, rows: Sequence[Row]) -> list[bytes]:
+def embed_entries(embedder: Embedder, rows: Sequence[Row]) -> list[bytes]:
     """For each entry the vectors of its parts, as they are stored; its collection's policy says how it is cut."""
-    cut = [_cut(row[4], row[5]) for row in rows]
+    cut = [_split_text(row[4], row[5]) for row in rows]
     vectors = embedder.embed([part for pieces in cut for part in pieces])
     if vectors.shape[1:] != (embedder.dimensions,):
         raise ModelFailed(f"The model gave {vectors.shape[1]} dimensions instead of {embedder.dimensions}.")
@@ -185,36 +185,36 @@ def encode(embedder: Embedder, rows: Sequence[Row]) -> list[bytes]:
     return found
 
 
-def _cut(text: str, policy: str) -> list[str]:
+def _split_text(text: str, policy: str) -> list[str]:
     chosen = _decode_policy(policy)
-    return split(text, chosen.chunk_chars, chosen.overlap_chars)
+    return split_chunks(text, chosen.chunk_chars, chosen.overlap_chars)
 
 
-def complete(reach: TenantStore, model: Model, docids: Sequence[int], exact: bool) -> dict[int, bytes]:
+def embed_missing(reach: TenantStore, model: EmbeddingModel, docids: Sequence[int], exact: bool) -> dict[int, bytes]:
     """Make the vectors of some entries, and keep them if it is worth it. Where nothing can be written they are made all
     the same. `exact` says that whoever asks holds them as they are, and need not read them again."""
     listed = "[" + ",".join(map(str, docids)) + "]"
     rows = reach.read(lambda tx: tx.rows("texts_of", docids=listed))
-    values = encode(model.embedder, rows)
+    values = embed_entries(model.embedder, rows)
     made = {row[0]: value for row, value in zip(rows, values, strict=True)}
-    if exact and len(rows) < WORTH_KEEPING and getattr(model.embedder, "instant", False):
+    if exact and len(rows) < MIN_WRITE and getattr(model.embedder, "instant", False):
         return made
     try:
         for at in range(0, len(rows), WRITE_BATCH):
             batch = list(zip(rows[at : at + WRITE_BATCH], values[at : at + WRITE_BATCH], strict=True))
-            reach.write(lambda tx, batch=batch: keep(tx, model, batch))  # type: ignore[misc]
+            reach.write(lambda tx, batch=batch: write_vectors(tx, model, batch))  # type: ignore[misc]
     except StorageError:
         pass  # the next search, or the job, makes them again
     return made
 
 
-def keep(tx: Tx, model: Model, batch: Sequence[tuple[Row, bytes]]) -> None:
+def write_vectors(tx: Tx, model: EmbeddingModel, batch: Sequence[tuple[Row, bytes]]) -> None:
     for row, value in batch:
         named = {"model": model.number, "name": model.name, "dimensions": model.embedder.dimensions}
         tx.send("add_vector", id=row[1], version=row[2], value=value, **named)
 
 
-def hasten(reach: TenantStore, now: int) -> None:
+def queue_embedding(reach: TenantStore, now: int) -> None:
     """Have the background make what is missing, if it can be written at all."""
     with suppress(StorageError):
         reach.write(lambda tx: queue.ensure_slot(tx, "embed", now, now))

@@ -21,25 +21,25 @@ from ..storage.port import Row, State, Tx
 
 NEVER = 2**62
 NOBODY = -1
-KNOWN = ("fact", "past", "held")
-ALONE = ("note", "summary")
+FACT_KINDS = ("fact", "past", "held")
+UNLINKED_KINDS = ("note", "summary")
 """Kinds of entries that have nothing to do with those around them."""
-ALL = (None, None)
+EVERYTHING = (None, None)
 """A removal of nothing in particular: whatever was read before may be wrong now."""
 
 """The highest number of an entry, and of a removal."""
-KEPT_SHARE = 8
-KEPT_ROWS = 10_000
+POSTINGS_SHARE = 8
+MIN_POSTINGS = 10_000
 """How many occurrences of words a block keeps: so many times its entries, or so many if that is more."""
-EXACT_PARTS = 4096
-SMALL = 4096
-PIECE = 1024
-READ = 8192
+MAX_EXACT_PARTS = 4096
+MAX_SMALL = 4096
+CHUNK = 1024
+READ_BATCH = 8192
 """How many entries' vectors are read at a time."""
-BIASES = np.float32(2.0 ** (127 - 15))
-ASKED = 5000
+EXPONENT_BIAS = np.float32(2.0 ** (127 - 15))
+LIST_BATCH = 5000
 HOUR = 3_600_000_000
-CLOSE = 4
+DENSITY = 4
 _FIRST = 64
 _NO_ROWS: Any = np.zeros(0, np.int32)
 _decode_names = typed.decoder(list[str | None])
@@ -79,7 +79,7 @@ class Column:
 
 
 @dataclass(slots=True)
-class Names:
+class NameCodes:
     """Short numbers for the few names that a column repeats."""
 
     codes: dict[str, int] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class Names:
         return np.array([NOBODY if name is None else codes[name] for name in names], np.int32)
 
 
-class Block:
+class Index:
     """The live entries of one collection or one address."""
 
     def __init__(self, collection: bool, scope_id: int, model: int, dimensions: int, history: bool = False) -> None:
@@ -125,7 +125,7 @@ class Block:
         self.scale = Column(np.float32)
         self.remote = False
         """Whether the vectors stay where they are stored, since they are too many."""
-        self.kinds, self.roles, self.names = Names(), Names(), Names()
+        self.kinds, self.roles, self.names = NameCodes(), NameCodes(), NameCodes()
         self.pending: dict[int, int] = {}
         self.columns: Any = None
         self.lives: Any = None
@@ -198,7 +198,7 @@ class Block:
         if newest == seen:
             return True
         removed = tx.rows("removals_after", after=seen)
-        if not removed or removed[0][0] != seen + 1 or any(one[1:] == ALL for one in removed):
+        if not removed or removed[0][0] != seen + 1 or any(one[1:] == EVERYTHING for one in removed):
             return False
         gone = {address_id for _, _, address_id in removed if address_id is not None}
         if gone and np.isin(self.address.values, list(gone)).any():
@@ -229,11 +229,11 @@ class Block:
     def _stored(self, tx: Tx, docids: Sequence[int]) -> dict[int, bytes]:
         """The stored vectors of some entries, in order. Those that lie close together are read in one go."""
         first, last = docids[0], docids[-1]
-        if len(docids) * CLOSE > last - first:
+        if len(docids) * DENSITY > last - first:
             return dict(tx.rows("vectors_between", model=self.model, first=first, last=last))
         found: dict[int, bytes] = {}
-        for at in range(0, len(docids), ASKED):
-            listed = "[" + ",".join(map(str, docids[at : at + ASKED])) + "]"
+        for at in range(0, len(docids), LIST_BATCH):
+            listed = "[" + ",".join(map(str, docids[at : at + LIST_BATCH])) + "]"
             found.update(tx.rows("vectors_of", model=self.model, docids=listed))
         return found
 
@@ -298,12 +298,12 @@ class Block:
         if lists is None or lists[0] is None:
             return
         first = len(self)
-        docids = _numbers(lists[0], np.int64)
+        docids = _parse_numbers(lists[0], np.int64)
         order = np.argsort(docids, kind="stable")
         self.docid.extend(docids[order])
         columns = (self.address, self.seq, self.occurred_at, self.expires_at, self.size, self.asks)
         for column, text in zip(columns, lists[1:7], strict=True):
-            column.extend(_numbers(text, np.float64 if column is self.asks else np.int64)[order])
+            column.extend(_parse_numbers(text, np.float64 if column is self.asks else np.int64)[order])
         for column, names, text in zip(
             (self.kind, self.role, self.name), (self.kinds, self.roles, self.names), lists[7:], strict=True
         ):
@@ -323,8 +323,8 @@ class Block:
             return
         self._bound_exact(len(docids))
         self.vectors.reserve(len(docids))
-        for at in range(0, len(docids), READ):
-            self._add_some_vectors(tx, first + at, docids[at : at + READ])
+        for at in range(0, len(docids), READ_BATCH):
+            self._add_some_vectors(tx, first + at, docids[at : at + READ_BATCH])
 
     def _add_some_vectors(self, tx: Tx, first: int, docids: Sequence[int]) -> None:
         width = 2 * self.dimensions
@@ -348,7 +348,7 @@ class Block:
         fresh = len(self) - first
         self.before.extend(np.full(fresh, NOBODY, np.int32))
         self.after.extend(np.full(fresh, NOBODY, np.int32))
-        known, alone = self._are(KNOWN, first), self._are(ALONE, first)
+        known, alone = self._are(FACT_KINDS, first), self._are(UNLINKED_KINDS, first)
         before = self.before.values
         for rows in (
             self._in_line(np.flatnonzero(~(known | alone)) + first),
@@ -391,14 +391,14 @@ class Block:
         A snapshot that is older than the block does not know everything in it, so what it says is kept only as far.
         `place` is the token of the block itself, `most` whether it holds most of the tenant's entries.
         """
-        if len(self) <= SMALL:
+        if len(self) <= MAX_SMALL:
             return self._in_small(tx, state, token)
         self._vocabulary.clear()
         upto, rows = self._postings.get(token) or (0, _NO_ROWS)
         if upto < state[0]:
             row = tx.row("postings", place=place, token=token, most=int(most), after=upto)
             if row is not None and row[0] is not None:
-                found = self.rows_of(_numbers(row[0], np.int64)).astype(np.int32)
+                found = self.rows_of(_parse_numbers(row[0], np.int64)).astype(np.int32)
                 rows = np.concatenate([rows, found]) if len(rows) else found
             self._keep(token, state[0], rows)
         return rows
@@ -406,8 +406,8 @@ class Block:
     def _in_small(self, tx: Tx, state: State, token: str) -> Array:
         """In a small block all words are known, once they have been read: that takes less than asking for each."""
         count = self.upto(state)
-        for start in range(self._read_upto, count, ASKED):
-            docids = self.docid.values[start : min(start + ASKED, count)]
+        for start in range(self._read_upto, count, LIST_BATCH):
+            docids = self.docid.values[start : min(start + LIST_BATCH, count)]
             listed = "[" + ",".join(map(str, docids.tolist())) + "]"
             row_of = dict(zip(docids.tolist(), range(start, count), strict=False))
             for docid, tokens in tx.rows("words_of", docids=listed):
@@ -422,7 +422,7 @@ class Block:
         _, old = self._postings.pop(token, (0, _NO_ROWS))
         self._postings_size += len(rows) - len(old)
         self._postings[token] = upto, rows
-        limit = max(len(self) * KEPT_SHARE, KEPT_ROWS)
+        limit = max(len(self) * POSTINGS_SHARE, MIN_POSTINGS)
         while self._postings_size > limit and len(self._postings) > 1:
             self._postings_size -= len(self._postings.pop(next(iter(self._postings)))[1])
 
@@ -449,41 +449,41 @@ class Block:
         return not self.remote and self.vectors.values.dtype == np.float32
 
     def _bound_exact(self, more: int) -> None:
-        if self.exact and self.vectors.size + more > EXACT_PARTS:
-            self._replace(*quantised(self.vectors.values))
+        if self.exact and self.vectors.size + more > MAX_EXACT_PARTS:
+            self._replace(*quantise(self.vectors.values))
 
     def _encoded(self, half: Array) -> tuple[Array, Array]:
         if self.exact:
             return half.astype(np.float32), np.ones(len(half), np.float32)
-        return quantised(half)
+        return quantise(half)
 
 
-def quantised(vectors: Array) -> tuple[Array, Array]:
+def quantise(vectors: Array) -> tuple[Array, Array]:
     """Vectors as bytes, each with the scale that brings it back. Done in pieces that stay in the processor's cache."""
     found = np.empty(vectors.shape, np.int8)
     scale = np.ones(len(vectors), np.float32)
-    for at in range(0, len(vectors), PIECE):
-        bits = vectors[at : at + PIECE].astype(np.float16, copy=False).view(np.int16)
+    for at in range(0, len(vectors), CHUNK):
+        bits = vectors[at : at + CHUNK].astype(np.float16, copy=False).view(np.int16)
         top = (bits & 0x7FFF).max(axis=1, initial=0).view(np.float16).astype(np.float32)
         top[top == 0.0] = 127.0
-        wide = _widened(bits)
+        wide = _widen(bits)
         wide *= (127.0 / top)[:, None]
-        found[at : at + PIECE] = np.rint(wide, out=wide)
-        scale[at : at + PIECE] = top / 127.0
+        found[at : at + CHUNK] = np.rint(wide, out=wide)
+        scale[at : at + CHUNK] = top / 127.0
     return found, scale
 
 
-def _widened(bits: Array) -> Array:
+def _widen(bits: Array) -> Array:
     """Half floats, given as their bits, as floats: their fields are moved to where a float has them, and multiplied by what
     the two count their exponents from. It takes half the time of a conversion."""
     moved = np.left_shift(bits, 13, dtype=np.int32)
     moved &= np.int32(-0x70000001)
     wide = moved.view(np.float32)
-    wide *= BIASES
+    wide *= EXPONENT_BIAS
     return wide
 
 
-def _numbers(listed: str | int | float | bytes, dtype: Any) -> Array:
+def _parse_numbers(listed: str | int | float | bytes, dtype: Any) -> Array:
     """Numbers as an engine lists them: in text, or in eight bytes each, the high one first."""
     if isinstance(listed, bytes):
         return np.frombuffer(listed, ">i8").astype(dtype)
@@ -494,7 +494,7 @@ def _numbers(listed: str | int | float | bytes, dtype: Any) -> Array:
 # -- The blocks that are in memory: as many as fit, the ones used last.
 
 
-class Key(NamedTuple):
+class IndexKey(NamedTuple):
     """Which block: of which tenant, by which model, of which collection or address."""
 
     owner: str
@@ -504,15 +504,15 @@ class Key(NamedTuple):
     history: bool = False
 
 
-class Blocks:
+class IndexCache:
     """Blocks by key, bounded by their bytes. One that is thrown out is loaded again when it is needed."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._lock = Lock()
-        self._blocks: OrderedDict[Key, Block] = OrderedDict()
+        self._blocks: OrderedDict[IndexKey, Index] = OrderedDict()
 
-    def current(self, tx: Tx, key: Key, dimensions: int, state: State) -> Block:
+    def current(self, tx: Tx, key: IndexKey, dimensions: int, state: State) -> Index:
         """The block as of the transaction's snapshot, or later."""
         while True:
             block = self._get(key, dimensions)
@@ -536,20 +536,20 @@ class Blocks:
         with self._lock:
             return sum(block.footprint for block in self._blocks.values())
 
-    def _get(self, key: Key, dimensions: int) -> Block:
+    def _get(self, key: IndexKey, dimensions: int) -> Index:
         with self._lock:
             block = self._blocks.get(key)
             if block is None:
-                block = self._blocks[key] = Block(key.collection, key.scope_id, key.model[0], dimensions, key.history)
+                block = self._blocks[key] = Index(key.collection, key.scope_id, key.model[0], dimensions, key.history)
             self._blocks.move_to_end(key)
             return block
 
-    def _remove(self, key: Key, block: Block) -> None:
+    def _remove(self, key: IndexKey, block: Index) -> None:
         with self._lock:
             if self._blocks.get(key) is block:
                 del self._blocks[key]
 
-    def _bound(self, kept: Key) -> None:
+    def _bound(self, kept: IndexKey) -> None:
         """Throw out what was not used for longest; the one in use stays, however large it is."""
         with self._lock:
             total = sum(block.footprint for block in self._blocks.values())

@@ -9,8 +9,8 @@ from ..errors import Unavailable
 from ..jobs.queue import JobRun
 from ..model.collection import Policy
 from ..storage.port import Row, Tx, search_state
-from .embeddings import Meaning, Model, encode, keep
-from .upkeep import entry_tokens
+from .embeddings import EmbeddingModel, Embeddings, embed_entries, write_vectors
+from .upkeep import build_entry_tokens
 
 EMBED_BATCH = 256
 INDEX_BATCH = 500
@@ -19,7 +19,7 @@ DROP_BATCH = 2000
 _decode_policy = typed.decoder(Policy)
 
 
-def embed(run: JobRun, meaning: Meaning) -> dict[str, Any]:
+def embed_pending(run: JobRun, meaning: Embeddings) -> dict[str, Any]:
     """Make the vectors that are missing, a batch at a time, then remove those of models that are not used any more.
 
     A batch and how far it came are kept together, so a worker that is killed is taken up where it was.
@@ -31,46 +31,46 @@ def embed(run: JobRun, meaning: Meaning) -> dict[str, Any]:
         return {"embedded": 0}
     done, at = 0, model.embedded_to
     while True:
-        rows, reached = run.read(lambda tx: _pending(tx, model, at, run.clock.now()))  # noqa: B023 -- run at once
-        values = encode(model.embedder, rows)
-        run.write(lambda tx: _keep(tx, model, rows, values, reached))  # noqa: B023 -- run at once
+        rows, reached = run.read(lambda tx: _list_pending(tx, model, at, run.clock.now()))  # noqa: B023 -- run at once
+        values = embed_entries(model.embedder, rows)
+        run.write(lambda tx: _write_batch(tx, model, rows, values, reached))  # noqa: B023 -- run at once
         done, at = done + len(rows), reached
         if len(rows) < EMBED_BATCH:
             break
-    return {"embedded": done, "dropped": _drop_others(run, model)}
+    return {"embedded": done, "dropped": _drop_other_models(run, model)}
 
 
-def index(run: JobRun) -> dict[str, Any]:
+def reindex(run: JobRun) -> dict[str, Any]:
     """Make the words of every entry anew: after the analyser or a collection's language has changed."""
     at, done = int((run.progress or {}).get("at", 0)), 0
     while True:
-        count, at = run.write(lambda tx: _index_some(tx, run, at))  # noqa: B023 -- run at once
+        count, at = run.write(lambda tx: _reindex_batch(tx, run, at))  # noqa: B023 -- run at once
         done += count
         if not count:
             run.write(lambda tx: tx.run("add_removal", docid=None, address_id=None))
             return {"at": at, "indexed": done}
 
 
-def _pending(tx: Tx, model: Model, at: int, now: int) -> tuple[list[Row], int]:
+def _list_pending(tx: Tx, model: EmbeddingModel, at: int, now: int) -> tuple[list[Row], int]:
     """The next entries without vectors, and up to which number there are none left once these have theirs."""
     rows = tx.rows("pending_entries", model=model.number, after=at, now=now, limit=EMBED_BATCH)
     return rows, int(rows[-1][0]) if len(rows) == EMBED_BATCH else search_state(tx)[0]
 
 
-def _keep(tx: Tx, model: Model, rows: list[Row], values: list[bytes], reached: int) -> None:
-    keep(tx, model, list(zip(rows, values, strict=True)))
+def _write_batch(tx: Tx, model: EmbeddingModel, rows: list[Row], values: list[bytes], reached: int) -> None:
+    write_vectors(tx, model, list(zip(rows, values, strict=True)))
     tx.send("advance_model", id=model.number, embedded_to=reached)
 
 
-def _drop_others(run: JobRun, model: Model) -> int:
+def _drop_other_models(run: JobRun, model: EmbeddingModel) -> int:
     dropped = 0
     for number, *_ in run.read(lambda tx: tx.rows("list_models")):
-        while number != model.number and (count := run.write(lambda tx: _drop_some(tx, number))):  # noqa: B023
+        while number != model.number and (count := run.write(lambda tx: _drop_vectors(tx, number))):  # noqa: B023
             dropped += count
     return dropped
 
 
-def _drop_some(tx: Tx, number: int) -> int:
+def _drop_vectors(tx: Tx, number: int) -> int:
     tx.send("reset_model", id=number)
     last = tx.row("vector_after", model=number, skip=DROP_BATCH)
     if last is not None:
@@ -80,7 +80,7 @@ def _drop_some(tx: Tx, number: int) -> int:
     return count
 
 
-def _index_some(tx: Tx, run: JobRun, at: int) -> tuple[int, int]:
+def _reindex_batch(tx: Tx, run: JobRun, at: int) -> tuple[int, int]:
     """The words of the next entries; returns how many, and how far it came."""
     rows = tx.rows("unsealed_entries", after=at, limit=INDEX_BATCH)
     if not rows:
@@ -88,7 +88,7 @@ def _index_some(tx: Tx, run: JobRun, at: int) -> tuple[int, int]:
     tx.send("delete_words", docids="[" + ",".join(str(row[0]) for row in rows) + "]")
     for docid, address_id, collection_id, name, content, policy in rows:
         language = _decode_policy(policy).language
-        text = entry_tokens(address_id, collection_id, name, content, language)
+        text = build_entry_tokens(address_id, collection_id, name, content, language)
         tx.send("add_words", docid=docid, tokens=text)
     run.note(tx, {"at": rows[-1][0]})
     return len(rows), rows[-1][0]

@@ -16,53 +16,53 @@ from numpy.typing import NDArray
 from ..storage.port import Tx
 from . import words
 from .columns import View
-from .scope import Span
+from .scope import ScopePart
 
 Rows = NDArray[np.int64]
-MOST = 0.25
+LARGE_SHARE = 0.25
 """From which share of all entries on a scope is searched by taking all occurrences of a word and leaving out the others."""
 
 
-FEW = 100
+MIN_ENTRIES = 100
 """In a scope with fewer entries than this, a word is as rare as it would be in one with so many."""
 
 
-class Words(NamedTuple):
+class WordMatches(NamedTuple):
     """For each view the words that were found there, each with its weight and its rows; and the weight of all words."""
 
     found: list[list[tuple[float, Rows]]]
     total: float
 
 
-def terms(text: str, spans: Sequence[Span], otherwise: str) -> list[str]:
+def list_terms(text: str, spans: Sequence[ScopePart], otherwise: str) -> list[str]:
     """The tokens to look for; if the text holds but stop words, those of the other text."""
     languages = dict.fromkeys(span.language for span in spans)
-    found = [words.terms(text, language) for language in languages]
+    found = [words.parse_terms(text, language) for language in languages]
     if any(one.only_stop_words for one in found) and otherwise != text:
-        found = [words.terms(otherwise, language) for language in languages]
+        found = [words.parse_terms(otherwise, language) for language in languages]
     return list(dict.fromkeys(token for one in found for token in one.tokens))[: words.MAX_TERMS]
 
 
-def find(tx: Tx, spans: Sequence[Span], views: Sequence[View], tokens: Sequence[str]) -> Words:
+def find_words(tx: Tx, spans: Sequence[ScopePart], views: Sequence[View], tokens: Sequence[str]) -> WordMatches:
     entries = sum(view.entries for view in views)
     found: list[list[tuple[float, Rows]]] = [[] for _ in views]
     total = 0.0
     for token in tokens:
-        places = [_occurrences(tx, view, span, token) for view, span in zip(views, spans, strict=True)]
+        places = [_find_rows(tx, view, span, token) for view, span in zip(views, spans, strict=True)]
         count = sum(map(len, places))
-        weight = math.log(1.0 + (max(entries, FEW) - count + 0.5) / (count + 0.5))
+        weight = math.log(1.0 + (max(entries, MIN_ENTRIES) - count + 0.5) / (count + 0.5))
         total += weight
         for one, place in zip(found, places, strict=True):
             one.append((weight, place))
-    return Words(found, total)
+    return WordMatches(found, total)
 
 
-def _occurrences(tx: Tx, view: View, span: Span, token: str) -> Rows:
+def _find_rows(tx: Tx, view: View, span: ScopePart, token: str) -> Rows:
     """The rows of a view that hold a token and are still there."""
     if not len(view):
         return np.zeros(0, np.int64)
     with view.block.lock:
-        most = len(view) > MOST * int(view.docid[-1])
+        most = len(view) > LARGE_SHARE * int(view.docid[-1])
         rows = view.block.occurrences(tx, view.state, span.token, token, most)
     rows = rows[rows < len(view)]
     here: Rows = rows[view.here[rows]]

@@ -16,20 +16,20 @@ from numpy.typing import NDArray
 
 from ..storage.port import Tx
 from .columns import View
-from .index import NEVER, Array, Block
+from .index import NEVER, Array, Index
 
 SCAN_ALL = 100_000
 TRIALS = 8
-CHECKED = 10
+CHECKS = 10
 CANDIDATES = (1000, 4000, 16_000)
-ENOUGH = 0.99
+MIN_RECALL = 0.99
 LEAST_LINK = 0.2
 _FAR = 60_000
 
 Scores = NDArray[np.float32]
 
 
-class Similar:
+class Similarities:
     """How similar each entry is to a query: as a whole, and by its best part. Of those that bits passed over it is not
     known until it is asked for."""
 
@@ -41,11 +41,11 @@ class Similar:
         self._known: NDArray[np.bool_] | None = None
         if vector is None or not len(view.vectors):
             return
-        self._query, self._scale = (vector, 1.0) if view.exact else _quantised(vector)
-        rows = _rows_to_scan(view, vector)
+        self._query, self._scale = (vector, 1.0) if view.exact else _quantise(vector)
+        rows = _list_rows_to_scan(view, vector)
         if rows is None:
             cosines = _cosines(self._query, view.vectors, view.scale * self._scale)
-            self.whole, self.best = whole_and_best(cosines, view.first_part)
+            self.whole, self.best = reduce_parts(cosines, view.first_part)
         else:
             self._known = np.zeros(len(view), np.bool_)
             self.best = self.whole.copy()
@@ -73,7 +73,7 @@ class Similar:
 
     def exactly(self, rows: Array, cosines: Scores, starts: Array) -> None:
         """The similarity of some rows' stored vectors, in place of that of their bytes."""
-        self.whole[rows], self.best[rows] = whole_and_best(cosines, starts)
+        self.whole[rows], self.best[rows] = reduce_parts(cosines, starts)
 
     def with_pairs(self, rows: Array, before: Array, link: Array) -> None:
         """Let an entry together with the one before it count as a part of it: an answer with its question."""
@@ -101,41 +101,41 @@ class Similar:
         counts = ends[rows + 1] - ends[rows]
         starts = np.cumsum(counts) - counts
         parts = np.repeat(ends[rows] - starts, counts) + np.arange(int(counts.sum()))
-        return whole_and_best(_cosines(self._query, view.vectors[parts], view.scale[parts] * self._scale), starts)
+        return reduce_parts(_cosines(self._query, view.vectors[parts], view.scale[parts] * self._scale), starts)
 
 
-def nearest_rows(view: View, vector: Array, count: int) -> Array:
+def find_nearest(view: View, vector: Array, count: int) -> Array:
     """The rows that are most similar to a vector among those that may be found, the best first."""
     if not vector.any():
         return np.zeros(0, np.int64)
-    whole = Similar(view, vector).whole
+    whole = Similarities(view, vector).whole
     rows = np.flatnonzero(view.allowed)
     if len(rows) > count:
         rows = rows[np.argpartition(-whole[rows], count)[:count]]
     return rows[np.argsort(-whole[rows], kind="stable")]
 
 
-def whole_and_best(cosines: Scores, starts: Array) -> tuple[Scores, Scores]:
+def reduce_parts(cosines: Scores, starts: Array) -> tuple[Scores, Scores]:
     """An entry's first vector is that of its whole; the best of all its vectors is that of its best part."""
     if len(cosines) == len(starts):
         return cosines, cosines
     return cosines[starts], np.maximum.reduceat(cosines, starts)
 
 
-def _rows_to_scan(view: View, vector: Array) -> Array | None:
+def _list_rows_to_scan(view: View, vector: Array) -> Array | None:
     """Which rows to look at; None if it is all of them."""
     if len(view) <= SCAN_ALL or view.exact:
         return None
     allowed = np.flatnonzero(view.allowed)
     if len(allowed) <= SCAN_ALL:
         return allowed
-    parts = _wanted(view, vector)
+    parts = _find_parts(view, vector)
     if parts is None:
         return None
     return np.unique(np.searchsorted(view.first_part, parts, side="right") - 1)
 
 
-def _quantised(vector: Array) -> tuple[Array, float]:
+def _quantise(vector: Array) -> tuple[Array, float]:
     top = float(np.abs(vector).max()) or 1.0
     return np.rint(vector * (127.0 / top)).astype(np.int8), top / 127.0
 
@@ -149,7 +149,7 @@ def _cosines(query: Array, vectors: Array, scale: Array) -> Scores:
 # -- bits ----------------------------------------------------------------------------------------------------------------
 
 
-class Bits:
+class SignBits:
     """The signs of a block's vectors, as columns of 64 bits, and how many candidates they must name."""
 
     def __init__(self) -> None:
@@ -204,15 +204,15 @@ class Bits:
         noise = np.random.default_rng(len(vectors))
         picked = noise.choice(len(vectors), TRIALS, replace=False)
         for count in CANDIDATES:
-            if np.mean([self._recall(vectors, scale, int(row), noise, count) for row in picked]) >= ENOUGH:
+            if np.mean([self._recall(vectors, scale, int(row), noise, count) for row in picked]) >= MIN_RECALL:
                 return count
         return None
 
     def _recall(self, vectors: Array, scale: Array, row: int, noise: Any, count: int) -> float:
         near = vectors[row] * scale[row]
         query = near + noise.normal(0, float(np.abs(near).mean()) or 1.0, len(near)).astype(np.float32)
-        dots = _cosines(_quantised(query)[0], vectors, scale)
-        best = np.argpartition(-dots, CHECKED)[:CHECKED]
+        dots = _cosines(_quantise(query)[0], vectors, scale)
+        best = np.argpartition(-dots, CHECKS)[:CHECKS]
         return float(np.isin(best, self.nearest(query, count)).mean())
 
 
@@ -224,22 +224,22 @@ def _pack(vectors: Array) -> Array:
     return np.ascontiguousarray(padded.view(np.uint64).T)
 
 
-def _wanted(view: View, vector: Array) -> Array | None:
+def _find_parts(view: View, vector: Array) -> Array | None:
     """The parts to look at; None if all must be."""
     block = view.block
     with block.lock:
         if block.first_part is not view.layout:
             return None  # the parts were laid out anew since this view was taken
-        bits, vectors = _bits_of(block), block.vectors.values
+        bits, vectors = _get_bits(block), block.vectors.values
         bits.update(vectors, block.scale.values, min(block.changed_part, len(vectors)))
         block.changed_part = NEVER
         if bits.candidates is None:
             return None
-        parts = bits.nearest(vector, bits.candidates, _banned_parts(view))
+        parts = bits.nearest(vector, bits.candidates, _list_excluded_parts(view))
     return parts[parts < len(view.vectors)]
 
 
-def _banned_parts(view: View) -> Array | None:
+def _list_excluded_parts(view: View) -> Array | None:
     """The parts of what may not be found, if that is much."""
     banned = ~view.allowed
     if np.count_nonzero(banned) * 10 < len(view):
@@ -248,9 +248,9 @@ def _banned_parts(view: View) -> Array | None:
     return np.flatnonzero(np.repeat(banned, counts))
 
 
-def _bits_of(block: Block) -> Bits:
-    if not isinstance(block.bits, Bits):
-        block.bits = Bits()
+def _get_bits(block: Index) -> SignBits:
+    if not isinstance(block.bits, SignBits):
+        block.bits = SignBits()
     return block.bits
 
 
@@ -260,12 +260,12 @@ def _bits_of(block: Block) -> Bits:
 # named is a choice of whom to look at, as signs are in memory; the similarity itself is always exact.
 
 
-NAMED = 200
-FEW = 2000
+NEAREST = 200
+MAX_COMPARE = 2000
 """Of so few that may be found, all are compared."""
 
 
-class Remote:
+class RemoteSimilarities:
     """How similar each entry is to a query, as far as it was asked for."""
 
     partial = True
@@ -292,7 +292,7 @@ class Remote:
             parts = [found[docid] for docid in self._view.docid[rows[there]].tolist()]
             counts = np.array([len(part) for part in parts])
             cosines = np.concatenate(parts) @ self._vector
-            self.whole[rows[there]], self.best[rows[there]] = whole_and_best(cosines, np.cumsum(counts) - counts)
+            self.whole[rows[there]], self.best[rows[there]] = reduce_parts(cosines, np.cumsum(counts) - counts)
 
     def mixed(self, rows: Array | slice, parts: float) -> Scores:
         """The whole and the best part, weighed."""
@@ -324,16 +324,16 @@ class Remote:
     def _nearest(self, vector: Array) -> Array:
         """The rows that the store names among those that may be found; all of them if they are few."""
         allowed = np.flatnonzero(self._view.allowed)
-        if len(allowed) <= FEW:
+        if len(allowed) <= MAX_COMPARE:
             return allowed
         share = len(allowed) / len(self._view)
         if share > 0.1:
-            named = self._named("nearest", vector, int(NAMED / share), collection=self._view.block.scope_id)
+            named = self._named("nearest", vector, int(NEAREST / share), collection=self._view.block.scope_id)
             named = named[self._view.allowed[named]]
-            if len(named) >= NAMED // 2:
+            if len(named) >= NEAREST // 2:
                 return named
-        listed = _listed(self._view.docid[allowed].tolist())
-        return self._named("nearest_of", vector, NAMED, docids=listed)
+        listed = _encode_numbers(self._view.docid[allowed].tolist())
+        return self._named("nearest_of", vector, NEAREST, docids=listed)
 
     def _named(self, query: str, vector: Array, limit: int, **given: object) -> Array:
         half = vector.astype(np.float16).tobytes()
@@ -348,11 +348,11 @@ class Remote:
         missing = sorted({docid for docid in docids if docid not in self._vectors})
         if missing:
             width = self._view.block.dimensions
-            for docid, value in self._tx.rows("vectors_of", model=self._model, docids=_listed(missing)):
+            for docid, value in self._tx.rows("vectors_of", model=self._model, docids=_encode_numbers(missing)):
                 parts = np.frombuffer(value, np.float16).reshape(-1, width)
                 self._vectors[docid] = parts.astype(np.float32)
         return self._vectors
 
 
-def _listed(docids: Sequence[int]) -> str:
+def _encode_numbers(docids: Sequence[int]) -> str:
     return "[" + ",".join(map(str, docids)) + "]"

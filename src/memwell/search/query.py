@@ -52,36 +52,36 @@ class Days(NamedTuple):
     earlier: int
 
 
-def spans(text: str, years: list[int], today: date) -> list[Days]:
+def find_days(text: str, years: list[int], today: date) -> list[Days]:
     """The times that a text names. Where it names no year, each of these years may be meant."""
     text = text[:MAX_TEXT]
-    named = list(dict.fromkeys(_named(text)))[:MAX_DATES]
+    named = list(dict.fromkeys(_find_dates(text)))[:MAX_DATES]
     found = [
-        days for year, month, day in named for one in ([year] if year else years) if (days := _days(one, month, day))
+        days for year, month, day in named for one in ([year] if year else years) if (days := _to_days(one, month, day))
     ]
-    return found[:MAX_SPANS] or _relative(text, today)[:MAX_SPANS]
+    return found[:MAX_SPANS] or _find_relative(text, today)[:MAX_SPANS]
 
 
-def any_named(text: str) -> bool:
+def may_name_time(text: str) -> bool:
     """Whether a text may name a time at all."""
     return _HINT.search(text[:MAX_TEXT]) is not None
 
 
-def without(text: str) -> str:
+def remove_dates(text: str) -> str:
     """The text without the dates in it: the words of a date say nothing about what happened then."""
-    return _STRIP.sub(" ", text) if any_named(text) and _named(text[:MAX_TEXT]) else text
+    return _STRIP.sub(" ", text) if may_name_time(text) and _find_dates(text[:MAX_TEXT]) else text
 
 
-def _named(text: str) -> list[tuple[int | None, int | None, int | None]]:
+def _find_dates(text: str) -> list[tuple[int | None, int | None, int | None]]:
     """Year, month and day, as far as they are said; the most exact form wins."""
     found: list[tuple[int | None, int | None, int | None]]
     found = [(int(match[1]), int(match[2]), int(match[3])) for match in _ISO.finditer(text)]
-    found += [(_year(match[3]), _month(match[2]), int(match[1])) for match in _DAY_MONTH.finditer(text)]
+    found += [(_parse_year(match[3]), _parse_month(match[2]), int(match[1])) for match in _DAY_MONTH.finditer(text)]
     if not found:
-        found = [(_year(match[3]), _month(match[1]), int(match[2])) for match in _MONTH_DAY.finditer(text)]
+        found = [(_parse_year(match[3]), _parse_month(match[1]), int(match[2])) for match in _MONTH_DAY.finditer(text)]
     if not found:
         months = [match for match in _IN_MONTH.finditer(text) if _is_month(match, text)]
-        found = [(_year(match[2]), _month(match[1]), None) for match in months]
+        found = [(_parse_year(match[2]), _parse_month(match[1]), None) for match in months]
     return found or [(int(match[1]), None, None) for match in _IN_YEAR.finditer(text)]
 
 
@@ -93,7 +93,7 @@ def _is_month(match: re.Match[str], text: str) -> bool:
     return word.lower() != "march" or word[0].isupper()
 
 
-def _days(year: int, month: int | None, day: int | None) -> Days | None:
+def _to_days(year: int, month: int | None, day: int | None) -> Days | None:
     try:
         if month is None:
             return Days(date(year, 1, 1).toordinal(), date(year, 12, 31).toordinal(), 30, 7)
@@ -106,7 +106,7 @@ def _days(year: int, month: int | None, day: int | None) -> Days | None:
     return Days(exact, exact, 7, 3)
 
 
-def _relative(text: str, today: date) -> list[Days]:
+def _find_relative(text: str, today: date) -> list[Days]:
     found: list[Days] = []
     for match in _NEAR.finditer(text):
         day = today.toordinal() - (match[1].lower() == "yesterday")
@@ -122,11 +122,11 @@ def _relative(text: str, today: date) -> list[Days]:
     return found
 
 
-def _year(text: str | None) -> int | None:
+def _parse_year(text: str | None) -> int | None:
     return int(text) if text else None
 
 
-def _month(text: str) -> int:
+def _parse_month(text: str) -> int:
     return MONTHS.index(text.lower()) + 1
 
 
@@ -147,28 +147,28 @@ _ASSISTANT = re.compile(
 _COMMON = frozenset(STOP_WORDS["en"].split())
 
 
-class Named(NamedTuple):
+class NamedSpeakers(NamedTuple):
     """The speakers that a query names, and the query without them."""
 
     names: tuple[str, ...]
     rest: str
 
 
-def named(text: str, names: Iterable[str]) -> Named:
+def find_names(text: str, names: Iterable[str]) -> NamedSpeakers:
     """Which of some names a query holds: the whole name, its first word, or a nickname."""
     found: list[str] = []
     text, tail = text[:ASKED_MAX_TEXT], text[ASKED_MAX_TEXT:]
     for name, _ in zip(names, range(MAX_NAMES), strict=False):
-        pattern = _forms(name)
+        pattern = _build_pattern(name)
         if pattern is not None and pattern.search(text):
             found.append(name)
             text = pattern.sub(" ", text)
-    return Named(tuple(found), text + tail)
+    return NamedSpeakers(tuple(found), text + tail)
 
 
-def forget() -> None:
+def clear_caches() -> None:
     """Drop the names that are remembered with their forms."""
-    _forms.cache_clear()
+    _build_pattern.cache_clear()
     re.purge()
 
 
@@ -177,7 +177,7 @@ def asks_assistant(text: str) -> bool:
 
 
 @lru_cache(4096)
-def _forms(name: str) -> re.Pattern[str] | None:
+def _build_pattern(name: str) -> re.Pattern[str] | None:
     """The whole name in any case, its first word, and capitalised nicknames; never a word that is a common one."""
     first = name.split()[0] if name.split() else ""
     nicknames = [first[:length] for length in range(len(first) - 1, NICKNAME - 1, -1)] if len(first) > 4 else []

@@ -53,7 +53,7 @@ RECIPES = {
 }
 
 
-def recipe(name: str) -> Recipe:
+def require_recipe(name: str) -> Recipe:
     try:
         return RECIPES[name]
     except KeyError:
@@ -77,7 +77,7 @@ ARMS = ("words", "meaning", "neighbours", "question", "time", "speaker", "assist
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Preferences:
     """What the query asks of an entry, beside its words and its meaning."""
 
     recipe: Recipe
@@ -88,20 +88,20 @@ class Wanted:
     """The assistant's role as the view codes it, if its turns count less."""
 
 
-def coverage(view: View, found: Sequence[tuple[float, Array]], total: float, recipe: Recipe) -> Scores:
+def score_words(view: View, found: Sequence[tuple[float, Array]], total: float, recipe: Recipe) -> Scores:
     """How much of the query's words each entry covers, by itself or by its neighbours."""
     got = np.zeros(len(view), np.float32)
     found = [(weight, rows) for weight, rows in found if len(rows)] if total else []
     at_once = max(1, TOGETHER // max(1, len(view)))
     for start in range(0, len(found), at_once):
         some = found[start : start + at_once]
-        worth = _worth(view, [rows for _, rows in some], recipe)
+        worth = _weigh_words(view, [rows for _, rows in some], recipe)
         for (weight, _), one in zip(some, worth, strict=True):
             got += np.float32(weight / total) * one
     return got
 
 
-def _worth(view: View, found: Sequence[Array], recipe: Recipe) -> Scores:
+def _weigh_words(view: View, found: Sequence[Array], recipe: Recipe) -> Scores:
     """What each of some words is worth to every entry: one line for each word."""
     rows = np.concatenate(found)
     starts = np.repeat(np.arange(len(found)) * len(view), [len(one) for one in found])
@@ -109,14 +109,14 @@ def _worth(view: View, found: Sequence[Array], recipe: Recipe) -> Scores:
     lines = np.zeros(len(found) * len(view), np.float32)
     lines[starts + rows] = worth
     if recipe.lend and view.block.linked:
-        for reached, source, link in _linked(view, rows, recipe):
+        for reached, source, link in _list_links(view, rows, recipe):
             lent = (recipe.lend * link * worth[source]).astype(np.float32)
             places = starts[source] + reached  # each once: no two entries have the same neighbour on one side
             lines[places] = np.maximum(lines[places], lent)
     return lines.reshape(len(found), len(view))
 
 
-def _neighbours(view: View, rows: Array) -> Iterator[tuple[Array, Array, int]]:
+def _list_neighbours(view: View, rows: Array) -> Iterator[tuple[Array, Array, int]]:
     """The neighbours of some rows: which rows, of which of the given ones they are, and how far away."""
     for steps in (view.before, view.after):
         at, source = rows, np.arange(len(rows))
@@ -130,71 +130,75 @@ def _neighbours(view: View, rows: Array) -> Iterator[tuple[Array, Array, int]]:
             yield at, source, distance
 
 
-def _linked(view: View, rows: Array, recipe: Recipe) -> Iterator[tuple[Array, Array, Array]]:
+def _list_links(view: View, rows: Array, recipe: Recipe) -> Iterator[tuple[Array, Array, Array]]:
     """The neighbours of some rows: which rows, of which of the given ones they are, and how strong the link is."""
-    tie = _tie(view, rows, recipe)
-    for reached, source, distance in _neighbours(view, rows):
-        yield reached, source, np.sqrt(tie[source] * _tie(view, reached, recipe)) / distance
+    tie = _weigh_link(view, rows, recipe)
+    for reached, source, distance in _list_neighbours(view, rows):
+        yield reached, source, np.sqrt(tie[source] * _weigh_link(view, reached, recipe)) / distance
 
 
-def pair_links(view: View, rows: Array, recipe: Recipe) -> tuple[Array, Array]:
+def link_pairs(view: View, rows: Array, recipe: Recipe) -> tuple[Array, Array]:
     """For some rows the row before each (or itself, if there is none), and how strong the link to it is."""
     before = view.before[rows]
     there = before != NOBODY
     before = np.where(there, before, rows)
-    return before, there * np.sqrt(_tie(view, rows, recipe) * _tie(view, before, recipe))
+    return before, there * np.sqrt(_weigh_link(view, rows, recipe) * _weigh_link(view, before, recipe))
 
 
-def _tie(view: View, rows: Array, recipe: Recipe) -> Array:
+def _weigh_link(view: View, rows: Array, recipe: Recipe) -> Array:
     """How much an entry belongs to what stands around it: the shorter, the more."""
     fade: Array = view.here[rows] / (1.0 + (view.size[rows] / recipe.short) ** 2)
     return fade
 
 
-def with_neighbours(view: View, rows: Array) -> Array:
+def add_neighbours(view: View, rows: Array) -> Array:
     """Some rows and those around them, each once."""
     if not view.block.linked:
         return rows
     meant = np.zeros(len(view), np.bool_)
     meant[rows] = True
-    for reached, _, _ in _neighbours(view, rows):
+    for reached, _, _ in _list_neighbours(view, rows):
         meant[reached] = True
     return np.flatnonzero(meant)
 
 
-def contributions(view: View, rows: Array, words: Scores, meaning: Scores, own: Scores, wanted: Wanted) -> Array:
+def compute_contributions(
+    view: View, rows: Array, words: Scores, meaning: Scores, own: Scores, wanted: Preferences
+) -> Array:
     """For some rows what each arm contributes to their score: one line for each of `ARMS`, which add up to it."""
     recipe = wanted.recipe
     parts = np.zeros((len(ARMS), len(rows)))
     parts[0], parts[1] = recipe.words * words[rows], recipe.meaning * meaning[rows]
     score = parts[0] + parts[1]
-    for arm, part in _steps(view, rows, own, wanted):
+    for arm, part in _list_adjustments(view, rows, own, wanted):
         parts[arm] = part(score)
         score = score + parts[arm]
     return parts
 
 
-def _steps(view: View, rows: Array, own: Scores, wanted: Wanted) -> Iterator[tuple[int, Callable[[Array], Array]]]:
+def _list_adjustments(
+    view: View, rows: Array, own: Scores, wanted: Preferences
+) -> Iterator[tuple[int, Callable[[Array], Array]]]:
     """What is added or taken away after words and meaning, in order: which arm, and how much given the score so far."""
     recipe = wanted.recipe
     if view.block.linked:
         support = np.zeros(len(rows))
-        for reached, source, link in _linked(view, rows, recipe):
+        for reached, source, link in _list_links(view, rows, recipe):
             support[source] += own[reached] * link
         yield 2, lambda score: (1.0 - score) * np.minimum(recipe.support * support, 1.0)
     asks = view.asks[rows]
     if asks.any():
         yield 3, lambda score: -score * recipe.question * asks
     if wanted.days:
-        yield 4, lambda score: (1.0 - score) * recipe.time * nearness(view.occurred_at[rows], wanted.days)
+        yield 4, lambda score: (1.0 - score) * recipe.time * compute_nearness(view.occurred_at[rows], wanted.days)
     if wanted.speaker is not None:
-        others = _others(view, rows, wanted.speaker)
+        others = _find_other_speakers(view, rows, wanted.speaker)
         yield 5, lambda score: -score * recipe.speaker * others
     if wanted.assistant is not None:
         yield 6, lambda score: -score * recipe.assistant * (view.role[rows] == wanted.assistant)
 
 
-def nearness(occurred_at: Array, days: Sequence[Days]) -> Array:
+def compute_nearness(occurred_at: Array, days: Sequence[Days]) -> Array:
     """1 within a named time, fading outside it."""
     near = np.zeros(len(occurred_at))
     if not days:
@@ -206,7 +210,7 @@ def nearness(occurred_at: Array, days: Sequence[Days]) -> Array:
     return near
 
 
-def _others(view: View, rows: Array, speaker: int) -> Array:
+def _find_other_speakers(view: View, rows: Array, speaker: int) -> Array:
     """Whose turns are those of somebody else than the one who is named. What nobody said is nobody's."""
     names = view.name[rows]
     others: Array = (names != NOBODY) & (names != speaker)

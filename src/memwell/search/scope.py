@@ -15,7 +15,7 @@ from . import words
 _decode_policy = lru_cache(256)(typed.decoder(Policy))
 
 
-class Span(NamedTuple):
+class ScopePart(NamedTuple):
     """A part of the scope as it is stored: a whole collection, or one address."""
 
     collection: bool
@@ -33,13 +33,13 @@ class Span(NamedTuple):
         return inside and (self.kinds is None or kind in self.kinds)
 
 
-def resolve(tx: Tx, where: Sequence[Where], now: int) -> list[Span]:
+def resolve_scope(tx: Tx, where: Sequence[Where], now: int) -> list[ScopePart]:
     """What exists of a scope. Sealed collections are in no search."""
     known: dict[Place, Row | None] = {}
-    return [span for one in where if (span := _span(tx, one, now, known)) is not None]
+    return [span for one in where if (span := _resolve_part(tx, one, now, known)) is not None]
 
 
-def _span(tx: Tx, where: Where, now: int, known: dict[Place, Row | None]) -> Span | None:
+def _resolve_part(tx: Tx, where: Where, now: int, known: dict[Place, Row | None]) -> ScopePart | None:
     place = where.place
     if place.sealed:
         return None
@@ -50,8 +50,8 @@ def _span(tx: Tx, where: Where, now: int, known: dict[Place, Row | None]) -> Spa
         return None
     language = _decode_policy(found[1]).language
     if where.path is None:
-        return Span(True, found[0], where.kinds, language)
+        return ScopePart(True, found[0], where.kinds, language)
     address: Row | None = tx.row(
         "find_address", dialect=place.dialect, name=place.name, kind=place.kind, path=where.path, now=now
     )
-    return None if address is None else Span(False, address[0], where.kinds, language)
+    return None if address is None else ScopePart(False, address[0], where.kinds, language)

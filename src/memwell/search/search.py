@@ -17,22 +17,22 @@ from ..model.query import Query, Where
 from ..storage.port import Row, State, TenantStore, Tx, search_state
 from . import query as asked
 from . import words
-from .columns import View, look, names_in
-from .embeddings import Meaning, Model, complete, hasten
-from .index import Array, Block, Blocks, Key
-from .nearest import nearest_rows
-from .rank import ARMS, Recipe, recipe
-from .scope import Span, resolve
-from .score import Question, Ranked, score, understand
+from .columns import View, build_view, list_speakers
+from .embeddings import EmbeddingModel, Embeddings, embed_missing, queue_embedding
+from .index import Array, Index, IndexCache, IndexKey
+from .nearest import find_nearest
+from .rank import ARMS, Recipe, require_recipe
+from .scope import ScopePart, resolve_scope
+from .score import ParsedQuery, ScoredView, parse_query, score_views
 
 if TYPE_CHECKING:
     from ..models.embedder import Embedder, Vectors
 
 T = TypeVar("T")
 
-ROUNDS = 10
-TRIES = 3
-LONGEST = 4096
+MAX_ROUNDS = 10
+MAX_TRIES = 3
+MAX_TEXT = 4096
 """How much of a text is looked for, where it is not a query."""
 DIGITS = 6
 """Scores are rounded, so that what is shown is what is compared."""
@@ -47,7 +47,7 @@ class Hit(NamedTuple):
     arms: dict[str, float]
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """What a search gave, and how."""
 
     hits: list[Hit]
@@ -65,20 +65,20 @@ class Gate(NamedTuple):
     score: float | None = None
 
 
-class Recall:
+class SearchEngine:
     """Search over everything that is stored. It holds the blocks and the embedder of this process."""
 
     def __init__(self, load: Callable[[], Embedder | None], clock: Clock, memory: int) -> None:
-        self.meaning = Meaning(load, clock)
-        self.blocks = Blocks(memory)
+        self.meaning = Embeddings(load, clock)
+        self.blocks = IndexCache(memory)
         self.clock = clock
 
-    def search(self, reach: TenantStore, query: Query) -> Found:
+    def search(self, reach: TenantStore, query: Query) -> SearchResult:
         """The entries that fit a query best, the best first."""
         started = time.perf_counter()
         search = _Search(self, reach, query)
         hits = search.run(search.hits)
-        return Found(hits, search.method, (time.perf_counter() - started) * 1000, search.warning)
+        return SearchResult(hits, search.method, (time.perf_counter() - started) * 1000, search.warning)
 
     def why_not(self, reach: TenantStore, query: Query, entry_id: str) -> Gate:
         """Why an entry is not among the hits of a query."""
@@ -95,35 +95,35 @@ class Recall:
             found = search.run(lambda tx, scene: search.alike(tx, scene, vectors))
             if found.docids is not None:
                 return found.docids
-        searches = [_Search(self, reach, Query(text[:LONGEST], (where,), limit)) for text in texts]
+        searches = [_Search(self, reach, Query(text[:MAX_TEXT], (where,), limit)) for text in texts]
         return [search.run(search.docids) for search in searches]
 
     def forget(self, owner: str) -> None:
         """Drop what this process holds of a tenant in memory, and the words that the model and the analyser remember."""
         self.blocks.forget(owner)
         self.meaning.forget()
-        words.forget()
-        asked.forget()
+        words.clear_caches()
+        asked.clear_caches()
 
 
-class _Scene(NamedTuple):
+class _Snapshot(NamedTuple):
     """What one snapshot holds of a scope, and how the query is understood there."""
 
     state: State
-    spans: list[Span]
-    blocks: list[Block]
-    model: Model | None
-    question: Question
+    spans: list[ScopePart]
+    blocks: list[Index]
+    model: EmbeddingModel | None
+    question: ParsedQuery
 
 
 class _Search:
     """One search under way: what it has found out so far, between the snapshots that it looks at."""
 
-    def __init__(self, recall: Recall, reach: TenantStore, query: Query) -> None:
+    def __init__(self, recall: SearchEngine, reach: TenantStore, query: Query) -> None:
         self._recall, self._reach, self._query = recall, reach, query
         self._meaning = recall.meaning
         self._now = recall.clock.now()
-        self._recipe: Recipe = recipe(query.recipe)
+        self._recipe: Recipe = require_recipe(query.recipe)
         self._embedder = self._meaning.named_embedder() if self._recipe.meaning else None
         self._vectors: dict[str, Array | None] = {}
         self._made: dict[int, bytes] | None = None
@@ -140,87 +140,87 @@ class _Search:
     def warning(self) -> str | None:
         return self._meaning.trouble if self._recipe.meaning and not self._by_meaning else None
 
-    def run(self, work: Callable[[Tx, _Scene], T | None]) -> T:
+    def run(self, work: Callable[[Tx, _Snapshot], T | None]) -> T:
         """Work on a snapshot, once everything that it needs is there; again if it returns None."""
-        for _ in range(ROUNDS):
+        for _ in range(MAX_ROUNDS):
             found = self._reach.read(lambda tx: self._attempt(tx, work))
-            if isinstance(found, _Step):
+            if isinstance(found, _Preparation):
                 found.take()
             elif found is not None:
                 return found
         raise AssertionError("a search comes to an end")
 
-    def hits(self, tx: Tx, scene: _Scene) -> list[Hit] | None:
+    def hits(self, tx: Tx, scene: _Snapshot) -> list[Hit] | None:
         """The best entries; None if something was gone, or not there yet, in this snapshot."""
-        chosen = _chosen(_ordered(self._ranked(tx, scene)), self._query)
+        chosen = _take_best(_sort_candidates(self._ranked(tx, scene)), self._query)
         listed = "[" + ",".join(str(docid) for docid, _, _ in chosen) + "]"
         found = (
             tx.rows("hits", docids=listed, now=self._now, history=int(self._query.as_of is not None)) if chosen else []
         )
         rows = {row[17]: row for row in found if any(span.holds(row[16], row[18], row[3]) for span in scene.spans)}
-        hits = [_hit(rows[docid], total, arms) for docid, total, arms in chosen if docid in rows]
+        hits = [_to_hit(rows[docid], total, arms) for docid, total, arms in chosen if docid in rows]
         self._tries += 1
-        return hits if len(hits) == len(chosen) or self._tries == TRIES else None
+        return hits if len(hits) == len(chosen) or self._tries == MAX_TRIES else None
 
-    def alike(self, tx: Tx, scene: _Scene, vectors: Array) -> _Alike:
+    def alike(self, tx: Tx, scene: _Snapshot, vectors: Array) -> _SimilarEntries:
         """The entries that are most similar to each of some vectors."""
         current = scene.model is not None and scene.model.embedder is self._meaning.embedder()
         if not current or any(block.remote for block in scene.blocks):
-            return _Alike(None)
+            return _SimilarEntries(None)
         found: list[list[int]] = [[] for _ in vectors]
         for view in self._views(tx, scene):
             for docids, vector in zip(found, vectors, strict=True):
-                docids += view.docid[nearest_rows(view, vector, self._query.limit)].tolist()
-        return _Alike(found)
+                docids += view.docid[find_nearest(view, vector, self._query.limit)].tolist()
+        return _SimilarEntries(found)
 
-    def docids(self, tx: Tx, scene: _Scene) -> list[int]:
+    def docids(self, tx: Tx, scene: _Snapshot) -> list[int]:
         """The numbers of the best entries."""
-        return [docid for docid, _, _ in _chosen(_ordered(self._ranked(tx, scene)), self._query)]
+        return [docid for docid, _, _ in _take_best(_sort_candidates(self._ranked(tx, scene)), self._query)]
 
-    def explain(self, tx: Tx, scene: _Scene, entry_id: str) -> Gate:
+    def explain(self, tx: Tx, scene: _Snapshot, entry_id: str) -> Gate:
         """The gate that keeps an entry out."""
         row = tx.row("entry_anywhere", id=entry_id)
         if row is None:
             raise NotFound("There is no such entry.")
         now = max([self._now, *(block.clock for block in scene.blocks)])
-        gate = _closed_gate(row, scene.spans, self._query, now)
+        gate = _find_closed_gate(row, scene.spans, self._query, now)
         if gate is not None:
             return gate
-        everything = _ordered(self._ranked(tx, scene, also=row[0]))
+        everything = _sort_candidates(self._ranked(tx, scene, also=row[0]))
         places = np.flatnonzero(everything.docids == row[0])
         place = int(places[0]) + 1 if len(places) else None
-        return _rank_gate(self._query, place, None if place is None else float(everything.scores[place - 1]))
+        return _explain_rank(self._query, place, None if place is None else float(everything.scores[place - 1]))
 
     # -- one snapshot ------------------------------------------------------------------------------------------------
 
-    def _attempt(self, tx: Tx, work: Callable[[Tx, _Scene], T | None]) -> T | _Step | None:
-        model: Model | None = None
+    def _attempt(self, tx: Tx, work: Callable[[Tx, _Snapshot], T | None]) -> T | _Preparation | None:
+        model: EmbeddingModel | None = None
         if self._embedder is not None:
             model = self._meaning.known(tx, *self._embedder)
             if model is None:
-                return _Step(self._introduce)
-        state, spans = search_state(tx), resolve(tx, self._query.where, self._now)
+                return _Preparation(self._introduce)
+        state, spans = search_state(tx), resolve_scope(tx, self._query.where, self._now)
         blocks = self._blocks(tx, spans, model, state)
         if model is not None and self._made is None and any(block.pending for block in blocks):
-            return _Step(lambda: self._complete(model, blocks))
-        names = dict.fromkeys(name for block in blocks for name in names_in(tx, block, self._query.as_of))
-        speakers, rest = understand(self._query.text, list(names))
+            return _Preparation(lambda: self._complete(model, blocks))
+        names = dict.fromkeys(name for block in blocks for name in list_speakers(tx, block, self._query.as_of))
+        speakers, rest = parse_query(self._query.text, list(names))
         if model is not None and self._query.text and rest not in self._vectors:
             if not getattr(model.embedder, "instant", False):
-                return _Step(lambda: self._embed(model, rest))
+                return _Preparation(lambda: self._embed(model, rest))
             self._embed(model, rest)
-        return work(tx, _Scene(state, spans, blocks, model, self._question(speakers, rest)))
+        return work(tx, _Snapshot(state, spans, blocks, model, self._question(speakers, rest)))
 
-    def _blocks(self, tx: Tx, spans: Sequence[Span], model: Model | None, state: State) -> list[Block]:
+    def _blocks(self, tx: Tx, spans: Sequence[ScopePart], model: EmbeddingModel | None, state: State) -> list[Index]:
         number, dimensions = ((model.number, model.name), model.embedder.dimensions) if model else ((0, ""), 0)
         history = self._query.as_of is not None
-        keys = [Key(self._reach.key, number, span.collection, span.id, history) for span in spans]
+        keys = [IndexKey(self._reach.key, number, span.collection, span.id, history) for span in spans]
         blocks = [self._recall.blocks.current(tx, key, dimensions, state) for key in keys]
         for block in blocks:
             self._hand_over(block)
         return blocks
 
-    def _hand_over(self, block: Block) -> None:
+    def _hand_over(self, block: Index) -> None:
         """Give a block the vectors that were made for it; it may have been thrown out and loaded again since."""
         if self._made is not None and block.pending:
             with block.lock:
@@ -228,19 +228,19 @@ class _Search:
                 block.put({docid: value for docid in asked if (value := self._made[docid])})
                 block.give_up(asked)
 
-    def _question(self, speakers: tuple[str, ...], rest: str) -> Question:
+    def _question(self, speakers: tuple[str, ...], rest: str) -> ParsedQuery:
         vector = self._vectors.get(rest)
         self._by_meaning = vector is not None
         chosen = self._recipe if vector is not None else self._recipe._replace(words=1.0, meaning=0.0)
         today = to_datetime(self._now if self._query.as_of is None else self._query.as_of).date()
-        return Question(self._query.text, rest, speakers, vector, chosen, today, self._query.limit)
+        return ParsedQuery(self._query.text, rest, speakers, vector, chosen, today, self._query.limit)
 
-    def _ranked(self, tx: Tx, scene: _Scene, also: int | None = None) -> list[Ranked]:
-        return score(tx, scene.spans, self._views(tx, scene), scene.question, scene.model, also)
+    def _ranked(self, tx: Tx, scene: _Snapshot, also: int | None = None) -> list[ScoredView]:
+        return score_views(tx, scene.spans, self._views(tx, scene), scene.question, scene.model, also)
 
-    def _views(self, tx: Tx, scene: _Scene) -> list[View]:
+    def _views(self, tx: Tx, scene: _Snapshot) -> list[View]:
         return [
-            look(tx, block, span.kinds, self._query, self._now, scene.state)
+            build_view(tx, block, span.kinds, self._query, self._now, scene.state)
             for block, span in zip(scene.blocks, scene.spans, strict=True)
         ]
 
@@ -251,22 +251,22 @@ class _Search:
         if self._meaning.model(self._reach) is None:
             self._embedder = None
         else:
-            hasten(self._reach, self._now)
+            queue_embedding(self._reach, self._now)
 
-    def _embed(self, model: Model, rest: str) -> None:
+    def _embed(self, model: EmbeddingModel, rest: str) -> None:
         vector = self._meaning.vector(rest if rest.strip() else self._query.text, model.embedder)
         self._vectors[rest] = vector
         if vector is None and self._meaning.trouble:
             self._embedder = None
 
-    def _complete(self, model: Model, blocks: Sequence[Block]) -> None:
+    def _complete(self, model: EmbeddingModel, blocks: Sequence[Index]) -> None:
         """Make the missing vectors, as many as can be made while somebody waits, the newest first.
 
         While a new model has more to do than that, the built-in one goes on serving, if it was there before.
         """
         left = model.embedder.quick
         if sum(len(block.pending) for block in blocks) > left:
-            hasten(self._reach, self._now)
+            queue_embedding(self._reach, self._now)
             earlier = self._meaning.earlier(self._reach, model)
             if earlier is not None:
                 self._embedder = earlier.embedder, earlier.name
@@ -279,19 +279,19 @@ class _Search:
                 asked, self._partly = pending[: max(left, 0)], self._partly or len(pending) > left
                 left -= len(asked)
                 self._made.update(dict.fromkeys(asked, b""))  # what is not there any more needs no vectors
-                self._made.update(complete(self._reach, model, asked, block.exact) if asked else {})
+                self._made.update(embed_missing(self._reach, model, asked, block.exact) if asked else {})
         except ModelFailed as error:
             self._meaning.fail(error)
             self._embedder, self._partly = None, False
 
 
-class _Alike(NamedTuple):
+class _SimilarEntries(NamedTuple):
     """What is similar to some vectors; None if that cannot be said from what is in memory."""
 
     docids: list[list[int]] | None
 
 
-class _Step:
+class _Preparation:
     """Something to be done outside any transaction before a snapshot can be looked at."""
 
     __slots__ = ("take",)
@@ -300,7 +300,7 @@ class _Step:
         self.take = take
 
 
-class _Ordered(NamedTuple):
+class _Candidates(NamedTuple):
     """The candidates of all views: numbers, scores and what the arms contribute, the best first; of equals, the newer."""
 
     docids: Array
@@ -308,25 +308,25 @@ class _Ordered(NamedTuple):
     parts: Array
 
 
-def _ordered(ranked: Sequence[Ranked]) -> _Ordered:
+def _sort_candidates(ranked: Sequence[ScoredView]) -> _Candidates:
     if not ranked:
-        return _Ordered(np.zeros(0, np.int64), np.zeros(0), np.zeros((len(ARMS), 0)))
+        return _Candidates(np.zeros(0, np.int64), np.zeros(0), np.zeros((len(ARMS), 0)))
     docids = np.concatenate([one.view.docid[one.rows] for one in ranked])
     scores = np.round(np.concatenate([one.scores for one in ranked]), DIGITS)
     times = np.concatenate([one.view.occurred_at[one.rows] for one in ranked])
     parts = np.concatenate([one.parts for one in ranked], axis=1)
     order = np.lexsort((docids, times, scores))[::-1]
-    return _Ordered(docids[order], scores[order], parts[:, order])
+    return _Candidates(docids[order], scores[order], parts[:, order])
 
 
-def _least(query: Query) -> float:
+def _lowest_score(query: Query) -> float:
     """The least score of a hit. What has nothing of the query is one only if conditions alone were asked for."""
     conditions = query.full or query.filter is not None or query.after is not None or query.before is not None
     return query.min_score if conditions or query.min_score else 10.0**-DIGITS
 
 
-def _chosen(ordered: _Ordered, query: Query) -> list[tuple[int, float, list[float]]]:
-    best = slice(0, min(query.limit, int(np.count_nonzero(ordered.scores >= _least(query)))))
+def _take_best(ordered: _Candidates, query: Query) -> list[tuple[int, float, list[float]]]:
+    best = slice(0, min(query.limit, int(np.count_nonzero(ordered.scores >= _lowest_score(query)))))
     return list(
         zip(
             ordered.docids[best].tolist(), ordered.scores[best].tolist(), ordered.parts[:, best].T.tolist(), strict=True
@@ -334,12 +334,12 @@ def _chosen(ordered: _Ordered, query: Query) -> list[tuple[int, float, list[floa
     )
 
 
-def _hit(row: Row, total: float, arms: Sequence[float]) -> Hit:
+def _to_hit(row: Row, total: float, arms: Sequence[float]) -> Hit:
     named = {name: part for name, part in zip(ARMS, arms, strict=True) if part}
     return Hit(Entry(*row[:15]), row[15], total, named)
 
 
-def _closed_gate(row: Row, spans: Sequence[Span], query: Query, now: int) -> Gate | None:
+def _find_closed_gate(row: Row, spans: Sequence[ScopePart], query: Query, now: int) -> Gate | None:
     _, address_id, collection_id, kind, retired_at, expires_at, occurred_at, metadata = row
     if not any(span.holds(address_id, collection_id, kind) for span in spans):
         return Gate("scope", "It is not where this search looks.")
@@ -356,10 +356,10 @@ def _closed_gate(row: Row, spans: Sequence[Span], query: Query, now: int) -> Gat
     return None
 
 
-def _rank_gate(query: Query, place: int | None, total: float | None) -> Gate:
+def _explain_rank(query: Query, place: int | None, total: float | None) -> Gate:
     if place is None or total is None:
         return Gate("rank", "Others fit better.")
-    if total < _least(query):
+    if total < _lowest_score(query):
         reason = f"Its score {total:.3f} is below the least that was asked for."
         return Gate("score", reason if total else "It has nothing in common with the query.", place, total)
     if place > query.limit:

@@ -11,23 +11,23 @@ from ..model.collection import Entry
 from ..storage.port import Row, Tx, encode_numbers
 from . import words
 
-GRAPH_AFTER = 60 * SECOND
+GRAPH_DELAY = 60 * SECOND
 """How long collections may grow before the graph job looks at their sizes again."""
 
 
-def add(tx: Tx, docid: int, address_id: int, collection_id: int, entry: Entry, language: str) -> None:
+def add_entry(tx: Tx, docid: int, address_id: int, collection_id: int, entry: Entry, language: str) -> None:
     """Make a new entry findable by its words; its meaning follows when it is searched for, or in the background."""
-    text = entry_tokens(address_id, collection_id, entry.name, entry.content, language)
+    text = build_entry_tokens(address_id, collection_id, entry.name, entry.content, language)
     tx.send("add_words", docid=docid, tokens=text)
 
 
-def entry_tokens(address_id: int, collection_id: int, name: str | None, content: str, language: str) -> str:
+def build_entry_tokens(address_id: int, collection_id: int, name: str | None, content: str, language: str) -> str:
     """Where an entry is, who said it and what it says, as tokens."""
-    said = words.tokens(f"{name} {content}" if name else content, language)
-    return " ".join([words.place_tokens(address_id, collection_id), *dict.fromkeys(said)])
+    said = words.tokenize(f"{name} {content}" if name else content, language)
+    return " ".join([words.build_place_tokens(address_id, collection_id), *dict.fromkeys(said)])
 
 
-def remove(tx: Tx, rows: Sequence[Row], *, noted: bool = True) -> None:
+def remove_entries(tx: Tx, rows: Sequence[Row], *, noted: bool = True) -> None:
     """Take entries out of search, by their numbers. What no reader could find any more need not be noted."""
     docids = [int(row[0]) for row in rows]
     if not docids:
@@ -35,15 +35,15 @@ def remove(tx: Tx, rows: Sequence[Row], *, noted: bool = True) -> None:
     for what in ("words", "vectors", "facts", "folds", "summaries"):
         tx.send(f"delete_{what}", docids=encode_numbers(docids))
     if noted:
-        changed(tx, rows)
+        mark_changed(tx, rows)
 
 
-def retire(tx: Tx, rows: Sequence[Row]) -> None:
+def retire_entries(tx: Tx, rows: Sequence[Row]) -> None:
     """Take versions out of search that are not current any more. Their words stay, for those who ask about the past."""
-    changed(tx, rows)
+    mark_changed(tx, rows)
 
 
-def changed(tx: Tx, rows: Sequence[Row]) -> None:
+def mark_changed(tx: Tx, rows: Sequence[Row]) -> None:
     """Have every index in memory look at some entries again, by their numbers."""
     for row in rows:
         tx.send("add_removal", docid=int(row[0]), address_id=None)
@@ -59,19 +59,19 @@ def remove_addresses(tx: Tx, addresses: Sequence[int]) -> None:
 
 def run_embed(engine: Any, run: JobRun) -> dict[str, Any]:
     """Make missing vectors; on PostgreSQL, have the graphs over them looked at soon after."""
-    from .jobs import embed
+    from .jobs import embed_pending
 
-    done = embed(run, engine.recall.meaning)
+    done = embed_pending(run, engine.recall.meaning)
     if done["embedded"] and engine.store.describe()["engine"] != "sqlite":
         now = engine.clock.now()
-        run.write(lambda tx: ensure_slot(tx, "graph", now + GRAPH_AFTER, now))
+        run.write(lambda tx: ensure_slot(tx, "graph", now + GRAPH_DELAY, now))
     return done
 
 
 def run_index(_engine: Any, run: JobRun) -> dict[str, Any]:
-    from .jobs import index
+    from .jobs import reindex
 
-    return index(run)
+    return reindex(run)
 
 
 def run_graph(engine: Any, run: JobRun) -> dict[str, Any]:

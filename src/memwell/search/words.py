@@ -80,61 +80,61 @@ class Terms(NamedTuple):
     only_stop_words: bool
 
 
-def tokens(text: str, language: str = "en") -> list[str]:
+def tokenize(text: str, language: str = "en") -> list[str]:
     """Every token of a text that is stored, in order."""
-    return _tokens(text, language, stored=True)
+    return _tokenize(text, language, stored=True)
 
 
-def terms(text: str, language: str = "en") -> Terms:
+def parse_terms(text: str, language: str = "en") -> Terms:
     """The distinct tokens of a query. Stop words are left out unless there is nothing else."""
-    found = list(dict.fromkeys(_tokens(text, language, stored=False)))
-    stop = stop_tokens(language)
+    found = list(dict.fromkeys(_tokenize(text, language, stored=False)))
+    stop = list_stop_tokens(language)
     wanted = [token for token in found if token not in stop]
     return Terms(tuple((wanted or found)[:MAX_TERMS]), not wanted)
 
 
-def place_tokens(address_id: int, collection_id: int) -> str:
+def build_place_tokens(address_id: int, collection_id: int) -> str:
     return f"{ADDRESS}{address_id:x} {COLLECTION}{collection_id:x}"
 
 
-def forget() -> None:
+def clear_caches() -> None:
     """Drop the words that are remembered with their stems."""
-    _stemmed.cache_clear()
-    _stem_latin.cache_clear()
-    _stemmer.cache_clear()
+    _stem.cache_clear()
+    _latin_stemmer.cache_clear()
+    _load_stemmer.cache_clear()
 
 
 @cache
-def stop_tokens(language: str) -> frozenset[str]:
+def list_stop_tokens(language: str) -> frozenset[str]:
     """The stop words of a language as they come out of the analyser."""
     words = STOP_WORDS.get(language, "")
-    return frozenset(_tokens(words, language, stored=False))
+    return frozenset(_tokenize(words, language, stored=False))
 
 
-def _tokens(text: str, language: str, *, stored: bool) -> list[str]:
+def _tokenize(text: str, language: str, *, stored: bool) -> list[str]:
     if text.isascii():
-        stem = _stem_latin(language)
+        stem = _latin_stemmer(language)
         return [stem(word) for word in _ASCII_WORD.findall(text.lower())]
     folded = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
     found: list[str] = []
-    for match in _words().finditer(folded):
+    for match in _build_pattern().finditer(folded):
         if match.lastgroup == "unspaced":
-            found += _pairs(match[0], stored)
+            found += _split_pairs(match[0], stored)
         else:
-            found.append(_stemmed(match[0], language) if match.lastgroup == "word" else match[0])
+            found.append(_stem(match[0], language) if match.lastgroup == "word" else match[0])
     return [token for token in found if token]
 
 
-def _pairs(run: str, stored: bool) -> list[str]:
+def _split_pairs(run: str, stored: bool) -> list[str]:
     """Pairs of neighbours; what is stored can be found by a single character too."""
     pairs = [run[n : n + 2] for n in range(len(run) - 1)]
     return [*run, *pairs] if stored else pairs or [run]
 
 
 @lru_cache(64 * 1024)
-def _stemmed(word: str, language: str) -> str:
-    stem = _stem_latin(language) if _is_latin(word) else _stem_script(ord(word[0]))
-    return _bare(stem(word))
+def _stem(word: str, language: str) -> str:
+    stem = _latin_stemmer(language) if _is_latin(word) else _script_stemmer(ord(word[0]))
+    return _strip_accents(stem(word))
 
 
 def _is_latin(word: str) -> bool:
@@ -142,16 +142,16 @@ def _is_latin(word: str) -> bool:
 
 
 @cache
-def _stem_latin(language: str) -> Callable[[str], str]:
-    return _stemmer(LANGUAGES.get(language, ""))
+def _latin_stemmer(language: str) -> Callable[[str], str]:
+    return _load_stemmer(LANGUAGES.get(language, ""))
 
 
-def _stem_script(code: int) -> Callable[[str], str]:
-    return _stemmer(next((name for low, high, name in _SCRIPTS if low <= code <= high), ""))
+def _script_stemmer(code: int) -> Callable[[str], str]:
+    return _load_stemmer(next((name for low, high, name in _SCRIPTS if low <= code <= high), ""))
 
 
 @cache
-def _stemmer(name: str) -> Callable[[str], str]:
+def _load_stemmer(name: str) -> Callable[[str], str]:
     stemmer = Stemmer.Stemmer(name) if name else None
 
     @lru_cache(64 * 1024)
@@ -162,7 +162,7 @@ def _stemmer(name: str) -> Callable[[str], str]:
     return stem
 
 
-def _bare(word: str) -> str:
+def _strip_accents(word: str) -> str:
     """Without accents and other marks."""
     if word.isascii():
         return word
@@ -170,7 +170,7 @@ def _bare(word: str) -> str:
 
 
 @cache
-def _words() -> re.Pattern[str]:
+def _build_pattern() -> re.Pattern[str]:
     """Words with their combining marks, runs of unspaced scripts, and single pictures. Made when it is first needed."""
     marks = "".join(chr(code) for code in range(0x300, 0x3400) if unicodedata.category(chr(code)) in ("Mn", "Mc"))
     letter = rf"(?:(?![{_UNSPACED}])[^\W_]|[{marks}])"

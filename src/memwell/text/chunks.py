@@ -12,7 +12,7 @@ _SENTENCE = re.compile(r"(?<=[.!?。！？؟])\s+|\n+")
 _QUESTION = ("?", "？", "؟")
 
 
-def split(text: str, wanted: int | None = None, overlap: int = 0) -> list[str]:
+def split_chunks(text: str, wanted: int | None = None, overlap: int = 0) -> list[str]:
     """The text itself, and if it is long, also pieces of some sentences each, up to a bounded number. `wanted`: about how
     long they are to be, and by how much one repeats the end of the one before."""
     if len(text) <= (WHOLE if wanted is None else wanted):
@@ -29,7 +29,7 @@ def split(text: str, wanted: int | None = None, overlap: int = 0) -> list[str]:
     return [text, *parts, piece] if parts else [text]
 
 
-def question_share(text: str) -> float:
+def measure_questions(text: str) -> float:
     """How much of a text is questions, from 0 to 1."""
     if not any(sign in text for sign in _QUESTION):
         return 0.0

@@ -17,22 +17,22 @@ _HIDDEN = re.compile("[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\
 """What has no width, turns the direction of a text, or spells words that only a model reads. Joiners stay: scripts need them."""
 
 
-def one_line(value: Any) -> str:
+def render_line(value: Any) -> str:
     """A value as it stands in a prompt."""
-    return visible(quoted(value))
+    return hide_marks(quote_lines(value))
 
 
-def quoted(value: Any) -> str:
+def quote_lines(value: Any) -> str:
     """A value on one line, with all that is in it."""
-    return value if isinstance(value, str) and not _BREAKS.search(value) else compact(value)
+    return value if isinstance(value, str) and not _BREAKS.search(value) else encode_compact(value)
 
 
-def visible(line: str) -> str:
+def hide_marks(line: str) -> str:
     """What is seen of a line. It opens no tag of a chat, either."""
-    return untagged(line if line.isascii() else _HIDDEN.sub("", line))
+    return neutralise_tags(line if line.isascii() else _HIDDEN.sub("", line))
 
 
-def compact(value: Any) -> str:
+def encode_compact(value: Any) -> str:
     """Compact JSON in which nothing breaks a line; `json` leaves some separators as they are."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return _BREAKS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
@@ -74,19 +74,19 @@ _TEMPLATE = re.compile(
 
 def is_loud(text: str) -> bool:
     """Whether the beginning of a text, at the start of a line, could be taken for a heading, a role or a block of code."""
-    return _LINE_START.match(seen(text)) is not None
+    return _LINE_START.match(remove_invisible(text)) is not None
 
 
-def seen(text: str) -> str:
+def remove_invisible(text: str) -> str:
     """A text without what nobody sees."""
     return text if text.isascii() else INVISIBLE.sub("", text)
 
 
-def untagged(text: str) -> str:
+def neutralise_tags(text: str) -> str:
     """A text that opens no tag by which a chat is written down. Where nobody sees what stands in a tag, that is gone as well."""
     if text.isascii() and "<" not in text and "[" not in text:
         return text
-    bare = seen(text)
+    bare = remove_invisible(text)
     found = _SQUARE.sub("(", _TEMPLATE.sub("‹", bare))
     return text if found == bare else found
 
@@ -101,56 +101,56 @@ def token_for(key: bytes, place: str) -> str:
     return hashlib.blake2b(place.encode("utf-8", "surrogatepass"), digest_size=8, key=key[:64]).hexdigest()
 
 
-def fenced(text: str, token: str, **labels: str) -> str:
+def fence(text: str, token: str, **labels: str) -> str:
     """A text inside a fence, with labels such as its origin on the gate."""
-    return f"{opening(token, **labels)}\n{neutral(text, token)}\n{closing(token)}"
+    return f"{open_fence(token, **labels)}\n{neutralise(text, token)}\n{close_fence(token)}"
 
 
-def opening(token: str, **labels: str) -> str:
+def open_fence(token: str, **labels: str) -> str:
     """The gate. Labels are words of ours, never stored text."""
     for label in (*labels, *labels.values()):
         if not _LABEL.fullmatch(label):
             raise ValueError("a label is a word in lower case")
     said = "".join(f' {name}="{label}"' for name, label in labels.items())
-    return f'<memory token="{_checked(token)}"{said}>'
+    return f'<memory token="{_check_token(token)}"{said}>'
 
 
-def closing(token: str) -> str:
-    return f'</memory token="{_checked(token)}">'
+def close_fence(token: str) -> str:
+    return f'</memory token="{_check_token(token)}">'
 
 
-def neutral(text: str, token: str = "") -> str:
+def neutralise(text: str, token: str = "") -> str:
     """The text without anything that a fence, a tag, a role or a heading could be made of. Doing it twice changes nothing."""
-    return _LINE_START.sub("| ", _SQUARE.sub("(", _OPENING.sub("‹", without(text, token))))
+    return _LINE_START.sub("| ", _SQUARE.sub("(", _OPENING.sub("‹", remove_token(text, token))))
 
 
-def in_list(text: str, token: str = "") -> str:
+def fence_item(text: str, token: str = "") -> str:
     """A text of several lines in a list: no line of it can be taken for another item."""
-    first, *rest = neutral(text, token).split("\n")
+    first, *rest = neutralise(text, token).split("\n")
     return "\n".join([first, *(line if line.startswith("| ") else f"| {line}" for line in rest)])
 
 
-def spoken(text: str, token: str = "") -> str:
+def neutralise_turn(text: str, token: str = "") -> str:
     """A turn that is a message of its own: only what templates and fences are made of is taken away, so that code stays code."""
-    return untagged(without(text, token))
+    return neutralise_tags(remove_token(text, token))
 
 
 def fence_line(text: str, token: str = "") -> str:
     """A text that stands in a list."""
-    return neutral(" ".join(_visible(text).split()), token)
+    return neutralise(" ".join(_clean(text).split()), token)
 
 
-def _visible(text: str) -> str:
+def _clean(text: str) -> str:
     return _CONTROL.sub("", INVISIBLE.sub("", _LINE_END.sub("\n", text)))
 
 
-def without(text: str, token: str) -> str:
+def remove_token(text: str, token: str) -> str:
     """The visible text without the token: whoever has seen it cannot use it either. In a fence a text is no shorter than this."""
-    text = _visible(text)
+    text = _clean(text)
     return text.replace(token, "…") if token else text
 
 
-def _checked(token: str) -> str:
+def _check_token(token: str) -> str:
     if not _TOKEN.fullmatch(token):
         raise ValueError("a fence's token has 16 to 64 hexadecimal digits")
     return token

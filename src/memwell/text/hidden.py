@@ -40,7 +40,7 @@ _LOOKALIKES = str.maketrans(
 _CYRILLIC = re.compile("[Ѐ-ԯ]")
 
 
-def hides(text: str) -> bool:
+def has_hidden_text(text: str) -> bool:
     """Whether a text holds characters that carry something no reader sees."""
     if text.isascii():
         return False
@@ -49,43 +49,43 @@ def hides(text: str) -> bool:
     return _TAGS.search(_FLAG.sub("", text)) is not None
 
 
-def visible(text: str) -> str:
+def normalise(text: str) -> str:
     """The text as it is read: without invisible characters, with plain letters in place of fancy ones."""
     if text.isascii():
         return text
     plain = unicodedata.normalize("NFKC", INVISIBLE.sub("", text))
-    return _straight(plain)
+    return _straighten_quotes(plain)
 
 
-def disguised(text: str) -> list[str]:
+def list_disguises(text: str) -> list[str]:
     """What a text says if it is read with the eyes of somebody who looks for a disguise."""
     found: list[str] = []
     if _SPACED.search(text):
-        found.append(_SPACED.sub(lambda match: _joined(match[0]), text))
+        found.append(_SPACED.sub(lambda match: _join_letters(match[0]), text))
     unmasked = _LEET_WORD.sub(lambda match: match[0].translate(_LEET), text) if _LEET_INSIDE.search(text) else text
     if _CYRILLIC.search(unmasked) and _MIXED_WORD.search(unmasked):
-        unmasked = _unmixed(unmasked)
+        unmasked = _replace_lookalikes(unmasked)
     if unmasked != text:
         found.append(unmasked)
-    return found + [said for match in _ENCODED.finditer(text) if (said := _decoded(match[0]))]
+    return found + [said for match in _ENCODED.finditer(text) if (said := _decode_base64(match[0]))]
 
 
-def _straight(text: str) -> str:
+def _straighten_quotes(text: str) -> str:
     return text.translate({0x2018: "'", 0x2019: "'", 0x201C: '"', 0x201D: '"'})
 
 
-def _joined(spaced: str) -> str:
+def _join_letters(spaced: str) -> str:
     """`i g n o r e   a l l` as `ignore all`: where words end, the gaps are wider."""
     wide = re.sub(r"[ .\-_*]{2,}", "\x00", spaced)
     return re.sub(r"[ .\-_*]", "", wide).replace("\x00", " ")
 
 
-def _unmixed(text: str) -> str:
+def _replace_lookalikes(text: str) -> str:
     """Latin letters in place of those that look like them, in a text in which words mix the alphabets."""
     return text.translate(_LOOKALIKES)
 
 
-def _decoded(encoded: str) -> str | None:
+def _decode_base64(encoded: str) -> str | None:
     """What base64 stands for, if that is text."""
     try:
         said = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True).decode("ascii")

@@ -38,69 +38,69 @@ _ISO = re.compile(
 )
 
 
-def moment(text: str, now: datetime) -> datetime | None:
+def parse_moment(text: str, now: datetime) -> datetime | None:
     """The time that a text names, said or written in ISO 8601; None if it names none. Without a zone it is UTC."""
-    plain = _plain(text)
-    return _said(plain, now) or _read(plain)
+    plain = _normalise(text)
+    return _parse_relative(plain, now) or _parse_iso(plain)
 
 
-def times(now: datetime) -> Callable[[str], str | None]:
+def build_time_formatter(now: datetime) -> Callable[[str], str | None]:
     """Lets a template say times, or write them in ISO 8601: each becomes RFC 3339, in UTC, with `Z`."""
 
     def time(text: str) -> str | None:
-        at = moment(text, now)
-        return _written(at) if at else None
+        at = parse_moment(text, now)
+        return _format_time(at) if at else None
 
     return time
 
 
-def _plain(text: str) -> str:
+def _normalise(text: str) -> str:
     """In lower case, without extra blanks; empty if it is too long to be a time."""
     text = " ".join(text.split())
     return text.lower() if len(text) <= MAX_TEXT else ""
 
 
-def _said(text: str, now: datetime) -> datetime | None:
+def _parse_relative(text: str, now: datetime) -> datetime | None:
     """A time that is counted from now."""
     try:
-        return _counted(text, _utc(now))
+        return _count_from(text, _to_utc(now))
     except OverflowError:
         _refuse(text)
 
 
-def _counted(text: str, now: datetime) -> datetime | None:
+def _count_from(text: str, now: datetime) -> datetime | None:
     if text == "now":
         return now
     if text in _DAYS:
         return now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=_DAYS[text])
     if match := _AGO.fullmatch(text):
-        return _later(now, -_number(match[1]), match[2])
+        return _shift(now, -_parse_number(match[1]), match[2])
     if match := _AHEAD.fullmatch(text):
-        return _later(now, _number(match[1]), match[2])
+        return _shift(now, _parse_number(match[1]), match[2])
     if match := _LAST.fullmatch(text):
-        return _later(now, -1, match[1])
+        return _shift(now, -1, match[1])
     return None
 
 
-def _read(text: str) -> datetime | None:
+def _parse_iso(text: str) -> datetime | None:
     """A time that is written in full."""
     if not _ISO.fullmatch(text):
         return None
     try:
-        return _utc(datetime.fromisoformat(text.upper()))
+        return _to_utc(datetime.fromisoformat(text.upper()))
     except ValueError:
         return None
     except OverflowError:
         _refuse(text)
 
 
-def _later(start: datetime, number: int, unit: str) -> datetime:
+def _shift(start: datetime, number: int, unit: str) -> datetime:
     if unit in _MONTHS:
-        return _months_later(start, number * _MONTHS[unit])
+        return _shift_months(start, number * _MONTHS[unit])
     return start + number * _LENGTHS[unit]
 
 
-def _months_later(start: datetime, months: int) -> datetime:
+def _shift_months(start: datetime, months: int) -> datetime:
     """The same day of another month, or its last one if it is too short."""
     year, month = divmod(start.year * 12 + start.month - 1 + months, 12)
     if not MINYEAR <= year <= MAXYEAR:
@@ -109,7 +109,7 @@ def _months_later(start: datetime, months: int) -> datetime:
     return start.replace(year=year, month=month + 1, day=min(start.day, last))
 
 
-def _number(text: str) -> int:
+def _parse_number(text: str) -> int:
     if not text.isdigit():
         return 1
     number = int(text)
@@ -118,11 +118,11 @@ def _number(text: str) -> int:
     return number
 
 
-def _utc(at: datetime) -> datetime:
+def _to_utc(at: datetime) -> datetime:
     return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
 
 
-def _written(at: datetime) -> str:
+def _format_time(at: datetime) -> str:
     return at.isoformat().replace("+00:00", "Z")
 
 

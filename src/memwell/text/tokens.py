@@ -25,7 +25,7 @@ _MUCH_MORE = re.compile("[\u1100-\u11ff\ua960-\ua97f\uac00-\ud7ff]")
 _BYTES = re.compile("[\U00010000-\U0010ffff]")
 
 
-def estimate(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """About how many tokens a text takes."""
     pieces = len(_PIECE.findall(text))
     if text.isascii():

@@ -84,9 +84,9 @@ def read(text: str, field: str, limits: Limits, scalar: Scalar) -> Read:
     if found := _FORBIDDEN.search(text):
         _refuse(field, _where(text, found.start()), "it holds a character that YAML does not allow")
     try:
-        return _Reader(field, limits, scalar).document(yaml.parse(_joined(text), Loader=_loader(yaml)))
+        return _Reader(field, limits, scalar).document(yaml.parse(_join_path(text), Loader=_loader(yaml)))
     except yaml.MarkedYAMLError as error:
-        _refuse(field, _marked(error.problem_mark or error.context_mark), error.problem or "it cannot be read")
+        _refuse(field, _mark(error.problem_mark or error.context_mark), error.problem or "it cannot be read")
     except (yaml.YAMLError, ValueError):
         _refuse(field, Place(1, 1), "it holds a character that YAML does not allow")
 
@@ -108,7 +108,7 @@ def core(text: str) -> Any:
     return float(text) if decimal else text
 
 
-def spelled(path: Path) -> str:
+def spell_path(path: Path) -> str:
     """A path as people read it, such as `steps[0].key`."""
     parts = (f"[{name}]" if isinstance(name, int) else f".{name[:_NAMED]}" for name in path)
     return "".join(parts).removeprefix(".")
@@ -119,7 +119,7 @@ def _loader(yaml: Any) -> Any:
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def _joined(text: str) -> str:
+def _join_path(text: str) -> str:
     r"""In JSON, `\ud83d\ude00` is one character, which YAML does not know."""
     if not text.lstrip("\ufeff \t\r\n").startswith("{"):
         return text
@@ -151,7 +151,7 @@ class _Reader:
 
     def _value(self, event: Any, events: Iterator[Any], depth: int) -> Read:
         self._check(event)
-        place = _marked(event.start_mark)
+        place = _mark(event.start_mark)
         if _kind(event) == "ScalarEvent":
             return Read(event.value if event.style else self._plain(event), place)
         if not depth:
@@ -193,7 +193,7 @@ class _Reader:
             if name in found:
                 self._refuse(event, f"the key {name[:_NAMED]!r} comes twice")
             found[name], place = self._value(next(events), events, depth)
-            inside[name] = _marked(event.start_mark)._replace(inside=place.inside)
+            inside[name] = _mark(event.start_mark)._replace(inside=place.inside)
             self._path.pop()
         return found, inside
 
@@ -207,14 +207,14 @@ class _Reader:
         return name
 
     def _refuse(self, event: Any, what: str) -> NoReturn:
-        _refuse(self._field, _marked(event.start_mark), what, tuple(self._path))
+        _refuse(self._field, _mark(event.start_mark), what, tuple(self._path))
 
 
 def _kind(event: Any) -> str:
     return type(event).__name__
 
 
-def _marked(mark: Any) -> Place:
+def _mark(mark: Any) -> Place:
     return Place(1, 1) if mark is None else Place(mark.line + 1, mark.column + 1)
 
 
@@ -225,5 +225,5 @@ def _where(text: str, at: int) -> Place:
 
 def _refuse(field: str, place: Place, what: str, path: Path = ()) -> NoReturn:
     line, column, _ = place
-    told = {"line": line, "column": column, "path": spelled(path), "reason": f"{what}."}
+    told = {"line": line, "column": column, "path": spell_path(path), "reason": f"{what}."}
     raise Invalid(f"`{field}`, line {line}, column {column}: {what}.", field=field, **told) from None

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ..text.yaml import Path, Place, spelled
+from ..text.yaml import Path, Place, spell_path
 from .fields import ALIASES, KINDS, LEAVES, Expressions, find_field_problems, find_literal
 from .source import DocumentReader, Problems, list_required, list_types, read_source, refuse
 from .tasks.document import TaskDocument
@@ -151,7 +151,7 @@ class _TreeReader(DocumentReader):
             self._check_fields(kind, fields, path)
         children = self._read_children(value, kind, path, level)
         self._check_place(kind, parent, path, bool(children))
-        return None if kind == _UNKNOWN else Node(kind, step_id, spelled(path), fields, children, path)
+        return None if kind == _UNKNOWN else Node(kind, step_id, spell_path(path), fields, children, path)
 
     def _read_kind(self, given: Any, path: Path) -> str:
         kind = ALIASES.get(given, given) if isinstance(given, str) else None
@@ -180,9 +180,9 @@ class _TreeReader(DocumentReader):
         if not isinstance(step_id, str) or not _ID.fullmatch(step_id):
             if "{{" not in str(given):
                 self._add_problem((*path, "id"), "an id has 1 to 64 letters, digits, `_` or `-`.")
-            return spelled(path)
+            return spell_path(path)
         if step_id in self._ids:
-            self._add_problem((*path, "id"), f"{spelled(self._ids[step_id])} has the id {step_id!r}, too.")
+            self._add_problem((*path, "id"), f"{spell_path(self._ids[step_id])} has the id {step_id!r}, too.")
         self._ids[step_id] = path
         return step_id
 

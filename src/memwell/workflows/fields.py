@@ -20,7 +20,7 @@ from ..context.template import Expression
 from ..errors import Invalid
 from ..model import check
 from ..model import filter as filters
-from ..text.moments import moment, times
+from ..text.moments import build_time_formatter, parse_moment
 from ..text.yaml import Path
 from .source import Problems
 
@@ -186,7 +186,7 @@ def parse_time(text: str | None, field: str, now: datetime) -> datetime | None:
     """An ISO 8601 time, or an expression such as `1 week ago`; None if it is blank."""
     if text is None or not text.strip():
         return None
-    found = moment(text, now)
+    found = parse_moment(text, now)
     if found is None:
         raise Invalid(
             f"`{field}` is not a time: {text[:50]!r}. Give an ISO 8601 time, or `{{{{1 week ago}}}}`.", field=field
@@ -252,7 +252,7 @@ MAX_EXPRESSIONS = 20_000
 _NAMES = {"agent": ("input", "name", "id"), "organization": ("name",), "step": ("input", "output")}
 """Texts under each name. Metadata may contain anything."""
 _KNOWN = "`input`, `agent.…`, `organization.…`, `metadata.…`, `memory.…`, `step.…`, and times such as `1 week ago`"
-_TIME_NAMES = times(to_datetime(0))
+_TIME_NAMES = build_time_formatter(to_datetime(0))
 
 
 class Expressions:

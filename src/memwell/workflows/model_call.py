@@ -15,16 +15,16 @@ from ..models.completer import (
     Caller,
     Completer,
     Completion,
+    LLMConfig,
     Message,
     Tool,
-    Wanted,
-    estimated_tokens,
-    reason_of,
-    stream_of,
-    tokens_of,
-    wish,
+    estimate_message,
+    estimate_tokens,
+    get_reason,
+    stream_completion,
+    temperature_argument,
 )
-from ..models.spending import NO_BUDGET, Ledger, charged
+from ..models.spending import NO_BUDGET, Ledger, charge_failure
 from ..storage.port import TenantStore
 from .fields import PromptCall
 
@@ -52,7 +52,7 @@ class ModelCall:
         reach: TenantStore,
         timeout_s: float | None,
         on_text: Callable[[str], None] | None,
-        model: tuple[Completer, Wanted] | None = None,
+        model: tuple[Completer, LLMConfig] | None = None,
         check_time: Callable[[], None] = lambda: None,
     ) -> None:
         self._engine, self._on_text, self._reach = engine, on_text, reach
@@ -83,7 +83,9 @@ class ModelCall:
 
         def stream(completer: Completer, timeout_s: float) -> Completion:
             return self._listen(
-                stream_of(completer, messages, max_tokens=max_tokens, timeout_s=timeout_s, temperature=temperature)
+                stream_completion(
+                    completer, messages, max_tokens=max_tokens, timeout_s=timeout_s, temperature=temperature
+                )
             )
 
         return self._pay(messages, max_tokens, stream).text
@@ -112,7 +114,7 @@ class ModelCall:
         """An answer in JSON. The caller checks it against the schema."""
 
         def answer(completer: Completer, timeout_s: float) -> Completion:
-            limits = {"max_tokens": max_tokens, "timeout_s": timeout_s, **wish(completer, temperature)}
+            limits = {"max_tokens": max_tokens, "timeout_s": timeout_s, **temperature_argument(completer, temperature)}
             return completer.complete(messages, schema=schema, **limits)
 
         return self._pay(messages, max_tokens, answer).text
@@ -139,7 +141,7 @@ class ModelCall:
         completer, wanted = found
         self._check_time()
         timeout_s = self._time_left(wanted.timeout_s)
-        asked = sum(map(tokens_of, messages)) + sum(estimated_tokens(str(tool)) for tool in tools)
+        asked = sum(map(estimate_message, messages)) + sum(estimate_tokens(str(tool)) for tool in tools)
         ledger = Ledger(self._reach, self._engine.clock, wanted.tokens_per_day)
         aside = ledger.set_aside(asked + max_tokens)
         if aside < asked + max_tokens:
@@ -187,5 +189,5 @@ def _parse_messages(given: str) -> list[Message]:
 def _find_cost(error: ModelFailed, asked: int, max_tokens: int) -> tuple[int, int]:
     tokens = error.details.get("tokens_in"), error.details.get("tokens_out")
     known = (tokens[0], tokens[1]) if isinstance(tokens[0], int) and isinstance(tokens[1], int) else None
-    spent = charged(reason_of(error), asked, max_tokens, known)
+    spent = charge_failure(get_reason(error), asked, max_tokens, known)
     return spent.tokens_in, spent.tokens_out

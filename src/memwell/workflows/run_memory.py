@@ -24,7 +24,7 @@ from ..records.app_sessions import SESSION_META
 from ..records.contents import Content, DeleteContent
 from ..records.records import Mode, project
 from ..records.stores import require_store
-from ..text.yaml import spelled
+from ..text.yaml import spell_path
 from . import store as run_store
 from .document import Runnable
 
@@ -188,7 +188,7 @@ def _check_writable(store_name: str) -> str:
 
 def provide_banks(call: Call, document: Runnable) -> dict[str, str]:
     """The ids of the banks that a document names. Banks that it declares are created; the error names all others."""
-    paths = {name: spelled(node.bank_at) for node in document.walk() if (name := node.bank) is not None}
+    paths = {name: spell_path(node.bank_at) for node in document.walk() if (name := node.bank) is not None}
     ids = call.read(lambda space: {name: find_bank_id(space, name) for name in paths})
     unknown = [name for name, bank_id in ids.items() if bank_id is None]
     missing = [f"{paths[name]}: there is no memory bank {name!r}" for name in unknown if name not in document.banks]

@@ -16,7 +16,7 @@ from .. import typed
 from ..banks.banks import CreateBank
 from ..errors import Invalid, TooLarge
 from ..text import yaml
-from ..text.yaml import MOST, Limits, Path, Place, spelled
+from ..text.yaml import MOST, Limits, Path, Place, spell_path
 
 MAX_PROBLEMS = 100
 _MAX_IN_MESSAGE = 20
@@ -48,7 +48,7 @@ class Problems:
         if not self.is_full:
             line, column = (None, None) if self._place is None else self._place.of(path)[:2]
             reason = reason if len(reason) <= _MAX_REASON else f"{reason[:_MAX_REASON]}…"
-            self.found.append(Problem(spelled(path), reason, line, column))
+            self.found.append(Problem(spell_path(path), reason, line, column))
 
     def to_details(self) -> list[dict[str, Any]]:
         return [one.to_details() for one in _sort(self.found)]

@@ -27,7 +27,7 @@ from ..core.dispatch import Call
 from ..core.space import Space
 from ..errors import Invalid, MemwellError
 from ..storage.port import TenantStore, search_state
-from ..text.moments import times
+from ..text.moments import build_time_formatter
 from . import store
 from .document import Document, Node
 from .model_call import ModelCall
@@ -107,7 +107,9 @@ class Values(NamedTuple):
         }
         on_one_line = (NAMESPACE,) if prompt else ()
         parsed = templates.parse(text)
-        return templates.render(parsed, lookup, missing="empty", times=times(self.now), on_one_line=on_one_line).text
+        return templates.render(
+            parsed, lookup, missing="empty", times=build_time_formatter(self.now), on_one_line=on_one_line
+        ).text
 
     def render_fields(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         values = {name: self._render_value(value, name in PROMPTS) for name, value in fields.items()}

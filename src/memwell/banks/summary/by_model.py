@@ -15,10 +15,10 @@ from ... import typed
 from ...clock import Clock
 from ...errors import ModelFailed
 from ...facts.model_answer import is_too_deep, strip_wrapping
-from ...models.completer import Completer, Message, Wanted, failed, reason_of
-from ...models.spending import Ledger, ask
+from ...models.completer import Completer, LLMConfig, Message, get_reason, model_error
+from ...models.spending import Ledger, complete_within_budget
 from ...storage.port import TenantStore
-from ...text.tokens import estimate
+from ...text.tokens import estimate_tokens
 from ..banks import Bank
 from ..compaction import Item, SummaryText, max_summary_tokens, summarise_by_rules
 from .sentences import EMPTY_SUMMARY
@@ -55,7 +55,7 @@ _decode_samples = typed.decoder(Annotated[list[_Text | _ContentObject], msgspec.
 
 
 def summarise_by_model(
-    completer: Completer, wanted: Wanted, reach: TenantStore, clock: Clock, bank: Bank, items: Sequence[Item]
+    completer: Completer, wanted: LLMConfig, reach: TenantStore, clock: Clock, bank: Bank, items: Sequence[Item]
 ) -> SummaryText:
     """Summarise entries as the bank's prompt says."""
     tokens = max_summary_tokens(bank)
@@ -63,9 +63,9 @@ def summarise_by_model(
     messages = [Message("system", prompt), Message("user", f"{_DIVIDER}\n{_render_items(items)}\n{_DIVIDER}")]
     ledger = Ledger(reach, clock, wanted.tokens_per_day)
     try:
-        answer = ask(completer, wanted, ledger, messages, 2 * tokens).text
+        answer = complete_within_budget(completer, wanted, ledger, messages, 2 * tokens).text
     except ModelFailed as error:
-        return summarise_by_rules(bank, items)._replace(note=reason_of(error))
+        return summarise_by_rules(bank, items)._replace(note=get_reason(error))
     summary = "" if "\x00" in answer else keep_safe_sentences(answer, tokens)
     if not summary:
         return summarise_by_rules(bank, items)._replace(note="invalid_answer")
@@ -73,7 +73,7 @@ def summarise_by_model(
 
 
 def generate_samples(
-    completer: Completer, wanted: Wanted, reach: TenantStore, clock: Clock, direction: str, count: int, *, chat: bool
+    completer: Completer, wanted: LLMConfig, reach: TenantStore, clock: Clock, direction: str, count: int, *, chat: bool
 ) -> list[tuple[str, Speaker | None]]:
     """Make up entries and their speakers, as a direction describes them. In a chat two speakers take turns.
 
@@ -83,13 +83,13 @@ def generate_samples(
     about = direction.replace(_DIVIDER, "= = = =")
     messages = [Message("system", prompt), Message("user", f"{_DIVIDER}\n{about}\n{_DIVIDER}")]
     ledger = Ledger(reach, clock, wanted.tokens_per_day)
-    answer = strip_wrapping(ask(completer, wanted, ledger, messages, SAMPLE_TOKENS * count).text)
+    answer = strip_wrapping(complete_within_budget(completer, wanted, ledger, messages, SAMPLE_TOKENS * count).text)
     if is_too_deep(answer):
-        raise failed("invalid_answer")
+        raise model_error("invalid_answer")
     try:
         contents = [one if isinstance(one, str) else one.content for one in _decode_samples(answer)]
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        raise failed("invalid_answer") from None
+        raise model_error("invalid_answer") from None
     return [(content, SPEAKERS[number % 2] if chat else None) for number, content in enumerate(contents[:count])]
 
 
@@ -101,7 +101,7 @@ def _render_items(items: Sequence[Item]) -> str:
         speaker = "earlier summary" if item.entries else item.entry.role
         text = item.entry.content.replace(_DIVIDER, "= = = =")
         line = f"{speaker}: {text}" if speaker else f"- {text}"
-        room -= estimate(line)
+        room -= estimate_tokens(line)
         if room < 0 and lines:
             break
         lines.append(line[: 4 * MAX_INPUT_TOKENS])

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 from ...facts.rules.masks import blank_code, blank_pasted_lines, blank_recalled_memory
 from ...facts.rules.sentences import MAX_SENTENCE, Sentence, split_sentences
-from ...search.words import STOP_WORDS, terms, tokens
+from ...search.words import STOP_WORDS, parse_terms, tokenize
 from ...text.hidden import INVISIBLE
-from ...text.tokens import estimate
+from ...text.tokens import estimate_tokens
 
 Words = frozenset[str]
 
@@ -121,7 +121,7 @@ def guess_language(text: str) -> str:
 
 def content_words(text: str, language: str) -> Words:
     """The stems of the words that carry content: without stop words and fillers."""
-    found = terms(text[:MAX_SENTENCE], language)
+    found = parse_terms(text[:MAX_SENTENCE], language)
     if found.only_stop_words:
         return frozenset()
     words = frozenset(found.tokens) - _fillers(language)
@@ -150,7 +150,7 @@ def is_data(text: str) -> bool:
 
 @cache
 def _fillers(language: str) -> Words:
-    return frozenset(tokens(_FILLERS, language))
+    return frozenset(tokenize(_FILLERS, language))
 
 
 @cache
@@ -175,10 +175,10 @@ def has_apparent_label(text: str) -> bool:
 
 def shorten(text: str, max_tokens: int) -> str:
     """As much of a text as fits, up to the end of a clause or a word; empty if nothing fits."""
-    if estimate(text) <= max_tokens:
+    if estimate_tokens(text) <= max_tokens:
         return text
     most = min(len(text), 6 * max(max_tokens, 0))  # a token has at most five letters and a blank
-    end = bisect_right(range(most), max_tokens, key=lambda length: estimate(f"{text[:length]}…")) - 1
+    end = bisect_right(range(most), max_tokens, key=lambda length: estimate_tokens(f"{text[:length]}…")) - 1
     piece = text[: max(end, 0)]
     clause_ends = [match.start() for match in _CLAUSE_END.finditer(piece)]
     if clause_ends and clause_ends[-1] * 2 > end:

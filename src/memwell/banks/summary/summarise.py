@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from ...facts.rules.sentences import Sentence, is_question, split_sentences
 from ...screening.screen import find_suspicion
-from ...text.tokens import estimate
+from ...text.tokens import estimate_tokens
 from . import cues
 from .sentences import (
     ASSISTANT,
@@ -169,7 +169,7 @@ class _Page:
 
 
 def _count_tokens(utterances: Sequence[Utterance]) -> int:
-    return sum(estimate(_render(before, one)) for before, one in pairwise([None, *utterances]) if one)
+    return sum(estimate_tokens(_render(before, one)) for before, one in pairwise([None, *utterances]) if one)
 
 
 def _render(before: Utterance | None, one: Utterance) -> str:
@@ -220,7 +220,7 @@ def _is_answer(one: Utterance, question: Utterance) -> bool:
     follows = one.line == question.line if one.summary else one.nth == 0
     if not follows or one.label == question.label or one.data or not is_question(question.text):
         return False
-    if is_question(one.text) or estimate(one.text) > MAX_ANSWER_TOKENS:
+    if is_question(one.text) or estimate_tokens(one.text) > MAX_ANSWER_TOKENS:
         return False
     return cues.needs_question(one.text, question.text)
 
@@ -301,7 +301,7 @@ def _build_passage(candidate: Candidate, labels: bool, max_tokens: int) -> Passa
         tentative=any(cues.is_tentative(one.text) for one in utterances),
         grave=cues.is_grave(text),
         score=candidate.centrality + _score_wording(group) + missing,
-        share=min(1.0, estimate(text) / max_tokens),
+        share=min(1.0, estimate_tokens(text) / max_tokens),
     )
 
 
@@ -315,7 +315,7 @@ def _score_wording(group: tuple[Utterance, ...]) -> float:
 
 def _shorten_utterance(one: Utterance, labels: bool, max_tokens: int) -> Utterance:
     label = one.label or (NOTE if labels else "")
-    room = max_tokens - (estimate(f"{label}:") if label else 0)
+    room = max_tokens - (estimate_tokens(f"{label}:") if label else 0)
     return one._replace(label=label, text=shorten(one.text, min(MAX_DATA_TOKENS if one.data else MAX_TOKENS, room)))
 
 
@@ -370,7 +370,7 @@ def _overlap(passage: Passage, chosen: Passage) -> float:
 def keep_safe_sentences(text: str, max_tokens: int) -> str:
     """The sentences of a text without secrets, as many from its beginning as fit."""
     pieces = list(_safe_pieces(text, split_sentences(text), max_tokens))
-    sizes = list(accumulate(map(estimate, pieces)))
+    sizes = list(accumulate(map(estimate_tokens, pieces)))
     return "".join(pieces[: bisect_right(sizes, max_tokens)]).strip()
 
 
@@ -381,7 +381,7 @@ def _safe_pieces(text: str, sentences: Sequence[Sentence], max_tokens: int) -> I
         # the lines after a secret may belong to it, such as those of a private key
         hidden = hidden and (is_data(one.text) or " " not in one.text)
         hidden = hidden or _is_secret(one.text) or _leads_to_secret(before, one.text)
-        if not hidden and estimate(one.text) <= max_tokens:
+        if not hidden and estimate_tokens(one.text) <= max_tokens:
             yield text[end : one.end]
         before, end = "" if hidden else one.text, one.end
 

@@ -23,7 +23,7 @@ from ...models.completer import Completion, Message, Tool, ToolCall
 from ...records.memory_prompt import TOOL, append_memory
 from ...records.schema import Schema
 from ...storage.port import TenantStore
-from ...text.fence import compact
+from ...text.fence import encode_compact
 from ..model_call import ModelCall
 from ..run_memory import EMPTIED, RunCall
 from ..steps import call_function, wants_message
@@ -92,7 +92,7 @@ def run_task(task: Task, given: dict[str, Any], context: TaskContext) -> Result:
         return Result(inputs.text, {"text": inputs.text})
     if task.action == UPDATE:
         memory = context.update_memory(inputs.memory, "task", mode=inputs.mode) if inputs.memory else {}
-        return Result(compact({"memory": memory}), {"memory": memory}, JSON)
+        return Result(encode_compact({"memory": memory}), {"memory": memory}, JSON)
     return _ask_model(task, inputs, context)
 
 
@@ -110,7 +110,7 @@ def _ask_model(task: Task, inputs: AiInputs, context: TaskContext) -> Result:
         if not isinstance(values, Mapping) or len(arguments) != 1:
             raise Invalid(f'`{TOOL}` takes one object: {{"memory": {{"<slug>": {{…}}}}}}.')
         digest = hashlib.sha256(msgspec.json.encode(values, order="deterministic")).hexdigest()
-        return compact({"memory": context.update_memory(values, f"{number}/{digest}", bound=task.memory)})
+        return encode_compact({"memory": context.update_memory(values, f"{number}/{digest}", bound=task.memory)})
 
     tools = [*([] if memory.tool is None else [memory.tool]), *(one.to_tool() for one in functions.values())]
     temperature = settings.temperature  # the task's settings take precedence over its model's
@@ -135,7 +135,7 @@ def _ask_model(task: Task, inputs: AiInputs, context: TaskContext) -> Result:
     ]
     if task.action in OBJECTS:
         value, answer = agent.ask_json(messages, settings.output_schema or {})
-        return Result(compact(value), {"object": value, **_to_value(answer)}, JSON)
+        return Result(encode_compact(value), {"object": value, **_to_value(answer)}, JSON)
     answer = agent.ask(messages)
     if tools and task.action in STREAMING and answer.text:
         context.stream(answer.text)
@@ -148,7 +148,7 @@ def _to_value(answer: Answer) -> dict[str, Any]:
 
 
 def _to_text(value: Any) -> str:
-    return value if isinstance(value, str) else compact(value)
+    return value if isinstance(value, str) else encode_compact(value)
 
 
 class FunctionTool(NamedTuple):
@@ -273,7 +273,7 @@ class Agent:
             found = _parse_object(answer.text, schema)
             if not isinstance(found, str):
                 return found[0], Answer(answer.text, tuple(self._uses))
-        conversation = [*describe_calls(conversation), Message("user", _SCHEMA + compact(schema))]
+        conversation = [*describe_calls(conversation), Message("user", _SCHEMA + encode_compact(schema))]
         for _ in range(2):
             text = self._model.ask_json(conversation, schema, self._limits.max_tokens, self._limits.temperature)
             found = _parse_object(text, schema)

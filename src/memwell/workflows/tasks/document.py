@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 from ...context.expression import find_problems, is_expression
 from ...errors import Invalid
 from ...records.schema import Schema
-from ...text.yaml import Path, spelled
+from ...text.yaml import Path, spell_path
 from ..source import Problems
 
 
@@ -99,7 +99,7 @@ class Do(NamedTuple):
 
     @property
     def path(self) -> str:
-        return spelled(self.at)
+        return spell_path(self.at)
 
     @property
     def bank(self) -> str | None:
