@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from memwell.errors import Invalid, TooLarge
 from memwell.model import filter as filters
-from memwell.model.filter import And, Leaf, Not, Or, found, leaf_matches, leaves, matches, parse
+from memwell.model.filter import And, Leaf, Not, Or, leaf_matches, leaves, look_up, matches, parse
 from memwell.storage.sqlite.filters import to_sqlite
 
 from .each import each
@@ -274,10 +274,10 @@ def test_leaves_can_be_answered_one_by_one() -> None:
     condition = parse({"a": {"$gt": 1, "$ne": 5}, "$or": [{"b.c": None}, {"$not": {"a": {"$exists": True}}}]})
     assert [leaf.path for leaf in leaves(condition)] == [("a",), ("a",), ("b", "c"), ("a",)]
     document = {"a": [0, 3], "b": {"c": None}}
-    assert found(("a",), document) == (True, [0, 3])
-    assert found(("b", "c"), document) == (True, None)
-    assert found(("b", "d"), document) == found(("a", "0"), document) == found(("x",), None) == (False, None)
-    answers = [leaf_matches(leaf, *found(leaf.path, document)) for leaf in leaves(condition)]
+    assert look_up(("a",), document) == (True, [0, 3])
+    assert look_up(("b", "c"), document) == (True, None)
+    assert look_up(("b", "d"), document) == look_up(("a", "0"), document) == look_up(("x",), None) == (False, None)
+    answers = [leaf_matches(leaf, *look_up(leaf.path, document)) for leaf in leaves(condition)]
     assert answers == [True, False, True, True]
 
 
@@ -326,7 +326,7 @@ def everything_is_bound(condition: filters.Filter, parameters: dict[str, Any]) -
     lists = [msgspec.json.decode(value) for value in bound if value.startswith("[")]
     for leaf in leaves(condition):
         assert set(leaf.path) <= bound
-        assert leaf.op == "$exists" or leaf.values in [frozenset(map(filters.typed, values)) for values in lists]
+        assert leaf.op == "$exists" or leaf.values in [frozenset(map(filters.to_typed, values)) for values in lists]
 
 
 # The proof: any filter on any document.
@@ -439,7 +439,7 @@ def test_sql_gives_the_answers_of_the_evaluator() -> None:
         everything_is_bound(condition, parameters)
         assert to_sqlite(parse(reworded(data)))[0] == sql
         seen[answer] += 1
-        seen.update((leaf.op, leaf_matches(leaf, *found(leaf.path, document))) for leaf in leaves(condition))
+        seen.update((leaf.op, leaf_matches(leaf, *look_up(leaf.path, document))) for leaf in leaves(condition))
 
     agree()
     assert all(seen[answer] > EXAMPLES / 10 for answer in (True, False)), seen

@@ -17,7 +17,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from memwell.model import filter as filters
-from memwell.model.filter import And, Filter, Not, Or, found, leaf_matches, leaves, matches, parse
+from memwell.model.filter import And, Filter, Not, Or, leaf_matches, leaves, look_up, matches, parse
 from memwell.storage.postgres.filters import to_postgres
 
 from .each import each
@@ -248,7 +248,7 @@ def test_sql_gives_the_answers_of_the_evaluator(database: Connection) -> None:
         seen[True] += len(chosen)
         seen[False] += len(documents) - len(chosen)
         for leaf, document in itertools.product(leaves(condition), documents):
-            seen[leaf.op, leaf_matches(leaf, *found(leaf.path, document))] += 1
+            seen[leaf.op, leaf_matches(leaf, *look_up(leaf.path, document))] += 1
 
     agree()
     assert seen[True] + seen[False] >= 10_000

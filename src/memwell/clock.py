@@ -19,7 +19,7 @@ _EXACT_AS_FLOAT = (
 
 
 class Clock(Protocol):
-    """Where an engine takes the time from: the system's clock, or a frozen one in tests."""
+    """The source of time of an engine: the system clock, or a frozen one in tests."""
 
     def now(self) -> int: ...
 
@@ -42,6 +42,6 @@ def optional_datetime(at: int | None) -> datetime | None:
 
 
 def to_micros(moment: datetime) -> int:
-    """Whole microseconds; a datetime without a zone is taken as UTC."""
+    """Convert to whole microseconds. A datetime without a zone is UTC."""
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return (aware - _EPOCH) // _TICK

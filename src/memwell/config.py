@@ -15,11 +15,11 @@ from .errors import Invalid
 PREFIX = "MEMWELL_"
 _ALSO = {"openai_api_key": "OPENAI_API_KEY"}
 _KEYS = {"anthropic_api_key": "ANTHROPIC_API_KEY"}
-"""What is not Memwell's to name: keys that everybody keeps under these names."""
+"""Settings without the prefix: these keys have customary names."""
 
 
 class Setting(NamedTuple):
-    """One line of the declared list."""
+    """The declaration of a setting."""
 
     name: str
     kind: type
@@ -35,18 +35,18 @@ SETTINGS = (
     Setting("host", str, "127.0.0.1", "The address that the server binds."),
     Setting("port", int, 8420, "The port that the server binds."),
     Setting("durability", str, "full", "`full`: an acknowledged write survives power loss. `relaxed`: only a crash."),
-    Setting("worker", bool, True, "Whether an embedded memory and a server run background jobs themselves."),
-    Setting("open_tenants", int, 64, "How many tenants' files are kept open at once."),
-    Setting("connections", int, 16, "How many connections to PostgreSQL a process opens at most."),
+    Setting("worker", bool, True, "Run background jobs in this process (embedded memory and server)."),
+    Setting("open_tenants", int, 64, "Tenants whose files stay open at once."),
+    Setting("connections", int, 16, "Largest number of connections to PostgreSQL per process."),
     Setting("max_body", int, 16 * 1024 * 1024, "The largest request body that the server reads, in bytes."),
-    Setting("request_timeout_s", float, 30.0, "After how many seconds the server gives up on a request."),
+    Setting("request_timeout_s", float, 30.0, "Seconds until the server gives up on a request."),
     Setting("rate_limit", int, 500, "Requests per second and key that the server allows; 0: no limit."),
     Setting("log_level", str, "info", "`debug`, `info`, `warning` or `error`. Logs never hold content."),
     Setting(
         "embedder",
         str,
         "wordllama",
-        "What search understands meaning by: `wordllama` (offline), `none`, `onnx:DIRECTORY`, `openai:MODEL`, "
+        "The embedding model of search: `wordllama` (offline), `none`, `onnx:DIRECTORY`, `openai:MODEL`, "
         "`fastembed:MODEL`, or a plugin's name.",
     ),
     Setting("embedder_url", str, "https://api.openai.com/v1", "The OpenAI-compatible server of `openai:MODEL`."),
@@ -59,7 +59,7 @@ SETTINGS = (
         "`anthropic:MODEL@URL` (perhaps with `?timeout_s=30&tokens_per_day=100000` after it), or a plugin's name. Its key "
         "is `openai_api_key`, or for Anthropic ANTHROPIC_API_KEY.",
     ),
-    Setting("index_memory", int, 1024**3, "How many bytes of memory search may keep entries' vectors in."),
+    Setting("index_memory", int, 1024**3, "Bytes of memory for the vectors of search."),
     Setting(
         "functions",
         str,
@@ -68,7 +68,10 @@ SETTINGS = (
         "first called.",
     ),
     Setting(
-        "profile", str, "~/.config/memwell/login.json", "Where `memwell login` keeps the server's address and key."
+        "profile",
+        str,
+        "~/.config/memwell/login.json",
+        "File in which `memwell login` keeps the address and key of the server.",
     ),
 )
 
@@ -102,12 +105,12 @@ class Config:
 
     @property
     def on_postgres(self) -> bool:
-        """Whether the memory is kept in a database, not in a directory."""
+        """True if the memory is in a database, not in a directory."""
         return self.home.startswith(("postgresql://", "postgres://"))
 
     @property
-    def shown_home(self) -> str:
-        """Where the memory is kept, without a password."""
+    def home_without_password(self) -> str:
+        """The data directory, or the address of the database without its password."""
         if not self.on_postgres:
             return str(self.home_path)
         bare, _, _ = self.home.partition("?")
@@ -129,7 +132,7 @@ class Config:
 
 
 def load(**given: Any) -> Config:
-    """The settings from the environment; what is given by name wins."""
+    """Read the settings from the environment; arguments take precedence."""
     values = {setting.name: _value(setting, given.get(setting.name)) for setting in SETTINGS}
     values |= {name: given.get(name) or os.environ.get(variable, "") for name, variable in _KEYS.items()}
     if values["durability"] not in ("full", "relaxed"):

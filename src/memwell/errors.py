@@ -6,7 +6,7 @@
     │   └── NotAllowed       … because that method is not possible at that address
     ├── Unauthenticated      no key, or one that is not valid
     ├── Forbidden            the key may not do this
-    ├── NotFound             nothing there (or somebody else's: the two are not told apart)
+    ├── NotFound             nothing there, or it belongs to somebody else
     ├── Conflict             it cannot be done in this state
     │   ├── Stale            the version that you expected is not the current one
     │   ├── Ambiguous        the name fits several things; say which
@@ -15,7 +15,7 @@
     ├── RateLimited          too many requests with this key
     ├── NodeFailed           node code raised, or could not be run
     ├── ModelFailed          a model could not be loaded, or did not answer as it should
-    └── StorageError         the data directory let us down
+    └── StorageError         the data directory or database failed
         ├── Unavailable      try again: busy, timed out or not reachable
         │   └── LeaseLost    a worker lost its job to another one
         ├── StorageFull      no room left, or a disk that cannot be written
@@ -61,7 +61,7 @@ class TooLarge(Invalid):
 
 
 class NotAllowed(Invalid):
-    """That method is not possible here."""
+    """This method is not supported here."""
 
     code, status = "method_not_allowed", 405
 
@@ -73,7 +73,7 @@ class Unauthenticated(MemwellError):
 
 
 class Forbidden(MemwellError):
-    """This API key is not allowed to do that."""
+    """This API key may not do that."""
 
     code, status, exit_code = "forbidden", 403, 77
 
@@ -85,7 +85,7 @@ class NotFound(MemwellError):
 
 
 class Conflict(MemwellError):
-    """That cannot be done in the present state."""
+    """The current state does not allow this."""
 
     code, status, exit_code = "conflict", 409, 5
 
@@ -97,7 +97,7 @@ class Stale(Conflict):
 
 
 class Ambiguous(Conflict):
-    """That name fits several things: say which one you mean."""
+    """The name matches several things: be more specific."""
 
     code = "ambiguous"
 
@@ -109,7 +109,7 @@ class KeyReused(Conflict):
 
 
 class Erased(Conflict):
-    """What this request wrote has been erased since; it is not written again."""
+    """The data of this request has been erased since; it is not written again."""
 
     code, status = "erased", 410
 

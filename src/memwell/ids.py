@@ -1,7 +1,7 @@
-"""Ids are made here, by the application, never by a database.
+"""Ids, which the application creates, never a database.
 
-Public ids are 26 letters and digits that sort by time (48 bits of milliseconds, 80 of chance). Inner ids are 62 random
-bits: opaque, so that an event may keep one after the name that it stood for was erased.
+Public ids are 26 letters and digits that sort by time (48 bits of milliseconds, 80 random bits). Inner ids are 62 random bits:
+they are opaque, so that an event may keep one after the name of its address was erased.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def new_id() -> str:
-    """A new public id; ids made by one process sort in the order they were made."""
+    """A new public id. The ids of one process sort in the order of their creation."""
     global _last
     with _lock:
         _last = value = max((time.time_ns() // 1_000_000 << 80) | _chance.getrandbits(80), _last + 1)
@@ -36,7 +36,7 @@ def inner_id() -> int:
 
 
 def derive_id(*parts: str) -> str:
-    """The same public id for the same parts."""
+    """A public id that is always the same for the same parts."""
     digest = hashlib.blake2b("\x00".join(parts).encode(), digest_size=16).digest()
     return _encode(int.from_bytes(digest, "big"))
 

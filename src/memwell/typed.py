@@ -1,8 +1,8 @@
-"""Values of a type, made of what came from outside.
+"""Conversion and decoding of values into types, safe for threads.
 
-msgspec learns what a type is made of when it is first used, and notes the type before it knows all of it, since a type may
-speak of itself. Another thread that uses the type in that moment brings the whole process down. So every type is learnt here, by
-one thread at a time, before it is used: nothing else in this package converts or decodes into a type.
+msgspec inspects a type at its first use, and registers it before the inspection is complete, because types may be recursive.
+Another thread that uses the type in that moment crashes the process. Therefore every type is prepared here, by one thread at a
+time, before it is used; nothing else in this package converts or decodes into a type.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import msgspec
 T = TypeVar("T")
 
 MOST = 4096
-"""How many types are remembered: some are made for a single use."""
+"""Number of prepared types to remember; some are created for a single use."""
 _learning = Lock()
 _known: dict[int, Any] = {}
-"""By their identity, which no other can have as long as they are kept here. Not all of them can be hashed."""
+"""Prepared types by identity, because not all types are hashable. Keeping them here keeps the identities unique."""
 
 
 @overload
@@ -27,7 +27,7 @@ def convert(value: Any, kind: type[T], *, strict: bool = True) -> T: ...
 @overload
 def convert(value: Any, kind: Any, *, strict: bool = True) -> Any: ...
 def convert(value: Any, kind: Any, *, strict: bool = True) -> Any:
-    """A value of a type, made of what JSON is made of."""
+    """Convert a decoded JSON value to a type."""
     if id(kind) not in _known:
         _learn(kind)
     return msgspec.convert(value, kind, strict=strict)
@@ -38,7 +38,7 @@ def decode(data: bytes | str, kind: type[T]) -> T: ...
 @overload
 def decode(data: bytes | str, kind: Any) -> Any: ...
 def decode(data: bytes | str, kind: Any) -> Any:
-    """A value of a type, made of JSON."""
+    """Decode JSON to a type."""
     if id(kind) not in _known:
         _learn(kind)
     return msgspec.json.decode(data, type=kind)
@@ -49,13 +49,13 @@ def decoder(kind: type[T]) -> Callable[[bytes | str], T]: ...
 @overload
 def decoder(kind: Any) -> Callable[[bytes | str], Any]: ...
 def decoder(kind: Any) -> Callable[[bytes | str], Any]:
-    """What makes values of a type of JSON."""
+    """Return a function that decodes JSON to a type."""
     with _learning:
         return msgspec.json.Decoder(kind).decode
 
 
 def _learn(kind: Any) -> None:
-    """Let msgspec know a type, and all that it speaks of, before it is used."""
+    """Let msgspec inspect a type before it is used."""
     decoder(kind)
     if len(_known) >= MOST:
         _known.clear()

@@ -1,4 +1,4 @@
-"""Tenants, keys, events and the state of things."""
+"""Operations on tenants, API keys and events, and the status of the server."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ KeyRole = Annotated[
 ]
 
 Rate = Annotated[
-    int, Meta(ge=0, le=1_000_000, description="Requests per second; 0: no limit; left away: the server's limit.")
+    int,
+    Meta(ge=0, le=1_000_000, description="Requests per second; 0 for no limit. Omit it for the limit of the server."),
 ]
 ExpiresIn = Annotated[
-    int, Meta(ge=1, le=3_650 * 86_400, description="After how many seconds it expires; left away: never.")
+    int,
+    Meta(ge=1, le=3_650 * 86_400, description="Seconds until the key expires. Omit it for a key that does not expire."),
 ]
 
 
@@ -46,13 +48,13 @@ class Tenants(Response, frozen=True, kw_only=True):
 
 
 class NamedTenant(Request, frozen=True, kw_only=True):
-    """Which tenant."""
+    """Selects a tenant."""
 
     tenant: TenantId
 
 
 class ListTenants(Request, frozen=True, kw_only=True):
-    """Which tenants to return."""
+    """Selects a page of tenants."""
 
     limit: Limit = 50
     cursor: Cursor | None = None
@@ -72,9 +74,9 @@ _ACME = {"tenant": "acme"}
     example=Example(_ACME),
 )
 def create_tenant(call: Call, request: NamedTenant) -> Tenant:
-    """Make a tenant."""
+    """Create a tenant."""
     if not call.engine.ensure_tenant(request.tenant):
-        raise Conflict("There is a tenant of that name already.")
+        raise Conflict("A tenant of that name exists already.")
     call.record()
     return _tenant(call, request.tenant)
 
@@ -83,12 +85,12 @@ def create_tenant(call: Call, request: NamedTenant) -> Tenant:
     "tenants.list", "GET /v1/tenants", role="operator", outside=True, example=Example({}, (("tenants.create", _ACME),))
 )
 def list_tenants(call: Call, request: ListTenants) -> Tenants:
-    """The tenants."""
+    """List the tenants by name."""
     (after,) = from_cursor("tenants", request.cursor, "")
     rows = call.engine.store.control.rows("list_tenants", after=after, limit=request.limit + 1)
     page, further = cut(rows, request.limit, lambda row: to_cursor("tenants", row[0]))
-    shown = [Tenant(tenant=name, created_at=to_datetime(created_at)) for name, created_at in page]
-    return Tenants(tenants=shown, next_cursor=further)
+    tenants = [Tenant(tenant=name, created_at=to_datetime(created_at)) for name, created_at in page]
+    return Tenants(tenants=tenants, next_cursor=further)
 
 
 @operation(
@@ -103,7 +105,7 @@ def list_tenants(call: Call, request: ListTenants) -> Tenants:
 def delete_tenant(call: Call, request: NamedTenant) -> Tenant:
     """Erase a tenant with all its memory and keys, for good."""
     if request.tenant == call.principal.tenant:
-        raise Conflict("That is the tenant you are speaking for; another operator has to delete it.")
+        raise Conflict("Your key belongs to this tenant: delete it with an operator key of another tenant.")
     tenant = _tenant(call, request.tenant)
     call.engine.store.drop(request.tenant)
     call.record()
@@ -132,14 +134,14 @@ class NewKey(Key, frozen=True, kw_only=True):
 
 
 class Keys(Response, frozen=True, kw_only=True):
-    """Keys in the order they were made."""
+    """Keys in the order of their creation."""
 
     keys: list[Key]
     next_cursor: str | None = None
 
 
 class CreateKey(Request, frozen=True, kw_only=True):
-    """What the key may do."""
+    """The name, role, scope and limits of a new key."""
 
     name: Label = "key"
     role: KeyRole = "agent"
@@ -164,12 +166,12 @@ _KEY = {"name": "chatbot", "role": "agent", "flow": "support"}
     example=Example(_KEY),
 )
 def create_key(call: Call, request: CreateKey) -> NewKey:
-    """Make an API key, perhaps held to one flow or one user. Its secret is shown once."""
+    """Create an API key, optionally limited to one flow or one user. Its secret is shown once."""
     tenant = request.tenant or call.principal.tenant
     if (tenant != call.principal.tenant or request.role == "operator") and not call.principal.may("operator"):
-        raise Forbidden("Only an operator can make keys for other tenants or other operators.")
+        raise Forbidden("Only an operator can create keys for other tenants or with the role `operator`.")
     if request.flow is not None and request.user is not None:
-        raise Invalid("A key is held to one flow or one user, not to both.", field="flow")
+        raise Invalid("A key can be limited to one flow or one user, not to both.", field="flow")
     _tenant(call, tenant)
     scope = Scope("flow", request.flow) if request.flow is not None else None
     scope = Scope("user", request.user) if request.user is not None else scope
@@ -184,7 +186,7 @@ def create_key(call: Call, request: CreateKey) -> NewKey:
 
 
 class ListKeys(Request, frozen=True, kw_only=True):
-    """Which keys to return."""
+    """Selects a page of keys."""
 
     limit: Limit = 50
     cursor: Cursor | None = None
@@ -192,7 +194,7 @@ class ListKeys(Request, frozen=True, kw_only=True):
 
 @operation("keys.list", "GET /v1/keys", role="admin", outside=True, example=Example({}, (("keys.create", _KEY),)))
 def list_keys(call: Call, request: ListKeys) -> Keys:
-    """The tenant's API keys, without their secrets."""
+    """List the tenant's API keys, without their secrets."""
     (after,) = from_cursor("keys", request.cursor, "")
     rows = call.engine.store.control.rows(
         "list_keys", tenant=call.principal.tenant, after=after, limit=request.limit + 1
@@ -202,7 +204,7 @@ def list_keys(call: Call, request: ListKeys) -> Keys:
 
 
 class OneKey(Request, frozen=True, kw_only=True):
-    """Which key."""
+    """Selects a key."""
 
     id: AnyId
 
@@ -217,7 +219,7 @@ class OneKey(Request, frozen=True, kw_only=True):
     example=Example({"id": "$0.id"}, (("keys.create", _KEY),)),
 )
 def revoke_key(call: Call, request: OneKey) -> Key:
-    """Make an API key useless, within a second."""
+    """Revoke an API key. It stops working within a second."""
     tenant = call.principal.tenant
     _key(call, tenant, request.id)
     call.engine.store.control.write(
@@ -228,7 +230,7 @@ def revoke_key(call: Call, request: OneKey) -> Key:
 
 
 class ListEvents(Request, frozen=True, kw_only=True):
-    """Which events to return."""
+    """Selects events after a sequence number."""
 
     after: After = 0
     limit: Limit = 100
@@ -242,7 +244,7 @@ class Events(Response, frozen=True, kw_only=True):
 
 @operation("events.list", "GET /v1/events/log", example=Example({"limit": 10}))
 def list_events(space: Space, request: ListEvents) -> Events:
-    """What was written, in order. `GET /v1/events` streams it live, together with what is read."""
+    """List write events in order. `GET /v1/events` streams them live, together with read events."""
     rows = space.tx.rows("list_events", after=request.after, limit=request.limit)
     return Events(events=[to_event(row) for row in rows])
 
@@ -252,7 +254,7 @@ class Nothing(Request, frozen=True, kw_only=True):
 
 
 class Backlog(Response, frozen=True, kw_only=True):
-    """Jobs of one kind and state. `oldest_at` is when the first of them was due."""
+    """Jobs of one kind and state. `oldest_at` is the due time of the first of them."""
 
     kind: str
     state: str
@@ -261,7 +263,7 @@ class Backlog(Response, frozen=True, kw_only=True):
 
 
 class Status(Response, frozen=True, kw_only=True):
-    """What is running, and how it is."""
+    """The version, the identity of the key, the storage, and the backlog of jobs."""
 
     version: str
     tenant: str
@@ -275,7 +277,7 @@ class Status(Response, frozen=True, kw_only=True):
 
 @operation("status.show", "GET /v1/status", outside=True, any_tie=True, example=Example())
 def show_status(call: Call, request: Nothing) -> Status:
-    """Whom the key speaks for, the storage, and the backlog of jobs."""
+    """Show the tenant, role and scope of the key, the storage, and the backlog of jobs."""
     scope = call.principal.scope
     rows = call.read(lambda space: space.tx.rows("job_backlog")) if scope is None else []
     return Status(

@@ -1,4 +1,4 @@
-"""Background work, made visible."""
+"""Operations on background jobs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ONE = {"id": "$1.job"}
 
 
 class Job(Response, frozen=True, kw_only=True):
-    """A piece of background work."""
+    """A background job."""
 
     id: str
     kind: str
@@ -46,7 +46,7 @@ class Jobs(Response, frozen=True, kw_only=True):
 
 
 class ListJobs(Request, frozen=True, kw_only=True):
-    """Which jobs to return."""
+    """Selects a page of jobs."""
 
     state: Annotated[
         Literal["ready", "running", "done", "dead", "cancelled"] | None,
@@ -59,7 +59,7 @@ class ListJobs(Request, frozen=True, kw_only=True):
 
 @operation("jobs.list", "GET /v1/jobs", example=Example({"kind": "consolidate"}, _GIVEN))
 def list_jobs(space: Space, request: ListJobs) -> Jobs:
-    """The tenant's background jobs, the newest first."""
+    """List the tenant's background jobs, the newest first."""
     (before,) = from_cursor("jobs", request.cursor, "~")
     rows = space.tx.rows("list_jobs", before=before, state=request.state, kind=request.kind, limit=request.limit + 1)
     page, further = cut(rows, request.limit, lambda row: to_cursor("jobs", row[0]))
@@ -67,19 +67,19 @@ def list_jobs(space: Space, request: ListJobs) -> Jobs:
 
 
 class One(Request, frozen=True, kw_only=True):
-    """Which job."""
+    """Selects a job."""
 
     id: AnyId
 
 
 @operation("jobs.show", "GET /v1/jobs/{id}", any_tie=True, example=Example(_ONE, _GIVEN))
 def show(space: Space, request: One) -> Job:
-    """One job, with its result or its error."""
+    """Show a job with its result or its error."""
     return _existing(space, request.id)
 
 
 class Wait(One, frozen=True, kw_only=True):
-    """Which job to wait for, and how long."""
+    """Selects a job, and the time to wait for it."""
 
     timeout_s: Timeout = 5.0
 
@@ -93,7 +93,7 @@ class Wait(One, frozen=True, kw_only=True):
     example=Example({"id": "$1.job", "timeout_s": 0}, _GIVEN),
 )
 def wait(call: Call, request: Wait) -> Job:
-    """Wait until a job is finished, or until the time is up; either way, the job as it then is."""
+    """Wait until a job is finished or the time is up, and return the job."""
     return wait_for_job(call, request.id, request.timeout_s)
 
 
@@ -105,20 +105,20 @@ def wait(call: Call, request: Wait) -> Job:
     example=Example(_ONE, (*_GIVEN, ("jobs.cancel", _ONE))),
 )
 def retry(space: Space, request: One) -> Job:
-    """Put a dead or cancelled job back in line."""
+    """Queue a dead or cancelled job again."""
     job = _existing(space, request.id)
     if not space.tx.run("retry_job", id=request.id, now=space.now):
-        raise Conflict(f"Only a dead or cancelled job can be tried again; this one is {job.state}.")
+        raise Conflict(f"Only a dead or cancelled job can be retried; this one is {job.state}.")
     space.tx.wake(space.now)
     return _existing(space, request.id)
 
 
 @operation("jobs.cancel", "POST /v1/jobs/{id}/cancel", effect="write", role="admin", example=Example(_ONE, _GIVEN))
 def cancel(space: Space, request: One) -> Job:
-    """Take a waiting job out of the line."""
+    """Cancel a waiting job."""
     job = _existing(space, request.id)
     if job.kind == "erase":
-        raise Conflict("An erasure cannot be cancelled: what it erases is out of sight already.")
+        raise Conflict("An erasure cannot be cancelled: its data is hidden already.")
     if not space.tx.run("cancel_job", id=request.id, now=space.now):
         raise Conflict(f"Only a waiting job can be cancelled; this one is {job.state}.")
     return _existing(space, request.id)

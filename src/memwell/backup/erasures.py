@@ -119,7 +119,7 @@ def _find_revocation(key: Key, tenant: str, newer: Sequence[Source]) -> int | No
 def open_existing(config: Config) -> CopyableStore:
     """The store that a setting names; it is not made."""
     if not config.on_postgres and not (config.home_path / "control.db").is_file():
-        raise NotFound(f"There is no memory at {config.shown_home}.")
+        raise NotFound(f"There is no memory at {config.home_without_password}.")
     return open_store(config, SystemClock().now)
 
 
@@ -178,7 +178,7 @@ def read_sources(named: str, tenants: Sequence[str]) -> Iterator[Source]:
     elif config.on_postgres or (folder / "control.db").is_file():
         store = open_existing(config)
         try:
-            yield read_store(store, config.shown_home, tenants)
+            yield read_store(store, config.home_without_password, tenants)
         finally:
             store.close()
     else:
@@ -338,7 +338,7 @@ class _Erasures:
     def _sources(self, addresses: Sequence[_Location]) -> None:
         """What is known from a session alone goes with it, and the words that it has told other facts in."""
         for one in addresses:
-            if one.kind == TALK and self._space.found(one.facts) is not None:
+            if one.kind == TALK and self._space.find_collection_id(one.facts) is not None:
                 forget_session(self._space, one.facts, one.id)
 
     def _entry(self, entry_id: str, address_id: int) -> None:

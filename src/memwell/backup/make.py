@@ -157,7 +157,7 @@ def sweep_folder(folder: Path) -> None:
 
 def _build_manifest(store: CopyableStore, wanted: _Wanted, infos: list[TenantInfo]) -> Manifest:
     engine, schema = str(store.describe()["engine"]), queries.newest("sqlite")
-    home, chosen = wanted.config.shown_home, sorted(wanted.tenants)
+    home, chosen = wanted.config.home_without_password, sorted(wanted.tenants)
     return Manifest(FORMAT, __version__, engine, schema, wanted.kind, home, wanted.began, chosen, infos, [])
 
 

@@ -88,7 +88,7 @@ def restore(
         config = _into(home, folder)
         target = open_store(config, SystemClock().now)
         try:
-            known.sources.append(read_store(target, config.shown_home, chosen))
+            known.sources.append(read_store(target, config.home_without_password, chosen))
             with _stage(folder, manifest, chosen) as staged:
                 work = _Restore(folder, manifest, staged, target, known, progress)
                 try:

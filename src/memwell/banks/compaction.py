@@ -361,7 +361,7 @@ JOBS = (JobKind("compact", run_compaction),)
 
 def _list_compacting(tx: Tx) -> list[str]:
     """The ids of the banks that have a threshold."""
-    return [one.id for one in documents.every(tx, KIND) if BANKS.decode(one.body).compacts]
+    return [one.id for one in documents.list_documents(tx, KIND) if BANKS.decode(one.body).compacts]
 
 
 def _to_report(results: Sequence[_Result]) -> dict[str, Any]:

@@ -28,27 +28,27 @@ from ..text.fence import encode_compact
 from ..timelines.sessions import NEWEST
 
 RELEVANT = 40
-"""How many facts are looked at; the budget decides how many are used."""
+"""Number of candidate facts; the budget decides how many are used."""
 IMPORTANT, LATEST = 10, 200
-"""How many facts are there whatever is asked, if something is, and among how many of the newest."""
+"""Number of important facts that are added to the hits of a query, and of the newest facts that they are chosen from."""
 RECORDS = 100
-"""How many records are looked at."""
+"""Number of candidate records."""
 LOOKED_AT = 5000
-"""How many turns are looked at for those that were there at an earlier time."""
+"""Number of turns to read for those that existed at an earlier time."""
 
 About = Annotated[
     str,
     Meta(
-        description="What the prompt is about: words or a question, at most 64 KiB of text. Left away: the newest turns and the "
-        "most important facts."
+        description="The subject of the prompt: words or a question, at most 64 KiB of text. Omit it for the newest turns and "
+        "the most important facts."
     ),
 ]
-Budget = Annotated[int, Meta(ge=50, le=1_000_000, description="How many tokens it may take at most, as estimated.")]
-Turns = Annotated[int, Meta(ge=0, le=500, description="How many of the newest turns to look at.")]
+Budget = Annotated[int, Meta(ge=50, le=1_000_000, description="Largest number of tokens, as estimated.")]
+Turns = Annotated[int, Meta(ge=0, le=500, description="Number of the newest turns to include.")]
 
 
 Scored = dict[str, tuple[Entry, float]]
-"""Facts by their ids, each with how much it matters."""
+"""Facts by id, each with its score."""
 
 
 class ContextRequest(OwnerRequest, frozen=True, kw_only=True):
@@ -63,9 +63,9 @@ class ContextRequest(OwnerRequest, frozen=True, kw_only=True):
 
 
 class LeftOut(Response, frozen=True, kw_only=True):
-    """A turn, fact or record that is not in it: `budget`, it is too large; `older`, later turns took the room; `low_score`,
-    better facts did; `secret`, it looks like one; `misfit`, it does not fit its schema any more; `many`, neither this record nor
-    any behind it, by name, was looked at."""
+    """A turn, fact or record that was left out. Reasons: `budget` (too large), `older` (newer turns took the room), `low_score`
+    (better facts did), `secret` (it looks like one), `misfit` (it does not match its schema any more), `many` (this record and
+    all after it, by name, were not read)."""
 
     what: str
     id: str
@@ -73,8 +73,8 @@ class LeftOut(Response, frozen=True, kw_only=True):
 
 
 class Context(Response, frozen=True, kw_only=True):
-    """Memory for a prompt, as `messages` and as `text`: records and facts first, in an order that stays, then the newest turns.
-    What others have written is fenced, so that it cannot pass for instructions."""
+    """Memory for a prompt, as `messages` and as `text`: records and facts first, in a stable order, then the newest turns.
+    Stored text is fenced, so that it cannot pass for instructions."""
 
     messages: list[dict[str, str]]
     text: str
@@ -187,7 +187,7 @@ def _assemble(
 
 
 def _relevant(call: Call, facts: Sequence[Where], request: ContextRequest) -> Scored:
-    """What fits the question, if there is one."""
+    """The facts that match the query, if there is one."""
     if request.query is None:
         return {}
     query = Query(
@@ -201,8 +201,7 @@ def _relevant(call: Call, facts: Sequence[Where], request: ContextRequest) -> Sc
 
 
 def _important(space: Space, facts: Sequence[Where], request: ContextRequest) -> Scored:
-    """What is worth knowing whatever is asked: the most important of the newest facts. Where nothing is asked, there are more
-    of them, and their importance decides which ones fit."""
+    """The most important of the newest facts. Without a query there are more of them, and importance decides which ones fit."""
     least = None if request.min_trust is None else TRUST[request.min_trust]
     known = [entry for entry in _newest(space, facts, request) if least is None or TRUST[entry.origin] >= least]
     known.sort(key=lambda entry: (-(entry.importance or 0.0), entry.id))
@@ -222,7 +221,7 @@ def _newest(space: Space, facts: Sequence[Where], request: ContextRequest) -> li
 
 
 def _is_secret(entry: Entry) -> bool:
-    """Whether a turn looks like a secret: such a fact is held back, and so are the words that it was told in."""
+    """Return True if a turn looks like a secret. It is left out, as its fact is quarantined."""
     from ..screening.screen import find_suspicion
 
     found = find_suspicion(entry.content, entry.origin)  # type: ignore[arg-type]

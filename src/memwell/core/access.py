@@ -1,4 +1,4 @@
-"""API keys: 32 random bytes behind a prefix. Only a keyed hash is stored; the check costs microseconds."""
+"""API keys and rate limits. A key is 32 random bytes behind a prefix; only a keyed hash of it is stored."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class Authenticator:
         return found
 
     def _has_new_secret(self) -> bool:
-        """Return True if a restored backup has brought another secret. It reads the store, so it is asked seldom."""
+        """Return True if a restored backup has brought another secret. It reads the store, so it is called rarely."""
         now = time.monotonic()
         if now - self._renewed_at < CACHE_S:
             return False

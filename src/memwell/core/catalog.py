@@ -1,4 +1,4 @@
-"""Catalogs: kinds of documents that people define by name and the engine keeps as JSON, such as stores, definitions or banks.
+"""Catalogs: kinds of documents that people define and the engine keeps as JSON, such as stores, definitions or banks.
 
 A room declares one catalog per kind, with the struct of its settings, and gets the rest:
 
@@ -10,7 +10,7 @@ A room declares one catalog per kind, with the struct of its settings, and gets 
     HOOKS.check_request(request, hook)                           # immutable fields, and the `version` that was read
     settings = structs.replace(hook.settings, **HOOKS.changes(request))
     hook = HOOKS.update(space, hook, settings, name=request.name)
-    HOOKS.delete(space, hook.id)                                 # also from what is restored from a backup
+    HOOKS.delete(space, hook.id)                                 # also from a backup that is restored later
 
 A request to update has the fields of the struct: immutable ones are accepted if they do not change, clearable ones default to
 `OMITTED`, so that null clears them, and all others default to None, which leaves them as they are.
@@ -35,11 +35,13 @@ from .space import Space
 T = TypeVar("T")
 
 OMITTED: Any = UNSET
-"""Default of a field of a request that null clears."""
-Version = Annotated[int, Meta(ge=1, description="The version that was read: if it has changed since, nothing is done.")]
-PageNumber = Annotated[int, Meta(ge=1, le=1_000_000, description="Which page, from 1 on.")]
-PageSize = Annotated[int, Meta(ge=1, le=100, description="How many on a page, from 1 to 100.")]
-Sort = Annotated[Literal["created_at", "updated_at", "name"], Meta(description="By what to sort.")]
+"""Default of a request field that null clears."""
+Version = Annotated[
+    int, Meta(ge=1, description="The version that was read. If it has changed since, the request fails.")
+]
+PageNumber = Annotated[int, Meta(ge=1, le=1_000_000, description="Number of the page, from 1.")]
+PageSize = Annotated[int, Meta(ge=1, le=100, description="Items per page, from 1 to 100.")]
+Sort = Annotated[Literal["created_at", "updated_at", "name"], Meta(description="Field to sort by.")]
 Order = Annotated[Literal["asc", "desc"], Meta(description="`asc` or `desc`.")]
 
 
@@ -88,7 +90,7 @@ class Catalog(Generic[T]):
         fields: tuple[str, ...] = getattr(struct, "__struct_fields__")  # noqa: B009 -- a struct has them
         self._fields = [name for name in fields if name not in (*immutable, *clearable)]
         self.decode = _find_decoder(struct)
-        """From JSON to settings. The result is shared: callers must not change what is in it."""
+        """From JSON to settings. The result is shared: callers must not change it."""
 
     def find(self, space: Space, item_id: str) -> Item[T] | None:
         row = space.tx.row("find_document", kind=self.kind, id=item_id)
@@ -101,11 +103,11 @@ class Catalog(Generic[T]):
         return found
 
     def find_by_name(self, space: Space, name: str) -> list[Item[T]]:
-        return [self.to_item(one) for one in documents.named(space.tx, self.kind, name)]
+        return [self.to_item(one) for one in documents.list_by_name(space.tx, self.kind, name)]
 
     def list(self, space: Space) -> list[Item[T]]:
         """Return all, by id. There are at most `documents.MAX_DOCUMENTS`."""
-        return [self.to_item(one) for one in documents.every(space.tx, self.kind)]
+        return [self.to_item(one) for one in documents.list_documents(space.tx, self.kind)]
 
     def count(self, space: Space) -> int:
         row = space.tx.row("count_documents", kind=self.kind)
@@ -122,7 +124,7 @@ class Catalog(Generic[T]):
         """Reject a request to update that changes an immutable field, or was made for another version."""
         for name in self.immutable:
             if getattr(request, name) not in (None, getattr(item.settings, name)):
-                message = f"The {name} of a {self.noun} cannot be changed: make another {self.noun}."
+                message = f"The {name} of a {self.noun} cannot be changed: create another {self.noun}."
                 raise self._error(message) if self._error else Invalid(message, field=name)
         if request.version not in (None, item.version):
             message = f"The current version is {item.version}: read it again and repeat the change."
@@ -164,7 +166,7 @@ def encode_settings(settings: Any) -> str:
 
 
 def list_page(items: Sequence[Item[T]], request: PageRequest) -> tuple[list[Item[T]], int]:
-    """Return one page of items in the order of a request, and how many there are in all."""
+    """Return one page of items in the order of a request, and the number of all items."""
     order = sorted(items, key=lambda one: (getattr(one, request.sort), one.id), reverse=request.order == "desc")
     first = (request.page - 1) * request.limit
     return order[first : first + request.limit], len(order)

@@ -1,7 +1,6 @@
-"""One place through which every call goes: who, may they, was it done before, do it, tell.
+"""Dispatch, the one path of every call: authorise it, look for a stored answer, run the operation, and record its event.
 
-Surfaces authenticate, which gives a principal, and hand it here with the name of an operation and its data. Nothing
-reaches a dialect on any other way.
+Surfaces authenticate the caller and pass the principal, the operation and its data. There is no other way to an operation.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ UNTIL = b"@"
 
 
 class Call:
-    """One call of an operation: a principal's, inside one tenant, carried out once if it has a mark."""
+    """One call of an operation by a principal, inside one tenant. With a mark it runs only once."""
 
     def __init__(
         self, engine: Engine, principal: Principal, operation: Operation, mark: tuple[bytes, bytes] | None = None
@@ -46,14 +45,14 @@ class Call:
         return self.engine.read(self.principal, work)
 
     def write(self, work: Callable[[Space], T]) -> T:
-        """Work, its event and its stored answer, in one transaction."""
+        """Do the work and store its event and its answer, in one transaction."""
         result = self.engine.write(self.principal, lambda space: self._perform(space, work))
         publish_write(self.engine, self.principal)
         return result
 
     def find_answer(self) -> Any:
-        """What was answered to this very request before; None if it is new. For what must be known before a transaction."""
-        return self.read(self._found)
+        """Return the stored answer to the same request; None if it is new. For operations that need it before a transaction."""
+        return self.read(self._find_answer)
 
     @property
     def blobs(self) -> Blobs:
@@ -61,23 +60,23 @@ class Call:
         return self.engine.store.blobs(self.principal.tenant)
 
     def record(self) -> None:
-        """The event alone, for what was done above the tenants and cannot be answered from memory."""
+        """Store the event alone, for an operation above the tenants, whose answer is not stored."""
         self.engine.write(self.principal, self._tell)
         publish_write(self.engine, self.principal)
 
     def _perform(self, space: Space, work: Callable[[Space], T]) -> T:
         mark = self._mark
-        again = self._found(space)
-        if again is not None:
-            return cast(T, again)
+        answer = self._find_answer(space)
+        if answer is not None:
+            return cast(T, answer)
         result = work(space)
         if mark is not None and (space.touched or self._operation.bound is None):
-            # an answer that names an address without touching it could not be erased with it, and need not be kept
-            _remember(space, mark, result, speaks_of_entries=self._operation.effect != "erase")
+            # an answer that names an address without touching it could not be erased together with it, so it is not stored
+            _remember(space, mark, result, names_entries=self._operation.effect != "erase")
         self._tell(space)
         return result
 
-    def _found(self, space: Space) -> Any:
+    def _find_answer(self, space: Space) -> Any:
         mark = self._mark
         if mark is None:
             return None
@@ -86,12 +85,12 @@ class Call:
 
     def _tell(self, space: Space) -> None:
         events = _events(space)
-        said = {"at": space.now, "operation": self._operation.name, "actor": self.principal.actor}
+        common = {"at": space.now, "operation": self._operation.name, "actor": self.principal.actor}
         if len(events) == 1:
-            space.tx.send("add_event", **said, **events[0]._asdict())
+            space.tx.send("add_event", **common, **events[0]._asdict())
             return
         for some in batches(events):
-            space.tx.send("add_events", **said, changed=msgspec.json.encode(some).decode())
+            space.tx.send("add_events", **common, changed=msgspec.json.encode(some).decode())
 
 
 def dispatch(
@@ -103,14 +102,14 @@ def dispatch(
     key: str | None = None,
     strict: bool = True,
 ) -> Any:
-    """Carry out an operation for a principal. With a key, the same request is carried out once only."""
+    """Run an operation for a principal. With an idempotency key, the same request runs only once."""
     try:
         request = to_request(operation, data, strict=strict)
         authorise(principal, operation, request)
         if key is None and operation.plain:
             result = engine.read(principal, operation.run, request, sole=operation.sole)
         else:
-            result = _carried_out(engine, principal, operation, request, key)
+            result = _run_call(engine, principal, operation, request, key)
         if operation.effect == "read" and engine.store.notifier.is_watched:
             publish_read(engine, principal, operation, request, result)
         return result
@@ -120,7 +119,7 @@ def dispatch(
         raise Invalid("The request is not valid Unicode: it holds half of a surrogate pair.") from None
 
 
-def _carried_out(engine: Engine, principal: Principal, operation: Operation, request: Any, key: str | None) -> Any:
+def _run_call(engine: Engine, principal: Principal, operation: Operation, request: Any, key: str | None) -> Any:
     call = Call(engine, principal, operation, None if key is None else _mark(principal, operation, request, key))
     run = operation.run
     if operation.outside:
@@ -145,7 +144,7 @@ def authorise(principal: Principal, operation: Operation, request: msgspec.Struc
 
 
 class _Event(NamedTuple):
-    """What an event says of where something has changed."""
+    """The place of a change, as an event stores it."""
 
     collection_id: int | None
     address_id: int | None
@@ -153,25 +152,25 @@ class _Event(NamedTuple):
 
 
 def _events(space: Space) -> list[_Event]:
-    """One event for each address that got entries; else for each that was touched; else for the tenant as a whole."""
+    """One event per address that got entries; if none did, per address that was touched; otherwise one for the tenant."""
     touched = list(space.touched.values())
-    shown = [one for one in touched if one.entries] or touched
-    return [_Event(*one[:3]) for one in shown] or [_Event(None, None, 0)]
+    changed = [one for one in touched if one.entries] or touched
+    return [_Event(*one[:3]) for one in changed] or [_Event(None, None, 0)]
 
 
 def _mark(principal: Principal, operation: Operation, request: msgspec.Struct, key: str) -> tuple[bytes, bytes]:
-    """The key and the request as hashes: a key may hold a name, and names must be erasable. Whoever is held to somebody has keys
-    of their own: what they leave unsaid is said by whom they are held to, so the same words of another are another request."""
+    """Hash the key and the request: a key may hold a name, and names must be erasable. Scoped principals get their own
+    idempotency namespace, because the scope supplies fields that the request omits."""
     check.key(key)
     if not operation.repeatable:
         raise Invalid(f"`{operation.name}` cannot carry an Idempotency-Key: its answer is not stored.")
     body = msgspec.json.encode(request, order="deterministic")
-    held = b"" if principal.scope is None else msgspec.json.encode(principal.scope)
-    return _digest(operation.name.encode(), key.encode(), held), _digest(operation.name.encode(), body)
+    scope = b"" if principal.scope is None else msgspec.json.encode(principal.scope)
+    return _digest(operation.name.encode(), key.encode(), scope), _digest(operation.name.encode(), body)
 
 
 def mark_once(operation: Operation, what: str) -> tuple[bytes, bytes]:
-    """The mark of something that is done once, whatever else is asked under the same name."""
+    """The mark of work that is done once, whatever the rest of the request is."""
     digest = _digest(operation.name.encode(), b"once", what.encode())
     return digest, digest
 
@@ -189,18 +188,18 @@ def _answer_again(
         raise KeyReused
     if response.startswith(UNTIL):
         until, _, response = response[len(UNTIL) :].partition(b" ")
-        if int(until) <= now:  # what it speaks of has expired, and is not made again
+        if int(until) <= now:  # the data that it describes has expired and is not written again
             raise Erased
     return typed.decode(response, operation.response)
 
 
 def _until(moment: int | None) -> bytes:
-    """What stands before an answer that may be given until some moment. JSON begins with none of it."""
+    """The prefix of an answer that expires at some moment. No JSON begins with it."""
     return b"" if moment is None else UNTIL + b"%d " % moment
 
 
-def _remember(space: Space, mark: tuple[bytes, bytes], result: Any, *, speaks_of_entries: bool) -> None:
-    """Keep the answer for retries, and note what it speaks of, so that it can be erased together with that."""
+def _remember(space: Space, mark: tuple[bytes, bytes], result: Any, *, names_entries: bool) -> None:
+    """Store the answer for retries, with the addresses that it mentions, so that it is erased together with them."""
     expires_at = space.now + KEEP_ANSWERS
     space.tx.send(
         "add_idempotency",
@@ -209,7 +208,7 @@ def _remember(space: Space, mark: tuple[bytes, bytes], result: Any, *, speaks_of
         response=_until(space.answers_until) + msgspec.json.encode(result),
         expires_at=expires_at,
     )
-    for touched in space.touched.values() if speaks_of_entries else ():
+    for touched in space.touched.values() if names_entries else ():
         space.tx.send(
             "add_idempotency_touch", address_id=touched.address_id, entry_id=touched.entry_id, key_hash=mark[0]
         )

@@ -1,4 +1,4 @@
-"""Rows of documents, which `catalog` gives types to: banks, hooks, apps, stores, definitions, workflows."""
+"""Rows of documents: banks, hooks, apps, stores, definitions, workflows. `catalog` adds their types."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..storage.port import Tx
 
 PAGE = 500
 MAX_DOCUMENTS = 2000
-"""Documents of a kind that a tenant may have."""
+"""Largest number of documents of one kind per tenant."""
 
 
 class Document(NamedTuple):
@@ -30,7 +30,7 @@ def find(tx: Tx, kind: str, document_id: str) -> Document | None:
     return None if row is None else Document(*row)
 
 
-def existing(tx: Tx, kind: str, document_id: str) -> Document:
+def require_document(tx: Tx, kind: str, document_id: str) -> Document:
     """Return a document, or raise NotFound."""
     found = find(tx, kind, document_id)
     if found is None:
@@ -38,11 +38,11 @@ def existing(tx: Tx, kind: str, document_id: str) -> Document:
     return found
 
 
-def named(tx: Tx, kind: str, name: str) -> list[Document]:
+def list_by_name(tx: Tx, kind: str, name: str) -> list[Document]:
     return [Document(*row) for row in tx.rows("named_documents", kind=kind, name=name)]
 
 
-def every(tx: Tx, kind: str) -> list[Document]:
+def list_documents(tx: Tx, kind: str) -> list[Document]:
     """Return all documents of a kind, by id; there are at most `MAX_DOCUMENTS`."""
     found: list[Document] = []
     after = ""

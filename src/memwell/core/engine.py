@@ -1,4 +1,4 @@
-"""The engine: a store, a clock and a worker. It opens transactions for principals; the verbs are in `space`."""
+"""The engine: a store, a clock and a worker. It opens transactions for principals; `space` has the verbs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Given = TypeVarTuple("Given")
 
 FINISH_S = 5.0
 MOST_MODELS = 32
-"""How many language models that workflows name are kept open besides the one that is set."""
+"""Language models of workflows that stay open besides the configured one."""
 
 
 class Engine:
@@ -46,16 +46,16 @@ class Engine:
         self._lock = Lock()
         self.links = Links(store)
         self.forgets: list[Callable[[], None]] = []
-        """What else holds something in memory, to be told once something was erased."""
+        """Callbacks that drop other caches after an erasure."""
         self.ends: list[Callable[[], None]] = []
-        """What else is under way, to be told before all is closed."""
+        """Callbacks that stop other work before the engine closes."""
         self.handlers: dict[str, Handler] = {kind.name: partial(kind.run, self) for kind in jobs}
         self._patient = [kind.name for kind in jobs if kind.patient]
         self.worker = Worker(store, clock, self.handlers, slow=[kind.name for kind in jobs if kind.slow])
 
     @classmethod
     def open(cls, config: Config, clock: Clock | None = None, jobs: Collection[JobKind] = ()) -> Engine:
-        """Open a data directory or a database, making what is new. `registry.open_engine` adds the jobs of all rooms."""
+        """Open a data directory or a database, and create it if it is new. `registry.open_engine` adds the jobs of all rooms."""
         clock = clock or SystemClock()
         store = open_store(config, clock.now)
         engine = cls(store, clock, config, jobs)
@@ -63,7 +63,7 @@ class Engine:
         return engine
 
     def read(self, principal: Principal, work: Callable[[Space, *Given], T], *given: *Given, sole: bool = False) -> T:
-        """Run work on a snapshot of the principal's tenant; `sole`: it is one statement as a rule."""
+        """Run work on a snapshot of the principal's tenant; `sole`: it is usually one statement."""
         clock, links = self.clock, self.links
         return self.store.read(
             principal.tenant, lambda tx: work(Space(tx, principal, clock, clock.now(), links), *given), sole
@@ -79,7 +79,7 @@ class Engine:
 
     @property
     def recall(self) -> SearchEngine:
-        """Search. It is loaded when it is first used: most of what it needs, no other operation does."""
+        """Search. It is loaded at the first use, because other operations need little of its code."""
         if self._recall is None:
             from ..models.embedder import open_embedder
             from ..search.search import SearchEngine
@@ -91,11 +91,11 @@ class Engine:
         return self._recall
 
     def search(self, principal: Principal, query: Query) -> SearchResult:
-        """What fits a query best in the principal's tenant."""
+        """Search the principal's tenant."""
         return self.recall.search(TenantStore(self.store, principal.tenant), query)
 
     def why_not(self, principal: Principal, query: Query, entry_id: str) -> Gate:
-        """Why an entry is not among the hits of a query."""
+        """Return the reason why an entry is not among the hits of a query."""
         return self.recall.why_not(TenantStore(self.store, principal.tenant), query, entry_id)
 
     def function(self, name: str) -> Callable[..., Any]:
@@ -103,25 +103,25 @@ class Engine:
         return functions.require_function(name, self._config.functions)
 
     def ensure_tenant(self, tenant: str) -> bool:
-        """Make a tenant if there is none of that name; True if it was made."""
-        made = self.store.create(tenant)
-        if made:
+        """Create a tenant unless it exists. Return True if it was created."""
+        is_new = self.store.create(tenant)
+        if is_new:
             now = self.clock.now()
             self.store.write(tenant, lambda tx: ensure_slot(tx, "expire", now + DAY, now))
-        return made
+        return is_new
 
     def help_out(self, tenant: str) -> None:
-        """Where no worker runs in this process, run the tenant's due jobs here and now, but for those that may take long."""
+        """If no worker runs in this process, run the tenant's due jobs now, except those that may take long."""
         if not self.worker.running:
             self.worker.run_due(tenant, without=self._patient)
 
     def finish(self, tenant: str) -> None:
-        """Carry out the erasures that are due, for some seconds at most: what was deleted is to be gone when this process is."""
-        with suppress(MemwellError):  # then the next who opens it goes on
+        """Run the erasures that are due, for some seconds at most, so that deleted data is gone when the process ends."""
+        with suppress(MemwellError):  # the next process that opens the store continues
             self.worker.run_some("erase", tenant, FINISH_S)
 
     def drop_caches(self, tenant: str) -> None:
-        """Drop what this process holds in memory, since something of the tenant was erased."""
+        """Drop the caches of this process after an erasure in a tenant."""
         if self._recall is not None:
             self._recall.forget(tenant)
         for forget in self.forgets:
@@ -140,7 +140,7 @@ class Engine:
 
     @property
     def completer(self) -> tuple[Completer, LLMConfig] | None:
-        """The language model, if one is set. It is opened when it is first needed."""
+        """The configured language model, if any. It is opened at the first use."""
         from ..models.completer import open_completer, parse_llm
 
         with self._lock:
@@ -151,19 +151,19 @@ class Engine:
             return self._completer[0]
 
     def require_provider(self, provider: str | None) -> None:
-        """A workflow may name a model, on the server that is set, and no other server."""
+        """Reject a provider other than the configured one. A workflow may choose the model, but not the server."""
         from ..models.completer import BUILT_IN
 
         found = self.completer
         if found is None or found[1].kind not in BUILT_IN or provider in (None, found[1].kind):
             return
         raise Invalid(
-            f"The model is of the provider {provider!r}, and this store asks `{found[1].kind}:{found[1].model}`: name that "
-            "provider, leave it away, or set MEMWELL_LLM to another."
+            f"This workflow needs the provider {provider!r}, but the server uses `{found[1].kind}:{found[1].model}`. Set "
+            "MEMWELL_LLM, or change `provider` in the document."
         )
 
     def model(self, provider: str | None, model_id: str | None) -> tuple[Completer, LLMConfig] | None:
-        """The language model that a workflow names. A plugin is a model of its own, whatever it is called."""
+        """The language model that a workflow names. A plugin is one model and ignores the name."""
         from ..models.completer import BUILT_IN, open_completer
 
         self.require_provider(provider)
@@ -187,6 +187,6 @@ class Engine:
 
 
 def _hang_up(completer: Completer) -> None:
-    """End the lines of a model; a call that is under way comes to its end first."""
+    """Close the connections of a model; running calls finish first."""
     close: Callable[[], None] = getattr(completer, "close", lambda: None)
     close()

@@ -1,5 +1,8 @@
-"""Events as they happen. Writes are read from the database, where they are exact and can be read again from any number;
-reads come over the notifier, are never stored, and may be dropped."""
+"""The live stream of events.
+
+Write events are read from the database: they are exact, and can be read again from any sequence number. Read events come from the
+notifier, are never stored, and may be dropped.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ PAGE = 500
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A read or a write. It names what was touched, never what was said."""
+    """A read or a write. It names the place, and never holds content."""
 
     operation: str
     effect: Literal["read", "write"]
@@ -32,11 +35,11 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     session: str | None = None
     entries: int = 0
     details: dict[str, Any] = {}
-    """What was decided, where there was something to decide."""
+    """Decisions of the operation, such as the reason of a skipped step."""
 
 
 class _Message(msgspec.Struct):
-    """What travels over the notifier: a read event, or only the hint that something was written."""
+    """A message of the notifier: a read event, or a hint that something was written."""
 
     tenant: str
     event: Event | None = None
@@ -46,13 +49,13 @@ _decode = typed.decoder(_Message)
 
 
 def publish_write(engine: Engine, principal: Principal) -> None:
-    """Let watchers know that something was written."""
+    """Notify watchers of a write."""
     if engine.store.notifier.is_watched:
         engine.store.notifier.publish(msgspec.json.encode(_Message(principal.tenant)))
 
 
 def publish_read(engine: Engine, principal: Principal, operation: Operation, request: Any, result: Any) -> None:
-    """Show a read to whoever is watching."""
+    """Send a read event to the watchers."""
     event = Event(
         operation=operation.name,
         effect="read",
@@ -67,12 +70,12 @@ def publish_read(engine: Engine, principal: Principal, operation: Operation, req
 
 
 def watch(engine: Engine, principal: Principal, after: int | None = None) -> Iterator[Event | None]:
-    """An endless stream of a tenant's events; None comes now and then when there are none."""
+    """Stream the events of a tenant without end. It yields None now and then if there are none."""
     with engine.store.notifier.listen() as messages:
         seen = engine.store.read(principal.tenant, _last) if after is None else after
         yield None
         for raw in messages:
-            message = None if raw is None else _decoded(raw)
+            message = None if raw is None else _decode_message(raw)
             if message is not None and message.tenant != principal.tenant:
                 continue
             if message is not None and message.event is not None:
@@ -112,7 +115,7 @@ def _last(tx: Tx) -> int:
     return int(row[0]) if row else 0
 
 
-def _decoded(raw: bytes) -> _Message | None:
+def _decode_message(raw: bytes) -> _Message | None:
     try:
         return _decode(raw)
     except msgspec.DecodeError:

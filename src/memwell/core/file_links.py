@@ -1,7 +1,7 @@
-"""Links to files: whoever has one may read one file until a day, and nothing else.
+"""Links to files. A link lets its holder read one file until it expires.
 
-A link names the tenant, the file and the day, and is signed with a key that is made from the store's secret. The day is that
-of the request and thirty days more, so a link is the same text all day long and holds for thirty days at least.
+A link names the tenant, the file and the day of its end, and is signed with the secret of the store. The end is counted in whole
+days, so a link is the same text all day long and is valid for at least thirty days.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ _LONGEST = 400
 
 
 class FileRef(NamedTuple):
-    """What a link names."""
+    """The file that a link names."""
 
     tenant: str
     file_id: str
 
 
 class Links:
-    """Makes links, and reads them."""
+    """Creates and verifies links."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.embedded = True
-        """Whether whoever asks works on the data directory itself: then a link is where the file lies."""
+        """True if the caller can open the data directory: then a link is the path of the file."""
 
     def __call__(self, principal: Principal, file_id: str, digest: str, now: int) -> str:
-        """Where a file can be read: on this disk, at the address that the caller knows the server by, or at any."""
+        """The URL of a file: a `file:` URL, one below the URL of the server, or a path if that is unknown."""
         if self.embedded and not principal.base:
             path = self._store.blobs(principal.tenant).path(digest)
             if path is not None:
@@ -46,13 +46,13 @@ class Links:
         return principal.base + PATH + sign_link(self._store.control.secret, FileRef(principal.tenant, file_id), until)
 
     def read(self, token: str, now: int) -> FileRef | None:
-        """What a link names, if it is one of ours and its time is not up."""
+        """Return the file that a valid link names; None if the link is forged or has expired."""
         return verify_link(self._store.control.secret, token, now // DAY)
 
 
 def sign_link(secret: bytes, named: FileRef, until_day: int) -> str:
     body = f"{until_day}.{named.file_id}.{named.tenant}".encode()
-    return _written(_mac(secret, body) + body)
+    return _encode_token(_mac(secret, body) + body)
 
 
 def verify_link(secret: bytes, token: str, today: int) -> FileRef | None:
@@ -63,13 +63,13 @@ def verify_link(secret: bytes, token: str, today: int) -> FileRef | None:
     except ValueError:
         return None
     mac, body = raw[:_MAC], raw[_MAC:]
-    if not hmac.compare_digest(mac, _mac(secret, body)) or _written(raw) != token:
+    if not hmac.compare_digest(mac, _mac(secret, body)) or _encode_token(raw) != token:
         return None
     day, file_id, tenant = body.decode().split(".", 2)
     return FileRef(tenant, file_id) if today < int(day) else None
 
 
-def _written(raw: bytes) -> str:
+def _encode_token(raw: bytes) -> str:
     return urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 

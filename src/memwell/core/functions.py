@@ -1,4 +1,4 @@
-"""Python functions that apps and workflows may call by name: those that the process itself has registered, and no others."""
+"""Python functions that apps and workflows may call by name. The process must have registered them."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ def function(given: str) -> Callable[[F], F]: ...
 def function(given: Any) -> Any:
     """Register a function under its own name, or under another: `@function` or `@function("reply")`.
 
-    It is called with the message, and with `memory` if it has a parameter of that name: `get_content`, `set_content` and
-    `delete_content`, bound to the app, the user and the session of the run. One that is `async` awaits them.
+    It gets the message, and `memory` if it has a parameter of that name: `get_content`, `set_content` and `delete_content`,
+    bound to the app, the user and the session of the run. An `async` function awaits them.
     """
     if isinstance(given, str):
-        return lambda made: register(given, made)
+        return lambda body: register(given, body)
     return register(given.__name__, given)
 
 
-def register(name: str, made: F) -> F:
-    """Register a function; the same name again takes its place."""
+def register(name: str, body: F) -> F:
+    """Register a function. It replaces an earlier one of that name."""
     if not _NAME.fullmatch(name):
         raise Invalid(f"{name[:100]!r} cannot name a function: use letters, digits, '_', '-' and '.'.")
     with _lock:
-        _registered[name] = made
-    return made
+        _registered[name] = body
+    return body
 
 
 def unregister(name: str) -> None:
@@ -52,7 +52,7 @@ def unregister(name: str) -> None:
 
 
 def load_modules(modules: str) -> None:
-    """Import modules that register functions, with commas between their names, each once."""
+    """Import modules that register functions, each once. Their names are separated by commas."""
     for module in filter(None, map(str.strip, modules.split(","))):
         if module in _loaded:
             continue
@@ -66,13 +66,13 @@ def load_modules(modules: str) -> None:
 
 
 def require_function(name: str, modules: str = "") -> Callable[..., Any]:
-    """A registered function. The modules, with commas between, are imported first: what they register counts as well."""
+    """Return a registered function, or raise. The modules, separated by commas, are imported first."""
     load_modules(modules)
     found = _registered.get(name)
     if found is None:
         known = ", ".join(sorted(_registered)[:20]) or "none"
         raise Invalid(
             f"There is no registered function {name[:100]!r} in this process (there are: {known}). Register it with "
-            "`@memwell.function`, and name its module in MEMWELL_FUNCTIONS where a server is to know it."
+            "`@memwell.function`, and for a server add its module to MEMWELL_FUNCTIONS."
         )
     return found

@@ -2,7 +2,7 @@
 
 An operation has a name, a request and a response type, a function, a route, flags and a runnable example. A dialect is a
 list of operations. REST routes, the OpenAPI document, commands, SDK transports, the reference and the parity test are
-made from that list, so a new operation exists on every surface by being declared once.
+generated from that list, so an operation that is declared once exists on every surface.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ NAME_CHECKS: dict[str, Callable[[str, str], str]] = {
     **dict.fromkeys(("flow", "user", "session", "session_id", "user_id", "owner", "id", "tenant"), check.identifier),
     "record": check.word,
 }
-"""What names something, in whichever request it stands, and may stand in a URL."""
+"""Fields that name something and may be part of a URL, with their checks; the same in every request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A request that works, after some others. `$0.id` stands for a field of the first one's response."""
+    """A request that works after the requests in `given`. `$0.id` is a field of the response to the first of these."""
 
     request: dict[str, Any] = field(default_factory=dict)
     given: tuple[tuple[str, dict[str, Any]], ...] = ()
@@ -62,13 +62,13 @@ class Operation:
     carries: str | None
     path_fields: tuple[str, ...]
     names: tuple[tuple[str, Callable[[str, str], str]], ...]
-    """The fields of `NAMED`, each with what it is looked at by."""
+    """The fields that are in `NAME_CHECKS`, with their checks."""
 
     plain: bool
-    """Whether it only reads, in one transaction."""
+    """True if it only reads, in one transaction."""
 
     sole: bool
-    """Whether it reads by one statement as a rule."""
+    """True if it usually reads with one statement."""
 
     @property
     def group(self) -> str:
@@ -80,7 +80,7 @@ class Operation:
 
     @property
     def command(self) -> str:
-        """The verb as a command spells it."""
+        """The verb as the command line spells it."""
         return self.verb.replace("_", "-").replace(".", "-")
 
     @property
@@ -89,12 +89,12 @@ class Operation:
 
     @property
     def json_fields(self) -> frozenset[str]:
-        """The fields that hold objects: in a query string they are JSON."""
+        """The fields that hold objects; in a query string they are JSON."""
         return _json_fields(self.request)
 
     @property
     def by_version(self) -> bool:
-        """Whether it changes only the version that was read, if one is named: `if_match`."""
+        """True if `if_match` can limit the change to the version that was read."""
         return "if_match" in self.request.__struct_fields__ and "if_match" not in self.json_fields
 
 
@@ -117,13 +117,13 @@ def operation(
     sole: bool = False,
     request: type[msgspec.Struct] | None = None,
 ) -> Callable[[Callable[..., Any]], Operation]:
-    """Declare the function below as an operation; its annotations say what it takes and gives.
+    """Declare the function below as an operation. Its annotations give the types of the request and the response.
 
     It receives a `Space` inside a transaction, or with `outside=True` a `Call` that opens its own. `bound` names the field
-    that a tied key is held to; with `any_tie=True` the operation itself sees to it. One that is not `repeatable` cannot
-    carry an idempotency key; one that is `patient` may wait for seconds. `tells` picks what the event of a read may say of
-    its answer: names and reasons, never what was said. `carries` names the field whose bytes a request may have as its body.
-    One that is `sole` reads by one statement as a rule, which is quicker without a transaction around it.
+    that must match the scope of a key; with `any_tie=True` the operation itself checks the scope. Without `repeatable` it
+    cannot have an idempotency key; a `patient` one may wait for seconds. `tells` picks the details of a read event from the
+    response: names and reasons, never content. `carries` names the field that the body of a request may hold as bytes. A
+    `sole` operation usually reads with one statement, which is faster without a transaction.
     """
     method, path = route.split(" ")
 
@@ -161,21 +161,21 @@ def operation(
 
 @cache
 def _json_fields(request: type[msgspec.Struct]) -> frozenset[str]:
-    """Found when it is first asked for: to read the hints of all requests would take a fifth of `import memwell`."""
+    """Computed at the first use: reading the hints of all requests would take a fifth of `import memwell`."""
     hints = typing.get_type_hints(request)
     return frozenset(name for name, hint in hints.items() if "dict[" in str(hint))
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an operation takes."""
+    """Base of all requests."""
 
 
 class Response(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an operation gives."""
+    """Base of all responses."""
 
 
 def to_request(operation: Operation, data: dict[str, Any], *, strict: bool = True) -> msgspec.Struct:
-    """Make a request of what came in, or say what is wrong with it. A tenant in it is ignored: the caller's counts."""
+    """Convert data to a request, or raise Invalid. A tenant in the data is ignored: it comes from the credential."""
     kind = operation.request
     if "tenant" in data and "tenant" not in kind.__struct_fields__:
         data = {key: value for key, value in data.items() if key != "tenant"}
@@ -185,15 +185,15 @@ def to_request(operation: Operation, data: dict[str, Any], *, strict: bool = Tru
         raise explain_invalid(kind, str(error)) from None
     except RecursionError:
         raise Invalid("The request is nested too deeply.") from None
-    for name, look in operation.names:
+    for name, check_name in operation.names:
         value = getattr(request, name)
         if value is not None:
-            look(value, name)
+            check_name(value, name)
     return request
 
 
 def explain_invalid(kind: type[msgspec.Struct], message: str) -> Invalid:
-    """msgspec's message in our words, with the advice that the field's description gives."""
+    """Turn a message of msgspec into an Invalid that includes the description of the field."""
     reason, _, where = message.partition(" - at `$")
     path = where.rstrip("`").lstrip(".")
     name = re.match(r"\w*", path)
@@ -202,21 +202,21 @@ def explain_invalid(kind: type[msgspec.Struct], message: str) -> Invalid:
         known = ", ".join(f"`{name}`" for name in kind.__struct_fields__)
         return Invalid(f"There is no field `{unknown[1]}`. The fields are {known}.", field=unknown[1])
     if missing := re.search(r"missing required field `(\w+)`", reason):
-        what = f"{path}.{missing[1]}".lstrip(".")
-        return Invalid(f"`{what}` is missing. {field_advice(kind, missing[1])}".strip(), field=what)
+        name_of_field = f"{path}.{missing[1]}".lstrip(".")
+        return Invalid(f"`{name_of_field}` is missing. {field_advice(kind, missing[1])}".strip(), field=name_of_field)
     if "matching regex" in reason:
         reason = check.NOT_ALLOWED
     if "nvalid enum value" in reason and (choices := _choices(kind, field)):
         reason = f"{reason} (it is {choices})"
     if path == "" and where.startswith("` in `$."):  # the name of a property
         field = path = re.sub(r"\W.*", "", where.removeprefix("` in `$."))
-        reason = "the names of properties are texts"
+        reason = "the names of properties must be text"
     sentence = f"`{path}`: {reason[:1].lower()}{reason[1:]}." if path else f"{reason}."
     return Invalid(f"{sentence} {field_advice(kind, field)}".strip(), field=path or field)
 
 
 def _choices(kind: Any, field: str) -> str:
-    """The values that a field may have, if these are few."""
+    """The values of a field that is a Literal."""
     hint = typing.get_type_hints(kind).get(field)
     options = [one for part in (hint, *typing.get_args(hint)) for one in _literals(part)]
     return " or ".join(f"`{one}`" for one in options)
@@ -227,7 +227,7 @@ def _literals(hint: Any) -> tuple[Any, ...]:
 
 
 def field_advice(kind: Any, field: str) -> str:
-    """The description of a field, wherever it stands in its type."""
+    """The description of a field, at any level of its type."""
     hint = typing.get_type_hints(kind, include_extras=True).get(field)
     return _description(hint) if hint is not None else ""
 

@@ -1,6 +1,6 @@
 """Owners: the users and flows that timelines and facts belong to, and the operations that both of them have.
 
-`owner_operation` declares such an operation once and makes two of it: `users.<verb>` below `/v1/users/{user}` and
+`owner_operation` declares such an operation once and creates two: `users.<verb>` below `/v1/users/{user}` and
 `flows.<verb>` below `/v1/flows/{flow}`.
 """
 

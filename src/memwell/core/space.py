@@ -1,7 +1,7 @@
-"""A space: one tenant's memory inside one transaction, and the verbs that dialects are made of.
+"""A space: one tenant's memory inside one transaction, and the verbs that operations use.
 
-A dialect says which collection and which path; the verbs see to sequence numbers, lifetimes, jobs and events. There is no
-tenant in any signature here: the transaction knows it.
+An operation names a collection and a path; the verbs handle sequence numbers, lifetimes, jobs and events. No signature here has a
+tenant: the transaction belongs to one.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from ..storage.port import Row, TenantStore, Tx
 from ..text.chunks import measure_questions
 
 EMBED_AFTER = 10 * SECOND
-"""How long new entries wait for the background to embed them, so that many are done at once."""
+"""Delay before new entries are embedded, so that many are embedded together."""
 
 Link = Callable[[Principal, str, str, int], str]
-"""Makes the address at which a principal can read a file, by its id and its digest, from a moment on."""
+"""Returns the URL of a file for a principal, an id, a digest and the current time."""
 
 _NEWEST = 2**62
 _decode_policy = lru_cache(256)(typed.decoder(Policy))
 
 
 class Touched(NamedTuple):
-    """An address that an operation has changed: how many entries it added, and which if it was one."""
+    """An address that an operation has changed, with the number of entries added, and the id if there was one."""
 
     collection_id: int
     address_id: int
@@ -46,7 +46,7 @@ class Touched(NamedTuple):
 
 
 class Located(NamedTuple):
-    """An entry, and where it is."""
+    """An entry with its address."""
 
     entry: Entry
     path: str
@@ -54,29 +54,29 @@ class Located(NamedTuple):
 
 
 class Space(msgspec.Struct, eq=False):
-    """The verbs. Made by the engine for one call of one principal; it lives as long as the transaction."""
+    """The verbs. The engine creates a space for one call of one principal; it lives as long as the transaction."""
 
     tx: Tx
     principal: Principal
     clock: Clock
     now: int
-    """When it began: one moment for all that it does."""
+    """Start of the transaction, which is the time of everything that it writes."""
     _link: Link | None = None
     _embeds: bool = False
     _collections: dict[Place, tuple[int, Policy]] = {}
     touched: dict[int, Touched] = {}
     answers_until: int | None = None
     looked: int = 0
-    """Characters in which secrets were looked for."""
+    """Characters screened for secrets so far."""
     checked: float = 0.0
-    """What it took to check values by their schemas, as a share of what one may take."""
+    """Cost of the schema validation so far, as a share of the limit."""
     run: str | None = None
-    """The run of a workflow that does this, if one does."""
+    """The workflow run that made the call, if any."""
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
     def append(self, place: Place, path: str, drafts: Sequence[Draft]) -> list[Entry]:
-        """Write entries at the end of an address, making it when it is new. Their numbers have no gaps."""
+        """Append entries to an address, which is created if it is new. Sequence numbers have no gaps."""
         collection_id, policy = self.collection(place)
         lifetime = policy.retention_us
         expires_at = None if lifetime is None else self.now + lifetime
@@ -103,11 +103,11 @@ class Space(msgspec.Struct, eq=False):
             self._embeds = False  # once is enough
         self.touch(collection_id, address_id, len(entries), entries[0].id if len(entries) == 1 else "")
         if expires_at is not None and expires_at <= self.now + AT_LEAST_EVERY:
-            queue.ensure_slot(self.tx, "expire", expires_at, self.now)  # what lives longer is found by the daily sweep
+            queue.ensure_slot(self.tx, "expire", expires_at, self.now)  # the daily job finds what expires later
         return entries
 
     def revise(self, place: Place, located: Located, draft: Draft, version: int | None) -> Entry:
-        """Write the next version of an entry; the one before stays in its history."""
+        """Write the next version of an entry. The old one stays in its history."""
         old = located.entry
         if version is not None and version != old.version:
             raise Stale(
@@ -118,7 +118,7 @@ class Space(msgspec.Struct, eq=False):
         return self.append(place, located.path, [following])[0]
 
     def end(self, address: Address) -> bool:
-        """Mark a session as ended. False if nothing has been said since it was."""
+        """Mark a session as ended. Return False if it had ended already and nothing was added since."""
         self.touch(address.collection_id, address.id)
         if address.ended_at is not None:
             return False
@@ -126,30 +126,30 @@ class Space(msgspec.Struct, eq=False):
         return True
 
     def bury(self, addresses: Sequence[Row], counts: dict[str, int] | None = None) -> str:
-        """Take addresses (id, collection, kind) out of sight, tell of it in events, and return the job that erases them."""
+        """Hide addresses (id, collection, kind) from every read, and return the id of the job that erases them."""
         for address_id, collection_id, _ in addresses:
             self.touch(collection_id, address_id)
         return bury(self.tx, addresses, self.now, counts)
 
     def touch(self, collection_id: int, address_id: int, entries: int = 0, entry_id: str = "") -> None:
-        """Note that an address was changed: for the event, and so that a stored answer can be erased with it."""
+        """Mark an address as changed, for the event and so that the stored answer is erased together with it."""
         before = self.touched.get(address_id)
         if before is not None and before.entries:
             entries, entry_id = before.entries + entries, ""
         self.touched[address_id] = Touched(collection_id, address_id, entries, entry_id)
 
     def answer_until(self, moment: int) -> None:
-        """What is answered holds something that expires: the answer is not kept for longer."""
+        """Limit the lifetime of the stored answer, because it holds data that expires at that moment."""
         self.answers_until = moment if self.answers_until is None else min(moment, self.answers_until)
 
     def collection(self, place: Place) -> tuple[int, Policy]:
-        """The collection's id and policy; it is made when it is first needed, and looked up once."""
+        """Return the id and the policy of a collection, which is created if it is new. The result is cached."""
         known = self._collections.get(place)
         if known is None:
-            known = self._collections[place] = self._make_collection(place)
+            known = self._collections[place] = self._add_collection(place)
         return known
 
-    def _make_collection(self, place: Place) -> tuple[int, Policy]:
+    def _add_collection(self, place: Place) -> tuple[int, Policy]:
         found = self._find_collection(place)
         if found is None:
             self.tx.send(
@@ -163,10 +163,10 @@ class Space(msgspec.Struct, eq=False):
                 now=self.now,
             )
             found = self._find_collection(place)
-            assert found is not None  # noqa: S101 -- it was just made
+            assert found is not None  # noqa: S101 -- it was just added
         return found[0], _decode_policy(found[1])
 
-    def found(self, place: Place) -> int | None:
+    def find_collection_id(self, place: Place) -> int | None:
         """The id of a collection, if there is one."""
         found = self._find_collection(place)
         return None if found is None else int(found[0])
@@ -193,8 +193,8 @@ class Space(msgspec.Struct, eq=False):
     def after(
         self, address: Address, seq: int, limit: int, condition: Filter | None = None, kind: str | None = None
     ) -> list[Entry]:
-        """The entries after a sequence number, in order; with a filter, those whose metadata meet it, and with a kind, those
-        of it."""
+        """The entries after a sequence number, in order; optionally only those whose metadata match a filter, or
+        those of one kind."""
         query, given = ("next_entries", {}) if kind is None else ("next_of_kind", {"kind": kind})
         rows = self.tx.rows(query, condition, address_id=address.id, after=seq, now=self.now, limit=limit, **given)
         return [Entry(*row) for row in rows]
@@ -207,11 +207,11 @@ class Space(msgspec.Struct, eq=False):
         return None if row is None else Located(Entry(*row[:-2]), *row[-2:])
 
     def rows(self, query: str, place: Place, **parameters: Any) -> list[Row]:
-        """A named query over a collection."""
+        """Run a named query over a collection."""
         return self.tx.rows(query, dialect=place.dialect, name=place.name, kind=place.kind, now=self.now, **parameters)
 
     def link(self, file_id: str, digest: str) -> str | None:
-        """Where whoever calls can read a file; nowhere, if nobody does."""
+        """The URL of a file for the caller; None for a worker."""
         return None if self._link is None else self._link(self.principal, file_id, digest, self.now)
 
     # -- inside ------------------------------------------------------------------------------------------------------
@@ -264,5 +264,5 @@ class Space(msgspec.Struct, eq=False):
 
 
 def worker_space(tx: Tx, reach: TenantStore, clock: Clock, *, embeds: bool = True) -> Space:
-    """A tenant's memory as a job works on it."""
+    """The space of a tenant for a job."""
     return Space(tx, Principal(reach.key, "admin", "worker"), clock, clock.now(), None, embeds)

@@ -1,6 +1,6 @@
-"""What was known, or true, at another time: facts as they were then, to be listed and shown.
+"""Time travel: facts as they were known, or as they were true, at another time.
 
-Search means the same by both moments: the kinds of entries and the test of a life are shared with it.
+Search uses the same kinds of entries and the same test, so `as_of` and `valid_at` mean the same there.
 """
 
 from __future__ import annotations
@@ -21,10 +21,14 @@ from .space import Space
 from .turns import to_instant
 
 PIECE = 1000
-"""How many versions are looked at in one go."""
+"""Versions per query."""
 
-AsOf = Annotated[datetime, Meta(description="What was known at this time, as it was known then (RFC 3339).")]
-ValidAt = Annotated[datetime, Meta(description="What was true at this time, as far as is known (RFC 3339).")]
+AsOf = Annotated[
+    datetime, Meta(description="Return only what was known at this time, as it was known then (RFC 3339).")
+]
+ValidAt = Annotated[
+    datetime, Meta(description="Return only what was true at this time, as far as is known (RFC 3339).")
+]
 
 
 class TimeTravelRequest(OwnerRequest, frozen=True, kw_only=True):
@@ -35,18 +39,18 @@ class TimeTravelRequest(OwnerRequest, frozen=True, kw_only=True):
 
 
 class Moments(NamedTuple):
-    """When something had to be known, and when it had to be true; None: now, and at any time."""
+    """The moments of a request. Without `as_of` it is about what is known now; without `valid_at` about any time."""
 
     as_of: int | None = None
     valid_at: int | None = None
 
     @property
-    def given(self) -> bool:
+    def is_set(self) -> bool:
         return self != (None, None)
 
 
 class FactLife(NamedTuple):
-    """A version of a fact, and when it was known and true. Columns in the order of `lives_after`."""
+    """A version of a fact, with the times when it was known and true. Columns in the order of `lives_after`."""
 
     docid: int
     known_from: int
@@ -72,14 +76,14 @@ def to_moments(request: TimeTravelRequest) -> Moments:
 
 
 def fact_kinds(valid_at: object, *, past: bool = False) -> tuple[str, ...]:
-    """Facts that are true now; those of another time where that is asked for."""
+    """The kinds of entries that are facts: those that are true now, and past ones if they are wanted."""
     return ("fact", "past") if past or valid_at is not None else ("fact",)
 
 
 def list_facts_at(
     space: Space, address: Address, at: Moments, after: int = 0, condition: Filter | None = None
 ) -> Iterator[FactLife]:
-    """The versions after a sequence number that were known and true then, in order. What stands later was never known before."""
+    """The versions after a sequence number that were known and true then, in the order in which they became known."""
     kinds = fact_kinds(at.valid_at)
     while True:
         rows = space.tx.rows("lives_after", condition, address_id=address.id, after=after, now=space.now, limit=PIECE)
@@ -102,7 +106,7 @@ def require_version_at(space: Space, place: Place, fact_id: str, at: Moments) ->
 
 
 def list_entries_at(space: Space, found: Sequence[FactLife]) -> list[tuple[Entry, str]]:
-    """The entries of some versions, in the same order, with where they are."""
+    """The entries of some versions, in the same order, with their paths."""
     listed = "[" + ",".join(str(one.docid) for one in found) + "]"
     rows = space.tx.rows("hits", docids=listed, now=space.now, history=1) if found else []
     entries = {row[17]: (Entry(*row[:15]), row[15]) for row in rows}

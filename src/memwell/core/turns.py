@@ -1,4 +1,4 @@
-"""Turns, as users and flows speak of them: a role, what was said, by whom and when."""
+"""Turns of users and flows: request and response types, their conversion to entries, and the newest turns across sessions."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from .space import Space
 
 TurnText = Annotated[
     str,
-    Meta(description="What was said: 1 byte to 1 MiB of text, kept as given; empty only if `tool_calls` are given."),
+    Meta(description="The text of the turn, 1 byte to 1 MiB, kept exactly. It may be empty if there are `tool_calls`."),
 ]
 OccurredAt = Annotated[
-    datetime, Meta(description="When it was said, if not now: an RFC 3339 time such as 2026-04-19T10:00:00Z.")
+    datetime, Meta(description="Time of the turn, if not now, in RFC 3339, such as 2026-04-19T10:00:00Z.")
 ]
 ToolCalls = Annotated[
     list[dict[str, Any]], Meta(max_length=100, description="The tool calls that an assistant asked for.")
@@ -33,14 +33,14 @@ ToolCalls = Annotated[
 PassedOn = Annotated[
     Literal["tool", "document"],
     Meta(
-        description="Where the text comes from, if whoever speaks only passes it on: a `tool` or a `document`. It is trusted as "
-        "little as that, and never taken for their own words."
+        description="The source of the text, if the speaker only passes it on: `tool` or `document`. Such text is trusted less "
+        "than the speaker's own words."
     ),
 ]
 
 
 class NewTurn(Request, frozen=True, kw_only=True):
-    """A turn to be recorded."""
+    """A turn to record."""
 
     role: Role
     content: TurnText = ""
@@ -59,7 +59,7 @@ Messages = Annotated[
 
 
 class Turn(Response, frozen=True, kw_only=True):
-    """A recorded turn. `seq` counts the turns of its session without gaps; `origin` is there if it was passed on."""
+    """A recorded turn. `seq` counts the turns of its session without gaps; `origin` is set if the speaker passed the text on."""
 
     id: str
     seq: int
@@ -94,7 +94,7 @@ _decode_metadata = typed.decoder(dict[str, Any])
 
 
 def to_draft(turn: NewTurn) -> Draft:
-    """A turn, checked, as an entry."""
+    """Check a turn and convert it to a draft of an entry."""
     tool = None
     if turn.tool_name or turn.tool_call_id or turn.tool_calls:
         calls = msgspec.to_builtins(turn.tool_calls)
@@ -119,7 +119,7 @@ def _origin(turn: NewTurn) -> Origin:
 
 
 def to_instant(moment: datetime | None, field: str = "occurred_at") -> int | None:
-    """A time from outside, as it is stored."""
+    """Convert a time of a request to microseconds."""
     if moment is None:
         return None
     if not 2 <= moment.year <= 9998:
@@ -148,7 +148,7 @@ def to_turn(entry: Entry, session: str) -> Turn:
 
 
 def find_foreign_origin(entry: Entry) -> str | None:
-    """Where a turn comes from, if whoever speaks has only passed it on."""
+    """Return the source of a turn that its speaker has passed on; None for the speaker's own words."""
     return entry.origin if entry.origin != ORIGIN_OF_ROLE.get(entry.role or "") else None
 
 
@@ -160,13 +160,10 @@ def to_metadata(text: str | None) -> dict[str, Any] | None:
     return _decode_metadata(text) if text else None
 
 
-# -- The newest turns of a user, across conversations.
-
-
 def list_newest(
     space: Space, place: Place, session: str | None, before: list[int], limit: int
 ) -> list[tuple[str, Entry, int]]:
-    """Turns across sessions, the newest first. A session is opened only when its turns can be among them."""
+    """Turns across sessions, the newest first. A session is read only if its turns can be among them."""
     found: list[tuple[str, Entry, int]] = []
     for address_id, path, last_seen_at in space.rows("recent_addresses", place):
         if session is not None and path != session:

@@ -140,7 +140,7 @@ def audit(space: Space, request: AuditRequest) -> Audit:
 
 
 def _list_facts(space: Space, place: Place) -> Iterator[Audited]:
-    collection = space.found(place)
+    collection = space.find_collection_id(place)
     after = ("", -1)
     while collection is not None:
         named = {"collection_id": collection, "after": after[0], "after_too": after[1], "limit": PAGE}

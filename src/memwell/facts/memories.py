@@ -221,7 +221,7 @@ def list_memories(space: Space, request: ListUserMemories | ListFlowMemories) ->
     if address is None:
         return Memories(memories=[])
     at, condition = to_moments(request), parse(request.filter) if request.filter else None
-    if at.given:
+    if at.is_set:
         return _list_memories_then(space, address, request, at, condition)
     (seq,) = from_cursor("memories", request.cursor, 0)
     entries = space.after(address, seq, request.limit + 1, condition, kind="fact")
@@ -250,7 +250,7 @@ class MemoryThen(TimeTravelRequest, frozen=True, kw_only=True):
 def memory(space: Space, request: MemoryThen) -> Memory:
     """Read one memory of a {owner}, as it is now or as it was at another time."""
     at, facts = to_moments(request), request.owner.facts
-    if at.given:
+    if at.is_set:
         return _to_memories_then(space, [require_version_at(space, facts, request.id, at)])[0]
     located = require_memory(space, facts, request.id)
     return to_memories(space, [located.entry], located.path)[0]
@@ -452,7 +452,7 @@ def _versions_in(space: Space, facts: Place, memory_id: str) -> list[FactVersion
     """All versions of a memory of this owner, also of one that was withdrawn."""
     known = list_versions(space.tx, memory_id)
     row = space.tx.row("distilled_address", id=known[-1].address_id) if known else None
-    if row is None or row[3] != space.found(facts):
+    if row is None or row[3] != space.find_collection_id(facts):
         raise NotFound(f"There is no such memory in this {facts.dialect}.")
     return known
 

@@ -167,7 +167,7 @@ class ListPlans(OwnerRequest, frozen=True, kw_only=True):
 @owner_operation("plans", "GET /plans", user=Example({}, _USER_PLANNED), flow=Example({}, _FLOW_PLANNED))
 def list_plans(space: Space, request: ListPlans) -> Plans:
     """List the plans of a {owner}, the newest first: what was distilled, when, from what, and why."""
-    collection = space.found(request.owner.facts)
+    collection = space.find_collection_id(request.owner.facts)
     if collection is None:
         return Plans(plans=[])
     (before,) = from_cursor("plans", request.cursor, LATEST)
@@ -241,7 +241,7 @@ def revert_plan(space: Space, request: OnePlan) -> Plan:
 
 
 def _require_plan(space: Space, facts: Place, plan_id: str) -> StoredPlan:
-    collection = space.found(facts)
+    collection = space.find_collection_id(facts)
     row = None if collection is None else space.tx.row("find_plan", collection_id=collection, id=plan_id)
     if row is None:
         raise NotFound("There is no such plan.")

@@ -86,7 +86,7 @@ class FactSources:
         return [FactSource(plan_id, number, plan.steps.steps[number]) for number in plan.of.get(fact_id, ())]
 
     def _read(self, plan_id: str) -> _PlanIndex:
-        row = self._space.tx.row("find_plan", collection_id=self._space.found(self._place), id=plan_id)
+        row = self._space.tx.row("find_plan", collection_id=self._space.find_collection_id(self._place), id=plan_id)
         steps = PlanBody([]) if row is None else decode_steps(Plan(*row).steps)
         of: dict[str, list[int]] = {}
         for number, step in enumerate(steps.steps):
@@ -295,7 +295,7 @@ def revoke_source(
     _skip_unconsolidated(space, address_id, entry_id)
     named = {"address_id": address_id} if address_id is not None else {"entry_id": entry_id}
     what = "address" if address_id is not None else "entry"
-    rows = space.tx.rows(f"facts_from_{what}", **named) if space.found(place) is not None else []
+    rows = space.tx.rows(f"facts_from_{what}", **named) if space.find_collection_id(place) is not None else []
     found = {fact_id: plan_id for fact_id, plan_id in rows if space.entry(place, fact_id) is not None}
     for fact_id in found:
         space.tx.send(f"revoke_{what}", fact_id=fact_id, **named)

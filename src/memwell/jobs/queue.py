@@ -1,4 +1,4 @@
-"""Background work, and the pure decisions about it."""
+"""Jobs: adding them to the queue, their retries, and what a running job gets (`JobRun`)."""
 
 from __future__ import annotations
 
@@ -42,36 +42,33 @@ class StoredJob(msgspec.Struct, frozen=True):
 
 
 def backoff(attempts: int) -> int:
-    """How long to wait after so many failures: 1 s, 2 s, 4 s … five minutes at most."""
+    """The delay after some failures: 1 s, 2 s, 4 s … five minutes at most."""
     return int(min(SECOND * 2 ** max(attempts - 1, 0), 5 * MINUTE))
 
 
 def after_failure(attempts: int, max_attempts: int, now: int) -> tuple[State, int]:
-    """What becomes of a job that failed: tried again later, or dead."""
+    """The next state of a job that failed, and its time: `ready` later, or `dead`."""
     if attempts >= max_attempts:
         return "dead", now
     return "ready", now + backoff(attempts)
 
 
-# -- Putting work in line, inside the transaction that caused it.
-
-
 def enqueue(
     tx: Tx, kind: str, payload: dict[str, Any], now: int, *, address_id: int | None = None, run_at: int | None = None
 ) -> str:
-    """A new job; it exists exactly if the transaction commits."""
+    """Add a job. It exists only if the transaction commits."""
     return _add(tx, kind, payload, now, address_id=address_id, run_at=now if run_at is None else run_at, slot=None)
 
 
 def ensure_slot(tx: Tx, kind: str, run_at: int, now: int, *, address_id: int | None = None) -> None:
-    """See to it that the one job of this kind, or the one for an address, runs at that time or earlier; if it runs now, that
-    it does once more."""
+    """Ensure that the single job of this kind, or the one for an address, runs at that time or earlier. A job that is running now
+    runs once more."""
     slot = kind if address_id is None else f"{kind}:{address_id:x}"
     found = tx.row("find_slot", slot=slot)
     if found is None:
         _add(tx, kind, {}, now, address_id=address_id, run_at=run_at, slot=slot)
     elif found[2] == "running":
-        if found[1] <= now or found[1] > run_at:  # else it has been asked already
+        if found[1] <= now or found[1] > run_at:  # otherwise it is scheduled already
             tx.send("ask_job_again", id=found[0], run_at=max(run_at, now + 1))
     elif found[1] > run_at and tx.run("hasten_job", id=found[0], run_at=run_at):
         tx.wake(run_at)
@@ -101,20 +98,17 @@ def _add(
     return job_id
 
 
-# -- What a running job is given: its payload, and transactions that fail once the job belongs to another worker.
-
-
 T = TypeVar("T")
 
 
 class Repeat(NamedTuple):
-    """What a handler returns when its job is to run again, and when."""
+    """Result of a handler whose job runs again, with the time."""
 
     at: int
 
 
 class JobRun:
-    """One attempt at one job."""
+    """One attempt at one job: its payload, and transactions that fail once the job belongs to another worker."""
 
     def __init__(self, store: Store, tenant: str, job: StoredJob, clock: Clock) -> None:
         self._store = store
@@ -124,7 +118,7 @@ class JobRun:
 
     @property
     def reach(self) -> TenantStore:
-        """The tenant's transactions, not held to the lease: for what any worker may do at any time."""
+        """The tenant's transactions without the check of the lease, for work that any worker may do at any time."""
         return TenantStore(self._store, self._tenant)
 
     @property
@@ -139,22 +133,22 @@ class JobRun:
         return self._store.read(self._tenant, work)
 
     def write(self, work: Callable[[Tx], T]) -> T:
-        """A transaction that is refused if the lease was lost: a worker that slept cannot undo its successor's work."""
+        """Run a transaction, or raise LeaseLost: a worker that slept cannot undo the work of its successor."""
 
-        def fenced(tx: Tx) -> T:
+        def check_lease_and_work(tx: Tx) -> T:
             if tx.row("hold_job", id=self.job.id, fence=self.job.fence) is None:
                 raise LeaseLost
             return work(tx)
 
-        return self._store.write(self._tenant, fenced)
+        return self._store.write(self._tenant, check_lease_and_work)
 
     @property
     def progress(self) -> dict[str, Any] | None:
-        """What an earlier attempt noted before its worker died."""
+        """The progress that an earlier attempt stored before its worker died."""
         return typed.decode(self.job.result, dict[str, Any]) if self.job.result else None
 
     def note(self, tx: Tx, progress: dict[str, Any]) -> None:
-        """Note how far this attempt came, in the transaction of what it did."""
+        """Store the progress of this attempt, in the transaction of its work."""
         text = msgspec.json.encode(progress).decode()
         tx.send("note_job", id=self.job.id, fence=self.job.fence, result=text)
 
@@ -171,8 +165,8 @@ Handler = Callable[[JobRun], dict[str, Any] | Repeat]
 class JobKind(NamedTuple):
     """A kind of job: a room declares it, the registry collects it, the engine runs it.
 
-    `run` is given the engine and the job. A `patient` kind may take long, so a caller that lends a hand leaves it out. A
-    `slow` kind takes as long as whoever made its input wants, so the worker gives it a lane of its own.
+    `run` gets the engine and the job. A `patient` kind may take long, so `Engine.help_out` skips it. The input decides how long a
+    `slow` kind takes, so the worker has a separate lane for it.
     """
 
     name: str

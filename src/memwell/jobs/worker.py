@@ -1,11 +1,11 @@
 """The worker: claim a job, run it, settle it.
 
 A claim is a compare-and-set with a lease and a fencing number that rises each time, so any number of workers may share a
-store, and one that was stopped past its lease can write nothing more. Where work is due is known from hints, which may be
-lost, and from a slow walk over the tenants, which finds what they stood for.
+store, and one that was stopped past its lease can write nothing more. Hints name the tenants that have due jobs. Hints may be
+lost, so a slow walk over all tenants renews them.
 
-Tenants take turns: whoever has much to do waits for the others after a moment. Kinds that may take long, whatever their
-tenant does about it, have a thread of their own, so that nobody's erasure waits for somebody's files.
+Tenants take turns: after a moment, a tenant with many jobs waits for the others. Slow kinds have a thread of their own, so that
+no erasure waits for the files of another tenant.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ MAX_PAUSE_S = 30.0
 SWEEP_EVERY = 600 * SECOND
 SWEEP_STEP = 20
 FAR, FAR_SOON = 2 * DAY, HOUR
-"""No job waits longer: the first if it is done again and again, the second if it is done once, or is held by a lease. What does
-was written by a clock that has been set back since."""
+"""Longest waits: of jobs that repeat, and of jobs that run once or have a lease. A job that waits longer was written by a clock
+that has been set back since."""
 CLAIM_STEP = 16
 TURN_S = 0.5
-"""After how long it is the next tenant's turn; the job at hand is finished first."""
+"""Length of a tenant's turn in seconds; the current job is finished first."""
 
 
 class Worker:
@@ -47,9 +47,9 @@ class Worker:
         self._store = store
         self._clock = clock
         self._handlers = handlers
-        self._kinds = _encoded(handlers)
+        self._kinds = _encode_kinds(handlers)
         lanes = (handlers.keys() - set(slow), handlers.keys() & set(slow))
-        self._lanes = [_encoded(kinds) for kinds in lanes if kinds]
+        self._lanes = [_encode_kinds(kinds) for kinds in lanes if kinds]
         self._lease = lease
         self._name = f"{os.getpid()}-{secrets.token_hex(3)}"
         self._changed = Condition()
@@ -75,7 +75,7 @@ class Worker:
                 thread.start()
 
     def stop(self) -> None:
-        """Finish the jobs at hand and end the threads."""
+        """Finish the current jobs and end the threads."""
         self._stopping.set()
         self.wake()
         for thread in self._threads:
@@ -88,7 +88,7 @@ class Worker:
             self._changed.notify_all()
 
     def work(self, lane: int = 0) -> None:
-        """Run due jobs until stopped. No failure ends this loop: it is logged, and tried again after a longer pause."""
+        """Run due jobs until stopped. No failure ends this loop: it is logged, and the next pause is longer."""
         pause_s = POLL_S
         while not self._stopping.is_set():
             try:
@@ -97,7 +97,7 @@ class Worker:
                     self._sweep()
                 pause_s = POLL_S
                 if done:
-                    continue  # it may be somebody's turn again
+                    continue  # a tenant may have more work after its turn
             except Exception as error:  # noqa: BLE001 -- a worker that died would leave its work undone
                 log.error("worker.failed", extra={"error": type(error).__name__, "reason": str(error)[:200]})
                 pause_s = min(pause_s * 2, MAX_PAUSE_S)
@@ -112,7 +112,7 @@ class Worker:
     # -- finding work ------------------------------------------------------------------------------------------------
 
     def run_hinted(self, lane: int = 0) -> int:
-        """Run what is due in the tenants that hints name, a turn for each. Returns how many jobs were run."""
+        """Run due jobs of the tenants that have hints, one turn each. Return the number of jobs."""
         done = 0
         for tenant, due_at in self._store.control.rows("due_hints", now=self._clock.now(), limit=100):
             if self._stopping.is_set():
@@ -121,15 +121,15 @@ class Worker:
         return done
 
     def run_due(self, tenant: str, *, without: Collection[str] = ()) -> int:
-        """Run everything that is due in one tenant, now and in this thread, but for some kinds."""
-        return self._run_some(tenant, _encoded(kind for kind in self._handlers if kind not in without), math.inf)
+        """Run all due jobs of one tenant in this thread, except some kinds."""
+        return self._run_some(tenant, _encode_kinds(kind for kind in self._handlers if kind not in without), math.inf)
 
     def run_some(self, kind: str, tenant: str, seconds: float) -> int:
-        """Run what is due of one kind in one tenant, now and in this thread, and begin nothing more when the time is up."""
-        return self._run_some(tenant, _encoded([kind]), seconds)
+        """Run due jobs of one kind and tenant in this thread, and start none after some seconds."""
+        return self._run_some(tenant, _encode_kinds([kind]), seconds)
 
     def _run_some(self, tenant: str, kinds: str, seconds: float) -> int:
-        """Run what is due until there is no more of it, the time is up or the worker is to stop."""
+        """Run due jobs until there are none, the time is up, or the worker stops."""
         done, until = 0, time.monotonic() + seconds
         while True:
             ran = 0
@@ -144,7 +144,7 @@ class Worker:
     def _run_tenant(self, tenant: str, hinted_at: int, lane: int) -> int:
         try:
             done = self._run_some(tenant, self._lanes[lane], TURN_S)
-            if done or not lane:  # the first lane looks at every hint, and knows of the work of all
+            if done or not lane:  # the first lane handles the hints of all lanes
                 self._settle_hint(tenant, hinted_at)
         except NotFound:
             self._store.control.hint("forget_hint", tenant=tenant)
@@ -152,8 +152,8 @@ class Worker:
         return done
 
     def _settle_hint(self, tenant: str, seen: int) -> None:
-        """Say when there is work next, and look once more: what came in between found a hint that was early enough. What should
-        have been done already is due now, behind the others that wait."""
+        """Set a tenant's hint to its next due job, then look again, because a job that was added in between relied on the old
+        hint. An overdue job gets the current time, behind the tenants that wait."""
         hint, now = self._store.control.hint, self._clock.now()
         due_at = self._next_due(tenant, now)
         if due_at is None:
@@ -169,7 +169,7 @@ class Worker:
         return None if row is None or row[0] is None else max(row[0], now)
 
     def _sweep(self) -> None:
-        """Walk over some tenants and renew their hints; a whole round is begun every ten minutes."""
+        """Renew the hints of some tenants. A round over all of them starts every ten minutes."""
         now = self._clock.now()
         if not self._sweep_after and 0 <= now - self._swept_at < SWEEP_EVERY:
             return
@@ -183,8 +183,7 @@ class Worker:
         self._sweep_after = tenants[-1][0] if len(tenants) == SWEEP_STEP else ""
 
     def _look_at(self, tenant: str, now: int) -> None:
-        """Renew a tenant's hint, and see to it that its daily sweep is in line, whatever became of the last one, or of the
-        clock."""
+        """Renew a tenant's hint, ensure that it has an `expire` job, and reschedule jobs that a wrong clock has put far ahead."""
         far = {"far": now + FAR, "far_soon": now + FAR_SOON}
         slot, stray = self._store.read(
             tenant, lambda tx: (tx.row("find_slot", slot="expire"), tx.row("far_jobs", **far))
@@ -219,17 +218,17 @@ class Worker:
     def _attempt(self, tenant: str, job: StoredJob) -> dict[str, Any] | Repeat | Exception | None:
         try:
             if job.attempts > job.max_attempts:
-                raise MemwellError("Its worker died each time.")
+                raise MemwellError("The worker died at every attempt.")
             return self._handlers[job.kind](JobRun(self._store, tenant, job, self._clock))
         except LeaseLost:
             log.warning("job.lease_lost", extra={"job": job.id, "kind": job.kind})
             return None
-        except Exception as error:  # noqa: BLE001 -- whatever a handler raises is kept on its job
+        except Exception as error:  # noqa: BLE001 -- every error of a handler is stored on its job
             log.warning("job.failed", extra={"job": job.id, "kind": job.kind, "error": type(error).__name__})
             return error
 
 
-def _encoded(kinds: Iterable[str]) -> str:
+def _encode_kinds(kinds: Iterable[str]) -> str:
     return msgspec.json.encode(sorted(kinds)).decode()
 
 
@@ -259,7 +258,7 @@ class _Heartbeat:
 
 
 def _settle(tx: Tx, job: StoredJob, outcome: dict[str, Any] | Repeat | Exception, now: int) -> None:
-    """Write down what came of a job, if it is still this worker's."""
+    """Store the outcome of a job, if it still belongs to this worker."""
     held = {"id": job.id, "fence": job.fence}
     asked = tx.row("job_asked_again", claimed=job.run_at, **held)
     if isinstance(outcome, Repeat) or (isinstance(outcome, dict) and asked is not None):

@@ -1,4 +1,4 @@
-"""What types alone cannot say about a value that came from outside."""
+"""Checks of values in requests that types cannot express."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from .fields import ID_ADVICE, ID_PATTERN, MAX_CONTENT, MAX_DEPTH, MAX_KEY, MAX_
 
 NOT_ALLOWED = "this holds a character that is not allowed"
 MAX_BITS = 14_000
-"""Of a whole number: Python writes no longer ones."""
+"""Bits of an integer; Python does not print longer ones."""
 MAX_SHOWN = 100
 MAX_VALUES = 16 * 1024 * 1024
-"""In one value, counted again wherever it is: more than any request can hold, and less than one that holds itself."""
+"""Values inside one value, repeated ones included: more than any request can hold, so that a cycle is detected."""
 WORD = re.compile(r"^[A-Za-z0-9_]+$(?!\n)")
 _ID = re.compile(ID_PATTERN)
 
 
 class _TooDeep(Exception):
-    """A value has more levels than it may."""
+    """A value has too many levels."""
 
 
 def content(text: str, *, may_be_empty: bool = False, field: str = "content") -> str:
@@ -46,7 +46,7 @@ def content(text: str, *, may_be_empty: bool = False, field: str = "content") ->
 
 
 def identifier(value: str, field: str) -> str:
-    """A name that may stand in a URL: `.` and `..` would be folded away by clients."""
+    """Check a name that may be part of a URL, where clients would resolve `.` and `..`."""
     if value in (".", ".."):
         raise Invalid(f"`{field}` cannot be {value!r}. {ID_ADVICE}", field=field)
     if not value.isprintable() and not _ID.search(value):  # joiners, for one, are allowed
@@ -57,22 +57,21 @@ def identifier(value: str, field: str) -> str:
 
 
 def word(value: str, field: str) -> str:
-    """A name of letters, digits and underscores."""
+    """Check a name of letters, digits and underscores."""
     if not WORD.search(value):
         raise Invalid(f"`{field}`: {NOT_ALLOWED}. Use letters, digits and underscores.", field=field)
     return value
 
 
 def key(value: str) -> str:
-    """An idempotency key, as it may stand in a header."""
+    """Check an idempotency key, which is sent in a header."""
     if not 0 < len(value) <= MAX_KEY or not value.isascii() or not value.isprintable():
         raise Invalid(f"An Idempotency-Key has 1 to {MAX_KEY} printable ASCII characters.", field="key")
     return value
 
 
 def plain(value: Any, field: str, depth: int = MAX_DEPTH + 8, *, longest: int | None = None) -> None:
-    """Refuse what would change on its way through JSON, what is nested deeper than so many levels, and names that are longer than
-    they may be."""
+    """Reject values that JSON cannot express exactly, values with more than `depth` levels, and names longer than `longest`."""
     try:
         _check_tree(value, field, depth, longest)
     except _TooDeep:
@@ -86,7 +85,7 @@ def number(value: float | None, field: str) -> float | None:
 
 
 def to_json(value: Any, field: str = "metadata", limit: int = MAX_METADATA) -> str | None:
-    """JSON text of a value from outside, within the limits of size and depth; None and {} are nothing."""
+    """Encode a value of a request as JSON, within the limits of size and depth. None and {} become None."""
     if not value:
         return None
     plain(value, field, MAX_DEPTH)
@@ -99,7 +98,7 @@ def to_json(value: Any, field: str = "metadata", limit: int = MAX_METADATA) -> s
 
 
 def _check_tree(value: Any, field: str, depth: int, longest: int | None = None) -> None:
-    """Level by level, and the values of a kind together: a large value is checked as fast as it is written."""
+    """Check a value level by level, and the values of one type together, which is as fast as encoding it."""
     level, left = [value], MAX_VALUES
     for _ in range(depth + 1):
         left -= len(level)
@@ -112,7 +111,7 @@ def _check_tree(value: Any, field: str, depth: int, longest: int | None = None) 
 
 
 def _below(level: list[Any], field: str, longest: int | None) -> list[Any]:
-    """Check the values of a level. Returns what is inside them."""
+    """Check the values of a level and return the values inside them."""
     found: list[Any] = []
     kinds = set(map(type, level))
     for kind in kinds:
@@ -154,15 +153,15 @@ def _check_leaves(kind: type, values: list[Any], field: str) -> None:
 
 
 def as_object(kind: type) -> str:
-    """How what is no JSON object becomes one, if that is known, behind a colon."""
+    """Advice, after a colon, on how to convert a Python object to a JSON object; empty if there is none."""
     if hasattr(kind, "model_dump"):
         return ': give its `model_dump(mode="json")`'
     return ": give its `dataclasses.asdict(…)`" if is_dataclass(kind) else ""
 
 
 def _as_json(kind: type) -> str:
-    if told := as_object(kind):
-        return told
+    if advice := as_object(kind):
+        return advice
     if issubclass(kind, date | time):
         return ": give its `isoformat()`"
     bases = ((str, str | UUID | Decimal), (float, float), (int, int), (list, Set))

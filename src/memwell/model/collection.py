@@ -1,4 +1,7 @@
-"""A collection is a body of memory with a policy; an address is where in it something lives."""
+"""Collections with their policies, addresses in them, and entries at the addresses.
+
+An entry is immutable: changing it retires it and writes its next version.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +15,18 @@ CollectionKind = Literal["timeline", "facts", "record", "text"]
 
 
 class Policy(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How long a collection keeps what it is given, how it groups it, in which language it is. Data in the store, not
-    configuration."""
+    """The retention, grouping and language of a collection. It is data in the store, not configuration."""
 
     retention_us: int | None = None
     idle_us: int | None = None
     language: str = "en"
     chunk_chars: int | None = None
-    """How long the parts of a text are that are embedded each for itself; None: as is best for most."""
+    """Length of the chunks of a text that are embedded; None: the default."""
     overlap_chars: int = 0
 
 
 class Place(msgspec.Struct, frozen=True):
-    """What a dialect calls a collection, and what it is when it is first written to."""
+    """The name of a collection, with the policy that it gets at the first write."""
 
     dialect: str
     name: str
@@ -50,22 +52,19 @@ class Address(msgspec.Struct, frozen=True):
 
 
 TURN_RETENTION = 90 * DAY
-"""S0.17: how long turns are kept unless a policy says otherwise."""
-
-
-# -- An entry is an immutable item of a collection. Changing one retires it and writes its next version.
+"""Default retention of turns (S0.17)."""
 
 
 Origin = Literal["user", "assistant", "tool", "document", "system"]
 
 TRUST: dict[str, int] = {"document": 0, "tool": 1, "assistant": 2, "user": 3, "system": 4}
-"""How far what an origin says may be trusted: what the application itself writes most, what it was handed least."""
+"""Trust in an origin: highest for text of the application itself, lowest for documents."""
 
 ORIGIN_OF_ROLE: dict[str, Origin] = {"user": "user", "assistant": "assistant", "tool": "tool", "system": "system"}
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """A stored entry. The fields stand in the order of the columns that every `…_entries` query selects."""
+    """A stored entry. Columns in the order of every `…_entries` query."""
 
     id: str
     version: int
@@ -85,7 +84,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry about to be written."""
+    """An entry to write."""
 
     kind: str
     content: str

@@ -1,7 +1,6 @@
-"""The types of request fields, with their limits.
+"""The types of request fields with their limits, cursors of pages, and entity tags of versions.
 
-A description is used four times: in the OpenAPI document, in the help of the command line, in the reference, and in the
-sentence that a caller is told when a value does not fit.
+A description is used in the OpenAPI document, the help of the command line, the reference, and the error for an invalid value.
 """
 
 from __future__ import annotations
@@ -22,24 +21,24 @@ MAX_CONTENT = 1024 * 1024
 MAX_METADATA = 64 * 1024
 MAX_DEPTH = 16
 MAX_REQUEST_DEPTH = 128
-"""Of a request as a whole; each of its fields says how deep it may be."""
+"""Levels of a whole request; each field has its own limit."""
 MAX_BATCH = 1000
 MAX_KEY = 256
 
 ID_PATTERN = r"^[^\x00-\x1f\x7f-\x9f]*$(?!\n)"
-"""`$` alone lets a line break pass at the very end."""
+"""`$` alone would accept a line break at the end."""
 ID_ADVICE = f"An id has 1 to {MAX_ID} characters, no control characters, and is not '.' or '..'."
 
 
-def named(pattern: str, longest: int, description: str) -> Meta:
-    """What is asked of a field of `operation.NAMED`, which sees to its pattern: msgspec is only to tell of it, since to match one
-    takes it as long as to make the rest of a small request. Below a request's own fields nobody would see to it."""
+def name_limits(pattern: str, longest: int, description: str) -> Meta:
+    """The limits of a field that is in `operation.NAME_CHECKS`, which checks the pattern. msgspec only documents it here, because
+    matching it would double the time of a small request. Use it only for the top-level fields of a request."""
     return Meta(min_length=1, max_length=longest, description=description, extra_json_schema={"pattern": pattern})
 
 
-Flow = Annotated[str, named(ID_PATTERN, MAX_ID, f"The flow. {ID_ADVICE}")]
-User = Annotated[str, named(ID_PATTERN, MAX_ID, f"The user. {ID_ADVICE}")]
-SessionId = Annotated[str, named(ID_PATTERN, MAX_ID, f"The session. {ID_ADVICE}")]
+Flow = Annotated[str, name_limits(ID_PATTERN, MAX_ID, f"The flow. {ID_ADVICE}")]
+User = Annotated[str, name_limits(ID_PATTERN, MAX_ID, f"The user. {ID_ADVICE}")]
+SessionId = Annotated[str, name_limits(ID_PATTERN, MAX_ID, f"The session. {ID_ADVICE}")]
 AnyId = Annotated[str, Meta(min_length=1, max_length=MAX_ID, pattern=ID_PATTERN, description=f"The id. {ID_ADVICE}")]
 TenantId = Annotated[
     str,
@@ -53,7 +52,7 @@ Label = Annotated[
 ]
 Role = Annotated[
     Literal["user", "assistant", "tool", "system"],
-    Meta(description="Who speaks: 'user', 'assistant', 'tool' or 'system'."),
+    Meta(description="The speaker: 'user', 'assistant', 'tool' or 'system'."),
 ]
 Kind = Annotated[
     str,
@@ -61,17 +60,17 @@ Kind = Annotated[
         min_length=1,
         max_length=64,
         pattern=r"^[A-Za-z][A-Za-z0-9_.:-]*$(?!\n)",
-        description="What kind of entry: 1 to 64 letters, digits or '_.:-', such as 'observation', 'tool_call', 'decision'.",
+        description="Kind of the entry: 1 to 64 letters, digits or '_.:-', such as 'observation', 'tool_call', 'decision'.",
     ),
 ]
 Content = Annotated[
-    str, Meta(description="Text of 1 byte to 1 MiB in UTF-8, kept exactly as given. It cannot hold the NUL character.")
+    str, Meta(description="Text of 1 byte to 1 MiB in UTF-8, kept exactly. It cannot contain the NUL character.")
 ]
 Importance = Annotated[float, Meta(ge=0, le=1, description="Importance is a number from 0 to 1.")]
 Confidence = Annotated[float, Meta(ge=0, le=1, description="Confidence is a number from 0 to 1.")]
-Limit = Annotated[int, Meta(ge=1, le=1000, description="How many to return, from 1 to 1000.")]
+Limit = Annotated[int, Meta(ge=1, le=1000, description="Largest number of results, from 1 to 1000.")]
 Cursor = Annotated[
-    str, Meta(max_length=1000, description="Where to go on: the `next_cursor` of the page before, or nothing.")
+    str, Meta(max_length=1000, description="The `next_cursor` of the previous page; omit it for the first page.")
 ]
 Metadata = Annotated[
     dict[str, Any],
@@ -83,18 +82,15 @@ FilterField = Annotated[
         description='Conditions on metadata, such as {"topic": "travel", "stars": {"$gte": 4}}; see the guide to search.'
     ),
 ]
-After = Annotated[int, Meta(ge=0, le=2**62, description="Only what has a `seq` above this one.")]
-Timeout = Annotated[float, Meta(ge=0, le=10, description="How many seconds to wait, from 0 to 10.")]
-
-
-# -- Cursors: opaque to callers, and refused when they were not made by us for that list.
+After = Annotated[int, Meta(ge=0, le=2**62, description="Return only items with a larger `seq`.")]
+Timeout = Annotated[float, Meta(ge=0, le=10, description="Seconds to wait, from 0 to 10.")]
 
 
 T = TypeVar("T")
 
 
 def cut(rows: Sequence[T], limit: int, cursor_after: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
-    """A page of rows that were asked for with one more than the limit, and where the next page begins, if there is one."""
+    """Cut rows, of which one more than the limit was read, to a page. Return it with the cursor of the next page, if any."""
     page = rows[:limit]
     return page, cursor_after(page[-1]) if len(rows) > limit else None
 
@@ -104,7 +100,7 @@ def to_cursor(kind: str, *position: int | str) -> str:
 
 
 def from_cursor(kind: str, cursor: str | None, *start: int | str) -> list[Any]:
-    """The position that a cursor stands for, or the start; the types must be those of the start."""
+    """Decode a cursor to its position; without one, return the start. Reject a cursor of another list."""
     if not cursor:
         return list(start)
     try:
@@ -117,48 +113,43 @@ def from_cursor(kind: str, cursor: str | None, *start: int | str) -> list[Any]:
         or [type(part) for part in parts[1:]] != [type(part) for part in start]
         or not all(abs(part) < 2**63 for part in parts if isinstance(part, int))
     ):
-        raise Invalid(
-            "`cursor` is not one that this list gave out: leave it away to begin at the start.", field="cursor"
-        )
+        raise Invalid("`cursor` is not from this list: omit it to begin at the start.", field="cursor")
     return parts[1:]
 
 
-# -- Entity tags: by which a caller says which version of something is to be changed.
-
-
 ANY, NONE = "*", "none"
-"""Instead of a version: whichever there is, or that there is none."""
+"""Values of `if_match` instead of a tag: any version, or no record."""
 _BARE = re.compile(r"[0-9a-f]+-[0-9]+")
 MAX_SHOWN = 50
 
 
 def etag(address_id: int, version: int) -> str:
-    """What tells a version from every other, also from those of a record that was deleted before."""
+    """The entity tag of a version. It also differs from those of a deleted record of the same name."""
     return f'"{address_id:x}-{version}"'
 
 
 def match(current: str | None, wanted: str | None) -> None:
-    """Refuse to change what is not the version that was read, or one of several."""
+    """Raise Stale unless the current version is one that the caller wants to change."""
     if wanted is None:
         return
     if wanted == NONE:
         if current is not None:
-            raise Stale("There is such a record already: read it, and change that one.", version=current)
+            raise Stale("The record exists already: read it and change it instead.", version=current)
         return
-    tags = [] if wanted == ANY else list(map(_quoted, wanted.split(",")))
+    tags = [] if wanted == ANY else list(map(_quote_tag, wanted.split(",")))
     if current is None:
-        raise Stale("There is no such record, or not any more: read it again and repeat the change.", version=None)
+        raise Stale("The record does not exist, or was deleted: read it again and repeat the change.", version=None)
     if wanted == ANY or current in tags:
         return
-    raise Stale("The record is not the one that was read: read it again and repeat the change.", version=current)
+    raise Stale("The record has changed since it was read: read it again and repeat the change.", version=current)
 
 
-def _quoted(tag: str) -> str:
-    """A tag as it is written. One that was copied without its quotes is meant as well; what can be none was never read."""
+def _quote_tag(tag: str) -> str:
+    """Add missing quotes to a tag, and reject text that cannot be a tag."""
     tag = tag.strip()
     if tag.startswith(('"', "W/")):
         return tag
     if not _BARE.fullmatch(tag):
-        told = "`if_match` is the `etag` that was read, or `*` (there must be a record), or `none` (there must not)"
-        raise Invalid(f"{told}, not {tag[:MAX_SHOWN]!r}.", field="if_match")
+        choices = "`if_match` is the `etag` that was read, `*` (the record must exist) or `none` (it must not exist)"
+        raise Invalid(f"{choices}, not {tag[:MAX_SHOWN]!r}.", field="if_match")
     return f'"{tag}"'

@@ -1,4 +1,4 @@
-"""The filter language for metadata, in the manner of MongoDB, and what it means.
+"""The filter language for metadata, similar to MongoDB's, and its meaning.
 
     {"topic": "travel"}                                   equal
     {"score": {"$gte": 0.5, "$lt": 0.9}, "lang": "pt"}    all of these
@@ -6,14 +6,14 @@
     {"$not": {"a": 1}}, {"a": {"$not": {"$gt": 1}}}       not so
     {}                                                    everything
 
-What it means (C41):
+Meaning (C41):
 
 - A path goes through objects only. An array may stand at its end: it matches if one of its elements does, and the
   elements of an array inside an array are not looked at. A key that itself holds a dot, and a first key that begins
   with `$`, cannot be addressed.
-- What is missing equals `null` and nothing else. `$exists` asks whether the path is there, a null included.
-- `$ne` and `$nin` are the negations of `$eq` and `$in`, so they match what is missing, and an array of which no element
-  is equal.
+- A missing value equals `null` and nothing else. `$exists` matches if the path exists, also with a null.
+- `$ne` and `$nin` are the negations of `$eq` and `$in`, so they match missing values, and arrays without an equal
+  element.
 - `$gt`, `$gte`, `$lt`, `$lte` compare numbers with numbers and text with text, by code point (so times written alike in
   ISO 8601 are in order). Booleans, nulls, objects and pairs of different types have no order and never match.
 - 1 equals 1.0; `true` is not 1; no text is a number. Numbers are compared exactly, an integer with a float too.
@@ -53,10 +53,10 @@ _ON_FIELDS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exist
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One question about one path. Negations stand outside, as `Not`, and `$eq` is `$in` with one value.
+    """One condition on one path. Negations are a `Not` around it, and `$eq` is `$in` with one value.
 
     The values carry their types, because Python finds `1` equal to `True`: two leaves are equal only if they mean the
-    same, so that an answer may be kept under its leaf.
+    same, so that results can be cached by leaf.
     """
 
     path: tuple[str, ...]
@@ -66,7 +66,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All of them; of none, everything."""
+    """All parts match; without parts, everything matches."""
 
     parts: tuple[Filter, ...]
 
@@ -85,12 +85,12 @@ Filter: TypeAlias = And | Or | Not | Leaf
 
 
 def parse(data: Any) -> Filter:
-    """A filter from outside, or an error that says what to change."""
+    """Parse a filter of a request, or raise Invalid."""
     return _Reader().conditions(data, 0)
 
 
 def matches(condition: Filter, document: Mapping[str, Any] | None) -> bool:
-    """Whether a document, as JSON decodes it, fits; no document is an empty one."""
+    """Return True if a decoded JSON document matches. None is an empty document."""
     match condition:
         case And(parts):
             return all(matches(part, document) for part in parts)
@@ -99,11 +99,11 @@ def matches(condition: Filter, document: Mapping[str, Any] | None) -> bool:
         case Not(part):
             return not matches(part, document)
         case Leaf(path):
-            return leaf_matches(condition, *found(path, document))
+            return leaf_matches(condition, *look_up(path, document))
 
 
 def leaves(condition: Filter) -> Iterator[Leaf]:
-    """Every question in a filter, as often as it is asked."""
+    """Every condition of a filter, with repetitions."""
     match condition:
         case And(parts) | Or(parts):
             for part in parts:
@@ -114,8 +114,8 @@ def leaves(condition: Filter) -> Iterator[Leaf]:
             yield condition
 
 
-def found(path: tuple[str, ...], document: Mapping[str, Any] | None) -> tuple[bool, Any]:
-    """Whether a path is there, and what stands at its end."""
+def look_up(path: tuple[str, ...], document: Mapping[str, Any] | None) -> tuple[bool, Any]:
+    """Return whether a path exists, and the value at its end."""
     value: Any = document
     for step in path:
         if not isinstance(value, Mapping) or step not in value:
@@ -125,17 +125,17 @@ def found(path: tuple[str, ...], document: Mapping[str, Any] | None) -> tuple[bo
 
 
 def leaf_matches(leaf: Leaf, present: bool, value: Any) -> bool:
-    """The answer to one question for a value already found; the same for every document that holds it there."""
+    """Return True if a value meets a condition. The result is the same for every document with that value."""
     if leaf.op == "$exists":
         return present
     if not present:
         value = None
     elements = value if isinstance(value, list | tuple) else (value,)
-    return any(_holds(leaf, typed(element)) for element in elements)
+    return any(_holds(leaf, to_typed(element)) for element in elements)
 
 
-def typed(value: Any) -> Typed:
-    """A value with its type, so that what is equal is equal and nothing else is."""
+def to_typed(value: Any) -> Typed:
+    """A value with its type, so that only values of one type can be equal."""
     match value:
         case None:
             return "null", None
@@ -160,7 +160,7 @@ def _holds(leaf: Leaf, element: Typed) -> bool:
 
 
 class _Reader:
-    """Reads one filter and counts what it costs, so that a huge one is refused long before its end."""
+    """Reads one filter and counts its cost, so that a huge one is rejected early."""
 
     def __init__(self) -> None:
         self._nodes = 0
@@ -198,8 +198,8 @@ class _Reader:
         if not value or not all(isinstance(key, str) and key.startswith("$") for key in value):
             name = ".".join(path)
             _refuse(
-                f"{_shown(name)} is compared with an object, which cannot be done: use operators such as `$eq`, "
-                f"or a dotted path to reach inside, such as {_shown(name + '.name')}."
+                f"{_quote(name)} is compared with an object, which cannot be done: use operators such as `$eq`, "
+                f"or a dotted path to reach inside, such as {_quote(name + '.name')}."
             )
         return _all([self._operator(path, key, operand, depth) for key, operand in value.items()])
 
@@ -252,7 +252,7 @@ class _Reader:
             case _:
                 advice = ": for one of several values use `$in`" if isinstance(value, list | tuple) else ""
                 _refuse(f"`{op}` compares with text, a number, true, false or null, not {_name(value)}{advice}.")
-        return typed(value)
+        return to_typed(value)
 
     def _text(self, text: Any, what: str) -> None:
         if not isinstance(text, str):
@@ -286,7 +286,7 @@ def _deeper(depth: int) -> int:
 def _path(key: str) -> tuple[str, ...]:
     path = tuple(key.split("."))
     if len(key) > MAX_PATH or len(path) > MAX_STEPS:
-        _refuse(f"A path has at most {MAX_PATH} characters and {MAX_STEPS} steps, unlike {_shown(key)}.")
+        _refuse(f"A path has at most {MAX_PATH} characters and {MAX_STEPS} steps, unlike {_quote(key)}.")
     return path
 
 
@@ -296,7 +296,7 @@ def _fits(value: int) -> bool:
 
 def _unknown(op: str) -> NoReturn:
     known = " ".join(sorted({*_CONNECTIVES, *_ON_FIELDS}))
-    _refuse(f"`filter` has an unknown operator {_shown(op)}. These are known: {known}.")
+    _refuse(f"`filter` has an unknown operator {_quote(op)}. These are known: {known}.")
 
 
 def _refuse(message: str) -> NoReturn:
@@ -321,6 +321,6 @@ def _name(value: Any) -> str:
             return names.get(type(value), f"a {type(value).__name__}")
 
 
-def _shown(text: str) -> str:
-    """Somebody else's text inside our sentence: quoted and cut."""
+def _quote(text: str) -> str:
+    """Quote and shorten text of a request for a message."""
     return reprlib.repr(text)

@@ -1,4 +1,4 @@
-"""Who is calling. It comes from the credential of the present call and from nowhere else."""
+"""The principal: the caller, its role and its scope. It comes only from the credential of the current call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When something was known, and when it was true: one meaning for whoever searches, lists or shows."""
+"""Queries, and the times when a fact was known and true, which search, lists and views share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NEVER = 2**62
 
 
 class Life(NamedTuple):
-    """Two stretches of time, each without its end. They are moments, or arrays of them where many are asked about at once."""
+    """Two half-open periods of a fact: known and true. The fields are moments, or arrays of them for many facts at once."""
 
     known_from: Any
     known_to: Any
@@ -20,23 +20,20 @@ class Life(NamedTuple):
 
     @classmethod
     def of(cls, known_from: int, known_to: int | None, true_from: int, true_to: int | None) -> Life:
-        """As it is stored: what has no end does not end."""
+        """Build a life from stored columns, where NULL is no end."""
         return cls(
             known_from, NEVER if known_to is None else known_to, true_from, NEVER if true_to is None else true_to
         )
 
     def fits(self, as_of: int | None, valid_at: int | None) -> Any:
-        """Whether it was known at one moment and true at another, as far as they are given."""
+        """True if it was known at `as_of` and true at `valid_at`; a moment of None is not checked. An array for arrays."""
         known = as_of is None or (self.known_from <= as_of) & (self.known_to > as_of)
         true = valid_at is None or (self.true_from <= valid_at) & (self.true_to > valid_at)
         return known & true
 
 
-# -- A query: what is looked for, where, and under which conditions. Every search is one of these.
-
-
 class Where(NamedTuple):
-    """A part of memory: a collection or one path in it, and which kinds of entries there; None stands for all."""
+    """A part of memory: a collection or one path in it, and kinds of entries. None means all."""
 
     place: Place
     path: str | None = None
@@ -44,7 +41,7 @@ class Where(NamedTuple):
 
 
 class Query(NamedTuple):
-    """What is looked for. Conditions are applied before anything is ranked."""
+    """A search: a text, the parts of memory, and conditions, which are applied before ranking."""
 
     text: str
     where: tuple[Where, ...]
@@ -55,10 +52,10 @@ class Query(NamedTuple):
     min_score: float = 0.0
     recipe: str = "default"
     as_of: int | None = None
-    """Only what was known then, as it was known then."""
+    """Only entries known at this time, as they were known then."""
     valid_at: int | None = None
-    """Only what was true then, as far as is known."""
+    """Only entries true at this time, as far as is known."""
     min_trust: str | None = None
-    """Only what is based on nothing less than this origin."""
+    """Only entries whose origin is trusted at least as much as this one."""
     full: bool = False
-    """As many as are asked for, also what has nothing in common with the text."""
+    """Fill up to the limit, also with entries that have nothing in common with the text."""

@@ -17,7 +17,7 @@ from ..core.time_travel import AsOf
 from ..core.turns import to_instant
 from ..errors import Invalid, NotFound
 from ..model import check
-from ..model.fields import Cursor, Limit, User, etag, from_cursor, named, to_cursor
+from ..model.fields import Cursor, Limit, User, etag, from_cursor, name_limits, to_cursor
 from . import records
 from .definitions import (
     DEFINITIONS,
@@ -33,7 +33,9 @@ from .validation import NO_CONTRACT, Contract, Edit, ValueWarning, error_at, fil
 NEWEST = 2**62
 MAX_TOGETHER = 50
 
-RecordName = Annotated[str, named(check.WORD.pattern, MAX_NAME, "The record's name: letters, digits and underscores.")]
+RecordName = Annotated[
+    str, name_limits(check.WORD.pattern, MAX_NAME, "The record's name: letters, digits and underscores.")
+]
 Value = Annotated[dict[str, Any], Meta(description="A JSON object of at most 1 MiB and 64 levels.")]
 Projections = Annotated[
     dict[str, Any],

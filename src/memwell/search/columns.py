@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..model.collection import TRUST
-from ..model.filter import And, Filter, Leaf, Not, Or, found, leaf_matches
+from ..model.filter import And, Filter, Leaf, Not, Or, leaf_matches, look_up
 from ..model.query import NEVER, Life, Query
 from ..storage.port import State, Tx
 from .index import Array, Column, Index
@@ -96,7 +96,7 @@ class MetadataColumns:
 
 
 def _find_value(path: tuple[str, ...], metadata: str | None) -> tuple[bool, Any]:
-    return found(path, msgspec.json.decode(metadata)) if metadata else (False, None)
+    return look_up(path, msgspec.json.decode(metadata)) if metadata else (False, None)
 
 
 def _to_number(value: Any) -> float:

@@ -1,4 +1,4 @@
-"""The agent log: per session, what an agent saw, called and decided. Sealed, ordered, exactly as recorded (system S4)."""
+"""The agent log: the observations, tool calls and decisions of an agent, per session. It is sealed, ordered and exact (S4)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _GIVEN = (("log.append", _ENTRY),)
 
 
 class LogEntry(Response, frozen=True, kw_only=True):
-    """An entry of an agent's log."""
+    """An entry of an agent log."""
 
     entry_type: str
     content: str
@@ -70,7 +70,7 @@ def append(space: Space, request: AppendLog) -> LogEntry:
 
 
 class Entries(Request, frozen=True, kw_only=True):
-    """Which entries of a session's log to return: all, or some after a sequence number."""
+    """Selects entries of a session's log: all, or some after a sequence number."""
 
     session: SessionId
     after: After = 0
@@ -84,7 +84,7 @@ class Entries(Request, frozen=True, kw_only=True):
     example=Example({"session": "abc-123"}, _GIVEN),
 )
 def entries(space: Space, request: Entries) -> list[LogEntry]:
-    """Every entry of a session's log, in the order it was recorded."""
+    """List every entry of a session's log in order."""
     address = space.address(LOG, request.session)
     if address is None:
         return []
@@ -92,14 +92,16 @@ def entries(space: Space, request: Entries) -> list[LogEntry]:
 
 
 class ListSessions(Request, frozen=True, kw_only=True):
-    """Which sessions to return."""
+    """Selects active sessions, or all."""
 
-    status: Annotated[Literal["active", "all"], Meta(description="`active` or `all`, the ended ones too.")] = "active"
+    status: Annotated[Literal["active", "all"], Meta(description="`active`, or `all` to include ended sessions.")] = (
+        "active"
+    )
 
 
 @operation("log.sessions", "GET /api/agent-sessions", envelope=True, example=Example({}, _GIVEN))
 def sessions(space: Space, request: ListSessions) -> list[AgentSession]:
-    """The active sessions that agents have logged to, the newest first."""
+    """List the active sessions that agents have logged to, the newest first."""
     found: list[AgentSession] = []
     before, before_id = NEWEST, NEWEST
     while True:
@@ -121,7 +123,7 @@ def sessions(space: Space, request: ListSessions) -> list[AgentSession]:
 
 
 class OfSession(Request, frozen=True, kw_only=True):
-    """Which session."""
+    """Selects a session."""
 
     session: SessionId
 

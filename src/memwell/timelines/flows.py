@@ -1,4 +1,4 @@
-"""Flows: sessions of turns, and what is known to the flow. The words of contract system S0."""
+"""Operations on flows and their sessions (contract system S0)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _GIVEN = (("flows.append", _TURN),)
 
 
 class Append(NewTurn, frozen=True, kw_only=True):
-    """A turn of a session. The first one makes the session."""
+    """A turn of a session. The first one creates the session."""
 
     flow: Flow
     session: SessionId
@@ -73,7 +73,7 @@ def extend(space: Space, request: Extend) -> Turns:
 
 
 class Last(Request, frozen=True, kw_only=True):
-    """How many turns to return."""
+    """Selects the newest turns of a session."""
 
     flow: Flow
     session: SessionId
@@ -84,13 +84,13 @@ class Last(Request, frozen=True, kw_only=True):
     "flows.last", "GET /v1/flows/{flow}/sessions/{session}/turns", bound="flow", example=Example(_SESSION, _GIVEN)
 )
 def last(space: Space, request: Last) -> Turns:
-    """The most recent turns of a session, the oldest of them first."""
+    """List the newest turns of a session, the oldest of them first."""
     address = space.address(flow_timeline(request.flow), request.session)
     return Turns(turns=[] if address is None else to_turns(space.last(address, request.limit), request.session))
 
 
 class PageTurns(Request, frozen=True, kw_only=True):
-    """Which page of a session to return."""
+    """Selects a page of a session."""
 
     flow: Flow
     session: SessionId
@@ -105,7 +105,7 @@ class PageTurns(Request, frozen=True, kw_only=True):
     "flows.page", "GET /v1/flows/{flow}/sessions/{session}/turns/page", bound="flow", example=Example(_SESSION, _GIVEN)
 )
 def page(space: Space, request: PageTurns) -> Turns:
-    """Walk through all turns of a session, a page at a time, in either direction."""
+    """List all turns of a session, a page at a time, in either direction."""
     address = space.address(flow_timeline(request.flow), request.session)
     if address is None:
         return Turns(turns=[])
@@ -115,19 +115,19 @@ def page(space: Space, request: PageTurns) -> Turns:
         entries = space.after(address, seq, request.limit + 1)
     else:
         entries = space.last(address, request.limit + 1, before=seq)[::-1]
-    shown, further = cut(entries, request.limit, lambda entry: to_cursor(request.order, entry.seq))
-    return Turns(turns=to_turns(shown, request.session), next_cursor=further)
+    page_entries, further = cut(entries, request.limit, lambda entry: to_cursor(request.order, entry.seq))
+    return Turns(turns=to_turns(page_entries, request.session), next_cursor=further)
 
 
 class ListFlows(Request, frozen=True, kw_only=True):
-    """Which flows to return."""
+    """Selects a page of flows."""
 
     limit: Limit = 50
     cursor: Cursor | None = None
 
 
 class FlowInfo(Response, frozen=True, kw_only=True):
-    """A flow at a glance."""
+    """A summary of a flow."""
 
     flow: str
     sessions: int
@@ -143,7 +143,7 @@ class Flows(Response, frozen=True, kw_only=True):
 
 @operation("flows.list", "GET /v1/flows", example=Example({}, _GIVEN))
 def list_flows(space: Space, request: ListFlows) -> Flows:
-    """The flows that have memory."""
+    """List the flows that have memory."""
     rows, further = list_names(space, "flow", request.cursor, request.limit)
     flows = [FlowInfo(flow=name, sessions=count, last_active_at=to_datetime(seen)) for name, count, seen in rows]
     return Flows(flows=flows, next_cursor=further)
@@ -157,13 +157,13 @@ class OfSession(Request, frozen=True, kw_only=True):
 
 
 class Show(OfSession, frozen=True, kw_only=True):
-    """Which session to show, and how much of it."""
+    """Selects a session, and the number of turns to show."""
 
     limit: Limit = 200
 
 
 class SessionView(Response, frozen=True, kw_only=True):
-    """A session: its latest turns and what is remembered from it."""
+    """A session with its newest turns and its memories."""
 
     flow: str
     session: str
@@ -177,7 +177,7 @@ class SessionView(Response, frozen=True, kw_only=True):
 
 @operation("flows.show", "GET /v1/flows/{flow}/sessions/{session}", bound="flow", example=Example(_SESSION, _GIVEN))
 def show(space: Space, request: Show) -> SessionView:
-    """A session's conversation and its memories."""
+    """Show the turns and the memories of a session."""
     address = _existing(space, request)
     (count,) = space.tx.row("count_entries", address_id=address.id, now=space.now) or (0,)
     return SessionView(
@@ -193,7 +193,7 @@ def show(space: Space, request: Show) -> SessionView:
 
 
 class Find(Request, frozen=True, kw_only=True):
-    """A session id, in whatever flow."""
+    """A session id, in any flow."""
 
     session: SessionId
 
@@ -207,7 +207,7 @@ class Found(Response, frozen=True, kw_only=True):
 
 @operation("flows.find", "GET /v1/sessions/{session}", any_tie=True, example=Example({"session": "alice-42"}, _GIVEN))
 def find(space: Space, request: Find) -> Found:
-    """In which flows a session id occurs."""
+    """List the flows that have a session of that id."""
     rows = space.tx.rows("names_of_session", dialect="flow", path=request.session, now=space.now)
     scope = space.principal.scope
     return Found(
@@ -216,7 +216,7 @@ def find(space: Space, request: Find) -> Found:
 
 
 class Ended(Response, frozen=True, kw_only=True):
-    """A closed session, and the job that distils it if anything was said since it was last closed."""
+    """An ended session, and the job that consolidates it if there are new turns."""
 
     session: str
     ended_at: datetime | None
@@ -231,7 +231,7 @@ class Ended(Response, frozen=True, kw_only=True):
     example=Example(_SESSION, _GIVEN),
 )
 def end(space: Space, request: OfSession) -> Ended:
-    """Close a session and have its turns distilled into facts. Saying something later opens it again."""
+    """End a session and consolidate its turns into facts. A later turn opens it again."""
     address = space.address(flow_timeline(request.flow), request.session)
     if address is None:
         return Ended(session=request.session, ended_at=None)
@@ -257,15 +257,15 @@ def delete_session(space: Space, request: OfSession) -> Erasure:
 
 
 def _erase_facts(space: Space, flow: str, addresses: Sequence[Row]) -> int:
-    """Erase what is known from nowhere else; what that had ended is true again (C43)."""
+    """Erase the facts that have no other source. Facts that these had ended are true again (C43)."""
     from ..facts.retract import forget_session
 
-    told = [address_id for address_id, _, kind in addresses if kind == "timeline"]
-    return sum(forget_session(space, flow_facts(flow), address_id) for address_id in told)
+    timelines = [address_id for address_id, _, kind in addresses if kind == "timeline"]
+    return sum(forget_session(space, flow_facts(flow), address_id) for address_id in timelines)
 
 
 class DeleteFlow(Request, frozen=True, kw_only=True):
-    """Which flow to erase."""
+    """Selects the flow to erase."""
 
     flow: Flow
 
@@ -282,7 +282,7 @@ class DeleteFlow(Request, frozen=True, kw_only=True):
     example=Example({"flow": "support"}, _GIVEN),
 )
 def delete(call: Call, request: DeleteFlow) -> Erasure:
-    """Erase all memory of a flow for good, and the keys that were held to it."""
+    """Erase all memory of a flow for good, and the keys that are limited to it."""
     return erase_everything(call, "flow", request.flow)
 
 
@@ -294,7 +294,7 @@ def _existing(space: Space, request: OfSession) -> Address:
 
 
 def _consolidate(space: Space, address: Address) -> str | None:
-    """Put the distilling of what was said since the last end in line."""
+    """Enqueue the consolidation of the turns since the last end, if there are any."""
     if address.last_seq == address.distilled_seq:
         return None
     payload = {"to_seq": address.last_seq}

@@ -1,4 +1,4 @@
-"""What all dialects with sessions share: listing them, erasing them, and what they answer."""
+"""Operations that all owners of sessions share: listing sessions, listing owners, and erasing them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RECEIPT_S = 5.0
 
 
 class SessionInfo(Response, frozen=True, kw_only=True):
-    """A session at a glance."""
+    """A summary of a session."""
 
     session: str
     turns: int
@@ -43,8 +43,8 @@ class Sessions(Response, frozen=True, kw_only=True):
 
 
 class Erasure(Response, frozen=True, kw_only=True):
-    """What was asked to be erased. It is out of sight already; the job erases its bytes and holds the receipt, which is
-    repeated here if it came within seconds: how much was erased in each layer, and how many traces a second look found."""
+    """A started erasure. The data is hidden already; the job erases its bytes, and its result is the receipt. If the job ends
+    within seconds, the receipt is here too: `layers` counts what was erased, and `residual` the traces that a second look found."""
 
     job: str
     sessions: int
@@ -93,20 +93,20 @@ def sessions(space: Space, request: ListSessions) -> Sessions:
 
 
 def list_names(space: Space, dialect: str, cursor: str | None, limit: int) -> tuple[Sequence[Row], str | None]:
-    """The names under which a dialect holds something, with how many sessions each has and when it was last used."""
+    """A page of users or flows that have memory, each with the number of its sessions and the time of its last use."""
     (after,) = from_cursor(dialect, cursor, "")
     rows = space.tx.rows("list_collections", dialect=dialect, after=after, now=space.now, limit=limit + 1)
     return cut(rows, limit, lambda row: to_cursor(dialect, row[0]))
 
 
 def erase_addresses(space: Space, addresses: Sequence[Row], facts: int = 0) -> Erasure:
-    """Bury addresses (id, collection, kind) and say so in events; so many facts have gone with them already."""
+    """Bury addresses (id, collection, kind). `facts` is the number of facts that were erased with them already."""
     job = space.bury(addresses, {"facts": facts} if facts else None)
     return Erasure(job=job, sessions=sum(row[2] == "timeline" for row in addresses))
 
 
 def erase_everything(call: Call, kind: OwnerKind, name: str) -> Erasure:
-    """Bury all that is held under a user's or a flow's name, the name itself, and the keys that were held to it."""
+    """Bury all memory of a user or a flow, its name, and the keys that are limited to it."""
     control = call.engine.store.control
     tied = {"tenant": call.principal.tenant, "tie_kind": kind, "tie_name": name}
     keys = control.write(("delete_tied_keys", tied))
@@ -116,30 +116,30 @@ def erase_everything(call: Call, kind: OwnerKind, name: str) -> Erasure:
 
 
 def _with_receipt(call: Call, erasure: Erasure) -> Erasure:
-    """Wait a little for the bytes to be gone: whoever called may have lost its key by this, and cannot ask again."""
+    """Wait a little for the receipt: the erasure may have deleted the key of the caller, who then cannot ask for it."""
     job = wait_for_job(call, erasure.job, RECEIPT_S)
     if job.state != "done" or job.result is None:
         return erasure
     return msgspec.structs.replace(erasure, layers=job.result["layers"], residual=job.result["residual"])
 
 
-def _unsay(space: Space, addresses: Sequence[Row]) -> None:
-    """What was said in conversations that are somebody's own, in flows: nothing is known from them any more, in their words."""
-    from ..facts.retract import forget_session as unsay  # here, since most of what it stands on is not needed otherwise
+def _retract_sessions(space: Space, addresses: Sequence[Row]) -> None:
+    """Retract the facts of flows that rest on sessions of the erased user."""
+    from ..facts.retract import forget_session  # here, because few operations need its imports
 
     for address_id, _, kind in addresses:
         row = space.tx.row("located_address", id=address_id) if kind == "timeline" else None
         if row is not None:
             facts = Place(row[3], row[4], "facts")
-            if space.found(facts) is not None:
-                unsay(space, facts, address_id)
+            if space.find_collection_id(facts) is not None:
+                forget_session(space, facts, address_id)
 
 
 def _erase_name(space: Space, kind: OwnerKind, name: str, keys: int) -> Erasure:
     collections = space.tx.rows("collections_of_name", dialect=kind, name=name)
     addresses = list(space.tx.rows("addresses_of_name", dialect=kind, name=name))
     elsewhere = list_tied_addresses(space, f"{kind}/{name}")
-    _unsay(space, elsewhere)
+    _retract_sessions(space, elsewhere)
     addresses += elsewhere
     if not collections and not addresses and not keys:
         raise NotFound(f"Nothing is remembered of that {kind}.")

@@ -1,4 +1,4 @@
-"""Settings of a user's or a flow's memory: the language of its words."""
+"""Settings of the memory of a user or a flow: its language."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Language = Annotated[
     str,
     Meta(
         max_length=8,
-        description="The language by its two letters, such as `en`, `de` or `pt`: words are stemmed by it.",
+        description="The two-letter code of the language, such as `en`, `de` or `pt`, which decides how words are stemmed.",
     ),
 ]
 
@@ -60,7 +60,7 @@ class Configure(OwnerRequest, frozen=True, kw_only=True):
     flow=Example({"language": "de"}),
 )
 def configure(space: Space, request: Configure) -> Settings:
-    """Set the language of a {owner}'s memory. What is stored already is indexed anew in the background."""
+    """Set the language of a {owner}'s memory. Stored entries are indexed again in the background."""
     language = request.language
     if language not in LANGUAGES and language not in UNSTEMMED:
         known = ", ".join(sorted([*LANGUAGES, *UNSTEMMED]))

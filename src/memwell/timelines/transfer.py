@@ -1,4 +1,7 @@
-"""Export of a flow, a page of lines at a time. A line is a session, a turn or a memory; as JSON it is a line of a JSONL file."""
+"""Export and import of a flow. A line is a session, a turn or a memory; as JSON it is a line of a JSONL file.
+
+An export returns a page of lines at a time. An import adds all lines of a request or none, and skips entries that exist.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +40,14 @@ from ..model.fields import (
 )
 
 Subject = Annotated[
-    str, Meta(min_length=1, max_length=1000, description="Whom a memory is about, if it is somebody in particular.")
+    str, Meta(min_length=1, max_length=1000, description="The person that a memory is about, if there is one.")
 ]
 
 _TURN = {"flow": "support", "session": "alice-42", "role": "user", "content": "Where is my order?"}
 
 
 class Words(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Words of a turn that a memory is based on: from which character to which."""
+    """A passage of a turn that a memory rests on, as a range of characters."""
 
     session: AnyId
     turn: AnyId
@@ -76,12 +79,12 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     valid_to: datetime | None = None
     evidence: Annotated[list[Words], Meta(max_length=MAX_BATCH)] | None = None
     distilled: Annotated[
-        bool, Meta(description="Whether a turn was distilled: what it says is among the memories.")
+        bool, Meta(description="True if the turn was consolidated: its facts are among the memories.")
     ] = False
 
 
 class Export(Request, frozen=True, kw_only=True):
-    """Which page of a flow to export."""
+    """Selects a page of an export."""
 
     flow: Flow
     limit: Limit = 500
@@ -102,7 +105,7 @@ class Lines(Response, frozen=True, kw_only=True):
     example=Example({"flow": "support"}, (("flows.append", _TURN),)),
 )
 def export(space: Space, request: Export) -> Lines:
-    """A page of everything in a flow: sessions, turns and memories, each session in order."""
+    """Export a page of a flow: sessions, turns and memories, each session in order."""
     kind, path, seq = from_cursor("export", request.cursor, "timeline", "", 0)
     lines: list[Line] = []
     while len(lines) < request.limit:
@@ -147,7 +150,7 @@ def _following(path: str) -> str:
 
 
 def _session_line(address: _Place) -> Line:
-    """It stands after its turns, so that importing it ends what was ended."""
+    """The line of a session. It follows its turns, so that an import ends the session after them."""
     return Line(
         type="session",
         session=address.path,
@@ -211,9 +214,6 @@ def _memory_line(entry: Entry, path: str, known: StoredFact | None) -> Line:
     )
 
 
-# -- Import of what was exported: all lines of a request or none, and what is there already is left as it is.
-
-
 class Import(Request, frozen=True, kw_only=True):
     """Lines to import."""
 
@@ -224,7 +224,7 @@ class Import(Request, frozen=True, kw_only=True):
 
 
 class Imported(Response, frozen=True, kw_only=True):
-    """How many turns and memories were added, and how many were there already."""
+    """The numbers of turns and memories that were added, and that existed already."""
 
     added: int
     skipped: int
@@ -238,7 +238,7 @@ class Imported(Response, frozen=True, kw_only=True):
     example=Example({"flow": "support", "lines": [{"type": "turn", "session": "s1", "role": "user", "content": "Hi"}]}),
 )
 def import_lines(space: Space, request: Import) -> Imported:
-    """Add the lines of an export, all or none. What is there already is skipped, so a repeated import adds nothing."""
+    """Add the lines of an export, all or none. Existing entries are skipped, so a repeated import adds nothing."""
     importing = _Importing(space, request.flow, [line.id for line in request.lines if line.id is not None])
     for number, line in enumerate(request.lines):
         importing.take(line, f"lines[{number}]")
@@ -248,7 +248,7 @@ def import_lines(space: Space, request: Import) -> Imported:
 
 
 class _Importing:
-    """An import under way. What goes to one place is written together, in order, when all lines were looked at."""
+    """An import in progress. The entries of one address are written together, in order, after all lines were read."""
 
     def __init__(self, space: Space, flow: str, ids: Sequence[str]) -> None:
         self._space = space
@@ -288,7 +288,7 @@ class _Importing:
                 self._note_distilled(path, max(distilled))
 
     def explain(self) -> None:
-        """Let the memories that were added rest on the turns that they were based on, as far as these are here."""
+        """Add the evidence of the new memories, as far as its turns exist."""
         for fact_id, words in self._based:
             found = [
                 self._space.entry(self._timeline, one) for one in self._ids(self._timeline, words.session, words.turn)
@@ -308,13 +308,13 @@ class _Importing:
                 )
 
     def _note_distilled(self, session: str, upto: int) -> None:
-        """What a turn says came with it as memories, or was taken back: it is not distilled again."""
+        """Mark turns as consolidated, because their facts are part of the export or were retracted."""
         address = self._space.address(self._timeline, session)
         if address is not None:
             self._space.tx.send("set_distilled", id=address.id, upto=upto)
 
     def _end(self, session: str, ended_at: int | None) -> None:
-        """Make a session that has no turns, and end it if it was ended; its turns came before it."""
+        """Create a session if it has no turns, and end it if it had ended. Its turns come before it."""
         self._drafts.setdefault((self._timeline, session), [])
         self.write()
         address = self._space.address(self._timeline, session)
@@ -331,7 +331,7 @@ class _Importing:
         self._drafts.setdefault((place, path), []).append((chosen, line))
 
     def _free_id(self, place: Place, path: str, wanted: str | None) -> str | None:
-        """The line's own id; one derived from it if that is taken elsewhere; None if the entry is here already."""
+        """The id of the line, or one derived from it if it is used elsewhere, or "" for a new id; None if the entry exists."""
         for candidate in self._ids(place, path, wanted):
             used = self._where(candidate, first=candidate == wanted)
             if used is None:
@@ -339,13 +339,13 @@ class _Importing:
                 return candidate
             if used in (f"{place.kind}/{path}", self._address(place, path)):
                 return None
-        return ""  # both are held by what is being erased: it gets a new one
+        return ""  # entries that are being erased have both: it gets a new one
 
     def _ids(self, place: Place, path: str, wanted: str | None) -> list[str]:
         return [] if wanted is None else [wanted, derive_id(place.name, place.kind, path, wanted)]
 
     def _where(self, entry_id: str, *, first: bool) -> int | str | None:
-        """Where an id is used. Those that lines name were looked up at once."""
+        """The place where an id is used. The ids of the lines were looked up at the start."""
         if entry_id not in self._used and not first:
             row = self._space.tx.row("entry_exists", id=entry_id)
             if row is not None:
@@ -367,7 +367,7 @@ def _fact_row(line: Line) -> FactRow:
 
 def _turn_draft(line: Line, where: str) -> Draft:
     if line.role is None:
-        raise Invalid(f"`{where}.role` is missing: say who spoke.", field=f"{where}.role")
+        raise Invalid(f"`{where}.role` is missing: name the speaker.", field=f"{where}.role")
     turn = NewTurn(
         role=line.role,
         content=line.content or "",

@@ -1,4 +1,4 @@
-"""The front door: what was said by and to one person, and to nobody else."""
+"""Operations on users and their turns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HELLO = {"user": "alice", "content": "I am vegetarian and moved to Porto."}
 
 
 class Add(Request, frozen=True, kw_only=True):
-    """What was said: a text, or messages."""
+    """A text or messages to remember."""
 
     user: User
     content: TurnText | None = None
@@ -35,7 +35,7 @@ class Add(Request, frozen=True, kw_only=True):
     session: Annotated[
         SessionId | None,
         Meta(
-            description="The conversation it belongs to. Left away, what comes within half an hour is one conversation."
+            description="The session. If it is omitted, turns within half an hour of each other belong to one session."
         ),
     ] = None
     occurred_at: OccurredAt | None = None
@@ -43,7 +43,7 @@ class Add(Request, frozen=True, kw_only=True):
 
 
 class Added(Response, frozen=True, kw_only=True):
-    """What was recorded, and the conversation it was put into."""
+    """The recorded turns and their session."""
 
     session: str
     turns: list[Turn]
@@ -53,10 +53,10 @@ class Added(Response, frozen=True, kw_only=True):
     "users.add", "POST /v1/users/{user}/turns", effect="write", bound="user", status=201, example=Example(_HELLO)
 )
 def add(space: Space, request: Add) -> Added:
-    """Remember what was said: a text of the user's, or messages of several speakers."""
+    """Remember a text of the user, or messages of several speakers."""
     drafts = [to_draft(turn) for turn in _turns(request)]
     if request.messages is None:
-        drafts = [_noted(draft) for draft in drafts]
+        drafts = [_to_note(draft) for draft in drafts]
     place = user_timeline(request.user)
     session = request.session or _current_session(space, place)
     entries = space.append(place, session, drafts)
@@ -65,15 +65,15 @@ def add(space: Space, request: Add) -> Added:
     return Added(session=session, turns=to_turns(entries, session))
 
 
-def _noted(draft: Draft) -> Draft:
-    """A text that is searched as it stands until it is distilled, unless it is one to be held back."""
+def _to_note(draft: Draft) -> Draft:
+    """Make a text searchable until it is consolidated, unless it is suspicious."""
     from ..screening.screen import find_suspicion
 
     return draft if find_suspicion(draft.content, draft.origin) else structs.replace(draft, kind=NOTES[0])
 
 
 class History(Request, frozen=True, kw_only=True):
-    """Which turns to return."""
+    """Selects a page of turns."""
 
     user: User
     limit: Limit = 20
@@ -88,7 +88,7 @@ class History(Request, frozen=True, kw_only=True):
     example=Example({"user": "alice"}, (("users.add", _HELLO),)),
 )
 def history(space: Space, request: History) -> Turns:
-    """The last turns of a user, the oldest of them first; the cursor leads further back."""
+    """List the newest turns of a user, the oldest of them first. The cursor leads to older ones."""
     place = user_timeline(request.user)
     before = from_cursor("history", request.cursor, NEWEST, NEWEST, NEWEST)
     found = list_newest(space, place, request.session, before, request.limit + 1)
@@ -97,14 +97,14 @@ def history(space: Space, request: History) -> Turns:
 
 
 class ListUsers(Request, frozen=True, kw_only=True):
-    """Which users to return."""
+    """Selects a page of users."""
 
     limit: Limit = 50
     cursor: Cursor | None = None
 
 
 class UserInfo(Response, frozen=True, kw_only=True):
-    """A user at a glance."""
+    """A summary of a user."""
 
     user: str
     sessions: int
@@ -120,14 +120,14 @@ class Users(Response, frozen=True, kw_only=True):
 
 @operation("users.list", "GET /v1/users", example=Example({}, (("users.add", _HELLO),)))
 def list_users(space: Space, request: ListUsers) -> Users:
-    """The users of whom something is remembered."""
+    """List the users that have memory."""
     rows, further = list_names(space, "user", request.cursor, request.limit)
     users = [UserInfo(user=name, sessions=count, last_active_at=to_datetime(seen)) for name, count, seen in rows]
     return Users(users=users, next_cursor=further)
 
 
 class Forget(Request, frozen=True, kw_only=True):
-    """Whom to forget."""
+    """Selects the user to forget."""
 
     user: User
 
@@ -143,7 +143,7 @@ class Forget(Request, frozen=True, kw_only=True):
     example=Example({"user": "alice"}, (("users.add", {"user": "alice", "content": "Good morning!"}),)),
 )
 def forget(call: Call, request: Forget) -> Erasure:
-    """Forget everything about a user, everywhere, and the keys that were held to it. The job's result is the receipt."""
+    """Forget everything about a user, everywhere, and the keys that are limited to it. The job's result is the receipt."""
     return erase_everything(call, "user", request.user)
 
 
@@ -160,7 +160,7 @@ def _turns(request: Add) -> list[NewTurn]:
 
 
 def _current_session(space: Space, place: Place) -> str:
-    """The conversation that is still going on, or a new one after some idle time."""
+    """The current session, or a new one after some idle time."""
     collection_id, policy = space.collection(place)
     row = space.tx.row("latest_address", collection_id=collection_id, low=AUTO, high=_after(AUTO), now=space.now)
     if row is not None:

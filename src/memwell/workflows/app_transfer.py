@@ -220,7 +220,7 @@ class Importing:
 
     def _judge_bank(self, space: Space, key: str, bank: Bank) -> None:
         name = self._requests[key].name
-        there = documents.named(space.tx, BANK, name)
+        there = documents.list_by_name(space.tx, BANK, name)
         reason = "there are several of that name" if len(there) > 1 else None
         if len(there) == 1:
             self._ids[key] = there[0].id
@@ -410,7 +410,7 @@ def _banks(space: Space, workflow: Any) -> dict[str, Any]:
     document = read_document(workflow).document
     for name in {node.bank for node in document.walk() if node.bank is not None} - set(document.banks):
         by_id = documents.find(space.tx, BANK, name)
-        for bank in [by_id] if by_id is not None else documents.named(space.tx, BANK, name):
+        for bank in [by_id] if by_id is not None else documents.list_by_name(space.tx, BANK, name):
             found[bank.id] = {"name": bank.name, **_plain(BANKS.decode(bank.body))}
     return found
 

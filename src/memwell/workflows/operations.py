@@ -143,7 +143,7 @@ def _check_definitions(space: Space, found: ReadDocument) -> None:
 def _find_bank_problem(space: Space, name: str, can_be_made: bool) -> str:
     if documents.find(space.tx, BANK, name) is not None:
         return ""
-    several = len(documents.named(space.tx, BANK, name))
+    several = len(documents.list_by_name(space.tx, BANK, name))
     if several > 1:
         return f"there are {several} memory banks called {name[:100]!r}: give an id."
     return "" if several or can_be_made else f"there is no memory bank {name[:100]!r}."
@@ -209,7 +209,7 @@ class NoFields(Request, frozen=True, kw_only=True):
 @operation("workflows.list", "GET /v1/workflows", example=Example({}, _GIVEN))
 def list_workflows(space: Space, request: NoFields) -> Workflows:
     """The stored workflows, by name."""
-    found = sorted(documents.every(space.tx, KIND), key=lambda one: (one.name, one.id))
+    found = sorted(documents.list_documents(space.tx, KIND), key=lambda one: (one.name, one.id))
     return Workflows(workflows=[_to_response(one) for one in found])
 
 
@@ -266,7 +266,7 @@ class AgentOfBank(Response, frozen=True, kw_only=True):
 def list_agents(space: Space, request: OfBank) -> list[AgentOfBank]:
     """The stored workflows that name a bank, by its id or its name."""
     bank = require_bank(space, request.bank)
-    found = [one for one in documents.every(space.tx, KIND) if {bank.id, bank.name} & _list_banks(one)]
+    found = [one for one in documents.list_documents(space.tx, KIND) if {bank.id, bank.name} & _list_banks(one)]
     return [AgentOfBank(agent_id=one.id, agent_name=one.name) for one in found]
 
 

@@ -202,7 +202,7 @@ def find_bank_id(space: Space, name: str) -> str | None:
     """The id of a bank, by its id or its name."""
     if documents.find(space.tx, BANK, name) is not None:
         return name
-    banks = documents.named(space.tx, BANK, name)
+    banks = documents.list_by_name(space.tx, BANK, name)
     if len(banks) > 1:
         raise Invalid(f"There are {len(banks)} memory banks called {name!r}: give an id.")
     return banks[0].id if banks else None

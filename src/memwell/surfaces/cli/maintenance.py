@@ -125,7 +125,7 @@ def restore(
             "told_by": restored.told_by,
             "known_until": restored.known_until,
         }
-    print_answer(answer, as_json, lambda: _print_restored(restored, target.config().shown_home))
+    print_answer(answer, as_json, lambda: _print_restored(restored, target.config().home_without_password))
     if any(one.lost or one.residual for one in restored.tenants):
         raise typer.Exit(INCOMPLETE)
 
@@ -228,7 +228,7 @@ def migrate(
             tables = distribute(config.home)
         answer = {"tenants": len(tenants), **({"distributed": tables} if citus else {})}
         spread = f", {len(tables)} tables distributed by tenant" if tables else ""
-        line = f"{config.shown_home} is up to date: {count_noun(len(tenants), 'tenant')}{spread}."
+        line = f"{config.home_without_password} is up to date: {count_noun(len(tenants), 'tenant')}{spread}."
         print_answer(answer, as_json, lambda: console().print(line))
 
 
@@ -348,7 +348,7 @@ def _check_local(config: Config) -> Iterator[Finding]:
     with closing(engine):
         if config.on_postgres:
             version = engine.store.describe()["version"]
-            yield Finding("postgresql", "ok", f"{version} at {config.shown_home}, the tables are up to date")
+            yield Finding("postgresql", "ok", f"{version} at {config.home_without_password}, the tables are up to date")
         for tenant in _list_tenants(engine.store):
             yield from _check_tenant(engine, tenant)
 

@@ -87,7 +87,7 @@ def serve(
                     ("Memwell ", "bold"), f"is ready at http://{config.host}:{config.port} (/docs describes the API)"
                 )
             )
-            out.print(Text(f"Data in {config.shown_home}", style="dim"))
+            out.print(Text(f"Data in {config.home_without_password}", style="dim"))
             if secret:
                 out.print(Text.assemble("Your first key, shown only once: ", (secret, "bold green")))
             if no_auth:
@@ -123,7 +123,7 @@ def worker(
         signal.signal(signal.SIGTERM, _interrupt)
         try:
             engine.worker.start()
-            console().print(f"Working on {config.shown_home}; Ctrl-C ends it.")
+            console().print(f"Working on {config.home_without_password}; Ctrl-C ends it.")
             while True:
                 time.sleep(3600)
         except KeyboardInterrupt:
