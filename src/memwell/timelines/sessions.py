@@ -44,7 +44,7 @@ class Sessions(Response, frozen=True, kw_only=True):
 
 class Erasure(Response, frozen=True, kw_only=True):
     """A started erasure. The data is hidden already; the job erases its bytes, and its result is the receipt. If the job ends
-    within seconds, the receipt is here too: `layers` counts what was erased, and `residual` the traces that a second look found."""
+    within seconds, the receipt is here too: `layers` counts the erased data, and `residual` the traces that were found."""
 
     job: str
     sessions: int
