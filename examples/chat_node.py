@@ -1,4 +1,4 @@
-"""Node code. It is run with a context `ax` whose memory is that of the flow being run now, and of nothing else."""
+"""Node code. Its context `ax` gives access to the memory of the running flow only."""
 
 from typing import Any
 

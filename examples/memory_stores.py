@@ -43,7 +43,7 @@ METADATA = {"userId": "user_456", "userName": "John", "customerTier": "premium",
 
 @function
 def reply(message: str, memory: Any) -> str:
-    """What answers a message: it reads the session, keeps something for a while, writes, and cleans up."""
+    """Answer a message: read the session, store temporary data, write the cart, and clean up."""
     session = memory.get_content("sessionMeta")
     try:
         memory.set_content("sessionMeta", {"metadata": {"customerTier": "gold"}})

@@ -1,4 +1,4 @@
-"""Working memory: what an assistant may keep about a customer, how long, for whom, and how it changes it."""
+"""Working memory: records about a customer that an assistant reads and updates, with a schema, a scope and a lifetime."""
 
 import tempfile
 import time
@@ -31,7 +31,7 @@ with tempfile.TemporaryDirectory() as folder, Memory(folder) as memory:
     ada.update(called)
     print(ada.prompt("You are a helpful clerk."))
 
-    # The tool, as a model's maker wants it, takes the bound memories and no others.
+    # The tool, in the format of a provider, takes the bound memories and no others.
     tool = ada.tool("anthropic") or {}
     print("tool:", tool["name"], "for", list(tool["input_schema"]["properties"]["memory"]["properties"]))
     for mistake in ({"customer_profile": {"shoe_size": 39}}, {"orders": {"last": 7}}):
@@ -40,7 +40,7 @@ with tempfile.TemporaryDirectory() as folder, Memory(folder) as memory:
         except Invalid as error:
             print("refused:", error.message)
 
-    # An update is the new value; `merge` keeps what is not mentioned.
+    # An update is the new value; `merge` keeps the other fields.
     ada.update({"customer_profile": {"language": "pt"}}, mode="merge")
     print("merged:", ada.values["customer_profile"])
     ada.update({"customer_profile": {"preferred_name": "Countess"}})
@@ -71,7 +71,7 @@ with tempfile.TemporaryDirectory() as folder, Memory(folder) as memory:
     short.refresh()
     print("then:", short.values)
 
-    # Workflows read it in their templates; what nobody knows is empty.
+    # Workflows read it in their templates; missing values are empty.
     greeting = {
         "name": "greet",
         "steps": [{"step_type": "text", "template": "Hello {{memory.customer_profile.preferred_name}}!"}],
