@@ -114,7 +114,7 @@ class Config:
         if not self.on_postgres:
             return str(self.home_path)
         bare, _, _ = self.home.partition("?")
-        if "@" in self.home and "@" not in bare:  # a question mark in a password: nobody knows where it ends
+        if "@" in self.home and "@" not in bare:  # a question mark in a password: its end is unknown
             return "postgresql://…"
         return "postgresql://" + bare.rpartition("@")[2].rpartition("://")[2]
 

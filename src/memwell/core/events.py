@@ -35,7 +35,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     session: str | None = None
     entries: int = 0
     details: dict[str, Any] = {}
-    """Decisions of the operation, such as the reason of a skipped step."""
+    """Names and reasons from the response of a read; see `tells` of `operation`."""
 
 
 class _Message(msgspec.Struct):

@@ -23,23 +23,19 @@ from .turns import to_instant
 PIECE = 1000
 """Versions per query."""
 
-AsOf = Annotated[
-    datetime, Meta(description="Return only what was known at this time, as it was known then (RFC 3339).")
-]
-ValidAt = Annotated[
-    datetime, Meta(description="Return only what was true at this time, as far as is known (RFC 3339).")
-]
+AsOf = Annotated[datetime, Meta(description="Return memory as it was known at this time (RFC 3339).")]
+ValidAt = Annotated[datetime, Meta(description="Return only facts that were true at this time (RFC 3339).")]
 
 
 class TimeTravelRequest(OwnerRequest, frozen=True, kw_only=True):
-    """A request about another time: `as_of` for what was known then, `valid_at` for what was true then, or both."""
+    """A request about another time: `as_of` selects facts known then, `valid_at` facts true then."""
 
     as_of: AsOf | None = None
     valid_at: ValidAt | None = None
 
 
 class Moments(NamedTuple):
-    """The moments of a request. Without `as_of` it is about what is known now; without `valid_at` about any time."""
+    """The moments of a request. Without `as_of` it is about current knowledge; without `valid_at` about facts of any time."""
 
     as_of: int | None = None
     valid_at: int | None = None

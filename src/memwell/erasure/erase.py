@@ -69,7 +69,7 @@ def sweep_later(tx: Tx, now: int) -> None:
     queue.ensure_slot(tx, "sweep", now + 2 * GRACE, now)
 
 
-def is_swept(tx: Tx) -> bool:
+def has_sweep_job(tx: Tx) -> bool:
     return tx.row("find_slot", slot="sweep") is not None
 
 

@@ -17,7 +17,7 @@ from ..core.file_links import FileRef
 from ..core.operation import Example, Request, Response, operation
 from ..core.owners import app_records
 from ..core.space import Space
-from ..erasure.erase import delete_orphan, is_swept, sweep_later
+from ..erasure.erase import delete_orphan, has_sweep_job, sweep_later
 from ..errors import Invalid, MemwellError, NotFound, TooLarge, Unavailable
 from ..extract.kinds import HEAD, clean_name, mimetype_of
 from ..facts.search import Explain, Hits, MinScore, QueryText, RecipeName, query_text, to_hits
@@ -248,7 +248,7 @@ def store_file(call: Call, request: UploadFile) -> FileInfo:
     if again is not None:
         return again
     call.read(lambda space: _check_upload(space, request, new))
-    if not call.read(lambda space: is_swept(space.tx)):
+    if not call.read(lambda space: has_sweep_job(space.tx)):
         call.engine.write(call.principal, lambda space: sweep_later(space.tx, space.now))
     return _write_blob_and_row(call, request, new)
 

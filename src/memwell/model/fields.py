@@ -90,7 +90,7 @@ T = TypeVar("T")
 
 
 def cut(rows: Sequence[T], limit: int, cursor_after: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
-    """Cut rows, of which one more than the limit was read, to a page. Return it with the cursor of the next page, if any."""
+    """Cut rows to a page and return it with the cursor of the next page, if any. The caller reads one row more than the limit."""
     page = rows[:limit]
     return page, cursor_after(page[-1]) if len(rows) > limit else None
 

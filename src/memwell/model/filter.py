@@ -9,7 +9,7 @@
 Meaning (C41):
 
 - A path goes through objects only. An array may stand at its end: it matches if one of its elements does, and the
-  elements of an array inside an array are not looked at. A key that itself holds a dot, and a first key that begins
+  elements of an array inside an array are ignored. A key that itself holds a dot, and a first key that begins
   with `$`, cannot be addressed.
 - A missing value equals `null` and nothing else. `$exists` matches if the path exists, also with a null.
 - `$ne` and `$nin` are the negations of `$eq` and `$in`, so they match missing values, and arrays without an equal
