@@ -641,9 +641,9 @@ with Memory(sys.argv[1], worker=False) as memory:
     print(flow.search("kiwi").method)
 """
 HASTEN = """
-from memwell.lifecycle import jobs
+from memwell.jobs import queue
 def hasten(tx):
-    jobs.ensure_slot(tx, "embed", 0, 0)
+    queue.ensure_slot(tx, "embed", 0, 0)
 """
 
 

@@ -74,11 +74,11 @@ async def chat_agent(ax, input):
 async def forges(ax, input):
     link = ax.agent.memory._link
     data = {"tenant": "beta", "flow": "other", "query": "secret", "include": ["turns"]}
-    found = await link.ask("flows.search", data, dict)
+    found = await link.call("flows.search", data, dict)
     refused = []
     for operation in ("users.search", "flows.why_not"):
         try:
-            await link.ask(operation, {**data, "user": "alice", "id": "0" * 26}, dict)
+            await link.call(operation, {**data, "user": "alice", "id": "0" * 26}, dict)
         except Exception as error:
             refused.append(type(error).__name__)
     return {"found": [hit["content"] for hit in found["hits"]], "refused": refused}

@@ -211,7 +211,7 @@ class RunStream:
         principal = await self._server.principal(headers)
         if not principal.may("reader"):
             raise Forbidden
-        after = parse_event_id(request.headers.get("last-event-id"))
+        after = parse_event_id(request.headers.get("last-event-id")) or 0
         subscriber = RunSubscriber(self._server, principal, request.path_params["run"])
         self._enter()
         try:
@@ -265,9 +265,9 @@ def _frame(number: int, kind: str, data: bytes) -> bytes:
     return f"id: {number}\nevent: {kind}\ndata: ".encode() + data + b"\n\n"
 
 
-def parse_event_id(text: str | None) -> int:
+def parse_event_id(text: str | None) -> int | None:
     if not text:
-        return 0
+        return None
     if not (text.isascii() and text.isdigit()) or len(text) > 18:
         raise Invalid("`Last-Event-ID` must be the number of an event.")
     return int(text)
