@@ -19,11 +19,11 @@ from typer.testing import CliRunner
 from memwell import Conflict, Corrupted, Forbidden, Invalid, MemwellError, NotFound, TooLarge, function
 from memwell.clock import HOUR
 from memwell.core import functions
+from memwell.core.access import Principal, Scope
 from memwell.core.dispatch import dispatch
 from memwell.core.file_links import FileRef, sign_link, verify_link
 from memwell.core.space import Space
 from memwell.files.extraction import MAX_PASSAGE, split_passages
-from memwell.model.principal import Principal, Scope
 from memwell.records.file_rows import MAX_FILE
 from memwell.registry import require_operation
 from memwell.sdk._sync_files import AppSession

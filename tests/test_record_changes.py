@@ -89,7 +89,7 @@ def test_what_can_be_no_tag_was_never_read(me: User, tag: str) -> None:
         with pytest.raises(Invalid, match="if_match") as error:
             me.records.set(name, {"n": 2}, if_match=tag)
         assert error.value.details["field"] == "if_match"
-    with pytest.raises(Stale, match="no such record"):
+    with pytest.raises(Stale, match="does not exist, or was deleted"):
         me.records.set("nothing", {"n": 2}, if_match="*")
 
 

@@ -11,11 +11,11 @@ import pytest
 
 from memwell import Invalid, Stale
 from memwell.clock import DAY, SECOND
+from memwell.core.access import Principal
 from memwell.core.engine import Engine
 from memwell.core.space import Space
 from memwell.errors import TooLarge
 from memwell.model.collection import Place
-from memwell.model.principal import Principal
 from memwell.records.records import (
     KEPT_VERSIONS,
     NewValue,

@@ -19,9 +19,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memwell import Forbidden, Invalid, NotFound
+from memwell.core.access import Principal
 from memwell.core.engine import Engine
 from memwell.model.filter import matches, parse
-from memwell.model.principal import Principal
 from memwell.model.query import Query
 from memwell.sdk.transport import LocalTransport
 from memwell.search import embeddings, upkeep

@@ -12,11 +12,10 @@ import pytest
 
 from memwell import Forbidden, MemwellError, NotFound, config
 from memwell.clock import SECOND
-from memwell.core.access import create_key
+from memwell.core.access import Principal, Scope, create_key
 from memwell.core.dispatch import dispatch
 from memwell.core.engine import Engine
 from memwell.core.operation import Operation
-from memwell.model.principal import Principal, Scope
 from memwell.registry import OPERATIONS, open_engine
 from memwell.storage.port import Tx
 from memwell.testing import FrozenClock

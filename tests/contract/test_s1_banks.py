@@ -229,8 +229,8 @@ def test_the_bank_of_another_tenant_is_not_found(memory: Memory) -> None:
     engine = engine_of(memory)
     engine.ensure_tenant("other")
     bank = memory.banks.create("mine")
+    from memwell.core.access import Principal
     from memwell.core.dispatch import dispatch
-    from memwell.model.principal import Principal
     from memwell.registry import require_operation
 
     stranger = Principal("other", "admin", "test")

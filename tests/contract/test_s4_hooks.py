@@ -14,7 +14,7 @@ import pytest
 
 from memwell import Ambiguous, Conflict, Forbidden, Invalid, MemwellError, NotFound, Stale, TooLarge
 from memwell.context.hook_resolution import PAGE, Budget, render_memory_context
-from memwell.model.principal import Principal
+from memwell.core.access import Principal
 from memwell.testing import FrozenClock
 
 from ..engines import AsyncMemory, Memory, two_tenants

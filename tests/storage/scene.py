@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from memwell.clock import DAY
+from memwell.core.access import Principal
 from memwell.core.space import Space
 from memwell.model.collection import Draft, Entry, Place, Policy
-from memwell.model.principal import Principal
 from memwell.storage.port import Store, Tx
 
 T = TypeVar("T")

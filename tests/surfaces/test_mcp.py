@@ -26,8 +26,8 @@ from mcp.types import CallToolResult
 from typer.testing import CliRunner
 
 from memwell import Forbidden, Invalid
+from memwell.core.access import OwnerKind, Scope
 from memwell.core.operation import Operation
-from memwell.model.principal import OwnerKind, Scope
 from memwell.registry import OPERATIONS
 from memwell.surfaces.cli.main import app
 from memwell.surfaces.mcp.http import check_origin

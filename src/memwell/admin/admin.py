@@ -9,13 +9,13 @@ from msgspec import Meta
 
 from ..clock import SECOND, to_datetime
 from ..core import access
+from ..core.access import Scope
 from ..core.dispatch import Call
 from ..core.events import Event, to_event
 from ..core.operation import Example, Request, Response, operation
 from ..core.space import Space
 from ..errors import Conflict, Forbidden, Invalid, NotFound
 from ..model.fields import After, AnyId, Cursor, Flow, Label, Limit, TenantId, User, cut, from_cursor, to_cursor
-from ..model.principal import Scope
 from ..version import __version__
 
 KeyRole = Annotated[

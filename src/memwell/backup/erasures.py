@@ -15,6 +15,7 @@ from .. import config as configuration
 from ..banks.compaction import dissolve_summaries
 from ..clock import MINUTE, Clock, SystemClock
 from ..config import Config
+from ..core.access import Principal
 from ..core.space import Space
 from ..erasure import log
 from ..erasure.erase import (
@@ -34,7 +35,6 @@ from ..facts.retract import forget_session, release_fact
 from ..jobs import queue
 from ..jobs.worker import Worker
 from ..model.collection import CollectionKind, Place
-from ..model.principal import Principal
 from ..records import file_rows
 from ..records.file_rows import File, State
 from ..storage import queries

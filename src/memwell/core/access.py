@@ -1,4 +1,8 @@
-"""API keys and rate limits. A key is 32 random bytes behind a prefix; only a keyed hash of it is stored."""
+"""Access: who is calling, what the caller may do, API keys and rate limits.
+
+A principal comes only from the credential of the current call. A key is 32 random bytes behind a prefix; only a keyed hash
+of it is stored.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,17 @@ import secrets
 import time
 from collections import OrderedDict
 from threading import Lock
-from typing import NamedTuple, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard, cast
 
-from ..clock import Clock
-from ..errors import RateLimited, StorageError, Unauthenticated, Unavailable
+import msgspec
+
+from ..errors import Forbidden, RateLimited, StorageError, Unauthenticated, Unavailable
 from ..ids import new_id
-from ..model.principal import OwnerKind, Principal, Role, Scope
-from ..storage.port import Control
+
+if TYPE_CHECKING:
+    from ..clock import Clock
+    from ..storage.port import Control
+    from .operation import Operation
 
 PREFIX = "mw_"
 CACHE_S = 0.8
@@ -22,6 +30,63 @@ LARGEST_PORTION = 1 / 20
 """The share of a second's requests that one server takes at once."""
 KEEP_S = 60
 """Seconds for which counts are kept, because the clock of another server may be behind."""
+
+
+Role = Literal["reader", "agent", "admin", "operator"]
+ROLES: tuple[Role, ...] = ("reader", "agent", "admin", "operator")
+_RANKS = {role: rank for rank, role in enumerate(ROLES)}
+
+OwnerKind = Literal["flow", "user"]
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """The one flow or user that a key is limited to."""
+
+    kind: OwnerKind
+    name: str
+
+    def refusal(self) -> Forbidden:
+        """The error for everything outside the scope. It does not reveal whether anything exists."""
+        return Forbidden(f"This key is limited to one {self.kind}, and reaches nothing outside of that {self.kind}.")
+
+
+class Principal(msgspec.Struct, frozen=True):
+    """A tenant's caller. `actor` names the key or the process in events. `base` is the URL of the server as the caller knows it,
+    such as `https://memory.example`; empty if it is embedded."""
+
+    tenant: str
+    role: Role
+    actor: str = "local"
+    scope: Scope | None = None
+    base: str = ""
+
+    def may(self, role: Role) -> bool:
+        return _RANKS[self.role] >= _RANKS[role]
+
+    @property
+    def user(self) -> str | None:
+        """The user that the caller is limited to, if any."""
+        return self.scope.name if self.scope is not None and self.scope.kind == "user" else None
+
+    def require_user(self, user: str | None) -> None:
+        """Raise if the caller has a scope and that is not this user."""
+        if self.scope is not None and (user is None or self.user != user):
+            raise self.scope.refusal()
+
+
+def authorise(principal: Principal, operation: Operation, request: Any) -> None:
+    """Check the role of the caller, and the scope of its key against the owner that the request names."""
+    require_role(principal, operation)
+    scope = principal.scope
+    if scope is None or operation.any_tie:
+        return
+    if operation.bound != scope.kind or getattr(request, scope.kind) != scope.name:
+        raise scope.refusal()
+
+
+def require_role(principal: Principal, operation: Operation) -> None:
+    if not principal.may(operation.role):
+        raise Forbidden(f"`{operation.name}` needs the role `{operation.role}`; this key has `{principal.role}`.")
 
 
 class StoredKey(NamedTuple):

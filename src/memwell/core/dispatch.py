@@ -13,12 +13,12 @@ import msgspec
 
 from .. import typed
 from ..clock import DAY
-from ..errors import Erased, Forbidden, Invalid, KeyReused
+from ..errors import Erased, Invalid, KeyReused
 from ..jobs import queue
 from ..model import check
-from ..model.principal import Principal
 from ..storage.blobs import Blobs
 from ..storage.port import batches
+from .access import Principal, authorise
 from .engine import Engine
 from .events import publish_read, publish_write
 from .operation import Operation, to_request
@@ -126,21 +126,6 @@ def _run_call(engine: Engine, principal: Principal, operation: Operation, reques
         return run(call, request)
     act = call.write if operation.writes else call.read
     return act(lambda space: run(space, request))
-
-
-def require_role(principal: Principal, operation: Operation) -> None:
-    if not principal.may(operation.role):
-        raise Forbidden(f"`{operation.name}` needs the role `{operation.role}`; this key has `{principal.role}`.")
-
-
-def authorise(principal: Principal, operation: Operation, request: msgspec.Struct) -> None:
-    if not principal.may(operation.role):
-        require_role(principal, operation)
-    scope = principal.scope
-    if scope is None or operation.any_tie:
-        return
-    if operation.bound != scope.kind or getattr(request, scope.kind) != scope.name:
-        raise scope.refusal()
 
 
 class _Event(NamedTuple):

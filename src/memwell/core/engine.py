@@ -14,10 +14,10 @@ from ..config import Config
 from ..errors import Invalid, MemwellError
 from ..jobs.queue import Handler, JobKind, ensure_slot
 from ..jobs.worker import Worker
-from ..model.principal import Principal
 from ..storage.choose import open_store
 from ..storage.port import Store, TenantStore
 from . import functions
+from .access import Principal
 from .file_links import Links
 from .space import Space
 

@@ -14,8 +14,8 @@ import msgspec
 
 from .. import typed
 from ..clock import to_datetime
-from ..model.principal import Principal
 from ..storage.port import Row, Tx
+from .access import Principal
 from .engine import Engine
 from .operation import Operation
 

@@ -12,8 +12,8 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import NamedTuple
 
 from ..clock import DAY
-from ..model.principal import Principal
 from ..storage.port import Store
+from .access import Principal
 
 PATH = "/v1/files/"
 KEPT_DAYS = 31

@@ -20,7 +20,7 @@ import msgspec
 from .. import typed
 from ..errors import Invalid
 from ..model import check
-from ..model.principal import OwnerKind, Role
+from .access import OwnerKind, Role
 
 Effect = Literal["read", "write", "erase"]
 

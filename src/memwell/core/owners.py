@@ -16,7 +16,7 @@ import msgspec
 from ..clock import MINUTE
 from ..model.collection import TURN_RETENTION, Place, Policy
 from ..model.fields import Flow, User
-from ..model.principal import OwnerKind, Role
+from .access import OwnerKind, Role
 from .operation import Effect, Example, Operation, Request, operation
 
 IDLE = 30 * MINUTE

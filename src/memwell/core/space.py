@@ -21,10 +21,10 @@ from ..ids import inner_id, new_id
 from ..jobs import queue
 from ..model.collection import Address, Draft, Entry, Place, Policy
 from ..model.filter import Filter
-from ..model.principal import Principal
 from ..search import upkeep
 from ..storage.port import Row, TenantStore, Tx
 from ..text.chunks import measure_questions
+from .access import Principal
 
 EMBED_AFTER = 10 * SECOND
 """Delay before new entries are embedded, so that many are embedded together."""

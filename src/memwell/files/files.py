@@ -10,6 +10,7 @@ from msgspec import Meta, structs
 
 from ..admin.jobs import wait_for_job
 from ..clock import to_datetime
+from ..core.access import Principal
 from ..core.dispatch import Call
 from ..core.engine import Engine
 from ..core.events import publish_read
@@ -25,7 +26,6 @@ from ..jobs.queue import JobKind, JobRun
 from ..model import check
 from ..model.fields import AnyId, FilterField, Limit, SessionId
 from ..model.filter import parse
-from ..model.principal import Principal
 from ..model.query import Query, Where
 from ..records import file_rows
 from ..records.app_sessions import (

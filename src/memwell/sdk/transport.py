@@ -16,12 +16,12 @@ from msgspec.structs import replace
 from .. import config as configuration
 from ..clock import Clock
 from ..config import Config
+from ..core.access import Principal, Scope
 from ..core.dispatch import dispatch
 from ..core.engine import Engine
 from ..core.events import Event, watch
 from ..core.operation import to_request
 from ..errors import Invalid, StorageError, Unsupported
-from ..model.principal import Principal, Scope
 from ..registry import open_engine, require_operation
 
 T = TypeVar("T")

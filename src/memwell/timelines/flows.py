@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from ..clock import optional_datetime, to_datetime
+from ..core.access import Scope
 from ..core.dispatch import Call
 from ..core.operation import Example, Request, Response, operation
 from ..core.owners import flow_facts, flow_timeline
@@ -19,7 +20,6 @@ from ..facts.memories import Memory, session_memories
 from ..jobs import queue
 from ..model.collection import Address
 from ..model.fields import Cursor, Flow, Limit, SessionId, cut, from_cursor, to_cursor
-from ..model.principal import Scope
 from ..storage.port import Row
 from .sessions import NEWEST, Erasure, erase_addresses, erase_everything, list_names
 

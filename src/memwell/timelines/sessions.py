@@ -9,6 +9,7 @@ import msgspec
 
 from ..admin.jobs import wait_for_job
 from ..clock import optional_datetime, to_datetime
+from ..core.access import OwnerKind
 from ..core.dispatch import Call
 from ..core.operation import Example, Response
 from ..core.owners import OwnerRequest, owner_operation
@@ -17,7 +18,6 @@ from ..erasure.erase import erase_collection
 from ..errors import NotFound
 from ..model.collection import Place
 from ..model.fields import Cursor, Limit, cut, from_cursor, to_cursor
-from ..model.principal import OwnerKind
 from ..records.records import list_tied_addresses
 from ..storage.port import Row
 

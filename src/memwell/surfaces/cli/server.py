@@ -12,11 +12,11 @@ import typer
 from rich.text import Text
 
 from ...core import functions
+from ...core.access import OwnerKind, Scope
 from ...core.events import Event
 from ...core.operation import Operation, to_request
 from ...errors import Forbidden, Invalid, NotFound
 from ...facts.search import WhyNot
-from ...model.principal import OwnerKind, Scope
 from ...registry import open_engine, require_operation
 from ...sdk._sync import Memory
 from ...sdk.transport import LocalTransport

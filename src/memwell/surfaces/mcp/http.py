@@ -21,10 +21,10 @@ from urllib.parse import parse_qsl
 
 from starlette.types import Message, Receive, Scope, Send
 
+from ...core.access import Principal
 from ...core.dispatch import dispatch
 from ...core.operation import Operation
 from ...errors import Forbidden, Invalid, NotAllowed, Unavailable
-from ...model.principal import Principal
 from ..rest import replies
 from ..rest.replies import read_body
 from ..rest.server import Server

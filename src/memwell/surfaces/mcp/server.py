@@ -18,9 +18,9 @@ from mcp.types import (
 )
 from mcp.types import Tool as ProtocolTool
 
+from ...core.access import Scope
 from ...core.operation import Operation
 from ...errors import MemwellError, NotFound
-from ...model.principal import Scope
 from ...version import __version__
 from .tools import INSTRUCTIONS, Tool
 

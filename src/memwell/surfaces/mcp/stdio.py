@@ -18,9 +18,9 @@ import anyio
 import anyio.to_thread
 from mcp.server.stdio import stdio_server
 
+from ...core.access import Scope
 from ...core.operation import Operation
 from ...errors import TooLarge
-from ...model.principal import Scope
 from .server import Answer, Caller, build_server
 from .tools import Tool
 

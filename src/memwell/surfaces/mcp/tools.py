@@ -12,11 +12,11 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from ...core.access import OwnerKind, Scope
 from ...core.operation import Operation
 from ...errors import Forbidden, Invalid
 from ...model import check
 from ...model.fields import MAX_REQUEST_DEPTH
-from ...model.principal import OwnerKind, Scope
 from ...registry import OPERATIONS
 from ..schemas import build_schemas
 

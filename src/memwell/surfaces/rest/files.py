@@ -15,7 +15,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from ...core.dispatch import Call, dispatch, require_role
+from ...core.access import require_role
+from ...core.dispatch import Call, dispatch
 from ...core.file_links import FileRef
 from ...core.operation import Operation
 from ...errors import Invalid, MemwellError, TooLarge, Unavailable

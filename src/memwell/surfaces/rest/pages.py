@@ -20,10 +20,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from ...core.access import Principal
 from ...core.engine import Engine
 from ...core.events import Event, watch
 from ...errors import Forbidden, MemwellError, NotFound, StorageError, Unauthenticated, Unavailable
-from ...model.principal import Principal
 from ...registry import OPERATIONS
 from ...version import __version__
 from . import files, openapi, replies

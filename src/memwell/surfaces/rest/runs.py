@@ -15,10 +15,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from ...core.access import Principal
 from ...core.dispatch import Call, dispatch
 from ...core.operation import Operation, to_request
 from ...errors import Forbidden, Invalid, MemwellError, Unavailable
-from ...model.principal import Principal
 from ...registry import require_operation
 from ...workflows.run import EventLog
 from ...workflows.run_operations import EventsOfRun, Happened, OfRun, Run

@@ -18,13 +18,12 @@ import msgspec
 from starlette.types import Receive, Scope, Send
 
 from ...config import Config
-from ...core.access import Authenticator
+from ...core.access import Authenticator, Principal
 from ...core.dispatch import dispatch
 from ...core.engine import Engine
 from ...core.operation import Operation
 from ...errors import Forbidden, Invalid, MemwellError, NotAllowed, Unavailable
 from ...model.fields import NONE
-from ...model.principal import Principal
 from ...registry import OPERATIONS
 from ...workflows.runs import runs_of
 from . import files, replies
