@@ -14,8 +14,8 @@ import pytest
 
 from memwell import Turn, Unavailable
 from memwell.clock import SECOND, SystemClock
+from memwell.core.space import Erasure
 from memwell.jobs.queue import LEASE
-from memwell.timelines.sessions import Erasure
 
 from .engines import DATABASES, Memory, query, remains
 from .servers import FLOW, Planned, Server, Writers, planned

@@ -15,7 +15,7 @@ from ..clock import DAY, HOUR, to_datetime
 from ..core.catalog import OMITTED, Catalog, Item, Order, PageNumber, PageSize, Sort, Version, list_page
 from ..core.dispatch import Call
 from ..core.operation import Example, Request, Response, operation
-from ..core.space import Space
+from ..core.space import Erasure, Space
 from ..erasure.erase import erase_collection
 from ..errors import Invalid, NotFound
 from ..jobs import queue
@@ -23,7 +23,6 @@ from ..model import check
 from ..model.collection import Address, Place, Policy
 from ..model.fields import ID_PATTERN
 from ..search.words import LANGUAGES
-from ..timelines.sessions import Erasure, erase_addresses
 from ..timelines.settings import UNSTEMMED
 
 BankType = Literal["conversation", "general"]
@@ -463,7 +462,7 @@ def _update_retention(space: Space, bank_id: str, bank: Bank) -> None:
 
 def _erase_entries(space: Space, bank_id: str) -> Erasure:
     collections = space.tx.rows("collections_of_name", dialect=KIND, name=bank_id)
-    erasure = erase_addresses(space, space.tx.rows("addresses_of_name", dialect=KIND, name=bank_id))
+    erasure = space.bury(space.tx.rows("addresses_of_name", dialect=KIND, name=bank_id))
     for (collection_id,) in collections:
         erase_collection(space.tx, collection_id, space.now)
     return erasure

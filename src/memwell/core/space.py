@@ -25,6 +25,7 @@ from ..search import upkeep
 from ..storage.port import Row, TenantStore, Tx
 from ..text.chunks import measure_questions
 from .access import Principal
+from .operation import Response
 
 EMBED_AFTER = 10 * SECOND
 """Delay before new entries are embedded, so that many are embedded together."""
@@ -51,6 +52,16 @@ class Located(NamedTuple):
     entry: Entry
     path: str
     address_id: int
+
+
+class Erasure(Response, frozen=True, kw_only=True):
+    """A started erasure. The data is hidden already; the job erases its bytes, and its result is the receipt. If the job ends
+    within seconds, the receipt is here too: `layers` counts the erased data, and `residual` the traces that were found."""
+
+    job: str
+    sessions: int
+    layers: dict[str, int] | None = None
+    residual: int | None = None
 
 
 class Space(msgspec.Struct, eq=False):
@@ -125,11 +136,12 @@ class Space(msgspec.Struct, eq=False):
         self.tx.send("end_address", id=address.id, now=self.now)
         return True
 
-    def bury(self, addresses: Sequence[Row], counts: dict[str, int] | None = None) -> str:
-        """Hide addresses (id, collection, kind) from every read, and return the id of the job that erases them."""
+    def bury(self, addresses: Sequence[Row], facts: int = 0) -> Erasure:
+        """Hide addresses (id, collection, kind) from every read; a job erases them. `facts` were erased with them already."""
         for address_id, collection_id, _ in addresses:
             self.touch(collection_id, address_id)
-        return bury(self.tx, addresses, self.now, counts)
+        job = bury(self.tx, addresses, self.now, {"facts": facts} if facts else None)
+        return Erasure(job=job, sessions=sum(kind == "timeline" for _, _, kind in addresses))
 
     def touch(self, collection_id: int, address_id: int, entries: int = 0, entry_id: str = "") -> None:
         """Mark an address as changed, for the event and so that the stored answer is erased together with it."""

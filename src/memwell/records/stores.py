@@ -355,7 +355,7 @@ def delete_app(space: Space, request: OfApp) -> DeletedApp:
     place = app_records(request.app)
     addresses += space.tx.rows("addresses_of_name", dialect=place.dialect, name=place.name)
     unique = list({one[0]: one for one in addresses}.values())
-    job = space.bury(unique)
+    job = space.bury(unique).job
     for (collection_id,) in space.tx.rows("collections_of_name", dialect=place.dialect, name=place.name):
         erase_collection(space.tx, collection_id, space.now)
     for item in stores:

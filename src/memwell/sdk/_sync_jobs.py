@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..admin.jobs import Job
-from ..timelines.sessions import Erasure
+from ..core.space import Erasure
 from .transport import Transport
 from .values import Receipt, omit_none, to_receipt, to_unavailable
 

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from ..admin.jobs import Job
+from ..core.space import Erasure
 from ..errors import Invalid, MemwellError, TooLarge, Unavailable
 from ..model.check import as_object
 from ..records.file_rows import MAX_FILE
 from ..records.working_memory import Tool
-from ..timelines.sessions import Erasure
 from .types import Conditions
 
 Message = Mapping[str, Any]

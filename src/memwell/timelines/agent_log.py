@@ -10,12 +10,12 @@ from msgspec import Meta
 from ..clock import optional_datetime, to_datetime
 from ..core.operation import Example, Request, Response, operation
 from ..core.owners import AGENT_LOG as LOG
-from ..core.space import Space
+from ..core.space import Erasure, Space
 from ..errors import NotFound
 from ..model import check
 from ..model.collection import Address, Draft, Entry, Origin
 from ..model.fields import After, Content, Kind, Limit, SessionId
-from .sessions import NEWEST, Erasure, erase_addresses
+from .sessions import NEWEST
 
 PAGE = 1000
 _ORIGINS: dict[str, Origin] = {"tool_call": "tool", "observation": "tool", "decision": "assistant"}
@@ -162,7 +162,7 @@ def delete(space: Space, request: OfSession) -> Erasure:
     addresses = space.tx.rows("addresses_of_path", dialect=LOG.dialect, name=LOG.name, path=request.session)
     if not addresses:
         raise NotFound("There is no such session.")
-    return erase_addresses(space, addresses)
+    return space.bury(addresses)
 
 
 def _entry(entry: Entry) -> LogEntry:

@@ -13,7 +13,7 @@ from ..core.access import Scope
 from ..core.dispatch import Call
 from ..core.operation import Example, Request, Response, operation
 from ..core.owners import flow_facts, flow_timeline
-from ..core.space import Space
+from ..core.space import Erasure, Space
 from ..core.turns import Messages, NewTurn, Turn, Turns, to_draft, to_turn, to_turns
 from ..errors import NotFound
 from ..facts.memories import Memory, session_memories
@@ -21,7 +21,7 @@ from ..jobs import queue
 from ..model.collection import Address
 from ..model.fields import Cursor, Flow, Limit, SessionId, cut, from_cursor, to_cursor
 from ..storage.port import Row
-from .sessions import NEWEST, Erasure, erase_addresses, erase_everything, list_names
+from .sessions import NEWEST, erase_everything, list_names
 
 _TURN = {"flow": "support", "session": "alice-42", "role": "user", "content": "Where is my order?"}
 _SESSION = {"flow": "support", "session": "alice-42"}
@@ -253,7 +253,7 @@ def delete_session(space: Space, request: OfSession) -> Erasure:
     addresses = space.tx.rows("addresses_of_path", dialect="flow", name=request.flow, path=request.session)
     if not addresses:
         raise NotFound("There is no such session in this flow.")
-    return erase_addresses(space, addresses, _erase_facts(space, request.flow, addresses))
+    return space.bury(addresses, _erase_facts(space, request.flow, addresses))
 
 
 def _erase_facts(space: Space, flow: str, addresses: Sequence[Row]) -> int:

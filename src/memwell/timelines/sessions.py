@@ -13,7 +13,7 @@ from ..core.access import OwnerKind
 from ..core.dispatch import Call
 from ..core.operation import Example, Response
 from ..core.owners import OwnerRequest, owner_operation
-from ..core.space import Space
+from ..core.space import Erasure, Space
 from ..erasure.erase import erase_collection
 from ..errors import NotFound
 from ..model.collection import Place
@@ -40,16 +40,6 @@ class Sessions(Response, frozen=True, kw_only=True):
 
     sessions: list[SessionInfo]
     next_cursor: str | None = None
-
-
-class Erasure(Response, frozen=True, kw_only=True):
-    """A started erasure. The data is hidden already; the job erases its bytes, and its result is the receipt. If the job ends
-    within seconds, the receipt is here too: `layers` counts the erased data, and `residual` the traces that were found."""
-
-    job: str
-    sessions: int
-    layers: dict[str, int] | None = None
-    residual: int | None = None
 
 
 class ListSessions(OwnerRequest, frozen=True, kw_only=True):
@@ -99,12 +89,6 @@ def list_names(space: Space, dialect: str, cursor: str | None, limit: int) -> tu
     return cut(rows, limit, lambda row: to_cursor(dialect, row[0]))
 
 
-def erase_addresses(space: Space, addresses: Sequence[Row], facts: int = 0) -> Erasure:
-    """Bury addresses (id, collection, kind). `facts` is the number of facts that were erased with them already."""
-    job = space.bury(addresses, {"facts": facts} if facts else None)
-    return Erasure(job=job, sessions=sum(row[2] == "timeline" for row in addresses))
-
-
 def erase_everything(call: Call, kind: OwnerKind, name: str) -> Erasure:
     """Bury all memory of a user or a flow, its name, and the keys that are limited to it."""
     control = call.engine.store.control
@@ -143,7 +127,7 @@ def _erase_name(space: Space, kind: OwnerKind, name: str, keys: int) -> Erasure:
     addresses += elsewhere
     if not collections and not addresses and not keys:
         raise NotFound(f"Nothing is remembered of that {kind}.")
-    erasure = erase_addresses(space, list({one[0]: one for one in addresses}.values()))
+    erasure = space.bury(list({one[0]: one for one in addresses}.values()))
     for (collection_id,) in collections:
         erase_collection(space.tx, collection_id, space.now)
     return erasure

@@ -11,7 +11,7 @@ from ..clock import to_datetime
 from ..core.dispatch import Call
 from ..core.operation import Example, Request, Response, operation
 from ..core.owners import IDLE, user_timeline
-from ..core.space import Space
+from ..core.space import Erasure, Space
 from ..core.turns import Messages, NewTurn, OccurredAt, Turn, Turns, TurnText, list_newest, to_draft, to_turn, to_turns
 from ..errors import Invalid
 from ..facts.search import NOTES
@@ -19,7 +19,7 @@ from ..ids import new_id
 from ..jobs import queue
 from ..model.collection import Draft, Place
 from ..model.fields import Cursor, Limit, Metadata, SessionId, User, cut, from_cursor, to_cursor
-from .sessions import NEWEST, Erasure, erase_everything, list_names
+from .sessions import NEWEST, erase_everything, list_names
 
 AUTO = "auto:"
 
