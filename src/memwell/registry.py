@@ -10,12 +10,12 @@ from .context import contexts, hook_resolution, hooks, memory_namespace
 from .core.engine import Engine
 from .core.operation import Operation
 from .core.owners import OwnerOperations
-from .erasure import retention
+from .erasure import erase
 from .errors import NotFound
 from .facts import audit, memories, plans, search
 from .files import files
 from .records import app_sessions, apps, contents, definitions, stores, user_records, working_memory
-from .search import upkeep
+from .search import jobs as search_jobs
 from .timelines import agent_log, flows, sessions, settings, transfer, users
 from .workflows import app_transfer
 from .workflows import operations as workflows
@@ -67,7 +67,7 @@ def _collect() -> dict[str, Operation]:
 
 
 OPERATIONS = _collect()
-JOBS = tuple(job for room in (retention, upkeep, *ROOMS) for job in getattr(room, "JOBS", ()))
+JOBS = tuple(job for room in (erase, search_jobs, *ROOMS) for job in getattr(room, "JOBS", ()))
 
 
 def require_operation(name: str) -> Operation:

@@ -14,8 +14,7 @@ import msgspec
 
 from .. import typed
 from ..clock import SECOND, Clock
-from ..erasure.erase import bury
-from ..erasure.retention import AT_LEAST_EVERY
+from ..erasure.erase import bury, expire_at
 from ..errors import Stale
 from ..ids import inner_id, new_id
 from ..jobs import queue
@@ -113,8 +112,7 @@ class Space(msgspec.Struct, eq=False):
             queue.ensure_slot(self.tx, "embed", self.now + EMBED_AFTER, self.now)
             self._embeds = False  # once is enough
         self.touch(collection_id, address_id, len(entries), entries[0].id if len(entries) == 1 else "")
-        if expires_at is not None and expires_at <= self.now + AT_LEAST_EVERY:
-            queue.ensure_slot(self.tx, "expire", expires_at, self.now)  # the daily job finds what expires later
+        expire_at(self.tx, expires_at, self.now)
         return entries
 
     def revise(self, place: Place, located: Located, draft: Draft, version: int | None) -> Entry:

@@ -1,4 +1,4 @@
-"""Erasure, and the `sweep` job for orphan blobs.
+"""Erasure and retention, with their jobs `erase`, `expire` and `sweep`.
 
 Erasure has three stages. `bury` runs in the transaction of the operation: addresses leave their collection, so that no read can
 find them, and stored answers and jobs that mention them are emptied. The `erase` job then deletes the entries in small steps and
@@ -6,6 +6,8 @@ empties the write-ahead log. Finally it searches rows and files for traces; its 
 
 Orphan blobs are the bytes of files that no row names any more. They are deleted inside a write transaction, so that no upload
 comes in between.
+
+Reads never see expired data. The `expire` job frees its bytes, and deletes old answers, jobs, events and runs.
 """
 
 from __future__ import annotations
@@ -14,19 +16,21 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..clock import DAY, HOUR
+from ..clock import DAY, HOUR, MINUTE
 from ..errors import Unavailable
 from ..ids import inner_id
 from ..jobs import queue
-from ..jobs.queue import JobRun, Repeat
+from ..jobs.queue import KEEP_FINISHED, JobKind, JobRun, Repeat
 from ..search import upkeep
-from ..storage.blobs import Blobs
 from ..storage.port import Rewrite, Row, Tx, batches, encode_numbers
 from . import log
+
+if TYPE_CHECKING:
+    from ..storage.blobs import Blobs
 
 GRACE = HOUR
 """Longest time between the bytes of an upload and its row."""
@@ -103,6 +107,11 @@ def _is_named(tx: Tx, digest: str) -> bool:
 
 GRAVE = "#erased"
 ERASE_BATCH = 2000
+KEEP_EVENTS = 30 * DAY
+KEEP_REMOVALS = 10_000
+KEEP_RUNS = 30 * DAY
+EXPIRE_AT_LEAST_EVERY = DAY
+EXPIRE_AT_MOST_EVERY = MINUTE // 2
 SAMPLES = 32
 SHINGLE = 24
 
@@ -376,3 +385,65 @@ def _grave(tx: Tx, now: int) -> int:
         found = tx.row("find_collection", dialect=GRAVE, name="", kind="timeline")
     assert found is not None  # noqa: S101 -- it was just added
     return int(found[0])
+
+
+def expire_at(tx: Tx, expires_at: int | None, now: int) -> None:
+    """Have the `expire` job run at a time, if that is soon. The job runs every day, so it finds what expires later."""
+    if expires_at is not None and expires_at <= now + EXPIRE_AT_LEAST_EVERY:
+        queue.ensure_slot(tx, "expire", expires_at, now)
+
+
+def expire(run: JobRun) -> Repeat:
+    """Delete expired data in small steps, and repeat when the next data expires."""
+    now = run.clock.now()
+    deleted = 0
+    while count := run.write(lambda tx: _delete_expired(tx, now)):
+        deleted += count
+    run.write(lambda tx: _delete_old(tx, now))
+    if deleted:
+        run.scrub()
+    return Repeat(max(run.read(lambda tx: _next_expiry(tx, now)), now + EXPIRE_AT_MOST_EVERY))
+
+
+def _delete_expired(tx: Tx, now: int) -> int:
+    last = tx.row("expiry_after", now=now, skip=ERASE_BATCH)
+    until = last[0] if last else now
+    upkeep.remove_entries(tx, tx.rows("expired_docids", until=until), noted=False)
+    deleted = tx.run("delete_expired_entries", until=until)
+    addresses = tx.rows("expired_addresses", now=now, limit=ERASE_BATCH)
+    for (address_id,) in addresses:
+        erase_expired_address(tx, address_id)
+    return deleted + len(addresses)
+
+
+def _delete_old(tx: Tx, now: int) -> None:
+    tx.send("delete_old_idempotency", now=now)
+    tx.send("delete_finished_jobs", before=now - KEEP_FINISHED)
+    first_kept = tx.row("first_event_after", before=now - KEEP_EVENTS)
+    tx.send("delete_removals_below", keep=KEEP_REMOVALS)
+    tx.send("interrupt_runs", now=now)
+    for (run_id,) in tx.rows("old_runs", before=now - KEEP_RUNS, limit=ERASE_BATCH):
+        tx.send("delete_run_steps", run_id=run_id)
+        tx.send("delete_run_touches", run_id=run_id)
+        tx.send("delete_run", id=run_id)
+    if first_kept and first_kept[0]:
+        tx.send("delete_events_below", seq=first_kept[0])
+
+
+def _next_expiry(tx: Tx, now: int) -> int:
+    found = [tx.row("next_expiry"), tx.row("next_address_expiry", now=now), tx.row("next_idempotency_expiry")]
+    return min([now + EXPIRE_AT_LEAST_EVERY, *(int(row[0]) for row in found if row and row[0] is not None)])
+
+
+def run_erase(engine: Any, run: JobRun) -> dict[str, Any] | Repeat:
+    """Run the `erase` job, and drop the caches of this process."""
+    receipt = erase(run)
+    engine.drop_caches(run.reach.key)
+    return receipt
+
+
+JOBS = (
+    JobKind("expire", lambda _, run: expire(run)),
+    JobKind("erase", run_erase),
+    JobKind("sweep", lambda _, run: sweep(run)),
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -11,8 +11,10 @@ from .. import typed
 from ..clock import MINUTE, SECOND, Clock
 from ..errors import LeaseLost
 from ..ids import new_id
-from ..storage.blobs import Blobs
 from ..storage.port import Rewrite, Store, TenantStore, Tx
+
+if TYPE_CHECKING:
+    from ..storage.blobs import Blobs
 
 State = Literal["ready", "running", "done", "dead", "cancelled"]
 

@@ -15,11 +15,9 @@ import msgspec
 from msgspec.structs import replace
 
 from ..core.space import Space
-from ..erasure.erase import bury
-from ..erasure.retention import AT_LEAST_EVERY
+from ..erasure.erase import bury, expire_at
 from ..errors import Invalid, TooLarge
 from ..ids import inner_id
-from ..jobs import queue
 from ..model.check import plain
 from ..model.collection import Place
 from ..model.fields import etag, match
@@ -237,8 +235,7 @@ def _store(space: Space, place: Place, path: str, old: Record | None, new: NewVa
             # what was answered before may not outlive it
             space.tx.send("erase_idempotency", addresses=encode_numbers([address_id]))
     space.touch(collection_id, address_id)
-    if expires_at is not None and expires_at <= space.now + AT_LEAST_EVERY:
-        queue.ensure_slot(space.tx, "expire", expires_at, space.now)
+    expire_at(space.tx, expires_at, space.now)
     return Record(address_id, collection_id, path, version, value, created_at, space.now, expires_at)
 
 

@@ -1,17 +1,22 @@
-"""The jobs that keep search complete: `embed` makes vectors, `index` makes words anew."""
+"""The jobs that keep search complete: `embed` makes vectors, `index` makes words anew, `graph` tends the graphs over vectors."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import typed
+from ..clock import SECOND
 from ..errors import Unavailable
-from ..jobs.queue import JobRun
+from ..jobs.queue import JobKind, JobRun, ensure_slot
 from ..model.collection import Policy
 from ..storage.port import Row, Tx, search_state
-from .embeddings import EmbeddingModel, Embeddings, embed_entries, write_vectors
 from .upkeep import build_entry_tokens
 
+if TYPE_CHECKING:
+    from .embeddings import EmbeddingModel
+
+GRAPH_DELAY = 60 * SECOND
+"""How long collections may grow before the graph job looks at their sizes again."""
 EMBED_BATCH = 256
 INDEX_BATCH = 500
 DROP_BATCH = 2000
@@ -19,15 +24,16 @@ DROP_BATCH = 2000
 _decode_policy = typed.decoder(Policy)
 
 
-def embed_pending(run: JobRun, meaning: Embeddings) -> dict[str, Any]:
-    """Make the vectors that are missing, a batch at a time, then remove those of models that are not used any more.
+def run_embed(engine: Any, run: JobRun) -> dict[str, Any]:
+    """Make missing vectors, then remove those of unused models. On PostgreSQL, have the graphs over them looked at soon after.
 
-    A batch and how far it came are kept together, so a worker that is killed is taken up where it was.
-    """
-    model = meaning.model(run.reach)
+    Each batch is stored with its position, so that the job continues after a crash."""
+    from .embeddings import embed_entries  # imports numpy
+
+    model = engine.recall.meaning.model(run.reach)
     if model is None:
-        if meaning.trouble:
-            raise Unavailable(f"The model cannot be used: {meaning.trouble}")
+        if engine.recall.meaning.trouble:
+            raise Unavailable(f"The model cannot be used: {engine.recall.meaning.trouble}")
         return {"embedded": 0}
     done, at = 0, model.embedded_to
     while True:
@@ -37,10 +43,14 @@ def embed_pending(run: JobRun, meaning: Embeddings) -> dict[str, Any]:
         done, at = done + len(rows), reached
         if len(rows) < EMBED_BATCH:
             break
-    return {"embedded": done, "dropped": _drop_other_models(run, model)}
+    dropped = _drop_other_models(run, model)
+    if done and engine.store.describe()["engine"] != "sqlite":
+        now = engine.clock.now()
+        run.write(lambda tx: ensure_slot(tx, "graph", now + GRAPH_DELAY, now))
+    return {"embedded": done, "dropped": dropped}
 
 
-def reindex(run: JobRun) -> dict[str, Any]:
+def run_index(_engine: Any, run: JobRun) -> dict[str, Any]:
     """Make the words of every entry anew: after the analyser or a collection's language has changed."""
     at, done = int((run.progress or {}).get("at", 0)), 0
     while True:
@@ -51,6 +61,10 @@ def reindex(run: JobRun) -> dict[str, Any]:
             return {"at": at, "indexed": done}
 
 
+def run_graph(engine: Any, run: JobRun) -> dict[str, Any]:
+    return dict(engine.store.tend(run.reach.key))
+
+
 def _list_pending(tx: Tx, model: EmbeddingModel, at: int, now: int) -> tuple[list[Row], int]:
     """The next entries without vectors, and up to which number there are none left once these have theirs."""
     rows = tx.rows("pending_entries", model=model.number, after=at, now=now, limit=EMBED_BATCH)
@@ -58,6 +72,8 @@ def _list_pending(tx: Tx, model: EmbeddingModel, at: int, now: int) -> tuple[lis
 
 
 def _write_batch(tx: Tx, model: EmbeddingModel, rows: list[Row], values: list[bytes], reached: int) -> None:
+    from .embeddings import write_vectors
+
     write_vectors(tx, model, list(zip(rows, values, strict=True)))
     tx.send("advance_model", id=model.number, embedded_to=reached)
 
@@ -92,3 +108,10 @@ def _reindex_batch(tx: Tx, run: JobRun, at: int) -> tuple[int, int]:
         tx.send("add_words", docid=docid, tokens=text)
     run.note(tx, {"at": rows[-1][0]})
     return len(rows), rows[-1][0]
+
+
+JOBS = (
+    JobKind("embed", run_embed, patient=True),
+    JobKind("index", run_index, patient=True),
+    JobKind("graph", run_graph, patient=True),
+)

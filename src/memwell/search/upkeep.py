@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from ..clock import SECOND
-from ..jobs.queue import JobKind, JobRun, ensure_slot
 from ..model.collection import Entry
 from ..storage.port import Row, Tx, encode_numbers
 from . import words
-
-GRAPH_DELAY = 60 * SECOND
-"""How long collections may grow before the graph job looks at their sizes again."""
 
 
 def add_entry(tx: Tx, docid: int, address_id: int, collection_id: int, entry: Entry, language: str) -> None:
@@ -52,34 +46,3 @@ def mark_changed(tx: Tx, rows: Sequence[Row]) -> None:
 def remove_addresses(tx: Tx, addresses: Sequence[int]) -> None:
     """Take all of some addresses out of every index in memory; their words and vectors go with their entries."""
     tx.send("add_removals", addresses=encode_numbers(addresses))
-
-
-# -- jobs ----------------------------------------------------------------------------------------------------------------
-
-
-def run_embed(engine: Any, run: JobRun) -> dict[str, Any]:
-    """Make missing vectors; on PostgreSQL, have the graphs over them looked at soon after."""
-    from .jobs import embed_pending
-
-    done = embed_pending(run, engine.recall.meaning)
-    if done["embedded"] and engine.store.describe()["engine"] != "sqlite":
-        now = engine.clock.now()
-        run.write(lambda tx: ensure_slot(tx, "graph", now + GRAPH_DELAY, now))
-    return done
-
-
-def run_index(_engine: Any, run: JobRun) -> dict[str, Any]:
-    from .jobs import reindex
-
-    return reindex(run)
-
-
-def run_graph(engine: Any, run: JobRun) -> dict[str, Any]:
-    return dict(engine.store.tend(run.reach.key))
-
-
-JOBS = (
-    JobKind("embed", run_embed, patient=True),
-    JobKind("index", run_index, patient=True),
-    JobKind("graph", run_graph, patient=True),
-)

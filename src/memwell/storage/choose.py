@@ -1,4 +1,4 @@
-"""Which store a home names: a directory, or the address of a PostgreSQL database."""
+"""Open the store that the configuration names: a directory, or the address of a PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -6,25 +6,22 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..errors import Unsupported
-from .sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from ..config import Config
     from .postgres import PostgresStore
+    from .sqlite import SqliteStore
 
 
 def open_store(config: Config, clock: Callable[[], int], vfs: str | None = None) -> SqliteStore | PostgresStore:
-    """Open the store, making what is new."""
+    """Open the store, and create it if it is new."""
     if config.on_postgres:
-        return _postgres(config, clock)
-    return SqliteStore(
-        config.home_path, clock=clock, durability=config.durability, open_tenants=config.open_tenants, vfs=vfs
-    )
+        try:
+            from .postgres import PostgresStore
+        except ImportError as error:
+            raise Unsupported("PostgreSQL needs some packages: `pip install 'memwell[postgres]'`.") from error
+        return PostgresStore(config.home, clock=clock, connections=config.connections)
+    from .sqlite import SqliteStore
 
-
-def _postgres(config: Config, clock: Callable[[], int]) -> PostgresStore:
-    try:
-        from .postgres import PostgresStore
-    except ImportError as error:
-        raise Unsupported("PostgreSQL needs some packages: `pip install 'memwell[postgres]'`.") from error
-    return PostgresStore(config.home, clock=clock, connections=config.connections)
+    durability, open_tenants = config.durability, config.open_tenants
+    return SqliteStore(config.home_path, clock=clock, durability=durability, open_tenants=open_tenants, vfs=vfs)

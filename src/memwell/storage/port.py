@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from ..errors import Conflict
 from ..ids import derive_id
-from ..model.filter import Filter
 
 if TYPE_CHECKING:
+    from ..model.filter import Filter
     from .blobs import Blobs
 
 Row = tuple[Any, ...]
