@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 
 from memwell import Invalid, TooLarge
-from memwell.model.check import MAX_BITS, plain
+from memwell.model.fields import MAX_BITS, check_json
 
 from .each import each
 
@@ -109,30 +109,30 @@ AROUND: list[Callable[[Any], Any]] = [
 @each("around", AROUND)
 def test_what_is_wrong_is_found_wherever_it_is(around: Callable[[Any], Any], wrong: Any, reason: str) -> None:
     with pytest.raises(Invalid, match=f"`value`.*{reason}"):
-        plain(around(wrong), "value", 64)
+        check_json(around(wrong), "value", 64)
 
 
 @each("around", AROUND)
 def test_what_is_fine_passes(around: Callable[[Any], Any]) -> None:
     for value in FINE:
-        plain(around(value), "value", 64)
+        check_json(around(value), "value", 64)
 
 
 def test_levels_are_counted() -> None:
     value: Any = 1
     for _ in range(DEPTH):
         value = {"a": [value]} if isinstance(value, int) else [value]
-    plain(value, "value", DEPTH + 1)
+    check_json(value, "value", DEPTH + 1)
     with pytest.raises(Invalid, match=f"deeper than {DEPTH} levels"):
-        plain(value, "value", DEPTH)
+        check_json(value, "value", DEPTH)
 
 
 def test_what_holds_itself_ends() -> None:
     once: list[Any] = []
     once.append(once)
     with pytest.raises(Invalid, match="deeper than 64 levels"):
-        plain(once, "value", 64)
+        check_json(once, "value", 64)
     twice: list[Any] = []
     twice += [twice, twice]
     with pytest.raises(TooLarge, match="more than"):
-        plain(twice, "value", 64)
+        check_json(twice, "value", 64)

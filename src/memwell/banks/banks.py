@@ -19,9 +19,8 @@ from ..core.space import Erasure, Space
 from ..erasure.erase import erase_collection
 from ..errors import Invalid, NotFound
 from ..jobs import queue
-from ..model import check
 from ..model.collection import Address, Place, Policy
-from ..model.fields import ID_PATTERN
+from ..model.fields import ID_PATTERN, check_content
 from ..search.words import LANGUAGES
 from ..timelines.settings import UNSTEMMED
 
@@ -422,7 +421,7 @@ def _check_settings(bank: Bank) -> None:
         known = ", ".join(sorted([*LANGUAGES, *UNSTEMMED]))
         raise Invalid(f"The language {bank.language!r} is not supported. Supported are: {known}.", field="language")
     for name in ("description", "compaction_prompt"):
-        check.content(getattr(bank, name) or "", may_be_empty=True, field=name)
+        check_content(getattr(bank, name) or "", may_be_empty=True, field=name)
     custom = [name for name in _CUSTOM if getattr(bank, name) is not None]
     if custom and bank.mode != "custom":
         raise Invalid(f"`{custom[0]}` requires `mode` `custom`.", field=custom[0])

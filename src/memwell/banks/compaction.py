@@ -23,8 +23,8 @@ from ..erasure.erase import erase_fact
 from ..errors import Invalid, Stale, Unavailable
 from ..jobs import queue
 from ..jobs.queue import JobKind, JobRun, Repeat
-from ..model import check
 from ..model.collection import Draft, Entry
+from ..model.fields import check_content, to_json
 from ..screening.screen import lowest_trust
 from ..search import upkeep
 from ..storage.port import TenantStore, Tx
@@ -412,9 +412,9 @@ def _apply_summary(tx: Tx, run: JobRun, task: _Task, summary: SummaryText) -> No
     draft = Draft(
         kind=SUMMARY,
         role="assistant" if task.bank.type == "conversation" else None,
-        content=check.content(summary.text or EMPTY_SUMMARY),
+        content=check_content(summary.text or EMPTY_SUMMARY),
         origin=lowest_trust(["assistant", *(entry.origin for entry in sources)]),
-        metadata=check.to_json({**_common_metadata(sources), "key": task.key, "compaction": summary.method}),
+        metadata=to_json({**_common_metadata(sources), "key": task.key, "compaction": summary.method}),
         occurred_at=task.items[-1].entry.occurred_at,
     )
     (entry,) = space.append(bank_place(task.bank_id, task.bank.policy()), task.key, [draft])

@@ -19,9 +19,23 @@ from ..erasure.erase import bury, erase_fact, forget_runs, scrub_later
 from ..errors import Conflict, Forbidden, Invalid, NotFound
 from ..facts.search import MinScore, QueryText, query_text
 from ..jobs import queue
-from ..model import check
 from ..model.collection import ORIGIN_OF_ROLE, Address, Draft, Entry, Origin
-from ..model.fields import MAX_BATCH, AnyId, Content, Cursor, FilterField, Limit, Metadata, cut, from_cursor, to_cursor
+from ..model.fields import (
+    MAX_BATCH,
+    AnyId,
+    Content,
+    Cursor,
+    FilterField,
+    Limit,
+    Metadata,
+    check_content,
+    check_identifier,
+    check_number,
+    cut,
+    from_cursor,
+    to_cursor,
+    to_json,
+)
 from ..model.filter import Filter, parse
 from ..model.query import Query, Where
 from ..storage.port import Row
@@ -149,7 +163,7 @@ def write_entry(space: Space, bank_id: str, bank: Bank, new: NewEntry) -> Entry:
     """Write an entry, and schedule a compaction if its key exceeds a threshold now."""
     check_key(new.key)
     speaker = _check_speaker(bank, new.speaker)
-    content = check.content(new.content)
+    content = check_content(new.content)
     # A speaker's words are the speaker's; otherwise a run's are its agent's, and all others the application's own.
     origin: Origin = ORIGIN_OF_ROLE[speaker] if speaker else "assistant" if new.stamps else "system"
     for name in RESERVED:
@@ -161,7 +175,7 @@ def write_entry(space: Space, bank_id: str, bank: Bank, new: NewEntry) -> Entry:
         role=speaker,
         content=content,
         origin=origin,
-        metadata=check.to_json({**new.metadata, **stamps}),
+        metadata=to_json({**new.metadata, **stamps}),
         id=new.id,
     )
     (entry,) = space.append(bank_place(bank_id, bank.policy()), new.key, [draft])
@@ -176,7 +190,7 @@ def hide_entries(space: Space, bank_id: str, key: str, summary: Entry, ids: Sequ
     """Replace entries of a key by one that summarises them (C39)."""
     address = find_key(space, bank_id, key)
     assert address is not None  # noqa: S101 -- the summary was just written there
-    found = [space.entry(bank_place(bank_id), check.identifier(one, "compacts")) for one in dict.fromkeys(ids)]
+    found = [space.entry(bank_place(bank_id), check_identifier(one, "compacts")) for one in dict.fromkeys(ids)]
     if any(one is None or one.address_id != address.id for one in found):
         raise Conflict("Some of the entries to summarise are gone, or summarised already: load them again.")
     hide_behind_summary(space, address.id, summary, [one.entry for one in found if one is not None])
@@ -259,7 +273,7 @@ def search_bank(call: Call, request: SearchBank) -> Matches:
         filter=parse(request.filter) if request.filter else None,
         after=None if after is None else after + 1,  # `after` of a query is inclusive, `added_after` is not (S1.38)
         before=to_instant(request.added_before, "added_before"),
-        min_score=check.number(request.min_score, "min_score") or 0.0,
+        min_score=check_number(request.min_score, "min_score") or 0.0,
         full=True,
     )
     found = call.engine.search(call.principal, query)
@@ -468,7 +482,7 @@ def _list_sources(space: Space, request: ListEntries, summary_id: str) -> BankEn
     """The entries that a summary was made of."""
     if request.key is not None or request.filter:
         raise Invalid("`summary` cannot be combined with `key` or `filter`.", field="summary")
-    _, key, _ = _require_entry(space, request.bank, check.identifier(summary_id, "summary"))
+    _, key, _ = _require_entry(space, request.bank, check_identifier(summary_id, "summary"))
     (after,) = from_cursor("bank_sources", request.cursor, 0)
     rows = space.tx.rows("sources_of_summary", id=summary_id, after=after, now=space.now, limit=request.limit + 1)
     sources = [EntryLocation.from_row(key, 0, row) for row in rows]

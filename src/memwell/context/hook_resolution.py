@@ -17,9 +17,8 @@ from ..core.operation import Example, Request, Response, operation
 from ..core.owners import AGENT_LOG
 from ..core.space import Space
 from ..errors import Ambiguous, Invalid, NotFound
-from ..model import check
 from ..model.collection import Entry
-from ..model.fields import SessionId
+from ..model.fields import SessionId, check_identifier, to_json
 from ..records.apps import AppName
 from . import template
 from .hooks import (
@@ -74,7 +73,7 @@ class HookContext:
 
 def parse_context(context: Mapping[str, Any] | None, session_id: str | None) -> HookContext:
     """Check the context of a request. A field that is null is absent."""
-    check.to_json(context, "context")
+    to_json(context, "context")
     fields = {name: value for name, value in (context or {}).items() if value is not None}
     for name in fields:
         if name == MEMORY:
@@ -86,7 +85,7 @@ def parse_context(context: Mapping[str, Any] | None, session_id: str | None) -> 
             raise Invalid(f"A context has no {name[:100]!r}. It may contain {known}.", field="context")
     plain = {name: _check_text(fields[name], name) for name in PLAIN if name in fields}
     if session_id is not None:
-        check.identifier(session_id, "session_id")
+        check_identifier(session_id, "session_id")
         if plain.get("session_id", session_id) != session_id:
             raise Invalid("`session_id` and `context.session_id` differ: give one of them.", field="session_id")
         plain["session_id"] = session_id
@@ -391,7 +390,7 @@ def resolve_any_hook(space: Space, request: ResolveAny) -> Resolution:
     """Render the prompt for a request: of the hook with the given id or selector key, else of the best match."""
     context = parse_context(request.context, request.session_id)
     if request.hook_id is not None:
-        check.identifier(request.hook_id, "hook_id")
+        check_identifier(request.hook_id, "hook_id")
         return _resolve(space, request, context, HOOKS.require(space, request.hook_id), "explicit_hook_id")
     hooks = HOOKS.list(space)
     if request.selector_key is not None:

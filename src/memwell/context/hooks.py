@@ -20,8 +20,7 @@ from ..core.catalog import Catalog, Item, Version, encode_settings
 from ..core.operation import Example, Request, Response, operation
 from ..core.space import Space
 from ..errors import Conflict, Invalid, TooLarge
-from ..model import check
-from ..model.fields import ID_PATTERN
+from ..model.fields import ID_PATTERN, check_content, check_json, to_json
 from ..text import yaml
 from . import template
 from .template import BARE, NAMESPACE, Expression, MemoryValues, Template
@@ -197,7 +196,7 @@ class CreateHook(Request, frozen=True, kw_only=True):
 def create_hook(space: Space, request: CreateHook) -> HookInfo:
     """Create a prompt hook. Its template is rendered once as a check: an unknown variable is an error."""
     hook = _apply_changes(Hook(markdown_template=request.markdown_template), request)
-    name = check.content(request.name, field="name")
+    name = check_content(request.name, field="name")
     _check_other_hooks(space, hook, None)
     return _to_response(HOOKS.add(space, hook, name=name))
 
@@ -252,7 +251,7 @@ def update_hook(space: Space, request: UpdateHook) -> HookInfo:
     item = HOOKS.require(space, request.id)
     HOOKS.check_request(request, item)
     hook = _apply_changes(item.settings, request)
-    name = None if request.name is None else check.content(request.name, field="name")
+    name = None if request.name is None else check_content(request.name, field="name")
     _check_other_hooks(space, hook, item.id)
     return _to_response(HOOKS.update(space, item, hook, name=name))
 
@@ -281,7 +280,7 @@ def _apply_changes(hook: Hook, request: CreateHook | UpdateHook) -> Hook:
     changes: dict[str, Any] = {}
     for name in ("description", "selector_key"):
         if (text := getattr(request, name)) is not None:
-            changes[name] = check.content(text, field=name, may_be_empty=True) or None
+            changes[name] = check_content(text, field=name, may_be_empty=True) or None
     for name in ("markdown_template", "enabled", "priority"):
         if (value := getattr(request, name)) is not None:
             changes[name] = value
@@ -337,7 +336,7 @@ def parse_template(text: str) -> Template:
             f"`markdown_template` has at most {MAX_TEMPLATE // 1024} Ki characters: make it shorter.",
             field="markdown_template",
         )
-    parsed = template.parse(check.content(text, field="markdown_template"))
+    parsed = template.parse(check_content(text, field="markdown_template"))
     for expression in template.list_expressions(parsed):
         _check_variable(expression)
     render_prompt(parsed, {}, MemoryValues(lambda name: (None, None)))
@@ -377,11 +376,11 @@ def parse_rules(rules: Mapping[str, Any] | None, rules_yaml: str | None) -> Rule
     if rules is not None and rules_yaml is not None:
         raise Invalid("Give either `matching_rules` or `matching_rules_yaml`.", field="matching_rules")
     if rules is not None:
-        check.to_json(rules, "matching_rules", MAX_YAML)
+        to_json(rules, "matching_rules", MAX_YAML)
         return _build_rules(rules, "matching_rules")
     if rules_yaml is not None:
         value = yaml.parse(rules_yaml, "matching_rules_yaml", longest=MAX_YAML, deepest=MAX_LEVELS)
-        check.plain(value, "matching_rules_yaml")
+        check_json(value, "matching_rules_yaml")
         return _build_rules(value, "matching_rules_yaml")
     return None
 

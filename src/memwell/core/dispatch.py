@@ -15,7 +15,7 @@ from .. import typed
 from ..clock import DAY
 from ..errors import Erased, Invalid, KeyReused
 from ..jobs import queue
-from ..model import check
+from ..model.fields import check_idempotency_key
 from ..storage.blobs import Blobs
 from ..storage.port import batches
 from .access import Principal, authorise
@@ -146,7 +146,7 @@ def _events(space: Space) -> list[_Event]:
 def _mark(principal: Principal, operation: Operation, request: msgspec.Struct, key: str) -> tuple[bytes, bytes]:
     """Hash the key and the request: a key may hold a name, and names must be erasable. Scoped principals get their own
     idempotency namespace, because the scope supplies fields that the request omits."""
-    check.key(key)
+    check_idempotency_key(key)
     if not operation.repeatable:
         raise Invalid(f"`{operation.name}` cannot carry an Idempotency-Key: its answer is not stored.")
     body = msgspec.json.encode(request, order="deterministic")

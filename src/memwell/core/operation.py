@@ -19,14 +19,14 @@ import msgspec
 
 from .. import typed
 from ..errors import Invalid
-from ..model import check
+from ..model.fields import NOT_ALLOWED, check_identifier, check_word
 from .access import OwnerKind, Role
 
 Effect = Literal["read", "write", "erase"]
 
 NAME_CHECKS: dict[str, Callable[[str, str], str]] = {
-    **dict.fromkeys(("flow", "user", "session", "session_id", "user_id", "owner", "id", "tenant"), check.identifier),
-    "record": check.word,
+    **dict.fromkeys(("flow", "user", "session", "session_id", "user_id", "owner", "id", "tenant"), check_identifier),
+    "record": check_word,
 }
 """Fields that name something and may be part of a URL, with their checks; the same in every request."""
 
@@ -205,7 +205,7 @@ def explain_invalid(kind: type[msgspec.Struct], message: str) -> Invalid:
         name_of_field = f"{path}.{missing[1]}".lstrip(".")
         return Invalid(f"`{name_of_field}` is missing. {field_advice(kind, missing[1])}".strip(), field=name_of_field)
     if "matching regex" in reason:
-        reason = check.NOT_ALLOWED
+        reason = NOT_ALLOWED
     if "nvalid enum value" in reason and (choices := _choices(kind, field)):
         reason = f"{reason} (it is {choices})"
     if path == "" and where.startswith("` in `$."):  # the name of a property

@@ -12,9 +12,8 @@ from msgspec import Meta
 from .. import typed
 from ..clock import to_datetime, to_micros
 from ..errors import Invalid
-from ..model import check
 from ..model.collection import ORIGIN_OF_ROLE, TRUST, Draft, Entry, Origin, Place
-from ..model.fields import MAX_BATCH, Label, Metadata, Role
+from ..model.fields import MAX_BATCH, Label, Metadata, Role, check_content, to_json
 from .operation import Request, Response
 from .space import Space
 
@@ -98,16 +97,14 @@ def to_draft(turn: NewTurn) -> Draft:
     tool = None
     if turn.tool_name or turn.tool_call_id or turn.tool_calls:
         calls = msgspec.to_builtins(turn.tool_calls)
-        tool = check.to_json(
-            msgspec.to_builtins(_Tool(turn.tool_name, turn.tool_call_id, calls)), "tool_calls", 1 << 20
-        )
+        tool = to_json(msgspec.to_builtins(_Tool(turn.tool_name, turn.tool_call_id, calls)), "tool_calls", 1 << 20)
     return Draft(
         kind="turn",
         role=turn.role,
-        content=check.content(turn.content, may_be_empty=bool(turn.tool_calls)),
+        content=check_content(turn.content, may_be_empty=bool(turn.tool_calls)),
         name=turn.name,
         tool=tool,
-        metadata=None if turn.metadata is None else check.to_json(turn.metadata),
+        metadata=None if turn.metadata is None else to_json(turn.metadata),
         origin=_origin(turn),
         occurred_at=to_instant(turn.occurred_at),
     )

@@ -26,7 +26,6 @@ from ..core.time_travel import (
 from ..core.turns import to_metadata
 from ..erasure.erase import erase_fact, forget_runs, scrub_later
 from ..errors import Conflict, Invalid, NotFound
-from ..model import check
 from ..model.collection import Address, Draft, Entry, Place
 from ..model.fields import (
     AnyId,
@@ -39,9 +38,12 @@ from ..model.fields import (
     Limit,
     Metadata,
     SessionId,
+    check_content,
+    check_number,
     cut,
     from_cursor,
     to_cursor,
+    to_json,
 )
 from ..model.filter import Filter, parse
 from .plans import FLOW_DONE, USER_DONE
@@ -176,11 +178,11 @@ def write(space: Space, request: Write) -> Memory:
     """Remember a statement directly, for the flow or for one of its sessions."""
     draft = Draft(
         kind="fact",
-        content=check.content(request.content),
+        content=check_content(request.content),
         origin="system",
-        importance=check.number(request.importance, "importance"),
-        confidence=check.number(request.confidence, "confidence"),
-        metadata=check.to_json(request.metadata),
+        importance=check_number(request.importance, "importance"),
+        confidence=check_number(request.confidence, "confidence"),
+        metadata=to_json(request.metadata),
     )
     owner = Owner("flow", request.flow)
     if request.session is not None:
@@ -283,15 +285,15 @@ def update_memory(space: Space, request: UpdateMemory) -> Memory:
     old = located.entry
     if request.content is not None and not request.content.strip():
         raise Invalid("`content` is blank.", field="content")
-    content = old.content if request.content is None else check.content(request.content)
+    content = old.content if request.content is None else check_content(request.content)
     draft = Draft(
         kind=old.kind,
         content=content,
         name=old.name,
         origin="system" if content != old.content else old.origin,  # type: ignore[arg-type]
-        importance=old.importance if request.importance is None else check.number(request.importance, "importance"),
-        confidence=old.confidence if request.confidence is None else check.number(request.confidence, "confidence"),
-        metadata=old.metadata if request.metadata is None else check.to_json(request.metadata),
+        importance=old.importance if request.importance is None else check_number(request.importance, "importance"),
+        confidence=old.confidence if request.confidence is None else check_number(request.confidence, "confidence"),
+        metadata=old.metadata if request.metadata is None else to_json(request.metadata),
         occurred_at=old.occurred_at,
     )
     fields = ("content", "importance", "confidence", "metadata")

@@ -15,9 +15,8 @@ from ..core.owners import owner_operation
 from ..core.time_travel import TimeTravelRequest, fact_kinds, to_moments
 from ..core.turns import to_instant, to_metadata
 from ..errors import Invalid, NotFound, TooLarge
-from ..model import check
 from ..model.collection import Origin
-from ..model.fields import AnyId, FilterField, Limit, SessionId
+from ..model.fields import AnyId, FilterField, Limit, SessionId, check_content, check_number
 from ..model.filter import parse
 from ..model.query import Query, Where
 from .store import FACTS_PATH
@@ -184,7 +183,7 @@ def _to_query(request: Search) -> Query:
         filter=parse(request.filter) if request.filter else None,
         after=to_instant(request.after, "after"),
         before=to_instant(request.before, "before"),
-        min_score=check.number(request.min_score, "min_score") or 0.0,
+        min_score=check_number(request.min_score, "min_score") or 0.0,
         recipe=request.recipe,
         as_of=at.as_of,
         valid_at=at.valid_at,
@@ -210,4 +209,4 @@ def query_text(query: str) -> str:
         raise TooLarge("`query` is larger than 64 KiB: ask something shorter.", field="query")
     if not query.strip():
         raise Invalid("`query` is empty: give some words or a question.", field="query")
-    return check.content(query, field="query")
+    return check_content(query, field="query")

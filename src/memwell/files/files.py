@@ -23,8 +23,7 @@ from ..errors import Invalid, MemwellError, NotFound, TooLarge, Unavailable
 from ..extract.kinds import HEAD, clean_name, mimetype_of
 from ..facts.search import Explain, Hits, MinScore, QueryText, RecipeName, query_text, to_hits
 from ..jobs.queue import JobKind, JobRun
-from ..model import check
-from ..model.fields import AnyId, FilterField, Limit, SessionId
+from ..model.fields import AnyId, FilterField, Limit, SessionId, check_number
 from ..model.filter import parse
 from ..model.query import Query, Where
 from ..records import file_rows
@@ -447,7 +446,7 @@ def _build_query(request: SearchFiles, files: list[File]) -> Query:
         where=tuple(Where(place, one.id) for one in files if one.state == "extracted"),
         limit=request.limit,
         filter=parse(request.filter) if request.filter else None,
-        min_score=check.number(request.min_score, "min_score") or 0.0,
+        min_score=check_number(request.min_score, "min_score") or 0.0,
         recipe=request.recipe,
     )
 

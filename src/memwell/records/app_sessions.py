@@ -15,8 +15,17 @@ from ..core.space import Space
 from ..erasure.erase import EVERY_RUN
 from ..errors import Conflict, Invalid
 from ..ids import new_id
-from ..model import check
-from ..model.fields import ID_PATTERN, MAX_ID, Cursor, Limit, SessionId, from_cursor, to_cursor
+from ..model.fields import (
+    ID_PATTERN,
+    MAX_ID,
+    Cursor,
+    Limit,
+    SessionId,
+    check_identifier,
+    from_cursor,
+    to_cursor,
+    to_json,
+)
 from .apps import AppName, require_or_add_app
 from .file_rows import list_session_files
 from .records import (
@@ -212,9 +221,9 @@ class OpenSession(NamedTuple):
 
 def open_session(space: Space, app: str, opening: SessionRequest) -> OpenSession:
     """Begin a session or continue it: by its id, else by its reference; with neither it is a new one (B2.11)."""
-    check.to_json(opening.metadata)
+    to_json(opening.metadata)
     session_id = opening.session_id or _find_by_reference(space, app, opening.session_reference) or new_id()
-    check.identifier(session_id, "session_id")
+    check_identifier(session_id, "session_id")
     old = find_app_session(space, app, session_id)
     info = {} if old is None else dict(old.value["sessionInfo"])
     if _find_by_reference(space, app, opening.session_reference) not in (None, session_id):
@@ -320,7 +329,7 @@ def _resolve_user(opening: SessionRequest, owner: str | None, reference: str | N
     if owner is not None and another and (reference is not None or not claims):  # else `user_id` says so
         raise Conflict(TAKEN)
     user_id = owner or next((claim for claim in [*claims, opening.user_reference] if claim is not None), None)
-    return None if user_id is None else check.identifier(user_id, "user_id")
+    return None if user_id is None else check_identifier(user_id, "user_id")
 
 
 def _find_user_in_metadata(metadata: Mapping[str, Any] | None) -> str | None:
@@ -363,7 +372,7 @@ def _merge_metadata(old: Mapping[str, Any], new: Mapping[str, Any] | None) -> di
     """Merge metadata. The result has the limits of one request."""
     found: dict[str, Any] = merge(dict(old), dict(new or {}))
     if new:
-        check.to_json(found)
+        to_json(found)
     return found
 
 

@@ -19,8 +19,7 @@ from ..core.documents import Document
 from ..core.operation import Example, Request, Response, operation
 from ..core.space import Space
 from ..errors import Conflict, Invalid, NotFound
-from ..model import check
-from ..model.fields import ID_PATTERN
+from ..model.fields import ID_PATTERN, check_content
 from .records import delete_tied
 from .validation import (
     Accept,
@@ -187,7 +186,7 @@ def create_definition(space: Space, request: CreateDefinition) -> DefinitionInfo
 
 def add_definition(space: Space, request: CreateDefinition) -> Item[Definition]:
     new = normalize_definition(request)
-    name = check.content(new.name, field="name")
+    name = check_content(new.name, field="name")
     if not new.slug:
         raise Invalid(f"No slug can be made from {name!r}: give one. {SLUG_ADVICE}.", field="slug")
     slug = check_slug(new.slug)
@@ -304,7 +303,7 @@ def update_definition(space: Space, request: UpdateDefinition) -> DefinitionInfo
     if new.schema != old.schema:
         breaking = find_breaking(space, definition_tie(item.id), contract)
         warnings = [*list_schema_doubts(contract), *check_breaking(breaking, request.accept_breaking)]
-    name = item.name if request.name is None else check.content(request.name.strip(), field="name")
+    name = item.name if request.name is None else check_content(request.name.strip(), field="name")
     if name != item.name:
         _check_free(space, BY_NAME, name, "name")
         documents.add(space.tx, BY_NAME, Document(name, name, 1, item.id, space.now, space.now))

@@ -18,9 +18,8 @@ from ..core.space import Space
 from ..erasure.erase import bury, expire_at
 from ..errors import Invalid, TooLarge
 from ..ids import inner_id
-from ..model.check import plain
 from ..model.collection import Place
-from ..model.fields import etag, match
+from ..model.fields import check_json, etag, match
 from ..storage.port import Row, encode_numbers
 
 Mode = Literal["merge", "replace"]
@@ -274,7 +273,7 @@ def _tie(space: Space, address_id: int, new: NewValue) -> None:
 
 def _encode_input(data: Any) -> str:
     """Return input as JSON, in which times, tuples and the like become plain values."""
-    plain(data, "value", MAX_DEPTH, longest=MAX_NAME)
+    check_json(data, "value", MAX_DEPTH, longest=MAX_NAME)
     if not isinstance(data, dict):
         raise Invalid("A record is a JSON object.", field="value")
     return _encode(data)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..errors import Invalid, TooLarge
-from ..model.check import plain
+from ..model.fields import check_json
 from .schema_tree import ROOT, get_list, get_map, resolve_reference, walk_schemas
 
 MAX_SCHEMA = 64 * 1024
@@ -61,7 +61,7 @@ _INNER = {
 
 def check_schema(source: dict[str, Any]) -> None:
     """Reject a schema that is too large, too deep, too costly, or refers to anything but its own subschemas."""
-    plain(source, "schema", MAX_DEPTH)
+    check_json(source, "schema", MAX_DEPTH)
     if len(msgspec.json.encode(source)) > MAX_SCHEMA:
         raise TooLarge(f"`schema` is larger than {MAX_SCHEMA // 1024} KiB.", field="schema")
     if str(source.get("$schema", _DRAFT)).rstrip(ROOT) != _DRAFT:

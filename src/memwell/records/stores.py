@@ -21,8 +21,7 @@ from ..core.space import Space
 from ..erasure.erase import erase_collection
 from ..errors import Conflict, Invalid, NotFound
 from ..jobs import queue
-from ..model import check
-from ..model.fields import ID_PATTERN
+from ..model.fields import ID_PATTERN, check_content
 from ..text.yaml import Limits, core
 from ..text.yaml import read as read_yaml
 from .app_sessions import SESSION_META, to_thread
@@ -280,7 +279,7 @@ def update_store(space: Space, request: UpdateStore) -> StoreInfo:
     tie = store_tie(request.app, item.id)
     if store.strict and (store.schema, store.strict) != (old.schema, old.strict):
         warnings += check_breaking(find_breaking(space, tie, contract), request.accept_breaking)
-    name = None if request.name is None else check.content(request.name, field="name")
+    name = None if request.name is None else check_content(request.name, field="name")
     item = catalog.update(space, item, store, name=name)
     if store.retention != old.retention:
         warnings += _apply_retention(space, tie, item)
@@ -398,7 +397,7 @@ def add_store(space: Space, app: str, technical_name: str, new: NewStore) -> Sto
     store = _to_store(new)
     contract = build_store_contract(store)
     check_object_schema(contract)
-    name = check.content(new.name or technical_name, field="name")
+    name = check_content(new.name or technical_name, field="name")
     warnings = list_schema_doubts(contract)
     if find_definition_by_slug(space, technical_name) is not None:
         warnings.insert(

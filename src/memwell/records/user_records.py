@@ -16,8 +16,7 @@ from ..core.space import Space
 from ..core.time_travel import AsOf
 from ..core.turns import to_instant
 from ..errors import Invalid, NotFound
-from ..model import check
-from ..model.fields import Cursor, Limit, User, etag, from_cursor, name_limits, to_cursor
+from ..model.fields import WORD, Cursor, Limit, User, etag, from_cursor, name_limits, to_cursor
 from . import records
 from .definitions import (
     DEFINITIONS,
@@ -33,9 +32,7 @@ from .validation import NO_CONTRACT, Contract, Edit, ValueWarning, error_at, fil
 NEWEST = 2**62
 MAX_TOGETHER = 50
 
-RecordName = Annotated[
-    str, name_limits(check.WORD.pattern, MAX_NAME, "The record's name: letters, digits and underscores.")
-]
+RecordName = Annotated[str, name_limits(WORD.pattern, MAX_NAME, "The record's name: letters, digits and underscores.")]
 Value = Annotated[dict[str, Any], Meta(description="A JSON object of at most 1 MiB and 64 levels.")]
 Projections = Annotated[
     dict[str, Any],
@@ -332,7 +329,7 @@ def _set_lifetime(held: Contract, ttl_s: int | None) -> Contract:
 
 
 def _require_name(name: str) -> None:
-    if len(name) > MAX_NAME or not check.WORD.search(name):
+    if len(name) > MAX_NAME or not WORD.search(name):
         raise Invalid(
             f"{name[:100]!r} cannot name a record: use letters, digits and underscores.", field=f"records.{name[:100]}"
         )

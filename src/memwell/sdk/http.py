@@ -17,8 +17,7 @@ from ..core.events import Event
 from ..core.operation import Operation, to_request
 from ..errors import MemwellError, StorageError, Unauthenticated, Unavailable, from_code
 from ..ids import new_id
-from ..model import check
-from ..model.fields import MAX_REQUEST_DEPTH
+from ..model.fields import MAX_REQUEST_DEPTH, check_idempotency_key, check_json
 from ..registry import require_operation
 from ..version import __version__
 
@@ -95,7 +94,7 @@ class _Request:
 
     def __init__(self, operation: Operation, data: dict[str, Any], key: str | None) -> None:
         sent = {name: value for name, value in data.items() if name != operation.carries}
-        check.plain(sent, "request", MAX_REQUEST_DEPTH)
+        check_json(sent, "request", MAX_REQUEST_DEPTH)
         to_request(operation, data)  # check it here, before a name could change the address
         rest = dict(data)
         path = operation.path
@@ -109,7 +108,9 @@ class _Request:
             self.arguments["headers"] = {"content-type": "application/json"}
         self._is_safe = not operation.writes or operation.repeatable
         if operation.writes and operation.repeatable:
-            self.arguments.setdefault("headers", {})["idempotency-key"] = new_id() if key is None else check.key(key)
+            self.arguments.setdefault("headers", {})["idempotency-key"] = (
+                new_id() if key is None else check_idempotency_key(key)
+            )
 
     def is_retryable_error(self, error: httpx.TransportError) -> bool:
         """Return True if it can be sent again: it never arrived, or arriving twice does no harm."""

@@ -11,7 +11,7 @@ import msgspec
 from ..admin.jobs import Job
 from ..core.space import Erasure
 from ..errors import Invalid, MemwellError, TooLarge, Unavailable
-from ..model.check import as_object
+from ..model.fields import as_object
 from ..records.file_rows import MAX_FILE
 from ..records.working_memory import Tool
 from .types import Conditions

@@ -12,9 +12,8 @@ from ..core.operation import Example, Request, Response, operation
 from ..core.owners import AGENT_LOG as LOG
 from ..core.space import Erasure, Space
 from ..errors import NotFound
-from ..model import check
 from ..model.collection import Address, Draft, Entry, Origin
-from ..model.fields import After, Content, Kind, Limit, SessionId
+from ..model.fields import After, Content, Kind, Limit, SessionId, check_content
 from .sessions import NEWEST
 
 PAGE = 1000
@@ -63,7 +62,7 @@ def append(space: Space, request: AppendLog) -> LogEntry:
     """Append an entry to a session's log; the first one creates the session."""
     draft = Draft(
         kind=request.entry_type,
-        content=check.content(request.content),
+        content=check_content(request.content),
         origin=_ORIGINS.get(request.entry_type, "system"),
     )
     return _entry(space.append(LOG, request.session, [draft])[0])

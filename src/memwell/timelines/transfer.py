@@ -21,7 +21,6 @@ from ..errors import Invalid
 from ..facts.memories import find_stored
 from ..facts.store import FACTS_PATH, FactRow, StoredFact, write_entry_fact
 from ..ids import derive_id, inner_id
-from ..model import check
 from ..model.collection import Draft, Entry, Origin, Place
 from ..model.fields import (
     MAX_BATCH,
@@ -35,8 +34,12 @@ from ..model.fields import (
     Limit,
     Metadata,
     Role,
+    check_content,
+    check_identifier,
+    check_number,
     from_cursor,
     to_cursor,
+    to_json,
 )
 
 Subject = Annotated[
@@ -262,7 +265,7 @@ class _Importing:
 
     def take(self, line: Line, where: str) -> None:
         if line.session is not None:
-            check.identifier(line.session, f"{where}.session")
+            check_identifier(line.session, f"{where}.session")
         if line.type == "memory":
             if line.session is not None:
                 self._drafts.setdefault((self._timeline, line.session), [])
@@ -385,12 +388,12 @@ def _turn_draft(line: Line, where: str) -> Draft:
 def _memory_draft(line: Line, where: str) -> Draft:
     return Draft(
         kind="fact",
-        content=check.content(line.content or "", field=f"{where}.content"),
+        content=check_content(line.content or "", field=f"{where}.content"),
         name=line.name,
         origin=line.origin or "system",
-        importance=0.5 if line.importance is None else check.number(line.importance, "importance"),
-        confidence=1.0 if line.confidence is None else check.number(line.confidence, "confidence"),
-        metadata=check.to_json(line.metadata),
+        importance=0.5 if line.importance is None else check_number(line.importance, "importance"),
+        confidence=1.0 if line.confidence is None else check_number(line.confidence, "confidence"),
+        metadata=to_json(line.metadata),
         occurred_at=to_instant(line.occurred_at),
         created_at=to_instant(line.created_at),
     )

@@ -18,8 +18,8 @@ from ..clock import to_datetime
 from ..context import template as templates
 from ..context.template import Expression
 from ..errors import Invalid
-from ..model import check
 from ..model import filter as filters
+from ..model.fields import to_json
 from ..text.moments import build_time_formatter, parse_moment
 from ..text.yaml import Path
 from .source import Problems
@@ -209,7 +209,7 @@ def _find_entry_problems(fields: Mapping[str, Any], banks: Mapping[str, Mapping[
             yield "speaker", f"it must be `user` or `assistant`, not {literal[:50]!r}."
     metadata = fields.get("entry_metadata")
     if isinstance(metadata, dict):
-        yield from _try_check("entry_metadata", lambda: check.to_json(metadata, "entry_metadata"))
+        yield from _try_check("entry_metadata", lambda: to_json(metadata, "entry_metadata"))
         for name in RESERVED:
             if name in metadata:
                 yield "entry_metadata", f"`{name}` is set by the bank itself: use another name."

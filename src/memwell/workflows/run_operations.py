@@ -16,8 +16,7 @@ from ..core.space import Space
 from ..erasure import log
 from ..errors import Conflict, Invalid, NotFound
 from ..ids import new_id
-from ..model import check
-from ..model.fields import ID_PATTERN, MAX_ID, Limit, SessionId, Timeout
+from ..model.fields import ID_PATTERN, MAX_ID, Limit, SessionId, Timeout, check_content, to_json
 from ..records.app_sessions import Reference, SessionMetadata, SessionRequest, UserId, open_session
 from ..records.apps import App, AppName, require_app
 from ..records.records import delete_tied
@@ -298,10 +297,10 @@ def delete_run(space: Space, request: OfRun) -> DeletedRun:
 
 
 def _to_input(request: Given, document: dict[str, Any] | None = None) -> RunInput:
-    check.to_json(request.metadata)
-    check.to_json(request.inputs, "inputs", MAX_INPUT)
+    to_json(request.metadata)
+    to_json(request.inputs, "inputs", MAX_INPUT)
     return RunInput(
-        input=check.content(request.input, may_be_empty=True, field="input"),
+        input=check_content(request.input, may_be_empty=True, field="input"),
         metadata=request.metadata or {},
         owner=request.owner,
         thread=request.thread,
@@ -401,7 +400,7 @@ class Executed(Response, frozen=True, kw_only=True):
 )
 def execute_app(call: Call, request: Execute) -> Executed:
     """Send a message to an app: its workflow or function answers, with the metadata in the session's `sessionMeta`."""
-    message = check.content(request.message, may_be_empty=True, field="message")
+    message = check_content(request.message, may_be_empty=True, field="message")
     app = call.read(lambda space: require_app(space, request.app).settings)
     document, workflow_id, version = call.read(lambda space: _find_workflow(space, request.app, app))
     run_id = new_id()

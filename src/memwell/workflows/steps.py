@@ -23,8 +23,8 @@ from ..facts.plan import Turn
 from ..facts.rules.extract import extract
 from ..facts.search import search as search_memory
 from ..ids import derive_id
-from ..model import check
 from ..model.collection import Entry
+from ..model.fields import check_content
 from ..models.completer import Message
 from . import fields as kinds
 from . import store
@@ -103,7 +103,7 @@ def wants_message(function: Callable[..., Any], arguments: Mapping[str, Any]) ->
 
 def _to_text(result: Any) -> tuple[str, str]:
     if result is None or isinstance(result, str):
-        return check.content(result or "", may_be_empty=True, field="output"), "text/plain"
+        return check_content(result or "", may_be_empty=True, field="output"), "text/plain"
     text = msgspec.json.encode(result).decode()
     if len(text) > MAX_RESULT:
         raise TooLarge(f"The result of the function is larger than {MAX_RESULT // 1024**2} MiB.", limit=MAX_RESULT)

@@ -15,8 +15,7 @@ import msgspec
 from ...core.access import OwnerKind, Scope
 from ...core.operation import Operation
 from ...errors import Forbidden, Invalid
-from ...model import check
-from ...model.fields import MAX_REQUEST_DEPTH
+from ...model.fields import MAX_REQUEST_DEPTH, check_json
 from ...registry import OPERATIONS
 from ..schemas import build_schemas
 
@@ -281,7 +280,7 @@ class Tool:
 
     def build_request(self, arguments: Mapping[str, Any], scope: Scope | None) -> tuple[Operation, dict[str, Any]]:
         """Return the operation that the arguments ask for, and its data with the user or flow of the scope."""
-        check.plain(dict(arguments), "arguments", MAX_REQUEST_DEPTH)
+        check_json(dict(arguments), "arguments", MAX_REQUEST_DEPTH)
         data = {name: value for name, value in arguments.items() if value is not None}
         if scope is not None:
             data = self._apply_scope(data, scope)

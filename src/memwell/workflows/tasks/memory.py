@@ -24,9 +24,8 @@ from ...core.space import Space
 from ...core.turns import NewTurn, to_draft
 from ...errors import Invalid
 from ...ids import derive_id
-from ...model import check
 from ...model.collection import Entry
-from ...model.fields import ID_PATTERN
+from ...model.fields import ID_PATTERN, check_identifier
 from ...models.completer import Message, Tool
 from ...records import working_memory
 from ...records.app_sessions import user_tie
@@ -181,7 +180,7 @@ class Conversations:
                 "History needs a conversation: run the workflow with `thread`, or give `settings.history` a session or a key.",
                 field="thread",
             )
-        return check.identifier(scope.thread if scope.user is None else f"{scope.user}/{scope.thread}", "thread")
+        return check_identifier(scope.thread if scope.user is None else f"{scope.user}/{scope.thread}", "thread")
 
     def _require_bank(self, name: str) -> str:
         bank_id = self._banks.get(name) or self._call.read(lambda space: find_bank_id(space, name)) or name
@@ -253,4 +252,4 @@ def _check_name(name: str, field: str) -> str:
         raise Invalid(
             f"`{field}` cannot name a conversation: {name[:50]!r}. Give `settings.history` another.", field=field
         )
-    return check.identifier(name, field)
+    return check_identifier(name, field)
