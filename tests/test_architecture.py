@@ -68,6 +68,7 @@ def test_every_part_has_its_ring() -> None:
 
 
 def test_the_public_names_are_these() -> None:
+    assert all(hasattr(memwell, name) for name in memwell.__all__)
     public = {name for name in vars(memwell) if not name.startswith("_")}
     modules = {name for name in public if isinstance(getattr(memwell, name), type(memwell))}
     assert public - modules == set(memwell.__all__) - {"__version__"}

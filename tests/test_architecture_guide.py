@@ -53,7 +53,7 @@ def test_an_operation_and_a_dialect_are_added_as_the_guide_says(tmp_path: Path) 
     (copy / "notes").mkdir()
     (copy / "notes" / "__init__.py").write_text('"""Notes."""\n')
     (copy / "notes" / "notes.py").write_text(guide["src/memwell/notes/notes.py"], encoding="utf-8")
-    insert(copy / "registry.py", "ROOMS = (", "from .notes import notes\n\nROOMS = (\n    notes,")
+    insert(copy / "registry.py", "ROOMS = (", 'ROOMS = (\n    "notes.notes",')
     insert(copy / "surfaces/cli/generated.py", "NOUNS = {", 'NOUNS = {\n    "notes": ("note", "Notes by topic."),')
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "home")]
     done = subprocess.run(command, env={"PYTHONPATH": str(copy.parent)}, capture_output=True, text=True, cwd=tmp_path)

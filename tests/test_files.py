@@ -24,9 +24,9 @@ from memwell.core.dispatch import dispatch
 from memwell.core.file_links import FileRef, sign_link, verify_link
 from memwell.core.space import Space
 from memwell.files.extraction import MAX_PASSAGE, split_passages
-from memwell.records.file_rows import MAX_FILE
+from memwell.model.fields import MAX_FILE
 from memwell.registry import require_operation
-from memwell.sdk._sync_files import AppSession
+from memwell.sdk._sync_apps import AppSession
 from memwell.sdk.transport import LocalTransport
 from memwell.storage.blobs import FolderBlobs, TableBlobs
 from memwell.surfaces.cli.main import app

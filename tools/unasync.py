@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent.parent / "src" / "memwell" / "sdk"
-PARTS = ("", "_apps", "_banks", "_definitions", "_files", "_hooks", "_facts", "_jobs", "_records", "_workflows")
+PARTS = ("", "_apps", "_banks", "_definitions", "_hooks", "_facts", "_jobs", "_records", "_workflows")
 
 REPLACEMENTS = (
     (
@@ -19,7 +19,7 @@ REPLACEMENTS = (
     (r"__aexit__", "__exit__"),
     (r"open_async_transport", "open_transport"),
     (r"\bAsync(?=[A-Z])", ""),
-    (r"\b_async_(?=apps|banks|definitions|files|hooks|facts|jobs|records|workflows)", "_sync_"),
+    (r"\b_async_(?=apps|banks|definitions|hooks|facts|jobs|records|workflows)", "_sync_"),
 )
 
 

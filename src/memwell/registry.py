@@ -1,82 +1,107 @@
-"""Every operation and every kind of job there is, collected from the modules that declare them."""
+"""Every operation and every kind of job there is, collected from the modules that declare them.
+
+The modules are imported at the first use, so that `import memwell` loads none of them, and any module may import this one.
+"""
 
 from __future__ import annotations
 
-from .admin import admin, jobs
-from .banks import banks, compaction, compaction_trials, entries, statistics
-from .clock import Clock
-from .config import Config, load
-from .context import contexts, hook_resolution, hooks, memory_namespace
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from .config import load
 from .core.engine import Engine
 from .core.operation import Operation
 from .core.owners import OwnerOperations
-from .erasure import erase
 from .errors import NotFound
-from .facts import audit, memories, plans, search
-from .files import files
-from .records import app_sessions, apps, contents, definitions, stores, user_records, working_memory
-from .search import jobs as search_jobs
-from .timelines import agent_log, flows, sessions, settings, transfer, users
-from .workflows import app_transfer
-from .workflows import operations as workflows
-from .workflows import run_operations as runs
+
+if TYPE_CHECKING:
+    from .clock import Clock
+    from .config import Config
+    from .jobs.queue import JobKind
 
 ROOMS = (
-    users,
-    user_records,
-    flows,
-    memories,
-    search,
-    plans,
-    audit,
-    contexts,
-    sessions,
-    settings,
-    transfer,
-    agent_log,
-    hooks,
-    hook_resolution,
-    banks,
-    entries,
-    statistics,
-    compaction,
-    compaction_trials,
-    apps,
-    app_sessions,
-    files,
-    stores,
-    contents,
-    memory_namespace,
-    definitions,
-    working_memory,
-    workflows,
-    runs,
-    app_transfer,
-    jobs,
-    admin,
+    "timelines.users",
+    "records.user_records",
+    "timelines.flows",
+    "facts.memories",
+    "facts.search",
+    "facts.plans",
+    "facts.audit",
+    "context.contexts",
+    "timelines.sessions",
+    "timelines.settings",
+    "timelines.transfer",
+    "timelines.agent_log",
+    "context.hooks",
+    "context.hook_resolution",
+    "banks.banks",
+    "banks.entries",
+    "banks.statistics",
+    "banks.compaction",
+    "banks.compaction_trials",
+    "records.apps",
+    "records.app_sessions",
+    "files.files",
+    "records.stores",
+    "records.contents",
+    "context.memory_namespace",
+    "records.definitions",
+    "records.working_memory",
+    "workflows.operations",
+    "workflows.run_operations",
+    "workflows.app_transfer",
+    "admin.jobs",
+    "admin.admin",
+    "erasure.erase",
+    "search.jobs",
 )
+"""The modules that declare operations (`operation`, `owner_operation`) or jobs (`JOBS`), in the order of the reference."""
 
 
-def _collect() -> dict[str, Operation]:
-    """The operations that the rooms declare, those of one group together."""
-    declared = [value for room in ROOMS for value in vars(room).values()]
+@cache
+def _load_rooms() -> list[ModuleType]:
+    return [import_module(f".{name}", __package__) for name in ROOMS]
+
+
+@cache
+def _load_operations() -> dict[str, Operation]:
+    """The operations by name, those of one group together."""
+    declared = [value for room in _load_rooms() for value in vars(room).values()]
     found = [value for value in declared if isinstance(value, Operation)]
     found += [one for value in declared if isinstance(value, OwnerOperations) for one in value]
     groups = list(dict.fromkeys(operation.group for operation in found))
     return {operation.name: operation for operation in sorted(found, key=lambda one: groups.index(one.group))}
 
 
-OPERATIONS = _collect()
-JOBS = tuple(job for room in (erase, search_jobs, *ROOMS) for job in getattr(room, "JOBS", ()))
+class _Operations(Mapping[str, Operation]):
+    def __getitem__(self, name: str) -> Operation:
+        return _load_operations()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_load_operations())
+
+    def __len__(self) -> int:
+        return len(_load_operations())
 
 
+OPERATIONS = _Operations()
+
+
+@cache
 def require_operation(name: str) -> Operation:
-    try:
-        return OPERATIONS[name]
-    except KeyError:
-        raise NotFound(f"There is no operation `{name}`.") from None
+    found = _load_operations().get(name)
+    if found is None:
+        raise NotFound(f"There is no operation `{name}`.")
+    return found
+
+
+def load_jobs() -> tuple[JobKind, ...]:
+    return tuple(job for room in _load_rooms() for job in getattr(room, "JOBS", ()))
 
 
 def open_engine(config: Config | None = None, clock: Clock | None = None) -> Engine:
     """Open a data directory or a database, with the jobs of all rooms."""
-    return Engine.open(config or load(), clock, JOBS)
+    return Engine.open(config or load(), clock, load_jobs())

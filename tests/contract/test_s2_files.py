@@ -12,8 +12,7 @@ import pytest
 
 from memwell import Conflict
 from memwell.extract.kinds import KEPT, READ
-from memwell.sdk._sync_apps import App
-from memwell.sdk._sync_files import AppSession
+from memwell.sdk._sync_apps import App, AppSession
 from memwell.testing import FrozenClock
 
 from ..engines import Memory

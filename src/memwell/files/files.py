@@ -23,7 +23,7 @@ from ..errors import Invalid, MemwellError, NotFound, TooLarge, Unavailable
 from ..extract.kinds import HEAD, clean_name, mimetype_of
 from ..facts.search import Explain, Hits, MinScore, QueryText, RecipeName, query_text, to_hits
 from ..jobs.queue import JobKind, JobRun
-from ..model.fields import AnyId, FilterField, Limit, SessionId, check_number
+from ..model.fields import MAX_FILE, AnyId, FilterField, Limit, SessionId, check_number
 from ..model.filter import parse
 from ..model.query import Query, Where
 from ..records import file_rows
@@ -39,7 +39,7 @@ from ..records.app_sessions import (
     user_tie,
 )
 from ..records.apps import AppName, find_app_settings, require_app, require_or_add_app
-from ..records.file_rows import MAX_FILE, STATES, File, NewFile, Owner, State, list_session_files, text_place
+from ..records.file_rows import STATES, File, NewFile, Owner, State, list_session_files, text_place
 from ..storage.blobs import digest_of
 
 READ_S = 3.0

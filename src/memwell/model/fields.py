@@ -32,6 +32,7 @@ MAX_REQUEST_DEPTH = 128
 """Levels of a whole request; each field has its own limit."""
 MAX_BATCH = 1000
 MAX_KEY = 256
+MAX_FILE = 25 * 1024 * 1024
 
 ID_PATTERN = r"^[^\x00-\x1f\x7f-\x9f]*$(?!\n)"
 """`$` alone would accept a line break at the end."""

@@ -17,7 +17,6 @@ from ..ids import inner_id, new_id
 from ..jobs import queue
 from ..model.collection import Place
 
-MAX_FILE = 25 * 1024 * 1024
 MAX_FILES = 10
 MOST_FILES = 100
 """Highest limit that an app may set."""

@@ -5,21 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..admin.admin import Key, NewKey, Status, Tenant
-from ..clock import Clock
-from ..core.events import Event
-from ..core.turns import Turn, Turns
-from ..records.apps import AppInfo
-from ..timelines.agent_log import AgentSession, LogEntry
-from ..timelines.flows import Ended, FlowInfo, SessionView
-from ..timelines.sessions import SessionInfo
-from ..timelines.settings import Settings
-from ..timelines.transfer import Imported, Line
-from ..timelines.users import Added, UserInfo
 from ._async_apps import AsyncApp
 from ._async_banks import AsyncBanks
 from ._async_definitions import AsyncDefinitions
@@ -31,10 +20,23 @@ from .mapping import AsyncRecords
 from .transport import AsyncTransport, open_async_transport
 from .values import Message, Receipt, omit_none, to_messages
 
-IMPORT_BATCH = 200
+if TYPE_CHECKING:
+    from ..admin.admin import Key, NewKey, Status, Tenant
+    from ..clock import Clock
+    from ..core.events import Event
+    from ..core.turns import Turn, Turns
+    from ..records.apps import AppInfo
+    from ..timelines.agent_log import AgentSession, LogEntry
+    from ..timelines.flows import Ended, FlowInfo, SessionView
+    from ..timelines.sessions import SessionInfo
+    from ..timelines.settings import Settings
+    from ..timelines.transfer import Imported, Line
+    from ..timelines.users import Added, UserInfo
 
-_Keys = list[Key]
-_Tenants = list[Tenant]
+    _Keys = list[Key]  # `list` is a method there
+    _Tenants = list[Tenant]
+
+IMPORT_BATCH = 200
 
 
 class AsyncMemory:
@@ -80,8 +82,7 @@ class AsyncMemory:
 
     async def apps(self) -> list[AppInfo]:
         """List the apps."""
-        found: list[AppInfo] = (await self._transport.call("apps.list", {})).apps
-        return found
+        return (await self._transport.call("apps.list", {})).apps
 
     async def users(self) -> list[UserInfo]:
         """List the users that have memory."""
@@ -93,18 +94,15 @@ class AsyncMemory:
 
     async def logs(self, status: str = "active") -> list[AgentSession]:
         """List the sessions of agent logs: the active ones, or all."""
-        found: list[AgentSession] = await self._transport.call("log.sessions", {"status": status})
-        return found
+        return await self._transport.call("log.sessions", {"status": status})
 
     async def find_session(self, session: str) -> list[str]:
         """The flows that have a session of that id."""
-        flows: list[str] = (await self._transport.call("flows.find", {"session": session})).flows
-        return flows
+        return (await self._transport.call("flows.find", {"session": session})).flows
 
     async def status(self) -> Status:
         """The tenant and role of this client, the storage, and the backlog of jobs."""
-        status: Status = await self._transport.call("status.show", {})
-        return status
+        return await self._transport.call("status.show", {})
 
     async def call(self, operation: str, data: Mapping[str, Any] | None = None, *, key: str | None = None) -> Any:
         """Call any operation by its name, such as `flows.append`. With an idempotency key it is done only once."""
@@ -148,8 +146,7 @@ class AsyncUser(AsyncKnown):
         data = omit_none(user=self.id, session=session, occurred_at=occurred_at, metadata=metadata) | to_messages(
             content
         )
-        added: Added = await self._transport.call("users.add", data, key=key)
-        return added
+        return await self._transport.call("users.add", data, key=key)
 
     async def history(self, limit: int = 20, *, session: str | None = None) -> list[Turn]:
         """The last turns, the oldest of them first."""
@@ -159,8 +156,7 @@ class AsyncUser(AsyncKnown):
 
     async def configure(self, *, language: str) -> Settings:
         """Set the language of this person's memory, such as `pt`."""
-        settings: Settings = await self._transport.call("users.configure", {"user": self.id, "language": language})
-        return settings
+        return await self._transport.call("users.configure", {"user": self.id, "language": language})
 
     async def sessions(self) -> list[SessionInfo]:
         """The user's conversations, the newest first."""
@@ -197,13 +193,11 @@ class AsyncFlow(AsyncKnown):
     ) -> str:
         """Remember a statement for the whole flow and return its id."""
         data = omit_none(flow=self.id, content=content, importance=importance, confidence=confidence, metadata=metadata)
-        memory_id: str = (await self._transport.call("flows.write", data, key=key)).id
-        return memory_id
+        return (await self._transport.call("flows.write", data, key=key)).id
 
     async def configure(self, *, language: str) -> Settings:
         """Set the language of the flow's memory, such as `de`."""
-        settings: Settings = await self._transport.call("flows.configure", {"flow": self.id, "language": language})
-        return settings
+        return await self._transport.call("flows.configure", {"flow": self.id, "language": language})
 
     async def delete(self, *, timeout_s: float = 60.0) -> Receipt:
         """Erase all memory of the flow for good."""
@@ -216,6 +210,8 @@ class AsyncFlow(AsyncKnown):
 
     async def import_lines(self, lines: Iterable[Line | Mapping[str, Any]]) -> Imported:
         """Add the lines of an export. Lines that the flow has already are skipped."""
+        from ..timelines.transfer import Imported  # rooms are imported at their first use
+
         added = skipped = 0
         batch: list[Any] = []
         for line in [*lines, None]:
@@ -246,13 +242,11 @@ class AsyncSession(AsyncSearch):
     ) -> str:
         """Remember a statement for this session and return its id."""
         data = self._at | omit_none(content=content, importance=importance, confidence=confidence, metadata=metadata)
-        memory_id: str = (await self._transport.call("flows.write", data, key=key)).id
-        return memory_id
+        return (await self._transport.call("flows.write", data, key=key)).id
 
     async def show(self, limit: int = 200) -> SessionView:
         """The conversation and its memories."""
-        view: SessionView = await self._transport.call("flows.show", {**self._at, "limit": limit})
-        return view
+        return await self._transport.call("flows.show", {**self._at, "limit": limit})
 
     async def end(self, *, wait_s: float = 0.0) -> Ended:
         """End the session and consolidate it into facts; `wait_s` waits for them. A later turn opens it again."""
@@ -298,26 +292,20 @@ class AsyncHistory:
             metadata=metadata,
             origin=origin,
         )
-        turn: Turn = await self._transport.call("flows.append", data, key=key)
-        return turn
+        return await self._transport.call("flows.append", data, key=key)
 
     async def extend(self, turns: Sequence[Message], *, key: str | None = None) -> list[Turn]:
         """Record several turns, all or none."""
         data = {"turns": [dict(turn) for turn in turns], **self._at}
-        recorded: list[Turn] = (await self._transport.call("flows.extend", data, key=key)).turns
-        return recorded
+        return (await self._transport.call("flows.extend", data, key=key)).turns
 
     async def last(self, n: int = 20) -> list[Turn]:
         """The most recent n turns, the oldest of them first."""
-        turns: list[Turn] = (await self._transport.call("flows.last", {"limit": n, **self._at})).turns
-        return turns
+        return (await self._transport.call("flows.last", {"limit": n, **self._at})).turns
 
     async def page(self, *, limit: int = 100, order: str = "oldest_first", cursor: str | None = None) -> Turns:
         """A page of the turns, in either direction; its `next_cursor` leads to the next."""
-        page: Turns = await self._transport.call(
-            "flows.page", omit_none(limit=limit, order=order, cursor=cursor) | self._at
-        )
-        return page
+        return await self._transport.call("flows.page", omit_none(limit=limit, order=order, cursor=cursor) | self._at)
 
     async def all(self) -> AsyncIterator[Turn]:
         """Every turn, the oldest first."""
@@ -335,18 +323,15 @@ class AsyncLog:
     async def append(self, *, entry_type: str, content: str, key: str | None = None) -> LogEntry:
         """Append an entry such as an `observation`, a `tool_call` or a `decision`."""
         data = {"session": self.id, "entry_type": entry_type, "content": content}
-        entry: LogEntry = await self._transport.call("log.append", data, key=key)
-        return entry
+        return await self._transport.call("log.append", data, key=key)
 
     async def entries(self) -> list[LogEntry]:
         """Every entry, in the order it was recorded."""
-        found: list[LogEntry] = await self._transport.call("log.entries", {"session": self.id})
-        return found
+        return await self._transport.call("log.entries", {"session": self.id})
 
     async def end(self) -> AgentSession:
         """Mark the session as ended; its log stays readable."""
-        session: AgentSession = await self._transport.call("log.end", {"session": self.id})
-        return session
+        return await self._transport.call("log.end", {"session": self.id})
 
     async def delete(self, *, timeout_s: float = 60.0) -> Receipt:
         """Erase the log for good."""
@@ -372,8 +357,7 @@ class AsyncKeys:
     ) -> NewKey:
         """Make a key, optionally limited to one flow or user. Its `secret` is shown only once."""
         limits = omit_none(flow=flow, user=user, tenant=tenant, rate_limit=rate_limit, expires_in_s=expires_in_s)
-        key: NewKey = await self._transport.call("keys.create", {"name": name, "role": role, **limits})
-        return key
+        return await self._transport.call("keys.create", {"name": name, "role": role, **limits})
 
     async def list(self) -> _Keys:
         """The keys, without their secrets."""
@@ -381,8 +365,7 @@ class AsyncKeys:
 
     async def revoke(self, key_id: str) -> Key:
         """Make a key useless."""
-        key: Key = await self._transport.call("keys.revoke", {"id": key_id})
-        return key
+        return await self._transport.call("keys.revoke", {"id": key_id})
 
 
 class AsyncTenants:
@@ -393,8 +376,7 @@ class AsyncTenants:
 
     async def create(self, tenant: str) -> Tenant:
         """Make a tenant."""
-        made: Tenant = await self._transport.call("tenants.create", {"tenant": tenant})
-        return made
+        return await self._transport.call("tenants.create", {"tenant": tenant})
 
     async def list(self) -> _Tenants:
         """The tenants by name."""
@@ -402,5 +384,4 @@ class AsyncTenants:
 
     async def delete(self, tenant: str) -> Tenant:
         """Erase a tenant with all its memory and keys, for good."""
-        gone: Tenant = await self._transport.call("tenants.delete", {"tenant": tenant})
-        return gone
+        return await self._transport.call("tenants.delete", {"tenant": tenant})

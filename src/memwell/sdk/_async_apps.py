@@ -1,30 +1,45 @@
-"""The Python API, awaited: apps, their memory stores and their sessions."""
+"""The Python API, awaited: apps, their memory stores, their sessions and files."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Unpack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
 
-from ..context.memory_namespace import RenderedText
-from ..records.app_sessions import EndedSession, SessionMeta
-from ..records.apps import AppInfo
-from ..records.contents import Content, StoreRecord
-from ..records.records import Mode
-from ..records.stores import DeletedApp, DeletedStore, StoreInfo
-from ..records.user_records import RecordChange
-from ..workflows.app_transfer import AppDocument, Imported
-from ..workflows.run_operations import Executed
-from ._async_files import AsyncAppSession
 from ._async_jobs import pages
-from ._async_records import Fields, changes
-from .transport import AsyncTransport
-from .types import AppSettings, ContentChange, Executing, SessionChanges, StoreChanges, StoreSettings
-from .values import omit_none, to_list, to_object
+from ._async_records import changes
+from .values import omit_none, read_file, to_list, to_object
 
-_Stores = list[StoreInfo]
-_Sessions = list[SessionMeta]
-_Contents = list[StoreRecord]
+if TYPE_CHECKING:
+    from ..context.memory_namespace import RenderedText
+    from ..facts.search import Hits
+    from ..files.files import DeletedFile, FileInfo
+    from ..records.app_sessions import EndedSession, SessionMeta
+    from ..records.apps import AppInfo
+    from ..records.contents import Content, StoreRecord
+    from ..records.records import Mode
+    from ..records.stores import DeletedApp, DeletedStore, StoreInfo
+    from ..records.user_records import RecordChange
+    from ..workflows.app_transfer import AppDocument, Imported
+    from ..workflows.run_operations import Executed
+    from ._async_records import Fields
+    from .transport import AsyncTransport
+    from .types import (
+        AppSettings,
+        ContentChange,
+        Executing,
+        FileConditions,
+        FileSettings,
+        SessionChanges,
+        StoreChanges,
+        StoreSettings,
+    )
+
+    _Contents = list[StoreRecord]  # `list` is a method there
+    _Files = list[FileInfo]
+    _Sessions = list[SessionMeta]
+    _Stores = list[StoreInfo]
 
 
 class AsyncApp:
@@ -46,13 +61,11 @@ class AsyncApp:
 
     async def info(self) -> AppInfo:
         """The app."""
-        found: AppInfo = await self._transport.call("apps.get", {"app": self.id})
-        return found
+        return await self._transport.call("apps.get", {"app": self.id})
 
     async def configure(self, **settings: Unpack[AppSettings]) -> AppInfo:
         """Say what answers a message: a stored `workflow`, or a registered `function`."""
-        made: AppInfo = await self._transport.call("apps.configure", {"app": self.id, **settings})
-        return made
+        return await self._transport.call("apps.configure", {"app": self.id, **settings})
 
     async def execute(
         self,
@@ -63,8 +76,7 @@ class AsyncApp:
     ) -> Executed:
         """Send a message to the app, with metadata for the session."""
         data = omit_none(session_id=session_id, metadata=metadata) | {"app": self.id, "message": message, **more}
-        done: Executed = await self._transport.call("apps.execute", data)
-        return done
+        return await self._transport.call("apps.execute", data)
 
     async def export(self) -> dict[str, Any]:
         """The app as a document: its stores, workflow, banks and definitions, without any data."""
@@ -111,14 +123,12 @@ class AsyncStores:
 
     async def get(self, technical_name: str) -> StoreInfo:
         """A store."""
-        found: StoreInfo = await self._transport.call("stores.get", {"app": self._app, "store": technical_name})
-        return found
+        return await self._transport.call("stores.get", {"app": self._app, "store": technical_name})
 
     async def update(self, technical_name: str, **changes: Unpack[StoreChanges]) -> StoreInfo:
         """Change a store. Its technical name and its access stay."""
         data = {"app": self._app, "store": technical_name, **changes}
-        changed: StoreInfo = await self._transport.call("stores.update", data)
-        return changed
+        return await self._transport.call("stores.update", data)
 
     async def records(self, technical_name: str) -> _Contents:
         """The records of a store: of all its users and sessions, or that of the app."""
@@ -127,8 +137,7 @@ class AsyncStores:
 
     async def delete(self, technical_name: str) -> DeletedStore:
         """Delete a store with all its content."""
-        gone: DeletedStore = await self._transport.call("stores.delete", {"app": self._app, "store": technical_name})
-        return gone
+        return await self._transport.call("stores.delete", {"app": self._app, "store": technical_name})
 
 
 class AsyncAppSessions:
@@ -143,14 +152,12 @@ class AsyncAppSessions:
     ) -> SessionMeta:
         """Set metadata of a session, or begin it."""
         data = omit_none(app=self._app, session_id=session_id, metadata=metadata) | {**more}
-        made: SessionMeta = await self._transport.call("apps.sessions.update", data)
-        return made
+        return await self._transport.call("apps.sessions.update", data)
 
     async def get(self, session_id: str) -> SessionMeta:
         """The metadata of a session."""
         data = {"app": self._app, "session_id": session_id}
-        found: SessionMeta = await self._transport.call("apps.sessions.get", data)
-        return found
+        return await self._transport.call("apps.sessions.get", data)
 
     async def list(self, user_id: str | None = None) -> _Sessions:
         """The sessions that have not ended, of one user or of all."""
@@ -160,8 +167,7 @@ class AsyncAppSessions:
     async def end(self, session_id: str) -> EndedSession:
         """End a session: what was to last as long as it is gone."""
         data = {"app": self._app, "session_id": session_id}
-        ended: EndedSession = await self._transport.call("apps.sessions.end", data)
-        return ended
+        return await self._transport.call("apps.sessions.end", data)
 
 
 class AsyncScope:
@@ -184,8 +190,7 @@ class AsyncScope:
     ) -> Content:
         """The same with its version and its times."""
         data = {**self._at, "store": store_name, **omit_none(projections=projections, as_of=as_of)}
-        found: Content = await self._transport.call("stores.get_content", data)
-        return found
+        return await self._transport.call("stores.get_content", data)
 
     async def set_content(self, store_name: str, data_object: Mapping[str, Any], **how: Unpack[ContentChange]) -> Any:
         """Write to a store; fields that are not given stay as they are. Returns the record."""
@@ -196,8 +201,7 @@ class AsyncScope:
         data = {**self._at, "store": store_name, "data": to_object(data_object, "data"), **omit_none(**how)}
         if "unset" in data:
             data["unset"] = to_list(data["unset"])
-        made: Content = await self._transport.call("stores.set_content", data)
-        return made
+        return await self._transport.call("stores.set_content", data)
 
     async def set_contents(self, contents: Mapping[str, Mapping[str, Any]], *, mode: Mode = "merge") -> dict[str, Any]:
         """Write to several stores, all or none."""
@@ -209,8 +213,7 @@ class AsyncScope:
     async def delete_content(self, store_name: str, *, if_match: str | None = None) -> bool:
         """Delete the record of a store with its history; False if there was none."""
         data = {**self._at, "store": store_name, **omit_none(if_match=if_match)}
-        gone: bool = (await self._transport.call("stores.delete_content", data)).deleted
-        return gone
+        return (await self._transport.call("stores.delete_content", data)).deleted
 
     async def history(self, store_name: str, limit: int = 20) -> list[RecordChange]:
         """The changes of a store, the newest first: `limit` of them, or all there are."""
@@ -222,5 +225,74 @@ class AsyncScope:
 
     async def rendered(self, template: str) -> RenderedText:
         """Render a prompt, and return also the names without a value and the withheld records."""
-        found: RenderedText = await self._transport.call("apps.render", {**self._at, "template": template})
-        return found
+        return await self._transport.call("apps.render", {**self._at, "template": template})
+
+
+class AsyncAppSession:
+    """One session of an app: what was passed along with it, and its files."""
+
+    def __init__(self, transport: AsyncTransport, app: str, session_id: str) -> None:
+        self._transport = transport
+        self._at = {"app": app, "session_id": session_id}
+        self.id = session_id
+        self.files = AsyncFiles(transport, app, session_id)
+
+    async def meta(self) -> SessionMeta:
+        """The metadata that code and prompts see as `sessionMeta`."""
+        return await self._transport.call("apps.sessions.get", dict(self._at))
+
+    async def search(self, query: str, limit: int = 5, **conditions: Unpack[FileConditions]) -> Hits:
+        """Search the active files; each hit names its file in `metadata`."""
+        data = {**self._at, "query": query, "limit": limit, **omit_none(**conditions)}
+        return await self._transport.call("apps.sessions.search", data)
+
+    async def end(self) -> EndedSession:
+        """End it: its files are gone, and what was to last as long as it."""
+        return await self._transport.call("apps.sessions.end", dict(self._at))
+
+
+class AsyncFiles:
+    """The files of a session. They begin active: their text is searched, as long as they are."""
+
+    def __init__(self, transport: AsyncTransport, app: str, session_id: str) -> None:
+        self._transport = transport
+        self._at = {"app": app, "session_id": session_id}
+
+    async def upload(
+        self, file: str | Path | bytes, filename: str | None = None, **settings: Unpack[FileSettings]
+    ) -> FileInfo:
+        """Add a file by its path, or its bytes under a name. The same file again is the one that is there."""
+        content, name = read_file(file, filename)
+        data = {**self._at, "filename": name, "content": content, **omit_none(**settings)}
+        return await self._transport.call("apps.files.upload", data)
+
+    async def list(self) -> _Files:
+        """The files, in the order in which they came."""
+        return (await self._transport.call("apps.files.list", dict(self._at))).files
+
+    async def get(self, file_id: str) -> FileInfo:
+        """The properties of a file."""
+        return await self._transport.call("apps.files.get", self._of(file_id))
+
+    async def read(self, file_id: str) -> bytes:
+        """The bytes of a file."""
+        return (await self._transport.call("apps.files.read", self._of(file_id))).content
+
+    async def activate(self, file_id: str) -> FileInfo:
+        """Use a file again: its text is extracted again."""
+        return await self._update(file_id, is_active=True)
+
+    async def deactivate(self, file_id: str) -> FileInfo:
+        """Keep a file and use it no more: its text is erased."""
+        return await self._update(file_id, is_active=False)
+
+    async def delete(self, file_id: str) -> DeletedFile:
+        """Delete a file with its text, for good."""
+        return await self._transport.call("apps.files.delete", self._of(file_id))
+
+    async def _update(self, file_id: str, *, is_active: bool) -> FileInfo:
+        data: Mapping[str, Any] = {**self._of(file_id), "is_active": is_active}
+        return await self._transport.call("apps.files.update", dict(data))
+
+    def _of(self, file_id: str) -> dict[str, Any]:
+        return {**self._at, "file_id": file_id}

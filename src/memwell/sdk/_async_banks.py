@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from ..banks.banks import BankInfo, BankList
-from ..banks.compaction import Compacting
-from ..banks.compaction_trials import Trial
-from ..banks.entries import Added, BankEntry, DeletedEntries, Loaded, Matches
-from ..banks.statistics import BankStats, Counted
 from ..errors import Invalid
 from ._async_jobs import erase, pages
-from .transport import AsyncTransport
-from .types import BankPage, BankSettings, BankUpdate, Days, Loading, Sampled
 from .values import Message, Receipt, omit_none, to_list
+
+if TYPE_CHECKING:
+    from ..banks.banks import BankInfo, BankList
+    from ..banks.compaction import Compacting
+    from ..banks.compaction_trials import Trial
+    from ..banks.entries import Added, BankEntry, DeletedEntries, Loaded, Matches
+    from ..banks.statistics import BankStats, Counted
+    from .transport import AsyncTransport
+    from .types import BankPage, BankSettings, BankUpdate, Days, Loading, Sampled
 
 
 class AsyncBanks:
@@ -78,8 +80,7 @@ class AsyncBank:
         """Write an entry. A conversation bank answers with the messages so far, ready for a model."""
         data = omit_none(speaker=speaker, metadata=metadata, compacts=None if compacts is None else to_list(compacts))
         data |= {"bank": self.id, "key": key, "content": content}
-        added: Added = await self._transport.call("banks.add", data, key=idempotency_key)
-        return added
+        return await self._transport.call("banks.add", data, key=idempotency_key)
 
     async def search(
         self,
@@ -97,13 +98,11 @@ class AsyncBank:
         data = omit_none(key=key, filter=filter, added_after=added_after, added_before=added_before)
         data |= omit_none(min_score=min_score, content_type=content_type)
         data |= {"bank": self.id, "query": query, "top_n": top_n}
-        found: Matches = await self._transport.call("banks.search", data)
-        return found
+        return await self._transport.call("banks.search", data)
 
     async def load(self, key: str, **conditions: Unpack[Loading]) -> Loaded:
         """The entries of a key in order: `order`, `limit`, `content_type`, `shape`, `include_compacted`."""
-        found: Loaded = await self._transport.call("banks.load", {"bank": self.id, "key": key, **conditions})
-        return found
+        return await self._transport.call("banks.load", {"bank": self.id, "key": key, **conditions})
 
     async def messages(self, key: str, limit: int = 100) -> list[Message]:
         """The messages of a conversation bank, the oldest first."""
@@ -129,13 +128,11 @@ class AsyncBank:
 
     async def entry(self, entry_id: str) -> BankEntry:
         """One entry, also one that is behind a summary. Of a summary, `entries(summary=…)` lists what it was made of."""
-        found: BankEntry = await self._transport.call("banks.entry", {"bank": self.id, "id": entry_id})
-        return found
+        return await self._transport.call("banks.entry", {"bank": self.id, "id": entry_id})
 
     async def delete_entry(self, entry_id: str) -> DeletedEntries:
         """Erase one entry for good."""
-        gone: DeletedEntries = await self._transport.call("banks.delete_entry", {"bank": self.id, "id": entry_id})
-        return gone
+        return await self._transport.call("banks.delete_entry", {"bank": self.id, "id": entry_id})
 
     async def delete_entries(
         self,
@@ -147,26 +144,21 @@ class AsyncBank:
     ) -> DeletedEntries:
         """Erase entries by key and metadata for good, or say which that would be."""
         data = {"bank": self.id, "maximum": maximum, "dry_run": dry_run, **omit_none(key=key, filter=filter)}
-        gone: DeletedEntries = await self._transport.call("banks.delete_entries", data)
-        return gone
+        return await self._transport.call("banks.delete_entries", data)
 
     async def stats(self, **conditions: Unpack[Days]) -> BankStats:
         """Statistics of the bank: of the last `days` (before `end_date`, if there is one), or from `start_date` on."""
-        found: BankStats = await self._transport.call("banks.stats", {"bank": self.id, **conditions})
-        return found
+        return await self._transport.call("banks.stats", {"bank": self.id, **conditions})
 
     async def keys(self) -> list[Counted]:
         """The keys, and how many entries each has."""
-        found: list[Counted] = await self._transport.call("banks.keys", {"bank": self.id})
-        return found
+        return await self._transport.call("banks.keys", {"bank": self.id})
 
     async def compact(self, *, key: str | None = None) -> Compacting:
         """Fold the entries beyond the thresholds into summaries now. The `job` tells when this is done."""
         data = {"bank": self.id, **omit_none(key=key)}
-        scheduled: Compacting = await self._transport.call("banks.compact", data)
-        return scheduled
+        return await self._transport.call("banks.compact", data)
 
     async def test_compaction(self, **how: Unpack[Sampled]) -> Trial:
         """Try a compaction, for a `key` or for `sample_entries`. Nothing is changed."""
-        trial: Trial = await self._transport.call("banks.test_compaction", {"bank": self.id, **how})
-        return trial
+        return await self._transport.call("banks.test_compaction", {"bank": self.id, **how})

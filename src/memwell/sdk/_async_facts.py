@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from ..context.contexts import Context
-from ..facts.audit import Audit
-from ..facts.memories import Memory as MemoryEntry
-from ..facts.memories import MemoryHistory, Revoked
-from ..facts.plans import Plan
-from ..facts.search import Hits, WhyNot
 from ._async_jobs import AsyncJobs, pages
-from .transport import AsyncTransport
-from .types import Conditions
 from .values import build_search, omit_none
+
+if TYPE_CHECKING:
+    from ..context.contexts import Context
+    from ..facts.audit import Audit
+    from ..facts.memories import Memory as MemoryEntry
+    from ..facts.memories import MemoryHistory, Revoked
+    from ..facts.plans import Plan
+    from ..facts.search import Hits, WhyNot
+    from .transport import AsyncTransport
+    from .types import Conditions
 
 
 class AsyncSearch:
@@ -29,8 +31,7 @@ class AsyncSearch:
     async def search(self, query: str, limit: int = 5, **conditions: Unpack[Conditions]) -> Hits:
         """Search facts and added texts, the best hit first; with include=["turns"] also turns."""
         data = build_search(self._at, query, limit, conditions)
-        hits: Hits = await self._transport.call(f"{self._dialect}.search", data)
-        return hits
+        return await self._transport.call(f"{self._dialect}.search", data)
 
     async def context(
         self,
@@ -44,14 +45,12 @@ class AsyncSearch:
         """Assemble memory for a prompt within a budget of tokens: the newest turns and matching facts, as `messages` and as
         `text`; `left_out` says what did not fit and why. Without a query, the most important facts."""
         asked = omit_none(query=query, budget=budget, turns=turns, min_trust=min_trust, as_of=as_of)
-        found: Context = await self._transport.call(f"{self._dialect}.context", self._at | asked)
-        return found
+        return await self._transport.call(f"{self._dialect}.context", self._at | asked)
 
     async def why_not(self, entry_id: str, query: str, limit: int = 5, **conditions: Unpack[Conditions]) -> WhyNot:
         """Explain why a search does not find an entry."""
         data = build_search(self._at, query, limit, conditions) | {"id": entry_id}
-        gate: WhyNot = await self._transport.call(f"{self._dialect}.why_not", data)
-        return gate
+        return await self._transport.call(f"{self._dialect}.why_not", data)
 
 
 class AsyncKnown(AsyncSearch):
@@ -76,8 +75,7 @@ class AsyncKnown(AsyncSearch):
     ) -> MemoryEntry:
         """One memory; `as_of`: as known at that time; `valid_at`: if it was true at that time."""
         data = {**self._at, "id": memory_id, **omit_none(as_of=as_of, valid_at=valid_at)}
-        found: MemoryEntry = await self._transport.call(f"{self._dialect}.memory", data)
-        return found
+        return await self._transport.call(f"{self._dialect}.memory", data)
 
     async def update(
         self,
@@ -94,8 +92,7 @@ class AsyncKnown(AsyncSearch):
             content=content, importance=importance, confidence=confidence, metadata=metadata, version=version
         )
         data = {**self._at, "id": memory_id, **changes}
-        found: MemoryEntry = await self._transport.call(f"{self._dialect}.update_memory", data)
-        return found
+        return await self._transport.call(f"{self._dialect}.update_memory", data)
 
     async def delete_memory(self, memory_id: str) -> None:
         """Delete a memory and its history for good."""
@@ -105,14 +102,12 @@ class AsyncKnown(AsyncSearch):
     async def memory_history(self, memory_id: str) -> MemoryHistory:
         """The versions of a memory, and its evidence."""
         data = {**self._at, "id": memory_id}
-        found: MemoryHistory = await self._transport.call(f"{self._dialect}.memory_history", data)
-        return found
+        return await self._transport.call(f"{self._dialect}.memory_history", data)
 
     async def consolidate(self, session: str, *, dry_run: bool = False) -> Plan | None:
         """Consolidate a session into facts now, or with `dry_run` only plan it; None if there is nothing new."""
         data = {**self._at, "session": session, "dry_run": dry_run}
-        plan: Plan | None = (await self._transport.call(f"{self._dialect}.consolidate", data)).plan
-        return plan
+        return (await self._transport.call(f"{self._dialect}.consolidate", data)).plan
 
     async def plans(self) -> list[Plan]:
         """List the plans, the newest first."""
@@ -120,18 +115,15 @@ class AsyncKnown(AsyncSearch):
 
     async def plan(self, plan_id: str) -> Plan:
         """One plan."""
-        found: Plan = await self._transport.call(f"{self._dialect}.plan", {**self._at, "id": plan_id})
-        return found
+        return await self._transport.call(f"{self._dialect}.plan", {**self._at, "id": plan_id})
 
     async def apply(self, plan_id: str) -> Plan:
         """Apply the plan of a dry run, if its sources have not changed."""
-        found: Plan = await self._transport.call(f"{self._dialect}.apply_plan", {**self._at, "id": plan_id})
-        return found
+        return await self._transport.call(f"{self._dialect}.apply_plan", {**self._at, "id": plan_id})
 
     async def revert(self, plan_id: str) -> Plan:
         """Undo a plan. Turns are not changed."""
-        found: Plan = await self._transport.call(f"{self._dialect}.revert_plan", {**self._at, "id": plan_id})
-        return found
+        return await self._transport.call(f"{self._dialect}.revert_plan", {**self._at, "id": plan_id})
 
     async def held(self) -> list[MemoryEntry]:
         """List quarantined statements: they look like instructions or secrets, and are not used until released."""
@@ -139,16 +131,13 @@ class AsyncKnown(AsyncSearch):
 
     async def release(self, memory_id: str) -> MemoryEntry:
         """Release a statement from quarantine."""
-        found: MemoryEntry = await self._transport.call(f"{self._dialect}.release", {**self._at, "id": memory_id})
-        return found
+        return await self._transport.call(f"{self._dialect}.release", {**self._at, "id": memory_id})
 
     async def audit(self) -> Audit:
         """Find duplicates, contradictions, echoes, orphans, stale and secret-looking facts."""
-        found: Audit = await self._transport.call(f"{self._dialect}.audit", dict(self._at))
-        return found
+        return await self._transport.call(f"{self._dialect}.audit", dict(self._at))
 
     async def revoke(self, *, session: str | None = None, turn: str | None = None) -> Revoked:
         """Retract everything that is known only from a session, or from one turn."""
         data = self._at | omit_none(session=session, turn=turn)
-        found: Revoked = await self._transport.call(f"{self._dialect}.revoke", data)
-        return found
+        return await self._transport.call(f"{self._dialect}.revoke", data)

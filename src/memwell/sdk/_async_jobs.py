@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..admin.jobs import Job
-from ..core.space import Erasure
-from .transport import AsyncTransport
 from .values import Receipt, omit_none, to_receipt, to_unavailable
 
-_Jobs = list[Job]
+if TYPE_CHECKING:
+    from ..admin.jobs import Job
+    from ..core.space import Erasure
+    from .transport import AsyncTransport
+
+    _Jobs = list[Job]  # `list` is a method there
 
 
 class AsyncJobs:
@@ -27,8 +29,7 @@ class AsyncJobs:
 
     async def show(self, job_id: str) -> Job:
         """One job."""
-        job: Job = await self._transport.call("jobs.show", {"id": job_id})
-        return job
+        return await self._transport.call("jobs.show", {"id": job_id})
 
     async def wait(self, job_id: str, *, timeout_s: float = 60.0) -> Job:
         """Wait until a job is finished."""
@@ -44,13 +45,11 @@ class AsyncJobs:
 
     async def retry(self, job_id: str) -> Job:
         """Put a dead or cancelled job back in line."""
-        job: Job = await self._transport.call("jobs.retry", {"id": job_id})
-        return job
+        return await self._transport.call("jobs.retry", {"id": job_id})
 
     async def cancel(self, job_id: str) -> Job:
         """Take a waiting job out of the line."""
-        job: Job = await self._transport.call("jobs.cancel", {"id": job_id})
-        return job
+        return await self._transport.call("jobs.cancel", {"id": job_id})
 
 
 async def pages(transport: AsyncTransport, operation: str, field: str, data: dict[str, Any]) -> AsyncIterator[Any]:

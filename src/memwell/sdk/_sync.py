@@ -5,21 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..admin.admin import Key, NewKey, Status, Tenant
-from ..clock import Clock
-from ..core.events import Event
-from ..core.turns import Turn, Turns
-from ..records.apps import AppInfo
-from ..timelines.agent_log import AgentSession, LogEntry
-from ..timelines.flows import Ended, FlowInfo, SessionView
-from ..timelines.sessions import SessionInfo
-from ..timelines.settings import Settings
-from ..timelines.transfer import Imported, Line
-from ..timelines.users import Added, UserInfo
 from ._sync_apps import App
 from ._sync_banks import Banks
 from ._sync_definitions import Definitions
@@ -31,10 +20,23 @@ from .mapping import Records
 from .transport import Transport, open_transport
 from .values import Message, Receipt, omit_none, to_messages
 
-IMPORT_BATCH = 200
+if TYPE_CHECKING:
+    from ..admin.admin import Key, NewKey, Status, Tenant
+    from ..clock import Clock
+    from ..core.events import Event
+    from ..core.turns import Turn, Turns
+    from ..records.apps import AppInfo
+    from ..timelines.agent_log import AgentSession, LogEntry
+    from ..timelines.flows import Ended, FlowInfo, SessionView
+    from ..timelines.sessions import SessionInfo
+    from ..timelines.settings import Settings
+    from ..timelines.transfer import Imported, Line
+    from ..timelines.users import Added, UserInfo
 
-_Keys = list[Key]
-_Tenants = list[Tenant]
+    _Keys = list[Key]  # `list` is a method there
+    _Tenants = list[Tenant]
+
+IMPORT_BATCH = 200
 
 
 class Memory:
@@ -80,8 +82,7 @@ class Memory:
 
     def apps(self) -> list[AppInfo]:
         """List the apps."""
-        found: list[AppInfo] = (self._transport.call("apps.list", {})).apps
-        return found
+        return (self._transport.call("apps.list", {})).apps
 
     def users(self) -> list[UserInfo]:
         """List the users that have memory."""
@@ -93,18 +94,15 @@ class Memory:
 
     def logs(self, status: str = "active") -> list[AgentSession]:
         """List the sessions of agent logs: the active ones, or all."""
-        found: list[AgentSession] = self._transport.call("log.sessions", {"status": status})
-        return found
+        return self._transport.call("log.sessions", {"status": status})
 
     def find_session(self, session: str) -> list[str]:
         """The flows that have a session of that id."""
-        flows: list[str] = (self._transport.call("flows.find", {"session": session})).flows
-        return flows
+        return (self._transport.call("flows.find", {"session": session})).flows
 
     def status(self) -> Status:
         """The tenant and role of this client, the storage, and the backlog of jobs."""
-        status: Status = self._transport.call("status.show", {})
-        return status
+        return self._transport.call("status.show", {})
 
     def call(self, operation: str, data: Mapping[str, Any] | None = None, *, key: str | None = None) -> Any:
         """Call any operation by its name, such as `flows.append`. With an idempotency key it is done only once."""
@@ -148,8 +146,7 @@ class User(Known):
         data = omit_none(user=self.id, session=session, occurred_at=occurred_at, metadata=metadata) | to_messages(
             content
         )
-        added: Added = self._transport.call("users.add", data, key=key)
-        return added
+        return self._transport.call("users.add", data, key=key)
 
     def history(self, limit: int = 20, *, session: str | None = None) -> list[Turn]:
         """The last turns, the oldest of them first."""
@@ -159,8 +156,7 @@ class User(Known):
 
     def configure(self, *, language: str) -> Settings:
         """Set the language of this person's memory, such as `pt`."""
-        settings: Settings = self._transport.call("users.configure", {"user": self.id, "language": language})
-        return settings
+        return self._transport.call("users.configure", {"user": self.id, "language": language})
 
     def sessions(self) -> list[SessionInfo]:
         """The user's conversations, the newest first."""
@@ -197,13 +193,11 @@ class Flow(Known):
     ) -> str:
         """Remember a statement for the whole flow and return its id."""
         data = omit_none(flow=self.id, content=content, importance=importance, confidence=confidence, metadata=metadata)
-        memory_id: str = (self._transport.call("flows.write", data, key=key)).id
-        return memory_id
+        return (self._transport.call("flows.write", data, key=key)).id
 
     def configure(self, *, language: str) -> Settings:
         """Set the language of the flow's memory, such as `de`."""
-        settings: Settings = self._transport.call("flows.configure", {"flow": self.id, "language": language})
-        return settings
+        return self._transport.call("flows.configure", {"flow": self.id, "language": language})
 
     def delete(self, *, timeout_s: float = 60.0) -> Receipt:
         """Erase all memory of the flow for good."""
@@ -216,6 +210,8 @@ class Flow(Known):
 
     def import_lines(self, lines: Iterable[Line | Mapping[str, Any]]) -> Imported:
         """Add the lines of an export. Lines that the flow has already are skipped."""
+        from ..timelines.transfer import Imported  # rooms are imported at their first use
+
         added = skipped = 0
         batch: list[Any] = []
         for line in [*lines, None]:
@@ -246,13 +242,11 @@ class Session(Search):
     ) -> str:
         """Remember a statement for this session and return its id."""
         data = self._at | omit_none(content=content, importance=importance, confidence=confidence, metadata=metadata)
-        memory_id: str = (self._transport.call("flows.write", data, key=key)).id
-        return memory_id
+        return (self._transport.call("flows.write", data, key=key)).id
 
     def show(self, limit: int = 200) -> SessionView:
         """The conversation and its memories."""
-        view: SessionView = self._transport.call("flows.show", {**self._at, "limit": limit})
-        return view
+        return self._transport.call("flows.show", {**self._at, "limit": limit})
 
     def end(self, *, wait_s: float = 0.0) -> Ended:
         """End the session and consolidate it into facts; `wait_s` waits for them. A later turn opens it again."""
@@ -298,24 +292,20 @@ class History:
             metadata=metadata,
             origin=origin,
         )
-        turn: Turn = self._transport.call("flows.append", data, key=key)
-        return turn
+        return self._transport.call("flows.append", data, key=key)
 
     def extend(self, turns: Sequence[Message], *, key: str | None = None) -> list[Turn]:
         """Record several turns, all or none."""
         data = {"turns": [dict(turn) for turn in turns], **self._at}
-        recorded: list[Turn] = (self._transport.call("flows.extend", data, key=key)).turns
-        return recorded
+        return (self._transport.call("flows.extend", data, key=key)).turns
 
     def last(self, n: int = 20) -> list[Turn]:
         """The most recent n turns, the oldest of them first."""
-        turns: list[Turn] = (self._transport.call("flows.last", {"limit": n, **self._at})).turns
-        return turns
+        return (self._transport.call("flows.last", {"limit": n, **self._at})).turns
 
     def page(self, *, limit: int = 100, order: str = "oldest_first", cursor: str | None = None) -> Turns:
         """A page of the turns, in either direction; its `next_cursor` leads to the next."""
-        page: Turns = self._transport.call("flows.page", omit_none(limit=limit, order=order, cursor=cursor) | self._at)
-        return page
+        return self._transport.call("flows.page", omit_none(limit=limit, order=order, cursor=cursor) | self._at)
 
     def all(self) -> Iterator[Turn]:
         """Every turn, the oldest first."""
@@ -333,18 +323,15 @@ class Log:
     def append(self, *, entry_type: str, content: str, key: str | None = None) -> LogEntry:
         """Append an entry such as an `observation`, a `tool_call` or a `decision`."""
         data = {"session": self.id, "entry_type": entry_type, "content": content}
-        entry: LogEntry = self._transport.call("log.append", data, key=key)
-        return entry
+        return self._transport.call("log.append", data, key=key)
 
     def entries(self) -> list[LogEntry]:
         """Every entry, in the order it was recorded."""
-        found: list[LogEntry] = self._transport.call("log.entries", {"session": self.id})
-        return found
+        return self._transport.call("log.entries", {"session": self.id})
 
     def end(self) -> AgentSession:
         """Mark the session as ended; its log stays readable."""
-        session: AgentSession = self._transport.call("log.end", {"session": self.id})
-        return session
+        return self._transport.call("log.end", {"session": self.id})
 
     def delete(self, *, timeout_s: float = 60.0) -> Receipt:
         """Erase the log for good."""
@@ -370,8 +357,7 @@ class Keys:
     ) -> NewKey:
         """Make a key, optionally limited to one flow or user. Its `secret` is shown only once."""
         limits = omit_none(flow=flow, user=user, tenant=tenant, rate_limit=rate_limit, expires_in_s=expires_in_s)
-        key: NewKey = self._transport.call("keys.create", {"name": name, "role": role, **limits})
-        return key
+        return self._transport.call("keys.create", {"name": name, "role": role, **limits})
 
     def list(self) -> _Keys:
         """The keys, without their secrets."""
@@ -379,8 +365,7 @@ class Keys:
 
     def revoke(self, key_id: str) -> Key:
         """Make a key useless."""
-        key: Key = self._transport.call("keys.revoke", {"id": key_id})
-        return key
+        return self._transport.call("keys.revoke", {"id": key_id})
 
 
 class Tenants:
@@ -391,8 +376,7 @@ class Tenants:
 
     def create(self, tenant: str) -> Tenant:
         """Make a tenant."""
-        made: Tenant = self._transport.call("tenants.create", {"tenant": tenant})
-        return made
+        return self._transport.call("tenants.create", {"tenant": tenant})
 
     def list(self) -> _Tenants:
         """The tenants by name."""
@@ -400,5 +384,4 @@ class Tenants:
 
     def delete(self, tenant: str) -> Tenant:
         """Erase a tenant with all its memory and keys, for good."""
-        gone: Tenant = self._transport.call("tenants.delete", {"tenant": tenant})
-        return gone
+        return self._transport.call("tenants.delete", {"tenant": tenant})

@@ -4,27 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Unpack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
 
-from ..context.memory_namespace import RenderedText
-from ..records.app_sessions import EndedSession, SessionMeta
-from ..records.apps import AppInfo
-from ..records.contents import Content, StoreRecord
-from ..records.records import Mode
-from ..records.stores import DeletedApp, DeletedStore, StoreInfo
-from ..records.user_records import RecordChange
-from ..workflows.app_transfer import AppDocument, Imported
-from ..workflows.run_operations import Executed
-from ._sync_files import AppSession
 from ._sync_jobs import pages
-from ._sync_records import Fields, changes
-from .transport import Transport
-from .types import AppSettings, ContentChange, Executing, SessionChanges, StoreChanges, StoreSettings
-from .values import omit_none, to_list, to_object
+from ._sync_records import changes
+from .values import omit_none, read_file, to_list, to_object
 
-_Stores = list[StoreInfo]
-_Sessions = list[SessionMeta]
-_Contents = list[StoreRecord]
+if TYPE_CHECKING:
+    from ..context.memory_namespace import RenderedText
+    from ..facts.search import Hits
+    from ..files.files import DeletedFile, FileInfo
+    from ..records.app_sessions import EndedSession, SessionMeta
+    from ..records.apps import AppInfo
+    from ..records.contents import Content, StoreRecord
+    from ..records.records import Mode
+    from ..records.stores import DeletedApp, DeletedStore, StoreInfo
+    from ..records.user_records import RecordChange
+    from ..workflows.app_transfer import AppDocument, Imported
+    from ..workflows.run_operations import Executed
+    from ._sync_records import Fields
+    from .transport import Transport
+    from .types import (
+        AppSettings,
+        ContentChange,
+        Executing,
+        FileConditions,
+        FileSettings,
+        SessionChanges,
+        StoreChanges,
+        StoreSettings,
+    )
+
+    _Contents = list[StoreRecord]  # `list` is a method there
+    _Files = list[FileInfo]
+    _Sessions = list[SessionMeta]
+    _Stores = list[StoreInfo]
 
 
 class App:
@@ -46,13 +61,11 @@ class App:
 
     def info(self) -> AppInfo:
         """The app."""
-        found: AppInfo = self._transport.call("apps.get", {"app": self.id})
-        return found
+        return self._transport.call("apps.get", {"app": self.id})
 
     def configure(self, **settings: Unpack[AppSettings]) -> AppInfo:
         """Say what answers a message: a stored `workflow`, or a registered `function`."""
-        made: AppInfo = self._transport.call("apps.configure", {"app": self.id, **settings})
-        return made
+        return self._transport.call("apps.configure", {"app": self.id, **settings})
 
     def execute(
         self,
@@ -63,8 +76,7 @@ class App:
     ) -> Executed:
         """Send a message to the app, with metadata for the session."""
         data = omit_none(session_id=session_id, metadata=metadata) | {"app": self.id, "message": message, **more}
-        done: Executed = self._transport.call("apps.execute", data)
-        return done
+        return self._transport.call("apps.execute", data)
 
     def export(self) -> dict[str, Any]:
         """The app as a document: its stores, workflow, banks and definitions, without any data."""
@@ -74,7 +86,9 @@ class App:
     def import_document(self, document: str | Mapping[str, Any], *, dry_run: bool = False) -> Imported:
         """Make the app from a document. With `dry_run`, only say what would be made, and what stands in the way."""
         source = document if isinstance(document, str) else to_object(document, "document")
-        made: Imported = self._transport.call("apps.import", {"app": self.id, "document": source, "dry_run": dry_run})
+        made: Imported = self._transport.call(
+            "apps.import", {"app": self.id, "document": source, "dry_run": dry_run}
+        )
         return made
 
     def delete(self) -> DeletedApp:
@@ -109,14 +123,12 @@ class Stores:
 
     def get(self, technical_name: str) -> StoreInfo:
         """A store."""
-        found: StoreInfo = self._transport.call("stores.get", {"app": self._app, "store": technical_name})
-        return found
+        return self._transport.call("stores.get", {"app": self._app, "store": technical_name})
 
     def update(self, technical_name: str, **changes: Unpack[StoreChanges]) -> StoreInfo:
         """Change a store. Its technical name and its access stay."""
         data = {"app": self._app, "store": technical_name, **changes}
-        changed: StoreInfo = self._transport.call("stores.update", data)
-        return changed
+        return self._transport.call("stores.update", data)
 
     def records(self, technical_name: str) -> _Contents:
         """The records of a store: of all its users and sessions, or that of the app."""
@@ -125,8 +137,7 @@ class Stores:
 
     def delete(self, technical_name: str) -> DeletedStore:
         """Delete a store with all its content."""
-        gone: DeletedStore = self._transport.call("stores.delete", {"app": self._app, "store": technical_name})
-        return gone
+        return self._transport.call("stores.delete", {"app": self._app, "store": technical_name})
 
 
 class AppSessions:
@@ -141,14 +152,12 @@ class AppSessions:
     ) -> SessionMeta:
         """Set metadata of a session, or begin it."""
         data = omit_none(app=self._app, session_id=session_id, metadata=metadata) | {**more}
-        made: SessionMeta = self._transport.call("apps.sessions.update", data)
-        return made
+        return self._transport.call("apps.sessions.update", data)
 
     def get(self, session_id: str) -> SessionMeta:
         """The metadata of a session."""
         data = {"app": self._app, "session_id": session_id}
-        found: SessionMeta = self._transport.call("apps.sessions.get", data)
-        return found
+        return self._transport.call("apps.sessions.get", data)
 
     def list(self, user_id: str | None = None) -> _Sessions:
         """The sessions that have not ended, of one user or of all."""
@@ -158,8 +167,7 @@ class AppSessions:
     def end(self, session_id: str) -> EndedSession:
         """End a session: what was to last as long as it is gone."""
         data = {"app": self._app, "session_id": session_id}
-        ended: EndedSession = self._transport.call("apps.sessions.end", data)
-        return ended
+        return self._transport.call("apps.sessions.end", data)
 
 
 class Scope:
@@ -170,16 +178,19 @@ class Scope:
         self._transport = transport
         self._at = {"app": app} | omit_none(user_id=user_id, session_id=session_id)
 
-    def get_content(self, store_name: str, projections: Fields | None = None, *, as_of: datetime | None = None) -> Any:
+    def get_content(
+        self, store_name: str, projections: Fields | None = None, *, as_of: datetime | None = None
+    ) -> Any:
         """The record of a store, or some of its fields such as {"preferences.language": 1}, or as it was at some time; None if
         there is none."""
         return (self.read(store_name, projections, as_of=as_of)).content
 
-    def read(self, store_name: str, projections: Fields | None = None, *, as_of: datetime | None = None) -> Content:
+    def read(
+        self, store_name: str, projections: Fields | None = None, *, as_of: datetime | None = None
+    ) -> Content:
         """The same with its version and its times."""
         data = {**self._at, "store": store_name, **omit_none(projections=projections, as_of=as_of)}
-        found: Content = self._transport.call("stores.get_content", data)
-        return found
+        return self._transport.call("stores.get_content", data)
 
     def set_content(self, store_name: str, data_object: Mapping[str, Any], **how: Unpack[ContentChange]) -> Any:
         """Write to a store; fields that are not given stay as they are. Returns the record."""
@@ -190,8 +201,7 @@ class Scope:
         data = {**self._at, "store": store_name, "data": to_object(data_object, "data"), **omit_none(**how)}
         if "unset" in data:
             data["unset"] = to_list(data["unset"])
-        made: Content = self._transport.call("stores.set_content", data)
-        return made
+        return self._transport.call("stores.set_content", data)
 
     def set_contents(self, contents: Mapping[str, Mapping[str, Any]], *, mode: Mode = "merge") -> dict[str, Any]:
         """Write to several stores, all or none."""
@@ -203,8 +213,7 @@ class Scope:
     def delete_content(self, store_name: str, *, if_match: str | None = None) -> bool:
         """Delete the record of a store with its history; False if there was none."""
         data = {**self._at, "store": store_name, **omit_none(if_match=if_match)}
-        gone: bool = (self._transport.call("stores.delete_content", data)).deleted
-        return gone
+        return (self._transport.call("stores.delete_content", data)).deleted
 
     def history(self, store_name: str, limit: int = 20) -> list[RecordChange]:
         """The changes of a store, the newest first: `limit` of them, or all there are."""
@@ -216,5 +225,74 @@ class Scope:
 
     def rendered(self, template: str) -> RenderedText:
         """Render a prompt, and return also the names without a value and the withheld records."""
-        found: RenderedText = self._transport.call("apps.render", {**self._at, "template": template})
-        return found
+        return self._transport.call("apps.render", {**self._at, "template": template})
+
+
+class AppSession:
+    """One session of an app: what was passed along with it, and its files."""
+
+    def __init__(self, transport: Transport, app: str, session_id: str) -> None:
+        self._transport = transport
+        self._at = {"app": app, "session_id": session_id}
+        self.id = session_id
+        self.files = Files(transport, app, session_id)
+
+    def meta(self) -> SessionMeta:
+        """The metadata that code and prompts see as `sessionMeta`."""
+        return self._transport.call("apps.sessions.get", dict(self._at))
+
+    def search(self, query: str, limit: int = 5, **conditions: Unpack[FileConditions]) -> Hits:
+        """Search the active files; each hit names its file in `metadata`."""
+        data = {**self._at, "query": query, "limit": limit, **omit_none(**conditions)}
+        return self._transport.call("apps.sessions.search", data)
+
+    def end(self) -> EndedSession:
+        """End it: its files are gone, and what was to last as long as it."""
+        return self._transport.call("apps.sessions.end", dict(self._at))
+
+
+class Files:
+    """The files of a session. They begin active: their text is searched, as long as they are."""
+
+    def __init__(self, transport: Transport, app: str, session_id: str) -> None:
+        self._transport = transport
+        self._at = {"app": app, "session_id": session_id}
+
+    def upload(
+        self, file: str | Path | bytes, filename: str | None = None, **settings: Unpack[FileSettings]
+    ) -> FileInfo:
+        """Add a file by its path, or its bytes under a name. The same file again is the one that is there."""
+        content, name = read_file(file, filename)
+        data = {**self._at, "filename": name, "content": content, **omit_none(**settings)}
+        return self._transport.call("apps.files.upload", data)
+
+    def list(self) -> _Files:
+        """The files, in the order in which they came."""
+        return (self._transport.call("apps.files.list", dict(self._at))).files
+
+    def get(self, file_id: str) -> FileInfo:
+        """The properties of a file."""
+        return self._transport.call("apps.files.get", self._of(file_id))
+
+    def read(self, file_id: str) -> bytes:
+        """The bytes of a file."""
+        return (self._transport.call("apps.files.read", self._of(file_id))).content
+
+    def activate(self, file_id: str) -> FileInfo:
+        """Use a file again: its text is extracted again."""
+        return self._update(file_id, is_active=True)
+
+    def deactivate(self, file_id: str) -> FileInfo:
+        """Keep a file and use it no more: its text is erased."""
+        return self._update(file_id, is_active=False)
+
+    def delete(self, file_id: str) -> DeletedFile:
+        """Delete a file with its text, for good."""
+        return self._transport.call("apps.files.delete", self._of(file_id))
+
+    def _update(self, file_id: str, *, is_active: bool) -> FileInfo:
+        data: Mapping[str, Any] = {**self._of(file_id), "is_active": is_active}
+        return self._transport.call("apps.files.update", dict(data))
+
+    def _of(self, file_id: str) -> dict[str, Any]:
+        return {**self._at, "file_id": file_id}

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from msgspec.structs import replace
 
 from ..errors import MemwellError
-from ..records.definitions import DefinitionInfo, DefinitionList, DeletedDefinition
 from ..records.memory_prompt import append_memory
-from ..records.validation import Breaking
-from ..records.working_memory import Bound, Forgotten, MemoryRecord, Updated, Withheld
 from ._sync_jobs import pages
-from .transport import Transport
-from .types import Binding, DefinitionChanges, DefinitionPage, DefinitionSettings
 from .values import omit_none, parse_arguments, render_tool, to_list, to_object
+
+if TYPE_CHECKING:
+    from ..records.definitions import DefinitionInfo, DefinitionList, DeletedDefinition
+    from ..records.validation import Breaking
+    from ..records.working_memory import Bound, Forgotten, MemoryRecord, Updated
+    from .transport import Transport
+    from .types import Binding, DefinitionChanges, DefinitionPage, DefinitionSettings
 
 _WHOSE = ("owner", "workflow", "thread", "run")
 
@@ -28,39 +30,32 @@ class Definitions:
 
     def create(self, name: str, **settings: Unpack[DefinitionSettings]) -> DefinitionInfo:
         """Make a definition: `schema`, `scope` (global, workflow, thread, run), `ttl_seconds`, `slug`, `update_mode`."""
-        made: DefinitionInfo = self._transport.call("definitions.create", {"name": name, **settings})
-        return made
+        return self._transport.call("definitions.create", {"name": name, **settings})
 
     def define(self, name: str, **settings: Unpack[DefinitionSettings]) -> DefinitionInfo:
         """Make a definition unless it is there already just so: for the start of a program. If it differs, that is an error."""
-        made: DefinitionInfo = self._transport.call("definitions.define", {"name": name, **settings})
-        return made
+        return self._transport.call("definitions.define", {"name": name, **settings})
 
     def list(self, **conditions: Unpack[DefinitionPage]) -> DefinitionList:
         """A page of definitions; `search` finds them by name, slug or description."""
-        found: DefinitionList = self._transport.call("definitions.list", {**conditions})
-        return found
+        return self._transport.call("definitions.list", {**conditions})
 
     def get(self, definition: str) -> DefinitionInfo:
         """A definition by its id or its slug."""
-        found: DefinitionInfo = self._transport.call("definitions.get", {"definition": definition})
-        return found
+        return self._transport.call("definitions.get", {"definition": definition})
 
     def update(self, definition: str, **changes: Unpack[DefinitionChanges]) -> DefinitionInfo:
         """Change a definition. A schema that stored records do not fit is refused, unless `accept_breaking`."""
-        changed: DefinitionInfo = self._transport.call("definitions.update", {"definition": definition, **changes})
-        return changed
+        return self._transport.call("definitions.update", {"definition": definition, **changes})
 
     def check(self, definition: str, schema: Mapping[str, Any]) -> Breaking:
         """Find the stored records that a schema would break."""
         data = {"definition": definition, "schema": to_object(schema, "schema")}
-        found: Breaking = self._transport.call("definitions.check", data)
-        return found
+        return self._transport.call("definitions.check", data)
 
     def delete(self, definition: str) -> DeletedDefinition:
         """Delete a definition with all its records."""
-        gone: DeletedDefinition = self._transport.call("definitions.delete", {"definition": definition})
-        return gone
+        return self._transport.call("definitions.delete", {"definition": definition})
 
     def records(self, definition: str) -> Sequence[MemoryRecord]:
         """The records of a definition, of all owners."""
@@ -78,8 +73,7 @@ class Definitions:
 
     def end(self, *, run: str | None = None, thread: str | None = None) -> Forgotten:
         """Delete the records of a run or a thread that is over."""
-        gone: Forgotten = self._transport.call("definitions.end", omit_none(run=run, thread=thread))
-        return gone
+        return self._transport.call("definitions.end", omit_none(run=run, thread=thread))
 
 
 class WorkingMemory:
@@ -132,6 +126,8 @@ class WorkingMemory:
         try:
             self.bound = self._transport.call("definitions.bind", at)
         except MemwellError as error:
+            from ..records.working_memory import Withheld  # rooms are imported at their first use
+
             reason = f"it was changed, but could not be loaded again: {error.message}"
             warnings = [*self.bound.warnings, *(Withheld(slug=one, reason=reason) for one in changed)]
             self.bound = replace(self.bound, warnings=warnings)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from ..context.contexts import Context
-from ..facts.audit import Audit
-from ..facts.memories import Memory as MemoryEntry
-from ..facts.memories import MemoryHistory, Revoked
-from ..facts.plans import Plan
-from ..facts.search import Hits, WhyNot
 from ._sync_jobs import Jobs, pages
-from .transport import Transport
-from .types import Conditions
 from .values import build_search, omit_none
+
+if TYPE_CHECKING:
+    from ..context.contexts import Context
+    from ..facts.audit import Audit
+    from ..facts.memories import Memory as MemoryEntry
+    from ..facts.memories import MemoryHistory, Revoked
+    from ..facts.plans import Plan
+    from ..facts.search import Hits, WhyNot
+    from .transport import Transport
+    from .types import Conditions
 
 
 class Search:
@@ -29,8 +31,7 @@ class Search:
     def search(self, query: str, limit: int = 5, **conditions: Unpack[Conditions]) -> Hits:
         """Search facts and added texts, the best hit first; with include=["turns"] also turns."""
         data = build_search(self._at, query, limit, conditions)
-        hits: Hits = self._transport.call(f"{self._dialect}.search", data)
-        return hits
+        return self._transport.call(f"{self._dialect}.search", data)
 
     def context(
         self,
@@ -44,14 +45,12 @@ class Search:
         """Assemble memory for a prompt within a budget of tokens: the newest turns and matching facts, as `messages` and as
         `text`; `left_out` says what did not fit and why. Without a query, the most important facts."""
         asked = omit_none(query=query, budget=budget, turns=turns, min_trust=min_trust, as_of=as_of)
-        found: Context = self._transport.call(f"{self._dialect}.context", self._at | asked)
-        return found
+        return self._transport.call(f"{self._dialect}.context", self._at | asked)
 
     def why_not(self, entry_id: str, query: str, limit: int = 5, **conditions: Unpack[Conditions]) -> WhyNot:
         """Explain why a search does not find an entry."""
         data = build_search(self._at, query, limit, conditions) | {"id": entry_id}
-        gate: WhyNot = self._transport.call(f"{self._dialect}.why_not", data)
-        return gate
+        return self._transport.call(f"{self._dialect}.why_not", data)
 
 
 class Known(Search):
@@ -71,11 +70,12 @@ class Known(Search):
         data = self._at | omit_none(filter=filter, as_of=as_of, valid_at=valid_at)
         return [found for found in pages(self._transport, f"{self._dialect}.memories", "memories", data)]
 
-    def get(self, memory_id: str, *, as_of: datetime | None = None, valid_at: datetime | None = None) -> MemoryEntry:
+    def get(
+        self, memory_id: str, *, as_of: datetime | None = None, valid_at: datetime | None = None
+    ) -> MemoryEntry:
         """One memory; `as_of`: as known at that time; `valid_at`: if it was true at that time."""
         data = {**self._at, "id": memory_id, **omit_none(as_of=as_of, valid_at=valid_at)}
-        found: MemoryEntry = self._transport.call(f"{self._dialect}.memory", data)
-        return found
+        return self._transport.call(f"{self._dialect}.memory", data)
 
     def update(
         self,
@@ -92,8 +92,7 @@ class Known(Search):
             content=content, importance=importance, confidence=confidence, metadata=metadata, version=version
         )
         data = {**self._at, "id": memory_id, **changes}
-        found: MemoryEntry = self._transport.call(f"{self._dialect}.update_memory", data)
-        return found
+        return self._transport.call(f"{self._dialect}.update_memory", data)
 
     def delete_memory(self, memory_id: str) -> None:
         """Delete a memory and its history for good."""
@@ -103,14 +102,12 @@ class Known(Search):
     def memory_history(self, memory_id: str) -> MemoryHistory:
         """The versions of a memory, and its evidence."""
         data = {**self._at, "id": memory_id}
-        found: MemoryHistory = self._transport.call(f"{self._dialect}.memory_history", data)
-        return found
+        return self._transport.call(f"{self._dialect}.memory_history", data)
 
     def consolidate(self, session: str, *, dry_run: bool = False) -> Plan | None:
         """Consolidate a session into facts now, or with `dry_run` only plan it; None if there is nothing new."""
         data = {**self._at, "session": session, "dry_run": dry_run}
-        plan: Plan | None = (self._transport.call(f"{self._dialect}.consolidate", data)).plan
-        return plan
+        return (self._transport.call(f"{self._dialect}.consolidate", data)).plan
 
     def plans(self) -> list[Plan]:
         """List the plans, the newest first."""
@@ -118,18 +115,15 @@ class Known(Search):
 
     def plan(self, plan_id: str) -> Plan:
         """One plan."""
-        found: Plan = self._transport.call(f"{self._dialect}.plan", {**self._at, "id": plan_id})
-        return found
+        return self._transport.call(f"{self._dialect}.plan", {**self._at, "id": plan_id})
 
     def apply(self, plan_id: str) -> Plan:
         """Apply the plan of a dry run, if its sources have not changed."""
-        found: Plan = self._transport.call(f"{self._dialect}.apply_plan", {**self._at, "id": plan_id})
-        return found
+        return self._transport.call(f"{self._dialect}.apply_plan", {**self._at, "id": plan_id})
 
     def revert(self, plan_id: str) -> Plan:
         """Undo a plan. Turns are not changed."""
-        found: Plan = self._transport.call(f"{self._dialect}.revert_plan", {**self._at, "id": plan_id})
-        return found
+        return self._transport.call(f"{self._dialect}.revert_plan", {**self._at, "id": plan_id})
 
     def held(self) -> list[MemoryEntry]:
         """List quarantined statements: they look like instructions or secrets, and are not used until released."""
@@ -137,16 +131,13 @@ class Known(Search):
 
     def release(self, memory_id: str) -> MemoryEntry:
         """Release a statement from quarantine."""
-        found: MemoryEntry = self._transport.call(f"{self._dialect}.release", {**self._at, "id": memory_id})
-        return found
+        return self._transport.call(f"{self._dialect}.release", {**self._at, "id": memory_id})
 
     def audit(self) -> Audit:
         """Find duplicates, contradictions, echoes, orphans, stale and secret-looking facts."""
-        found: Audit = self._transport.call(f"{self._dialect}.audit", dict(self._at))
-        return found
+        return self._transport.call(f"{self._dialect}.audit", dict(self._at))
 
     def revoke(self, *, session: str | None = None, turn: str | None = None) -> Revoked:
         """Retract everything that is known only from a session, or from one turn."""
         data = self._at | omit_none(session=session, turn=turn)
-        found: Revoked = self._transport.call(f"{self._dialect}.revoke", data)
-        return found
+        return self._transport.call(f"{self._dialect}.revoke", data)

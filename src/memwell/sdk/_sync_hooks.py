@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from ..context.hook_resolution import Preview, Resolution
-from ..context.hooks import DeletedHook, HookInfo
-from .transport import Transport
-from .types import HookChanges, HookSettings
 from .values import omit_none
 
-_Hooks = list[HookInfo]
+if TYPE_CHECKING:
+    from ..context.hook_resolution import Preview, Resolution
+    from ..context.hooks import DeletedHook, HookInfo
+    from .transport import Transport
+    from .types import HookChanges, HookSettings
+
+    _Hooks = list[HookInfo]  # `list` is a method there
 
 
 class Hooks:
@@ -23,28 +25,23 @@ class Hooks:
     def create(self, name: str, markdown_template: str, **settings: Unpack[HookSettings]) -> HookInfo:
         """Make a hook: `description`, `enabled`, `priority`, `selector_key`, `matching_rules` or `matching_rules_yaml`."""
         data = {"name": name, "markdown_template": markdown_template, **settings}
-        made: HookInfo = self._transport.call("hooks.create", data)
-        return made
+        return self._transport.call("hooks.create", data)
 
     def list(self) -> _Hooks:
         """All hooks, those with the highest priority first."""
-        found: _Hooks = self._transport.call("hooks.list", {})
-        return found
+        return self._transport.call("hooks.list", {})
 
     def get(self, hook_id: str) -> HookInfo:
         """A hook by its id."""
-        found: HookInfo = self._transport.call("hooks.get", {"id": hook_id})
-        return found
+        return self._transport.call("hooks.get", {"id": hook_id})
 
     def update(self, hook_id: str, **changes: Unpack[HookChanges]) -> HookInfo:
         """Change a hook; an empty text or object clears a field."""
-        changed: HookInfo = self._transport.call("hooks.update", {"id": hook_id, **changes})
-        return changed
+        return self._transport.call("hooks.update", {"id": hook_id, **changes})
 
     def delete(self, hook_id: str) -> DeletedHook:
         """Delete a hook."""
-        gone: DeletedHook = self._transport.call("hooks.delete", {"id": hook_id})
-        return gone
+        return self._transport.call("hooks.delete", {"id": hook_id})
 
     def preview(
         self,
@@ -62,8 +59,7 @@ class Hooks:
         data = omit_none(matching_rules=matching_rules, matching_rules_yaml=matching_rules_yaml)
         data |= omit_none(session_id=session_id, context=context, max_entries=max_entries, max_chars=max_chars, app=app)
         data |= {"markdown_template": markdown_template}
-        shown: Preview = self._transport.call("hooks.preview", data)
-        return shown
+        return self._transport.call("hooks.preview", data)
 
     def resolve(
         self,
@@ -80,5 +76,4 @@ class Hooks:
         data = omit_none(session_id=session_id, context=context, max_entries=max_entries, max_chars=max_chars, app=app)
         name = "hooks.resolve_any" if hook_id is None else "hooks.resolve"
         data |= omit_none(selector_key=selector_key) if hook_id is None else {"id": hook_id}
-        made: Resolution = self._transport.call(name, data)
-        return made
+        return self._transport.call(name, data)

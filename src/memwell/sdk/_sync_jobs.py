@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..admin.jobs import Job
-from ..core.space import Erasure
-from .transport import Transport
 from .values import Receipt, omit_none, to_receipt, to_unavailable
 
-_Jobs = list[Job]
+if TYPE_CHECKING:
+    from ..admin.jobs import Job
+    from ..core.space import Erasure
+    from .transport import Transport
+
+    _Jobs = list[Job]  # `list` is a method there
 
 
 class Jobs:
@@ -27,8 +29,7 @@ class Jobs:
 
     def show(self, job_id: str) -> Job:
         """One job."""
-        job: Job = self._transport.call("jobs.show", {"id": job_id})
-        return job
+        return self._transport.call("jobs.show", {"id": job_id})
 
     def wait(self, job_id: str, *, timeout_s: float = 60.0) -> Job:
         """Wait until a job is finished."""
@@ -44,13 +45,11 @@ class Jobs:
 
     def retry(self, job_id: str) -> Job:
         """Put a dead or cancelled job back in line."""
-        job: Job = self._transport.call("jobs.retry", {"id": job_id})
-        return job
+        return self._transport.call("jobs.retry", {"id": job_id})
 
     def cancel(self, job_id: str) -> Job:
         """Take a waiting job out of the line."""
-        job: Job = self._transport.call("jobs.cancel", {"id": job_id})
-        return job
+        return self._transport.call("jobs.cancel", {"id": job_id})
 
 
 def pages(transport: Transport, operation: str, field: str, data: dict[str, Any]) -> Iterator[Any]:

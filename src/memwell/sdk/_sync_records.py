@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from ..errors import NotFound
-from ..records.user_records import DeletedRecord, RecordChange, UserRecord
 from ._sync_jobs import pages
-from .transport import Transport
 from .values import omit_none, to_list, to_object
+
+if TYPE_CHECKING:
+    from ..records.user_records import DeletedRecord, RecordChange, UserRecord
+    from .transport import Transport
 
 D = TypeVar("D")
 Fields: TypeAlias = Mapping[str, int]
@@ -51,8 +53,7 @@ class RecordCalls:
         data: dict[str, Any] = {"user": self._user, "record": name}
         if projections is not None or as_of is not None:
             data |= omit_none(projections=projections, as_of=as_of)
-        found: UserRecord = self._transport.call("users.record", data)
-        return found
+        return self._transport.call("users.record", data)
 
     def set(
         self, name: str, value: Mapping[str, Any], *, ttl_s: int | None = None, if_match: str | None = None
@@ -84,14 +85,12 @@ class RecordCalls:
             "mode": "merge" if merge else "replace",
             **omit_none(ttl_s=ttl_s),
         }
-        made: list[UserRecord] = (self._transport.call("users.set_records", data)).records
-        return made
+        return (self._transport.call("users.set_records", data)).records
 
     def delete(self, name: str, *, if_match: str | None = None) -> DeletedRecord:
         """Delete a record with its history."""
         data = omit_none(user=self._user, record=name, if_match=if_match)
-        gone: DeletedRecord = self._transport.call("users.delete_record", data)
-        return gone
+        return self._transport.call("users.delete_record", data)
 
     def all(self) -> dict[str, Any]:
         """Every value, by name."""
@@ -105,8 +104,7 @@ class RecordCalls:
 
     def _write(self, name: str, value: Mapping[str, Any], mode: str, more: Mapping[str, Any]) -> UserRecord:
         data = {"user": self._user, "record": name, "value": to_object(value, "value"), "mode": mode, **more}
-        made: UserRecord = self._transport.call("users.set_record", data)
-        return made
+        return self._transport.call("users.set_record", data)
 
 
 def changes(transport: Transport, operation: str, data: Mapping[str, Any], limit: int) -> list[RecordChange]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator, Mapping
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from ..workflows.operations import Checked, Workflow
-from ..workflows.run import RunEvent
-from ..workflows.run_operations import Happened, Run
-from .transport import Transport
-from .types import Running
 from .values import omit_none
+
+if TYPE_CHECKING:
+    from ..workflows.operations import Checked, Workflow
+    from ..workflows.run import RunEvent
+    from ..workflows.run_operations import Happened, Run
+    from .transport import Transport
+    from .types import Running
 
 POLL_S = 5.0
 
@@ -28,29 +30,24 @@ class Workflows:
 
     def validate(self, document: Source) -> Checked:
         """Everything that is wrong with a document, each with its path."""
-        found: Checked = self._transport.call("workflows.validate", {"document": _source(document)})
-        return found
+        return self._transport.call("workflows.validate", {"document": _source(document)})
 
     def create(self, document: Source) -> Workflow:
         """Store a workflow."""
-        made: Workflow = self._transport.call("workflows.create", {"document": _source(document)})
-        return made
+        return self._transport.call("workflows.create", {"document": _source(document)})
 
     def update(self, workflow: str, document: Source, *, expected_version: int | None = None) -> Workflow:
         """Store the next version of a workflow."""
         data = {"workflow": workflow, "document": _source(document), **omit_none(expected_version=expected_version)}
-        changed: Workflow = self._transport.call("workflows.update", data)
-        return changed
+        return self._transport.call("workflows.update", data)
 
     def get(self, workflow: str, *, version: int | None = None) -> Workflow:
         """A workflow with its document."""
-        found: Workflow = self._transport.call("workflows.get", {"workflow": workflow, **omit_none(version=version)})
-        return found
+        return self._transport.call("workflows.get", {"workflow": workflow, **omit_none(version=version)})
 
     def list(self) -> builtins.list[Workflow]:
         """The stored workflows, by name."""
-        found: builtins.list[Workflow] = (self._transport.call("workflows.list", {})).workflows
-        return found
+        return (self._transport.call("workflows.list", {})).workflows
 
     def delete(self, workflow: str) -> None:
         """Delete a workflow with all its versions."""
@@ -98,8 +95,7 @@ class Workflows:
 
     def repeat(self, run_id: str) -> Run:
         """Run again what was interrupted or has failed. What was written is not written twice."""
-        run: Run = self._transport.call("runs.repeat", {"run": run_id})
-        return run
+        return self._transport.call("runs.repeat", {"run": run_id})
 
 
 def _to_source(given: Input) -> dict[str, Any]:

@@ -9,13 +9,11 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from pathlib import Path
 from threading import Lock, Thread
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec.structs import replace
 
 from .. import config as configuration
-from ..clock import Clock
-from ..config import Config
 from ..core.access import Principal, Scope
 from ..core.dispatch import dispatch
 from ..core.engine import Engine
@@ -23,6 +21,10 @@ from ..core.events import Event, watch
 from ..core.operation import to_request
 from ..errors import Invalid, StorageError, Unsupported
 from ..registry import open_engine, require_operation
+
+if TYPE_CHECKING:
+    from ..clock import Clock
+    from ..config import Config
 
 T = TypeVar("T")
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..admin.jobs import Job
-from ..core.space import Erasure
 from ..errors import Invalid, MemwellError, TooLarge, Unavailable
-from ..model.fields import as_object
-from ..records.file_rows import MAX_FILE
-from ..records.working_memory import Tool
-from .types import Conditions
+from ..model.fields import MAX_FILE, as_object
+
+if TYPE_CHECKING:
+    from ..admin.jobs import Job
+    from ..records.working_memory import Tool
+    from ..core.space import Erasure
+    from .types import Conditions
 
 Message = Mapping[str, Any]
 

@@ -21,7 +21,7 @@ from msgspec.structs import FieldInfo
 from ... import typed
 from ...core.operation import Operation, field_advice
 from ...errors import Invalid, TooLarge
-from ...records.file_rows import MAX_FILE
+from ...model.fields import MAX_FILE
 from ...sdk.values import read_file
 
 STANDARD_INPUT = "-"

@@ -22,7 +22,8 @@ from ...core.operation import Operation
 from ...errors import Invalid, MemwellError, TooLarge, Unavailable
 from ...extract.kinds import content_disposition
 from ...files.files import FileInfo, OfSession, open_link, parse_link, read_piece, store_file, wait_for_text
-from ...records.file_rows import MAX_FILE, File
+from ...model.fields import MAX_FILE
+from ...records.file_rows import File
 from . import replies
 from .replies import read_body
 from .threads import TenantQuota
