@@ -86,9 +86,7 @@ class App:
     def import_document(self, document: str | Mapping[str, Any], *, dry_run: bool = False) -> Imported:
         """Make the app from a document. With `dry_run`, only say what would be made, and what stands in the way."""
         source = document if isinstance(document, str) else to_object(document, "document")
-        made: Imported = self._transport.call(
-            "apps.import", {"app": self.id, "document": source, "dry_run": dry_run}
-        )
+        made: Imported = self._transport.call("apps.import", {"app": self.id, "document": source, "dry_run": dry_run})
         return made
 
     def delete(self) -> DeletedApp:
@@ -178,16 +176,12 @@ class Scope:
         self._transport = transport
         self._at = {"app": app} | omit_none(user_id=user_id, session_id=session_id)
 
-    def get_content(
-        self, store_name: str, projections: Fields | None = None, *, as_of: datetime | None = None
-    ) -> Any:
+    def get_content(self, store_name: str, projections: Fields | None = None, *, as_of: datetime | None = None) -> Any:
         """The record of a store, or some of its fields such as {"preferences.language": 1}, or as it was at some time; None if
         there is none."""
         return (self.read(store_name, projections, as_of=as_of)).content
 
-    def read(
-        self, store_name: str, projections: Fields | None = None, *, as_of: datetime | None = None
-    ) -> Content:
+    def read(self, store_name: str, projections: Fields | None = None, *, as_of: datetime | None = None) -> Content:
         """The same with its version and its times."""
         data = {**self._at, "store": store_name, **omit_none(projections=projections, as_of=as_of)}
         return self._transport.call("stores.get_content", data)

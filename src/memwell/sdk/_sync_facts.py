@@ -70,9 +70,7 @@ class Known(Search):
         data = self._at | omit_none(filter=filter, as_of=as_of, valid_at=valid_at)
         return [found for found in pages(self._transport, f"{self._dialect}.memories", "memories", data)]
 
-    def get(
-        self, memory_id: str, *, as_of: datetime | None = None, valid_at: datetime | None = None
-    ) -> MemoryEntry:
+    def get(self, memory_id: str, *, as_of: datetime | None = None, valid_at: datetime | None = None) -> MemoryEntry:
         """One memory; `as_of`: as known at that time; `valid_at`: if it was true at that time."""
         data = {**self._at, "id": memory_id, **omit_none(as_of=as_of, valid_at=valid_at)}
         return self._transport.call(f"{self._dialect}.memory", data)

@@ -13,8 +13,8 @@ from ..model.fields import MAX_FILE, as_object
 
 if TYPE_CHECKING:
     from ..admin.jobs import Job
-    from ..records.working_memory import Tool
     from ..core.space import Erasure
+    from ..records.working_memory import Tool
     from .types import Conditions
 
 Message = Mapping[str, Any]
