@@ -8,7 +8,7 @@ import sys
 from io import BytesIO
 from pathlib import Path
 
-from tests.extract.samples import text_pdf
+from tests.files.samples import text_pdf
 
 from memwell.extract.extract import Limits, extract
 from memwell.extract.kinds import DOCX, PDF
@@ -69,7 +69,7 @@ def _beside(what, shape, ours, limit) -> Row:  # type: ignore[no-untyped-def]
 
 def _bombs(at_once: int) -> list[Row]:
     """In a program of its own: what a child inherits from its parent would count as the child's memory."""
-    command = [sys.executable, "-m", "tests.extract.bombs", str(Limits().wall_s), str(at_once)]
+    command = [sys.executable, "-m", "tests.files.bombs", str(Limits().wall_s), str(at_once)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
     said = json.loads(done.stdout)
     slowest = max(said["blasts"], key=lambda blast: blast["took_s"])

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tests.postgres import available
+from tests.postgres_server import available
 
 from memwell import Memory
 from memwell.models.wordllama import WordLlama

@@ -15,7 +15,7 @@ from hatch_build import fetch_model
 from memwell.testing import FrozenClock
 
 from .engines import DATABASES, Memory, engines_of
-from .postgres import base
+from .postgres_server import base
 from .shared import share
 
 CHAOS = 200
@@ -37,7 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Properties are tried on the same examples every time, so that a run speaks of the change; chaos looks further.
 
     Directories of tests lie in memory where there is room. No test waits for a disk to prove something: a process that is
-    killed leaves its files as they are, and a loss of power is played by `storage/disks.py`.
+    killed leaves its files as they are, and a loss of power is played by `conformance/disks.py`.
     """
     if not hasattr(config, "workerinput"):
         fetch_model()  # a checkout that was never installed has no default model yet
@@ -47,7 +47,17 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # tests start hundreds of processes: each would compile everything
     hypothesis.settings.register_profile("steady", derandomize=True)
     hypothesis.settings.load_profile("steady" if config.getoption("--rounds") < CHAOS else "default")
-    config.addinivalue_line("markers", "sqlite(why): about SQLite's own files, so it runs on no other engine")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+    """Mark what `make chaos` runs: the folder `chaos`, which takes long, and all that tries more with more rounds."""
+    for item in items:
+        folder = item.nodeid.split("/")[1]
+        if folder == "chaos":
+            item.add_marker("long")
+        if folder == "chaos" or "rounds" in item.fixturenames or hasattr(item.function, "hypothesis"):
+            item.add_marker("chaos")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -57,11 +67,9 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    marked = metafunc.definition.get_closest_marker("sqlite") is not None
+    folder = metafunc.module.__name__.split(".")[1]
     directory = not {"tmp_path", "tmp_path_factory"}.isdisjoint(metafunc.fixturenames)
-    engines = engines_of(
-        metafunc.module.__name__.rpartition(".")[2], marked, directory, metafunc.config.getoption("--all-engines")
-    )
+    engines = engines_of(metafunc.definition, folder, directory, metafunc.config.getoption("--all-engines"))
     if engines:
         metafunc.parametrize("engine_name", engines, indirect=True, scope="session")
 

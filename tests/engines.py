@@ -1,9 +1,9 @@
 """Tests that store something can run on every engine: on PostgreSQL, each directory that they name is a database instead.
 
 A test is written for a directory. On PostgreSQL, `Memory` of this module opens a database of its own instead, made from a
-template that holds the tables; `located` says which, for tests that hand it to a command or another process. Tests of
-SQLite's own files are marked `sqlite`, modules that store nothing are listed below, and a test without a directory stores
-nothing.
+template that holds the tables; `located` says which, for tests that hand it to a command or another process. A test runs on
+SQLite, with `--all-engines` on every engine. Those marked `every_engine` always run on every engine, those marked
+`engines(...)` on the named ones only, those in `tests/postgres` on PostgreSQL. A test without a directory stores nothing.
 
 With MEMWELL_TEST_CITUS_DSN tests run on Citus as well: the address of a single node with the extension preloaded, in which
 every directory becomes a database with distributed tables.
@@ -21,88 +21,16 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 import psycopg
+import pytest
 
 import memwell
 from memwell.storage.postgres.citus import distribute
 
-from .postgres import Given, Server, available
-from .recycled import Recycled
+from .database_pool import DatabasePool
+from .postgres_server import Given, Server, available
 
 CITUS = "MEMWELL_TEST_CITUS_DSN"
 ENGINES = ("sqlite", "postgres", *(["citus"] if os.environ.get(CITUS) else []))
-KEEPS_NOTHING = frozenset(
-    {
-        "test_architecture",
-        "test_architecture_guide",
-        "test_assemble",
-        "test_citus",
-        "test_completer",
-        "test_dialogues",
-        "test_docs",
-        "test_extract",
-        "test_extract_input",
-        "test_fence",
-        "test_filters",
-        "test_filters_postgres",
-        "test_models",
-        "test_moments",
-        "test_move",
-        "test_propose",
-        "test_reconcile",
-        "test_scripted_server",
-        "test_summary",
-        "test_suspicion",
-        "test_template",
-        "test_trust",
-        "test_agreement",
-        "test_workflow_documents",
-        "test_anthropic",
-        "test_streaming",
-    }
-)
-SQLITE_ITSELF = frozenset(
-    {"test_faults", "test_group_commit", "test_planner", "test_power_loss", "test_schema", "test_upgrade"}
-)
-POSTGRES_ITSELF = frozenset(
-    {
-        "test_graph",
-        "test_postgres_faults",
-        "test_postgres_planner",
-        "test_postgres_restarts",
-        "test_postgres_schema",
-        "test_postgres_walls",
-        "test_rules",
-    }
-)
-EVERY_ENGINE = frozenset(
-    {
-        "test_backup",
-        "test_compaction",
-        "test_conformance",
-        "test_erasure",
-        "test_files",
-        "test_jobs",
-        "test_plans",
-        "test_s0_consolidation",
-        "test_s0_search",
-        "test_s0_sessions",
-        "test_s0_store",
-        "test_s1_banks",
-        "test_s1_steps",
-        "test_s2_sessions",
-        "test_s2_stores",
-        "test_s3_memory",
-        "test_s3_workflows",
-        "test_s4_agent_log",
-        "test_s4_hooks",
-        "test_tenancy",
-        "test_transfer",
-        "test_unsay",
-        "test_user_records",
-        "test_users",
-    }
-)
-"""Every area of the contract once: these run on every engine always, all others with `--all-engines`."""
 TEMPLATE = "memwell"
 
 
@@ -111,7 +39,7 @@ class Databases:
 
     def __init__(self) -> None:
         self._servers: dict[bool, Server | Given] = {}
-        self._recycled: Recycled | None = None
+        self._pool: DatabasePool | None = None
         self._made: dict[Path, str] = {}
         self._lock = Lock()
         self.engine = "sqlite"
@@ -123,7 +51,7 @@ class Databases:
         place = Path(home).resolve()
         with self._lock:
             if place not in self._made:
-                self._made[place] = _distributed(self.server) if self._on_citus else self.recycled.take()
+                self._made[place] = _distributed(self.server) if self._on_citus else self.pool.take()
             return self._made[place]
 
     @property
@@ -138,10 +66,10 @@ class Databases:
         return self._servers[self._on_citus]
 
     @property
-    def recycled(self) -> Recycled:
-        if self._recycled is None:
-            self._recycled = Recycled(self.server, TEMPLATE)
-        return self._recycled
+    def pool(self) -> DatabasePool:
+        if self._pool is None:
+            self._pool = DatabasePool(self.server, TEMPLATE)
+        return self._pool
 
     @property
     def _on_citus(self) -> bool:
@@ -159,7 +87,7 @@ class Databases:
         else:
             dsn = self._made[home.resolve()]
             if not self._on_citus:
-                self.recycled.hang_up(dsn)
+                self.pool.hang_up(dsn)
             self._made[copy.resolve()] = self.server.copy(dsn)
 
     def remove(self, copy: Path) -> None:
@@ -175,11 +103,11 @@ class Databases:
             if self._on_citus:
                 self.server.drop(dsn)
             else:
-                self.recycled.give_back(dsn)
+                self.pool.give_back(dsn)
 
     def close(self) -> None:
-        if self._recycled is not None:
-            self._recycled.close()
+        if self._pool is not None:
+            self._pool.close()
         for server in self._servers.values():
             server.__exit__(None, None, None)
 
@@ -213,17 +141,16 @@ def two_tenants(home: str | Path) -> Iterator[tuple[Memory, Memory]]:
         yield alpha, beta
 
 
-def engines_of(module: str, marked: bool, directory: bool, everywhere: bool) -> tuple[str, ...]:
-    """On which engines a test runs; none: it keeps nothing, as it has no directory to keep it in."""
-    if module in KEEPS_NOTHING:
+def engines_of(test: pytest.Item, folder: str, directory: bool, everywhere: bool) -> tuple[str, ...]:
+    """Return the engines to run a test on; none for a test that stores nothing."""
+    chosen = test.get_closest_marker("engines")
+    if chosen is not None:
+        return tuple(chosen.args)
+    if folder == "postgres":
+        return ("postgres",)
+    if folder == "unit" or not directory:
         return ()
-    if module in POSTGRES_ITSELF:
-        return ENGINES[1:2]
-    if marked or module in SQLITE_ITSELF:
-        return ENGINES[:1]
-    if not directory:
-        return ()
-    return ENGINES if everywhere or module in EVERY_ENGINE else ENGINES[:1]
+    return ENGINES if everywhere or test.get_closest_marker("every_engine") else ENGINES[:1]
 
 
 def _distributed(server: Server | Given) -> str:

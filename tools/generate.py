@@ -1,6 +1,6 @@
 """Write the generated files, or check with `--check` that they are up to date.
 
-The schema for PostgreSQL needs a server: `python -m tests.storage.test_postgres_schema --write` writes it, and the tests check
+The schema for PostgreSQL needs a server: `python -m tests.postgres.test_schema --write` writes it, and the tests check
 it.
 """
 

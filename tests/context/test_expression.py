@@ -38,8 +38,8 @@ from memwell.context.expression import (
 from memwell.context.expression_pool import Pool, Stopped
 from memwell.errors import Invalid, TooLarge, Unavailable, Unsupported
 
-from ..each import each
-from ..thorough import examples
+from ..cases import cases
+from ..properties import examples
 from .evil import evil
 
 HANGS_S = 10.0
@@ -79,7 +79,7 @@ def failure(source: str, scope: Any = None, **options: Any) -> str:
 # -- what an author can write --------------------------------------------------------------------------------------------
 
 
-@each(
+@cases(
     ("source", "found"),
     [
         (GREETING, "Hello Ada"),
@@ -151,7 +151,7 @@ def test_what_an_author_wrote_is_filled_in() -> None:
 # -- what is stored stays data -------------------------------------------------------------------------------------------
 
 
-@each(
+@cases(
     "source",
     [
         "=$input.v",
@@ -181,7 +181,7 @@ def test_results_with_expressions_in_them_are_not_walked() -> None:
     assert resolve({"a": "=$input"}, scope) == {"a": scope["input"]}
 
 
-@each(
+@cases(
     "source",
     [
         "=$eval($input.v)",
@@ -225,7 +225,7 @@ def test_any_value_comes_back_as_it_was(value: Any) -> None:
 # -- what is wrong is told -----------------------------------------------------------------------------------------------
 
 
-@each(
+@cases(
     ("source", "message", "column"),
     [
         ("=1 +", "Unexpected end of expression.", 4),
@@ -254,7 +254,7 @@ def test_problems_are_found_without_running_anything() -> None:
     assert [problem is not None for problem in found] == [False] * 5 + [True] + [False] * 5 + [True]
 
 
-@each(
+@cases(
     ("source", "reason"),
     [
         ("='a' + 1", "failed: The left side of the + operator must evaluate to a number."),

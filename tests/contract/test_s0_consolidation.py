@@ -5,11 +5,15 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
+
 from memwell.sdk._sync import Flow
 from memwell.testing import FrozenClock
 
 from ..engines import Memory
 from .conftest import Cli, engine_of
+
+pytestmark = pytest.mark.every_engine
 
 
 def tell(flow: Flow, session: str, *said: str, name: str = "Alice") -> None:

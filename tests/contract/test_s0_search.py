@@ -15,10 +15,12 @@ from memwell.node import context
 from memwell.node.gateway import run_node
 from memwell.sdk import _async, _sync
 
-from ..each import each
+from ..cases import cases
 from ..engines import Memory, two_tenants
 from ..live import live
 from .conftest import Cli
+
+pytestmark = pytest.mark.every_engine
 
 FACTS = (
     "He bought a red automobile last month",
@@ -101,14 +103,14 @@ def known(engine_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield memory
 
 
-@each(("query", "number"), EXACT)
+@cases(("query", "number"), EXACT)
 def test_an_exact_word_finds_it(known: Memory, query: str, number: int) -> None:
     """S0.21, S0.41: the same words, in any case or form."""
     assert known.flow("support").search(query)[0].content == FACTS[number]
     assert [hit.content for hit in known.flow("support").search(query, recipe="words")] == [FACTS[number]]
 
 
-@each(("query", "number"), PARAPHRASES)
+@cases(("query", "number"), PARAPHRASES)
 def test_a_paraphrase_finds_it(known: Memory, query: str, number: int) -> None:
     """S0.21, S0.41: another phrasing, which shares no word with what was written."""
     assert FACTS[number] not in [hit.content for hit in known.flow("support").search(query, recipe="words")]

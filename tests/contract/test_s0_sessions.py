@@ -15,6 +15,8 @@ from memwell.testing import FrozenClock
 from ..engines import Memory
 from .conftest import engine_of
 
+pytestmark = pytest.mark.every_engine
+
 
 def test_a_session_needs_no_declaration_and_its_first_turn_creates_it(memory: Memory) -> None:
     """S0.23, S0.24, S0.25, S0.31: the id is the caller's, the call is plain, the first append creates it."""

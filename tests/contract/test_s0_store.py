@@ -15,6 +15,8 @@ from ..engines import Memory, located, remains
 from ..live import live
 from .conftest import engine_of
 
+pytestmark = pytest.mark.every_engine
+
 
 def test_memory_outlives_the_process_that_wrote_it(tmp_path: Path) -> None:
     """S0.1, S0.3: durable across executions; the first use just works, in a directory that did not exist."""

@@ -22,6 +22,8 @@ from ..live import live
 from ..scripted import EmbeddingServer
 from .conftest import engine_of
 
+pytestmark = pytest.mark.every_engine
+
 
 @pytest.fixture
 def chats(memory: Memory) -> Bank:

@@ -20,6 +20,8 @@ from memwell.workflows.run_operations import Run
 from ..engines import Memory
 from ..scripted import ScriptedServer
 
+pytestmark = pytest.mark.every_engine
+
 EXAMPLES = Path(__file__).parents[2] / "examples" / "workflows"
 
 Step = dict[str, Any]

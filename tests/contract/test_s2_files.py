@@ -16,7 +16,7 @@ from memwell.sdk._sync_apps import App, AppSession
 from memwell.testing import FrozenClock
 
 from ..engines import Memory
-from ..extract.samples import text_pdf, word
+from ..files.samples import text_pdf, word
 from ..live import live
 
 TEXT = b"The warranty of the blender ends in March."

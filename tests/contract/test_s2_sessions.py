@@ -24,6 +24,8 @@ from ..live import live
 from ..scripted import ScriptedServer
 from .conftest import engine_of
 
+pytestmark = pytest.mark.every_engine
+
 STORES = """
 userPrefs: {access: user, retention: 1_month}
 cart: {access: session, retention: session_only}

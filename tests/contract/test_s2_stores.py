@@ -22,6 +22,8 @@ from ..engines import AsyncMemory, Memory, remains, two_tenants
 from ..live import live
 from .conftest import engine_of
 
+pytestmark = pytest.mark.every_engine
+
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {

@@ -16,7 +16,7 @@ from memwell.testing import ToolCall, ToolCalls
 
 from ..engines import Memory
 from ..scripted import ScriptedServer, TextReply
-from ..test_workflow_runs import served
+from ..workflows.test_workflow_runs import served
 from .conftest import Cli
 from .task_documents import ANSWER, SYSTEM, define, done, registered, run, tasks, values
 

@@ -17,9 +17,11 @@ from memwell.testing import FrozenClock
 from ..engines import Memory, remains
 from ..live import live
 from ..scripted import ScriptedServer
-from ..test_workflow_life import Waiting, under_way
-from ..test_workflow_runs import document, served, text
+from ..workflows.test_workflow_life import Waiting, under_way
+from ..workflows.test_workflow_runs import document, served, text
 from .conftest import engine_of
+
+pytestmark = pytest.mark.every_engine
 
 __all__ = ["served"]
 

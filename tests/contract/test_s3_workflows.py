@@ -14,6 +14,8 @@ from memwell.core.functions import unregister
 from ..engines import Memory
 from .task_documents import ANSWER, GREET, NAME, SAVE, define, done, registered, run, tasks, values
 
+pytestmark = pytest.mark.every_engine
+
 __all__ = ["registered"]
 
 

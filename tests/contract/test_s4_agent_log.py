@@ -13,6 +13,8 @@ from memwell.testing import FrozenClock
 from ..engines import Memory
 from ..live import live
 
+pytestmark = pytest.mark.every_engine
+
 
 def test_the_routes_and_their_envelope(tmp_path: Path) -> None:
     """S4.5, S4.6, S4.7, S4.8, S4.9, S4.11, S4.16: the published shapes, times in UTC, last_seen_at moving."""

@@ -22,6 +22,8 @@ from ..live import live
 from .conftest import Cli, engine_of
 from .test_s0_events import watched
 
+pytestmark = pytest.mark.every_engine
+
 SHOWS_ALL = "For {{user_id}} of {{organization_id}}:\n{{memory_context}}"
 
 

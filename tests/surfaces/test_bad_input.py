@@ -19,7 +19,7 @@ from memwell.surfaces.cli.generated import NOUNS
 from memwell.surfaces.cli.main import app
 from memwell.surfaces.rest.openapi import build_document
 
-from ..each import each
+from ..cases import cases
 from ..engines import Memory, located
 from ..live import Live, live
 
@@ -140,12 +140,12 @@ def home(engine_name: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("home")
 
 
-def cases(surface: str) -> pytest.MarkDecorator:
+def bad_inputs(surface: str) -> pytest.MarkDecorator:
     found = [case for case in CASES if surface in case.only]
     return pytest.mark.parametrize("case", found, ids=lambda case: case.name)
 
 
-@cases("sdk")
+@bad_inputs("sdk")
 def test_embedded(case: Case, home: Path) -> None:
     with Memory(home, worker=False) as memory:
         with pytest.raises(MemwellError) as raised:
@@ -155,7 +155,7 @@ def test_embedded(case: Case, home: Path) -> None:
         assert (memory.flows(), memory.users()) == ([], [])
 
 
-@cases("http")
+@bad_inputs("http")
 def test_over_http(case: Case, server: Live) -> None:
     with server.memory() as memory:
         with pytest.raises(MemwellError) as raised:
@@ -165,7 +165,7 @@ def test_over_http(case: Case, server: Live) -> None:
         assert (memory.flows(), memory.users()) == ([], [])
 
 
-@cases("rest")
+@bad_inputs("rest")
 def test_rest(case: Case, server: Live) -> None:
     operation = OPERATIONS[case.operation]
     rest = {name: value for name, value in case.data.items() if name not in operation.path_fields}
@@ -184,7 +184,7 @@ def test_rest(case: Case, server: Live) -> None:
     assert (error["code"], case.word in error["message"]) == (case.code, True), error
 
 
-@cases("cli")
+@bad_inputs("cli")
 def test_command_line(case: Case, home: Path) -> None:
     operation = OPERATIONS[case.operation]
     arguments = [str(case.data[name]) for name in list_positional(operation) if name in case.data]
@@ -206,7 +206,7 @@ def test_command_line(case: Case, home: Path) -> None:
     assert case.word in " ".join(result.stderr.split())
 
 
-@each(
+@cases(
     "path",
     [
         "/v1/flows/%7B%7D/sessions",
@@ -263,7 +263,7 @@ def test_the_sdk_refuses_the_same_here_and_over_http(
         there.flow("f").delete()
 
 
-@each(
+@cases(
     ("body", "word"),
     [
         (b"{", "not valid JSON"),

@@ -47,7 +47,7 @@ def test_doctor_finds_all_well(tmp_path: Path) -> None:
     assert {finding["state"] for finding in msgspec.json.decode(out)} == {"ok"}
 
 
-@pytest.mark.sqlite("damaged files")
+@pytest.mark.engines("sqlite")  # damaged files
 @pytest.mark.parametrize("damage", ["header", "middle", "cut"])
 def test_doctor_finds_damage_and_says_what_to_do(tmp_path: Path, damage: str) -> None:
     with Memory(tmp_path, worker=False) as memory:
@@ -68,7 +68,7 @@ def test_doctor_finds_damage_and_says_what_to_do(tmp_path: Path, damage: str) ->
     assert file.read_bytes() == data, "nothing was changed"
 
 
-@pytest.mark.sqlite("damaged files")
+@pytest.mark.engines("sqlite")  # damaged files
 def test_a_damaged_file_is_refused_with_advice(tmp_path: Path) -> None:
     with Memory(tmp_path, worker=False) as memory:
         memory.user("alice").add("hi")
@@ -168,7 +168,7 @@ def test_errors_of_the_environment_are_said_in_a_sentence(tmp_path: Path, monkey
     assert code == 2
 
 
-@pytest.mark.sqlite("a directory")
+@pytest.mark.engines("sqlite")  # a directory
 def test_a_file_is_no_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     code, _, err = run(tmp_path / "file", "ls")

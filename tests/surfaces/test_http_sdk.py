@@ -11,7 +11,7 @@ from memwell import Invalid, Unauthenticated, Unavailable, Unsupported
 from memwell.sdk import http
 from memwell.sdk.http import HttpTransport
 
-from ..each import each
+from ..cases import cases
 from ..engines import Memory
 
 TURN = (
@@ -65,7 +65,7 @@ def test_a_server_that_stays_away_is_named() -> None:
         transport(answer).call("flows.list", {})
 
 
-@each(("status", "body"), [(200, b"<html>"), (502, b"bad gateway"), (200, b'{"other": 1}'), (404, b"{}")])
+@cases(("status", "body"), [(200, b"<html>"), (502, b"bad gateway"), (200, b'{"other": 1}'), (404, b"{}")])
 def test_an_answer_that_is_not_ours_is_said_to_be_so(status: int, body: bytes) -> None:
     with pytest.raises(Unavailable, match="not from a Memwell server"):
         transport(lambda request: httpx.Response(status, content=body)).call("flows.list", {})

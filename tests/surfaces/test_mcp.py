@@ -34,7 +34,7 @@ from memwell.surfaces.mcp.http import check_origin
 from memwell.surfaces.mcp.server import Answer, Caller, build_server
 from memwell.surfaces.mcp.tools import INSTRUCTIONS, TABLE, Selection, build_tools
 
-from ..each import each
+from ..cases import cases
 from ..engines import Memory, located
 from ..examples import plain
 from ..live import Live, live
@@ -156,8 +156,8 @@ def test_the_default_tools_are_few_and_say_what_they_do(tmp_path: Path) -> None:
         assert len(tool["description"]) > 40
 
 
-@each("selection", ["default", "all"])
-@each("kind", [None, "user", "flow"])
+@cases("selection", ["default", "all"])
+@cases("kind", [None, "user", "flow"])
 def test_schemas_are_what_clients_accept(selection: Selection, kind: OwnerKind | None) -> None:
     for tool in build_tools(selection, kind).values():
         assert not {"anyOf", "oneOf", "allOf", "$ref"} & set(tool.input_schema), "model providers refuse these"
@@ -524,7 +524,7 @@ ORIGINS = [
 ]
 
 
-@each(("host", "origin", "with_keys", "without"), ORIGINS)
+@cases(("host", "origin", "with_keys", "without"), ORIGINS)
 def test_host_and_origin_are_checked(host: str | None, origin: str | None, with_keys: bool, without: bool) -> None:
     headers = [(b"host", host.encode())] if host is not None else []
     headers += [(b"origin", origin.encode())] if origin is not None else []

@@ -17,7 +17,7 @@ from memwell.storage.queries import newest
 from memwell.surfaces.cli.main import app
 
 from ..engines import Memory
-from ..storage.databases import database
+from ..postgres.databases import database
 
 
 def run(home: str, *arguments: str) -> tuple[int, str, str]:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from memwell.surfaces.cli.output import format_json, print_value, wrap_text
 
-from ..each import each
+from ..cases import cases
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 HIT: dict[str, Any] = {
@@ -140,7 +140,7 @@ def test_what_is_laid_out_is_the_same_value(width: int) -> None:
     assert [line for line in lines if cell_len(line) > width and "x" * 50 not in line] == []
 
 
-@each(
+@cases(
     ("text", "lines"),
     [
         ("", [""]),

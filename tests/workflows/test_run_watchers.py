@@ -1,0 +1,365 @@
+"""Whoever waits for a run, or looks on at one, holds up nobody: not the door, not quick requests, not the end of a server."""
+
+from __future__ import annotations
+
+import re
+import socket
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from memwell.surfaces.rest import runs as run_stream
+from memwell.workflows import runs as running
+from memwell.workflows.runs import runs_of
+
+from ..engines import Memory, located
+from ..live import Live, live
+from ..processes import Server
+from ..scripted import ScriptedServer
+
+AT_ONCE_S = 8.0
+"""A time-out, not a promise: what waits behind a run waits for much longer."""
+ASKS = {
+    "name": "asks",
+    "steps": [{"step_type": "prompt_call", "prompt_template": "Hi", "steps": [{"step_type": "streaming_result"}]}],
+}
+SAYS = {"name": "says", "steps": [{"step_type": "text", "template": "Hi"}]}
+
+
+class Silent:
+    """A model that says nothing until it is told to."""
+
+    def __init__(self) -> None:
+        self.speaks = Event()
+        self.server = ScriptedServer(self._answer)
+
+    def _answer(self, request: object) -> str:
+        self.speaks.wait(60)
+        return "At last."
+
+    @property
+    def llm(self) -> str:
+        return f"openai:test@{self.server.url}?timeout_s=60"
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[Silent]:
+    silent = Silent()
+    monkeypatch.setenv("MEMWELL_LLM", silent.llm)
+    with silent.server:
+        yield silent
+        silent.speaks.set()
+
+
+@contextmanager
+def serving(home: Path, model: Silent, **settings: Any) -> Iterator[tuple[Live, httpx.Client]]:
+    """A server whose runs have all ended when it does."""
+    with live(home, worker=False, **settings) as server, server.client() as client:
+        yield server, client
+        model.speaks.set()
+        until(lambda: running_now(client) == 0)
+
+
+def begin(client: httpx.Client, document: dict[str, Any] = ASKS, *, wait: bool = False) -> httpx.Response:
+    return client.post("/v1/workflows/run", json={"document": document, "wait": wait}, timeout=30)
+
+
+@contextmanager
+def watching(server: Live | Server, run_id: str, count: int = 1, key: str = "") -> Iterator[list[Iterator[str]]]:
+    """Open streams of a run, each of which has shown its first line."""
+    headers = {"authorization": f"Bearer {key or server.key}"}
+    with ExitStack() as stack:
+        client = stack.enter_context(httpx.Client(timeout=30, limits=httpx.Limits(max_connections=None)))
+        streams = []
+        for _ in range(count):
+            url = f"{server.url}/v1/runs/{run_id}/stream"
+            response = stack.enter_context(client.stream("GET", url, headers=headers))
+            assert response.status_code == 200
+            streams.append(response.iter_lines())
+            assert next(streams[-1])
+        yield streams
+
+
+def kinds(lines: Iterator[str]) -> list[str]:
+    return [line.removeprefix("event: ") for line in lines if line.startswith("event: ")]
+
+
+@contextmanager
+def asking(server: Live | Server, count: int, path: str, body: dict[str, Any] | None) -> Iterator[list[socket.socket]]:
+    """So many requests that wait for an answer, without a thread for each."""
+    content = b"" if body is None else msgspec.json.encode(body)
+    method = "GET" if body is None else "POST"
+    head = (
+        f"{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.key}\r\nContent-Length: {len(content)}"
+    )
+    host, port = server.url.removeprefix("http://").split(":")
+    with ExitStack() as stack:
+        opened = [stack.enter_context(socket.create_connection((host, int(port)), 30)) for _ in range(count)]
+        for one in opened:
+            one.sendall(f"{head}\r\n\r\n".encode() + content)
+        yield opened
+
+
+def until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def running_now(client: httpx.Client) -> int:
+    runs = client.get("/v1/runs", params={"limit": 200}).json()["runs"]
+    return len([run for run in runs if run["status"] == "running"])
+
+
+def seconds(work: Callable[[], httpx.Response], status: int) -> float:
+    started = time.perf_counter()
+    answer = work()
+    assert answer.status_code == status, answer.text
+    return time.perf_counter() - started
+
+
+def test_watchers_do_not_hold_up_the_door_or_each_other(tmp_path: Path, model: Silent) -> None:
+    with serving(tmp_path / "home", model) as (server, client), server.memory() as memory:
+        run_id = begin(client).json()["id"]
+        said = begin(client, SAYS, wait=True).json()["id"]
+        key = memory.keys.create("second", "agent").secret
+        started = time.monotonic()
+        with watching(server, run_id, 40) as streams:
+            assert time.monotonic() - started < 5 * AT_ONCE_S
+            for secret, status in ((key, 200), ("mw_bad", 401)):
+                headers = {"authorization": f"Bearer {secret}"}
+                assert seconds(lambda: client.get("/v1/flows", headers=headers), status) < AT_ONCE_S  # noqa: B023
+            assert seconds(lambda: client.get(f"/v1/runs/{said}/stream"), 200) < AT_ONCE_S
+            assert seconds(lambda: client.get("/ready"), 200) < AT_ONCE_S
+            model.speaks.set()
+            started = time.monotonic()
+            ends = [kinds(lines)[-1] for lines in streams]
+            assert time.monotonic() - started < AT_ONCE_S, "they are woken, and do not look now and then"
+        assert set(ends) == {"run"}
+
+
+def test_waiting_for_a_hundred_runs_holds_up_nobody(tmp_path: Path, model: Silent) -> None:
+    with serving(tmp_path / "home", model) as (server, client):
+
+        def median() -> float:
+            quick = [
+                lambda: begin(client, SAYS, wait=True),
+                lambda: begin(client, SAYS),
+                lambda: client.post("/v1/users/alice/turns", json={"content": "Hi"}),
+            ]
+            return statistics.median(seconds(one, 201) for one in quick * 5)
+
+        median()
+        alone = median()
+        with asking(server, 100, "/v1/workflows/run", {"document": ASKS}) as waiting:
+            until(lambda: running_now(client) == 100)
+            run_id = client.get("/v1/runs").json()["runs"][0]["id"]
+            with asking(server, 50, f"/v1/runs/{run_id}/events?after=2&timeout_s=10", None) as looking:
+                time.sleep(0.3)
+                beside = median()
+                model.speaks.set()
+                answers = {one.recv(15) for one in (*waiting, *looking)}
+        assert answers == {b"HTTP/1.1 201 Cr", b"HTTP/1.1 200 OK"}
+        assert beside < max(1.5 * alone, 0.1)
+
+
+def test_looking_on_without_a_stream_wakes_when_something_happens(tmp_path: Path, model: Silent) -> None:
+    with serving(tmp_path / "home", model) as (_, client), ThreadPoolExecutor() as pool:
+        run_id = begin(client).json()["id"]
+        url = f"/v1/runs/{run_id}/events"
+        until(lambda: len(client.get(url).json()["events"]) == 2)
+        nothing = client.get(url, params={"after": 2, "timeout_s": 0.2}).json()
+        assert nothing == {"events": [], "over": False}
+        next_one = pool.submit(client.get, url, params={"after": 2, "timeout_s": 10}, timeout=30)
+        time.sleep(0.2)
+        model.speaks.set()
+        assert next_one.result(AT_ONCE_S).json()["events"][0]["number"] == 3
+        assert client.get(url, params={"timeout_s": 11}).status_code == 400
+        assert client.get("/v1/runs/nothing/events", params={"timeout_s": 1}).status_code == 404
+
+
+def test_runs_under_way_are_limited_whether_or_not_they_are_waited_for(
+    tmp_path: Path, model: Silent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "MAX_RUNS", 3)
+    with serving(tmp_path / "home", model) as (server, client):
+        with asking(server, 2, "/v1/workflows/run", {"document": ASKS}):
+            begin(client)
+            until(lambda: running_now(client) == 3)
+            for wait in (True, False):
+                refused = begin(client, SAYS, wait=wait)
+                assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+                assert "3 runs in progress: try again" in refused.json()["error"]["message"]
+            assert len(client.get("/v1/runs").json()["runs"]) == 3, "what is refused has not begun"
+            model.speaks.set()
+            until(lambda: running_now(client) == 0)
+        until(lambda: begin(client, SAYS, wait=True).status_code == 201)
+
+
+def test_of_runs_that_begin_at_once_no_more_begin_than_may(
+    tmp_path: Path, model: Silent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "MAX_RUNS", 5)
+    with serving(tmp_path / "home", model) as (_, client):
+        with ThreadPoolExecutor(20) as pool:
+            answers = list(pool.map(lambda _: begin(client).status_code, range(20)))
+        assert (answers.count(201), answers.count(503)) == (5, 15)
+
+
+def test_a_run_that_takes_longer_than_a_request_may_is_named(tmp_path: Path, model: Silent) -> None:
+    with serving(tmp_path / "home", model, request_timeout_s=0.5) as (_, client):
+        answer = begin(client, wait=True)
+        error = answer.json()["error"]
+        run_id = error["details"]["run"]
+        assert answer.status_code == 503
+        assert f"GET /v1/runs/{run_id}," in error["message"]
+        assert f"GET /v1/runs/{run_id}/stream" in error["message"]
+        assert "Idempotency-Key" not in error["message"]
+        assert client.get(f"/v1/runs/{run_id}").json()["status"] == "running", "it goes on"
+        model.speaks.set()
+        until(lambda: client.get(f"/v1/runs/{run_id}").json()["status"] == "done")
+        model.speaks.clear()
+        again = client.post(f"/v1/runs/{run_id}/repeat").json()["error"]
+        assert again["details"] == {"run": run_id}
+        model.speaks.set()
+
+
+def test_a_run_that_is_waited_for_answers_with_what_came_of_it(tmp_path: Path, model: Silent) -> None:
+    model.speaks.set()
+    with serving(tmp_path / "home", model) as (_, client):
+        answer = begin(client, wait=True)
+        run = answer.json()
+        assert (answer.status_code, run["status"], run["output"]) == (201, "done", "At last.")
+        assert [step["status"] for step in run["steps"]] == ["done", "done"]
+        assert client.get(f"/v1/runs/{run['id']}").json() == run
+        repeated = client.post(f"/v1/runs/{run['id']}/repeat")
+        assert (repeated.status_code, repeated.json()["status"]) == (200, "done")
+        refused = begin(client, {"name": "wrong", "steps": [{"step_type": "load_memory", "memory_bank_id": "b"}]})
+        assert refused.status_code == 400
+
+
+@pytest.mark.parametrize("after", [8, 999])
+def test_whoever_has_seen_everything_is_told_the_end_once_more(tmp_path: Path, model: Silent, after: int) -> None:
+    """Whether the run is still in memory, or read from the database, or ends only now."""
+    with serving(tmp_path / "home", model) as (server, client):
+        run_id = begin(client).json()["id"]
+        url = f"/v1/runs/{run_id}/stream"
+        with client.stream("GET", url, headers={"last-event-id": "999"}, timeout=30) as response:
+            lines = response.iter_lines()
+            assert next(lines) == ": ", "nothing yet"
+            model.speaks.set()
+            assert kinds(lines) == ["run"]
+        until(lambda: client.get(f"/v1/runs/{run_id}").json()["status"] == "done")
+        for _ in ("in memory", "from the database"):
+            told = client.get(url, headers={"last-event-id": str(after)}).text
+            (data,) = re.findall(r"^data: (.*)$", told, re.MULTILINE)
+            last = msgspec.json.decode(data)
+            assert (last["kind"], last["state"], last["text"]) == ("run", "done", "At last.")
+            found = client.get(f"/v1/runs/{run_id}/events", params={"after": after}).json()
+            assert found == {"events": [last], "over": True}
+            until(lambda: forgotten(server, run_id))
+
+
+def forgotten(server: Live, run_id: str) -> bool:
+    """Take what is over out of memory; whether this run was among it."""
+    runs = runs_of(server.engine)
+    runs.forget()
+    return runs.find_events(run_id) is None
+
+
+def test_a_number_is_written_in_digits(tmp_path: Path, model: Silent) -> None:
+    with serving(tmp_path / "home", model) as (_, client):
+        run_id = begin(client, SAYS, wait=True).json()["id"]
+        for url in (f"/v1/runs/{run_id}/stream", "/v1/events"):
+            for number in ("²", "-1", "x", "1" * 19):
+                answer = client.get(url, headers={b"last-event-id": number.encode("latin-1")})
+                assert answer.status_code == 400
+
+
+def test_streams_are_limited_and_give_their_place_back(
+    tmp_path: Path, model: Silent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_stream, "MAX_STREAMS", 2)
+    with serving(tmp_path / "home", model) as (server, client):
+        run_id = begin(client).json()["id"]
+        url = f"/v1/runs/{run_id}/stream"
+        for _ in range(3):
+            assert client.get("/v1/runs/nothing/stream").status_code == 404, "which costs no place"
+        with watching(server, run_id, 2):
+            refused = client.get(url)
+            assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+            assert "2 streams" in refused.json()["error"]["message"]
+        model.speaks.set()
+        until(lambda: client.get(url).status_code == 200)
+
+
+def test_a_run_of_another_process_can_be_looked_on_at(tmp_path: Path, model: Silent) -> None:
+    home = tmp_path / "home"
+    with (
+        serving(home, model) as (server, client),
+        server.memory() as memory,
+        Memory(located(home), worker=False) as other,
+    ):
+        run = other.call("runs.begin_document", {"document": ASKS, "wait": False})
+        headers = {"last-event-id": "0"}
+        with ThreadPoolExecutor(40) as pool:
+            url = f"/v1/runs/{run.id}/stream"
+            looking = [pool.submit(client.get, url, headers=headers, timeout=30) for _ in range(40)]
+            time.sleep(0.5)
+            key = memory.keys.create("second", "agent").secret
+            fresh = {"authorization": f"Bearer {key}"}
+            assert seconds(lambda: client.get("/v1/flows", headers=fresh), 200) < AT_ONCE_S
+            waited = pool.submit(client.get, f"/v1/runs/{run.id}/events", params={"timeout_s": 10}, timeout=30)
+            model.speaks.set()
+            assert all(kinds(iter(one.result(10).text.splitlines()))[-1] == "run" for one in looking)
+            assert waited.result(10).json()["over"] is True
+        until(lambda: other.workflows.show(run.id).status == "done")
+
+
+def test_a_stream_ends_with_its_key(tmp_path: Path, model: Silent, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_stream, "WAIT_S", 0.1)
+    with serving(tmp_path / "home", model) as (server, client), server.memory() as memory:
+        run_id = begin(client).json()["id"]
+        key = memory.keys.create("second", "reader")
+        with watching(server, run_id, key=key.secret) as (lines,):
+            memory.keys.revoke(key.id)
+            assert "run" not in kinds(lines)[1:]
+        assert running_now(client) == 1
+
+
+def test_a_server_that_is_stopped_ends_its_streams_and_interrupts_its_runs(tmp_path: Path, model: Silent) -> None:
+    """Nothing is left that says `running`, nobody waits for ever, and nothing in the log looks like a fault."""
+    with Server(tmp_path / "home", llm=model.llm).start() as server:
+        with httpx.Client(base_url=server.url, headers={"authorization": f"Bearer {server.key}"}) as client:
+            run_id = begin(client).json()["id"]
+            with (
+                watching(server, run_id, 10) as streams,
+                asking(server, 3, "/v1/workflows/run", {"document": ASKS}) as waiting,
+                asking(server, 3, f"/v1/runs/{run_id}/events?after=2&timeout_s=10", None) as looking,
+            ):
+                until(lambda: running_now(client) == 4)
+                client.close()
+                started = time.monotonic()
+                server.stop()
+                took = time.monotonic() - started
+                assert all("result" not in kinds(lines) for lines in streams)
+                answers = [one.recv(4000) for one in waiting]
+                assert {one.recv(15) for one in looking} == {b"HTTP/1.1 200 OK"}
+        assert took < 15
+        assert all(answer.startswith(b"HTTP/1.1 503") and b"/repeat" in answer for answer in answers)
+        assert "Traceback" not in server.err.read_text()
+        server.start()
+        with server.memory() as memory:
+            assert {run.status for run in memory.workflows.runs()} == {"interrupted"}
+            model.speaks.set()
+            assert memory.workflows.repeat(run_id).status == "done"
