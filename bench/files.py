@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.files.samples import text_pdf
 
-from memwell.extract.extract import Limits, extract
+from memwell.extract.extraction import Limits, extract
 from memwell.extract.kinds import DOCX, PDF
 
 from .measure import Blocks, alternate, median_ratio

@@ -43,7 +43,6 @@ ROOMS = (
     "banks.compaction",
     "banks.compaction_trials",
     "records.apps",
-    "records.app_sessions",
     "files.files",
     "records.stores",
     "records.contents",

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 
-from memwell.extract.extract import Extraction, Limits, extract
+from memwell.extract.extraction import Extraction, Limits, extract
 from memwell.extract.kinds import DOCX, JSON, PDF, TXT
 
 from .samples import MEGABYTE, archive, in_zlib, one_page, paragraphs, pdf, repeated, said, stream, text_pdf, word

@@ -13,7 +13,7 @@ import docx
 import pypdf
 import pytest
 
-from memwell.extract.extract import Extraction, Limits, extract
+from memwell.extract.extraction import Extraction, Limits, extract
 from memwell.extract.kinds import DOCX, JSON, KEPT, PDF, TXT
 
 from ..cases import cases

@@ -17,7 +17,7 @@ from memwell.erasure import log
 from memwell.jobs import queue
 from memwell.model.collection import Place
 from memwell.model.fields import to_cursor
-from memwell.records.app_sessions import ListSessions, list_sessions
+from memwell.records.apps import ListSessions, list_sessions
 from memwell.records.records import (
     NewValue,
     delete_tied,

@@ -10,16 +10,16 @@ from ..core.operation import Example, Request, Response, operation
 from ..core.space import Space
 from ..errors import Invalid
 from ..records import records
-from ..records.app_sessions import (
+from ..records.apps import (
     SESSION_META,
+    AppName,
     UserId,
     check_session_owner,
     find_session_user,
     read_session_meta,
     to_thread,
 )
-from ..records.app_sessions import find_app_session as find_session
-from ..records.apps import AppName
+from ..records.apps import find_app_session as find_session
 from ..records.contents import GetContent, locate_content
 from ..records.definitions import build_definition_contract, find_definition_by_slug
 from ..records.stores import GIVEN, Store, stores_of

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from io import BytesIO
 from xml.parsers import expat
 
-from .child import Unreadable, shorten
+from .text_reader import Unreadable, shorten
 
 RELATIONS = "_rels/.rels"
 MAX_RELATIONS = 1_000_000  # bytes

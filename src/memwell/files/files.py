@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple
 
+import msgspec
 from msgspec import Meta, structs
 
 from ..admin.jobs import wait_for_job
@@ -17,30 +20,37 @@ from ..core.events import publish_read
 from ..core.file_links import FileRef
 from ..core.operation import Example, Request, Response, operation
 from ..core.owners import app_records
-from ..core.space import Space
+from ..core.space import Space, worker_space
 from ..erasure.erase import delete_orphan, has_sweep_job, sweep_later
-from ..errors import Invalid, MemwellError, NotFound, TooLarge, Unavailable
+from ..errors import Corrupted, Invalid, MemwellError, NotFound, TooLarge, Unavailable
+from ..extract.extraction import Extraction, extract
 from ..extract.kinds import HEAD, clean_name, mimetype_of
 from ..facts.search import Explain, Hits, MinScore, QueryText, RecipeName, query_text, to_hits
 from ..jobs.queue import JobKind, JobRun
+from ..model.collection import Draft
 from ..model.fields import MAX_FILE, AnyId, FilterField, Limit, SessionId, check_number
 from ..model.filter import parse
 from ..model.query import Query, Where
 from ..records import file_rows
-from ..records.app_sessions import (
+from ..records.apps import (
+    AppName,
     SessionMetadata,
     SessionRequest,
     UserId,
     find_app_session,
+    find_app_settings,
     in_session_tie,
     open_session,
+    require_app,
+    require_or_add_app,
     require_session_owner,
     session_tie,
     user_tie,
 )
-from ..records.apps import AppName, find_app_settings, require_app, require_or_add_app
-from ..records.file_rows import STATES, File, NewFile, Owner, State, list_session_files, text_place
+from ..records.file_rows import MAX_TOKENS, STATES, File, NewFile, Owner, State, text_place
 from ..storage.blobs import digest_of
+from ..storage.port import Tx
+from ..text.tokens import estimate_tokens
 
 READ_S = 3.0
 """Seconds that an upload waits for the extraction of its text."""
@@ -436,7 +446,11 @@ def search_files(call: Call, request: SearchFiles) -> Hits:
 
 def _list_active(space: Space, request: SearchFiles) -> list[File]:
     session = _find_session(space, request.app, request.session_id)
-    return [] if session is None else [one for one in list_session_files(space, session.address_id) if one.active]
+    return (
+        []
+        if session is None
+        else [one for one in file_rows.list_session_files(space, session.address_id) if one.active]
+    )
 
 
 def _build_query(request: SearchFiles, files: list[File]) -> Query:
@@ -451,10 +465,137 @@ def _build_query(request: SearchFiles, files: list[File]) -> Query:
     )
 
 
-def run_extraction(engine: Engine, run: JobRun) -> dict[str, Any]:
-    from .extraction import extract_file
+# -- extraction: a job splits the text of a file into passages that searches in its session find -----------------------------
 
-    return extract_file(run, embeds=engine.embeds)
+BATCH = 100
+"""Passages that are written at once."""
+MAX_PASSAGE = 1200
+"""Characters of a passage. It is to be read, and several have to fit into a prompt."""
+TOO_LARGE = (
+    "has a text of about {:,} tokens, and those of a session may have {:,} together: deactivate others, then activate it "
+    "again"
+)
+_PARAGRAPH_GAP = re.compile(r"\n[ \t]*\n\s*")
+_SENTENCE_GAP = re.compile(r"(?<=[.!?。！？؟])\s+|\n")
 
 
-JOBS = (JobKind("extract", run_extraction, slow=True),)
+class _Gone(Exception):
+    """The file was deleted or deactivated."""
+
+
+def extract_file(engine: Engine, run: JobRun) -> dict[str, Any]:
+    """Run the job: read the file outside any transaction, and write its passages a few at a time, each time only if the file
+    still exists and is active. An interrupted job continues after the passages that are there, because the same bytes give the
+    same text."""
+    try:
+        file = run.read(lambda tx: _require_active(tx, run))
+        try:
+            extraction = extract(run.reach.blobs.get(file.digest), file.mimetype)
+        except (Corrupted, NotFound) as error:
+            extraction = Extraction("", "failed", f"could not be read: {error.message}")
+        passages = split_passages(extraction.text)
+        # Count the passages one by one, so that other threads get their turn.
+        tokens = max(sum(map(estimate_tokens, passages)), 1)
+        while run.write(lambda tx: _write_batch(tx, run, extraction, passages, tokens, engine.embeds)):
+            pass
+        file = run.read(lambda tx: _require_active(tx, run))
+    except _Gone:
+        return {"state": "gone"}
+    return {"state": file.state, "tokens": file.tokens, **({} if file.reason is None else {"reason": file.reason})}
+
+
+def _write_batch(tx: Tx, run: JobRun, extraction: Extraction, passages: list[str], tokens: int, embeds: bool) -> bool:
+    """Write the next passages; the last ones make the file searchable. Return True if there are more."""
+    space = worker_space(tx, run.reach, run.clock, embeds=embeds)
+    file, place = _require_active(tx, run), text_place(run.payload["app"])
+    address = space.address(place, file.id)
+    if address is None or file.state != "pending":
+        return False
+    written = address.last_seq
+    if written:
+        file = file._replace(tokens=tokens)
+    elif extraction.state != "extracted":
+        file = file._replace(reason=extraction.reason)
+    else:
+        row = tx.row("file_tokens", address_id=file.address_id, id=file.id)
+        if (0 if row is None else int(row[0])) + tokens > MAX_TOKENS:
+            file = file._replace(reason=TOO_LARGE.format(tokens, MAX_TOKENS))
+        else:
+            file = file._replace(reason=extraction.reason, tokens=tokens)
+    if not file.tokens:
+        passages = []
+    batch = passages[written : written + BATCH]
+    if batch:
+        metadata = msgspec.json.encode({"file_id": file.id, "filename": file.filename}).decode()
+        drafts = [Draft(kind="document", content=one, origin="document", metadata=metadata) for one in batch]
+        space.append(place, file.id, drafts)
+    if written + len(batch) < len(passages):
+        file_rows.update_file(space, file)
+        return True
+    state = extraction.state
+    file_rows.update_file(space, file._replace(state="kept" if state == "extracted" and not file.tokens else state))
+    event = {"collection_id": address.collection_id, "address_id": address.id, "entries": len(passages)}
+    tx.send("add_event", at=space.now, operation="apps.files.extract", actor="worker", **event)
+    return False
+
+
+def _require_active(tx: Tx, run: JobRun) -> File:
+    """Return the file of a job, if it is active and its text belongs to the address of this job."""
+    row = tx.row("find_file", id=run.payload["file"])
+    file = None if row is None else File(*row)
+    if file is None or not file.active or file.text_id != run.job.address_id:
+        raise _Gone
+    return file
+
+
+def split_passages(text: str) -> list[str]:
+    """Split a text into passages of whole paragraphs, or of whole sentences where paragraphs are too long."""
+    passages: list[str] = []
+    for paragraph in _split(_PARAGRAPH_GAP, text):
+        for piece in _split_paragraph(paragraph.strip()):
+            joined = f"{passages[-1]}\n\n{piece}" if passages else piece
+            if passages and len(joined) <= MAX_PASSAGE:
+                passages[-1] = joined
+            else:
+                passages.append(piece)
+    return passages
+
+
+def _split(gap: re.Pattern[str], text: str) -> Iterator[str]:
+    """Split lazily, because splitting a long text at once would block other threads."""
+    start = 0
+    for found in gap.finditer(text):
+        yield text[start : found.start()]
+        start = found.end()
+    yield text[start:]
+
+
+def _split_paragraph(paragraph: str) -> Iterator[str]:
+    """Split a paragraph that is too long between sentences, else between words, else anywhere."""
+    rest = ""
+    for sentence in _split(_SENTENCE_GAP, paragraph) if len(paragraph) > MAX_PASSAGE else [paragraph]:
+        if rest and len(rest) + 1 + len(sentence) > MAX_PASSAGE:
+            yield rest
+            rest = ""
+        *whole, last = _split_sentence(sentence.strip())
+        if whole and rest:
+            yield rest
+            rest = ""
+        yield from filter(None, whole)
+        rest = f"{rest} {last}".strip()
+    if rest:
+        yield rest
+
+
+def _split_sentence(sentence: str) -> Iterator[str]:
+    """Yield the pieces of a sentence. All but the last are as long as possible."""
+    start = 0
+    while len(sentence) - start > MAX_PASSAGE:
+        space = sentence.rfind(" ", start + MAX_PASSAGE // 2, start + MAX_PASSAGE + 1)
+        end = start + MAX_PASSAGE if space < 0 else space
+        yield sentence[start:end].strip()
+        start = end
+    yield sentence[start:].strip()
+
+
+JOBS = (JobKind("extract", extract_file, slow=True),)

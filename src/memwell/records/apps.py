@@ -1,9 +1,12 @@
-"""Apps: owners of memory stores and sessions, with the workflow or function that answers a message (system S2)."""
+"""Apps and their sessions: owners of memory stores, what answers a message to them, and what a session's code and prompts see
+in `sessionMeta` (S2.2–S2.5, S2.28–S2.30, S2.35)."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Meta, structs
@@ -12,10 +15,37 @@ from ..clock import to_datetime
 from ..core import documents
 from ..core.catalog import OMITTED, Catalog, Item
 from ..core.operation import Example, Request, Response, operation
+from ..core.owners import app_records, user_records
 from ..core.space import Space
-from ..errors import Invalid, NotFound
-from ..model.fields import ID_PATTERN
-from .file_rows import MAX_FILES, MOST_FILES
+from ..erasure.erase import EVERY_RUN
+from ..errors import Conflict, Invalid, NotFound
+from ..ids import new_id
+from ..model.fields import (
+    ID_PATTERN,
+    MAX_ID,
+    Cursor,
+    Limit,
+    SessionId,
+    check_identifier,
+    from_cursor,
+    to_cursor,
+    to_json,
+)
+from .file_rows import MAX_FILES, MOST_FILES, list_session_files
+from .records import (
+    Mode,
+    NewValue,
+    Record,
+    add_anchor,
+    delete_tied,
+    find_record,
+    iterate_tied,
+    list_records_between,
+    list_tied_addresses,
+    list_tied_between,
+    merge,
+    write_record,
+)
 
 MAX_STORES = 15
 MAX_APP_STORES = 200
@@ -173,4 +203,363 @@ def _to_app_info(space: Space, item: Item[App]) -> AppInfo:
         description=item.settings.description,
         workflow=item.settings.workflow,
         function=item.settings.function,
+    )
+
+
+# Sessions
+
+
+def list_artifacts(space: Space, address_id: int) -> list[dict[str, Any]]:
+    """Return the files of a session in the order of their upload, with fresh links (B2.7)."""
+    return [
+        {
+            "fileId": file.id,
+            "type": "file",
+            "filename": file.filename,
+            "mimetype": file.mimetype,
+            "isActive": bool(file.active),
+            "downloadUrl": space.link(file.id, file.digest),
+            "size": file.size,
+            "state": file.state,
+        }
+        for file in list_session_files(space, address_id)
+    ]
+
+
+SESSION_META = "sessionMeta"
+PREFIX = f"{SESSION_META}@session/"
+_END = f"{SESSION_META}@session0"
+"""After the path of every session."""
+TAKEN = "This session belongs to another user: begin another one."
+
+UserId = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_ID,
+        pattern=ID_PATTERN,
+        description="The user that the content or the session belongs to.",
+    ),
+]
+Reference = Annotated[
+    str,
+    Meta(min_length=1, max_length=MAX_ID, pattern=ID_PATTERN, description="A name of your own, to find it again."),
+]
+SessionMetadata = Annotated[
+    dict[str, Any],
+    Meta(
+        description="The session's metadata, of at most 64 KiB and 16 levels; code and prompts see it in `sessionMeta`."
+    ),
+]
+ModeField = Annotated[Mode, Meta(description="`merge` keeps the metadata that is not given; `replace` does not.")]
+
+_NEW = {"app": "shop", "session_id": "sess_123", "metadata": {"userId": "user_456", "channel": "mobile_app"}}
+_GIVEN = (("apps.sessions.update", _NEW),)
+_OF = {"app": "shop", "session_id": "sess_123"}
+
+
+class SessionMeta(Response, frozen=True, kw_only=True):
+    """A session as code and prompts see it in `sessionMeta`."""
+
+    session_id: str
+    metadata: dict[str, Any]
+    session_info: dict[str, Any]
+    artifacts: list[dict[str, Any]]
+
+
+class SessionList(Response, frozen=True, kw_only=True):
+    """Sessions that have not ended, by id."""
+
+    sessions: list[SessionMeta]
+    next_cursor: str | None = None
+
+
+class UpdateSession(Request, frozen=True, kw_only=True):
+    """Metadata of a session."""
+
+    app: AppName
+    session_id: SessionId
+    metadata: SessionMetadata | None = None
+    mode: ModeField = "merge"
+    user_id: UserId | None = None
+    user_reference: Reference | None = None
+    session_reference: Reference | None = None
+
+
+@operation("apps.sessions.update", "PATCH /v1/apps/{app}/sessions/{session_id}", effect="write", example=Example(_NEW))
+def update_session(space: Space, request: UpdateSession) -> SessionMeta:
+    """Set the metadata of a session, or begin it. Nothing but this and `apps.execute` can."""
+    opening = SessionRequest(
+        request.session_id,
+        request.session_reference,
+        request.user_id,
+        request.user_reference,
+        request.metadata,
+        request.mode,
+    )
+    require_or_add_app(space, request.app)
+    opened = open_session(space, request.app, opening)
+    return _to_response(opened.session_id, opened.meta)
+
+
+class OfSession(Request, frozen=True, kw_only=True):
+    """A session."""
+
+    app: AppName
+    session_id: SessionId
+
+
+@operation("apps.sessions.get", "GET /v1/apps/{app}/sessions/{session_id}", any_tie=True, example=Example(_OF, _GIVEN))
+def get_session(space: Space, request: OfSession) -> SessionMeta:
+    """The metadata of a session; an unknown one has none."""
+    return _to_response(request.session_id, read_session_meta(space, request.app, request.session_id))
+
+
+class ListSessions(Request, frozen=True, kw_only=True):
+    """Sessions of an app."""
+
+    app: AppName
+    user_id: UserId | None = None
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+@operation("apps.sessions.list", "GET /v1/apps/{app}/sessions", example=Example({"app": "shop"}, _GIVEN))
+def list_sessions(space: Space, request: ListSessions) -> SessionList:
+    """The sessions of an app that have not ended, of one user or of all. A page holds at most 8 MiB of them."""
+    (after,) = from_cursor("app_sessions", request.cursor, PREFIX)
+    asked = app_records(request.app), (max(after, PREFIX), _END), request.limit
+    if request.user_id is not None:
+        found, more = list_tied_between(space, user_tie(request.user_id), *asked)
+    else:
+        found, more = list_records_between(space, *asked)
+    further = to_cursor("app_sessions", found[-1].path) if more else None
+    shown = [
+        _to_response(one.path.removeprefix(PREFIX), _build_meta(space, one.value, one.address_id)) for one in found
+    ]
+    return SessionList(sessions=shown, next_cursor=further)
+
+
+class EndedSession(Response, frozen=True, kw_only=True):
+    """An ended session, how many records were deleted with it, and the job that erases their bytes."""
+
+    session_id: str
+    records: int
+    job: str | None = None
+
+
+@operation(
+    "apps.sessions.end",
+    "POST /v1/apps/{app}/sessions/{session_id}/end",
+    effect="erase",
+    example=Example(_OF, _GIVEN),
+)
+def end_session(space: Space, request: OfSession) -> EndedSession:
+    """End a session. Its metadata and everything that lasts as long as the session are deleted, working memory of its thread
+    included. Ending it again changes nothing."""
+    of_session = session_tie(request.app, request.session_id)
+    of_thread = f"thread/{to_thread(request.app, request.session_id)}"
+    job, count = delete_tied(space, of_session, of_thread, spared=EVERY_RUN)
+    return EndedSession(session_id=request.session_id, records=count, job=job)
+
+
+class SessionRequest(NamedTuple):
+    """What a request says about its session."""
+
+    session_id: str | None = None
+    session_reference: str | None = None
+    user_id: str | None = None
+    user_reference: str | None = None
+    metadata: Mapping[str, Any] | None = None
+    mode: Mode = "merge"
+    run_id: str | None = None
+
+
+class OpenSession(NamedTuple):
+    """The session of a request."""
+
+    session_id: str
+    user_id: str | None
+    meta: dict[str, Any]
+    address_id: int
+
+
+def open_session(space: Space, app: str, opening: SessionRequest) -> OpenSession:
+    """Begin a session or continue it: by its id, else by its reference; with neither it is a new one (B2.11)."""
+    to_json(opening.metadata)
+    session_id = opening.session_id or _find_by_reference(space, app, opening.session_reference) or new_id()
+    check_identifier(session_id, "session_id")
+    old = find_app_session(space, app, session_id)
+    info = {} if old is None else dict(old.value["sessionInfo"])
+    if _find_by_reference(space, app, opening.session_reference) not in (None, session_id):
+        opening = opening._replace(session_reference=None)  # the id counts; the reference belongs to another session
+    owner = require_session_owner(space, app, session_id, old)
+    reference = opening.user_reference or (
+        opening.session_reference if _has_reference_only(opening) and owner is None else None
+    )
+    user_id = _resolve_user(opening._replace(user_reference=reference), owner, info.get("userReference"))
+    space.principal.require_user(user_id)
+    said = {"sessionReference": opening.session_reference, "userReference": reference, "userId": user_id}
+    said["runId"] = opening.run_id
+    info |= {name: value for name, value in said.items() if value is not None}
+    info |= {"sessionId": session_id, "appId": app, "timestamp": _format_now(space)}
+    replaced = opening.mode == "replace" and opening.metadata is not None
+    metadata = {} if old is None or replaced else old.value["metadata"]
+    value = {"metadata": _merge_metadata(metadata, opening.metadata), "sessionInfo": info}
+    ties = [session_tie(app, session_id)]
+    ties += [] if user_id is None else [user_tie(user_id)]
+    ties += [] if info.get("sessionReference") is None else [_reference_tie(app, info["sessionReference"])]
+    new = NewValue(value, "replace", ties=tuple(ties), tied_anew=True, history=False)
+    record = write_record(space, app_records(app), PREFIX + session_id, new)
+    if user_id is not None and (old is None or old.value["sessionInfo"].get("userId") is None):
+        _tie_to_user(space, app, session_id, user_id)
+    return OpenSession(session_id, user_id, _build_meta(space, value, record.address_id), record.address_id)
+
+
+def find_app_session(space: Space, app: str, session_id: str) -> Record | None:
+    return find_record(space, app_records(app), PREFIX + session_id)
+
+
+def find_session_user(space: Space, app: str, session_id: str | None) -> str | None:
+    """Return the user of a session, if that is known."""
+    found = None if session_id is None else find_app_session(space, app, session_id)
+    return None if found is None else found.value["sessionInfo"].get("userId")
+
+
+def require_session_owner(space: Space, app: str, session_id: str, found: Record | None) -> str | None:
+    """Return the user of a session, or of what is left of it. A scoped key may begin a session, but an existing one must belong
+    to its user: otherwise a session of nobody would become the user's."""
+    owner = None if found is None else found.value["sessionInfo"].get("userId")
+    owner = owner or find_owner_of_rest(space, app, session_id)
+    if space.principal.scope is not None and (
+        owner or found or list_tied_addresses(space, in_session_tie(app, session_id))
+    ):
+        space.principal.require_user(owner)
+    return owner
+
+
+def check_session_owner(space: Space, app: str, session_id: str, user: str | None) -> str | None:
+    """Return the user of a session. Reject a request for another user."""
+    owner = require_session_owner(space, app, session_id, find_app_session(space, app, session_id))
+    if owner is not None and user not in (None, owner):
+        raise Conflict(TAKEN)
+    return owner
+
+
+def read_session_meta(space: Space, app: str, session_id: str) -> dict[str, Any]:
+    """Return the session meta with all its fields."""
+    found = find_app_session(space, app, session_id)
+    if found is None:
+        space.principal.require_user(space.principal.user)
+        return _build_meta(space, {"metadata": {}, "sessionInfo": {"sessionId": session_id, "appId": app}})
+    space.principal.require_user(found.value["sessionInfo"].get("userId"))
+    return _build_meta(space, found.value, found.address_id)
+
+
+def session_tie(app: str, session_id: str) -> str:
+    return f"session/{app}/{session_id}"
+
+
+def to_thread(app: str, session_id: str) -> str:
+    """Return the thread of a session, for memory of that scope."""
+    return f"{app}/{session_id}"
+
+
+def in_session_tie(app: str, session_id: str) -> str:
+    """Return the tie of what was written in a session, whatever its lifetime."""
+    return f"in/{app}/{session_id}"
+
+
+def user_tie(user_id: str) -> str:
+    return f"user/{user_id}"
+
+
+_INFO = ("sessionId", "appId", "sessionReference", "userReference", "userId", "runId", "timestamp")
+
+
+def _build_meta(space: Space, value: Mapping[str, Any], address_id: int | None = None) -> dict[str, Any]:
+    info = {name: value["sessionInfo"].get(name) for name in _INFO}
+    files = [] if address_id is None else list_artifacts(space, address_id)
+    return {"metadata": value["metadata"], "sessionInfo": info, "artifacts": files}
+
+
+def _resolve_user(opening: SessionRequest, owner: str | None, reference: str | None) -> str | None:
+    """Return the user of a session: as given, else by the metadata or the reference. It never changes."""
+    claims = {claim for claim in (opening.user_id, _find_user_in_metadata(opening.metadata)) if claim is not None}
+    if len(claims) > 1:
+        raise Invalid("`user_id` and `metadata.userId` name two users, and a session belongs to one.", field="metadata")
+    if owner is not None and not claims <= {owner}:
+        raise Conflict(TAKEN)
+    another = opening.user_reference not in (None, owner, reference)
+    if owner is not None and another and (reference is not None or not claims):  # else `user_id` says so
+        raise Conflict(TAKEN)
+    user_id = owner or next((claim for claim in [*claims, opening.user_reference] if claim is not None), None)
+    return None if user_id is None else check_identifier(user_id, "user_id")
+
+
+def _find_user_in_metadata(metadata: Mapping[str, Any] | None) -> str | None:
+    """Return the user that metadata names, if it names one."""
+    given = (metadata or {}).get("userId")
+    if given is None or isinstance(given, bool) or given == "":
+        return None
+    if isinstance(given, int):
+        return str(given)
+    if not isinstance(given, str) or len(given) > MAX_ID or not re.fullmatch(ID_PATTERN, given):
+        raise Invalid("`metadata.userId` cannot name a user: it must be an id.", field="metadata")
+    return given
+
+
+def _has_reference_only(opening: SessionRequest) -> bool:
+    """Return True if only the reference can name the user of a session (B2.11)."""
+    said = (opening.session_id, opening.user_id, opening.user_reference, _find_user_in_metadata(opening.metadata))
+    return all(one is None for one in said)
+
+
+def find_owner_of_rest(space: Space, app: str, session_id: str) -> str | None:
+    """Return the user of what is left of an ended session, which nobody else may continue."""
+    for address_id, _, _ in list_tied_addresses(space, in_session_tie(app, session_id)):
+        for (tie,) in space.tx.rows("user_ties", address_id=address_id):
+            return str(tie).removeprefix(user_tie(""))
+    return None
+
+
+def _tie_to_user(space: Space, app: str, session_id: str, user_id: str) -> None:
+    """Tie what was stored for a session to its user, once that is known."""
+    heir = add_anchor(space, user_records(user_id))
+    for tie in (session_tie(app, session_id), in_session_tie(app, session_id)):
+        for address_id, _, _ in list_tied_addresses(space, tie):
+            space.tx.send("add_tie", tie=user_tie(user_id), address_id=address_id)
+            for (run_id,) in space.tx.rows("runs_of_address", address_id=address_id):
+                space.tx.send("touch_run", address_id=heir, run_id=run_id)
+
+
+def _merge_metadata(old: Mapping[str, Any], new: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Merge metadata. The result has the limits of one request."""
+    found: dict[str, Any] = merge(dict(old), dict(new or {}))
+    if new:
+        to_json(found)
+    return found
+
+
+def _find_by_reference(space: Space, app: str, reference: str | None) -> str | None:
+    if reference is None:
+        return None
+    found = next(iterate_tied(space, _reference_tie(app, reference)), None)
+    return None if found is None else found[0].path.removeprefix(PREFIX)
+
+
+def _reference_tie(app: str, reference: str) -> str:
+    return f"reference/{app}/{reference}"
+
+
+def _format_now(space: Space) -> str:
+    return to_datetime(space.now).isoformat().replace("+00:00", "Z")
+
+
+def _to_response(session_id: str, meta: Mapping[str, Any]) -> SessionMeta:
+    return SessionMeta(
+        session_id=session_id,
+        metadata=meta["metadata"],
+        session_info=meta["sessionInfo"],
+        artifacts=meta["artifacts"],
     )

@@ -18,8 +18,9 @@ from ..errors import Forbidden, Invalid, NotFound
 from ..model.collection import Place
 from ..model.fields import Cursor, Limit, SessionId, from_cursor, to_cursor
 from . import records
-from .app_sessions import (
+from .apps import (
     SESSION_META,
+    AppName,
     SessionRequest,
     UserId,
     check_session_owner,
@@ -30,8 +31,7 @@ from .app_sessions import (
     session_tie,
     user_tie,
 )
-from .app_sessions import find_app_session as find_session
-from .apps import AppName
+from .apps import find_app_session as find_session
 from .records import Mode, Record, list_tied_page, project
 from .stores import GIVEN, OF, SESSION, Store, TechnicalName, build_store_contract, require_store, store_tie
 from .user_records import IfMatch, Projections, RecordHistory, Unset, Value, list_history

@@ -24,8 +24,7 @@ from ..jobs import queue
 from ..model.fields import ID_PATTERN, check_content
 from ..text.yaml import Limits, core
 from ..text.yaml import read as read_yaml
-from .app_sessions import SESSION_META, to_thread
-from .apps import APPS, NEW_APP, AppName, Description, OfApp, require_app, require_or_add_app
+from .apps import APPS, NEW_APP, SESSION_META, AppName, Description, OfApp, require_app, require_or_add_app, to_thread
 from .definitions import MAX_NAME, find_definition_by_slug, join_names, list_name_doubts
 from .records import delete_tied, list_tied_addresses, list_tied_addresses_below
 from .validation import (

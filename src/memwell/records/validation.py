@@ -18,8 +18,7 @@ from ..errors import Conflict, Invalid, Stale, TooLarge
 from ..model.collection import Place
 from ..text.hidden import normalise
 from .records import MAX_VALUE, Mode, NewValue, Record, iterate_tied_values, list_records_at, write_record
-from .schema import Schema, list_doubts
-from .schema_defaults import check_defaults
+from .schema import Schema, check_defaults, list_doubts
 from .schema_limits import Effort, check_schema
 from .schema_tree import At, Problem, mask_name, render_path
 

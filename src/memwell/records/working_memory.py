@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple
@@ -18,6 +18,7 @@ from ..core.owners import user_records
 from ..core.space import Space
 from ..errors import Conflict, Invalid, NotFound, TooLarge
 from ..model.fields import ID_PATTERN, MAX_ID, Cursor, Limit, from_cursor, to_cursor
+from ..text.fence import encode_compact, is_loud, render_line
 from .definitions import (
     DEFINITIONS,
     GIVEN,
@@ -35,8 +36,8 @@ from .definitions import (
     find_definition_by_slug,
     require_definition,
 )
-from .memory_prompt import TOOL, Section, build_tool_schema, render_memory, render_tool_description
 from .records import MAX_BYTES, Record, delete_record, delete_tied, find_record, list_tied_page
+from .schema_tree import ROOT, map_schema
 from .validation import (
     MAX_TOLD,
     Contract,
@@ -49,6 +50,30 @@ from .validation import (
     list_misfits,
     write_valid,
 )
+
+HEADING = "# Working Memory"
+TOOL = "update_memory"
+TOOL_DESCRIPTION = (
+    "Save stable facts and preferences to working memory. Give only the memories that change. {how} Do not store secrets, "
+    "payment details or one-time message content."
+)
+_HOW = {
+    "replace": "The value you give for a memory becomes its new value: include the fields to keep.",
+    "merge": "Omitted fields stay as they are.",
+    "both": "For {merged}, omitted fields stay as they are; for the others, the value you give becomes the new value.",
+}
+REFERENCE = "$ref"
+
+
+class Section(NamedTuple):
+    """The value of one definition."""
+
+    slug: str
+    name: str
+    schema: Mapping[str, Any]
+    value: Mapping[str, Any] | None
+    merges: bool = False
+
 
 NO_ROOM = f"all values together have at most {MAX_BYTES // 1024**2} MiB: bind fewer definitions at once"
 
@@ -522,3 +547,60 @@ def _build_tool_part(one: Section) -> dict[str, Any]:
     (C31)."""
     schema = get_schema(Contract(one.schema, True))
     return deepcopy(schema.relax() if one.merges else schema.closed)
+
+
+# The text for a model, and its tool (S3.29–S3.37). Stored text is data: a value or a name that spans lines is written as a
+# JSON string, so that it can forge neither a heading nor a line of its own.
+
+
+def render_memory(sections: Iterable[Section]) -> str:
+    """Return the values under their headings; an empty text if there are none."""
+    told = [_render_section(one) for one in sections if one.value]
+    return "\n".join([HEADING, "\n\n".join(told)]) if told else ""
+
+
+def build_tool_schema(sections: Sequence[Section], schemas: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the parameters of the tool: a value for each of these definitions (S3.32, S3.34)."""
+    values = {
+        one.slug: _nest_schema(schemas[one.slug], f"#/properties/memory/properties/{one.slug}") for one in sections
+    }
+    memory = {"type": "object", "properties": values, "additionalProperties": False}
+    return {"type": "object", "properties": {"memory": memory}, "required": ["memory"], "additionalProperties": False}
+
+
+def render_tool_description(sections: Sequence[Section]) -> str:
+    merged = [one.slug for one in sections if one.merges]
+    if merged and len(merged) < len(sections):
+        return TOOL_DESCRIPTION.format(how=_HOW["both"].format(merged=", ".join(merged)))
+    return TOOL_DESCRIPTION.format(how=_HOW["merge" if merged else "replace"])
+
+
+def to_label(name: str) -> str:
+    """Convert a name to a label: `preferred_name` to `Preferred name` (C20)."""
+    words = name.replace("_", " ").strip()
+    return words[:1].upper() + words[1:] if words else name
+
+
+def _render_section(one: Section) -> str:
+    properties = one.schema.get("properties")
+    known: Mapping[str, Any] = properties if isinstance(properties, Mapping) else {}
+    value = one.value or {}
+    order = [name for name in known if name in value] + [name for name in value if name not in known]
+    lines = [f"- {_label(name, known.get(name))}: {render_line(value[name])}" for name in order]
+    return "\n".join([f"## {render_line(one.name)}", *lines])
+
+
+def _label(name: str, schema: Any) -> str:
+    title = schema.get("title") if isinstance(schema, Mapping) else None
+    label = render_line(title if isinstance(title, str) and title.strip() else to_label(name))
+    return encode_compact(label) if is_loud(label) else label
+
+
+def _nest_schema(schema: Mapping[str, Any], place: str) -> Any:
+    """Return a schema as a part of another one, with its references adjusted."""
+    return map_schema(dict(schema), lambda one: _move_reference(one, place))
+
+
+def _move_reference(one: dict[str, Any], place: str) -> dict[str, Any]:
+    reference = one.get(REFERENCE)
+    return {**one, REFERENCE: place + reference.removeprefix(ROOT)} if isinstance(reference, str) else one

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from ..context.memory_namespace import RenderedText
     from ..facts.search import Hits
     from ..files.files import DeletedFile, FileInfo
-    from ..records.app_sessions import EndedSession, SessionMeta
-    from ..records.apps import AppInfo
+    from ..records.apps import AppInfo, EndedSession, SessionMeta
     from ..records.contents import Content, StoreRecord
     from ..records.records import Mode
     from ..records.stores import DeletedApp, DeletedStore, StoreInfo

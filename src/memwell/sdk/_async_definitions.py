@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 from msgspec.structs import replace
 
 from ..errors import MemwellError
-from ..records.memory_prompt import append_memory
 from ._async_jobs import pages
 from .values import omit_none, parse_arguments, render_tool, to_list, to_object
 
@@ -91,7 +90,7 @@ class AsyncWorkingMemory:
 
     def prompt(self, system: str | None = None) -> str:
         """The values as text, after the system instructions if there are any."""
-        return append_memory(system, self.bound.prompt)
+        return "\n\n".join(part for part in (system, self.bound.prompt) if part)
 
     def tool(self, style: str = "openai") -> dict[str, Any] | None:
         """The `update_memory` tool in the format of `openai` or `anthropic`."""

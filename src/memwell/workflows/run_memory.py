@@ -20,7 +20,7 @@ from ..core.space import Space
 from ..erasure.erase import files_of
 from ..errors import Conflict, Forbidden, Invalid
 from ..records import contents
-from ..records.app_sessions import SESSION_META
+from ..records.apps import SESSION_META
 from ..records.contents import Content, DeleteContent
 from ..records.records import Mode, project
 from ..records.stores import require_store

@@ -17,8 +17,7 @@ from ..erasure import log
 from ..errors import Conflict, Invalid, NotFound
 from ..ids import new_id
 from ..model.fields import ID_PATTERN, MAX_ID, Limit, SessionId, Timeout, check_content, to_json
-from ..records.app_sessions import Reference, SessionMetadata, SessionRequest, UserId, open_session
-from ..records.apps import App, AppName, require_app
+from ..records.apps import App, AppName, Reference, SessionMetadata, SessionRequest, UserId, open_session, require_app
 from ..records.records import delete_tied
 from . import store
 from .document import Runnable, parse_document, read_document

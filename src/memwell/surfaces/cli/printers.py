@@ -17,8 +17,7 @@ from ...context.contexts import Context
 from ...context.memory_namespace import RenderedText
 from ...facts.memories import Evidence, Memories, Memory, MemoryHistory, Version
 from ...facts.plans import Consolidated, Plan, Plans, PlanStep
-from ...records.app_sessions import SessionList, SessionMeta
-from ...records.apps import Apps
+from ...records.apps import Apps, SessionList, SessionMeta
 from ...records.contents import StoreRecords
 from ...records.definitions import DefinitionList
 from ...records.stores import Stores

@@ -20,8 +20,8 @@ from ...banks.reading import JSON
 from ...errors import Invalid, MemwellError, ModelFailed, StorageError, Unavailable
 from ...models import completer
 from ...models.completer import Completion, Message, Tool, ToolCall
-from ...records.memory_prompt import TOOL, append_memory
 from ...records.schema import Schema
+from ...records.working_memory import TOOL
 from ...storage.port import TenantStore
 from ...text.fence import encode_compact
 from ..model_call import ModelCall
@@ -130,7 +130,7 @@ def _ask_model(task: Task, inputs: AiInputs, context: TaskContext) -> Result:
     if not history and not inputs.prompt.strip():
         raise Invalid("There is nothing to answer: give `prompt`, or run the workflow with an input that has `text`.")
     messages = [
-        Message("system", append_memory(inputs.system, memory.prompt)),
+        Message("system", "\n\n".join(part for part in (inputs.system, memory.prompt) if part)),
         *(history or [Message("user", inputs.prompt)]),
     ]
     if task.action in OBJECTS:

@@ -28,9 +28,8 @@ from ...model.collection import Entry
 from ...model.fields import ID_PATTERN, check_identifier
 from ...models.completer import Message, Tool
 from ...records import working_memory
-from ...records.app_sessions import user_tie
+from ...records.apps import user_tie
 from ...records.definitions import UpdateMode
-from ...records.memory_prompt import render_memory
 from ...records.working_memory import (
     BoundMemory,
     MemoryScope,
@@ -39,6 +38,7 @@ from ...records.working_memory import (
     build_tool,
     list_bound,
     load_all,
+    render_memory,
     render_withheld,
     write_memory,
 )

@@ -11,8 +11,8 @@ import msgspec
 from ... import typed
 from ...context.expression import is_expression
 from ...errors import MemwellError
-from ...records.memory_prompt import TOOL
 from ...records.schema import Schema
+from ...records.working_memory import TOOL
 from ...text.yaml import Path
 from ..source import DocumentReader, Problems, list_required, list_types
 from .document import (

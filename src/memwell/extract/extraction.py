@@ -13,7 +13,7 @@ from typing import Literal
 
 from ..sandbox.child import OUT_OF_MEMORY, READY
 from ..sandbox.process import START_S, FrameTooLarge, Process, describe_status, find_packages
-from . import child, kinds
+from . import kinds, text_reader
 
 State = Literal["extracted", "empty", "kept", "failed"]
 
@@ -118,7 +118,7 @@ def _read(kind: str, content: bytes, limits: Limits, packages: str | None = None
     with _slots:
         try:
             process = Process.start_confined(
-                "memwell.extract.child",
+                "memwell.extract.text_reader",
                 *(kind, limits.memory, limits.cpu_s, limits.characters, limits.unpacked),
                 max_frame=_MAX_CHARACTER * limits.characters + _SLACK,
                 packages=packages,
@@ -142,15 +142,15 @@ def _receive_text(process: Process, content: bytes, limits: Limits, output: Outp
             kind, body = process.receive(deadline)
             room -= len(body)
             match kind:
-                case child.TEXT:
+                case text_reader.TEXT:
                     output.pieces.append(body.decode(errors="replace"))
-                case child.NOTE:
+                case text_reader.NOTE:
                     output.note = body.decode(errors="replace")
-                case child.DONE:
+                case text_reader.DONE:
                     return None
-                case child.CUT:
+                case text_reader.CUT:
                     break
-                case child.FAILED:
+                case text_reader.FAILED:
                     return body.decode(errors="replace")
                 case _:
                     return _CRASHED.format("it sent an unknown message")

@@ -1,13 +1,15 @@
 """The process that reads files: load, confine, report, read one file, send its text in pieces.
 
-Loading comes first, because nothing can be opened afterwards. Text files are read here, PDF and DOCX by modules of their own.
+Loading comes first, because nothing can be opened afterwards. Text and PDF files are read here, DOCX by a module of its own.
 """
 
 from __future__ import annotations
 
 import codecs
 import os
+import sys
 from collections.abc import Callable, Iterator
+from io import BytesIO
 
 from ..sandbox.child import OUT_OF_MEMORY, READY, confine, encode_frame, read_frame, write
 from .kinds import is_text
@@ -76,10 +78,8 @@ def _load_reader(kind: str, max_characters: int, max_unpacked: int) -> Callable[
 
         word.load()
         return lambda content: word.read_pieces(content, max_unpacked)
-    from . import pdf
-
-    pdf.load(encrypted=kind.endswith("+"))
-    return pdf.read_pages
+    _load_pdf(encrypted=kind.endswith("+"))
+    return _read_pages
 
 
 def _send_text(pieces: Iterator[str], max_characters: int) -> None:
@@ -147,3 +147,57 @@ def _find_json_error(content: bytes) -> str | None:
     except msgspec.DecodeError as error:
         return f"is not valid JSON: {error}"
     return None
+
+
+# PDF
+
+# Optional dependencies of pypdf that do not help with text and take time to load.
+_NOT_NEEDED = ("PIL", "brotli", "fontTools", "arabic_reshaper", "bidi")
+_CIPHERS = ("cryptography", "Crypto")
+# Python loads a codec at first use, and a confined process can open no file.
+_PDF_ENCODINGS = (
+    *("gbk", "gb2312", "gb18030", "cp950", "cp932", "utf-16", "utf-16-be", "utf-16-le"),
+    *("latin-1", "cp1252", "charmap", "mac-roman"),
+)
+_SAMPLE = (
+    b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n"
+    b"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]/Contents 4 0 R/Resources<</Font<</F 5 0 R>>>>>>endobj\n"
+    b"4 0 obj<</Length 22>>stream\nBT/F 9 Tf(a \\351)Tj ET \nendstream endobj\n"
+    b"5 0 obj<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>endobj\ntrailer<</Root 1 0 R>>\nstartxref\n0\n%%EOF\n"
+)
+
+
+def _load_pdf(encrypted: bool) -> None:
+    """Import everything by reading a sample. The ciphers take as long as the rest and are seldom needed."""
+    import logging  # only PDF needs it
+
+    for name in _NOT_NEEDED if encrypted else (*_NOT_NEEDED, *_CIPHERS):
+        sys.modules[name] = None  # type: ignore[assignment]  # marks a module as not installed
+    logging.disable()
+    for encoding in _PDF_ENCODINGS:
+        codecs.lookup(encoding)
+    for _ in _read_pages(_SAMPLE):
+        pass
+
+
+def _read_pages(content: bytes) -> Iterator[str]:
+    """Yield the text of each page. Pages that cannot be read are skipped, and reported at the end."""
+    from pypdf import PdfReader
+    from pypdf.errors import DependencyError, FileNotDecryptedError
+
+    try:
+        reader = PdfReader(BytesIO(content))
+        count = len(reader.pages)
+    except (DependencyError, FileNotDecryptedError):
+        raise Unreadable("is encrypted") from None
+    damage: list[str] = []
+    for number in range(count):
+        try:
+            yield reader.pages[number].extract_text()
+        except (MemoryError, GeneratorExit):
+            raise
+        except Exception as error:  # noqa: BLE001 -- parsers raise anything over a damaged page
+            damage.append(f"page {number + 1} ({shorten(error)})")
+    if damage:
+        more = f" and {len(damage) - 3:,} more" if len(damage) > 3 else ""
+        raise Unreadable(f"is damaged: {', '.join(damage[:3])}{more} could not be read")
