@@ -102,9 +102,6 @@ class Catalog(Generic[T]):
             raise NotFound(f"There is no such {self.noun}.")
         return found
 
-    def find_by_name(self, space: Space, name: str) -> list[Item[T]]:
-        return [self.to_item(one) for one in documents.list_by_name(space.tx, self.kind, name)]
-
     def list(self, space: Space) -> list[Item[T]]:
         """Return all, by id. There are at most `documents.MAX_DOCUMENTS`."""
         return [self.to_item(one) for one in documents.list_documents(space.tx, self.kind)]

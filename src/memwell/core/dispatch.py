@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, TypeVarTuple
 
 import msgspec
 
@@ -16,15 +16,18 @@ from ..clock import DAY
 from ..errors import Erased, Invalid, KeyReused
 from ..jobs import queue
 from ..model.fields import check_idempotency_key
-from ..storage.blobs import Blobs
 from ..storage.port import batches
 from .access import Principal, authorise
-from .engine import Engine
 from .events import publish_read, publish_write
 from .operation import Operation, to_request
-from .space import Space
+
+if TYPE_CHECKING:
+    from ..storage.blobs import Blobs
+    from .engine import Engine
+    from .space import Space
 
 T = TypeVar("T")
+Given = TypeVarTuple("Given")
 
 KEEP_ANSWERS = DAY
 UNTIL = b"@"
@@ -41,13 +44,14 @@ class Call:
         self._operation = operation
         self._mark = mark
 
-    def read(self, work: Callable[[Space], T]) -> T:
-        return self.engine.read(self.principal, work)
+    def read(self, work: Callable[[Space, *Given], T], *given: *Given) -> T:
+        return self.engine.read(self.principal, work, *given)
 
-    def write(self, work: Callable[[Space], T]) -> T:
+    def write(self, work: Callable[[Space, *Given], T], *given: *Given) -> T:
         """Do the work and store its event and its answer, in one transaction."""
-        result = self.engine.write(self.principal, lambda space: self._perform(space, work))
-        publish_write(self.engine, self.principal)
+        result: T = self.engine.write(self.principal, self._perform, work, given)
+        if self.engine.store.notifier.is_watched:
+            publish_write(self.engine, self.principal)
         return result
 
     def find_answer(self) -> Any:
@@ -62,29 +66,31 @@ class Call:
     def record(self) -> None:
         """Store the event alone, for an operation above the tenants, whose answer is not stored."""
         self.engine.write(self.principal, self._tell)
-        publish_write(self.engine, self.principal)
+        if self.engine.store.notifier.is_watched:
+            publish_write(self.engine, self.principal)
 
-    def _perform(self, space: Space, work: Callable[[Space], T]) -> T:
-        mark = self._mark
+    def _perform(self, space: Space, work: Callable[..., Any], given: tuple[Any, ...]) -> Any:
         answer = self._find_answer(space)
         if answer is not None:
-            return cast(T, answer)
-        result = work(space)
-        if mark is not None and (space.touched or self._operation.bound is None):
+            return answer
+        result = work(space, *given)
+        if self._mark is not None and (space.touched or self._operation.bound is None):
             # an answer that names an address without touching it could not be erased together with it, so it is not stored
-            _remember(space, mark, result, names_entries=self._operation.effect != "erase")
+            _remember(space, self._mark, result, names_entries=self._operation.effect != "erase")
         self._tell(space)
         return result
 
     def _find_answer(self, space: Space) -> Any:
-        mark = self._mark
-        if mark is None:
+        if self._mark is None:
             return None
-        found = space.tx.row("find_idempotency", key_hash=mark[0], now=space.now)
-        return None if found is None else _answer_again(self._operation, mark, space.now, *found)
+        found = space.tx.row("find_idempotency", key_hash=self._mark[0], now=space.now)
+        return None if found is None else _answer_again(self._operation, self._mark, space.now, *found)
 
     def _tell(self, space: Space) -> None:
-        events = _events(space)
+        """Store one event per address that got entries; if none did, per address that was touched; otherwise one in all."""
+        touched = list(space.touched.values())
+        changed = [one for one in touched if one.entries] or touched
+        events = [_Event(*one[:3]) for one in changed] or [_Event(None, None, 0)]
         common = {"at": space.now, "operation": self._operation.name, "actor": self.principal.actor}
         if len(events) == 1:
             space.tx.send("add_event", **common, **events[0]._asdict())
@@ -109,7 +115,13 @@ def dispatch(
         if key is None and operation.plain:
             result = engine.read(principal, operation.run, request, sole=operation.sole)
         else:
-            result = _run_call(engine, principal, operation, request, key)
+            call = Call(
+                engine, principal, operation, None if key is None else _mark(principal, operation, request, key)
+            )
+            if operation.outside:
+                result = operation.run(call, request)
+            else:
+                result = (call.write if operation.writes else call.read)(operation.run, request)
         if operation.effect == "read" and engine.store.notifier.is_watched:
             publish_read(engine, principal, operation, request, result)
         return result
@@ -119,28 +131,12 @@ def dispatch(
         raise Invalid("The request is not valid Unicode: it holds half of a surrogate pair.") from None
 
 
-def _run_call(engine: Engine, principal: Principal, operation: Operation, request: Any, key: str | None) -> Any:
-    call = Call(engine, principal, operation, None if key is None else _mark(principal, operation, request, key))
-    run = operation.run
-    if operation.outside:
-        return run(call, request)
-    act = call.write if operation.writes else call.read
-    return act(lambda space: run(space, request))
-
-
 class _Event(NamedTuple):
     """The place of a change, as an event stores it."""
 
     collection_id: int | None
     address_id: int | None
     entries: int
-
-
-def _events(space: Space) -> list[_Event]:
-    """One event per address that got entries; if none did, per address that was touched; otherwise one for the tenant."""
-    touched = list(space.touched.values())
-    changed = [one for one in touched if one.entries] or touched
-    return [_Event(*one[:3]) for one in changed] or [_Event(None, None, 0)]
 
 
 def _mark(principal: Principal, operation: Operation, request: msgspec.Struct, key: str) -> tuple[bytes, bytes]:
@@ -178,19 +174,16 @@ def _answer_again(
     return typed.decode(response, operation.response)
 
 
-def _until(moment: int | None) -> bytes:
-    """The prefix of an answer that expires at some moment. No JSON begins with it."""
-    return b"" if moment is None else UNTIL + b"%d " % moment
-
-
 def _remember(space: Space, mark: tuple[bytes, bytes], result: Any, *, names_entries: bool) -> None:
     """Store the answer for retries, with the addresses that it mentions, so that it is erased together with them."""
     expires_at = space.now + KEEP_ANSWERS
+    # The prefix of an answer that expires earlier. No JSON begins with it.
+    until = b"" if space.answers_until is None else UNTIL + b"%d " % space.answers_until
     space.tx.send(
         "add_idempotency",
         key_hash=mark[0],
         request_hash=mark[1],
-        response=_until(space.answers_until) + msgspec.json.encode(result),
+        response=until + msgspec.json.encode(result),
         expires_at=expires_at,
     )
     for touched in space.touched.values() if names_entries else ():

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from ..erasure import log
-from ..errors import Conflict, NotFound, Stale
+from ..errors import Conflict, Stale
 from ..storage.port import Tx
 
 PAGE = 500
@@ -28,14 +28,6 @@ class Document(NamedTuple):
 def find(tx: Tx, kind: str, document_id: str) -> Document | None:
     row = tx.row("find_document", kind=kind, id=document_id)
     return None if row is None else Document(*row)
-
-
-def require_document(tx: Tx, kind: str, document_id: str) -> Document:
-    """Return a document, or raise NotFound."""
-    found = find(tx, kind, document_id)
-    if found is None:
-        raise NotFound(f"There is no such {kind}.")
-    return found
 
 
 def list_by_name(tx: Tx, kind: str, name: str) -> list[Document]:

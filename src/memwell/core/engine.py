@@ -69,12 +69,12 @@ class Engine:
             principal.tenant, lambda tx: work(Space(tx, principal, clock, clock.now(), links), *given), sole
         )
 
-    def write(self, principal: Principal, work: Callable[[Space], T]) -> T:
+    def write(self, principal: Principal, work: Callable[[Space, *Given], T], *given: *Given) -> T:
         """Run work in one transaction of the principal's tenant; durable when this returns."""
         clock = self.clock
         return self.store.write(
             principal.tenant,
-            lambda tx: work(Space(tx, principal, clock, clock.now(), self.links, self.embeds)),
+            lambda tx: work(Space(tx, principal, clock, clock.now(), self.links, self.embeds), *given),
         )
 
     @property

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from .. import typed
 from ..clock import to_datetime
-from ..storage.port import Row, Tx
-from .access import Principal
-from .engine import Engine
-from .operation import Operation
+
+if TYPE_CHECKING:
+    from ..storage.port import Row, Tx
+    from .access import Principal
+    from .engine import Engine
+    from .operation import Operation
 
 PAGE = 500
 
@@ -50,8 +52,7 @@ _decode = typed.decoder(_Message)
 
 def publish_write(engine: Engine, principal: Principal) -> None:
     """Notify watchers of a write."""
-    if engine.store.notifier.is_watched:
-        engine.store.notifier.publish(msgspec.json.encode(_Message(principal.tenant)))
+    engine.store.notifier.publish(msgspec.json.encode(_Message(principal.tenant)))
 
 
 def publish_read(engine: Engine, principal: Principal, operation: Operation, request: Any, result: Any) -> None:
