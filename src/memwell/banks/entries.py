@@ -14,7 +14,6 @@ from ..clock import to_datetime
 from ..core.dispatch import Call
 from ..core.operation import Example, Request, Response, operation
 from ..core.space import Space
-from ..core.turns import to_instant
 from ..erasure.erase import bury, erase_fact, forget_runs, scrub_later
 from ..errors import Conflict, Forbidden, Invalid, NotFound
 from ..facts.search import MinScore, QueryText, query_text
@@ -34,6 +33,7 @@ from ..model.fields import (
     cut,
     from_cursor,
     to_cursor,
+    to_instant,
     to_json,
 )
 from ..model.filter import Filter, parse

@@ -15,8 +15,8 @@ import msgspec
 
 from ..clock import to_datetime
 from ..core.space import Space
-from ..core.turns import to_metadata
 from ..model.collection import Address, Entry
+from ..model.fields import to_metadata
 from ..storage.port import Row
 from .banks import find_key
 

@@ -13,9 +13,9 @@ from msgspec import Meta
 from ..clock import DAY, to_datetime
 from ..core.operation import Example, Request, Response, operation
 from ..core.space import Space
-from ..core.turns import to_instant, to_metadata
 from ..errors import Invalid
 from ..model.collection import Entry
+from ..model.fields import to_instant, to_metadata
 from .banks import SUMMARY, BankId, OfBank, bank_place, require_bank
 from .entries import walk_entries
 

@@ -15,11 +15,11 @@ from ..core.operation import Example, Response
 from ..core.owners import OwnerRequest, owner_operation, user_records
 from ..core.space import Space
 from ..core.time_travel import AsOf, Moments, list_entries_at, list_facts_at
-from ..core.turns import find_foreign_origin, list_newest, to_instant
+from ..core.turns import find_foreign_origin, list_newest
 from ..facts.search import FACTS, NOTES, MinTrust, query_text
 from ..facts.store import FACTS_PATH
 from ..model.collection import TRUST, Entry, Place
-from ..model.fields import SessionId
+from ..model.fields import SessionId, to_instant
 from ..model.query import Query, Where
 from ..records.records import find_value_at, list_named
 from ..records.user_records import find_contract

@@ -14,11 +14,11 @@ from msgspec import Meta
 from ..clock import to_datetime
 from ..errors import NotFound
 from ..model.collection import Address, Entry, Place
+from ..model.fields import to_instant
 from ..model.filter import Filter
 from ..model.query import Life
 from .owners import OwnerRequest
 from .space import Space
-from .turns import to_instant
 
 PIECE = 1000
 """Versions per query."""

@@ -10,10 +10,9 @@ import msgspec
 from msgspec import Meta
 
 from .. import typed
-from ..clock import to_datetime, to_micros
-from ..errors import Invalid
+from ..clock import to_datetime
 from ..model.collection import ORIGIN_OF_ROLE, TRUST, Draft, Entry, Origin, Place
-from ..model.fields import MAX_BATCH, Label, Metadata, Role, check_content, to_json
+from ..model.fields import MAX_BATCH, Label, Metadata, Role, check_content, to_instant, to_json, to_metadata
 from .operation import Request, Response
 from .space import Space
 
@@ -89,7 +88,6 @@ class _Tool(msgspec.Struct, omit_defaults=True):
 
 
 _decode_tool = typed.decoder(_Tool)
-_decode_metadata = typed.decoder(dict[str, Any])
 
 
 def to_draft(turn: NewTurn) -> Draft:
@@ -113,15 +111,6 @@ def to_draft(turn: NewTurn) -> Draft:
 def _origin(turn: NewTurn) -> Origin:
     own = ORIGIN_OF_ROLE[turn.role]
     return own if turn.origin is None or TRUST[own] < TRUST[turn.origin] else turn.origin
-
-
-def to_instant(moment: datetime | None, field: str = "occurred_at") -> int | None:
-    """Convert a time of a request to microseconds."""
-    if moment is None:
-        return None
-    if not 2 <= moment.year <= 9998:
-        raise Invalid(f"`{field}` is out of range: give a year from 2 to 9998.", field=field)
-    return to_micros(moment)
 
 
 def to_turn(entry: Entry, session: str) -> Turn:
@@ -151,10 +140,6 @@ def find_foreign_origin(entry: Entry) -> str | None:
 
 def to_turns(entries: Sequence[Entry], session: str) -> list[Turn]:
     return [to_turn(entry, session) for entry in entries]
-
-
-def to_metadata(text: str | None) -> dict[str, Any] | None:
-    return _decode_metadata(text) if text else None
 
 
 def list_newest(

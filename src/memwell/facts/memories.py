@@ -23,7 +23,6 @@ from ..core.time_travel import (
     require_version_at,
     to_moments,
 )
-from ..core.turns import to_metadata
 from ..erasure.erase import erase_fact, forget_runs, scrub_later
 from ..errors import Conflict, Invalid, NotFound
 from ..model.collection import Address, Draft, Entry, Place
@@ -44,6 +43,7 @@ from ..model.fields import (
     from_cursor,
     to_cursor,
     to_json,
+    to_metadata,
 )
 from ..model.filter import Filter, parse
 from .plans import FLOW_DONE, USER_DONE

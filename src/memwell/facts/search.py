@@ -13,10 +13,9 @@ from ..core.dispatch import Call
 from ..core.operation import Example, Response
 from ..core.owners import owner_operation
 from ..core.time_travel import TimeTravelRequest, fact_kinds, to_moments
-from ..core.turns import to_instant, to_metadata
 from ..errors import Invalid, NotFound, TooLarge
 from ..model.collection import Origin
-from ..model.fields import AnyId, FilterField, Limit, SessionId, check_content, check_number
+from ..model.fields import AnyId, FilterField, Limit, SessionId, check_content, check_number, to_instant, to_metadata
 from ..model.filter import parse
 from ..model.query import Query, Where
 from .store import FACTS_PATH

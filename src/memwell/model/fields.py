@@ -22,6 +22,8 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta
 
+from .. import typed
+from ..clock import to_micros
 from ..errors import Invalid, Stale, TooLarge
 
 MAX_ID = 256
@@ -327,3 +329,19 @@ def _size(text: str, field: str) -> int:
         return len(text.encode())
     except UnicodeEncodeError:
         raise Invalid(f"`{field}` is not valid Unicode: it holds half of a surrogate pair.", field=field) from None
+
+
+def to_instant(moment: datetime | None, field: str = "occurred_at") -> int | None:
+    """Convert a time of a request to microseconds."""
+    if moment is None:
+        return None
+    if not 2 <= moment.year <= 9998:
+        raise Invalid(f"`{field}` is out of range: give a year from 2 to 9998.", field=field)
+    return to_micros(moment)
+
+
+_decode_object = typed.decoder(dict[str, Any])
+
+
+def to_metadata(text: str | None) -> dict[str, Any] | None:
+    return _decode_object(text) if text else None

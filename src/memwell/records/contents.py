@@ -13,10 +13,9 @@ from ..core.operation import Example, Request, Response, operation
 from ..core.owners import app_records, user_records
 from ..core.space import Space
 from ..core.time_travel import AsOf
-from ..core.turns import to_instant
 from ..errors import Forbidden, Invalid, NotFound
 from ..model.collection import Place
-from ..model.fields import Cursor, Limit, SessionId, from_cursor, to_cursor
+from ..model.fields import Cursor, Limit, SessionId, from_cursor, to_cursor, to_instant
 from . import records
 from .apps import (
     SESSION_META,

@@ -14,9 +14,8 @@ from ..core.operation import Example, Request, Response, operation
 from ..core.owners import user_records
 from ..core.space import Space
 from ..core.time_travel import AsOf
-from ..core.turns import to_instant
 from ..errors import Invalid, NotFound
-from ..model.fields import WORD, Cursor, Limit, User, etag, from_cursor, name_limits, to_cursor
+from ..model.fields import WORD, Cursor, Limit, User, etag, from_cursor, name_limits, to_cursor, to_instant
 from . import records
 from .definitions import (
     DEFINITIONS,

@@ -16,7 +16,7 @@ from ..clock import optional_datetime, to_datetime
 from ..core.operation import Example, Request, Response, operation
 from ..core.owners import flow_facts, flow_timeline
 from ..core.space import Space
-from ..core.turns import NewTurn, ToolCalls, to_draft, to_instant, to_turn
+from ..core.turns import NewTurn, ToolCalls, to_draft, to_turn
 from ..errors import Invalid
 from ..facts.memories import find_stored
 from ..facts.store import FACTS_PATH, FactRow, StoredFact, write_entry_fact
@@ -39,6 +39,7 @@ from ..model.fields import (
     check_number,
     from_cursor,
     to_cursor,
+    to_instant,
     to_json,
 )
 
