@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import get_args
 
 from memwell.model.collection import Origin
-from memwell.screening.screen import ORDER, is_trusted, is_trusted_as, lowest_trust
+from memwell.screening.screen import ORDER, is_trusted, lowest_trust
 
 from ..cases import cases
 
@@ -24,14 +24,9 @@ def test_users_are_trusted_more_than_assistants_tools_and_documents() -> None:
 def test_what_rests_on_several_is_trusted_as_the_least_of_them(count: int) -> None:
     for origins in combinations(ORDER, count):
         assert lowest_trust(reversed(origins)) == origins[0]
-        assert all(is_trusted_as(origin, lowest_trust(origins)) for origin in origins)
 
 
 def test_what_rests_on_nothing_or_on_something_unknown_is_trusted_least() -> None:
     assert lowest_trust([]) == "document"
     assert lowest_trust(["user", "oracle"]) == "document"
-
-
-def test_an_unknown_origin_or_demand_is_never_met() -> None:
-    assert not is_trusted_as("oracle", "document")
-    assert not is_trusted_as("system", "oracle")
+    assert not is_trusted("oracle")

@@ -321,7 +321,7 @@ def secrets_in(data: Any, most: int = MAX_LOOKED_AT) -> list[Problem]:
 def find_secrets(data: Any, most: int) -> tuple[list[Problem], int]:
     """Return what looks like a secret in a value, up to `MAX_FOUND`, and how many characters were searched. A value that is too
     large to be searched is a problem itself."""
-    from ..screening.screen import find_secret  # lazy: its patterns take a while to load
+    from ..screening.secrets import find_secret  # lazy: its patterns take a while to load
 
     found: list[Problem] = []
     left = most

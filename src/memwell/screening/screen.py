@@ -9,37 +9,26 @@ likes. All checks take linear time, and what they report about a secret never co
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Literal, NamedTuple, get_args
 
 from ..model.collection import TRUST, Origin
 from ..text.hidden import has_hidden_text, list_disguises, normalise
-from .foreign import find_foreign_injection, has_foreign_cue
-from .forged_turns import find_forgery
-from .injection import COMMANDS, NO_NAMES, STATEMENTS, URL, VERBS, Command, Rule, find_commands, score_sentence
-from .secrets import SHAPES, find_spoken_secret
+from .injection import find_injection
+from .secrets import find_secret
 
 ORDER: tuple[Origin, ...] = tuple(sorted(get_args(Origin), key=TRUST.__getitem__))
 """From the least trusted to the most."""
 
 
 def lowest_trust(origins: Iterable[str]) -> Origin:
-    """The trust in what rests on all of these; in what rests on nothing, or on something unknown, it is the least."""
-    return ORDER[min(map(_rank, origins), default=0)]
-
-
-def is_trusted_as(origin: str, min_trust: str) -> bool:
-    """Return True if an origin is trusted at least as much as `min_trust`. An unknown origin never is."""
-    return origin in TRUST and _rank(origin) >= TRUST.get(min_trust, len(ORDER))
+    """The least trusted of these origins: `document` if there is none, or if one is unknown."""
+    return ORDER[min((TRUST.get(origin, 0) for origin in origins), default=0)]
 
 
 def is_trusted(origin: str) -> bool:
     """Return True if text of this origin may be stated as a fact, and not only as somebody's claim."""
-    return is_trusted_as(origin, "user")
-
-
-def _rank(origin: str) -> int:
-    return TRUST.get(origin, 0)
+    return TRUST.get(origin, 0) >= TRUST["user"]
 
 
 # -- screening
@@ -48,30 +37,7 @@ def _rank(origin: str) -> int:
 _LONGEST = 600
 """Characters of a sentence that are looked at together; longer ones are cut into pieces that overlap."""
 _OVERLAP = 100
-_SHORTEST_TOKEN = 14
-"""Characters without a space; what is shorter is a secret only if it is called one."""
-
 _SENTENCE_END = re.compile("(?<=[.!?])[\\s\"')\\]]+|\\n+|(?<=[\u3002\uff01\uff1f])")
-_DATA = re.compile(r"data:[\w/+.-]{1,60};base64,[A-Za-z0-9+/=]+")
-_HARMLESS_QUESTIONS = frozenset(
-    {"steer", "say", "buy", "use", "keep", "praise", "make", "do", "trust", "inform", "persuade", "tool"}
-)
-"""Kinds of command that are harmless as a question: "Can you recommend …?"."""
-_WORD = re.compile(r"[^\W\d_]+(?:'[a-z]+)?")
-_NAME = re.compile(r"(?<![.:!?*(]\s)(?<![.:!?*(\w])([A-Z][\w&'-]*|\w*[a-z][A-Z]\w*)")
-_URL = re.compile(URL)
-
-
-def _statements_by_word() -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for n, one in enumerate(STATEMENTS):
-        for word in one.words:
-            found.setdefault(word, []).append(n)
-    return found
-
-
-_STATED = _statements_by_word()
-"""Which statements each word may belong to."""
 
 
 class Suspicion(NamedTuple):
@@ -79,7 +45,7 @@ class Suspicion(NamedTuple):
 
     reason: Literal["secret", "instruction"]
     detail: str
-    """What it looks like, never what it says."""
+    """A description that does not repeat the text."""
 
 
 def find_suspicion(text: str, origin: Origin = "user") -> Suspicion | None:
@@ -93,84 +59,84 @@ def find_suspicion(text: str, origin: Origin = "user") -> Suspicion | None:
         return None
     if has_hidden_text(text):
         return Suspicion("instruction", "hides text")
-    kind = _find_injection(normalise(text), advice=origin == "assistant")
+    shown = normalise(text)
+    kind = _find_forgery(shown) or _find_planted(shown, advice=origin == "assistant")
+    if kind is None:
+        kind = next((kind for said in list_disguises(shown) if (kind := _find_planted(said, advice=True))), None)
     return Suspicion("instruction", kind) if kind else None
 
 
-def _find_injection(shown: str, advice: bool) -> str | None:
-    """Describe what looks planted in a text, or in what it says under a disguise."""
-    if kind := find_forgery(shown) or _find_planted(shown, advice):
-        return kind
-    return next((kind for said in list_disguises(shown) if (kind := _find_planted(said, advice=True))), None)
-
-
-def find_secret(text: str) -> str | None:
-    text = _DATA.sub(" ", text) if ";base64," in text else text
-    if any(len(word) >= _SHORTEST_TOKEN for word in text.split()):
-        for shape in SHAPES:
-            if any(hint in text for hint in shape.hints) and shape.pattern.search(text):
-                return shape.name
-    return find_spoken_secret(text)
-
-
 def _find_planted(text: str, advice: bool) -> str | None:
-    return next((kind for sentence in _split_sentences(text) if (kind := _judge_sentence(sentence, advice))), None)
-
-
-def _split_sentences(text: str) -> Iterator[str]:
     for sentence in _SENTENCE_END.split(text):
         for start in range(0, max(1, len(sentence) - _OVERLAP), _LONGEST - _OVERLAP):
-            yield sentence[start : start + _LONGEST]
-
-
-def _judge_sentence(sentence: str, advice: bool = False) -> str | None:
-    """Describe what looks planted in a sentence."""
-    lowered = sentence.lower()
-    words = frozenset(_WORD.findall(lowered))
-    if not VERBS.isdisjoint(words) and (kind := _find_command(sentence, lowered)):
-        return kind
-    if kind := _find_statement(words, lowered) or (None if advice else score_sentence(sentence, lowered, words)):
-        return kind
-    return find_foreign_injection(lowered) if has_foreign_cue(words, lowered) else None
-
-
-def _find_command(sentence: str, lowered: str) -> str | None:
-    asks = lowered.rstrip("\"') ").endswith("?")
-    for command in find_commands(lowered):
-        for rule in COMMANDS:
-            if (
-                rule.kind in command.kinds
-                and not (asks and rule.kind in _HARMLESS_QUESTIONS)
-                and _applies(rule, command, sentence, lowered)
-            ):
-                return rule.detail
+            if kind := find_injection(sentence[start : start + _LONGEST], advice):
+                return kind
     return None
 
 
-def _find_statement(words: frozenset[str], lowered: str) -> str | None:
-    for n in sorted({n for word in words & _STATED.keys() for n in _STATED[word]}):
-        one = STATEMENTS[n]
-        if one.pattern.search(lowered) and (one.unless is None or one.unless.search(lowered) is None):
-            return one.detail
-    return None
+# -- forged turns: roles, chat template marks, tool calls, and pictures whose address carries data away
 
 
-def _applies(rule: Rule, command: Command, sentence: str, lowered: str) -> bool:
-    if rule.negated not in (None, command.negated):
-        return False
-    rest = lowered[command.end :]
-    if rule.what is not None and rule.what.search(rest) is None:
-        return False
-    if rule.along is not None and rule.along.search(lowered) is None:
-        return False
-    if rule.unless is not None and rule.unless.search(lowered) is not None:
-        return False
-    return not rule.named or _names_somebody(sentence, command)
+_TAGS = (
+    r"system|assistant|instructions?|tool_calls?|tool_results?|tool_response|function_calls?|function_results?|invoke"
+    r"|human|sys"
+)
+_ROLES = r"system|assistant|human|user|developer|tool"
+_DATA = (
+    r"data|d|q|c|p|u|token|key|secret|msg|message|chat|history|user|info|prompt|conversation|payload|leak|email|content"
+    r"|text"
+)
+_QUERY = rf"https?://[^\s)\"'>]{{1,200}}\?[^\s)\"'>]{{0,200}}?(?:[{{<\[$]|(?:^|[?&])?(?:{_DATA})=[^\s&)\"'>]{{0,80}})"
+_ORDERS = (
+    r"you\b|your\b|the (?:user|assistant|agent|ai)|ignore|always|never|new\b|tool|grant|from now|respond|enable|disable"
+    r"|override|memory|set\b|all\b|do not|reveal|unlock|answer|forget|obey|this user|access"
+)
 
 
-def _names_somebody(sentence: str, command: Command) -> bool:
-    """Return True if a brand, a person or a site is named behind the verb."""
-    rest = sentence[command.end :]
-    if _URL.search(rest.lower()):
-        return True
-    return any(match[1] not in NO_NAMES for match in _NAME.finditer(rest))
+class Mark(NamedTuple):
+    detail: str
+    hints: tuple[str, ...]
+    pattern: re.Pattern[str]
+
+
+def _mark(detail: str, hints: str, pattern: str) -> Mark:
+    return Mark(detail, tuple(hints.split()), re.compile(pattern, re.MULTILINE | re.IGNORECASE))
+
+
+_MARKS = (
+    _mark("forges a chat template", "<|", r"<\|[a-z_ ]{2,30}\|>"),
+    _mark("forges a chat template", "inst] <<sys _of_turn> [tool_", r"\[/?inst\]|<</?sys>>|<(?:start|end)_of_turn>"
+        r"|\[tool_(?:calls|results)\]"),
+    _mark("forges a tag", "<", rf"<(?:{_TAGS})(?:\s[^<>]{{0,80}})?>(?=[^\s])|</(?:{_TAGS})>"),
+    _mark("forges a tag", "<", rf"</(?:user|document|context|message|search_results?|page|email)>\s{{0,5}}<(?:{_ROLES})\b"),
+    _mark("forges a memory", "memory token", r"</?memory token\s?="),
+    _mark("forges a role", "system developer admin", rf"^[\s#*>\[(\-]{{0,8}}(?:system|developer"
+        rf"|administrator)[\])*]{{0,3}}\s{{0,2}}[:：]\s{{0,3}}(?:{_ORDERS})"),
+    _mark("forges a role", "system admin", r"\[\s?(?:system|admin|developer)(?:[ _-](?:message|note|prompt|override"
+        r"|instruction|notice|update))\s?\]|^\W{0,4}(?:system|admin) (?:note|notice|message|prompt|override"
+        r"|instruction)\s?:"),
+    _mark("forges a role", "#", r"^\s{0,3}#{1,6}\s?(?:system|instructions?|response|human|assistant)\s?:\s{0,3}$"),
+    _mark("forges a role", '"role"', r'"role"\s{0,3}:\s{0,3}"(?:system|assistant|developer|tool)"'),
+    _mark("forges a call of a tool", '"', r'"(?:name|tool|function)"\s{0,3}:\s{0,3}"[\w.]{1,80}"\s{0,3},\s{0,3}"'
+        r'(?:arguments|args|parameters|input)"\s{0,3}:'),
+    _mark("forges a call of a tool", "tool_calls tool_code", r'"tool_calls"\s{0,3}:|```tool_code'),
+    _mark("forges a call of a tool", "memor functions. tools.", r"\bfunctions\.\w{1,60}\(|\btools\.\w{1,60}\("
+        r"|\bmemory\.(?:add|update|write|save|set|delete)\(|\b(?:update|add|save|write|delete)_memor(?:y|ies)\("),
+    _mark("carries data away in a picture", "![", rf"!\[[^\]]{{0,120}}\]\(\s{{0,3}}{_QUERY}"),
+    _mark("carries data away in a picture", "<img", rf"<img\s[^>]{{0,80}}src\s?=\s?[\"']?{_QUERY}"),
+    _mark("carries data away in a link", "](", r"\]\(https?://[^\s)]{1,200}\?[^)\s]{0,100}=[<{\[][^)]{0,60}"),
+)  # fmt: skip
+
+_HINT = re.compile("|".join(re.escape(hint) for hint in {hint: None for mark in _MARKS for hint in mark.hints}))
+_ASSISTANT = re.compile(r"^\s{0,3}(?:assistant|ai|model)\s?:\s", re.MULTILINE | re.IGNORECASE)
+_PERSON = re.compile(r"^\s{0,3}(?:human|user)\s?:\s", re.MULTILINE | re.IGNORECASE)
+
+
+def _find_forgery(text: str) -> str | None:
+    """Describe what a text forges; None if nothing."""
+    lowered = text.lower()
+    for mark in _MARKS if _HINT.search(lowered) else ():
+        if any(hint in lowered for hint in mark.hints) and mark.pattern.search(text):
+            return mark.detail
+    both = ":" in text and "\n" in text and _ASSISTANT.search(text) and _PERSON.search(text)
+    return "forges a conversation" if both else None

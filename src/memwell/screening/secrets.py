@@ -12,12 +12,10 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
-from ..text.word_sets import load_words
+from ..text.word_sets import load_words, word_set
 
 _START = r"(?<![A-Za-z0-9_+/-])"
 _END = r"(?![A-Za-z0-9_+/-])"
-
-
 _ADDRESS = r"\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@'\"<>]{0,80}:(?![$<{*]|x{3})[^\s/@'\"<>]{3,120}@[^\s/]"
 _HEADER = r"uthorization\"?\s{0,3}[:=]\s{0,3}[\"']?(?:[Bb]earer|Basic|[Tt]oken)\s{1,3}[A-Za-z0-9_.~+/=-]{12,}"
 
@@ -31,15 +29,15 @@ class Shape(NamedTuple):
     pattern: re.Pattern[str]
 
 
-def _shape(name: str, hints: str, body: str, *, end: str = _END) -> Shape:
-    return Shape(name, tuple(hints.split()), re.compile(_START + body + end, re.ASCII))
+def _shape(name: str, hints: str, body: str) -> Shape:
+    return _anywhere(name, hints, _START + body + _END)
 
 
 def _anywhere(name: str, hints: str, body: str) -> Shape:
     return Shape(name, tuple(hints.split()), re.compile(body, re.ASCII))
 
 
-SHAPES: tuple[Shape, ...] = (
+_SHAPES = (
     # Clouds
     _shape("AWS access key id", "AKIA ASIA ABIA ACCA", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}"),
     _shape("AWS Bedrock key", "ABSK", r"ABSK[A-Za-z0-9+/]{100,280}={0,2}"),
@@ -200,18 +198,25 @@ _SAYS_SOMETHING = re.compile(
 _NO_VALUES = load_words(__package__, "not_secrets")
 _ORDINARY = re.compile(r"[A-Za-z]?[a-z]*\d{0,3}|[A-Z]*|\d{1,4}[a-z]{0,2}|v?\d+")
 """A part of a name with hyphens: a word, a number, a version."""
-_NAMES_LIST = (
-    "pass pwd kenn contras senha wacht haslo hasło пароль key token secret bearer credential code schl clave clé otp "
-    "cvv cvc pin phrase words seed ssn social"
+_NAMES = word_set(
+    """pass pwd kenn contras senha wacht haslo hasło пароль key token secret bearer credential code schl clave clé otp cvv cvc
+    pin phrase words seed ssn social"""
 )
-_NAMES = _NAMES_LIST.split()
-"""What the words for secrets hold. Where none of these occurs, nothing is called a secret."""
+"""Parts of the words for secrets. A text without any of them calls nothing a secret."""
+_DATA = re.compile(r"data:[\w/+.-]{1,60};base64,[A-Za-z0-9+/=]+")
+_SHORTEST_TOKEN = 14
+"""Characters without a space; a shorter secret is found only if it is called one."""
 _RANDOM = 2.8
 """Bits per character from which letters and digits look random; words with a number at their end have less."""
 
 
-def find_spoken_secret(text: str) -> str | None:
-    """The kind of secret that a text tells in words."""
+def find_secret(text: str) -> str | None:
+    """The kind of secret that a text contains or tells in words."""
+    text = _DATA.sub(" ", text) if ";base64," in text else text
+    if any(len(word) >= _SHORTEST_TOKEN for word in text.split()):
+        for shape in _SHAPES:
+            if any(hint in text for hint in shape.hints) and shape.pattern.search(text):
+                return shape.name
     lowered = text.lower()
     if any(word in lowered for word in _NAMES) and (found := _find_labelled_secret(text, lowered)):
         return found
@@ -220,9 +225,8 @@ def find_spoken_secret(text: str) -> str | None:
 
 def _find_labelled_secret(text: str, lowered: str) -> str | None:
     """The kind of a value that is called a secret and looks like one."""
-    if any(map(_is_password, _TOLD_PASSWORD.finditer(text))) or any(
-        map(_is_mixed_password, _NEAR_PASSWORD.finditer(text))
-    ):
+    passwords, others = _TOLD_PASSWORD.finditer(text), _NEAR_PASSWORD.finditer(text)
+    if any(map(_is_password, passwords)) or any(map(_is_mixed_password, others)):
         return "a password"
     if any(map(_is_key, _TOLD_KEY.finditer(text))):
         return "a key or token"
@@ -234,7 +238,7 @@ def _find_labelled_secret(text: str, lowered: str) -> str | None:
 
 
 def _is_password(match: re.Match[str]) -> bool:
-    """Anything odd is taken for a password, and a plain word only where nothing follows that it could belong to."""
+    """Return True for anything odd, and for a plain word only if nothing follows that it could belong to."""
     value = match[2].rstrip(".,;:!?)")
     if len(value) < 4 or _PLACEHOLDER.fullmatch(value) or value.lower() in _NO_VALUES:
         return False
@@ -248,15 +252,10 @@ def _is_password(match: re.Match[str]) -> bool:
 def _is_compound_word(value: str) -> bool:
     """Return True for compounds of words: "eight-character", "8-12", "and/or", "it's"."""
     parts = re.split(r"[-/'’]", value)
-    return (
-        len(parts) > 1
-        and len(parts) < 4
-        and all((part.isalpha() and part.islower()) or part.isdigit() for part in parts)
-    )
+    return 1 < len(parts) < 4 and all((part.isalpha() and part.islower()) or part.isdigit() for part in parts)
 
 
 def _ends_clause(match: re.Match[str]) -> bool:
-    """Return True if a clause ends here."""
     text, end = match.string, match.end()
     return match[2][-1] in ".,;!?)" or text[end : end + 1] in ("", "\n", '"', "'", "”", "’", "`", "»")
 
@@ -274,23 +273,14 @@ def _is_key(match: re.Match[str]) -> bool:
         return False
     if _UUID.fullmatch(value):
         return match[1].lower() not in ("session token", "id token", "token", "bearer")
-    return looks_random(value)
-
-
-def looks_random(value: str) -> bool:
-    """Return True if letters and digits are mixed as in a token, unlike a name with a version."""
-    letters, digits = sum(map(str.isalpha, value)), sum(map(str.isdigit, value))
-    if not letters or digits < 2:
+    # letters and digits are mixed as in a token, unlike a name with a version
+    if not any(map(str.isalpha, value)) or sum(map(str.isdigit, value)) < 2:
         return False
     parts = re.split(r"[^A-Za-z0-9]+", value)
     if len(parts) > 1 and all(map(_ORDINARY.fullmatch, parts)):
         return False
-    return _entropy(value) >= _RANDOM
-
-
-def _entropy(value: str) -> float:
     size = len(value)
-    return -sum(count / size * math.log2(count / size) for count in Counter(value).values())
+    return -sum(count / size * math.log2(count / size) for count in Counter(value).values()) >= _RANDOM
 
 
 def _is_card(match: re.Match[str]) -> bool:
@@ -299,9 +289,5 @@ def _is_card(match: re.Match[str]) -> bool:
     before = match.string[max(0, match.start() - 40) : match.start()]
     if not _CARD_GROUPS.fullmatch(shown) or not _CARD_START.match(shown) or len(set(digits)) < 2:
         return False
-    return _has_luhn_checksum(digits) and not _OTHER_NUMBER.search(before)
-
-
-def _has_luhn_checksum(digits: list[int]) -> bool:
-    doubled = [sum(divmod(2 * digit, 10)) for digit in digits[-2::-2]]
-    return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
+    doubled = [sum(divmod(2 * digit, 10)) for digit in digits[-2::-2]]  # the checksum of Luhn
+    return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0 and not _OTHER_NUMBER.search(before)
