@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 
 from memwell import Invalid, NotFound
-from memwell.model.query import NEVER, Life
+from memwell.model.filter import NEVER, Life
 from memwell.sdk._sync import Flow, User
 from memwell.testing import FrozenClock
 

@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 from memwell import Forbidden, Invalid, NotFound
 from memwell.core.access import Principal
 from memwell.core.engine import Engine
-from memwell.model.filter import matches, parse
-from memwell.model.query import Query
+from memwell.model.filter import Query, matches, parse
 from memwell.sdk.transport import LocalTransport
 from memwell.search import embeddings, upkeep
 from memwell.search import words as analyse

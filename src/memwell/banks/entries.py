@@ -36,8 +36,7 @@ from ..model.fields import (
     to_instant,
     to_json,
 )
-from ..model.filter import Filter, parse
-from ..model.query import Query, Where
+from ..model.filter import Filter, Query, Where, parse
 from ..storage.port import Row
 from . import reading
 from .banks import RESERVED, SUMMARY, Bank, BankId, Key, bank_place, check_key, find_key, require_bank

@@ -20,7 +20,7 @@ from ..facts.search import FACTS, NOTES, MinTrust, query_text
 from ..facts.store import FACTS_PATH
 from ..model.collection import TRUST, Entry, Place
 from ..model.fields import SessionId, to_instant
-from ..model.query import Query, Where
+from ..model.filter import Query, Where
 from ..records.records import find_value_at, list_named
 from ..records.user_records import find_contract
 from ..records.validation import fill_defaults, list_misfits, secrets_in

@@ -22,9 +22,9 @@ from .file_links import Links
 from .space import Space
 
 if TYPE_CHECKING:
-    from ..model.query import Query
+    from ..model.filter import Query
     from ..models.completer import Completer, LLMConfig
-    from ..search.search import Gate, SearchEngine, SearchResult
+    from ..search.search_engine import Gate, SearchEngine, SearchResult
 
 T = TypeVar("T")
 Given = TypeVarTuple("Given")
@@ -82,7 +82,7 @@ class Engine:
         """Search. It is loaded at the first use, because other operations need little of its code."""
         if self._recall is None:
             from ..models.embedder import open_embedder
-            from ..search.search import SearchEngine
+            from ..search.search_engine import SearchEngine
 
             with self._lock:
                 if self._recall is None:

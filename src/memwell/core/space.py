@@ -21,8 +21,8 @@ from ..jobs import queue
 from ..model.collection import Address, Draft, Entry, Place, Policy
 from ..model.filter import Filter
 from ..search import upkeep
+from ..search.words import measure_questions
 from ..storage.port import Row, TenantStore, Tx
-from ..text.chunks import measure_questions
 from .access import Principal
 from .operation import Response
 

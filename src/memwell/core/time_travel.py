@@ -15,8 +15,7 @@ from ..clock import to_datetime
 from ..errors import NotFound
 from ..model.collection import Address, Entry, Place
 from ..model.fields import to_instant
-from ..model.filter import Filter
-from ..model.query import Life
+from ..model.filter import Filter, Life
 from .owners import OwnerRequest
 from .space import Space
 

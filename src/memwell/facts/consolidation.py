@@ -46,7 +46,7 @@ from .store import FACTS_PATH, Ending, FactRow, end_fact, list_versions, write_f
 
 if TYPE_CHECKING:
     from ..core.engine import Engine
-    from ..search.search import SearchEngine
+    from ..search.search_engine import SearchEngine
 
 MAX_TRIES = 8
 CONTEXT_TURNS = 6

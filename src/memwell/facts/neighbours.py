@@ -11,7 +11,7 @@ import numpy as np
 
 from ..clock import to_datetime
 from ..model.collection import Place
-from ..model.query import Where
+from ..model.filter import Where
 from ..storage.port import Row, TenantStore, Tx
 from .plan import Candidate, KnownFact
 from .store import FACTS_PATH, StoredFact
@@ -19,7 +19,7 @@ from .topics import lookup_keys, parse_statement
 
 if TYPE_CHECKING:
     from ..models.embedder import Vectors
-    from ..search.search import SearchEngine
+    from ..search.search_engine import SearchEngine
 
 MAX_SAME_WORDS = 4
 MAX_SAME_TOPIC = 8

@@ -16,12 +16,11 @@ from ..core.time_travel import TimeTravelRequest, fact_kinds, to_moments
 from ..errors import Invalid, NotFound, TooLarge
 from ..model.collection import Origin
 from ..model.fields import AnyId, FilterField, Limit, SessionId, check_content, check_number, to_instant, to_metadata
-from ..model.filter import parse
-from ..model.query import Query, Where
+from ..model.filter import Query, Where, parse
 from .store import FACTS_PATH
 
 if TYPE_CHECKING:
-    from ..search.search import SearchResult
+    from ..search.search_engine import SearchResult
 
 MAX_QUERY = 64 * 1024
 NOTES = ("note",)

@@ -29,8 +29,7 @@ from ..facts.search import Explain, Hits, MinScore, QueryText, RecipeName, query
 from ..jobs.queue import JobKind, JobRun
 from ..model.collection import Draft
 from ..model.fields import MAX_FILE, AnyId, FilterField, Limit, SessionId, check_number
-from ..model.filter import parse
-from ..model.query import Query, Where
+from ..model.filter import Query, Where, parse
 from ..records import file_rows
 from ..records.apps import (
     AppName,

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..model.collection import TRUST
-from ..model.filter import And, Filter, Leaf, Not, Or, leaf_matches, look_up
-from ..model.query import NEVER, Life, Query
+from ..model.filter import NEVER, And, Filter, Leaf, Life, Not, Or, Query, leaf_matches, look_up
 from ..storage.port import State, Tx
 from .index import Array, Column, Index
 

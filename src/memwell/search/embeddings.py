@@ -21,7 +21,7 @@ from ..errors import Invalid, ModelFailed, StorageError
 from ..jobs import queue
 from ..model.collection import Policy
 from ..storage.port import Row, TenantStore, Tx
-from ..text.chunks import split_chunks
+from .words import split_chunks
 
 if TYPE_CHECKING:
     from ..models.embedder import Embedder, Vectors

@@ -1,19 +1,29 @@
-"""The times that a query names, as spans of days: `8 May 2023`, `in June`, `in 2022`, `yesterday`, `two weeks ago`."""
+"""What a query asks: where it looks, whom and which time it names, and whether it asks what the assistant said."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
-from .words import STOP_WORDS
+from .. import typed
+from ..model.collection import Place, Policy
+from ..model.filter import Where
+from ..storage.port import Row, Tx
+from .words import ADDRESS, COLLECTION, STOP_WORDS
 
-MAX_DATES = 16
-MAX_SPANS = 256
 MAX_TEXT = 4096
 """A date this far into a query says nothing about what it asks."""
+MAX_DATES = 16
+MAX_SPANS = 256
+MAX_NAME_TEXT = 2048
+"""A name this far into a query says nothing about whom it asks for."""
+MAX_NAMES = 500
+NICKNAME = 3
+"""The number of letters from which the beginning of a name is taken for a nickname of it, if the name has more than four."""
 
 MONTHS = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
@@ -41,10 +51,99 @@ _STRIP = re.compile(
     r"|\b\d{4}-\d{2}-\d{2}\b|\b\d{4}\b)",
     re.IGNORECASE,
 )
+_ASSISTANT = re.compile(
+    r"\b(you|your|our) (\w+ )?((?!need\b|feed\b)\w+ed|said|told|gave|wrote|made|sent|conversation|chat|discussion"
+    r"|previous|earlier|last)\b",
+    re.IGNORECASE,
+)
+_COMMON = frozenset(STOP_WORDS["en"].split())
+_decode_policy = lru_cache(256)(typed.decoder(Policy))
+
+
+# -- Where: the stored collections and addresses that a query looks at
+
+
+class ScopePart(NamedTuple):
+    """A part of the scope as it is stored: a whole collection, or one address."""
+
+    collection: bool
+    id: int
+    kinds: tuple[str, ...] | None
+    language: str
+
+    @property
+    def token(self) -> str:
+        """What the index of words knows it by."""
+        return f"{COLLECTION if self.collection else ADDRESS}{self.id:x}"
+
+    def holds(self, address_id: int, collection_id: int, kind: str) -> bool:
+        inside = self.id == (collection_id if self.collection else address_id)
+        return inside and (self.kinds is None or kind in self.kinds)
+
+
+def resolve_scope(tx: Tx, where: Sequence[Where], now: int) -> list[ScopePart]:
+    """The parts of a scope that exist. Sealed collections are in no search."""
+    collections: dict[Place, Row | None] = {}
+    found: list[ScopePart] = []
+    for place, path, kinds in where:
+        if place.sealed:
+            continue
+        if place not in collections:
+            collections[place] = tx.row("find_collection", dialect=place.dialect, name=place.name, kind=place.kind)
+        collection = collections[place]
+        if collection is None:
+            continue
+        language = _decode_policy(collection[1]).language
+        if path is None:
+            found.append(ScopePart(True, collection[0], kinds, language))
+            continue
+        named = {"dialect": place.dialect, "name": place.name, "kind": place.kind}
+        address = tx.row("find_address", path=path, now=now, **named)
+        if address is not None:
+            found.append(ScopePart(False, address[0], kinds, language))
+    return found
+
+
+# -- Whom: the speakers that a query names
+
+
+def parse_query(text: str, names: Iterable[str]) -> tuple[tuple[str, ...], str]:
+    """The speakers that a query names, and what is left of it: neither names nor dates say what it is about."""
+    found: list[str] = []
+    rest, tail = text[:MAX_NAME_TEXT], text[MAX_NAME_TEXT:]
+    for name in islice(names, MAX_NAMES):
+        pattern = _build_name_pattern(name)
+        if pattern is not None and pattern.search(rest):
+            found.append(name)
+            rest = pattern.sub(" ", rest)
+    return tuple(found), remove_dates(rest + tail)
+
+
+def asks_assistant(text: str) -> bool:
+    return _ASSISTANT.search(text) is not None
+
+
+@lru_cache(4096)
+def _build_name_pattern(name: str) -> re.Pattern[str] | None:
+    """Matches the whole name in any case, its first word, and capitalised nicknames; never a word that is a common one."""
+    first = name.split()[0] if name.split() else ""
+    nicknames = [first[:length] for length in range(len(first) - 1, NICKNAME - 1, -1)] if len(first) > 4 else []
+    whole = [f"(?i:{re.escape(form)})" for form in (name, first) if len(form) > 1 and form.lower() not in _COMMON]
+    short = [re.escape(form) for form in nicknames if form[0].isupper() and form.lower() not in _COMMON]
+    return re.compile(rf"(?<!\w)(?:{'|'.join([*whole, *short])})(?:['’]s)?(?!\w)") if whole else None
+
+
+def clear_caches() -> None:
+    """Forget the patterns of names."""
+    _build_name_pattern.cache_clear()
+    re.purge()
+
+
+# -- When: the times that a query names, as spans of days, such as `8 May 2023`, `in June`, `in 2022`, `two weeks ago`
 
 
 class Days(NamedTuple):
-    """From one day to another, and over how many days it fades: things are told when they have happened, and later."""
+    """A span of days, and the lengths over which it fades: things are told when they have happened, and later."""
 
     first: int
     last: int
@@ -63,7 +162,6 @@ def find_days(text: str, years: list[int], today: date) -> list[Days]:
 
 
 def may_name_time(text: str) -> bool:
-    """Whether a text may name a time at all."""
     return _HINT.search(text[:MAX_TEXT]) is not None
 
 
@@ -73,7 +171,7 @@ def remove_dates(text: str) -> str:
 
 
 def _find_dates(text: str) -> list[tuple[int | None, int | None, int | None]]:
-    """Year, month and day, as far as they are said; the most exact form wins."""
+    """Year, month and day, as far as the text has them; the most exact form wins."""
     found: list[tuple[int | None, int | None, int | None]]
     found = [(int(match[1]), int(match[2]), int(match[3])) for match in _ISO.finditer(text)]
     found += [(_parse_year(match[3]), _parse_month(match[2]), int(match[1])) for match in _DAY_MONTH.finditer(text)]
@@ -128,59 +226,3 @@ def _parse_year(text: str | None) -> int | None:
 
 def _parse_month(text: str) -> int:
     return MONTHS.index(text.lower()) + 1
-
-
-# -- What a query asks, beyond its words: whom it names, which time, and whether it asks what the assistant said.
-
-
-MAX_NAMES = 500
-ASKED_MAX_TEXT = 2048
-"""A name this far into a query says nothing about whom it asks for."""
-NICKNAME = 3
-"""From how many letters on the beginning of a name is taken for a nickname of it, if the name has more than four."""
-
-_ASSISTANT = re.compile(
-    r"\b(you|your|our) (\w+ )?((?!need\b|feed\b)\w+ed|said|told|gave|wrote|made|sent|conversation|chat|discussion"
-    r"|previous|earlier|last)\b",
-    re.IGNORECASE,
-)
-_COMMON = frozenset(STOP_WORDS["en"].split())
-
-
-class NamedSpeakers(NamedTuple):
-    """The speakers that a query names, and the query without them."""
-
-    names: tuple[str, ...]
-    rest: str
-
-
-def find_names(text: str, names: Iterable[str]) -> NamedSpeakers:
-    """Which of some names a query holds: the whole name, its first word, or a nickname."""
-    found: list[str] = []
-    text, tail = text[:ASKED_MAX_TEXT], text[ASKED_MAX_TEXT:]
-    for name, _ in zip(names, range(MAX_NAMES), strict=False):
-        pattern = _build_pattern(name)
-        if pattern is not None and pattern.search(text):
-            found.append(name)
-            text = pattern.sub(" ", text)
-    return NamedSpeakers(tuple(found), text + tail)
-
-
-def clear_caches() -> None:
-    """Drop the names that are remembered with their forms."""
-    _build_pattern.cache_clear()
-    re.purge()
-
-
-def asks_assistant(text: str) -> bool:
-    return _ASSISTANT.search(text) is not None
-
-
-@lru_cache(4096)
-def _build_pattern(name: str) -> re.Pattern[str] | None:
-    """The whole name in any case, its first word, and capitalised nicknames; never a word that is a common one."""
-    first = name.split()[0] if name.split() else ""
-    nicknames = [first[:length] for length in range(len(first) - 1, NICKNAME - 1, -1)] if len(first) > 4 else []
-    whole = [f"(?i:{re.escape(form)})" for form in (name, first) if len(form) > 1 and form.lower() not in _COMMON]
-    short = [re.escape(form) for form in nicknames if form[0].isupper() and form.lower() not in _COMMON]
-    return re.compile(rf"(?<!\w)(?:{'|'.join([*whole, *short])})(?:['’]s)?(?!\w)") if whole else None

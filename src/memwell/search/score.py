@@ -1,33 +1,90 @@
-"""Scoring one query over the views of its scope: the arms are asked, the best candidates are ranked exactly."""
+"""Scores: what words and meaning say of each entry, and how a recipe makes one number of that.
+
+Every number is absolute. Nothing is stretched to fit a query's best hit, so a score means the same for every query. Words are
+counted within the scope that is searched, so that nobody's scores depend on what others have stored.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from typing import NamedTuple
 
 import numpy as np
 
 from ..clock import DAY
-from ..storage.port import Tx
-from . import lexical, query, rank
+from ..errors import Invalid
+from ..storage.port import Tx, encode_numbers
+from . import query, words
 from .columns import View
 from .embeddings import EmbeddingModel
 from .index import NOBODY, Array
 from .nearest import RemoteSimilarities, Scores, Similarities
-from .rank import Preferences, Recipe
-from .scope import ScopePart
+from .query import Days, ScopePart
 
 CANDIDATES = 160
 EXACT_CANDIDATES = 32
 NEAR = 0.5
 REST = 0.02
-"""What is left for telling apart those that are nearer than near."""
+"""The part of the meaning that tells apart entries above the model's ceiling."""
+LARGE_SHARE = 0.25
+"""The share of all entries from which on a scope reads all occurrences of a word and leaves out those of others."""
+MIN_ENTRIES = 100
+"""In a scope with fewer entries than this, a word is as rare as it would be in one with so many."""
+EPOCH_DAY = 719_163  # 1970-01-01, counted as dates count
+WINDOW = 2
+TOGETHER = 1_000_000
+"""The number of pairs of a word and an entry that are weighed at once."""
+
+ARMS = ("words", "meaning", "neighbours", "question", "time", "speaker", "assistant")
+
+
+class Recipe(NamedTuple):
+    """The weights of the arms, as data with a name. `docs/decisions/0007-search.md` says where they come from."""
+
+    words: float = 0.6
+    """The share of the query's words, by rarity, that an entry covers."""
+    meaning: float = 0.4
+    """How near the entry is in meaning."""
+    parts: float = 0.5
+    """How much of the meaning is that of the best part; the rest is that of the whole."""
+    long: float = 500.0
+    """The size in bytes from which on a word counts less: long texts hold words by chance."""
+    short: float = 500.0
+    """The size in bytes at which an entry's link to its neighbours is half: short turns belong together."""
+    lend: float = 0.6
+    """What a word that stands in a neighbour counts, times the link."""
+    support: float = 0.25
+    """What the scores of the neighbours add, times the link, to what is missing to 1."""
+    time: float = 0.3
+    """What an entry of the time that the query names gains, of what is missing to 1."""
+    question: float = 0.25
+    """What an entry that only asks loses."""
+    speaker: float = 0.4
+    """What the turns of others lose when the query names one speaker."""
+    assistant: float = 0.3
+    """What the assistant's turns lose unless the query asks what it said."""
+
+
+RECIPES = {
+    "default": Recipe(),
+    "words": Recipe(words=1.0, meaning=0.0),
+    "meaning": Recipe(words=0.0, meaning=1.0, lend=0.0),
+}
+
+
+def require_recipe(name: str) -> Recipe:
+    try:
+        return RECIPES[name]
+    except KeyError:
+        raise Invalid(f"There is no recipe {name!r}: the recipes are {', '.join(RECIPES)}.", field="recipe") from None
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuery:
-    """A query understood: what is left of it without names and dates, whom and when it means, and its vector."""
+    """A query with its speakers, its vector, and the text that remains without names and dates."""
 
     text: str
     rest: str
@@ -40,7 +97,7 @@ class ParsedQuery:
 
 @dataclass(frozen=True, slots=True)
 class ScoredView:
-    """The candidates of one view, and what each arm contributes to their scores."""
+    """The candidates of one view, and the contributions of the arms to their scores."""
 
     view: View
     rows: Array
@@ -52,12 +109,6 @@ class ScoredView:
         return total
 
 
-def parse_query(text: str, names: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    """Whom a query names, and what is left of it: neither names nor dates say what it is about."""
-    found = query.find_names(text, names)
-    return found.names, query.remove_dates(found.rest)
-
-
 def score_views(
     tx: Tx,
     spans: Sequence[ScopePart],
@@ -67,60 +118,181 @@ def score_views(
     also: int | None = None,
 ) -> list[ScoredView]:
     """The candidates of every view with their scores; `also` names an entry that is ranked in any case."""
-    tokens = lexical.list_terms(question.rest, spans, question.text) if question.recipe.words else []
-    found = lexical.find_words(tx, spans, views, tokens)
+    tokens = _list_terms(question, spans) if question.recipe.words else []
+    found, total = _find_words(tx, spans, views, tokens)
     return [
-        _Scoring(tx, view, question, model, rank.score_words(view, one, found.total, question.recipe)).rank(also)
-        for view, one in zip(views, found.found, strict=True)
+        _Scoring(tx, view, question, model, _score_words(view, matches, total, question.recipe)).rank(also)
+        for view, matches in zip(views, found, strict=True)
     ]
 
 
+# -- Words
+
+
+def _list_terms(question: ParsedQuery, spans: Sequence[ScopePart]) -> list[str]:
+    """The tokens to look for. If there are only stop words outside of names and dates, those of the whole text."""
+    languages = dict.fromkeys(span.language for span in spans)
+    found = [words.parse_terms(question.rest, language) for language in languages]
+    if any(terms.only_stop_words for terms in found) and question.text != question.rest:
+        found = [words.parse_terms(question.text, language) for language in languages]
+    return list(dict.fromkeys(token for terms in found for token in terms.tokens))[: words.MAX_TERMS]
+
+
+def _find_words(
+    tx: Tx, spans: Sequence[ScopePart], views: Sequence[View], tokens: Sequence[str]
+) -> tuple[list[list[tuple[float, Array]]], float]:
+    """For each view the weight and the rows of each token, and the weight of all tokens. A rare word weighs more."""
+    entries = max(sum(view.entries for view in views), MIN_ENTRIES)
+    found: list[list[tuple[float, Array]]] = [[] for _ in views]
+    total = 0.0
+    for token in tokens:
+        places = [_find_rows(tx, view, span, token) for view, span in zip(views, spans, strict=True)]
+        count = sum(map(len, places))
+        weight = math.log(1.0 + (entries - count + 0.5) / (count + 0.5))
+        total += weight
+        for matches, rows in zip(found, places, strict=True):
+            matches.append((weight, rows))
+    return found, total
+
+
+def _find_rows(tx: Tx, view: View, span: ScopePart, token: str) -> Array:
+    """The live rows of a view that hold a token."""
+    if not len(view):
+        return np.zeros(0, np.int64)
+    with view.block.lock:
+        most = len(view) > LARGE_SHARE * int(view.docid[-1])
+        rows = view.block.occurrences(tx, view.state, span.token, token, most)
+    rows = rows[rows < len(view)]
+    return rows[view.here[rows]]
+
+
+def _score_words(view: View, found: Sequence[tuple[float, Array]], total: float, recipe: Recipe) -> Scores:
+    """How much of the query's words each entry covers, by itself or by its neighbours."""
+    covered = np.zeros(len(view), np.float32)
+    found = [(weight, rows) for weight, rows in found if len(rows)] if total else []
+    at_once = max(1, TOGETHER // max(1, len(view)))
+    for start in range(0, len(found), at_once):
+        some = found[start : start + at_once]
+        worth = _weigh_words(view, [rows for _, rows in some], recipe)
+        for (weight, _), line in zip(some, worth, strict=True):
+            covered += np.float32(weight / total) * line
+    return covered
+
+
+def _weigh_words(view: View, found: Sequence[Array], recipe: Recipe) -> Scores:
+    """The worth of some words for every entry: one line for each word."""
+    rows = np.concatenate(found)
+    starts = np.repeat(np.arange(len(found)) * len(view), [len(one) for one in found])
+    worth = (1.0 / np.sqrt(1.0 + view.size[rows] / recipe.long)).astype(np.float32)
+    lines = np.zeros(len(found) * len(view), np.float32)
+    lines[starts + rows] = worth
+    if recipe.lend and view.block.linked:
+        for reached, source, link in _list_links(view, rows, recipe):
+            lent = (recipe.lend * link * worth[source]).astype(np.float32)
+            places = starts[source] + reached  # each once: no two entries have the same neighbour on one side
+            lines[places] = np.maximum(lines[places], lent)
+    return lines.reshape(len(found), len(view))
+
+
+# -- Neighbours on a timeline: as far as both are short, they lend each other some of their scores.
+
+
+def _list_neighbours(view: View, rows: Array) -> Iterator[tuple[Array, Array, int]]:
+    """The neighbours of some rows: their rows, the positions of the given rows that they belong to, and the distance."""
+    for steps in (view.before, view.after):
+        at, source = rows, np.arange(len(rows))
+        for distance in range(1, WINDOW + 1):
+            at = steps[at]
+            there = (at != NOBODY) & (at < len(view))
+            if not there.all():
+                at, source = at[there], source[there]
+            if not len(at):
+                break
+            yield at, source, distance
+
+
+def _list_links(view: View, rows: Array, recipe: Recipe) -> Iterator[tuple[Array, Array, Array]]:
+    """The neighbours of some rows: their rows, the positions of the given rows, and the strength of the links."""
+    tie = _weigh_link(view, rows, recipe)
+    for reached, source, distance in _list_neighbours(view, rows):
+        yield reached, source, np.sqrt(tie[source] * _weigh_link(view, reached, recipe)) / distance
+
+
+def _link_pairs(view: View, rows: Array, recipe: Recipe) -> tuple[Array, Array]:
+    """For some rows the row before each (or itself, if there is none), and the strength of the link to it."""
+    before = view.before[rows]
+    there = before != NOBODY
+    before = np.where(there, before, rows)
+    return before, there * np.sqrt(_weigh_link(view, rows, recipe) * _weigh_link(view, before, recipe))
+
+
+def _weigh_link(view: View, rows: Array, recipe: Recipe) -> Array:
+    """How much an entry belongs to its neighbours: the shorter, the more."""
+    fade: Array = view.here[rows] / (1.0 + (view.size[rows] / recipe.short) ** 2)
+    return fade
+
+
+def _add_neighbours(view: View, rows: Array) -> Array:
+    """Some rows and those around them, each once."""
+    if not view.block.linked:
+        return rows
+    meant = np.zeros(len(view), np.bool_)
+    meant[rows] = True
+    for reached, _, _ in _list_neighbours(view, rows):
+        meant[reached] = True
+    return np.flatnonzero(meant)
+
+
+# -- Candidates and their scores
+
+
 class _Scoring:
-    """One view being scored: what each arm knows so far."""
+    """The scores of one view, as far as they are known."""
 
     def __init__(
         self, tx: Tx, view: View, question: ParsedQuery, model: EmbeddingModel | None, covered: Scores
     ) -> None:
         self.tx, self.view, self.question, self.model, self.covered = tx, view, question, model, covered
-        self.wanted = _build_preferences(view, question)
-        self.similar = _open_similarities(tx, view, question, model)
+        self.days = _find_days(view, question)
+        self.speaker: int | None = None
+        if len(question.speakers) == 1:
+            self.speaker = view.block.names.codes.get(question.speakers[0], NOBODY - 1)
+        self.assistant: int | None = None
+        if not query.asks_assistant(question.text):
+            self.assistant = view.block.roles.codes.get("assistant")
+        self.similar: Similarities | RemoteSimilarities
+        if view.block.remote and model is not None:
+            self.similar = RemoteSimilarities(tx, view, question.vector, model.number)
+        else:
+            self.similar = Similarities(view, question.vector)
         self.meaning: Scores = np.zeros(len(view), np.float32)
         self.own = self.meaning
 
     def rank(self, also: int | None) -> ScoredView:
-        recipe = self.question.recipe
+        view, recipe = self.view, self.question.recipe
         limit = max(CANDIDATES, 2 * self.question.limit)
         if self.similar.partial:
-            self.similar.need(_find_best(self.covered, self.view.allowed, limit))
+            self.similar.need(_find_best(self.covered, view.allowed, limit))
         self.meaning = self._meaning(slice(None))
         self.own = recipe.words * self.covered + recipe.meaning * self.meaning
-        self.own *= self.view.here
-        rows = _list_candidates(self.view, self.own, limit, also)
-        if self.wanted.days:
-            rows = np.union1d(rows, self._of_that_time(limit))
+        self.own *= view.here
+        rows = _add_neighbours(view, _find_best(self.own, view.allowed, limit))
+        rows = rows[view.allowed[rows]]
+        if also is not None:
+            rows = np.unique(np.append(rows, np.flatnonzero(view.docid == also)))
+        if self.days:  # entries of the time that the query names, whatever they say
+            near = _compute_nearness(view.occurred_at, self.days)
+            rows = np.union1d(rows, _find_best(near + self.own, view.allowed & (near >= NEAR), limit))
         self.similar.need(rows)
-        if self.model is not None and self.view.block.linked:
-            self.similar.with_pairs(rows, *rank.link_pairs(self.view, rows, recipe))
-        ranked = ScoredView(self.view, rows, self._contributions(rows))
-        if not self.view.exact:
+        if self.model is not None and view.block.linked:
+            self.similar.with_pairs(rows, *_link_pairs(view, rows, recipe))
+        ranked = ScoredView(view, rows, self._contributions(rows))
+        if not view.exact:
             self._exactly(ranked, len(rows) if also is not None else self.question.limit + EXACT_CANDIDATES)
         return ranked
 
-    def _of_that_time(self, limit: int) -> Array:
-        """What is of the time that the query names, whatever it says."""
-        near = rank.compute_nearness(self.view.occurred_at, self.wanted.days)
-        return _find_best(near + self.own, self.view.allowed & (near >= NEAR), limit)
-
-    def _contributions(self, rows: Array) -> Array:
-        """What each arm contributes to some rows, by what is known of them now."""
-        recipe = self.question.recipe
-        if self.view.block.linked or not self.view.exact or self.similar.partial:
-            self.meaning[rows] = self._meaning(rows)
-            self.own[rows] = recipe.words * self.covered[rows] + recipe.meaning * self.meaning[rows]
-        return rank.compute_contributions(self.view, rows, self.covered, self.meaning, self.own, self.wanted)
-
     def _meaning(self, rows: Array | slice) -> Scores:
-        """What a similarity means: 0 for texts that have nothing to do with each other, 1 for the same said twice."""
+        """The similarity on the model's scale: 0 for texts that have nothing to do with each other, 1 for the same text."""
         if self.model is None:
             return self.meaning[rows]
         floor, ceiling = self.model.embedder.floor, self.model.embedder.ceiling
@@ -129,6 +301,36 @@ class _Scoring:
         scaled += REST * np.clip((cosines - ceiling) / max(1.0 - ceiling, 1e-6), 0.0, 1.0)
         return scaled
 
+    def _contributions(self, rows: Array) -> Array:
+        """The contribution of each arm to the scores of some rows: one line for each of `ARMS`, which add up to the score."""
+        view, recipe = self.view, self.question.recipe
+        if view.block.linked or not view.exact or self.similar.partial:
+            self.meaning[rows] = self._meaning(rows)
+            self.own[rows] = recipe.words * self.covered[rows] + recipe.meaning * self.meaning[rows]
+        parts = np.zeros((len(ARMS), len(rows)))
+        parts[0], parts[1] = recipe.words * self.covered[rows], recipe.meaning * self.meaning[rows]
+        score = parts[0] + parts[1]
+        if view.block.linked:
+            support = np.zeros(len(rows))
+            for reached, source, link in _list_links(view, rows, recipe):
+                support[source] += self.own[reached] * link
+            parts[2] = (1.0 - score) * np.minimum(recipe.support * support, 1.0)
+            score += parts[2]
+        asks = view.asks[rows]
+        if asks.any():
+            parts[3] = -score * recipe.question * asks
+            score += parts[3]
+        if self.days:
+            parts[4] = (1.0 - score) * recipe.time * _compute_nearness(view.occurred_at[rows], self.days)
+            score += parts[4]
+        if self.speaker is not None:
+            names = view.name[rows]
+            parts[5] = -score * recipe.speaker * ((names != NOBODY) & (names != self.speaker))
+            score += parts[5]
+        if self.assistant is not None:
+            parts[6] = -score * recipe.assistant * (view.role[rows] == self.assistant)
+        return parts
+
     def _exactly(self, ranked: ScoredView, count: int) -> None:
         """Score the best candidates by their stored vectors: bytes are near enough to find them, not to order them."""
         if self.model is None or self.question.vector is None or not len(ranked.rows):
@@ -136,8 +338,9 @@ class _Scoring:
         best = np.sort(_find_best(ranked.scores, np.ones(len(ranked.rows), np.bool_), count))
         rows = ranked.rows[best]
         docids = self.view.docid[rows].tolist()
-        listed = "[" + ",".join(map(str, docids)) + "]"
-        stored: dict[int, bytes] = dict(self.tx.rows("vectors_of", model=self.model.number, docids=listed))
+        stored: dict[int, bytes] = dict(
+            self.tx.rows("vectors_of", model=self.model.number, docids=encode_numbers(docids))
+        )
         there = [place for place, docid in enumerate(docids) if docid in stored]
         if there:
             values = [stored[docids[place]] for place in there]
@@ -148,22 +351,6 @@ class _Scoring:
         ranked.parts[:, best] = self._contributions(rows)
 
 
-def _open_similarities(
-    tx: Tx, view: View, question: ParsedQuery, model: EmbeddingModel | None
-) -> Similarities | RemoteSimilarities:
-    if view.block.remote and model is not None:
-        return RemoteSimilarities(tx, view, question.vector, model.number)
-    return Similarities(view, question.vector)
-
-
-def _list_candidates(view: View, own: Scores, limit: int, also: int | None) -> Array:
-    rows = rank.add_neighbours(view, _find_best(own, view.allowed, limit))
-    rows = rows[view.allowed[rows]]
-    if also is None:
-        return rows
-    return np.unique(np.append(rows, np.flatnonzero(view.docid == also)))
-
-
 def _find_best(scores: Scores, allowed: Array, limit: int) -> Array:
     """The rows with the highest scores among those that may be found."""
     rows = np.flatnonzero(allowed)
@@ -172,20 +359,23 @@ def _find_best(scores: Scores, allowed: Array, limit: int) -> Array:
     return rows[np.argpartition(-scores[rows], limit)[:limit]]
 
 
-def _build_preferences(view: View, question: ParsedQuery) -> Preferences:
-    speaker = None
-    if len(question.speakers) == 1:
-        speaker = view.block.names.codes.get(question.speakers[0], NOBODY - 1)
-    assistant = None if query.asks_assistant(question.text) else view.block.roles.codes.get("assistant")
-    return Preferences(question.recipe, _find_days(view, question), speaker, assistant)
-
-
-def _find_days(view: View, question: ParsedQuery) -> list[query.Days]:
+def _find_days(view: View, question: ParsedQuery) -> list[Days]:
+    """The times that a query names, in the years from which there are entries."""
     if not query.may_name_time(question.text):
         return []
     moments = view.occurred_at[view.here]
     if not len(moments):
         return []
-    first, last = (int(moment) // DAY + rank.EPOCH_DAY for moment in (moments.min(), moments.max()))
+    first, last = (int(moment) // DAY + EPOCH_DAY for moment in (moments.min(), moments.max()))
     years = list(range(date.fromordinal(first).year, date.fromordinal(last).year + 1))[-100:]
     return query.find_days(question.text, years, question.today)
+
+
+def _compute_nearness(occurred_at: Array, days: Sequence[Days]) -> Array:
+    """1 within a named time, fading outside it."""
+    near = np.zeros(len(occurred_at))
+    day = occurred_at // DAY + EPOCH_DAY
+    for span in days:
+        late, early = np.maximum(day - span.last, 0) / span.later, np.maximum(span.first - day, 0) / span.earlier
+        near = np.maximum(near, np.exp(-late - early))
+    return near

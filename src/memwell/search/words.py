@@ -1,4 +1,9 @@
-"""Words that say nothing about what is looked for, by language."""
+"""How texts are cut for search: into the tokens that they are found by, and into the chunks that are embedded.
+
+Words are lower-cased, stemmed and stripped of accents. The stemmer is that of the word's script, and for Latin script that
+of the collection's language. Scripts without spaces between words are cut into single characters and pairs of them. The
+same function serves what is stored and what is asked; only the handling of pairs and stop words differs.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +44,6 @@ kan maar me met mij mijn naar niet nog nu of om omdat onder ons ook op over te t
 wij wordt ze zich zij zijn zo zou""",
 }
 
-
-# -- Cutting text into the tokens that it is found by.
-#
-# Words are lower-cased, stemmed and stripped of accents. The stemmer is that of the word's script, and for Latin script that
-# of the collection's language. Scripts without spaces between words are cut into single characters and pairs of them. The
-# same function serves what is stored and what is asked; only the handling of pairs and stop words differs.
-
-
 LANGUAGES = {
     "ar": "arabic", "ca": "catalan", "da": "danish", "de": "german", "el": "greek", "en": "english", "es": "spanish",
     "et": "estonian", "eu": "basque", "fi": "finnish", "fr": "french", "ga": "irish", "hi": "hindi", "hu": "hungarian",
@@ -56,6 +53,10 @@ LANGUAGES = {
 }  # fmt: skip
 MAX_TOKEN = 64
 MAX_TERMS = 64
+MAX_WHOLE = 400
+"""Characters of a text that is not cut into chunks."""
+CHUNK = 300
+MAX_CHUNKS = 64
 
 ADDRESS, COLLECTION = "\ue000", "\ue001"
 """Private characters, which no text token holds: what follows names where an entry is, not what it says."""
@@ -71,10 +72,12 @@ _UNSPACED = (
     "\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 )
 _PICTURE = "\u2600-\u27bf\U0001f000-\U0001faff"
+_SENTENCE = re.compile(r"(?<=[.!?。！？؟])\s+|\n+")
+_QUESTION = ("?", "？", "؟")
 
 
 class Terms(NamedTuple):
-    """What a query asks for: the tokens to look for, and whether they are but stop words."""
+    """The tokens that a query looks for."""
 
     tokens: tuple[str, ...]
     only_stop_words: bool
@@ -118,36 +121,33 @@ def _tokenize(text: str, language: str, *, stored: bool) -> list[str]:
     folded = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
     found: list[str] = []
     for match in _build_pattern().finditer(folded):
+        run = match[0]
         if match.lastgroup == "unspaced":
-            found += _split_pairs(match[0], stored)
+            pairs = [run[n : n + 2] for n in range(len(run) - 1)]
+            # What is stored can be found by a single character too.
+            found += [*run, *pairs] if stored else pairs or [run]
         else:
-            found.append(_stem(match[0], language) if match.lastgroup == "word" else match[0])
+            found.append(_stem(run, language) if match.lastgroup == "word" else run)
     return [token for token in found if token]
-
-
-def _split_pairs(run: str, stored: bool) -> list[str]:
-    """Pairs of neighbours; what is stored can be found by a single character too."""
-    pairs = [run[n : n + 2] for n in range(len(run) - 1)]
-    return [*run, *pairs] if stored else pairs or [run]
 
 
 @lru_cache(64 * 1024)
 def _stem(word: str, language: str) -> str:
-    stem = _latin_stemmer(language) if _is_latin(word) else _script_stemmer(ord(word[0]))
-    return _strip_accents(stem(word))
-
-
-def _is_latin(word: str) -> bool:
-    return any("a" <= sign <= "z" or "\u00df" <= sign <= "\u024f" for sign in word) or word.isdecimal()
+    """The stem of a word in any script, without accents and other marks."""
+    if any("a" <= sign <= "z" or "\u00df" <= sign <= "\u024f" for sign in word) or word.isdecimal():
+        stemmed = _latin_stemmer(language)(word)
+    else:
+        code = ord(word[0])
+        script = next((name for low, high, name in _SCRIPTS if low <= code <= high), "")
+        stemmed = _load_stemmer(script)(word)
+    if stemmed.isascii():
+        return stemmed
+    return "".join(sign for sign in unicodedata.normalize("NFKD", stemmed) if not unicodedata.combining(sign))
 
 
 @cache
 def _latin_stemmer(language: str) -> Callable[[str], str]:
     return _load_stemmer(LANGUAGES.get(language, ""))
-
-
-def _script_stemmer(code: int) -> Callable[[str], str]:
-    return _load_stemmer(next((name for low, high, name in _SCRIPTS if low <= code <= high), ""))
 
 
 @cache
@@ -162,18 +162,40 @@ def _load_stemmer(name: str) -> Callable[[str], str]:
     return stem
 
 
-def _strip_accents(word: str) -> str:
-    """Without accents and other marks."""
-    if word.isascii():
-        return word
-    return "".join(sign for sign in unicodedata.normalize("NFKD", word) if not unicodedata.combining(sign))
-
-
 @cache
 def _build_pattern() -> re.Pattern[str]:
-    """Words with their combining marks, runs of unspaced scripts, and single pictures. Made when it is first needed."""
+    """Matches words with their combining marks, runs of unspaced scripts, and single pictures."""
     marks = "".join(chr(code) for code in range(0x300, 0x3400) if unicodedata.category(chr(code)) in ("Mn", "Mc"))
     letter = rf"(?:(?![{_UNSPACED}])[^\W_]|[{marks}])"
     return re.compile(
         rf"(?P<unspaced>[{_UNSPACED}]+)|(?P<word>{letter}+(?:'{letter}+)*)|(?P<picture>[{_PICTURE}])", re.UNICODE
     )
+
+
+# -- Chunks: each is embedded by itself, so that a detail in a long text has a vector of its own.
+
+
+def split_chunks(text: str, wanted: int | None = None, overlap: int = 0) -> list[str]:
+    """The text itself, and if it is long, also pieces of about `wanted` characters in whole sentences. Each piece begins with
+    the last `overlap` characters of the one before."""
+    if len(text) <= (MAX_WHOLE if wanted is None else wanted):
+        return [text]
+    size = max(wanted or CHUNK, len(text) // MAX_CHUNKS + 1)
+    parts: list[str] = []
+    piece = ""
+    for sentence in _SENTENCE.split(text):
+        for cut in (sentence[at : at + 2 * size] for at in range(0, len(sentence), 2 * size)):
+            if piece and len(piece) + len(cut) > size:
+                parts.append(piece)
+                piece = piece[len(piece) - overlap :].partition(" ")[2] if overlap else ""
+            piece = f"{piece} {cut}".strip()
+    return [text, *parts, piece] if parts else [text]
+
+
+def measure_questions(text: str) -> float:
+    """The share of a text that is questions, from 0 to 1."""
+    if not any(sign in text for sign in _QUESTION):
+        return 0.0
+    sentences = [sentence for sentence in _SENTENCE.split(text.strip()) if sentence]
+    asked = sum(len(sentence) for sentence in sentences if sentence.rstrip("\"')").endswith(_QUESTION))
+    return asked / (sum(map(len, sentences)) or 1)

@@ -12,18 +12,16 @@ import numpy as np
 from ..clock import Clock, to_datetime
 from ..errors import ModelFailed, NotFound
 from ..model.collection import Entry
-from ..model.filter import matches
-from ..model.query import Query, Where
+from ..model.filter import Query, Where, matches
 from ..storage.port import Row, State, TenantStore, Tx, search_state
-from . import query as asked
+from . import query as queries
 from . import words
 from .columns import View, build_view, list_speakers
 from .embeddings import EmbeddingModel, Embeddings, embed_missing, queue_embedding
 from .index import Array, Index, IndexCache, IndexKey
 from .nearest import find_nearest
-from .rank import ARMS, Recipe, require_recipe
-from .scope import ScopePart, resolve_scope
-from .score import ParsedQuery, ScoredView, parse_query, score_views
+from .query import ScopePart, parse_query, resolve_scope
+from .score import ARMS, ParsedQuery, Recipe, ScoredView, require_recipe, score_views
 
 if TYPE_CHECKING:
     from ..models.embedder import Embedder, Vectors
@@ -103,7 +101,7 @@ class SearchEngine:
         self.blocks.forget(owner)
         self.meaning.forget()
         words.clear_caches()
-        asked.clear_caches()
+        queries.clear_caches()
 
 
 class _Snapshot(NamedTuple):
