@@ -71,17 +71,17 @@ def test_a_list_is_a_sequence_and_children_get_their_parents_output(memory: Memo
 
 def test_children_run_side_by_side(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     """S1.15: each of them waits for the other, which ends only if both run at once."""
-    from memwell.workflows import steps
+    from memwell.workflows import tree_run
 
     both = Barrier(2, timeout=10)
-    plain = steps._STEPS["text"]
+    plain = tree_run._STEPS["text"]
 
     def meet(step: Any, doing: Any) -> Any:
         if "meet" in step.template:
             both.wait()
         return plain(step, doing)
 
-    monkeypatch.setitem(steps._STEPS, "text", meet)
+    monkeypatch.setitem(tree_run._STEPS, "text", meet)
     assert run(memory, text("x", text("meet 1"), text("meet 2"))).status == "done"
 
 

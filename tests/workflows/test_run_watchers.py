@@ -18,8 +18,8 @@ import msgspec
 import pytest
 
 from memwell.surfaces.rest import runs as run_stream
-from memwell.workflows import runs as running
-from memwell.workflows.runs import runs_of
+from memwell.workflows import live_runs as running
+from memwell.workflows.live_runs import runs_of
 
 from ..engines import Memory, located
 from ..live import Live, live

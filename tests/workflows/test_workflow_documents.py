@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memwell.errors import Invalid
-from memwell.workflows.document import Document, parse_document
+from memwell.workflows.operations import parse_document
 from memwell.workflows.source import read_source
+from memwell.workflows.tree_document import TreeDocument
 
 from ..cases import cases
 from ..engines import Memory
@@ -32,9 +33,9 @@ def problems(source: str | dict[str, Any]) -> dict[str, str]:
     return {one["path"]: one["reason"] for one in caught.value.details["problems"]}
 
 
-def tree(source: str | dict[str, Any]) -> Document:
+def tree(source: str | dict[str, Any]) -> TreeDocument:
     found = parse_document(source)
-    assert isinstance(found, Document)
+    assert isinstance(found, TreeDocument)
     return found
 
 

@@ -18,9 +18,9 @@ import pytest
 from memwell import Conflict, Invalid
 from memwell.errors import TooLarge
 from memwell.testing import FrozenClock
+from memwell.workflows.live_runs import Runs
 from memwell.workflows.run_operations import Run
-from memwell.workflows.runs import Runs
-from memwell.workflows.tree import Cache
+from memwell.workflows.tree_run import Cache
 
 from ..engines import Memory, located, remains
 from ..scripted import ChatRequest, Fault, ScriptedServer
@@ -142,11 +142,11 @@ def test_a_step_that_has_read_what_is_erased_meanwhile_keeps_nothing_of_it(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The erasure falls between reading and writing down."""
-    from memwell.workflows import steps
+    from memwell.workflows import tree_run
 
     bank = memory.banks.create("notes", type="general")
     bank.add(SECRET, key="k")
-    real = steps._STEPS["load_memory"]
+    real = tree_run._STEPS["load_memory"]
 
     read = []
 
@@ -155,7 +155,7 @@ def test_a_step_that_has_read_what_is_erased_meanwhile_keeps_nothing_of_it(
         bank.wipe() if len(read) == 1 else None
         return read[-1]
 
-    monkeypatch.setitem(steps._STEPS, "load_memory", erased_then)
+    monkeypatch.setitem(tree_run._STEPS, "load_memory", erased_then)
     run = memory.workflows.run(document(load()))
     assert [SECRET in one.text for one in read] == [True, False], "it reads again"
     assert (run.status, run.output) == ("done", "")
@@ -169,7 +169,7 @@ def test_a_step_reads_also_where_something_is_erased_all_the_time(
     bank = memory.banks.create("notes", type="general")
     bank.add(SECRET, key="k")
     numbers = count()
-    monkeypatch.setattr("memwell.workflows.tree.count_erasures", lambda space: next(numbers))
+    monkeypatch.setattr("memwell.workflows.tree_run.count_erasures", lambda space: next(numbers))
     run = memory.workflows.run(document(load(cache_minutes=60)))
     assert (run.status, run.output) == ("done", SECRET)
     bank.wipe()
@@ -199,11 +199,11 @@ def test_a_cached_answer_is_not_kept_if_it_is_erased_meanwhile(memory: Memory, m
 def test_a_key_that_is_made_and_erased_while_all_are_searched_leaves_nothing(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from memwell.workflows import steps
+    from memwell.workflows import tree_run
 
     bank = memory.banks.create("notes", type="general")
     bank.add("A note.", key="k")
-    real = steps._STEPS["search_memory"]
+    real = tree_run._STEPS["search_memory"]
     found: list[Any] = []
 
     def made_and_erased(step: Any, doing: Any) -> Any:
@@ -214,7 +214,7 @@ def test_a_key_that_is_made_and_erased_while_all_are_searched_leaves_nothing(
         bank.delete_entry(entry_id)
         return found[0]
 
-    monkeypatch.setitem(steps._STEPS, "search_memory", made_and_erased)
+    monkeypatch.setitem(tree_run._STEPS, "search_memory", made_and_erased)
     search = {"step_type": "search_memory", "memory_bank_id": "notes", "query": SECRET}
     run = memory.workflows.run(document(search))
     assert SECRET in found[0].text

@@ -149,16 +149,16 @@ def test_retries_and_their_end(served: Callable[..., ScriptedServer], tmp_path: 
 
 
 def test_a_step_that_takes_too_long_fails(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    from memwell.workflows import steps
+    from memwell.workflows import tree_run
 
     free = Event()
-    plain = steps._STEPS["text"]
+    plain = tree_run._STEPS["text"]
 
     def wait(step: Any, doing: Any) -> Any:
         free.wait(20)
         return plain(step, doing)
 
-    monkeypatch.setitem(steps._STEPS, "text", wait)
+    monkeypatch.setitem(tree_run._STEPS, "text", wait)
     run = memory.workflows.run(document(text("x", timeout_s=0.1)))
     free.set()
     assert run.status == "failed"

@@ -46,9 +46,8 @@ from ..records.definitions import (
 )
 from ..records.file_rows import MAX_FILES
 from ..records.stores import GIVEN, NewStore, add_store, list_store_differences, parse_stores, stores_of
-from .document import parse_document, read_document
 from .operations import KIND as WORKFLOW
-from .operations import add_workflow, decode_document
+from .operations import add_workflow, decode_document, parse_document, read_document
 from .source import read_source
 
 MAX_PARTS = 200

@@ -1,16 +1,19 @@
-"""Calls of a language model by a step, within its time and the tenant's budget."""
+"""Calls of a language model by a step, within its time and the tenant's budget; and a model that may call tools first.
+
+A model is told why a call of a tool failed, and may try again: an unknown tool, arguments that do not fit, a function that
+raised. The number of rounds and of calls is limited.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import msgspec
 
-from .. import typed
 from ..core.engine import Engine
-from ..errors import Invalid, ModelFailed, Unavailable
+from ..errors import Invalid, MemwellError, ModelFailed, StorageError, Unavailable
 from ..models.completer import (
     Caller,
     Completer,
@@ -18,6 +21,7 @@ from ..models.completer import (
     LLMConfig,
     Message,
     Tool,
+    ToolCall,
     estimate_message,
     estimate_tokens,
     get_reason,
@@ -25,22 +29,15 @@ from ..models.completer import (
     temperature_argument,
 )
 from ..models.spending import NO_BUDGET, Ledger, charge_failure
+from ..records.schema import Schema
 from ..storage.port import TenantStore
-from .fields import PromptCall
+from ..text.fence import encode_compact
+from .run import EMPTIED
 
-MAX_MESSAGES = 2000
 NO_MODEL = (
     "This workflow needs a language model, but the server has none. Set MEMWELL_LLM, for example to "
     "`openai:MODEL@http://HOST:PORT/v1` or `anthropic:MODEL`; see the guide to language models."
 )
-
-
-class _ChatMessage(msgspec.Struct, frozen=True):
-    role: Literal["system", "user", "assistant"]
-    content: str
-
-
-_decode = typed.decoder(list[_ChatMessage])
 
 
 class ModelCall:
@@ -64,19 +61,6 @@ class ModelCall:
     @property
     def is_configured(self) -> bool:
         return self._engine.completer is not None
-
-    def prompt(self, step: PromptCall, given: str) -> str:
-        """The answer to a `prompt_call`."""
-        system = [Message("system", step.system_template)] if step.system_template else []
-        if step.messages:
-            messages = [*system, *_parse_messages(given)]
-            messages += [Message("user", step.prompt_template)] if step.prompt_template else []
-        else:
-            text = given if step.prompt_template is None else step.prompt_template
-            if not text.strip():
-                raise Invalid("The prompt is empty.")
-            messages = [*system, Message("user", text)]
-        return self.ask(messages, step.max_tokens, step.temperature)
 
     def ask(self, messages: Sequence[Message], max_tokens: int, temperature: float | None = None) -> str:
         """The answer as text, which is streamed."""
@@ -170,24 +154,164 @@ class ModelCall:
         return whole
 
 
-def _parse_messages(given: str) -> list[Message]:
-    """The messages in the output of the step before (S1.31)."""
-    try:
-        messages = _decode(given)
-    except (msgspec.MsgspecError, RecursionError):
-        raise Invalid(
-            "The input is not a messages array: with `use_step_input_as_messages` the step before must be an add_memory or "
-            "load_memory of a conversation bank."
-        ) from None
-    if not messages:
-        raise Invalid("The messages array is empty: there is nothing to answer.")
-    if len(messages) > MAX_MESSAGES:
-        raise Invalid(f"There are more than {MAX_MESSAGES} messages.")
-    return [Message(one.role, one.content) for one in messages]
-
-
 def _find_cost(error: ModelFailed, asked: int, max_tokens: int) -> tuple[int, int]:
     tokens = error.details.get("tokens_in"), error.details.get("tokens_out")
     known = (tokens[0], tokens[1]) if isinstance(tokens[0], int) and isinstance(tokens[1], int) else None
     spent = charge_failure(get_reason(error), asked, max_tokens, known)
     return spent.tokens_in, spent.tokens_out
+
+
+MAX_CALLS = 64
+"""Calls of tools in one task."""
+MAX_TOOL_RESULT = 64 * 1024
+"""Characters of a tool's result that the model gets."""
+MAX_ARGUMENTS = 256 * 1024
+_SCHEMA = "Answer with JSON alone, without any other word. It must fit this JSON Schema: "
+
+
+class Limits(NamedTuple):
+    rounds: int
+    max_tokens: int
+    temperature: float | None
+
+
+class ToolUse(NamedTuple):
+    """A call of a tool by a model."""
+
+    name: str
+    arguments: str
+    result: str
+    failed: bool
+    seconds: float
+
+
+class Answer(NamedTuple):
+    """The answer of a model, and the tools that it called before."""
+
+    text: str
+    uses: tuple[ToolUse, ...]
+
+
+class Agent:
+    """A model with tools, for one task."""
+
+    def __init__(
+        self,
+        model: ModelCall,
+        tools: Sequence[Tool],
+        limits: Limits,
+        call_tool: Callable[[str, Mapping[str, Any], int], str],
+        store_use: Callable[[ToolUse], None],
+    ) -> None:
+        """`call_tool` is called with a name, arguments, and the number of the call."""
+        self._model, self._tools, self._limits = model, tools, limits
+        self._call_tool, self._store_use = call_tool, store_use
+        self._uses: list[ToolUse] = []
+
+    def ask(self, messages: Sequence[Message]) -> Answer:
+        """A text, which is streamed if there are no tools."""
+        if not self._tools:
+            return Answer(self._model.ask(messages, self._limits.max_tokens, self._limits.temperature), ())
+        answer, _ = self._ask_with_tools(list(messages))
+        return Answer(answer.text, tuple(self._uses))
+
+    def ask_json(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> tuple[Any, Answer]:
+        """An object that fits a schema.
+
+        The answer after the calls of tools may fit already; if not, the model is asked for JSON alone, and once more with
+        the errors. The schema is in the prompt, too, because not every server supports schemas.
+        """
+        conversation = list(messages)
+        if self._tools:
+            answer, conversation = self._ask_with_tools(conversation)
+            found = _parse_object(answer.text, schema)
+            if not isinstance(found, str):
+                return found[0], Answer(answer.text, tuple(self._uses))
+        conversation = [*describe_calls(conversation), Message("user", _SCHEMA + encode_compact(schema))]
+        for _ in range(2):
+            text = self._model.ask_json(conversation, schema, self._limits.max_tokens, self._limits.temperature)
+            found = _parse_object(text, schema)
+            if not isinstance(found, str):
+                return found[0], Answer(text, tuple(self._uses))
+            conversation += [
+                Message("assistant", text),
+                Message("user", f"This does not fit the schema: {found} Answer again."),
+            ]
+        raise ModelFailed(
+            f"The model gave no object that fits the schema: {found} (invalid_answer).", reason="invalid_answer"
+        )
+
+    def _ask_with_tools(self, messages: list[Message]) -> tuple[Completion, list[Message]]:
+        """Ask until the model answers without calling tools."""
+        for _ in range(self._limits.rounds):
+            answer = self._model.call(messages, self._tools, self._limits.max_tokens, self._limits.temperature)
+            if not answer.calls:
+                return answer, messages
+            messages.append(Message("assistant", answer.text, answer.calls))
+            messages += [Message("tool", self._use(call), call_id=call.id) for call in answer.calls]
+        raise ModelFailed(
+            f"The model called tools for {self._limits.rounds} rounds and gave no answer (rounds). Raise `settings.max_steps`, "
+            "or say in `system` when it is to stop.",
+            reason="tools",
+        )
+
+    def _use(self, call: ToolCall) -> str:
+        """The result of a call, as the model gets it."""
+        if len(self._uses) >= MAX_CALLS:
+            raise ModelFailed(f"The model has called more than {MAX_CALLS} tools in one task (calls).", reason="tools")
+        failed, begin = True, time.perf_counter()
+        try:
+            names = [tool.name for tool in self._tools]
+            if call.name not in names:
+                raise Invalid(f"There is no tool {call.name[:100]!r}. The tools are {', '.join(names)}.")
+            result = self._call_tool(call.name, _parse_arguments(call.arguments), len(self._uses) + 1)
+            failed = False
+        except (ModelFailed, StorageError, Unavailable):
+            raise  # the model cannot help it
+        except MemwellError as error:
+            if error.details.get("reason") == EMPTIED:
+                raise
+            result = msgspec.json.encode({"error": error.message}).decode()
+        use = ToolUse(call.name, call.arguments[:MAX_ARGUMENTS], result, failed, time.perf_counter() - begin)
+        self._uses.append(use)
+        self._store_use(use)
+        return result if len(result) <= MAX_TOOL_RESULT else f"{result[:MAX_TOOL_RESULT]} … (cut)"
+
+
+def describe_calls(messages: Sequence[Message]) -> list[Message]:
+    """Replace calls of tools by words: servers reject them in requests without tools."""
+    described = []
+    for message in messages:
+        if message.role == "tool":
+            described.append(Message("user", f"Result: {message.content}"))
+        elif message.calls:
+            called = "; ".join(f"{call.name} with {call.arguments}" for call in message.calls)
+            described.append(Message("assistant", f"{message.content}\n(I have called {called}.)".strip()))
+        else:
+            described.append(message)
+    return described
+
+
+def _parse_arguments(text: str) -> Mapping[str, Any]:
+    if len(text) > MAX_ARGUMENTS:
+        raise Invalid(f"The arguments are longer than {MAX_ARGUMENTS // 1024} KiB.")
+    try:
+        arguments = msgspec.json.decode(text or "{}")
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        raise Invalid("The arguments are not valid JSON.") from None
+    if not isinstance(arguments, dict):
+        raise Invalid("The arguments must be an object.")
+    return arguments
+
+
+def _parse_object(text: str, schema: Mapping[str, Any]) -> tuple[Any] | str:
+    """The object in an answer, or the reason why it does not fit. Models often write JSON between three backticks."""
+    text = text.strip()
+    if text.startswith("```") and text.endswith("```") and "\n" in text:
+        text = text.split("\n", 1)[1].rsplit("```", 1)[0]
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return "it is not valid JSON."
+    problems = Schema(schema, strict=False).problems(value)
+    return (value,) if not problems else "; ".join(f"{one.path or 'the value'}: {one.reason}" for one in problems[:5])

@@ -1,9 +1,9 @@
-"""Workflows that are stored and versioned (system S1): made, changed, checked, and what they name."""
+"""Stored workflows with their versions (system S1): created, changed, checked."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -21,14 +21,12 @@ from ..errors import Invalid, NotFound, Stale
 from ..ids import new_id
 from ..records.records import delete_tied
 from ..text.yaml import Path
-from .document import ReadDocument, read_document
-from .source import Problems, refuse
-from .tasks.document import TaskDocument
-from .tasks.run import find_missing_definitions
+from .source import Problems, read_source
+from .task_document import TaskDocument, TaskReader, find_missing_definitions, is_task_document
+from .tree_document import TreeDocument, TreeReader
 
 KIND = "workflow"
 VERSION = "workflow_version"
-
 Source = Annotated[
     str | dict[str, Any],
     Meta(
@@ -37,6 +35,31 @@ Source = Annotated[
 ]
 WorkflowId = Annotated[str, Meta(max_length=64, description="The workflow's id.")]
 VersionField = Annotated[int, Meta(ge=1, description="Which version; the newest if it is left away.")]
+Runnable = TreeDocument | TaskDocument
+
+
+class ReadDocument(NamedTuple):
+    """A document with its problems, and its JSON."""
+
+    document: Runnable
+    problems: Problems
+    body: str
+
+
+def read_document(given: str | dict[str, Any]) -> ReadDocument:
+    """Read YAML, JSON or an object. Raises only if it cannot be parsed; other problems are in the result."""
+    source = read_source(given)
+    problems = Problems(source.place)
+    reader = TaskReader(problems) if is_task_document(source.value) else TreeReader(problems)
+    return ReadDocument(reader.read(source.value), problems, source.body)
+
+
+def parse_document(given: str | dict[str, Any]) -> Runnable:
+    """A document that can run. Raises an error with all its problems."""
+    found = read_document(given)
+    found.problems.refuse()
+    return found.document
+
 
 HELLO: dict[str, Any] = {
     "name": "hello",
@@ -95,7 +118,7 @@ def validate_workflow(call: Call, request: CheckWorkflow) -> Checked:
         return Checked(valid=False, problems=error.details["problems"])
     _check_settings(call, found)
     unresolved = call.read(lambda space: _check_banks(space, found))
-    call.read(lambda space: _check_definitions(space, found))
+    found.problems.extend(call.read(lambda space: _find_missing_definitions(space, found)))
     return Checked(
         valid=not found.problems.found,
         problems=found.problems.to_details(),
@@ -133,11 +156,8 @@ def _check_banks(space: Space, found: ReadDocument) -> list[str]:
     return [name for name, reason in wrong.items() if reason]
 
 
-def _check_definitions(space: Space, found: ReadDocument) -> None:
-    """Note memory definitions that there are not."""
-    if isinstance(found.document, TaskDocument):
-        for path, reason in find_missing_definitions(space, found.document):
-            found.problems.add(path, reason)
+def _find_missing_definitions(space: Space, found: ReadDocument) -> list[tuple[Path, str]]:
+    return list(find_missing_definitions(space, found.document)) if isinstance(found.document, TaskDocument) else []
 
 
 def _find_bank_problem(space: Space, name: str, can_be_made: bool) -> str:
@@ -288,12 +308,9 @@ def add_workflow(space: Space, found: ReadDocument) -> Workflow:
 
 
 def _check(space: Space, found: ReadDocument) -> None:
-    refuse(found.problems.found)
-    if isinstance(found.document, TaskDocument):
-        again = Problems(found.place)
-        for path, reason in find_missing_definitions(space, found.document):
-            again.add(path, reason)
-        refuse(again.found)
+    found.problems.refuse()
+    found.problems.extend(_find_missing_definitions(space, found))
+    found.problems.refuse()
 
 
 def require_workflow(space: Space, workflow_id: str, version: int | None) -> Stored:

@@ -7,6 +7,7 @@ repeated.
 
 from __future__ import annotations
 
+import copy
 import random
 import time
 from abc import ABC, abstractmethod
@@ -14,18 +15,24 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from threading import Condition, Event, Lock, Thread
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 import msgspec
 
+from ..banks.banks import KIND as BANK
 from ..clock import SECOND
-from ..context.memory_namespace import Scope
-from ..core.dispatch import Call
+from ..context.memory_namespace import MemoryValue, Scope, recall_content, recall_memory, recall_session_meta
+from ..context.template import MemoryValues
+from ..core import documents
+from ..core.dispatch import Call, mark_once
+from ..core.operation import Operation
 from ..core.space import Space
-from ..errors import MemwellError, ModelFailed, StorageError, Unavailable
-from . import store
-from .run_memory import RunCall
-from .store import LEASE, NewRun, RunRow, StepBody
+from ..erasure.erase import files_of
+from ..errors import Conflict, Invalid, MemwellError, ModelFailed, StorageError, Unavailable
+from ..records.apps import SESSION_META
+from ..records.stores import require_store
+from . import run_rows
+from .run_rows import LEASE, NewRun, RunRow, StepBody
 
 MAX_SECONDS = 900.0
 MAX_EVENTS = 20_000
@@ -38,7 +45,92 @@ PERMANENT = ("unauthorised", "bad_request", "not_found", "not_installed", "refus
 """Reasons of a ModelFailed that a retry does not help."""
 RESULTS = ("streaming_result", "display_result", "send_text_message")
 """Steps whose output is a result of the run."""
+EMPTIED = "emptied"
+"""Reason of a Conflict that no model is told of, because a retry does not help."""
+EMPTIED_MESSAGE = "Data that this run has read was erased: the run cannot write any more."
 T = TypeVar("T")
+
+
+class RunCall(Call):
+    """The call of a run, with the run's app, user and session.
+
+    Reads through it are noted in the run in the same transaction: if what was read is erased, so is the run.
+    """
+
+    def __init__(self, call: Call, run_id: str, scope: Scope) -> None:
+        super().__init__(call.engine, call.principal, call._operation, call._mark)
+        self.run_id, self.scope = run_id, scope
+        self.warn: Callable[[Sequence[str]], None] = lambda messages: None
+
+    def with_warn(self, warn: Callable[[Sequence[str]], None]) -> Self:
+        """The same call with another receiver of warnings."""
+        call = copy.copy(self)
+        call.warn = warn
+        return call
+
+    def note(self, work: Callable[[Space], T]) -> T:
+        """Write about the run itself, without an event."""
+        return self.engine.write(self.principal, work)
+
+    def recall(self) -> MemoryValues:
+        """The `{{memory.…}}` namespace, read on demand."""
+
+        def fetch(name: str) -> tuple[Any, str | None]:
+            found = self.note(lambda space: self._note_read(space, recall_memory(space, name, self.scope)))
+            if found.warning is not None:
+                self.warn([found.warning])
+            return found.value, found.warning
+
+        return MemoryValues(fetch)
+
+    def read_content(self, app: str, name: str) -> Any:
+        """The content of a store, or the session meta. Content that does not fit its schema any more is returned with a
+        warning: code that saw nothing would overwrite it."""
+
+        def read(space: Space) -> MemoryValue:
+            if name == SESSION_META:
+                found = recall_session_meta(space, app, self.scope)
+            else:
+                store = require_store(space, app, name).settings
+                found = recall_content(space, name, self.scope, store)
+            return self._note_read(space, found)
+
+        found = self.note(read)
+        if found.warning is not None:
+            self.warn([f"`{name}`: {found.warning}"])
+        return found.value
+
+    def perform(self, operation: Operation, work: Callable[[Space], T], mark: str | None = None) -> T:
+        """Perform an operation with its event, unless the run is over or was emptied. With a mark it is done once, however
+        often the run is repeated."""
+
+        def check_and_work(space: Space) -> T:
+            row = run_rows.find_run(space.tx, self.run_id)
+            if row is None or row.asked == run_rows.EMPTIED:
+                raise Conflict(EMPTIED_MESSAGE, reason=EMPTIED)
+            if row.state in ("done", "failed"):
+                raise Conflict("The run is over: it cannot write any more.")
+            space.run = self.run_id
+            return work(space)
+
+        once = None if mark is None else mark_once(operation, f"{self.run_id}/{mark}")
+        return Call(self.engine, self.principal, operation, once).write(check_and_work)
+
+    def _note_read(self, space: Space, found: MemoryValue) -> MemoryValue:
+        if found.address_id is not None:
+            read = [found.address_id, files_of(found.address_id)] if found.files else [found.address_id]
+            run_rows.touch(space, self.run_id, read)
+        return found
+
+
+def find_bank_id(space: Space, name: str) -> str | None:
+    """The id of a bank, by its id or its name."""
+    if documents.find(space.tx, BANK, name) is not None:
+        return name
+    banks = documents.list_by_name(space.tx, BANK, name)
+    if len(banks) > 1:
+        raise Invalid(f"There are {len(banks)} memory banks called {name!r}: give an id.")
+    return banks[0].id if banks else None
 
 
 class RunEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -188,7 +280,7 @@ class Step:
         self.retries = Retries()
         self.warnings: tuple[str, ...] = ()
 
-    def execute(self) -> tuple[Output, store.StepState]:
+    def execute(self) -> tuple[Output, run_rows.StepState]:
         """Do the work once."""
         raise NotImplementedError
 
@@ -216,7 +308,7 @@ class StepFailed(Exception):
 
 class Outcome(NamedTuple):
     run_id: str
-    state: store.State
+    state: run_rows.State
     output: str | None
     error: str | None
 
@@ -239,7 +331,7 @@ class WorkflowRun(ABC):
 
     def run(self) -> Outcome:
         self._events.add(RunEvent(kind="run", run=self.run_id, state="running", text=self._name))
-        state: store.State = "failed"
+        state: run_rows.State = "failed"
         output = error = None
         try:
             output = self._run_steps()
@@ -252,7 +344,7 @@ class WorkflowRun(ABC):
             error = f"An internal error occurred ({type(failure).__name__}): please report it."
             raise
         finally:
-            self.call.note(lambda space: store.end_run(space, self.run_id, state, output, error))
+            self.call.note(lambda space: run_rows.end_run(space, self.run_id, state, output, error))
             self._redact_if_emptied()
             self._events.add(RunEvent(kind="run", run=self.run_id, state=state, text=output, error=error))
             self._events.end()
@@ -288,7 +380,7 @@ class WorkflowRun(ABC):
             self._events.add(RunEvent(kind="result", run=self.run_id, step=step.id, text=output.text))
         return output
 
-    def _attempt(self, step: Step) -> tuple[int, MemwellError | None, Output, store.StepState]:
+    def _attempt(self, step: Step) -> tuple[int, MemwellError | None, Output, run_rows.StepState]:
         attempts, error = 0, None
         while attempts < step.retries.attempts:
             attempts += 1
@@ -309,12 +401,14 @@ class WorkflowRun(ABC):
         return attempts, error, Output(""), "done"
 
     def _store_step(self, step: Step, body: StepBody, seconds: float) -> None:
-        self.call.note(lambda space: store.add_step(space, self.run_id, step.number, body, step.list_addresses(space)))
+        self.call.note(
+            lambda space: run_rows.add_step(space, self.run_id, step.number, body, step.list_addresses(space))
+        )
         self._redact_if_emptied()
         self._report(step, body.state, body.error, seconds)
 
     def _redact_if_emptied(self) -> None:
-        if self.call.read(lambda space: store.is_emptied(space.tx, self.run_id)):
+        if self.call.read(lambda space: run_rows.is_emptied(space.tx, self.run_id)):
             self._events.redact()
 
     def _last_result(self) -> str | None:

@@ -19,17 +19,24 @@ from ..ids import new_id
 from ..model.fields import ID_PATTERN, MAX_ID, Limit, SessionId, Timeout, check_content, to_json
 from ..records.apps import App, AppName, Reference, SessionMetadata, SessionRequest, UserId, open_session, require_app
 from ..records.records import delete_tied
-from . import store
-from .document import Runnable, parse_document, read_document
-from .operations import HELLO, Source, VersionField, WorkflowId, decode_document, require_workflow
+from . import run_rows
+from .live_runs import runs_of
+from .operations import (
+    HELLO,
+    Runnable,
+    Source,
+    VersionField,
+    WorkflowId,
+    decode_document,
+    parse_document,
+    read_document,
+    require_workflow,
+)
 from .run import RunEvent, build_events
-from .runs import runs_of
-from .source import refuse
-from .store import NewRun, RunInput, RunRow, StepBody, decode_input, find_state, list_steps
+from .run_rows import NewRun, RunInput, RunRow, StepBody, decode_input, find_state, list_steps
 
 MAX_INPUT = 1024 * 1024
 POLL_S = 0.2
-
 RunId = Annotated[str, Meta(max_length=64, description="The run's id.")]
 Input = Annotated[str, Meta(max_length=MAX_INPUT, description="The input of the run: `{{agent.input}}`.")]
 Who = Annotated[
@@ -55,12 +62,9 @@ RunMetadata = Annotated[
     ),
 ]
 Wait = Annotated[bool, Meta(description="Wait for the end of the run, or answer as soon as it has begun.")]
-
 _STORED = (("workflows.create", {"document": HELLO}),)
 _RUN = {"workflow": "$0.id", "input": "world", "metadata": {"user_id": "alice"}}
 _RAN = (*_STORED, ("runs.begin", _RUN))
-
-
 _ECHO: dict[str, Any] = {"name": "echo", "steps": [{"step_type": "display_result"}]}
 _APP = (
     ("workflows.create", {"document": _ECHO}),
@@ -162,7 +166,7 @@ class RunDocument(Given, frozen=True, kw_only=True):
 def run_document(call: Call, request: RunDocument) -> Run:
     """Run a workflow from its document."""
     found = read_document(request.document)
-    refuse(found.problems.found)
+    found.problems.refuse()
     new = NewRun(found.document.name, _to_input(request, decode_document(found.body)))
     return _run(call, found.document, new, wait=request.wait)
 
@@ -203,7 +207,7 @@ def list_runs(space: Space, request: ListRuns) -> RunList:
         rows = space.tx.rows("list_runs_of", workflow_id=request.workflow, before=before, limit=request.limit)
         if not rows:
             require_workflow(space, request.workflow, None)
-    found = store.hide_expired(space, [RunRow(*row) for row in rows])
+    found = run_rows.hide_expired(space, [RunRow(*row) for row in rows])
     return RunList(runs=[_to_response(space, row, steps=False) for row in found])
 
 
@@ -289,7 +293,7 @@ def delete_run(space: Space, request: OfRun) -> DeletedRun:
         raise Conflict("This run is still running: delete it when it has ended.")
     space.tx.send("delete_run_steps", run_id=request.run)
     space.tx.send("delete_run_touches", run_id=request.run)
-    delete_tied(space, store.run_tie(request.run))
+    delete_tied(space, run_rows.run_tie(request.run))
     space.tx.send("delete_run", id=request.run)
     log.note(space.tx, "run", request.run, space.now)
     return DeletedRun(id=request.run)
@@ -315,10 +319,10 @@ def _run(call: Call, document: Runnable, new: NewRun, *, wait: bool) -> Run:
 
 
 def _require_run(space: Space, run_id: str) -> RunRow:
-    row = store.find_run(space.tx, run_id)
+    row = run_rows.find_run(space.tx, run_id)
     if row is None:
         raise NotFound("There is no such run.")
-    return store.hide_expired(space, [row])[0]
+    return run_rows.hide_expired(space, [row])[0]
 
 
 def _to_response(space: Space, row: RunRow, *, steps: bool = True) -> Run:
@@ -447,7 +451,7 @@ def _build_document(name: str, app: App) -> dict[str, Any]:
 
 
 def _to_execution(space: Space, session_id: str, run_id: str) -> Executed:
-    row = store.find_run(space.tx, run_id)
+    row = run_rows.find_run(space.tx, run_id)
     if row is None:
         return Executed(session_id=session_id, run_id=run_id, status="erased")
     state = find_state(row, space.now)

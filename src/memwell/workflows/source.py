@@ -6,9 +6,10 @@ A problem has a path and, in a text, a line and a column.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
-from typing import Any, NamedTuple, TypeAlias
+from itertools import islice
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import msgspec
 
@@ -19,18 +20,23 @@ from ..text import yaml
 from ..text.yaml import MOST, Limits, Path, Place, spell_path
 
 MAX_PROBLEMS = 100
+MAX_SIZE = 1024 * 1024
+MAX_DEPTH = 100
+MAX_NAME = 255
+MAX_BANKS = 200
 _MAX_IN_MESSAGE = 20
 _MAX_REASON = 500
+_BITS_64 = range(-(2**63), 2**64)
+
+Trail: TypeAlias = tuple["Trail", str | int] | None
+"""The position of a part, by the one above it: cheaper than a path while there is no problem."""
 
 
 class Problem(NamedTuple):
     path: str
+    line: int | None
+    column: int | None
     reason: str
-    line: int | None = None
-    column: int | None = None
-
-    def to_details(self) -> dict[str, Any]:
-        return {"path": self.path, "line": self.line, "column": self.column, "reason": self.reason}
 
 
 class Problems:
@@ -48,40 +54,23 @@ class Problems:
         if not self.is_full:
             line, column = (None, None) if self._place is None else self._place.of(path)[:2]
             reason = reason if len(reason) <= _MAX_REASON else f"{reason[:_MAX_REASON]}…"
-            self.found.append(Problem(spell_path(path), reason, line, column))
+            self.found.append(Problem(spell_path(path), line, column, reason))
+
+    def extend(self, problems: Iterable[tuple[Path, str]]) -> None:
+        for path, reason in problems:
+            self.add(path, reason)
 
     def to_details(self) -> list[dict[str, Any]]:
-        return [one.to_details() for one in _sort(self.found)]
+        """All problems by their position in the text; those of an object in the order in which they were found."""
+        return [one._asdict() for one in sorted(self.found, key=lambda one: (one.line or 0, one.column or 0))]
 
-
-def refuse(found: Sequence[Problem], kind: type[Invalid] = Invalid) -> None:
-    """Raise an error with all problems, if there are any."""
-    if found:
-        found = _sort(found)
-        reasons = "; ".join(f"{one.path or 'the document'}: {one.reason}" for one in found[:_MAX_IN_MESSAGE])
-        raise kind(
-            f"The workflow has {_count_words(len(found))}: {reasons}", problems=[one.to_details() for one in found]
-        )
-
-
-def _sort(found: Sequence[Problem]) -> list[Problem]:
-    """By their position in the text; those of an object as they are."""
-    return sorted(found, key=lambda one: (one.line or 0, one.column or 0))
-
-
-def _count_words(number: int) -> str:
-    many = f"{MAX_PROBLEMS} or more" if number >= MAX_PROBLEMS else f"{number}"
-    return f"{many} problem{'' if number == 1 else 's'}"
-
-
-MAX_SIZE = 1024 * 1024
-MAX_DEPTH = 100
-LIMITS = Limits(MAX_SIZE, MAX_DEPTH)
-_BITS_64 = range(-(2**63), 2**64)
-_TOO_LARGE = "it is larger than 1 MiB."
-
-Trail: TypeAlias = tuple["Trail", str | int] | None
-"""The position of a part, by the one above it: cheaper than a path while there is no problem."""
+    def refuse(self, kind: type[Invalid] = Invalid) -> None:
+        """Raise an error with all problems, if there are any."""
+        if self.found:
+            found, count = self.to_details(), len(self.found)
+            many = f"{count}{' or more' if self.is_full else ''} problem{'' if count == 1 else 's'}"
+            reasons = [f"{one['path'] or 'the document'}: {one['reason']}" for one in found[:_MAX_IN_MESSAGE]]
+            raise kind(f"The workflow has {many}: {'; '.join(reasons)}", problems=found)
 
 
 class Source(NamedTuple):
@@ -95,86 +84,74 @@ class Source(NamedTuple):
 def read_source(given: str | dict[str, Any]) -> Source:
     value, place = _parse(given) if isinstance(given, str) else (given, None)
     problems = Problems(place)
-    _Parts(problems).check(value, None, 0)
-    refuse(problems.found)
+    _check_parts(value, problems)
+    problems.refuse()
     body = msgspec.json.encode(value)
     if len(body) > MAX_SIZE:
-        refuse([Problem("", _TOO_LARGE, *((None, None) if place is None else (1, 1)))], TooLarge)
+        _refuse_size(None if place is None else 1)
     return Source(value, body.decode(), place)
 
 
 def _parse(text: str) -> tuple[Any, Place | None]:
     if len(text.encode(errors="replace")) > MAX_SIZE:
-        refuse([Problem("", _TOO_LARGE, 1, 1)], TooLarge)
+        _refuse_size(1)
     try:
-        return yaml.read(text, "document", LIMITS, yaml.core)
+        return yaml.read(text, "document", Limits(MAX_SIZE, MAX_DEPTH), yaml.core)
     except Invalid as error:
-        details = error.details
-        raise type(error)(
-            f"The workflow cannot be read: {error.message}",
-            problems=[Problem(details["path"], details["reason"], details["line"], details["column"]).to_details()],
-        ) from None
+        problem = {name: error.details[name] for name in Problem._fields}
+        raise type(error)(f"The workflow cannot be read: {error.message}", problems=[problem]) from None
 
 
-class _Parts:
-    """Checks the parts of a value up to the first problem."""
+def _refuse_size(position: int | None) -> NoReturn:
+    problems = Problems(None if position is None else Place(position, position))
+    problems.add((), "it is larger than 1 MiB.")
+    problems.refuse(TooLarge)
+    raise AssertionError("unreachable")
 
-    def __init__(self, problems: Problems) -> None:
-        self._problems = problems
-        self._left = MOST
 
-    def check(self, value: Any, trail: Trail, depth: int) -> None:
-        self._left -= 2 if trail is not None and isinstance(trail[1], str) else 1  # with its key
-        problem = f"it has more than {MOST} parts." if self._left < 0 else _find_problem(value, depth)
+def _check_parts(value: Any, problems: Problems) -> None:
+    """Report the first part that cannot be stored as JSON and read back unchanged."""
+    left = MOST
+    waiting: list[tuple[Any, Trail, int]] = [(value, None, 0)]
+    while waiting:
+        part, trail, depth = waiting.pop()
+        left -= 2 if trail is not None and isinstance(trail[1], str) else 1  # with its key
+        problem = f"it has more than {MOST} parts." if left < 0 else _find_problem(part, depth)
+        inside: list[tuple[Any, Trail, int]] = []
+        if problem is None and isinstance(part, dict):
+            problem = next(filter(None, map(_find_key_problem, part)), None)
+            inside = [(one, (trail, name), depth + 1) for name, one in islice(part.items(), left + 1)]
+        elif problem is None and isinstance(part, list | tuple):
+            inside = [(one, (trail, number), depth + 1) for number, one in islice(enumerate(part), left + 1)]
         if problem is not None:
-            self._problems.add(_to_path(trail), problem)
-        elif isinstance(value, dict):
-            self._check_object(value, trail, depth)
-        elif isinstance(value, list | tuple):
-            for number, one in enumerate(value):
-                self._check_inside(one, (trail, number), depth)
+            problems.add(_to_path(trail), problem)
+            return
+        waiting += reversed(inside)
 
-    def _check_object(self, value: dict[Any, Any], trail: Trail, depth: int) -> None:
-        for name, one in value.items():
-            problem = (
-                _find_problem(name, depth) if isinstance(name, str) else f"a key must be text, not {str(name)[:50]!r}."
-            )
-            if problem is not None:
-                self._problems.add(_to_path(trail), problem)
-                return
-            self._check_inside(one, (trail, name), depth)
 
-    def _check_inside(self, value: Any, trail: Trail, depth: int) -> None:
-        if not self._problems.found:
-            self.check(value, trail, depth + 1)
+def _find_key_problem(name: Any) -> str | None:
+    return _find_problem(name, 0) if isinstance(name, str) else f"a key must be text, not {str(name)[:50]!r}."
 
 
 def _find_problem(value: Any, depth: int) -> str | None:
-    """The reason why a part cannot be stored as JSON and read back unchanged."""
     match value:
         case None | bool():
             return None
         case dict() | list() | tuple():
             return f"it is nested deeper than {MAX_DEPTH} levels." if depth >= MAX_DEPTH else None
         case str():
-            return _find_text_problem(value)
+            if "\x00" in value:
+                return "it contains the NUL character, which cannot be stored: remove it."
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                return "it is not valid Unicode: it contains half of a surrogate pair."
+            return None
         case int():
             return None if value in _BITS_64 else "it is an integer that is too large."
         case float():
             return None if math.isfinite(value) else f"{value} cannot be used here."
     return f"it is a {type(value).__name__}, which JSON cannot express."
-
-
-def _find_text_problem(text: str) -> str | None:
-    if "\x00" in text:
-        return "it contains the NUL character, which cannot be stored: remove it."
-    if text.isascii():
-        return None
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return "it is not valid Unicode: it contains half of a surrogate pair."
-    return None
 
 
 def _to_path(trail: Trail) -> Path:
@@ -185,15 +162,12 @@ def _to_path(trail: Trail) -> Path:
     return tuple(reversed(path))
 
 
-MAX_NAME = 255
-MAX_BANKS = 200
-
-
 class DocumentReader:
     """Reads the parts that all documents have: the name, the banks, and the values of fields. Collects problems."""
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
+        self._add_problem = problems.add
 
     def _read_heading(self, value: dict[str, Any]) -> tuple[str, str | None]:
         """The name and the description; empty if the name is invalid."""
@@ -207,31 +181,47 @@ class DocumentReader:
         return name, description
 
     def _read_banks(self, value: Any) -> dict[str, dict[str, Any]]:
-        """The settings of banks that the first run creates, by their names."""
-        found: dict[str, dict[str, Any]] = {}
+        """The settings of banks that the first run creates, by their names: the fields of `banks.create` without the name."""
         if not isinstance(value, dict | None):
             self._add_problem(("memory_banks",), "it must map names of banks to their settings.")
-            return found
+            return {}
         if len(value or {}) > MAX_BANKS:
             self._add_problem(("memory_banks",), f"there are more than {MAX_BANKS} banks.")
-            return found
+            return {}
+        found: dict[str, dict[str, Any]] = {}
+        types = list_types(CreateBank)
+        known = {field: kind for field, kind in types.items() if field != "name"}
         for name, settings in (value or {}).items():
             path = ("memory_banks", name)
-            if isinstance(settings, dict | None):
-                found[name] = settings or {}
-                self._check_bank(name, settings or {}, path)
-            else:
+            if not isinstance(settings, dict | None):
                 self._add_problem(path, "it must be a mapping with the settings of a bank.")
+                continue
+            found[name] = settings or {}
+            self._check_unknown(found[name], known, path)
+            self._check_value(name, types["name"], path)
+            for field in [field for field in known if field in found[name]]:
+                self._check_value(found[name][field], known[field], (*path, field))
         return found
 
-    def _check_bank(self, name: str, settings: dict[str, Any], path: Path) -> None:
-        """The settings are the fields of `banks.create` without the name."""
-        known = {field: kind for field, kind in list_types(CreateBank).items() if field != "name"}
-        self._check_unknown(settings, tuple(known), path)
-        self._check_value(name, list_types(CreateBank)["name"], path)
-        for field, kind in known.items():
-            if field in settings:
-                self._check_value(settings[field], kind, (*path, field))
+    def _check_fields(
+        self,
+        given: Mapping[str, Any],
+        kind: type[msgspec.Struct],
+        path: Path,
+        is_literal: Callable[[Any, Path], bool] = lambda value, path: True,
+    ) -> bool:
+        """Check each field by itself, so that every problem is reported. Values that are not literal may be anything."""
+        types = list_types(kind)
+        self._check_unknown(given, types, path)
+        fits = given.keys() <= types.keys()
+        for name, one in types.items():
+            if name in given:
+                if is_literal(given[name], (*path, name)):
+                    fits &= self._check_value(given[name], one, (*path, name))
+            elif name in list_required(kind):
+                self._add_problem((*path, name), "it is missing.")
+                fits = False
+        return fits
 
     def _check_value(self, value: Any, kind: Any, path: Path) -> bool:
         try:
@@ -242,13 +232,10 @@ class DocumentReader:
             return False
         return True
 
-    def _check_unknown(self, given: dict[str, Any], known: tuple[str, ...], path: Path) -> None:
+    def _check_unknown(self, given: Mapping[str, Any], known: Collection[str], path: Path) -> None:
         for name in given:
             if name not in known and not self._problems.is_full:
                 self._add_problem((*path, name), f"there is no such field. The fields are {', '.join(known)}.")
-
-    def _add_problem(self, path: Path, reason: str) -> None:
-        self._problems.add(path, reason)
 
 
 @cache

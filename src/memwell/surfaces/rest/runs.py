@@ -20,9 +20,9 @@ from ...core.dispatch import Call, dispatch
 from ...core.operation import Operation, to_request
 from ...errors import Forbidden, Invalid, MemwellError, Unavailable
 from ...registry import require_operation
+from ...workflows.live_runs import RunStart, collect_starts, runs_of
 from ...workflows.run import EventLog
 from ...workflows.run_operations import EventsOfRun, Happened, OfRun, Run
-from ...workflows.runs import RunStart, collect_starts, runs_of
 from . import replies
 from .replies import TimeLimit
 

@@ -25,7 +25,7 @@ from ...core.operation import Operation
 from ...errors import Forbidden, Invalid, MemwellError, NotAllowed, Unavailable
 from ...model.fields import NONE
 from ...registry import OPERATIONS
-from ...workflows.runs import runs_of
+from ...workflows.live_runs import runs_of
 from . import files, replies
 from .pages import EventBridge, Metrics, build_pages
 from .replies import TimeLimit, read_body

@@ -15,22 +15,22 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from ...banks import entries
-from ...banks.banks import bank_place, find_key, require_bank
-from ...banks.entries import NewEntry
-from ...banks.reading import load_messages_upto
-from ...core.owners import flow_timeline
-from ...core.space import Space
-from ...core.turns import NewTurn, to_draft
-from ...errors import Invalid
-from ...ids import derive_id
-from ...model.collection import Entry
-from ...model.fields import ID_PATTERN, check_identifier
-from ...models.completer import Message, Tool
-from ...records import working_memory
-from ...records.apps import user_tie
-from ...records.definitions import UpdateMode
-from ...records.working_memory import (
+from ..banks import entries
+from ..banks.banks import bank_place, find_key, require_bank
+from ..banks.entries import NewEntry
+from ..banks.reading import load_messages_upto
+from ..core.owners import flow_timeline
+from ..core.space import Space
+from ..core.turns import NewTurn, to_draft
+from ..errors import Invalid
+from ..ids import derive_id
+from ..model.collection import Entry
+from ..model.fields import ID_PATTERN, check_identifier
+from ..models.completer import Message, Tool
+from ..records import working_memory
+from ..records.apps import user_tie
+from ..records.definitions import UpdateMode
+from ..records.working_memory import (
     BoundMemory,
     MemoryScope,
     Updated,
@@ -42,10 +42,10 @@ from ...records.working_memory import (
     render_withheld,
     write_memory,
 )
-from ...timelines import flows
-from .. import store
-from ..run_memory import RunCall, find_bank_id
-from .document import History, Memory
+from ..timelines import flows
+from . import run_rows
+from .run import RunCall, find_bank_id
+from .task_document import History, Memory
 
 _SPEAKERS = ("user", "assistant")
 _MAX_PAGES = 5
@@ -116,7 +116,7 @@ class TaskMemory:
             names = self._list_definitions(space) if bound is None else [one.definition for one in bound]
             request = UpdateMemory(memory=dict(memory), definitions=names, mode=mode)
             updated = write_memory(space, request, scope)
-            store.touch(space, self._call.run_id, space.touched)
+            run_rows.touch(space, self._call.run_id, space.touched)
             return updated
 
         return self._call.perform(working_memory.update_memory, work, mark).memory
@@ -127,7 +127,7 @@ class TaskMemory:
             pairs = list_bound(space, self._list_definitions(space) if names is None else names)
             memories = load_all(space, pairs, scope)
             addresses = [one.loaded.address_id for one in memories]
-            store.touch(space, self._call.run_id, [one for one in addresses if one is not None])
+            run_rows.touch(space, self._call.run_id, [one for one in addresses if one is not None])
             return memories
 
         return self._call.note(read)
@@ -211,7 +211,7 @@ class Conversations:
             address = space.address(flow_timeline(where.flow or ""), where.path)
         if address is None:
             return []
-        store.touch(space, self._call.run_id, [address.id])
+        run_rows.touch(space, self._call.run_id, [address.id])
         before = self._last.get(where, address.last_seq) + 1
         if where.bank is not None:
             told = load_messages_upto(space, address.id, before - 1, limit)
@@ -240,7 +240,7 @@ class Conversations:
             bank = require_bank(space, where.bank).settings
             new = NewEntry(where.path, text, speaker, {}, {"run_id": self._call.run_id}, entry_id)
             entry = entries.write_entry(space, where.bank, bank, new)
-        store.touch(space, self._call.run_id, space.touched)
+        run_rows.touch(space, self._call.run_id, space.touched)
         owner = self._call.scope.user
         for address_id in space.touched if where.owned and owner is not None else ():
             space.tx.send("add_tie", tie=user_tie(owner or ""), address_id=address_id)

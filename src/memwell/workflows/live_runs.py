@@ -3,31 +3,60 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
 from threading import Event, Lock, Thread
+from typing import Any
 from weakref import WeakKeyDictionary
 
+import msgspec
+
+from .. import typed
+from ..banks.banks import CreateBank, add_bank, build_bank
 from ..core.dispatch import Call
 from ..core.engine import Engine
 from ..core.space import Space
 from ..errors import Invalid, MemwellError, Unavailable
-from . import store
-from .document import Runnable
+from ..text.yaml import spell_path
+from . import run_rows
 from .model_call import NO_MODEL
-from .run import EventLog, Heartbeat, Outcome, RunEvent, WorkflowRun
-from .run_memory import provide_banks
-from .store import NewRun
-from .tasks.document import TaskDocument, build_input
-from .tasks.run import TaskRun, check_run
-from .tree import Cache, TreeRun
+from .operations import (
+    Runnable,
+)
+from .run import EventLog, Heartbeat, Outcome, RunEvent, WorkflowRun, find_bank_id
+from .run_rows import NewRun
+from .task_document import TaskDocument, build_input
+from .task_run import TaskRun, check_run
+from .tree_run import Cache, TreeRun
 
 MAX_RUNS = 200
 KEEP_S = 60.0
 """How long the events of a run that has ended stay in memory."""
 INTERRUPTED = "Its process ended while it ran."
+
+
+def provide_banks(call: Call, document: Runnable) -> dict[str, str]:
+    """The ids of the banks that a document names. Banks that it declares are created; the error names all others."""
+    paths = {name: spell_path(node.bank_at) for node in document.walk() if (name := node.bank) is not None}
+    ids = call.read(lambda space: {name: find_bank_id(space, name) for name in paths})
+    unknown = [name for name, bank_id in ids.items() if bank_id is None]
+    missing = [f"{paths[name]}: there is no memory bank {name!r}" for name in unknown if name not in document.banks]
+    if missing:
+        raise Invalid(f"The workflow names banks that do not exist: {'; '.join(missing)}.", unresolved=missing)
+    new = {name: _create_bank(call, name, document.banks[name]) for name in unknown}
+    return {name: bank_id for name, bank_id in ids.items() if bank_id is not None} | new
+
+
+def _create_bank(call: Call, name: str, settings: Mapping[str, Any]) -> str:
+    try:
+        request = typed.convert({**settings, "name": name}, CreateBank)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"`memory_banks.{name}` does not fit: {error}.") from None
+    bank = build_bank(call, request)
+    # Another run may have created it meanwhile; there is one writer at a time, so that each name exists once.
+    return call.write(lambda space: find_bank_id(space, name) or add_bank(space, request.name, bank).id)
 
 
 def run_document(
@@ -39,7 +68,7 @@ def run_document(
     if isinstance(document, TaskDocument):
         check_run(call, document, build_input(new.given.input, new.given.inputs))
     banks = provide_banks(call, document)
-    run_id = call.write(lambda space: store.begin_run(space, new))
+    run_id = call.write(lambda space: run_rows.begin_run(space, new))
     events = begin(run_id)
     run: WorkflowRun
     if isinstance(document, TaskDocument):
@@ -200,9 +229,9 @@ def collect_starts() -> Iterator[list[RunStart]]:
 
 
 def _interrupt(space: Space, run_id: str) -> None:
-    row = store.find_run(space.tx, run_id)
+    row = run_rows.find_run(space.tx, run_id)
     if row is not None and row.state == "running":
-        store.end_run(space, run_id, "interrupted", None, INTERRUPTED)
+        run_rows.end_run(space, run_id, "interrupted", None, INTERRUPTED)
 
 
 _runs: WeakKeyDictionary[Engine, Runs] = WeakKeyDictionary()

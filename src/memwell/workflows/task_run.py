@@ -5,56 +5,170 @@ Expressions are text of the author, evaluated once. Their results, the input and
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import partial
 from threading import Event
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import asdict
 
-from ...clock import SECOND
-from ...context.expression import resolve
-from ...core.dispatch import Call
-from ...core.space import Space
-from ...errors import Invalid, Unavailable
-from ...records.definitions import find_definition
-from ...text.yaml import Path
-from ..run import EventLog, Output, Retries, Step, WorkflowRun, run_within
-from ..source import Problems, refuse
-from ..store import NewRun, StepBody, StepState
-from .actions import Result, TaskContext, ToolUse, build_tool, run_task
-from .document import (
+from .. import typed
+from ..banks.reading import JSON
+from ..clock import SECOND
+from ..context.expression import resolve
+from ..core.dispatch import Call
+from ..errors import Invalid, Unavailable
+from ..models.completer import Message
+from ..records.working_memory import TOOL
+from ..storage.port import TenantStore
+from ..text.fence import encode_compact
+from ..text.yaml import Path
+from .function_call import build_tool, call_function, wants_message
+from .model_call import Agent, Answer, Limits, ModelCall, ToolUse
+from .run import EventLog, Output, Retries, RunCall, Step, WorkflowRun, run_within
+from .run_rows import NewRun, StepBody, StepState
+from .source import Problems
+from .task_document import (
     INPUTS,
+    OBJECTS,
     PROMPT,
     SEND,
     SPEAKING,
+    UPDATE,
+    AiInputs,
     Block,
     Conditional,
     Do,
     Parallel,
+    Task,
     TaskDocument,
     build_input,
     check_input,
-    find_text,
+    find_missing_definitions,
     mentions,
 )
-from .memory import Conversation, Conversations, TaskMemory
+from .task_memory import Conversation, Conversations, TaskMemory
 
 MAX_PARALLEL = 16
 MEMORY = "memory"
 """The name in expressions that use memory: `$context.memory`."""
 SPAN = 1000
 """Distance between the numbers of tasks; the calls of tools are between them."""
+STREAMING = ("ai_agent", "ai_generate_reply")
+"""Actions whose answer is streamed."""
+MAX_TOKENS = 1024
+_TEXTS = ("prompt", "system", "text")
 
 
-def find_missing_definitions(space: Space, document: TaskDocument) -> Iterator[tuple[Path, str]]:
-    """The memory definitions that do not exist in this tenant (S3.28, B3.4)."""
-    for memory in document.memories.values():
-        if find_definition(space, memory.definition) is None:
-            yield memory.at, f"Unable to find memory definition(s): {memory.definition[:100]}."
+class TaskContext(NamedTuple):
+    """Everything that a task needs besides its inputs."""
+
+    call: RunCall
+    memory: TaskMemory
+    step: str
+    message: str
+    timeout_s: float
+    stream: Callable[[str], None]
+    store_use: Callable[[ToolUse], None]
+    remember: Callable[[Mapping[str, Any]], None]
+    """Called with the new values of memory."""
+    check_time: Callable[[], None]
+    """Raises when the task was abandoned."""
+    history: Callable[[int], list[Message]] | None
+
+    def update_memory(self, memory: Mapping[str, Any], mark: str, **options: Any) -> dict[str, Any]:
+        self.check_time()
+        values = self.memory.update(memory, mark=f"{self.step}/{mark}", **options)
+        self.remember(values)
+        return values
+
+
+class Result(NamedTuple):
+    """The result of a task: as text, and as expressions see it."""
+
+    text: str
+    value: Any
+    content_type: str = "text/plain"
+
+
+def run_task(task: Task, given: dict[str, Any], context: TaskContext) -> Result:
+    """Run a task whose expressions are evaluated."""
+    kind = INPUTS.get(task.action)
+    if kind is None:
+        function = context.call.engine.function(task.action)
+        message = context.message if wants_message(function, given) else None
+        text, content_type = call_function(function, task.action, message, given, context.call)
+        return Result(text, msgspec.json.decode(text) if content_type == JSON else text, content_type)
+    texts = {name: _to_text(given[name]) for name in _TEXTS if name in given}
+    try:
+        inputs: Any = typed.convert({**given, **texts}, kind)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"The inputs do not fit: {error}.") from None
+    if task.action == SEND:
+        return Result(inputs.text, {"text": inputs.text})
+    if task.action == UPDATE:
+        memory = context.update_memory(inputs.memory, "task", mode=inputs.mode) if inputs.memory else {}
+        return Result(encode_compact({"memory": memory}), {"memory": memory}, JSON)
+    return _ask_model(task, inputs, context)
+
+
+def _ask_model(task: Task, inputs: AiInputs, context: TaskContext) -> Result:
+    memory = context.memory.show(task.memory)
+    context.call.warn(memory.warnings)
+    engine, model, settings = context.call.engine, task.model, task.settings
+    functions = {one.name: build_tool(one, engine.function(one.action)) for one in task.tools}
+
+    def call_tool(name: str, arguments: Mapping[str, Any], number: int) -> str:
+        context.check_time()
+        if name != TOOL:
+            return functions[name].call(arguments, context.call)
+        values = arguments.get("memory")
+        if not isinstance(values, Mapping) or len(arguments) != 1:
+            raise Invalid(f'`{TOOL}` takes one object: {{"memory": {{"<slug>": {{…}}}}}}.')
+        digest = hashlib.sha256(msgspec.json.encode(values, order="deterministic")).hexdigest()
+        return encode_compact({"memory": context.update_memory(values, f"{number}/{digest}", bound=task.memory)})
+
+    tools = [*([] if memory.tool is None else [memory.tool]), *(one.to_tool() for one in functions.values())]
+    temperature = settings.temperature  # the task's settings take precedence over its model's
+    if temperature is None and model is not None:
+        temperature = model.settings.temperature
+    max_tokens = settings.max_tokens or (None if model is None else model.settings.max_tokens) or MAX_TOKENS
+    model_call = ModelCall(
+        engine,
+        TenantStore(engine.store, context.call.principal.tenant),
+        context.timeout_s,
+        context.stream if task.action in STREAMING else None,
+        engine.model(model.settings.provider, model.settings.model_id) if model is not None else engine.completer,
+        context.check_time,
+    )
+    agent = Agent(model_call, tools, Limits(settings.max_steps, max_tokens, temperature), call_tool, context.store_use)
+    history = None if context.history is None else context.history(inputs.messages_limit)
+    if not history and not inputs.prompt.strip():
+        raise Invalid("There is nothing to answer: give `prompt`, or run the workflow with an input that has `text`.")
+    messages = [
+        Message("system", "\n\n".join(part for part in (inputs.system, memory.prompt) if part)),
+        *(history or [Message("user", inputs.prompt)]),
+    ]
+    if task.action in OBJECTS:
+        value, answer = agent.ask_json(messages, settings.output_schema or {})
+        return Result(encode_compact(value), {"object": value, **_to_value(answer)}, JSON)
+    answer = agent.ask(messages)
+    if tools and task.action in STREAMING and answer.text:
+        context.stream(answer.text)
+    return Result(answer.text, _to_value(answer))
+
+
+def _to_value(answer: Answer) -> dict[str, Any]:
+    uses = [{"name": use.name, "arguments": use.arguments, "result": use.result} for use in answer.uses]
+    return {"text": answer.text, "tool_calls": uses}
+
+
+def _to_text(value: Any) -> str:
+    return value if isinstance(value, str) else encode_compact(value)
 
 
 def check_run(call: Call, document: TaskDocument, given: Mapping[str, Any]) -> None:
@@ -67,16 +181,15 @@ def check_run(call: Call, document: TaskDocument, given: Mapping[str, Any]) -> N
         except Invalid as error:
             problems.add(path, error.message)
 
-    for path, reason in call.read(lambda space: list(find_missing_definitions(space, document))):
-        problems.add(path, reason)
+    problems.extend(call.read(lambda space: list(find_missing_definitions(space, document))))
     for task in {do.task.name: do.task for do in document.walk()}.values():
         if task.action not in INPUTS:
             check((*task.at, "action"), partial(engine.function, task.action))
         for tool in task.tools:
             check((*tool.at, "action"), lambda tool=tool: build_tool(tool, engine.function(tool.action)))  # type: ignore[misc]
         if task.model is not None and task.asks:
-            check(task.model.at, partial(engine.require_provider, task.model.provider))
-    refuse(problems.found)
+            check(task.model.at, partial(engine.require_provider, task.model.settings.provider))
+    problems.refuse()
     check_input(document.schema, given)
 
 
@@ -125,7 +238,8 @@ class TaskRun(WorkflowRun):
         for history in self._document.histories:
             conversation = self.conversations.find(history, self.resolve(asdict(history), state))
             self.found[history] = conversation
-            self.conversations.record(conversation, "user", find_text(self._input), "input")
+            text = self._input.get("text")
+            self.conversations.record(conversation, "user", text if isinstance(text, str) else "", "input")
         try:
             self._run_blocks(self._document.flow, state)
         finally:

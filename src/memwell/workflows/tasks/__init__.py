@@ -1,1 +1,0 @@
-"""Workflows of tasks: definitions, blocks and agents."""
