@@ -9,9 +9,8 @@ import pytest
 
 from memwell.facts.plan import Turn
 from memwell.facts.rules.extract import extract
-from memwell.facts.rules.masks import blank_recalled_memory
+from memwell.facts.rules.passages import blank_recalled_memory, split_sentences
 from memwell.facts.rules.phrase import resolve_dates
-from memwell.facts.rules.sentences import split_sentences
 
 from ..cases import cases
 

@@ -19,7 +19,7 @@ from .neighbours import MAX_SAME_TOPIC, MAX_SIMILAR, Neighbours, NeighbourSearch
 from .plan import Candidate, Evidence, Extraction, KnownFact, PlanDraft, Session, Source, Step, Target, Turn
 from .reconcile import Decision, StatementParser, combine_confidence, reconcile
 from .rules.grammar import quote_speaker
-from .rules.masks import blank_code, blank_recalled_memory
+from .rules.passages import blank_code, blank_recalled_memory
 from .store import StoredFact
 from .wording import subject_person
 

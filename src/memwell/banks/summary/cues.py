@@ -11,7 +11,7 @@ import re
 
 from ...facts.rules.classify import classify, importance
 from ...facts.rules.keep_or_drop import MIN_SCORE, TurnFeatures, score_turn
-from ...facts.rules.sentences import is_question
+from ...facts.rules.passages import is_question
 from ...text.word_sets import word_set
 from .sentences import content_words, guess_language, split_words
 

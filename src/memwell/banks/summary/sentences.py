@@ -15,8 +15,14 @@ from functools import cache
 from itertools import islice
 from typing import NamedTuple
 
-from ...facts.rules.masks import blank_code, blank_pasted_lines, blank_recalled_memory
-from ...facts.rules.sentences import MAX_SENTENCE, Sentence, split_sentences
+from ...facts.rules.passages import (
+    MAX_SENTENCE,
+    Sentence,
+    blank_code,
+    blank_pasted_lines,
+    blank_recalled_memory,
+    split_sentences,
+)
 from ...search.words import STOP_WORDS, parse_terms, tokenize
 from ...text.hidden import INVISIBLE
 from ...text.tokens import estimate_tokens

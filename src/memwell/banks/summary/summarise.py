@@ -19,7 +19,7 @@ from heapq import nlargest
 from itertools import accumulate, chain, islice, pairwise
 from typing import NamedTuple
 
-from ...facts.rules.sentences import Sentence, is_question, split_sentences
+from ...facts.rules.passages import Sentence, is_question, split_sentences
 from ...screening.screen import find_suspicion
 from ...text.tokens import estimate_tokens
 from . import cues

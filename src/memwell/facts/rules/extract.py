@@ -13,6 +13,7 @@ from .classify import confidence, find_subject, importance
 from .grammar import Speaker, strip_quotation_marks
 from .keep_or_drop import Context, Drop, Group, select_groups, statement_drop
 from .parse import ParsedTurn, parse_turn, to_dropped
+from .passages import Sentence
 from .phrase import Phrase, Scene, phrase_attachment, phrase_group
 from .replies import (
     Correction,
@@ -25,7 +26,6 @@ from .replies import (
     phrase_answer,
     render_instruction,
 )
-from .sentences import Sentence
 
 MAX_REMEMBERED = 24
 """Statements back that a correction may reach."""

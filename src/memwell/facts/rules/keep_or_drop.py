@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...text.word_sets import load_sections, load_words
 from .classify import is_lasting
-from .sentences import MAX_SENTENCE, Sentence, is_foreign_greeting
+from .passages import MAX_SENTENCE, Sentence, is_foreign_greeting
 
 if TYPE_CHECKING:
     from .parse import ParsedTurn, Statement

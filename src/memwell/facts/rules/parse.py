@@ -11,8 +11,21 @@ from ..plan import DroppedSentence, Kind, Turn
 from .classify import classify
 from .grammar import is_past, mentions
 from .keep_or_drop import Drop, drop_sarcasm, sentence_drop
-from .masks import blank_code, blank_pasted_lines, blank_quotes, blank_recalled_memory, find_blanks, split_brackets
-from .sentences import MAX_SENTENCE, Sentence, is_english, is_question, may_be_mixed, split_clauses, split_sentences
+from .passages import (
+    MAX_SENTENCE,
+    Sentence,
+    blank_code,
+    blank_pasted_lines,
+    blank_quotes,
+    blank_recalled_memory,
+    find_blanks,
+    is_english,
+    is_question,
+    may_be_mixed,
+    split_brackets,
+    split_clauses,
+    split_sentences,
+)
 
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+")
 _OPENS_WITH_PRONOUN = re.compile(
