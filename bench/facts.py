@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import date, datetime
 
 from memwell.facts.plan import Turn
-from memwell.facts.rules.extract import extract
+from memwell.facts.rules.extractor import extract
 
 RawTurn = tuple[str, str, str, str]
 _WORD = re.compile(r"[a-z0-9']+")

@@ -41,7 +41,7 @@ PRELOADED = (
     "uvloop",
     "memwell.banks.compaction",
     "memwell.facts.consolidation",
-    "memwell.facts.rules.extract",
+    "memwell.facts.rules.extractor",
     "memwell.models.wordllama",
     "memwell.surfaces.cli.main",
     "memwell.surfaces.rest.serve",

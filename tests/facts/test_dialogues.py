@@ -12,7 +12,7 @@ from itertools import chain
 import pytest
 
 from memwell.facts.plan import Candidate
-from memwell.facts.rules.extract import extract
+from memwell.facts.rules.extractor import extract
 
 from ..cases import cases
 from .dialogue import Dialogue, Extract, Fact, Line, dialogues, judged, remember, worded_by_hand, wrong

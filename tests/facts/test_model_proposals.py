@@ -12,9 +12,21 @@ from typing import Any
 import pytest
 
 from memwell import ModelFailed
-from memwell.facts.by_model import MAX_FAILURES, Limits, Proposal, propose
-from memwell.facts.model_answer import AnswerLimits, InvalidAnswer, is_too_deep, parse_answer, strip_wrapping
-from memwell.facts.model_prompt import SCHEMA, build_messages, label_pieces, split_portions
+from memwell.facts.model_extractor import (
+    MAX_FAILURES,
+    SCHEMA,
+    AnswerLimits,
+    InvalidAnswer,
+    Limits,
+    Proposal,
+    build_messages,
+    is_too_deep,
+    label_pieces,
+    parse_answer,
+    propose,
+    split_portions,
+    strip_wrapping,
+)
 from memwell.facts.plan import Candidate, Source, Turn
 from memwell.models.completer import Completion, model_error
 from memwell.models.openai_chat import OpenAIChat

@@ -12,7 +12,7 @@ import pytest
 
 from memwell.facts.plan import Turn
 from memwell.facts.plan_builder import MAX_QUOTE, MAX_TYPED, quote_planted
-from memwell.facts.rules.extract import extract
+from memwell.facts.rules.extractor import extract
 from memwell.screening.screen import find_suspicion
 
 from ..cases import cases

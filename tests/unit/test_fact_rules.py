@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 
 from memwell.facts.plan import Candidate, Turn
-from memwell.facts.rules.extract import extract
+from memwell.facts.rules.extractor import extract
 
 from ..cases import cases
 

@@ -7,7 +7,7 @@ from functools import cache
 
 from memwell.facts.plan import Candidate, Kind, KnownFact
 from memwell.facts.reconcile import Decision, combine_confidence, reconcile
-from memwell.facts.topics import find_topic, parse_statement, statement_key
+from memwell.facts.statement import find_topic, parse_statement, statement_key
 
 from ..cases import cases
 from ..facts.dialogue import FOLDER, similarity

@@ -16,8 +16,8 @@ from ..core.owners import OwnerRequest, owner_operation, user_records
 from ..core.space import Space
 from ..core.time_travel import AsOf, Moments, list_entries_at, list_facts_at
 from ..core.turns import find_foreign_origin, list_newest
+from ..facts.fact_rows import FACTS_PATH
 from ..facts.search import FACTS, NOTES, MinTrust, query_text
-from ..facts.store import FACTS_PATH
 from ..model.collection import TRUST, Entry, Place
 from ..model.fields import SessionId, to_instant
 from ..model.filter import Query, Where

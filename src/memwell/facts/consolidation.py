@@ -26,7 +26,7 @@ from ..jobs.queue import JobRun
 from ..model.collection import Draft, Entry
 from ..search import upkeep
 from ..storage.port import TenantStore, Tx
-from .neighbours import NeighbourSearch
+from .fact_rows import FACTS_PATH, Ending, FactRow, end_fact, list_versions, write_fact
 from .plan import (
     Evidence,
     Extraction,
@@ -41,8 +41,7 @@ from .plan import (
     encode_steps,
     find_session,
 )
-from .plan_builder import Extract, build_plan, extract_by_rules, quote_planted
-from .store import FACTS_PATH, Ending, FactRow, end_fact, list_versions, write_fact
+from .plan_builder import Extract, NeighbourSearch, build_plan, extract_by_rules, quote_planted
 
 if TYPE_CHECKING:
     from ..core.engine import Engine
@@ -116,7 +115,7 @@ def extract_statements(engine: Engine, reach: TenantStore, turns: Sequence[Turn]
     """Extract candidates, by a language model if one is set and by the rules otherwise."""
     if engine.completer is None:
         return extract_by_rules(turns)
-    from .by_model import extract_by_model
+    from .model_extractor import extract_by_model
 
     return extract_by_model(*engine.completer, reach, engine.clock, turns)
 

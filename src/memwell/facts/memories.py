@@ -46,8 +46,7 @@ from ..model.fields import (
     to_metadata,
 )
 from ..model.filter import Filter, parse
-from .plans import FLOW_DONE, USER_DONE
-from .store import (
+from .fact_rows import (
     FACTS_PATH,
     Ending,
     FactVersion,
@@ -57,6 +56,7 @@ from .store import (
     write_corrected_fact,
     write_entry_fact,
 )
+from .plans import FLOW_DONE, USER_DONE
 
 SESSION_MEMORIES = 200
 """How many memories a session shows."""

@@ -1,6 +1,6 @@
 """Decide what becomes of a candidate beside known facts: it is added, confirms a fact, supersedes some, or is left out.
 
-The order is: the same words, then the same slot (see `topics`), then similarity. Vectors of short texts are near each other
+The order is: the same words, then the same slot (see `statement`), then similarity. Vectors of short texts are near each other
 whenever their subject matter is, so similarity alone never decides: the content words have to be nearly the same, and
 numbers, names, denial and mood have to agree. To keep two facts apart that are one costs a line; to merge two that differ
 loses one of them: in doubt a statement is added. Nothing is ever decided across subjects.
@@ -13,8 +13,7 @@ from datetime import date
 from typing import Literal, NamedTuple
 
 from .plan import Candidate, KnownFact
-from .topics import ParsedStatement, Topic, is_country, parse_statement
-from .wording import Wording, subject_person
+from .statement import ParsedStatement, Topic, Wording, is_country, parse_statement, subject_person
 
 StatementParser = Callable[[str, str | None], ParsedStatement]
 Action = Literal["add", "merge", "supersede", "skip"]

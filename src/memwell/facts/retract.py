@@ -18,11 +18,11 @@ from ..erasure.erase import erase_fact, erase_versions
 from ..errors import Conflict
 from ..model.collection import TRUST, Place
 from ..search import upkeep
+from .fact_rows import NOT_ENDED, Ending, FactVersion, end_fact, list_versions, remove_from_plans, revise_fact
 from .plan import Action, Plan, PlanBody, Step, Target, decode_steps, encode_steps
 from .reconcile import combine_confidence
-from .rules.grammar import quote_speaker
-from .store import NOT_ENDED, Ending, FactVersion, end_fact, list_versions, remove_from_plans, revise_fact
-from .topics import lookup_keys, parse_statement
+from .rules.phrase import quote_speaker
+from .statement import lookup_keys, parse_statement
 
 
 class FactSource(NamedTuple):

@@ -17,7 +17,7 @@ from ..errors import Invalid, NotFound, TooLarge
 from ..model.collection import Origin
 from ..model.fields import AnyId, FilterField, Limit, SessionId, check_content, check_number, to_instant, to_metadata
 from ..model.filter import Query, Where, parse
-from .store import FACTS_PATH
+from .fact_rows import FACTS_PATH
 
 if TYPE_CHECKING:
     from ..search.search_engine import SearchResult

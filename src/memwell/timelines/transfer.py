@@ -18,8 +18,8 @@ from ..core.owners import flow_facts, flow_timeline
 from ..core.space import Space
 from ..core.turns import NewTurn, ToolCalls, to_draft, to_turn
 from ..errors import Invalid
+from ..facts.fact_rows import FACTS_PATH, FactRow, StoredFact, write_entry_fact
 from ..facts.memories import find_stored
-from ..facts.store import FACTS_PATH, FactRow, StoredFact, write_entry_fact
 from ..ids import derive_id, inner_id
 from ..model.collection import Draft, Entry, Origin, Place
 from ..model.fields import (

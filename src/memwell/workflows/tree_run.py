@@ -33,7 +33,7 @@ from ..core.dispatch import Call
 from ..core.space import Space
 from ..errors import Conflict, Invalid, MemwellError
 from ..facts.plan import Turn
-from ..facts.rules.extract import extract
+from ..facts.rules.extractor import extract
 from ..facts.search import search as search_memory
 from ..ids import derive_id
 from ..model.collection import Entry

@@ -14,7 +14,7 @@ import msgspec
 from ... import typed
 from ...clock import Clock
 from ...errors import ModelFailed
-from ...facts.model_answer import is_too_deep, strip_wrapping
+from ...facts.model_extractor import is_too_deep, strip_wrapping
 from ...models.completer import Completer, LLMConfig, Message, get_reason, model_error
 from ...models.spending import Ledger, complete_within_budget
 from ...storage.port import TenantStore

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-from ...facts.rules.classify import classify, importance
 from ...facts.rules.keep_or_drop import MIN_SCORE, TurnFeatures, score_turn
+from ...facts.rules.parse import classify, importance
 from ...facts.rules.passages import is_question
 from ...text.word_sets import word_set
 from .sentences import content_words, guess_language, split_words

@@ -1,6 +1,6 @@
 """Decide which sentences of a turn are kept: the one place to look when a sentence did not become a fact.
 
-1. masks.py blanks what the speaker does not state: quotations, code, recalled memory.
+1. passages.py blanks what the speaker does not state: quotations, code, recalled memory.
 2. `sentence_drop` drops questions, greetings, headings, hypotheticals and sarcasm.
 3. `statement_drop` drops statements from which nothing can be learnt alone: small talk, advice, proposals, links.
 4. `select_groups` keeps what is surely a fact, and as many of the others as the score of the turn allows.
@@ -17,8 +17,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...text.word_sets import load_sections, load_words
-from .classify import is_lasting
+from ...text.word_sets import load_sections, load_words, word_set
 from .passages import MAX_SENTENCE, Sentence, is_foreign_greeting
 
 if TYPE_CHECKING:
@@ -115,11 +114,13 @@ def _is_sarcastic(sentences: list[Sentence], n: int) -> bool:
 _PROPOSAL = re.compile(r"\W*(?:let's|let us|let me|how about|what about|why don't)\b", re.IGNORECASE)
 _ADDRESS = re.compile(r"(?:https?://|www\.)\S+")
 MIN_CONTENT = 2
+_LASTING = word_set("attribute relation possession decision preference")
+"""Kinds that stay true, and are kept however short."""
 
 
 def statement_drop(statement: Statement) -> Drop | None:
     """The reason to drop a statement from which nothing can be learnt by itself."""
-    if statement.wanted or is_lasting(statement.kind):
+    if statement.wanted or statement.kind in _LASTING:
         return None if statement.content else Drop.SMALL_TALK
     if not statement.english:
         return Drop.SMALL_TALK if statement.text.isascii() and not statement.content else None

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from ...search.query import MONTHS
 from ..plan import Turn
-from .grammar import (
+from .parse import Statement
+from .phrase import (
     IRREGULAR_PAST,
     Speaker,
     inside_sentence,
@@ -22,7 +23,6 @@ from .grammar import (
     third_person,
     third_person_verb,
 )
-from .parse import Statement
 
 MAX_AMENDMENT = 80
 """Characters of a sentence that says only the right value."""

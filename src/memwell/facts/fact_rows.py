@@ -130,7 +130,7 @@ def revise_fact(space: Space, place: Place, located: Located, row: FactVersion, 
 
 def write_entry_fact(space: Space, place: Place, entry: Entry, row: FactRow = FactRow()) -> None:
     """Write the row of a fact that a person added, so that later statements can confirm or end it."""
-    from .topics import lookup_keys, parse_statement
+    from .statement import lookup_keys, parse_statement
 
     same, topic = lookup_keys(parse_statement(entry.content, row.subject), row.subject)
     since = entry.occurred_at if row.valid_from is None else row.valid_from
