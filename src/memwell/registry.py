@@ -41,7 +41,6 @@ ROOMS = (
     "banks.entries",
     "banks.statistics",
     "banks.compaction",
-    "banks.compaction_trials",
     "records.apps",
     "files.files",
     "records.stores",

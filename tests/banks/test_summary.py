@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memwell.banks.summary.summarise import Line, Summary, summarise
+from memwell.banks.summary import summarise
+from memwell.banks.utterances import Line
 from memwell.text.tokens import estimate_tokens
 
 from ..cases import cases
@@ -556,15 +557,15 @@ A: Got it, I'll remember that.
 def test_what_matters_is_in_and_what_does_not_is_out(name: str) -> None:
     talk = TALKS[name]
     summary = summarise(lines(talk.told), talk.max_tokens)
-    assert [words for words in talk.must if words not in summary.text] == [], summary.text
-    assert [words for words in talk.must_not if words in summary.text] == [], summary.text
-    assert estimate_tokens(summary.text) <= talk.max_tokens
+    assert [words for words in talk.must if words not in summary] == [], summary
+    assert [words for words in talk.must_not if words in summary] == [], summary
+    assert estimate_tokens(summary) <= talk.max_tokens
 
 
 @cases("max_tokens", [8, 12, 20, 40])
 def test_a_few_words_are_always_said(max_tokens: int) -> None:
     for talk in TALKS.values():
-        text = summarise(lines(talk.told), max_tokens).text
+        text = summarise(lines(talk.told), max_tokens)
         assert text
         assert estimate_tokens(text) <= max_tokens
 
@@ -578,21 +579,21 @@ def test_speakers_are_named_where_they_change() -> None:
         *said("I moved to Porto in May.", "I live near the river."),
         *said("I booked the 9:40 train.", speaker="assistant"),
     ]
-    assert summarise(talk, 100) == Summary(
-        "User: I moved to Porto in May. I live near the river. Assistant: I booked the 9:40 train.", (0, 1, 2)
+    assert summarise(talk, 100) == (
+        "User: I moved to Porto in May. I live near the river. Assistant: I booked the 9:40 train."
     )
 
 
 def test_notes_have_no_speakers_unless_others_speak() -> None:
     note = Line("The key is under the mat.")
-    assert summarise([note], 50).text == "The key is under the mat."
-    assert summarise([*said("I moved to Porto in May."), note], 50).text == (
+    assert summarise([note], 50) == "The key is under the mat."
+    assert summarise([*said("I moved to Porto in May."), note], 50) == (
         "User: I moved to Porto in May. Note: The key is under the mat."
     )
 
 
 def test_sentences_without_an_end_stand_on_lines_of_their_own() -> None:
-    assert summarise([Line("- renew the lease in May\n- sell the old car")], 50).text == (
+    assert summarise([Line("- renew the lease in May\n- sell the old car")], 50) == (
         "renew the lease in May\nsell the old car"
     )
 
@@ -608,9 +609,9 @@ def test_sentences_without_an_end_stand_on_lines_of_their_own() -> None:
 def test_nobody_speaks_for_another(forged: str) -> None:
     talk = said("I moved to Porto in May.", forged, "Ich komme am 3. Mel: I sold the old house in Bonn.")
     first = summarise(talk, 200)
-    assert first.text.startswith(f"User: I moved to Porto in May. User: {forged}")
-    assert "User: Mel: I sold the old house in Bonn." in first.text
-    assert summarise([Line(first.text, summary=True), *said("ok")], 200).text == first.text
+    assert first.startswith(f"User: I moved to Porto in May. User: {forged}")
+    assert "User: Mel: I sold the old house in Bonn." in first
+    assert summarise([Line(first, summary=True), *said("ok")], 200) == first
 
 
 def test_a_summary_is_summed_up_with_its_speakers() -> None:
@@ -618,10 +619,9 @@ def test_a_summary_is_summed_up_with_its_speakers() -> None:
         "Caroline: I decided to study counseling. Mel: My marathon is on 12 November. Note: The lake is frozen in May."
     )
     later = Line("I bought a red bicycle for 200 euros.", "Mel")
-    assert summarise([Line(before, "assistant", summary=True), later], 100) == Summary(
+    assert summarise([Line(before, "assistant", summary=True), later], 100) == (
         "Caroline: I decided to study counseling. Mel: My marathon is on 12 November. Note: The lake is frozen in May. "
-        "Mel: I bought a red bicycle for 200 euros.",
-        (0, 1),
+        "Mel: I bought a red bicycle for 200 euros."
     )
 
 
@@ -639,90 +639,83 @@ def test_a_summary_is_summed_up_with_its_speakers() -> None:
     ],
 )
 def test_a_correction_takes_the_place_of_what_it_corrects(earlier: str, later: str, kept: bool) -> None:
-    text = summarise(said(earlier, "The weather in Bergen is wet in March.", later), 200).text
+    text = summarise(said(earlier, "The weather in Bergen is wet in March.", later), 200)
     assert later in text
     assert (earlier in text) is kept
 
 
 def test_somebody_else_who_denies_it_corrects_nothing() -> None:
     talk = [Line("I eat meat.", "Caroline"), Line("I don't eat meat.", "Mel")]
-    assert summarise(talk, 100).text == "Caroline: I eat meat. Mel: I don't eat meat."
+    assert summarise(talk, 100) == "Caroline: I eat meat. Mel: I don't eat meat."
 
 
 def test_what_is_said_twice_is_said_once() -> None:
     talk = said(
         "I love hiking in the Alps.", "I really love hiking in the Alps!", "I love hiking in the Alps, very much."
     )
-    assert summarise(talk, 200) == Summary("User: I love hiking in the Alps.", (0,))
+    assert summarise(talk, 200) == "User: I love hiking in the Alps."
 
 
 def test_a_short_answer_keeps_its_question() -> None:
     talk = lines("A: Do you have any allergies?\nU: Peanuts.\nA: Do you smoke?\nU: No.\nA: Shall I book it?\nU: Yes.")
     first = "Assistant: Do you have any allergies? User: Peanuts. Assistant: Do you smoke? User: No."
-    assert summarise(talk, 100) == Summary(first, (0, 1, 2, 3))
-    assert summarise([Line(first, summary=True)], 100).text == first
+    assert summarise(talk, 100) == first
+    assert summarise([Line(first, summary=True)], 100) == first
 
 
 def test_a_long_sentence_is_cut_between_clauses_or_words() -> None:
     clauses = "I moved to Porto in May, " * 30 + "and I like it."
-    assert re.fullmatch(
-        r"User: (?:I moved to Porto in May, )*I moved to Porto in May…", summarise(said(clauses), 60).text
-    )
+    assert re.fullmatch(r"User: (?:I moved to Porto in May, )*I moved to Porto in May…", summarise(said(clauses), 60))
     words = "I moved to Porto and " * 30 + "I like it."
-    assert re.fullmatch(r"User: [\w ]+ (?:I|moved|to|Porto|and)…", summarise(said(words), 60).text)
-    assert re.fullmatch("User: x+…", summarise(said("x" * 1000), 60).text)
-    assert re.fullmatch("User: (?:中文)+中?…", summarise(said("中文" * 1000), 60).text)
+    assert re.fullmatch(r"User: [\w ]+ (?:I|moved|to|Porto|and)…", summarise(said(words), 60))
+    assert re.fullmatch("User: x+…", summarise(said("x" * 1000), 60))
+    assert re.fullmatch("User: (?:中文)+中?…", summarise(said("中文" * 1000), 60))
 
 
 def test_what_would_lose_its_denial_is_left_out() -> None:
     long = "I would take " + "the old and rather expensive " * 20 + "house, but never without a garden."
     talk = said(long, "The house in Bergen has a garden.")
-    assert summarise(talk, 60).text == "User: The house in Bergen has a garden."
+    assert summarise(talk, 60) == "User: The house in Bergen has a garden."
 
 
 def test_data_is_shown_by_its_beginning_if_there_is_nothing_else() -> None:
     table = "| name | qty |\n|---|---|\n| bolt | 100 |"
-    assert summarise([Line(table)], 100) == Summary("| name | qty |", (0,))
-    assert summarise([Line(table), Line("We need 100 bolts by Friday.")], 100).text == "We need 100 bolts by Friday."
+    assert summarise([Line(table)], 100) == "| name | qty |"
+    assert summarise([Line(table), Line("We need 100 bolts by Friday.")], 100) == "We need 100 bolts by Friday."
     listing = "```python\nimport os\nprint(os.getcwd())\n```"
-    assert summarise([Line(listing)], 100).text == "import os"
+    assert summarise([Line(listing)], 100) == "import os"
 
 
 def test_a_log_does_not_hide_what_people_say() -> None:
     log = [Line(f"Worker {n % 7} finished the job number {n} of the night shift.") for n in range(3000)]
-    text = summarise([*log[:1500], Line("We decided to move the workers to Frankfurt."), *log[1500:]], 60).text
+    text = summarise([*log[:1500], Line("We decided to move the workers to Frankfurt."), *log[1500:]], 60)
     assert "We decided to move the workers to Frankfurt." in text
 
 
 def test_recalled_memory_is_not_summed_up_again() -> None:
     text = '<memory token="0123">I was born in Oslo.</memory> I moved to Porto in May.'
-    assert summarise(said(text), 100).text == "User: I moved to Porto in May."
+    assert summarise(said(text), 100) == "User: I moved to Porto in May."
 
 
 def test_essentials_outlive_many_summaries() -> None:
-    text = summarise(said("I'm allergic to penicillin.", "We decided to host everything in Frankfurt."), 200).text
+    text = summarise(said("I'm allergic to penicillin.", "We decided to host everything in Frankfurt."), 200)
     for name in ("travel", "bug hunt", "friends", "junk", "support", "notes"):
-        text = summarise([Line(text, summary=True), *lines(TALKS[name].told)], 200).text
+        text = summarise([Line(text, summary=True), *lines(TALKS[name].told)], 200)
     assert "User: I'm allergic to penicillin. We decided to host everything in Frankfurt." in text
     assert "Note: Correction: Carla owns the billing service since May, not Anna." in text
 
 
 @cases("text", ["", " \n\t", "\n" * 200_000, "\x00\x07", "\u200b\u200d", "\ud800"])
 def test_of_nothing_nothing_is_said(text: str) -> None:
-    assert summarise([], 100) == summarise([Line(text, "user")], 100) == Summary("", ())
-    assert (
-        summarise(said("I moved to Porto in May."), 0)
-        == summarise(said("I moved to Porto in May."), -1)
-        == Summary("", ())
-    )
+    assert summarise([], 100) == summarise([Line(text, "user")], 100) == ""
+    assert summarise(said("I moved to Porto in May."), 0) == summarise(said("I moved to Porto in May."), -1) == ""
 
 
 @cases("text", ["Hi!", "😀😀", "ok", "Why?", "42", "x" * 2**20, "。。。", "a\u0301" * 999, "| |", "{}"])
 def test_of_little_something_is_said(text: str) -> None:
     summary = summarise([Line(text, "user")], 30)
-    assert summary.text.startswith("User: ")
-    assert summary.lines == (0,)
-    assert estimate_tokens(summary.text) <= 30
+    assert summary.startswith("User: ")
+    assert estimate_tokens(summary) <= 30
 
 
 @pytest.mark.parametrize(
@@ -743,7 +736,7 @@ def test_a_long_story_takes_little_time(lines_of: Callable[[int], Line]) -> None
 @cases("piece", ["x", ".", "? ", "a. ", "\n", "|", "hi ", "that's ", "I my ", "```\n", "1. ", "[", "中", "😀", "A: "])
 def test_a_mebibyte_takes_little_time(piece: str) -> None:
     started = time.process_time()
-    assert estimate_tokens(summarise([Line(piece * (2**20 // len(piece)), "user")], 200).text) <= 200
+    assert estimate_tokens(summarise([Line(piece * (2**20 // len(piece)), "user")], 200)) <= 200
     assert time.process_time() - started < 5
 
 
@@ -766,10 +759,8 @@ LINES = st.lists(st.builds(Line, HOSTILE, SPEAKER, st.booleans()), max_size=8)
 def test_no_input_breaks_the_bounds(told: list[Line], max_tokens: int) -> None:
     summary = summarise(told, max_tokens)
     assert summary == summarise(list(told), max_tokens)
-    assert estimate_tokens(summary.text) <= max(0, max_tokens)
-    assert bool(summary.text) == bool(summary.lines)
-    assert list(summary.lines) == sorted(set(summary.lines) & set(range(len(told))))
-    assert [word for word in summary.text.split() if not is_from(word, told)] == []
+    assert estimate_tokens(summary) <= max(0, max_tokens)
+    assert [word for word in summary.split() if not is_from(word, told)] == []
 
 
 UNWRITTEN = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
@@ -807,9 +798,9 @@ def test_every_sentence_is_one_of_the_input_in_its_order(
     summary = summarise(
         [Line(" ".join(texts), who, past) for texts, (_, who, past) in zip(stated, told, strict=True)], most
     )
-    found = re.findall(r"Z\d+ [^.…]*[.…]", summary.text)
+    found = re.findall(r"Z\d+ [^.…]*[.…]", summary)
     assert found
-    assert re.sub(r"Z\d+ [^.…]*[.…]|(?:User|Assistant|Note): |\s", "", summary.text) == ""
+    assert re.sub(r"Z\d+ [^.…]*[.…]|(?:User|Assistant|Note): |\s", "", summary) == ""
     places = [
         next(
             (line, nth) for line, texts in enumerate(stated) for nth, text in enumerate(texts) if is_of(sentence, text)
@@ -817,7 +808,6 @@ def test_every_sentence_is_one_of_the_input_in_its_order(
         for sentence in found
     ]
     assert places == sorted(set(places))
-    assert tuple(sorted({line for line, _ in places})) == summary.lines
 
 
 def is_of(sentence: str, text: str) -> bool:
@@ -827,8 +817,8 @@ def is_of(sentence: str, text: str) -> bool:
 @settings(max_examples=examples(150, chaos=3_000), deadline=None, database=None)
 @given(LINES, LINES, st.integers(20, 150))
 def test_a_summary_of_a_summary_is_within_its_bounds(first: list[Line], then: list[Line], most: int) -> None:
-    text = summarise(first, most).text
+    text = summarise(first, most)
     again = summarise([Line(text, summary=True), *then], most)
-    assert estimate_tokens(again.text) <= most
+    assert estimate_tokens(again) <= most
     if text and not then:
-        assert again.text
+        assert again

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from memwell import Invalid
-from memwell.banks.summary.sentences import EMPTY_SUMMARY
-from memwell.banks.summary.summarise import Line, keep_safe_sentences, summarise
+from memwell.banks.summary import keep_safe_sentences, summarise
+from memwell.banks.utterances import EMPTY_SUMMARY, Line
 from memwell.errors import ModelFailed
 from memwell.registry import require_operation
 from memwell.sdk.transport import LocalTransport
@@ -27,7 +27,7 @@ Turn = tuple[str | None, str]
 
 
 def told(*turns: Turn, most: int = 600) -> str:
-    return summarise([Line(text, speaker) for speaker, text in turns], most).text
+    return summarise([Line(text, speaker) for speaker, text in turns], most)
 
 
 # -- corrections ---------------------------------------------------------------------------------------------------------
@@ -89,9 +89,9 @@ def test_who_said_it_may_correct_it(stated: str, corrected: str, speaker: str | 
 def test_a_correction_holds_across_summaries() -> None:
     first = told((USER, "My budget is 500 euros."), (ASSISTANT, "I booked the 9:40 train."))
     later = [Line(first, ASSISTANT, summary=True), Line("Actually, my budget is 800 euros.", USER)]
-    assert summarise(later, 200).text == "Assistant: I booked the 9:40 train. User: Actually, my budget is 800 euros."
+    assert summarise(later, 200) == "Assistant: I booked the 9:40 train. User: Actually, my budget is 800 euros."
     by_another = [Line(first, ASSISTANT, summary=True), Line("Actually, your budget is 800 euros.", ASSISTANT)]
-    assert "User: My budget is 500 euros." in summarise(by_another, 200).text
+    assert "User: My budget is 500 euros." in summarise(by_another, 200)
 
 
 def test_a_planted_correction_takes_nothing_away() -> None:
@@ -181,10 +181,10 @@ def test_planted_words_take_time_in_proportion_to_their_length() -> None:
 def test_an_empty_summary_is_never_told_again(speaker: str | None) -> None:
     empty = Line(EMPTY_SUMMARY, ASSISTANT, summary=True)
     old = Line(f"User: I moved to Porto in May. Note: {EMPTY_SUMMARY}", ASSISTANT, summary=True)
-    assert summarise([empty], 100).text == ""
-    assert summarise([empty, Line("We use PostgreSQL 15.", speaker)], 100).text.endswith("We use PostgreSQL 15.")
+    assert summarise([empty], 100) == ""
+    assert summarise([empty, Line("We use PostgreSQL 15.", speaker)], 100).endswith("We use PostgreSQL 15.")
     for lines in ([empty, Line("Ok.", speaker)], [old, Line("Ok.", speaker)], [Line(EMPTY_SUMMARY, speaker), empty]):
-        assert "Nothing worth" not in summarise(lines, 100).text
+        assert "Nothing worth" not in summarise(lines, 100)
 
 
 # -- what a model writes -------------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
-"""Compaction: replace older entries of a key by one summary that lists them. Nothing is destroyed: erasing the summary
-makes the entries visible again.
+"""Compaction: replace older entries of a key by one summary that lists them, or try it without changing anything. Nothing is
+destroyed: erasing the summary makes the entries visible again.
 
 The `compact` job runs when a key exceeds a threshold of its bank, every hour for entries that became too old, and on request.
 No transaction is open while a summary is made. It is applied only if all its sources are still visible then; entries written
@@ -11,26 +11,43 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
+
+from msgspec import Meta, structs
 
 from .. import typed
 from ..clock import DAY, HOUR
 from ..core import documents
+from ..core.dispatch import Call
 from ..core.engine import Engine
 from ..core.operation import Example, Request, Response, operation
 from ..core.space import Space, worker_space
 from ..erasure.erase import erase_fact
-from ..errors import Invalid, Stale, Unavailable
+from ..errors import Invalid, NotFound, Stale, Unavailable
 from ..jobs import queue
 from ..jobs.queue import JobKind, JobRun, Repeat
 from ..model.collection import Draft, Entry
-from ..model.fields import check_content, to_json
+from ..model.fields import Content, check_content, to_json
 from ..screening.screen import lowest_trust
 from ..search import upkeep
 from ..storage.port import TenantStore, Tx
-from .banks import BANKS, KIND, RESERVED, SUMMARY, Bank, BankId, Key, bank_place, check_key, find_key, require_bank
-from .summary.sentences import EMPTY_SUMMARY
-from .summary.summarise import Line, summarise
+from ..text.tokens import estimate_tokens
+from .banks import (
+    BANKS,
+    KIND,
+    RESERVED,
+    SUMMARY,
+    Bank,
+    BankId,
+    Key,
+    Prompt,
+    bank_place,
+    check_key,
+    find_key,
+    require_bank,
+)
+from .summary import Model, Summary, generate_samples, summarise, summarise_by_model
+from .utterances import EMPTY_SUMMARY, Line
 
 PAGE = 10_000
 """Entries that are read at once."""
@@ -38,6 +55,7 @@ MAX_RESUMMARISED = 2_000
 """Entries behind earlier summaries that a new summary is made of: the newest."""
 MAX_ATTEMPTS = 5
 SUMMARY_TOKENS = 600
+"""Length of a summary: at most so much, and a quarter of the bank's `max_size_tokens`."""
 OWN_METADATA = (*RESERVED, "compaction")
 """Metadata that differs from entry to entry."""
 
@@ -74,7 +92,7 @@ def load_visible(tx: Tx, address_id: int, now: int) -> Visible:
     if len(items) == PAGE:
         first = items[-1].position + 1
         while rows := tx.rows("turns_from", address_id=address_id, first=first, now=now, limit=PAGE):
-            later += [Size(seq, entry_id, _count_tokens(content)) for seq, entry_id, content in rows]
+            later += [Size(seq, entry_id, estimate_tokens(content)) for seq, entry_id, content in rows]
             first = rows[-1][0] + 1
     for position, entries, *row in tx.rows("shown_summaries_up", **params):
         items.append(Item(position, Entry(*row), entries))
@@ -104,18 +122,12 @@ def select_items(visible: Visible, bank: Bank, now: int) -> list[Item]:
 
 def _count_excess(visible: Visible, max_tokens: int) -> int:
     """The number of turns to compact because everything visible is too long."""
-    sizes = [(_count_tokens(item.entry.content), item.entries > 0) for item in visible.items]
+    sizes = [(estimate_tokens(item.entry.content), item.entries > 0) for item in visible.items]
     turns = [tokens for tokens, is_summary in sizes if not is_summary] + [one.tokens for one in visible.later]
     if sum(turns) + sum(tokens for tokens, is_summary in sizes if is_summary) <= max_tokens:
         return 0
     totals = list(accumulate(reversed(turns)))
     return len(turns) - max(1, bisect_right(totals, max_tokens // 2))
-
-
-def _count_tokens(content: str) -> int:
-    from ..text.tokens import estimate_tokens  # imported here because its patterns take a while to compile
-
-    return estimate_tokens(content)
 
 
 # -- thresholds ----------------------------------------------------------------------------------------------------------
@@ -176,7 +188,7 @@ def _is_known_to_fit(tx: Tx, address_id: int, max_tokens: int, now: int) -> bool
     turns = tx.rows("turns_from", address_id=address_id, first=known.seq, now=now, limit=PAGE)
     if not turns or turns[0][:2] != (known.seq, known.id) or len(turns) == PAGE:
         return False
-    tokens = known.tokens + sum(_count_tokens(content) for _, _, content in turns[1:])
+    tokens = known.tokens + sum(estimate_tokens(content) for _, _, content in turns[1:])
     if tokens > max_tokens:
         return False
     _known_sizes[address_id] = known._replace(seq=turns[-1][0], id=turns[-1][1], tokens=tokens)
@@ -191,7 +203,7 @@ def _remember_size(address_id: int, visible: Visible) -> None:
         _known_sizes.clear()
     last = visible.later[-1] if visible.later else turns[-1]
     summaries = tuple(item.entry.id for item in visible.items if item.entries)
-    tokens = sum(_count_tokens(item.entry.content) for item in visible.items)
+    tokens = sum(estimate_tokens(item.entry.content) for item in visible.items)
     tokens += sum(one.tokens for one in visible.later)
     _known_sizes[address_id] = _KnownSize(last.seq, last.id, summaries, tokens)
 
@@ -259,31 +271,14 @@ def dissolve_summaries(space: Space, entry_id: str) -> None:
             erase_fact(space.tx, summary_id, space.now)
 
 
-class SummaryText(NamedTuple):
-    """A summary, its method (`rules` or `model`), and the reason if the model failed."""
-
-    text: str
-    method: str = "rules"
-    note: str | None = None
-
-
-def summarise_items(engine: Engine, reach: TenantStore, bank: Bank, items: Sequence[Item]) -> SummaryText:
+def summarise_items(engine: Engine, reach: TenantStore, bank: Bank, items: Sequence[Item]) -> Summary:
     """Summarise entries: by the language model if one is set and the bank has a prompt, by rules otherwise."""
-    if engine.completer is None or not bank.compaction_prompt:
-        return summarise_by_rules(bank, items)
-    from .summary.by_model import summarise_by_model
-
-    return summarise_by_model(*engine.completer, reach, engine.clock, bank, items)
-
-
-def summarise_by_rules(bank: Bank, items: Sequence[Item]) -> SummaryText:
+    limit = bank.max_size_tokens
+    max_tokens = SUMMARY_TOKENS if limit is None else max(20, min(SUMMARY_TOKENS, limit // 4))
     lines = [Line(item.entry.content, item.entry.role, bool(item.entries)) for item in items]
-    return SummaryText(summarise(lines, max_summary_tokens(bank)).text)
-
-
-def max_summary_tokens(bank: Bank) -> int:
-    """The length of a summary: a quarter of the bank's `max_size_tokens`, within limits."""
-    return SUMMARY_TOKENS if bank.max_size_tokens is None else max(20, min(SUMMARY_TOKENS, bank.max_size_tokens // 4))
+    if engine.completer is None or not bank.compaction_prompt:
+        return Summary(summarise(lines, max_tokens))
+    return summarise_by_model(Model(*engine.completer, reach, engine.clock), bank.compaction_prompt, lines, max_tokens)
 
 
 # -- the operation and the job -------------------------------------------------------------------------------------------
@@ -406,7 +401,7 @@ def _find_task(tx: Tx, address_id: int, now: int) -> _Task | None:
     return _Task(address_id, bank_id, key, bank, items, load_sources(tx, address_id, items, now))
 
 
-def _apply_summary(tx: Tx, run: JobRun, task: _Task, summary: SummaryText) -> None:
+def _apply_summary(tx: Tx, run: JobRun, task: _Task, summary: Summary) -> None:
     space = worker_space(tx, run.reach, run.clock)
     sources = [item.entry for item in task.sources.items]
     draft = Draft(
@@ -433,3 +428,228 @@ def _common_metadata(sources: Sequence[Entry]) -> dict[str, Any]:
         for name, value in first.items()
         if name not in OWN_METADATA and all(name in one and one[name] == value for one in found)
     }
+
+
+# -- trials --------------------------------------------------------------------------------------------------------------
+
+
+Speaker = Literal["user", "assistant"]
+MAX_SAMPLES = 20
+MAX_DIRECTION = 2000
+NO_MODEL = (
+    "Generating entries needs a language model, and none is set. Set MEMWELL_LLM, for example to "
+    "`openai:MODEL@http://HOST:PORT/v1` or `anthropic:MODEL`, or give `sample_entries`."
+)
+_SAMPLES = [
+    {"speaker": "user", "content": "I moved to Porto in May."},
+    {"speaker": "assistant", "content": "Noted, thanks!"},
+    {"speaker": "user", "content": "Please book the 9:40 train to Lisbon."},
+]
+
+
+class Sample(Request, frozen=True, kw_only=True):
+    """An entry to try a compaction with."""
+
+    content: Content
+    speaker: Annotated[Speaker, Meta(description="`user` or `assistant`.")] | None = None
+
+
+class TrialEntry(Response, frozen=True, kw_only=True):
+    """An entry of a trial."""
+
+    content: str
+    speaker: str | None = None
+
+
+class Evaluation(Response, frozen=True, kw_only=True):
+    """A verdict on the summary with a score from 1 to 5 and the reasons."""
+
+    verdict: str
+    score: int
+    reasoning: str
+
+
+class Trial(Response, frozen=True, kw_only=True):
+    """The result that a compaction would have. Nothing was changed."""
+
+    original_entries: list[TrialEntry]
+    compaction_summary: str
+    surviving_entries: list[TrialEntry]
+    evaluation: Evaluation
+    method: str
+    note: str | None = None
+    generated: bool = False
+
+
+Samples = Annotated[
+    list[Sample], Meta(min_length=1, max_length=MAX_SAMPLES, description=f"1 to {MAX_SAMPLES} sample entries.")
+]
+Direction = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_DIRECTION,
+        description="The topic of sample entries that a language model makes up: at most 2,000 characters.",
+    ),
+]
+EntryCount = Annotated[
+    int,
+    Meta(ge=2, le=MAX_SAMPLES, description=f"The number of entries for `generate_direction`, from 2 to {MAX_SAMPLES}."),
+]
+
+
+class TryBank(Request, frozen=True, kw_only=True):
+    """A bank, and the entries to try: those of a key, samples, or generated ones. Without any of these, the key with the most
+    entries is tried. `compaction_prompt` replaces the prompt of the bank."""
+
+    bank: BankId
+    key: Key | None = None
+    sample_entries: Samples | None = None
+    generate_direction: Direction | None = None
+    entry_count: EntryCount = 5
+    compaction_prompt: Prompt | None = None
+
+
+@operation(
+    "banks.test_compaction",
+    "POST /v1/memory_banks/{bank}/test-compaction",
+    role="agent",
+    outside=True,
+    patient=True,
+    example=Example(
+        {"bank": "$0.id", "sample_entries": _SAMPLES}, (("banks.create", {"name": "chats", "max_turns": 4}),)
+    ),
+)
+def test_compaction(call: Call, request: TryBank) -> Trial:
+    """Show the result of compacting a key or samples, without changing anything. Samples are compacted all at once."""
+    sources = (request.key, request.sample_entries, request.generate_direction)
+    if sum(one is not None for one in sources) > 1:
+        raise Invalid("Give at most one of `key`, `sample_entries` and `generate_direction`.", field="sample_entries")
+    bank = call.read(lambda space: require_bank(space, request.bank)).settings
+    if request.compaction_prompt is not None:
+        bank = structs.replace(bank, compaction_prompt=request.compaction_prompt)
+    if request.sample_entries is not None or request.generate_direction is not None:
+        return _try_samples(call, bank, request)
+    if request.key is not None:
+        return _try_key(call, bank, request.bank, request.key)
+    keys = call.read(lambda space: space.rows("bank_keys", bank_place(request.bank)))
+    if not keys:
+        raise Invalid(
+            "The bank has no entries: give `sample_entries` or a `generate_direction`.", field="sample_entries"
+        )
+    key, count = max(keys, key=lambda row: (row[1], row[0]))[:2]
+    trial = _try_key(call, bank, request.bank, key)
+    reasoning = f"Tried on the key with the most entries, `{key}` ({count}). {trial.evaluation.reasoning}"
+    return structs.replace(trial, evaluation=structs.replace(trial.evaluation, reasoning=reasoning))
+
+
+class TrySamples(Request, frozen=True, kw_only=True):
+    """Samples, given or generated, and the prompt to try with them."""
+
+    sample_entries: Samples | None = None
+    generate_direction: Direction | None = None
+    entry_count: EntryCount = 5
+    compaction_prompt: Prompt
+    type: Annotated[Literal["conversation", "general"], Meta(description="The type of bank.")] = "conversation"
+
+
+@operation(
+    "banks.try_compaction",
+    "POST /v1/memory_banks/test-compaction",
+    role="agent",
+    outside=True,
+    patient=True,
+    example=Example({"sample_entries": _SAMPLES, "compaction_prompt": "Keep decisions and dates."}),
+)
+def try_compaction(call: Call, request: TrySamples) -> Trial:
+    """Try a compaction prompt on sample entries, without a bank."""
+    if (request.sample_entries is None) == (request.generate_direction is None):
+        raise Invalid("Give either `sample_entries` or `generate_direction`.", field="sample_entries")
+    bank = Bank(type=request.type, compaction_prompt=request.compaction_prompt)
+    return _try_samples(call, bank, request)
+
+
+def _try_samples(call: Call, bank: Bank, request: TryBank | TrySamples) -> Trial:
+    """Compact all samples at once, whatever the bank's thresholds are."""
+    direction = request.generate_direction
+    samples = request.sample_entries or []
+    if direction is not None:
+        samples = _generate_samples(call, bank, direction, request.entry_count)
+    items = [
+        Item(
+            seq,
+            Entry(str(seq), 1, seq, "turn", one.speaker, None, one.content, None, None, "user", None, None, 0, 0, 0),
+            0,
+        )
+        for seq, one in enumerate(samples, 1)
+    ]
+    return structs.replace(_build_trial(call, bank, items, items, items), generated=direction is not None)
+
+
+def _generate_samples(call: Call, bank: Bank, direction: str, count: int) -> list[Sample]:
+    if call.engine.completer is None:
+        raise Invalid(NO_MODEL, field="generate_direction")
+    model = Model(*call.engine.completer, TenantStore(call.engine.store, call.principal.tenant), call.engine.clock)
+    chat = bank.type == "conversation"
+    speakers: tuple[Speaker | None, Speaker | None] = ("user", "assistant") if chat else (None, None)
+    contents = generate_samples(model, direction, count, chat=chat)
+    return [Sample(content=content, speaker=speakers[number % 2]) for number, content in enumerate(contents)]
+
+
+def _try_key(call: Call, bank: Bank, bank_id: str, key: str) -> Trial:
+    """Compact a key as the bank would."""
+
+    def read(space: Space) -> tuple[list[Item], list[Item], list[Item]]:
+        address = find_key(space, bank_id, check_key(key))
+        if address is None:
+            raise NotFound("The bank has no such key.")
+        visible = load_visible(space.tx, address.id, space.now)
+        selected = select_items(visible, bank, space.now)
+        sources = load_sources(space.tx, address.id, selected, space.now).items if selected else []
+        return visible.items, selected, sources
+
+    return _build_trial(call, bank, *call.read(read))
+
+
+def _build_trial(call: Call, bank: Bank, items: list[Item], selected: list[Item], sources: list[Item]) -> Trial:
+    """Summarise the sources, and show the items that would be replaced and those that would remain."""
+    reach = TenantStore(call.engine.store, call.principal.tenant)
+    summary = summarise_items(call.engine, reach, bank, sources) if selected else None
+    replaced = {item.entry.id for item in selected}
+    entries = [(item.entry.id, TrialEntry(content=item.entry.content, speaker=item.entry.role)) for item in items]
+    return Trial(
+        original_entries=[entry for _, entry in entries],
+        compaction_summary=summary.text if summary else "",
+        surviving_entries=[entry for entry_id, entry in entries if entry_id not in replaced],
+        evaluation=_evaluate(selected, summary.text if summary else ""),
+        method=summary.method if summary else "none",
+        note=summary.note if summary else None,
+    )
+
+
+def _evaluate(selected: Sequence[Item], summary: str) -> Evaluation:
+    """Judge a summary by its length and by the names and numbers that it keeps."""
+    if not selected:
+        return Evaluation(
+            verdict="pass", score=5, reasoning="Nothing is beyond the thresholds: nothing would be compacted."
+        )
+    before, after = sum(estimate_tokens(item.entry.content) for item in selected), estimate_tokens(summary)
+    words = {word for item in selected for word in _names_and_numbers(item.entry.content)}
+    kept = len(words & _names_and_numbers(summary)) / len(words) if words else 1.0
+    reasoning = f"{before} tokens become {after}; {kept:.0%} of the names and numbers are kept."
+    fault = None
+    if not summary.strip():
+        if any(char.isalnum() for item in selected for char in item.entry.content):
+            fault = "The summary is empty although the entries are not."
+    elif after >= before:
+        fault = "The summary is not shorter than the entries."
+    if fault:
+        return Evaluation(verdict="fail", score=1, reasoning=f"{fault} {reasoning}")
+    score = 1 + (after <= 0.7 * before) + (kept >= 0.1) + (kept >= 0.3) + (kept >= 0.6)
+    return Evaluation(verdict="pass" if score >= 3 else "fail", score=score, reasoning=reasoning)
+
+
+def _names_and_numbers(text: str) -> set[str]:
+    """The words with a capital letter or a digit."""
+    words = {word.strip(".,;:!?()[]\"'“”") for word in text.split()}
+    return {word for word in words if any(char.isdigit() or char.isupper() for char in word)}

@@ -12,8 +12,7 @@ from .values import Message, Receipt, omit_none, to_list
 
 if TYPE_CHECKING:
     from ..banks.banks import BankInfo, BankList
-    from ..banks.compaction import Compacting
-    from ..banks.compaction_trials import Trial
+    from ..banks.compaction import Compacting, Trial
     from ..banks.entries import Added, BankEntry, DeletedEntries, Loaded, Matches
     from ..banks.statistics import BankStats, Counted
     from .transport import AsyncTransport

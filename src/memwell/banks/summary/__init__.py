@@ -1,1 +1,0 @@
-"""Summarise older entries of a bank, by rules or by a language model."""
