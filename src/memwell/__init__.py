@@ -54,8 +54,9 @@ if _TYPE_CHECKING:
     from .facts.search import Hit, Hits, WhyNot
     from .records.contents import Content
     from .records.definitions import DefinitionInfo
+    from .records.records import RecordChange
     from .records.stores import StoreInfo
-    from .records.user_records import RecordChange, UserRecord
+    from .records.user_records import UserRecord
     from .timelines.flows import SessionView
     from .timelines.sessions import SessionInfo
     from .workflows.run_operations import Executed
@@ -119,7 +120,7 @@ _RESPONSES = {
     "Hits": "facts.search.Hits",
     "Job": "admin.jobs.Job",
     "MemoryEntry": "facts.memories.Memory",
-    "RecordChange": "records.user_records.RecordChange",
+    "RecordChange": "records.records.RecordChange",
     "SessionInfo": "timelines.sessions.SessionInfo",
     "SessionView": "timelines.flows.SessionView",
     "StoreInfo": "records.stores.StoreInfo",

@@ -19,11 +19,10 @@ from memwell.model.collection import Place
 from memwell.model.fields import to_cursor
 from memwell.records.apps import ListSessions, list_sessions
 from memwell.records.records import (
-    NewValue,
     delete_tied,
     iterate_tied,
     iterate_tied_values,
-    list_named_page,
+    list_named,
     list_records_between,
     list_tied_addresses,
     write_record,
@@ -33,7 +32,7 @@ from memwell.storage.port import Row, Tx
 from memwell.testing import FrozenClock
 
 from ..engines import Memory
-from .test_records import Records
+from .test_records import Records, terms
 
 T = TypeVar("T")
 PLACE = Place("user", "alice", "record")
@@ -84,7 +83,7 @@ def records(memory: Memory) -> Records:
 def fill(records: Records, count: int, place: Place = PLACE, size: int = 1, **how: Any) -> None:
     def all_of_them(space: Space) -> None:
         for number in range(count):
-            write_record(space, place, f"n{number:05}", NewValue({"n": number, "text": "x" * size}, **how))
+            write_record(space, place, f"n{number:05}", *terms({"n": number, "text": "x" * size}, **how))
 
     records.writing(all_of_them)
 
@@ -126,7 +125,7 @@ def test_what_has_expired_ends_no_list(records: Records, clock: FrozenClock) -> 
     records.set({"n": 1}, path="z", ties=(TIE,))
     clock.advance(days=2)
     assert [record.path for record, _ in records.reading(lambda space: list(iterate_tied(space, TIE)))] == ["z"]
-    found, more = records.reading(lambda space: list_named_page(space, PLACE, "", 1))
+    found, more = records.reading(lambda space: list_named(space, PLACE, "", 1))
     assert ([one.path for one in found], more) == (["z"], False)
 
 
@@ -134,7 +133,7 @@ def test_a_page_reads_the_values_that_it_gives_and_no_others(records: Records) -
     fill(records, 40)
     for number in range(40):
         records.set({"text": "y"}, path=f"n{number:05}@session/s")
-    (found, more), seen = watching(records, lambda space: list_named_page(space, PLACE, "n00009", 20))
+    (found, more), seen = watching(records, lambda space: list_named(space, PLACE, "n00009", 20))
     assert [one.path for one in found] == [f"n{number:05}" for number in range(10, 30)]
     assert more
     assert seen.given["records_of"] == 20

@@ -9,8 +9,8 @@ import pytest
 
 from memwell import Invalid
 from memwell.core.owners import user_records
-from memwell.records.records import MAX_VALUE
-from memwell.records.validation import Contract, Edit, secrets_in, write_valid
+from memwell.records.records import MAX_VALUE, Contract, Edit
+from memwell.records.validation import secrets_in, write_valid
 from memwell.storage.sqlite import SqliteStore, connect
 from memwell.testing import FrozenClock
 

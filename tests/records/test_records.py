@@ -18,7 +18,9 @@ from memwell.errors import TooLarge
 from memwell.model.collection import Place
 from memwell.records.records import (
     KEPT_VERSIONS,
-    NewValue,
+    NO_CONTRACT,
+    Contract,
+    Edit,
     Record,
     delete_record,
     find_record,
@@ -39,6 +41,12 @@ LATER = 2**62
 ROOM = 1 << 30
 
 
+def terms(data: Any, **how: Any) -> tuple[Edit, Contract]:
+    """A change, and the contract that it is made under."""
+    edit = {name: how.pop(name) for name in Edit._fields if name in how}
+    return Edit(data, **edit), Contract(**how)
+
+
 class Records:
     """One tenant's records, each call in a transaction of its own."""
 
@@ -56,7 +64,7 @@ class Records:
         return self.engine.read(self.principal, work)
 
     def set(self, data: Any, path: str = "profile", **how: Any) -> Record:
-        return self.writing(lambda space: write_record(space, PLACE, path, NewValue(data, **how)))
+        return self.writing(lambda space: write_record(space, PLACE, path, *terms(data, **how)))
 
     def get(self, path: str = "profile") -> Record | None:
         return self.reading(lambda space: find_record(space, PLACE, path))
@@ -84,7 +92,7 @@ def test_values_are_merged_or_replaced(records: Records) -> None:
     assert records.value() == {"name": None, "home": {"city": "Porto", "zip": "1100"}, "tags": ["b"]}
     records.set({"name": "Ada"}, mode="replace")
     assert records.value() == {"name": "Ada"}
-    assert [one.path for one in records.reading(lambda space: list_named(space, PLACE, "", 9))] == ["profile"]
+    assert [one.path for one in records.reading(lambda space: list_named(space, PLACE, "", 9)[0])] == ["profile"]
 
 
 def test_what_does_not_pass_the_check_changes_nothing(records: Records) -> None:
@@ -95,9 +103,9 @@ def test_what_does_not_pass_the_check_changes_nothing(records: Records) -> None:
             raise Invalid("Both are needed.")
 
     records.set({"a": 1, "b": 1})
-    records.writing(lambda space: write_record(space, PLACE, "profile", NewValue({"b": 2}), check))
+    records.writing(lambda space: write_record(space, PLACE, "profile", Edit({"b": 2}), NO_CONTRACT, check))
     with pytest.raises(Invalid):
-        records.writing(lambda space: write_record(space, PLACE, "profile", NewValue({"c": 3}), check))
+        records.writing(lambda space: write_record(space, PLACE, "profile", Edit({"c": 3}), NO_CONTRACT, check))
     found = records.get()
     assert found is not None
     assert (found.value, found.version) == ({"a": 1, "b": 2}, 2)
@@ -132,7 +140,7 @@ def test_writes_renew_the_lifetime_and_reads_do_not(records: Records, clock: Fro
     assert records.value() == {"a": 1, "b": 1}
     clock.advance(seconds=1)
     assert records.value() is None
-    assert records.reading(lambda space: list_named(space, PLACE, "", 9)) == []
+    assert records.reading(lambda space: list_named(space, PLACE, "", 9)[0]) == []
     records.set({"c": 1}, lifetime_us=None)
     assert records.value() == {"c": 1}, "what has expired is no base to merge into"
     clock.advance(days=1000)
@@ -237,7 +245,7 @@ def test_no_update_is_lost(records: Records) -> None:
 def test_records_of_others_stay(records: Records, memory: Memory) -> None:
     other = Place("user", "bob", "record")
     records.set({"n": 1})
-    records.writing(lambda space: write_record(space, other, "profile", NewValue({"n": 2})))
+    records.writing(lambda space: write_record(space, other, "profile", Edit({"n": 2})))
     assert memory.user("alice").forget().residual == 0
     assert records.value() is None
     found = records.reading(lambda space: find_record(space, other, "profile"))

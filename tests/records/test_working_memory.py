@@ -12,8 +12,7 @@ import pytest
 
 from memwell import Invalid, TooLarge
 from memwell.errors import Unavailable
-from memwell.records.records import MAX_BYTES
-from memwell.records.user_records import RecordChange
+from memwell.records.records import MAX_BYTES, RecordChange
 from memwell.sdk._sync_definitions import WorkingMemory
 from memwell.testing import FrozenClock
 

@@ -125,7 +125,7 @@ def _user_turns(space: Space, request: ContextRequest) -> list[Entry]:
 def _read_records(space: Space, request: ContextRequest) -> _Records:
     """The records of a user, now or as of another time. Those that do not fit their schema any more are left out."""
     place = user_records(request.owner.name)
-    found = list_named(space, place, "", RECORDS)
+    found, _ = list_named(space, place, "", RECORDS)
     until = to_instant(request.as_of, "as_of")
     further = _next_record(space, place, found[-1].path, until) if found else None
     values = {one.path: one.value if until is None else find_value_at(space, one, until) for one in found}
@@ -138,7 +138,7 @@ def _read_records(space: Space, request: ContextRequest) -> _Records:
 
 def _next_record(space: Space, place: Place, after: str, until: int | None) -> str | None:
     """The name of the next record after a name, if it existed at that moment."""
-    while found := list_named(space, place, after, 1 if until is None else RECORDS):
+    while found := list_named(space, place, after, 1 if until is None else RECORDS)[0]:
         for one in found:
             if until is None or find_value_at(space, one, until) is not None:
                 return one.path

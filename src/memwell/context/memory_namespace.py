@@ -173,9 +173,9 @@ def recall_content(space: Space, name: str, scope: Scope, store: Store) -> Memor
     record = records.find_record(space, where.place, where.path)
     if record is None:
         return MemoryValue()
-    problems = list_misfits(record.value, where.held, space) if where.held.strict else []
+    problems = list_misfits(record.value, where.contract, space) if where.contract.strict else []
     warning = build_misfit_error(problems, "The stored value").message if problems else None
-    return MemoryValue(fill_defaults(record.value, where.held), record.address_id, warning=warning)
+    return MemoryValue(fill_defaults(record.value, where.contract), record.address_id, warning=warning)
 
 
 def _withhold(name: str, reason: str, address_id: int | None) -> MemoryValue:

@@ -33,8 +33,10 @@ from ..model.fields import (
 )
 from .file_rows import MAX_FILES, MOST_FILES, list_session_files
 from .records import (
+    Contract,
+    Description,
+    Edit,
     Mode,
-    NewValue,
     Record,
     add_anchor,
     delete_tied,
@@ -60,7 +62,6 @@ AppName = Annotated[
         description="The app: 1 to 100 letters, digits or '_.-', beginning with a letter or digit.",
     ),
 ]
-Description = Annotated[str, Meta(max_length=1000, description="What it is for: at most 1,000 characters.")]
 WorkflowField = Annotated[
     str,
     Meta(
@@ -409,8 +410,8 @@ def open_session(space: Space, app: str, opening: SessionRequest) -> OpenSession
     ties = [session_tie(app, session_id)]
     ties += [] if user_id is None else [user_tie(user_id)]
     ties += [] if info.get("sessionReference") is None else [_reference_tie(app, info["sessionReference"])]
-    new = NewValue(value, "replace", ties=tuple(ties), tied_anew=True, history=False)
-    record = write_record(space, app_records(app), PREFIX + session_id, new)
+    contract = Contract(ties=tuple(ties), tied_anew=True, history=False)
+    record = write_record(space, app_records(app), PREFIX + session_id, Edit(value, "replace"), contract)
     if user_id is not None and (old is None or old.value["sessionInfo"].get("userId") is None):
         _tie_to_user(space, app, session_id, user_id)
     return OpenSession(session_id, user_id, _build_meta(space, value, record.address_id), record.address_id)

@@ -8,7 +8,6 @@ from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta
 
-from ..clock import optional_datetime, to_datetime
 from ..core.operation import Example, Request, Response, operation
 from ..core.owners import app_records, user_records
 from ..core.space import Space
@@ -23,6 +22,7 @@ from .apps import (
     SessionRequest,
     UserId,
     check_session_owner,
+    find_app_session,
     find_session_user,
     in_session_tie,
     open_session,
@@ -30,13 +30,25 @@ from .apps import (
     session_tie,
     user_tie,
 )
-from .apps import find_app_session as find_session
-from .records import Mode, Record, list_tied_page, project
+from .records import (
+    MAX_TOGETHER,
+    Contract,
+    Edit,
+    HistoryLimit,
+    IfMatch,
+    Mode,
+    Projections,
+    Record,
+    RecordHistory,
+    Unset,
+    Value,
+    describe_version,
+    list_history,
+    list_tied_page,
+    project,
+)
 from .stores import GIVEN, OF, SESSION, Store, TechnicalName, build_store_contract, require_store, store_tie
-from .user_records import IfMatch, Projections, RecordHistory, Unset, Value, list_history
-from .validation import Contract, Edit, ValueWarning, error_at, fill_defaults, write_valid
-
-MAX_TOGETHER = 50
+from .validation import ValueWarning, error_at, fill_defaults, write_valid
 
 ModeField = Annotated[
     Mode, Meta(description="`merge` keeps the fields that are not given, at every depth; `replace` does not.")
@@ -88,13 +100,11 @@ def get_content(space: Space, request: GetContent) -> Content:
         return _session_meta(space, request)
     where = locate_content(space, request.store, request)
     found = records.find_record(space, where.place, where.path)
+    if found is not None and request.as_of is not None:
+        found = records.find_record_at(space, found, to_instant(request.as_of, "as_of") or 0)
     if found is None:
         return Content(content=None)
-    if request.as_of is not None:
-        found = records.find_record_at(space, found, to_instant(request.as_of, "as_of") or 0)
-        if found is None:
-            return Content(content=None)
-    return _to_content(found, _project(fill_defaults(found.value, where.held), request))
+    return _to_content(found, _project(fill_defaults(found.value, where.contract), request))
 
 
 class SetContent(_Whose, frozen=True, kw_only=True):
@@ -116,8 +126,8 @@ class SetContent(_Whose, frozen=True, kw_only=True):
 )
 def set_content(space: Space, request: SetContent) -> Content:
     """Write to a store: makes the record if there is none, and keeps the fields that are not given. Returns it as it is read."""
-    change = Edit(request.data, request.mode, request.if_match, request.unset or ())
-    return _write(space, request.store, request, change)
+    edit = Edit(request.data, request.mode, request.if_match, request.unset or ())
+    return _write(space, request.store, request, edit)
 
 
 class SetContents(_Whose, frozen=True, kw_only=True):
@@ -182,7 +192,7 @@ class ContentHistory(_Whose, frozen=True, kw_only=True):
     """Content whose history is wanted."""
 
     store: TechnicalName
-    limit: Annotated[int, Meta(ge=1, le=100, description="How many to return, from 1 to 100.")] = 20
+    limit: HistoryLimit = 20
     cursor: Cursor | None = None
 
 
@@ -236,9 +246,15 @@ def list_contents(space: Space, request: ListContents) -> StoreRecords:
     """The records of a store, as they are stored: of all its users and sessions. A page holds at most 8 MiB of them."""
     require_store(space, request.app, request.store)
     (after,) = from_cursor("store", request.cursor, 0)
-    found, more = list_tied_page(space, store_tie(request.app, request.store), after, request.limit)
-    further = to_cursor("store", found[-1][0].address_id) if more else None
-    return StoreRecords(records=[_to_store_record(record, name) for record, name in found], next_cursor=further)
+    page, more = list_tied_page(space, store_tie(request.app, request.store), after, request.limit)
+    found = []
+    for record, collection in page:
+        kind, _, name = record.path.partition("@")[2].partition("/")
+        user_id, session_id = collection if kind == "app" else None, name if kind == "session" else None
+        stored = describe_version(record)
+        found.append(StoreRecord(value=record.value, user_id=user_id, session_id=session_id, **stored))
+    further = to_cursor("store", page[-1][0].address_id) if more else None
+    return StoreRecords(records=found, next_cursor=further)
 
 
 class Location(NamedTuple):
@@ -246,7 +262,7 @@ class Location(NamedTuple):
 
     place: Place
     path: str
-    held: Contract
+    contract: Contract
 
 
 def locate_content(
@@ -269,7 +285,13 @@ def locate_content(
                 check_session_owner(space, whose.app, whose.session_id, user)
             return Location(user_records(user), f"{name}@app/{whose.app}", _build_contract(store, whose, tie))
         case "session":
-            return _locate_in_session(space, name, store, whose, tie)
+            session_id = _require_session_id(whose, name)
+            user = whose.user_id or space.principal.user
+            owner = check_session_owner(space, whose.app, session_id, user) or user
+            space.principal.require_user(owner)
+            ties = [tie, in_session_tie(whose.app, session_id), *([] if owner is None else [user_tie(owner)])]
+            path = f"{name}@session/{session_id}"
+            return Location(app_records(whose.app), path, _build_contract(store, whose, *ties))
     space.principal.require_user(None)
     return Location(app_records(whose.app), name, _build_contract(store, whose, tie))
 
@@ -299,15 +321,6 @@ def _session_meta(space: Space, request: GetContent) -> Content:
     return Content(content=_project(read_session_meta(space, request.app, session_id), request))
 
 
-def _locate_in_session(space: Space, name: str, store: Store, whose: _Whose, tie: str) -> Location:
-    session_id = _require_session_id(whose, name)
-    user = whose.user_id or space.principal.user
-    owner = check_session_owner(space, whose.app, session_id, user) or user
-    space.principal.require_user(owner)
-    ties = [tie, in_session_tie(whose.app, session_id), *([] if owner is None else [user_tie(owner)])]
-    return Location(app_records(whose.app), f"{name}@session/{session_id}", _build_contract(store, whose, *ties))
-
-
 def _build_contract(store: Store, whose: _Whose, *ties: str) -> Contract:
     """Return the contract of content. If it lasts as long as a session, that is the one in which it was written last (B2.2)."""
     if store.retention != SESSION:
@@ -323,40 +336,20 @@ def _require_session_id(whose: _Whose, name: str) -> str:
     return whose.session_id
 
 
-def _write(space: Space, name: str, whose: _Whose, change: Edit) -> Content:
-    where = locate_content(space, name, whose, written=True)
-    if not where.held.ties:
-        raise Invalid(
-            "`session_id` is missing: the content of this store lasts as long as the session.", field="session_id"
-        )
-    record, warnings = write_valid(space, where.place, where.path, change, where.held)
-    _begin_session(space, whose, where)
-    return _to_content(record, fill_defaults(record.value, where.held), warnings)
-
-
-def _begin_session(space: Space, whose: _Whose, where: Location) -> None:
-    """Begin the session that content was written in, unless it is open; it belongs to the user, if one is known."""
+def _write(space: Space, name: str, whose: _Whose, edit: Edit) -> Content:
+    place, path, contract = locate_content(space, name, whose, written=True)
+    if not contract.ties:
+        reason = "the content of this store lasts as long as the session"
+        raise Invalid(f"`session_id` is missing: {reason}.", field="session_id")
+    record, warnings = write_valid(space, place, path, edit, contract)
     session_id = whose.session_id
-    if session_id is None or not any(tie.startswith(("in/", "session/")) for tie in where.held.ties):
-        return
-    user = whose.user_id or space.principal.user
-    found = find_session(space, whose.app, session_id)
-    if found is None or (user is not None and found.value["sessionInfo"].get("userId") is None):
-        open_session(space, whose.app, SessionRequest(session_id=session_id, user_id=user))
-
-
-def _to_store_record(record: Record, collection: str) -> StoreRecord:
-    _, _, place = record.path.partition("@")
-    kind, _, name = place.partition("/")
-    return StoreRecord(
-        value=record.value,
-        version=record.version,
-        etag=record.etag,
-        updated_at=to_datetime(record.updated_at),
-        expires_at=optional_datetime(record.expires_at),
-        user_id=collection if kind == "app" else None,
-        session_id=name if kind == "session" else None,
-    )
+    if session_id is not None and any(tie.startswith(("in/", "session/")) for tie in contract.ties):
+        # Begin the session that content was written in, unless it is open; it belongs to the user, if one is known.
+        user = whose.user_id or space.principal.user
+        found = find_app_session(space, whose.app, session_id)
+        if found is None or (user is not None and found.value["sessionInfo"].get("userId") is None):
+            open_session(space, whose.app, SessionRequest(session_id=session_id, user_id=user))
+    return _to_content(record, record.value, warnings)
 
 
 def _project(value: Any, request: GetContent) -> Any:
@@ -364,11 +357,4 @@ def _project(value: Any, request: GetContent) -> Any:
 
 
 def _to_content(record: Record, value: Any, warnings: list[ValueWarning] | None = None) -> Content:
-    return Content(
-        content=value,
-        version=record.version,
-        etag=record.etag,
-        updated_at=to_datetime(record.updated_at),
-        expires_at=optional_datetime(record.expires_at),
-        warnings=warnings or None,
-    )
+    return Content(content=value, warnings=warnings or None, **describe_version(record))

@@ -20,15 +20,17 @@ from ..core.operation import Example, Request, Response, operation
 from ..core.space import Space
 from ..errors import Conflict, Invalid, NotFound
 from ..model.fields import ID_PATTERN, check_content
-from .records import delete_tied
+from .records import Contract, Description, Secrets, delete_tied
 from .validation import (
+    BY_SLUG,
+    MAX_NAME,
     Accept,
     Breaking,
-    Contract,
-    Secrets,
-    check_breaking,
+    check_changed_schema,
     check_object_schema,
     find_breaking,
+    join_names,
+    list_name_doubts,
     list_schema_doubts,
     normalize_schema,
 )
@@ -36,7 +38,6 @@ from .validation import (
 Scope = Literal["global", "workflow", "thread", "run"]
 UpdateMode = Literal["merge", "replace"]
 
-MAX_NAME = 255
 SLUG_PATTERN = r"^[a-z0-9_]+$(?!\n)"
 SLUG_ADVICE = "slug must contain only lowercase letters, numbers, and underscores"
 MAX_TTL = 100 * 365 * 86_400
@@ -44,10 +45,8 @@ RUN_LIFETIME = 30 * DAY
 """Lifetime of records of a run that nobody ends."""
 MAX_FORMER = 20
 """Former lifetimes that a definition remembers."""
-BY_SLUG, BY_NAME = "definition_slug", "definition_name"
-"""Documents that lead from a slug or a name to its definition, so that both are unique."""
-
-_VAGUE = re.compile(r"(?:data|temp|tmp|test|store|memory|info|stuff|misc|foo|bar|value|record)s?_?\d*", re.IGNORECASE)
+BY_NAME = "definition_name"
+"""Document that leads from a name to its definition, as `BY_SLUG` does from a slug, so that both are unique."""
 
 
 class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -85,8 +84,7 @@ Name = Annotated[
     ),
 ]
 Slug = Annotated[
-    str,
-    Meta(max_length=MAX_NAME, description=f"Its technical key; omit it to derive it from the name: {SLUG_ADVICE}."),
+    str, Meta(max_length=MAX_NAME, description=f"Its technical key; omit it to derive it from the name: {SLUG_ADVICE}.")
 ]
 ScopeField = Annotated[
     Scope,
@@ -94,15 +92,11 @@ ScopeField = Annotated[
         description="What a record belongs to beside its owner: nothing (`global`), or one `workflow`, `thread` or `run`."
     ),
 ]
-Ttl = Annotated[
-    int,
-    Meta(ge=1, le=MAX_TTL, description="Lifetime of a record after it was written, in seconds."),
-]
+Ttl = Annotated[int, Meta(ge=1, le=MAX_TTL, description="Lifetime of a record after it was written, in seconds.")]
 SchemaField = Annotated[
     dict[str, Any],
     Meta(description="A JSON Schema (Draft 2020-12) of an object, at most 64 KiB; every value that is saved must fit."),
 ]
-Description = Annotated[str, Meta(max_length=1000, description="What it is for: at most 1,000 characters.")]
 UpdateModeField = Annotated[
     UpdateMode,
     Meta(description="An update becomes the new value (`replace`), or is merged into the old one (`merge`)."),
@@ -177,8 +171,9 @@ class CreateDefinition(Request, frozen=True, kw_only=True):
 def create_definition(space: Space, request: CreateDefinition) -> DefinitionInfo:
     """Make a memory definition. Its slug is made from its name and does not change."""
     item = add_definition(space, request)
-    found = find_breaking(space, definition_tie(item.id), build_definition_contract(item.id, item.settings))
-    warnings = [] if request.schema is None else list_schema_doubts(build_definition_contract(item.id, item.settings))
+    contract = build_definition_contract(item.id, item.settings)
+    found = find_breaking(space, definition_tie(item.id), contract)
+    warnings = [] if request.schema is None else list_schema_doubts(contract)
     if found.breaking:
         warnings.append(f"{found.breaking} of {found.records} existing records do not fit, and are withheld.")
     return to_definition_info(item, warnings)
@@ -189,7 +184,9 @@ def add_definition(space: Space, request: CreateDefinition) -> Item[Definition]:
     name = check_content(new.name, field="name")
     if not new.slug:
         raise Invalid(f"No slug can be made from {name!r}: give one. {SLUG_ADVICE}.", field="slug")
-    slug = check_slug(new.slug)
+    slug = new.slug
+    if not re.fullmatch(SLUG_PATTERN, slug):
+        raise Invalid(f"{SLUG_ADVICE}: {slug[:100]!r}.", field="slug")
     definition = Definition(slug=slug, **{one: getattr(new, one) for one in _SETTINGS})
     check_object_schema(Contract(definition.schema, True))
     for kind, key, field in ((BY_SLUG, slug, "slug"), (BY_NAME, name, "name")):
@@ -203,13 +200,7 @@ def add_definition(space: Space, request: CreateDefinition) -> Item[Definition]:
     return item
 
 
-@operation(
-    "definitions.define",
-    "PUT /v1/memory_definitions",
-    effect="write",
-    role="admin",
-    example=Example(NEW),
-)
+@operation("definitions.define", "PUT /v1/memory_definitions", effect="write", role="admin", example=Example(NEW))
 def define(space: Space, request: CreateDefinition) -> DefinitionInfo:
     """Make a memory definition, unless it is there already with the same settings."""
     new = normalize_definition(request)
@@ -297,12 +288,8 @@ def update_definition(space: Space, request: UpdateDefinition) -> DefinitionInfo
         former = [*(old.former_ttls or []), *([] if old.ttl_seconds is None else [old.ttl_seconds])]
         changes |= {"lasting_from": space.now, "former_ttls": former[-MAX_FORMER:]}
     new = structs.replace(old, **changes)
-    contract = build_definition_contract(item.id, new)
-    check_object_schema(contract)
-    warnings: list[str] = []
-    if new.schema != old.schema:
-        breaking = find_breaking(space, definition_tie(item.id), contract)
-        warnings = [*list_schema_doubts(contract), *check_breaking(breaking, request.accept_breaking)]
+    contracts = build_definition_contract(item.id, old), build_definition_contract(item.id, new)
+    warnings = check_changed_schema(space, definition_tie(item.id), *contracts, request.accept_breaking)
     name = item.name if request.name is None else check_content(request.name.strip(), field="name")
     if name != item.name:
         _check_free(space, BY_NAME, name, "name")
@@ -393,10 +380,6 @@ def list_differences(item: Item[Definition], new: CreateDefinition) -> list[str]
     return names + [one for one in _SETTINGS if getattr(item.settings, one) != getattr(new, one)]
 
 
-def join_names(names: Sequence[str]) -> str:
-    return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), *names[-1:]])
-
-
 def definition_tie(definition_id: str) -> str:
     return f"definition/{definition_id}"
 
@@ -417,23 +400,10 @@ def build_lasting_contract(item: Item[Definition]) -> Contract:
     )
 
 
-def check_slug(slug: str) -> str:
-    if not re.fullmatch(SLUG_PATTERN, slug):
-        raise Invalid(f"{SLUG_ADVICE}: {slug[:100]!r}.", field="slug")
-    return slug
-
-
 def derive_slug(name: str) -> str:
     """Return the slug of a name (S3.5), without accents; empty if the name has no ASCII letter or digit."""
     bare = "".join(one for one in unicodedata.normalize("NFKD", name) if not unicodedata.combining(one))
     return re.sub(r"[^a-z0-9]+", "_", bare.casefold()).strip("_")[:MAX_NAME]
-
-
-def list_name_doubts(name: str, field: str) -> list[str]:
-    """Return a warning about a name that says nothing about its content (C40)."""
-    return (
-        [f"The {field} {name!r} does not say what it is for: choose a telling one."] if _VAGUE.fullmatch(name) else []
-    )
 
 
 def to_definition_info(item: Item[Definition], warnings: Sequence[str] = ()) -> DefinitionInfo:

@@ -8,21 +8,26 @@ values that they return.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import accumulate
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec import Meta
 from msgspec.structs import replace
 
+from ..clock import optional_datetime, to_datetime
+from ..core.operation import Response
 from ..core.space import Space
 from ..erasure.erase import bury, expire_at
 from ..errors import Invalid, TooLarge
 from ..ids import inner_id
 from ..model.collection import Place
-from ..model.fields import check_json, etag, match
+from ..model.fields import check_json, etag, from_cursor, match, to_cursor
 from ..storage.port import Row, encode_numbers
 
 Mode = Literal["merge", "replace"]
+Secrets = Literal["warn", "reject"]
 Check = Callable[[Any], None]
 """Raises an error if a value must not be stored."""
 
@@ -37,6 +42,8 @@ SMALL = 8
 LARGE = 64 * 1024
 KEPT_VERSIONS = 1024
 """Versions of a record that are kept at least; there are never twice as many."""
+NEWEST = 2**62
+"""A number after that of every version."""
 KIND = "record"
 decode = msgspec.json.Decoder().decode
 
@@ -69,27 +76,116 @@ class VersionRow(NamedTuple):
     expires_at: int | None
 
 
-class NewValue(NamedTuple):
-    """A value to write."""
+class Edit(NamedTuple):
+    """A change of a record."""
 
-    data: Any
+    data: Mapping[str, Any]
     mode: Mode = "merge"
-    lifetime_us: int | None = None
-    """Lifetime from now on; None: forever. Reading does not renew it (C15)."""
     if_match: str | None = None
     """The etag that the record must have, or one of several; `*`: it must exist; `none`: it must not."""
+    unset: Sequence[str] = ()
+    """Paths of fields to remove."""
+
+
+class Contract(NamedTuple):
+    """What a record must fulfil, how long it lasts, and what it is deleted with."""
+
+    schema: Mapping[str, Any] | None = None
+    strict: bool = False
+    lifetime_us: int | None = None
+    """Lifetime from now on; None: forever. Reading does not renew it (C15)."""
     ties: tuple[str, ...] = ()
     """What it is deleted with: a definition or store, a user, a session, a run."""
     tied_anew: bool = False
     """Replace its former ties."""
-    history: bool = True
-    """Keep former versions."""
+    secrets: Secrets | None = None
     lasting: int | None = None
     """Keep the lifetime of the former version, up to `lifetime_us`, if that was written since this time ..."""
     former: tuple[int, ...] | None = None
     """... or if its lifetime is none of these."""
-    unset: tuple[str, ...] = ()
-    """Paths of fields to remove."""
+    history: bool = True
+    """Keep former versions."""
+
+
+NO_CONTRACT = Contract()
+
+
+# Fields and responses of the operations on records of all kinds
+
+Value = Annotated[dict[str, Any], Meta(description="A JSON object of at most 1 MiB and 64 levels.")]
+Projections = Annotated[
+    dict[str, Any], Meta(description='The fields to return, as {"preferences.language": 1}; omit it for all.')
+]
+IfMatch = Annotated[
+    str,
+    Meta(
+        max_length=400,
+        description="The `etag` that the record must still have. `*`: it must exist; `none`: it must not.",
+    ),
+]
+Unset = Annotated[
+    list[Annotated[str, Meta(min_length=1, max_length=1000)]],
+    Meta(max_length=100, description="Fields to remove, by their paths, such as `seat.row`: at most 100."),
+]
+Description = Annotated[str, Meta(max_length=1000, description="What it is for: at most 1,000 characters.")]
+HistoryLimit = Annotated[int, Meta(ge=1, le=100, description="How many to return, from 1 to 100.")]
+MAX_TOGETHER = 50
+"""Records that one request writes."""
+
+
+class RecordChange(Response, frozen=True, kw_only=True):
+    """A version of a record: the data that was written, how, when and by whom, and the resulting value."""
+
+    version: int
+    mode: str
+    data: dict[str, Any]
+    value: dict[str, Any] | None
+    actor: str
+    written_at: datetime
+    expires_at: datetime | None = None
+
+
+class RecordHistory(Response, frozen=True, kw_only=True):
+    """Versions of a record, the newest first."""
+
+    versions: list[RecordChange]
+    next_cursor: str | None = None
+
+
+def describe_version(record: Record) -> dict[str, Any]:
+    """Return what every response says of a record."""
+    return {
+        "version": record.version,
+        "etag": record.etag,
+        "updated_at": to_datetime(record.updated_at),
+        "expires_at": optional_datetime(record.expires_at),
+    }
+
+
+def list_history(space: Space, record: Record, limit: int, cursor: str | None) -> RecordHistory:
+    """Return versions of a record with their data and their values, as far as these fit into a response."""
+    (before,) = from_cursor("versions", cursor, NEWEST)
+    rows, more = list_versions(space, record, before, limit, MAX_BYTES // 2)
+    values = rebuild_values(space, record, rows)
+    sizes = [len(msgspec.json.encode(values.get(row.version))) for row in rows]
+    page = rows[: count_fitting(sizes, MAX_BYTES // 2)]
+    further = to_cursor("versions", page[-1].version) if more or len(page) < len(rows) else None
+    versions = [
+        RecordChange(
+            version=row.version,
+            mode=row.mode,
+            data=msgspec.json.decode(row.data),
+            value=values.get(row.version),
+            actor=row.actor,
+            written_at=to_datetime(row.written_at),
+            expires_at=optional_datetime(row.expires_at),
+        )
+        for row in page
+    ]
+    return RecordHistory(versions=versions, next_cursor=further)
+
+
+# One record
 
 
 def find_record(space: Space, place: Place, path: str) -> Record | None:
@@ -103,19 +199,57 @@ def find_record_with_definition(space: Space, place: Place, path: str) -> tuple[
     row = space.tx.row("find_held_record", dialect=place.dialect, name=place.name, path=path, now=space.now)
     if row is None:
         return None
-    found = Record(row[0], row[1], row[2], row[3], decode(row[4]), row[5], row[6], row[7])
-    return found, row[8], row[9]
+    return to_record(row), row[8], row[9]
 
 
-def write_record(space: Space, place: Place, path: str, new: NewValue, check: Check = lambda value: None) -> Record:
-    """Replace a value or merge into it. If the check rejects the result, nothing changes (C3)."""
-    old = find_record(space, place, path) if new.mode == "merge" else _find_head(space, place, path)
-    match(_etag_of(old), new.if_match)
-    given = _encode_input(new.data)
-    base = None if old is None else old.value
-    value = unset_fields(merge(base, decode(given)), new.unset)
+def write_record(
+    space: Space,
+    place: Place,
+    path: str,
+    edit: Edit,
+    contract: Contract = NO_CONTRACT,
+    check: Check = lambda value: None,
+) -> Record:
+    """Replace a value or merge into it. If the check rejects the result, nothing changes (C3). The schema and the secrets of the
+    contract are the check's concern."""
+    old = find_record(space, place, path) if edit.mode == "merge" else _find_head(space, place, path)
+    match(None if old is None else old.etag, edit.if_match)
+    check_json(edit.data, "value", MAX_DEPTH, longest=MAX_NAME)
+    if not isinstance(edit.data, dict):
+        raise Invalid("A record is a JSON object.", field="value")
+    given = _encode(edit.data)  # times, tuples and the like become plain values
+    value = unset_fields(merge(None if old is None else old.value, decode(given)), edit.unset)
     check(value)
-    return _store(space, place, path, old, new, given, value)
+    encoded = _encode(value)
+    collection_id = space.collection(place)[0] if old is None else old.collection_id
+    expires_at = _compute_expiry(space.now, old, contract)
+    placed = {"collection_id": collection_id, "path": path}
+    address_id, version = _place(space, placed, expires_at)
+    if old is None and version > 1:
+        # What was there has expired: it goes with all that speaks of it, and this is another.
+        bury(space.tx, [(address_id, collection_id, KIND)], space.now, spared=space.run)
+        address_id, version = _place(space, placed, expires_at)
+    created_at = space.now if old is None else old.created_at
+    kept = {"address_id": address_id, "version": version, "now": space.now, "expires_at": expires_at}
+    space.tx.send("put_value", **kept, value=encoded, created_at=created_at)
+    _tie(space, address_id, contract)
+    # History holds the whole value now and then, and if a large value changes much: many large changes take long to merge again.
+    whole = old is None or edit.mode == "replace" or bool(edit.unset) or not contract.history
+    whole = whole or version % WHOLE_EVERY == 0 or (len(encoded) > LARGE and len(given) * SMALL > len(encoded))
+    data, mode = (encoded, "replace") if whole else (given, "merge")
+    space.tx.send("add_record_version", **kept, mode=mode, data=data, actor=space.principal.actor)
+    if not contract.history:
+        space.tx.send("delete_record_versions_below", address_id=address_id, version=version)
+    elif whole and version % KEPT_VERSIONS == 0:
+        space.tx.send("delete_record_versions_below", address_id=address_id, version=version - KEPT_VERSIONS)
+    if expires_at is not None:
+        space.answer_until(expires_at)
+        if old is not None and (old.expires_at is None or expires_at < old.expires_at):
+            # what was answered before may not outlive it
+            space.tx.send("erase_idempotency", addresses=encode_numbers([address_id]))
+    space.touch(collection_id, address_id)
+    expire_at(space.tx, expires_at, space.now)
+    return Record(address_id, collection_id, path, version, value, created_at, space.now, expires_at)
 
 
 def delete_record(
@@ -124,7 +258,7 @@ def delete_record(
     """Erase a record with its history. Return the job that erases its bytes, or None if there is no record. `spared`: the run
     that deletes it, which is not emptied."""
     old = _find_head(space, place, path)
-    match(_etag_of(old), if_match)
+    match(None if old is None else old.etag, if_match)
     if old is None:
         return None
     space.touch(old.collection_id, old.address_id)
@@ -202,50 +336,6 @@ def _find_head(space: Space, place: Place, path: str) -> Record | None:
     return None if row is None else to_record(row)
 
 
-def _etag_of(old: Record | None) -> str | None:
-    return None if old is None else old.etag
-
-
-def _store(space: Space, place: Place, path: str, old: Record | None, new: NewValue, given: str, value: Any) -> Record:
-    encoded = _encode(value)
-    collection_id = space.collection(place)[0] if old is None else old.collection_id
-    expires_at = _compute_expiry(space.now, old, new)
-    placed = {"collection_id": collection_id, "path": path}
-    address_id, version = _place(space, placed, expires_at)
-    if (
-        old is None and version > 1
-    ):  # what was there has expired: it goes with all that speaks of it, and this is another
-        bury(space.tx, [(address_id, collection_id, KIND)], space.now, spared=space.run)
-        address_id, version = _place(space, placed, expires_at)
-    created_at = space.now if old is None else old.created_at
-    kept = {"address_id": address_id, "version": version, "now": space.now, "expires_at": expires_at}
-    space.tx.send("put_value", **kept, value=encoded, created_at=created_at)
-    _tie(space, address_id, new)
-    whole = _is_whole(old, new, version, len(given), len(encoded))
-    data, mode = (encoded, "replace") if whole else (given, "merge")
-    space.tx.send("add_record_version", **kept, mode=mode, data=data, actor=space.principal.actor)
-    if not new.history:
-        space.tx.send("delete_record_versions_below", address_id=address_id, version=version)
-    elif whole and version % KEPT_VERSIONS == 0:
-        space.tx.send("delete_record_versions_below", address_id=address_id, version=version - KEPT_VERSIONS)
-    if expires_at is not None:
-        space.answer_until(expires_at)
-        if old is not None and (old.expires_at is None or expires_at < old.expires_at):
-            # what was answered before may not outlive it
-            space.tx.send("erase_idempotency", addresses=encode_numbers([address_id]))
-    space.touch(collection_id, address_id)
-    expire_at(space.tx, expires_at, space.now)
-    return Record(address_id, collection_id, path, version, value, created_at, space.now, expires_at)
-
-
-def _is_whole(old: Record | None, new: NewValue, version: int, given: int, kept: int) -> bool:
-    """Return True if history holds the whole value: now and then, and if a large value changes much, since many large changes
-    take long to merge again."""
-    if old is None or new.mode == "replace" or new.unset or not new.history:
-        return True
-    return version % WHOLE_EVERY == 0 or (kept > LARGE and given * SMALL > kept)
-
-
 def _place(space: Space, placed: dict[str, Any], expires_at: int | None) -> tuple[int, int]:
     """Return the address of a record, and its next version."""
     row = space.tx.row("place_record", **placed, id=inner_id(), now=space.now, expires_at=expires_at)
@@ -253,30 +343,22 @@ def _place(space: Space, placed: dict[str, Any], expires_at: int | None) -> tupl
     return row[0], row[1]
 
 
-def _compute_expiry(now: int, old: Record | None, new: NewValue) -> int | None:
-    lifetimes = [] if new.lifetime_us is None else [new.lifetime_us]
-    if old is not None and old.expires_at is not None and new.lasting is not None:
+def _compute_expiry(now: int, old: Record | None, contract: Contract) -> int | None:
+    lifetimes = [] if contract.lifetime_us is None else [contract.lifetime_us]
+    if old is not None and old.expires_at is not None and contract.lasting is not None:
         before = old.expires_at - old.updated_at
-        own = old.updated_at >= new.lasting or (new.former is not None and before not in new.former)
-        lifetimes += [before] if own else []
+        if old.updated_at >= contract.lasting or (contract.former is not None and before not in contract.former):
+            lifetimes.append(before)
     return now + min(lifetimes) if lifetimes else None
 
 
-def _tie(space: Space, address_id: int, new: NewValue) -> None:
-    if new.tied_anew:
-        if {row[0] for row in space.tx.rows("ties_of", address_id=address_id)} == set(new.ties):
+def _tie(space: Space, address_id: int, contract: Contract) -> None:
+    if contract.tied_anew:
+        if {row[0] for row in space.tx.rows("ties_of", address_id=address_id)} == set(contract.ties):
             return
         space.tx.send("delete_ties", address_id=address_id)
-    for tie in new.ties:
+    for tie in contract.ties:
         space.tx.send("add_tie", tie=tie, address_id=address_id)
-
-
-def _encode_input(data: Any) -> str:
-    """Return input as JSON, in which times, tuples and the like become plain values."""
-    check_json(data, "value", MAX_DEPTH, longest=MAX_NAME)
-    if not isinstance(data, dict):
-        raise Invalid("A record is a JSON object.", field="value")
-    return _encode(data)
 
 
 def _encode(value: Any) -> str:
@@ -345,21 +427,17 @@ def project(value: Any, projections: Mapping[str, Any]) -> Any:
     for path, mark in projections.items():
         if mark not in (1, True):
             raise Invalid(f"`projections` names fields with 1: {path[:50]!r} has something else.", field="projections")
-        _add_to_tree(wanted, _steps(path, "projections"))
+        tree = wanted
+        *above, last = _steps(path, "projections")
+        for name in above:
+            inner = tree.setdefault(name, {})
+            if inner is None:
+                break  # a field that is wanted as a whole stays so
+            tree = inner
+        else:
+            tree[last] = None
     found = _prune(value, wanted)
     return {} if found is _NOTHING else found
-
-
-def _add_to_tree(tree: Tree, path: list[str]) -> None:
-    """Add a path. A field that is wanted as a whole stays so."""
-    for place, name in enumerate(path):
-        last = place == len(path) - 1
-        if tree.get(name, {}) is None:
-            return
-        if last:
-            tree[name] = None
-            return
-        tree = tree.setdefault(name, {})  # type: ignore[assignment]
 
 
 def _find_in_tree(tree: Tree | None, path: list[str]) -> Any:
@@ -403,13 +481,8 @@ def list_records_between(space: Space, place: Place, between: tuple[str, str], l
     return _take_page(space, _iterate_sizes(space, "record_sizes", place, between, limit), limit)
 
 
-def list_named(space: Space, place: Place, after: str, limit: int) -> list[Record]:
-    """Return the records of a collection whose path is a mere name, after a name."""
-    return list_named_page(space, place, after, limit)[0]
-
-
-def list_named_page(space: Space, place: Place, after: str, limit: int) -> tuple[list[Record], bool]:
-    """Return the same, and True if there are more."""
+def list_named(space: Space, place: Place, after: str, limit: int) -> tuple[list[Record], bool]:
+    """Return the same for records whose path is a mere name, after a name."""
     found = _iterate_sizes(space, "record_sizes", place, (after, _BEHIND_NAMES), limit)
     return _take_page(space, (row for row in found if "@" not in row[1]), limit)
 
@@ -448,9 +521,9 @@ def list_tied_between(
 
 def list_records_at(space: Space, addresses: Sequence[int]) -> list[tuple[Record, str]]:
     """Return the records at addresses, in their order, each with the name of its collection."""
-    rows = (
-        {row[0]: row for row in space.tx.rows("records_of", addresses=encode_numbers(addresses))} if addresses else {}
-    )
+    if not addresses:
+        return []
+    rows = {row[0]: row for row in space.tx.rows("records_of", addresses=encode_numbers(addresses))}
     return [(to_record(rows[one]), rows[one][8]) for one in addresses if one in rows]
 
 
@@ -495,34 +568,31 @@ def _iterate_sizes(
 def _take_page(space: Space, found: Iterable[Row], limit: int) -> tuple[list[Record], bool]:
     """Return the records of (id, path, size), up to a number and `MAX_BYTES`; and True if there are more."""
     ids: list[int] = []
-    total = 0
+    total, more = 0, False
     for address_id, _, size in found:
         total += size
-        if len(ids) == limit or (ids and total > MAX_BYTES):
-            return [record for record, _ in list_records_at(space, ids)], True
+        more = len(ids) == limit or (bool(ids) and total > MAX_BYTES)
+        if more:
+            break
         ids.append(address_id)
-    return [record for record, _ in list_records_at(space, ids)], False
+    return [record for record, _ in list_records_at(space, ids)], more
 
 
 def _iterate_tied_ids(space: Space, tie: str, after: int) -> Iterator[list[int]]:
+    """Yield the addresses with a tie in groups of at most `MAX_VALUE` bytes, one group per statement."""
     limit = FEW
     while rows := space.tx.rows("tied_sizes", tie=tie, after=after, now=space.now, limit=limit):
-        yield from _split_by_size(rows)
+        ids: list[int] = []
+        total = 0
+        for address_id, size in rows:
+            if size is None:
+                continue
+            if ids and total + size > MAX_VALUE:
+                yield ids
+                ids, total = [], 0
+            ids.append(address_id)
+            total += size
+        if ids:
+            yield ids
         after = rows[-1][0]
         limit = min(4 * limit, PAGE)
-
-
-def _split_by_size(rows: Iterable[Row]) -> Iterator[list[int]]:
-    """Yield the ids of (id, size) in groups of at most `MAX_VALUE` bytes, one group per statement."""
-    ids: list[int] = []
-    total = 0
-    for address_id, size in rows:
-        if size is None:
-            continue
-        if ids and total + size > MAX_VALUE:
-            yield ids
-            ids, total = [], 0
-        ids.append(address_id)
-        total += size
-    if ids:
-        yield ids

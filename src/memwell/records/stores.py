@@ -13,6 +13,7 @@ from msgspec import Meta, structs
 
 from .. import typed
 from ..clock import DAY, to_datetime
+from ..core import documents
 from ..core.catalog import OMITTED, Catalog, Item, Version
 from ..core.dispatch import KEEP_ANSWERS, Call
 from ..core.operation import Example, Request, Response, explain_invalid, operation
@@ -24,16 +25,26 @@ from ..jobs import queue
 from ..model.fields import ID_PATTERN, check_content
 from ..text.yaml import Limits, core
 from ..text.yaml import read as read_yaml
-from .apps import APPS, NEW_APP, SESSION_META, AppName, Description, OfApp, require_app, require_or_add_app, to_thread
-from .definitions import MAX_NAME, find_definition_by_slug, join_names, list_name_doubts
-from .records import delete_tied, list_tied_addresses, list_tied_addresses_below
+from .apps import (
+    APPS,
+    NEW_APP,
+    SESSION_META,
+    AppName,
+    OfApp,
+    require_app,
+    require_or_add_app,
+    to_thread,
+)
+from .records import Contract, Description, delete_tied, list_tied_addresses, list_tied_addresses_below
 from .validation import (
+    BY_SLUG,
+    MAX_NAME,
     MAX_TOLD,
     Accept,
-    Contract,
-    check_breaking,
+    check_changed_schema,
     check_object_schema,
-    find_breaking,
+    join_names,
+    list_name_doubts,
     list_schema_doubts,
     normalize_schema,
 )
@@ -97,9 +108,7 @@ def parse_retention(text: str) -> int:
 TechnicalName = Annotated[
     str,
     Meta(
-        min_length=1,
-        max_length=MAX_NAME,
-        description=f"The name in code and prompts; it never changes. {NAME_ADVICE}",
+        min_length=1, max_length=MAX_NAME, description=f"The name in code and prompts; it never changes. {NAME_ADVICE}"
     ),
 ]
 DisplayName = Annotated[
@@ -110,8 +119,7 @@ SchemaField = Annotated[
     Meta(description="A JSON Schema (Draft 2020-12) of the content, at most 64 KiB; omit it for any object."),
 ]
 AccessField = Annotated[
-    Access,
-    Meta(description="One record for each `user`, for each `session`, or one for the `application`."),
+    Access, Meta(description="One record for each `user`, for each `session`, or one for the `application`.")
 ]
 RetentionField = Annotated[
     str,
@@ -121,8 +129,7 @@ RetentionField = Annotated[
     ),
 ]
 StrictField = Annotated[
-    bool,
-    Meta(description="Refuse content that does not fit the schema; otherwise there is only a warning."),
+    bool, Meta(description="Refuse content that does not fit the schema; otherwise there is only a warning.")
 ]
 NEW = {"app": "shop", "technical_name": "userPrefs", "access": "user", "retention": "1_month"}
 GIVEN = (("stores.create", NEW),)
@@ -181,8 +188,7 @@ class CreateStore(Request, frozen=True, kw_only=True):
 )
 def create_store(space: Space, request: CreateStore) -> StoreInfo:
     """Make a memory store. It can be written to at once; the app is made with its first one."""
-    new = NewStore(**{name: getattr(request, name) for name in NewStore.__struct_fields__})
-    return add_store(space, request.app, request.technical_name, new)
+    return add_store(space, request.app, request.technical_name, request)
 
 
 StoresField = Annotated[
@@ -272,12 +278,9 @@ def update_store(space: Space, request: UpdateStore) -> StoreInfo:
     if "retention" in changes:
         changes["retention"] = normalize_retention(changes["retention"])
     store = structs.replace(old, **changes)
-    contract = build_store_contract(store)
-    check_object_schema(contract)
-    warnings = list_schema_doubts(contract) if store.schema != old.schema else []
     tie = store_tie(request.app, item.id)
-    if store.strict and (store.schema, store.strict) != (old.schema, old.strict):
-        warnings += check_breaking(find_breaking(space, tie, contract), request.accept_breaking)
+    contracts = build_store_contract(old), build_store_contract(store)
+    warnings = check_changed_schema(space, tie, *contracts, request.accept_breaking)
     name = None if request.name is None else check_content(request.name, field="name")
     item = catalog.update(space, item, store, name=name)
     if store.retention != old.retention:
@@ -287,25 +290,23 @@ def update_store(space: Space, request: UpdateStore) -> StoreInfo:
 
 def _apply_retention(space: Space, tie: str, item: Item[Store]) -> list[str]:
     """Shorten the lifetimes of stored records to a new retention, in one statement per step. Returns warnings."""
-    store = item.settings
-    if store.lifetime_us is not None:
-        space.tx.send("shorten_tied_records", tie=tie, lifetime=store.lifetime_us)
+    lifetime = item.settings.lifetime_us
+    if lifetime is not None:
+        space.tx.send("shorten_tied_records", tie=tie, lifetime=lifetime)
     else:
         space.tx.send("tie_to_sessions", tie=tie)
-    if store.lifetime_us is None and store.access == "session":
-        space.tx.send("end_tied_records", tie=tie, skip=len(item.id) + 1, now=space.now)
+        if item.settings.access == "session":
+            space.tx.send("end_tied_records", tie=tie, skip=len(item.id) + 1, now=space.now)
     space.tx.send("expire_tied_addresses", tie=tie)
     space.tx.send("expire_tied_versions", tie=tie)
     # Remembered responses must not outlive the records.
     space.tx.send("erase_answers_about_tied", tie=tie, until=space.now + KEEP_ANSWERS)
     queue.ensure_slot(space.tx, "expire", space.now, space.now)
-    row = None if store.lifetime_us is not None else space.tx.row("count_tied_to_no_session", tie=tie, now=space.now)
+    row = None if lifetime is not None else space.tx.row("count_tied_to_no_session", tie=tie, now=space.now)
     if row is None or row[0] == 0:
         return []
-    reason = "since it is not known in which one they were written"
-    return [
-        f"{row[0]} of the stored records cannot go with a session, {reason}: each keeps its former lifetime until it is written."
-    ]
+    reason = "since it is not known in which one they were written: each keeps its former lifetime until it is written"
+    return [f"{row[0]} of the stored records cannot go with a session, {reason}."]
 
 
 class DeletedStore(Response, frozen=True, kw_only=True):
@@ -383,7 +384,7 @@ def require_store(space: Space, app: str, name: str) -> Item[Store]:
     raise NotFound(f"The app {app!r} has no memory store {name[:100]!r}. {known}.")
 
 
-def add_store(space: Space, app: str, technical_name: str, new: NewStore) -> StoreInfo:
+def add_store(space: Space, app: str, technical_name: str, new: NewStore | CreateStore) -> StoreInfo:
     """Make a store, within the limit of its app."""
     check_technical_name(technical_name)
     owner = require_or_add_app(space, app).settings
@@ -398,15 +399,13 @@ def add_store(space: Space, app: str, technical_name: str, new: NewStore) -> Sto
     check_object_schema(contract)
     name = check_content(new.name or technical_name, field="name")
     warnings = list_schema_doubts(contract)
-    if find_definition_by_slug(space, technical_name) is not None:
-        warnings.insert(
-            0,
-            f"There is a memory definition {technical_name!r}, too: in this app, `{{{{memory.{technical_name}}}}}` is the store.",
-        )
+    if documents.find(space.tx, BY_SLUG, technical_name) is not None:
+        both = f"There is a memory definition {technical_name!r}, too"
+        warnings.insert(0, f"{both}: in this app, `{{{{memory.{technical_name}}}}}` is the store.")
     return to_store_info(app, catalog.add(space, store, name=name, item_id=technical_name), warnings)
 
 
-def _to_store(new: NewStore) -> Store:
+def _to_store(new: NewStore | CreateStore) -> Store:
     return Store(
         access=new.access,
         retention=normalize_retention(new.retention),

@@ -2,52 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
-from ..clock import SECOND, optional_datetime, to_datetime
+from ..clock import SECOND, to_datetime
 from ..core.operation import Example, Request, Response, operation
 from ..core.owners import user_records
 from ..core.space import Space
 from ..core.time_travel import AsOf
 from ..errors import Invalid, NotFound
-from ..model.fields import WORD, Cursor, Limit, User, etag, from_cursor, name_limits, to_cursor, to_instant
+from ..model.fields import WORD, Cursor, Limit, User, from_cursor, name_limits, to_cursor, to_instant
 from . import records
 from .definitions import (
     DEFINITIONS,
-    MAX_NAME,
     MAX_TTL,
     build_definition_contract,
     build_lasting_contract,
     find_definition_by_slug,
 )
-from .records import MAX_BYTES, Mode, Record, list_named_page, project
-from .validation import NO_CONTRACT, Contract, Edit, ValueWarning, error_at, fill_defaults, write_valid
-
-NEWEST = 2**62
-MAX_TOGETHER = 50
+from .records import (
+    MAX_BYTES,
+    MAX_TOGETHER,
+    NO_CONTRACT,
+    Contract,
+    Edit,
+    HistoryLimit,
+    IfMatch,
+    Mode,
+    Projections,
+    Record,
+    RecordHistory,
+    Unset,
+    Value,
+    describe_version,
+    list_history,
+    list_named,
+    project,
+)
+from .validation import MAX_NAME, ValueWarning, error_at, fill_defaults, write_valid
 
 RecordName = Annotated[str, name_limits(WORD.pattern, MAX_NAME, "The record's name: letters, digits and underscores.")]
-Value = Annotated[dict[str, Any], Meta(description="A JSON object of at most 1 MiB and 64 levels.")]
-Projections = Annotated[
-    dict[str, Any],
-    Meta(description='The fields to return, as {"preferences.language": 1}; omit it for all.'),
-]
-IfMatch = Annotated[
-    str,
-    Meta(
-        max_length=400,
-        description="The `etag` that the record must still have. `*`: it must exist; `none`: it must not.",
-    ),
-]
-Unset = Annotated[
-    list[Annotated[str, Meta(min_length=1, max_length=1000)]],
-    Meta(max_length=100, description="Fields to remove, by their paths, such as `seat.row`: at most 100."),
-]
 ModeField = Annotated[
     Mode, Meta(description="`replace` sets the value; `merge` keeps the fields that are not given, at every depth.")
 ]
@@ -97,10 +94,17 @@ class ListRecords(Request, frozen=True, kw_only=True):
 def list_records(space: Space, request: ListRecords) -> UserRecords:
     """The records about a user, by name."""
     (after,) = from_cursor("records", request.cursor, "")
-    page, more = list_named_page(space, user_records(request.user), after, request.limit)
-    found = _list_within_limit(space, page)
-    further = to_cursor("records", found[-1].name) if more or len(found) < len(page) else None
-    return UserRecords(records=found, next_cursor=further)
+    page, more = list_named(space, user_records(request.user), after, request.limit)
+    found: list[UserRecord] = []
+    room = MAX_BYTES
+    for record in page:
+        value = fill_defaults(record.value, find_contract(space, record.path))
+        room -= len(msgspec.json.encode(value))
+        if found and room < 0:  # with their defaults, they do not all fit into a response
+            more = True
+            break
+        found.append(_to_response(record, value))
+    return UserRecords(records=found, next_cursor=to_cursor("records", found[-1].name) if more else None)
 
 
 class GetRecord(Request, frozen=True, kw_only=True):
@@ -122,13 +126,18 @@ def get_record(space: Space, request: GetRecord) -> UserRecord:
     known = records.find_record_with_definition(space, user_records(request.user), request.record)
     if known is None:
         raise _not_found(request.record)
-    found, definition_id, body = known
+    record, definition_id, body = known
     if request.as_of is not None:
-        then = records.find_record_at(space, found, to_instant(request.as_of, "as_of") or 0)
+        then = records.find_record_at(space, record, to_instant(request.as_of, "as_of") or 0)
         if then is None:
             raise NotFound("There was no such record at that time, or its history does not reach back so far.")
-        found = then
-    return to_user_record(found, to_contract(definition_id, body), request.projections)
+        record = then
+    value = record.value
+    if definition_id is not None and body is not None:
+        definition = DEFINITIONS.decode(body)
+        if definition.scope == "global":
+            value = fill_defaults(value, build_definition_contract(definition_id, definition))
+    return _to_response(record, value if request.projections is None else project(value, request.projections))
 
 
 class SetRecord(Request, frozen=True, kw_only=True):
@@ -144,16 +153,12 @@ class SetRecord(Request, frozen=True, kw_only=True):
 
 
 @operation(
-    "users.set_record",
-    "PUT /v1/users/{user}/records/{record}",
-    effect="write",
-    bound="user",
-    example=Example(_SET),
+    "users.set_record", "PUT /v1/users/{user}/records/{record}", effect="write", bound="user", example=Example(_SET)
 )
 def set_record(space: Space, request: SetRecord) -> UserRecord:
     """Set a record about a user, or merge into it. A value that does not fit its schema is refused, and the old one stays."""
-    change = Edit(request.value, request.mode, request.if_match, request.unset or ())
-    return _write(space, request.user, request.record, change, request.ttl_s)
+    edit = Edit(request.value, request.mode, request.if_match, request.unset or ())
+    return _write(space, request.user, request.record, edit, request.ttl_s)
 
 
 class SetRecords(Request, frozen=True, kw_only=True):
@@ -177,7 +182,9 @@ class SetRecords(Request, frozen=True, kw_only=True):
 def set_records(space: Space, request: SetRecords) -> UserRecords:
     """Set several records about a user, all or none."""
     for name in request.records:
-        _require_name(name)
+        if len(name) > MAX_NAME or not WORD.search(name):
+            reason = f"{name[:100]!r} cannot name a record: use letters, digits and underscores."
+            raise Invalid(reason, field=f"records.{name[:100]}")
     made = []
     for name, value in request.records.items():
         with error_at(f"records.{name}", record=name):
@@ -215,43 +222,24 @@ def delete_record(space: Space, request: DeleteRecord) -> DeletedRecord:
     return DeletedRecord(name=request.record, job=job)
 
 
-class RecordChange(Response, frozen=True, kw_only=True):
-    """A version of a record: the data that was written, how, when and by whom, and the resulting value."""
-
-    version: int
-    mode: str
-    data: dict[str, Any]
-    value: dict[str, Any] | None
-    actor: str
-    written_at: datetime
-    expires_at: datetime | None = None
-
-
-class RecordHistory(Response, frozen=True, kw_only=True):
-    """Versions of a record, the newest first."""
-
-    versions: list[RecordChange]
-    next_cursor: str | None = None
-
-
 class HistoryOf(Request, frozen=True, kw_only=True):
     """A record whose history is wanted."""
 
     user: User
     record: RecordName
-    limit: Annotated[int, Meta(ge=1, le=100, description="How many to return, from 1 to 100.")] = 20
+    limit: HistoryLimit = 20
     cursor: Cursor | None = None
 
 
 @operation(
-    "users.record_history",
-    "GET /v1/users/{user}/records/{record}/history",
-    bound="user",
-    example=Example(_OF, _GIVEN),
+    "users.record_history", "GET /v1/users/{user}/records/{record}/history", bound="user", example=Example(_OF, _GIVEN)
 )
 def record_history(space: Space, request: HistoryOf) -> RecordHistory:
     """The versions of a record, the newest first."""
-    return list_history(space, _require_record(space, request.user, request.record), request.limit, request.cursor)
+    found = records.find_record(space, user_records(request.user), request.record)
+    if found is None:
+        raise _not_found(request.record)
+    return list_history(space, found, request.limit, request.cursor)
 
 
 def find_contract(space: Space, name: str) -> Contract:
@@ -262,96 +250,24 @@ def find_contract(space: Space, name: str) -> Contract:
     return build_lasting_contract(found)
 
 
-def to_contract(definition_id: str | None, body: str | None) -> Contract:
-    """Return the contract of a stored definition, if that is a global one."""
-    if definition_id is None or body is None:
-        return NO_CONTRACT
-    definition = DEFINITIONS.decode(body)
-    return build_definition_contract(definition_id, definition) if definition.scope == "global" else NO_CONTRACT
+def _write(space: Space, user: str, name: str, edit: Edit, ttl_s: int | None) -> UserRecord:
+    contract = find_contract(space, name)
+    if ttl_s is not None:  # the lifetime cannot be longer than that of the definition
+        lifetimes = [one for one in (ttl_s * SECOND or None, contract.lifetime_us) if one is not None]
+        contract = contract._replace(lifetime_us=min(lifetimes, default=None), lasting=None)
+    record, warnings = write_valid(space, user_records(user), name, edit, contract)
+    return _to_response(record, record.value, warnings)
 
 
-def to_user_record(
-    record: Record, held: Contract, projections: Any = None, warnings: list[ValueWarning] | None = None
-) -> UserRecord:
-    value = fill_defaults(record.value, held) if held.schema else record.value
-    created_at = to_datetime(record.created_at)
+def _to_response(record: Record, value: Any, warnings: list[ValueWarning] | None = None) -> UserRecord:
     return UserRecord(
         name=record.path,
-        value=value if projections is None else project(value, projections),
-        version=record.version,
-        etag=etag(record.address_id, record.version),
-        created_at=created_at,
-        updated_at=created_at if record.updated_at == record.created_at else to_datetime(record.updated_at),
-        expires_at=None if record.expires_at is None else to_datetime(record.expires_at),
+        value=value,
+        created_at=to_datetime(record.created_at),
         warnings=warnings or None,
+        **describe_version(record),
     )
-
-
-def _list_within_limit(space: Space, page: Sequence[Record]) -> list[UserRecord]:
-    """Return the records of a page that fit into a response with their defaults; at least one, if there is any."""
-    found: list[UserRecord] = []
-    room = MAX_BYTES
-    for record in page:
-        one = to_user_record(record, find_contract(space, record.path))
-        room -= len(msgspec.json.encode(one.value))
-        if found and room < 0:
-            break
-        found.append(one)
-    return found
-
-
-def list_history(space: Space, record: Record, limit: int, cursor: str | None) -> RecordHistory:
-    """Return versions of a record with their data and their values, as far as these fit into a response."""
-    (before,) = from_cursor("versions", cursor, NEWEST)
-    rows, more = records.list_versions(space, record, before, limit, MAX_BYTES // 2)
-    values = records.rebuild_values(space, record, rows)
-    page = rows[
-        : records.count_fitting([len(msgspec.json.encode(values.get(row.version))) for row in rows], MAX_BYTES // 2)
-    ]
-    further = to_cursor("versions", page[-1].version) if more or len(page) < len(rows) else None
-    return RecordHistory(versions=[_to_change(row, values.get(row.version)) for row in page], next_cursor=further)
-
-
-def _write(space: Space, user: str, name: str, change: Edit, ttl_s: int | None) -> UserRecord:
-    held = _set_lifetime(find_contract(space, name), ttl_s)
-    record, warnings = write_valid(space, user_records(user), name, change, held)
-    return to_user_record(record, held, None, warnings)
-
-
-def _set_lifetime(held: Contract, ttl_s: int | None) -> Contract:
-    """Apply the lifetime of a request, which cannot be longer than that of the definition."""
-    if ttl_s is None:
-        return held
-    wanted = ttl_s * SECOND or None
-    lifetimes = [one for one in (wanted, held.lifetime_us) if one is not None]
-    return held._replace(lifetime_us=min(lifetimes, default=None), lasting=None)
-
-
-def _require_name(name: str) -> None:
-    if len(name) > MAX_NAME or not WORD.search(name):
-        raise Invalid(
-            f"{name[:100]!r} cannot name a record: use letters, digits and underscores.", field=f"records.{name[:100]}"
-        )
-
-
-def _require_record(space: Space, user: str, name: str) -> Record:
-    found = records.find_record(space, user_records(user), name)
-    if found is None:
-        raise _not_found(name)
-    return found
 
 
 def _not_found(name: str) -> NotFound:
     return NotFound(f"There is no record {name!r} of this user.")
-
-
-def _to_change(row: records.VersionRow, value: Any) -> RecordChange:
-    return RecordChange(
-        version=row.version,
-        mode=row.mode,
-        data=msgspec.json.decode(row.data),
-        value=value,
-        actor=row.actor,
-        written_at=to_datetime(row.written_at),
-        expires_at=optional_datetime(row.expires_at),
-    )

@@ -6,8 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, structs
@@ -17,12 +16,10 @@ from ..core.space import Space
 from ..errors import Conflict, Invalid, Stale, TooLarge
 from ..model.collection import Place
 from ..text.hidden import normalise
-from .records import MAX_VALUE, Mode, NewValue, Record, iterate_tied_values, list_records_at, write_record
+from .records import MAX_VALUE, Contract, Edit, Record, iterate_tied_values, list_records_at, write_record
 from .schema import Schema, check_defaults, list_doubts
 from .schema_limits import Effort, check_schema
 from .schema_tree import At, Problem, mask_name, render_path
-
-Secrets = Literal["warn", "reject"]
 
 MAX_SHOWN = 200
 MAX_WRITE_EFFORT, MAX_READ_EFFORT = 2.0, 8.0
@@ -31,8 +28,9 @@ UNCHECKED = "it is too large to be checked against this schema"
 MAX_TOLD = 5
 """Problems that a message names; all of them are in its details."""
 MAX_SCHEMAS = 256
-_schemas: dict[tuple[int, bool], tuple[Mapping[str, Any] | None, Schema]] = {}
+_schemas: dict[tuple[int, bool], tuple[Mapping[str, Any], Schema]] = {}
 """Compiled schemas by the identity of their source, which is kept with them, so that no other source can have it."""
+_ANYTHING: dict[str, Any] = {}
 
 
 class ValueWarning(Response, frozen=True, kw_only=True):
@@ -42,53 +40,19 @@ class ValueWarning(Response, frozen=True, kw_only=True):
     reason: str
 
 
-class Contract(NamedTuple):
-    """What a record must fulfil. The fields about its lifetime and its ties are those of `NewValue`."""
-
-    schema: Mapping[str, Any] | None = None
-    strict: bool = False
-    lifetime_us: int | None = None
-    ties: tuple[str, ...] = ()
-    tied_anew: bool = False
-    secrets: Secrets | None = None
-    lasting: int | None = None
-    former: tuple[int, ...] | None = None
-
-
-NO_CONTRACT = Contract()
-
-
-class Edit(NamedTuple):
-    """A change of a record."""
-
-    data: Mapping[str, Any]
-    mode: Mode = "merge"
-    if_match: str | None = None
-    unset: Sequence[str] = ()
-
-
 def write_valid(
     space: Space, place: Place, path: str, edit: Edit, contract: Contract
 ) -> tuple[Record, list[ValueWarning]]:
-    """Write a record that fulfils a contract. Return it with warnings about what was accepted."""
+    """Write a record that fulfils a contract. Return it with the defaults of its schema, and warnings about what was accepted."""
     warnings: list[ValueWarning] = []
 
     def check(value: Any) -> None:
         found = _check_value(space, value, contract)  # first: a value that does not fit need not be searched
-        warnings.extend(_to_warning(one) for one in [*_check_secrets(space, edit.data, contract), *found])
+        found = [*_check_secrets(space, edit.data, contract), *found]
+        warnings.extend(ValueWarning(path=one.path, reason=one.reason) for one in found)
 
-    new = NewValue(
-        dict(edit.data),
-        edit.mode,
-        contract.lifetime_us,
-        edit.if_match,
-        contract.ties,
-        contract.tied_anew,
-        lasting=contract.lasting,
-        former=contract.former,
-        unset=tuple(edit.unset),
-    )
-    return write_record(space, place, path, new, check), warnings
+    record = write_record(space, place, path, edit, contract, check)
+    return structs.replace(record, value=fill_defaults(record.value, contract)), warnings
 
 
 def fill_defaults(value: Any, contract: Contract) -> Any:
@@ -110,34 +74,61 @@ def list_misfits(value: Any, contract: Contract, space: Space | None = None) -> 
 
 def get_schema(contract: Contract) -> Schema:
     """Return the compiled schema of a contract."""
-    key = id(contract.schema), contract.strict
+    source = _ANYTHING if contract.schema is None else contract.schema
+    key = id(source), contract.strict
     found = _schemas.get(key)
-    if found is not None and found[0] is contract.schema:
-        return found[1]
-    with _readable():
-        source = msgspec.json.encode(contract.schema or {})
-    schema = _compile(source, contract.strict)
-    if len(_schemas) >= MAX_SCHEMAS:
-        _schemas.clear()
-    _schemas[key] = (contract.schema, schema)
-    return schema
+    if found is None:
+        if len(_schemas) >= MAX_SCHEMAS:
+            _schemas.clear()
+        found = _schemas[key] = source, Schema(source, strict=contract.strict, stored=True)
+    return found[1]
 
 
-@lru_cache(maxsize=128)
-def _compile(source: bytes, strict: bool) -> Schema:
-    return Schema(msgspec.json.decode(source), strict=strict, stored=True)
+def normalize_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema as it is stored: tuples become lists, and so on."""
+    try:
+        found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(schema))
+    except RecursionError:
+        raise Invalid("`schema` is nested too deeply.", field="schema") from None
+    except (TypeError, ValueError) as error:
+        raise Invalid(f"`schema` must be JSON: {error}.", field="schema") from None
+    return found
 
 
 def check_object_schema(contract: Contract) -> None:
-    """Reject a new schema that cannot be used. Records are objects, so it must describe one (S2.10, S3.8)."""
-    if (contract.schema or {}).get("type", "object") not in ("object", ["object"]):
+    """Reject a new, normalized schema that cannot be used. Records are objects, so it must describe one (S2.10, S3.8)."""
+    source = dict(contract.schema or {})
+    if source.get("type", "object") not in ("object", ["object"]):
         raise Invalid("`schema` must describe an object: its `type` is something else.", field="schema")
-    check_schema(normalize_schema(contract.schema or {}))
+    check_schema(source)
     check_defaults(get_schema(contract).source)
 
 
 def list_schema_doubts(contract: Contract) -> list[str]:
     return list_doubts(dict(contract.schema), strict=contract.strict) if contract.schema else []
+
+
+def check_changed_schema(space: Space, tie: str, old: Contract, new: Contract, accept_breaking: bool) -> list[str]:
+    """Reject a changed schema that cannot be used, or one that stored records do not fit, unless that is accepted. Return
+    warnings."""
+    check_object_schema(new)
+    warnings = list_schema_doubts(new) if new.schema != old.schema else []
+    if not new.strict or (new.schema, new.strict) == (old.schema, old.strict):
+        return warnings
+    found = find_breaking(space, tie, new)
+    if not found.breaking:
+        return warnings
+    count = f"{found.breaking} of {found.records} stored records"
+    if accept_breaking:
+        return [
+            *warnings,
+            f"{count} do not fit this schema, and are withheld from models until they are written again.",
+        ]
+    raise Conflict(
+        f"{count} would not fit this schema. Change them first, or save it with `accept_breaking`.",
+        breaking=found.breaking,
+        examples=[structs.asdict(one) for one in found.examples],
+    )
 
 
 @contextmanager
@@ -149,35 +140,10 @@ def error_at(where: str, **details: Any) -> Iterator[None]:
         raise type(error)(f"`{where}`: {error.message}", **{**error.details, **details}) from None
 
 
-def normalize_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema as it is stored: tuples become lists, and so on."""
-    with _readable():
-        found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(schema))
-    return found
-
-
-@contextmanager
-def _readable() -> Iterator[None]:
-    try:
-        yield
-    except RecursionError:
-        raise Invalid("`schema` is nested too deeply.", field="schema") from None
-    except (TypeError, ValueError) as error:
-        raise Invalid(f"`schema` must be JSON: {error}.", field="schema") from None
-
-
 def build_misfit_error(problems: Sequence[Problem], what: str = "The value") -> Invalid:
     shown = "; ".join(f"`{one.path}`: {one.reason}" if one.path else one.reason for one in problems[:MAX_TOLD])
     more = f" (and {len(problems) - MAX_TOLD} more)" if len(problems) > MAX_TOLD else ""
-    return Invalid(f"{what} does not fit its schema: {shown}{more}.", problems=_to_details(problems))
-
-
-def _to_details(problems: Sequence[Problem]) -> list[dict[str, str]]:
-    return [{"path": one.path, "reason": one.reason} for one in problems]
-
-
-def _to_warning(problem: Problem) -> ValueWarning:
-    return ValueWarning(path=problem.path, reason=problem.reason)
+    return Invalid(f"{what} does not fit its schema: {shown}{more}.", problems=[one._asdict() for one in problems])
 
 
 def _spend_effort(space: Space | None, schema: Schema, value: Any, most: float) -> Effort:
@@ -218,7 +184,7 @@ def _check_secrets(space: Space, data: Mapping[str, Any], contract: Contract) ->
         shown = ", ".join(f"`{one.path[:MAX_SHOWN]}`" for one in problems[:MAX_TOLD])
         raise Invalid(
             f"Secrets do not belong in memory: {shown} looks like one. Nothing was saved.",
-            problems=_to_details(problems),
+            problems=[one._asdict() for one in problems],
         )
     return problems
 
@@ -252,40 +218,40 @@ class Breaking(Response, frozen=True, kw_only=True):
     examples: list[BrokenRecord]
 
 
-def find_breaking(space: Space, tie: str, held: Contract) -> Breaking:
+def find_breaking(space: Space, tie: str, contract: Contract) -> Breaking:
     """Return which of the records with a tie would not fit."""
     count = broken = 0
     named: dict[int, list[dict[str, str]]] = {}
     for address_id, value in iterate_tied_values(space, tie):
         count += 1
-        problems = list_misfits(value, held)
-        if problems:
+        if problems := list_misfits(value, contract):
             broken += 1
-        if problems and len(named) < MAX_EXAMPLES:
-            named[address_id] = _to_details(problems)
+            if len(named) < MAX_EXAMPLES:
+                named[address_id] = [one._asdict() for one in problems]
     examples = [
-        _example(record, owner, named[record.address_id]) for record, owner in list_records_at(space, list(named))
+        BrokenRecord(owner=owner, scope=one.path.partition("@")[2] or "global", problems=named[one.address_id])
+        for one, owner in list_records_at(space, list(named))
     ]
     return Breaking(records=count, breaking=broken, examples=examples)
 
 
-def _example(record: Record, owner: str, problems: list[dict[str, str]]) -> BrokenRecord:
-    return BrokenRecord(owner=owner, scope=record.path.partition("@")[2] or "global", problems=problems)
+# Names of stores and definitions
+
+MAX_NAME = 255
+BY_SLUG = "definition_slug"
+"""Document that leads from a slug to its definition."""
+_VAGUE = re.compile(r"(?:data|temp|tmp|test|store|memory|info|stuff|misc|foo|bar|value|record)s?_?\d*", re.IGNORECASE)
 
 
-def check_breaking(found: Breaking, accept: bool) -> list[str]:
-    """Return a warning about the records that break. Reject the change if that is not accepted."""
-    if not found.breaking:
+def list_name_doubts(name: str, field: str) -> list[str]:
+    """Return a warning about a name that says nothing about its content (C40)."""
+    if not _VAGUE.fullmatch(name):
         return []
-    if accept:
-        count = f"{found.breaking} of {found.records} stored records"
-        return [f"{count} do not fit this schema, and are withheld from models until they are written again."]
-    raise Conflict(
-        f"{found.breaking} of {found.records} stored records would not fit this schema. Change them first, or save it with "
-        "`accept_breaking`.",
-        breaking=found.breaking,
-        examples=[structs.asdict(one) for one in found.examples],
-    )
+    return [f"The {field} {name!r} does not say what it is for: choose a telling one."]
+
+
+def join_names(names: Sequence[str]) -> str:
+    return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), *names[-1:]])
 
 
 # Secrets: fields that look like passwords, keys or card numbers; their values are never repeated

@@ -22,7 +22,6 @@ from ..text.fence import encode_compact, is_loud, render_line
 from .definitions import (
     DEFINITIONS,
     GIVEN,
-    MAX_NAME,
     OF,
     SLUG_ADVICE,
     SLUG_PATTERN,
@@ -36,12 +35,20 @@ from .definitions import (
     find_definition_by_slug,
     require_definition,
 )
-from .records import MAX_BYTES, Record, delete_record, delete_tied, find_record, list_tied_page
-from .schema_tree import ROOT, map_schema
-from .validation import (
-    MAX_TOLD,
+from .records import (
+    MAX_BYTES,
     Contract,
     Edit,
+    Record,
+    delete_record,
+    delete_tied,
+    find_record,
+    list_tied_page,
+)
+from .schema_tree import ROOT, map_schema
+from .validation import (
+    MAX_NAME,
+    MAX_TOLD,
     ValueWarning,
     build_misfit_error,
     error_at,

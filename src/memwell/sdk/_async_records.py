@@ -11,7 +11,8 @@ from ._async_jobs import pages
 from .values import omit_none, to_list, to_object
 
 if TYPE_CHECKING:
-    from ..records.user_records import DeletedRecord, RecordChange, UserRecord
+    from ..records.records import RecordChange
+    from ..records.user_records import DeletedRecord, UserRecord
     from .transport import AsyncTransport
 
 D = TypeVar("D")

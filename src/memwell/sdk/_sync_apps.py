@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..records.contents import Content, StoreRecord
     from ..records.records import Mode
     from ..records.stores import DeletedApp, DeletedStore, StoreInfo
-    from ..records.user_records import RecordChange
+    from ..records.records import RecordChange
     from ..workflows.app_transfer import AppDocument, Imported
     from ..workflows.run_operations import Executed
     from ._sync_records import Fields

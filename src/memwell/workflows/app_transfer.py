@@ -26,7 +26,6 @@ from ..records.apps import (
     App,
     AppName,
     ConfigureApp,
-    Description,
     FunctionField,
     MaxFiles,
     MaxStores,
@@ -40,12 +39,13 @@ from ..records.definitions import (
     find_definition,
     find_definition_by_slug,
     is_name_taken,
-    join_names,
     list_differences,
     normalize_definition,
 )
 from ..records.file_rows import MAX_FILES
+from ..records.records import Description
 from ..records.stores import GIVEN, NewStore, add_store, list_store_differences, parse_stores, stores_of
+from ..records.validation import join_names
 from .operations import KIND as WORKFLOW
 from .operations import add_workflow, decode_document, parse_document, read_document
 from .source import read_source
