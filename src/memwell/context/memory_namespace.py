@@ -21,7 +21,7 @@ from ..records.apps import (
 )
 from ..records.apps import find_app_session as find_session
 from ..records.contents import GetContent, locate_content
-from ..records.definitions import build_definition_contract, find_definition_by_slug
+from ..records.definitions import find_definition_by_slug
 from ..records.stores import GIVEN, Store, stores_of
 from ..records.validation import build_misfit_error, fill_defaults, list_misfits
 from ..records.working_memory import MemoryScope, load_memory, render_withheld
@@ -82,11 +82,7 @@ def recall_memory(space: Space, name: str, scope: Scope) -> MemoryValue:
     there = load_memory(space, known, whose)
     if there.warning is not None:
         return _withhold(name, there.warning, there.address_id)
-    if there.record is None:
-        return MemoryValue()
-    return MemoryValue(
-        fill_defaults(there.record.value, build_definition_contract(known.id, known.settings)), there.address_id
-    )
+    return MemoryValue() if there.value is None else MemoryValue(there.value, there.address_id)
 
 
 def build_memory_values(space: Space, scope: Scope) -> MemoryValues:

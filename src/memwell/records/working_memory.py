@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from ..clock import optional_datetime, to_datetime
+from ..clock import to_datetime
 from ..core.catalog import Item, encode_settings
 from ..core.operation import Example, Request, Response, operation
 from ..core.owners import user_records
@@ -42,6 +42,7 @@ from .records import (
     Record,
     delete_record,
     delete_tied,
+    describe_version,
     find_record,
     list_tied_page,
 )
@@ -69,19 +70,6 @@ _HOW = {
     "merge": "Omitted fields stay as they are.",
     "both": "For {merged}, omitted fields stay as they are; for the others, the value you give becomes the new value.",
 }
-REFERENCE = "$ref"
-
-
-class Section(NamedTuple):
-    """The value of one definition."""
-
-    slug: str
-    name: str
-    schema: Mapping[str, Any]
-    value: Mapping[str, Any] | None
-    merges: bool = False
-
-
 NO_ROOM = f"all values together have at most {MAX_BYTES // 1024**2} MiB: bind fewer definitions at once"
 
 
@@ -94,31 +82,24 @@ class MemoryScope(NamedTuple):
     run: str | None = None
 
 
-class Loaded(NamedTuple):
-    """A record, unless it is withheld; the reason if it is; and its address in both cases, since a warning says something of
-    it, too. `reachable` is false if the workflow, thread or run of its scope was not given."""
-
-    record: Record | None = None
-    warning: str | None = None
-    address_id: int | None = None
-    reachable: bool = True
-
-
 class BoundMemory(NamedTuple):
-    """The memory of one definition. `writable` is false if it has no address, or if it was withheld for want of room: then a
-    model must not write it."""
+    """The memory of an owner under one definition."""
 
-    section: Section
-    loaded: Loaded
+    item: Item[Definition]
+    value: dict[str, Any] | None = None
+    """With the defaults of its schema; None if there is no record, or if it is withheld."""
+    etag: str | None = None
+    address_id: int | None = None
+    """Also of a withheld record, since the warning says something of it."""
+    warning: str | None = None
+    """Reason why the record is withheld."""
     writable: bool = True
+    """False if the workflow, thread or run of its scope was not given, or there was no room for it: then a model must not write
+    it."""
 
     @property
-    def record(self) -> Record | None:
-        return self.loaded.record
-
-    @property
-    def warning(self) -> str | None:
-        return self.loaded.warning
+    def slug(self) -> str:
+        return self.item.settings.slug
 
 
 def list_bound(space: Space, names: Sequence[str] | None) -> list[Item[Definition]]:
@@ -141,43 +122,39 @@ def load_all(
     found = []
     room = MAX_BYTES
     for item in items:
-        definition = item.settings
         memory: BoundMemory | None = None
         if room >= 0:
-            loaded = load_memory(space, item, scope, strict=strict)
-            contract = build_definition_contract(item.id, definition)
-            value = None if loaded.record is None else fill_defaults(loaded.record.value, contract)
-            merges = definition.update_mode == "merge"
-            section = Section(definition.slug, item.name, definition.schema, value, merges)
-            memory = BoundMemory(section, loaded, loaded.reachable)
-            room -= len(encode_settings(definition)) + (0 if value is None else len(msgspec.json.encode(value)))
+            memory = load_memory(space, item, scope, strict=strict)
+            room -= len(encode_settings(item.settings))
+            room -= 0 if memory.value is None else len(msgspec.json.encode(memory.value))
         if memory is None or room < 0:
             room = -1
             if strict:
-                raise TooLarge(f"`{definition.slug}` has no room: {NO_ROOM}.", limit=MAX_BYTES)
-            address_id = None if memory is None else memory.loaded.address_id
-            section = Section(definition.slug, item.name, definition.schema, None)
-            memory = BoundMemory(section, Loaded(warning=NO_ROOM, address_id=address_id), writable=False)
+                raise TooLarge(f"`{item.settings.slug}` has no room: {NO_ROOM}.", limit=MAX_BYTES)
+            address_id = None if memory is None else memory.address_id
+            memory = BoundMemory(item, address_id=address_id, warning=NO_ROOM, writable=False)
         found.append(memory)
     return found
 
 
-def load_memory(space: Space, item: Item[Definition], scope: MemoryScope, *, strict: bool = False) -> Loaded:
+def load_memory(space: Space, item: Item[Definition], scope: MemoryScope, *, strict: bool = False) -> BoundMemory:
     """Load the record for an owner and a scope. One that does not fit its schema any more is withheld (C24)."""
     definition = item.settings
     path = find_path(definition, scope)
     if path is None:
-        return Loaded(warning=f"no {definition.scope} was given, to which this memory belongs", reachable=False)
+        reason = f"no {definition.scope} was given, to which this memory belongs"
+        return BoundMemory(item, warning=reason, writable=False)
     record = find_record(space, user_records(scope.owner), path)
     if record is None:
-        return Loaded()
-    problems = list_misfits(record.value, build_definition_contract(item.id, definition), space)
+        return BoundMemory(item)
+    contract = build_definition_contract(item.id, definition)
+    problems = list_misfits(record.value, contract, space)
     if not problems:
-        return Loaded(record, address_id=record.address_id)
+        return BoundMemory(item, fill_defaults(record.value, contract), record.etag, record.address_id)
     error = build_misfit_error(problems, f"The stored value of {definition.slug!r}")
     if strict:
         raise error
-    return Loaded(warning=error.message, address_id=record.address_id)
+    return BoundMemory(item, address_id=record.address_id, warning=error.message)
 
 
 def find_path(definition: Definition, whose: MemoryScope) -> str | None:
@@ -280,16 +257,14 @@ class Bind(_OfOwner, frozen=True, kw_only=True):
 def bind(space: Space, request: Bind) -> Bound:
     """Load working memory for a model: the values of an owner under some definitions, the same as text, and the tool to update
     them. Nothing is written."""
-    found = load_all(
-        space, list_bound(space, request.definitions), _resolve_scope(space, request), strict=request.strict
-    )
-    sections = [one.section for one in found]
+    items = list_bound(space, request.definitions)
+    found = load_all(space, items, _resolve_scope(space, request), strict=request.strict)
     return Bound(
-        values={one.slug: one.value for one in sections if one.value is not None},
-        prompt=render_memory(sections),
-        tool=build_tool([one.section for one in found if one.writable]),
-        versions={one.section.slug: one.record.etag for one in found if one.record is not None},
-        warnings=[Withheld(slug=one.section.slug, reason=one.warning) for one in found if one.warning is not None],
+        values={one.slug: one.value for one in found if one.value is not None},
+        prompt=render_memory(found),
+        tool=build_tool(found),
+        versions={one.slug: one.etag for one in found if one.etag is not None},
+        warnings=[Withheld(slug=one.slug, reason=one.warning) for one in found if one.warning is not None],
     )
 
 
@@ -320,11 +295,7 @@ class Updated(Response, frozen=True, kw_only=True):
 
 
 @operation(
-    "definitions.update_memory",
-    "PATCH /v1/working_memory",
-    effect="write",
-    any_tie=True,
-    example=Example(_ADA, GIVEN),
+    "definitions.update_memory", "PATCH /v1/working_memory", effect="write", any_tie=True, example=Example(_ADA, GIVEN)
 )
 def update_memory(space: Space, request: UpdateMemory) -> Updated:
     """Write working memory: all values or none. First the names must be slugs, then they must be known, then each value must fit
@@ -367,12 +338,7 @@ class EndScope(Request, frozen=True, kw_only=True):
     thread: Annotated[ScopeId, Meta(description="The thread that is over.")] | None = None
 
 
-@operation(
-    "definitions.end",
-    "POST /v1/working_memory/end",
-    effect="erase",
-    example=Example({"run": "run-7"}, GIVEN),
-)
+@operation("definitions.end", "POST /v1/working_memory/end", effect="erase", example=Example({"run": "run-7"}, GIVEN))
 def end(space: Space, request: EndScope) -> Forgotten:
     """Delete the memory of a run or a thread that is over. Runs of workflows do that themselves."""
     if (request.run is None) == (request.thread is None):
@@ -423,41 +389,37 @@ def list_records(space: Space, request: ListRecords) -> MemoryRecords:
     item = require_definition(space, request.definition)
     (after,) = from_cursor("definition", request.cursor, 0)
     page, more = list_tied_page(space, definition_tie(item.id), after, request.limit)
+    found = []
+    for record, owner in page:
+        scope = _PATH.fullmatch(record.path)
+        ids: dict[str, Any] = {} if scope is None or scope["scope"] is None else {scope["scope"]: scope["id"]}
+        stored = describe_version(record) | {"created_at": to_datetime(record.created_at)}
+        found.append(MemoryRecord(owner=owner, value=record.value, **stored, **ids))
     further = to_cursor("definition", page[-1][0].address_id) if more else None
-    return MemoryRecords(records=[_to_memory_record(*one) for one in page], next_cursor=further)
+    return MemoryRecords(records=found, next_cursor=further)
 
 
 def write_memory(space: Space, request: UpdateMemory, whose: MemoryScope) -> Updated:
     """Write values, all or none (C4), checked in the order of S3.41."""
-    memory = request.memory
-    slugs = list(memory)
+    slugs = list(request.memory)
     for slug in slugs:
-        _check_slug(slug)
+        if not re.fullmatch(SLUG_PATTERN, slug):
+            raise Invalid(f"{SLUG_ADVICE}: {slug[:MAX_SHOWN_ID]!r}.", field="memory")
+        if len(slug) > MAX_NAME:
+            raise Invalid(f"A slug has at most {MAX_NAME} characters: {slug[:MAX_SHOWN_ID]!r}….", field="memory")
     known = _require_known(space, slugs, request.definitions)
     for slug in request.if_match or {}:
-        if slug not in memory:
+        if slug not in request.memory:
             raise Invalid(f"`if_match` names {slug[:MAX_SHOWN_ID]!r}, which is not written.", field="if_match")
     values: dict[str, Any] = {}
     versions: dict[str, str] = {}
     warnings: dict[str, list[ValueWarning]] = {}
     for slug in slugs:
-        item = known[slug]
-        record, record_warnings = _write_one(space, item, request, whose)
-        contract = build_definition_contract(item.id, item.settings)
-        values[slug], versions[slug] = fill_defaults(record.value, contract), record.etag
-        if record_warnings:
-            warnings[slug] = record_warnings
+        record, found = _write_one(space, known[slug], request, whose)
+        values[slug], versions[slug] = record.value, record.etag
+        if found:
+            warnings[slug] = found
     return Updated(memory=values, versions=versions, warnings=warnings or None)
-
-
-def build_tool(sections: Sequence[Section]) -> Tool | None:
-    """Return the tool by which a model updates these definitions."""
-    if not sections:
-        return None
-    schemas = {one.slug: _build_tool_part(one) for one in sections}
-    return Tool(
-        name=TOOL, description=render_tool_description(sections), parameters=build_tool_schema(sections, schemas)
-    )
 
 
 def _resolve_scope(space: Space, request: _OfOwner) -> MemoryScope:
@@ -475,13 +437,6 @@ def require_path(definition: Definition, whose: MemoryScope) -> str:
         scope = definition.scope
         raise Invalid(f"{scope.capitalize()} id is required to update {scope}-scoped memory.", field=scope)
     return path
-
-
-def _check_slug(slug: str) -> None:
-    if not re.fullmatch(SLUG_PATTERN, slug):
-        raise Invalid(f"{SLUG_ADVICE}: {slug[:MAX_SHOWN_ID]!r}.", field="memory")
-    if len(slug) > MAX_NAME:
-        raise Invalid(f"A slug has at most {MAX_NAME} characters: {slug[:MAX_SHOWN_ID]!r}….", field="memory")
 
 
 def _require_known(space: Space, slugs: Iterable[str], names: Sequence[str] | None) -> dict[str, Item[Definition]]:
@@ -515,8 +470,13 @@ def _write_one(
     if not isinstance(data, dict):
         raise Invalid(f"`memory.{definition.slug}` must be an object.", field=f"memory.{definition.slug}")
     place, path = user_records(scope.owner), require_path(definition, scope)
-    if definition.scope == "run":
-        _check_run_is_open(space, scope.run or "")
+    if (
+        definition.scope == "run"
+    ):  # the memory of a workflow run that is over was deleted with it; other runs are not known here
+        over = space.tx.row("run_is_over", id=scope.run or "")
+        if over is not None and over[0]:
+            message = "This run is over, and its memory is gone with it: use memory of another scope."
+            raise Conflict(message, run=scope.run)
     if definition.scope == "global":
         contract = build_lasting_contract(item)
     else:
@@ -527,87 +487,57 @@ def _write_one(
         return write_valid(space, place, path, edit, contract)
 
 
-def _check_run_is_open(space: Space, run: str) -> None:
-    """Reject memory of a workflow run that is over, which was deleted with it. Other runs are not known here."""
-    found = space.tx.row("run_is_over", id=run)
-    if found is not None and found[0]:
-        raise Conflict("This run is over, and its memory is gone with it: use memory of another scope.", run=run)
-
-
-def _to_memory_record(record: Record, owner: str) -> MemoryRecord:
-    found = _PATH.fullmatch(record.path)
-    ids = {} if found is None or found["scope"] is None else {found["scope"]: found["id"]}
-    return MemoryRecord(
-        owner=owner,
-        value=record.value,
-        version=record.version,
-        etag=record.etag,
-        created_at=to_datetime(record.created_at),
-        updated_at=to_datetime(record.updated_at),
-        expires_at=optional_datetime(record.expires_at),
-        **ids,
-    )
-
-
-def _build_tool_part(one: Section) -> dict[str, Any]:
-    """Return a copy of the schema of a definition that accepts no value that would be refused; in merge mode also parts of one
-    (C31)."""
-    schema = get_schema(Contract(one.schema, True))
-    return deepcopy(schema.relax() if one.merges else schema.closed)
-
-
 # The text for a model, and its tool (S3.29–S3.37). Stored text is data: a value or a name that spans lines is written as a
 # JSON string, so that it can forge neither a heading nor a line of its own.
 
 
-def render_memory(sections: Iterable[Section]) -> str:
+def render_memory(memories: Iterable[BoundMemory]) -> str:
     """Return the values under their headings; an empty text if there are none."""
-    told = [_render_section(one) for one in sections if one.value]
-    return "\n".join([HEADING, "\n\n".join(told)]) if told else ""
+    sections = [_render_section(one.item, one.value) for one in memories if one.value]
+    return "\n".join([HEADING, "\n\n".join(sections)]) if sections else ""
 
 
-def build_tool_schema(sections: Sequence[Section], schemas: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the parameters of the tool: a value for each of these definitions (S3.32, S3.34)."""
-    values = {
-        one.slug: _nest_schema(schemas[one.slug], f"#/properties/memory/properties/{one.slug}") for one in sections
-    }
-    memory = {"type": "object", "properties": values, "additionalProperties": False}
-    return {"type": "object", "properties": {"memory": memory}, "required": ["memory"], "additionalProperties": False}
-
-
-def render_tool_description(sections: Sequence[Section]) -> str:
-    merged = [one.slug for one in sections if one.merges]
-    if merged and len(merged) < len(sections):
-        return TOOL_DESCRIPTION.format(how=_HOW["both"].format(merged=", ".join(merged)))
-    return TOOL_DESCRIPTION.format(how=_HOW["merge" if merged else "replace"])
-
-
-def to_label(name: str) -> str:
-    """Convert a name to a label: `preferred_name` to `Preferred name` (C20)."""
-    words = name.replace("_", " ").strip()
-    return words[:1].upper() + words[1:] if words else name
-
-
-def _render_section(one: Section) -> str:
-    properties = one.schema.get("properties")
+def _render_section(item: Item[Definition], value: Mapping[str, Any]) -> str:
+    properties = item.settings.schema.get("properties")
     known: Mapping[str, Any] = properties if isinstance(properties, Mapping) else {}
-    value = one.value or {}
     order = [name for name in known if name in value] + [name for name in value if name not in known]
-    lines = [f"- {_label(name, known.get(name))}: {render_line(value[name])}" for name in order]
-    return "\n".join([f"## {render_line(one.name)}", *lines])
+    lines = [f"- {_render_label(name, known.get(name))}: {render_line(value[name])}" for name in order]
+    return "\n".join([f"## {render_line(item.name)}", *lines])
 
 
-def _label(name: str, schema: Any) -> str:
+def _render_label(name: str, schema: Any) -> str:
+    """Return the title of a property, or its name as a label: `preferred_name` becomes `Preferred name` (C20)."""
     title = schema.get("title") if isinstance(schema, Mapping) else None
-    label = render_line(title if isinstance(title, str) and title.strip() else to_label(name))
+    if not isinstance(title, str) or not title.strip():
+        words = name.replace("_", " ").strip()
+        title = words[:1].upper() + words[1:] if words else name
+    label = render_line(title)
     return encode_compact(label) if is_loud(label) else label
 
 
-def _nest_schema(schema: Mapping[str, Any], place: str) -> Any:
-    """Return a schema as a part of another one, with its references adjusted."""
-    return map_schema(dict(schema), lambda one: _move_reference(one, place))
+def build_tool(memories: Iterable[BoundMemory]) -> Tool | None:
+    """Return the tool by which a model updates memories: a value for each that it may write (S3.32, S3.34)."""
+    items = [one.item for one in memories if one.writable]
+    if not items:
+        return None
+    merged = [one.settings.slug for one in items if one.settings.update_mode == "merge"]
+    how = _HOW["merge" if merged else "replace"]
+    if merged and len(merged) < len(items):
+        how = _HOW["both"].format(merged=", ".join(merged))
+    values = {one.settings.slug: _build_tool_part(one.settings) for one in items}
+    memory = {"type": "object", "properties": values, "additionalProperties": False}
+    whole = {"type": "object", "properties": {"memory": memory}, "required": ["memory"], "additionalProperties": False}
+    return Tool(name=TOOL, description=TOOL_DESCRIPTION.format(how=how), parameters=whole)
 
 
-def _move_reference(one: dict[str, Any], place: str) -> dict[str, Any]:
-    reference = one.get(REFERENCE)
-    return {**one, REFERENCE: place + reference.removeprefix(ROOT)} if isinstance(reference, str) else one
+def _build_tool_part(definition: Definition) -> Any:
+    """Return a copy of the schema of a definition, as a part of that of the tool. It accepts no value that would be refused; in
+    merge mode also parts of one (C31)."""
+    schema = get_schema(Contract(definition.schema, True))
+    place = f"#/properties/memory/properties/{definition.slug}"
+
+    def move_reference(one: dict[str, Any]) -> dict[str, Any]:
+        reference = one.get("$ref")
+        return {**one, "$ref": place + reference.removeprefix(ROOT)} if isinstance(reference, str) else one
+
+    return map_schema(deepcopy(schema.relax() if definition.update_mode == "merge" else schema.closed), move_reference)

@@ -81,8 +81,8 @@ class TaskMemory:
         if self._scope is None:
             return LoadedMemory({}, {})
         memories = self._read(self._scope, None)
-        values = {one.section.slug: one.section.value for one in memories if one.section.value is not None}
-        return LoadedMemory(values, {one.section.slug: warning for one in memories for warning in _list_warnings(one)})
+        values = {one.slug: one.value for one in memories if one.value is not None}
+        return LoadedMemory(values, {one.slug: warning for one in memories for warning in _list_warnings(one)})
 
     def show(self, bound: Sequence[Memory]) -> ModelMemory:
         """The values under the definitions that are bound to a task (S3.28–S3.32)."""
@@ -91,9 +91,9 @@ class TaskMemory:
         if self._scope is None:
             return ModelMemory(warnings=("This run has no owner and therefore no memory: run it with `owner`.",))
         memories = self._read(self._scope, [one.definition for one in bound])
-        tool = build_tool([one.section for one in memories if one.writable])
+        tool = build_tool(memories)
         return ModelMemory(
-            render_memory(one.section for one in memories),
+            render_memory(memories),
             None if tool is None else Tool(tool.name, tool.description, tool.parameters),
             tuple(warning for one in memories for warning in _list_warnings(one)),
         )
@@ -126,7 +126,7 @@ class TaskMemory:
             space.principal.require_user(scope.owner)
             pairs = list_bound(space, self._list_definitions(space) if names is None else names)
             memories = load_all(space, pairs, scope)
-            addresses = [one.loaded.address_id for one in memories]
+            addresses = [one.address_id for one in memories]
             run_rows.touch(space, self._call.run_id, [one for one in addresses if one is not None])
             return memories
 
@@ -137,7 +137,7 @@ class TaskMemory:
 
 
 def _list_warnings(memory: BoundMemory) -> list[str]:
-    return [] if memory.warning is None else [render_withheld(memory.section.slug, memory.warning)]
+    return [] if memory.warning is None else [render_withheld(memory.slug, memory.warning)]
 
 
 class Conversation(NamedTuple):
