@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from ..files.files import DeletedFile, FileInfo
     from ..records.apps import AppInfo, EndedSession, SessionMeta
     from ..records.contents import Content, StoreRecord
-    from ..records.records import Mode
+    from ..records.records import Mode, RecordChange
     from ..records.stores import DeletedApp, DeletedStore, StoreInfo
-    from ..records.records import RecordChange
     from ..workflows.app_transfer import AppDocument, Imported
     from ..workflows.run_operations import Executed
     from ._sync_records import Fields
