@@ -114,10 +114,6 @@ class Embeddings:
             self.fail(error)
             return None
 
-    def known(self, tx: Tx, embedder: Embedder, name: str) -> EmbeddingModel | None:
-        """The model as the tenant knows it, if it does."""
-        return find_model(tx, embedder, name)
-
     def model(self, reach: TenantStore) -> EmbeddingModel | None:
         """The model as the tenant knows it; it is made known when it is new."""
         named = self.named_embedder()

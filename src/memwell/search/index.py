@@ -1,8 +1,8 @@
-"""A scope's entries in memory: what search has to know of each, in columns, in the order of their numbers.
+"""A scope's entries in memory, in columns, in the order of their numbers.
 
-A block is a pure function of the tables. It is loaded when it is first searched, brought up to date by what has been
-added or removed since, and may be thrown away at any time, so no crash can damage it and any number of processes may
-each have their own. In a large block vectors are kept as bytes with a scale each; their exact values stay in the table.
+An index (a *block* of memory) is a pure function of the tables. It is loaded when it is first searched, brought up to date by
+what has been added or removed since, and may be thrown away at any time, so no crash can damage it and any number of processes
+may each have their own. In a large index vectors are kept as bytes with a scale each; their exact values stay in the table.
 """
 
 from __future__ import annotations
@@ -17,25 +17,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import typed
-from ..storage.port import Row, State, Tx
+from ..storage.port import Row, State, Tx, encode_numbers
 
 NEVER = 2**62
 NOBODY = -1
 FACT_KINDS = ("fact", "past", "held")
 UNLINKED_KINDS = ("note", "summary")
-"""Kinds of entries that have nothing to do with those around them."""
+"""Kinds of entries without neighbours."""
 EVERYTHING = (None, None)
-"""A removal of nothing in particular: whatever was read before may be wrong now."""
-
-"""The highest number of an entry, and of a removal."""
+"""A removal of nothing in particular: everything that was read before may be wrong now."""
 POSTINGS_SHARE = 8
 MIN_POSTINGS = 10_000
-"""How many occurrences of words a block keeps: so many times its entries, or so many if that is more."""
+"""The occurrences of words that an index keeps: `POSTINGS_SHARE` times its entries, or so many if that is more."""
 MAX_EXACT_PARTS = 4096
 MAX_SMALL = 4096
 CHUNK = 1024
 READ_BATCH = 8192
-"""How many entries' vectors are read at a time."""
+"""Entries whose vectors are read at a time."""
 EXPONENT_BIAS = np.float32(2.0 ** (127 - 15))
 LIST_BATCH = 5000
 HOUR = 3_600_000_000
@@ -84,7 +82,7 @@ class NameCodes:
 
     codes: dict[str, int] = field(default_factory=dict)
 
-    def coded(self, names: Sequence[str | None]) -> Array:
+    def encode(self, names: Sequence[str | None]) -> Array:
         codes = self.codes
         distinct = dict.fromkeys(names)
         for name in distinct:
@@ -102,7 +100,7 @@ class Index:
     def __init__(self, collection: bool, scope_id: int, model: int, dimensions: int, history: bool = False) -> None:
         self.lock = Lock()
         self.history = history
-        """Whether it holds what is not current any more as well. It is loaded anew whenever something has changed."""
+        """True if it also holds what is not current any more. It is loaded anew whenever something has changed."""
         self.collection = collection
         self.scope_id = scope_id
         self.model = model
@@ -124,7 +122,7 @@ class Index:
         self.vectors = Column(np.float32, max(dimensions, 1))
         self.scale = Column(np.float32)
         self.remote = False
-        """Whether the vectors stay where they are stored, since they are too many."""
+        """True if the vectors stay where they are stored, since they are too many."""
         self.kinds, self.roles, self.names = NameCodes(), NameCodes(), NameCodes()
         self.pending: dict[int, int] = {}
         self.columns: Any = None
@@ -133,7 +131,7 @@ class Index:
         self.changed_part = NEVER
         self.clock = 0
         self.linked = False
-        """Whether any entry has neighbours."""
+        """True if any entry has neighbours."""
         self._last_of: dict[int, int] = {}
         self._last_told = NOBODY
         self._postings: dict[str, tuple[int, Array]] = {}
@@ -147,7 +145,7 @@ class Index:
 
     @property
     def footprint(self) -> int:
-        columns = (
+        entries = (
             self.docid,
             self.address,
             self.seq,
@@ -158,73 +156,61 @@ class Index:
             self.expires_at,
         )
         more = (self.size, self.asks, self.alive, self.before, self.after, self.first_part, self.vectors, self.scale)
-        beside: int = 4 * self._postings_size + sum(more.footprint for more in (self.columns, self.lives) if more)
-        return beside + sum(column.footprint for column in (*columns, *more))
+        beside: int = 4 * self._postings_size + sum(
+            columns.footprint for columns in (self.columns, self.lives) if columns
+        )
+        return beside + sum(column.footprint for column in (*entries, *more))
 
     # -- keeping up --------------------------------------------------------------------------------------------------
 
     def refresh(self, tx: Tx, state: State) -> bool:
-        """Bring the block up to the transaction's snapshot; False if that is not possible and it must be loaded anew."""
+        """Bring the index up to the transaction's snapshot; False if that is not possible and it must be loaded anew."""
         if self._seen is None:
-            self.remote = self.collection and bool(self.dimensions) and self._in_graph(tx)
-            self._add(tx, self._load(tx))
+            if self.collection:
+                graph = {"model": self.model, "collection": self.scope_id}
+                self.remote = bool(self.dimensions) and tx.row("find_graph", **graph) is not None
+                self._add(tx, tx.row("load_collection", id=self.scope_id, history=int(self.history)))
+            else:
+                self._add(tx, tx.row("load_address", id=self.scope_id, after=0, history=int(self.history)))
         elif state[0] < self._seen[0] or state[1] < self._seen[1]:
             return True  # another thread has a later snapshot than this one; what is too new is noticed when it is read
         elif state != self._seen:
             if self.history or not self._drop(tx, self._seen[1], state[1]):
                 return False
-            if state[0] != self._seen[0]:
-                self._add(tx, self._load_new(tx, self._seen[0]))
+            if state[0] != self._seen[0] and self.collection:
+                self._add(tx, tx.row("load_new", id=self.scope_id, after=self._seen[0]))
+            elif state[0] != self._seen[0]:
+                after = int(self.seq.values[-1]) if len(self) else 0
+                self._add(tx, tx.row("load_address", id=self.scope_id, after=after, history=0))
         self._seen = state
-        self._fill(tx)
+        if self.pending and self.remote:  # somebody else may have made the vectors that were missing
+            self.give_up(self._have_vectors(tx, sorted(self.pending)))
+        elif self.pending:
+            self.put(self._stored(tx, sorted(self.pending)))
         return True
 
-    def _in_graph(self, tx: Tx) -> bool:
-        return tx.row("find_graph", model=self.model, collection=self.scope_id) is not None
-
-    def _load(self, tx: Tx) -> Row | None:
-        if self.collection:
-            return tx.row("load_collection", id=self.scope_id, history=int(self.history))
-        return tx.row("load_address", id=self.scope_id, after=0, history=int(self.history))
-
-    def _load_new(self, tx: Tx, seen: int) -> Row | None:
-        if self.collection:
-            return tx.row("load_new", id=self.scope_id, after=seen)
-        after = int(self.seq.values[-1]) if len(self) else 0
-        return tx.row("load_address", id=self.scope_id, after=after, history=0)
-
     def _drop(self, tx: Tx, seen: int, newest: int) -> bool:
-        """Mark what was removed since; False if the log of removals does not reach back that far."""
+        """Mark what was removed since, and give what changed its new kind; False if the index must be loaded anew."""
         if newest == seen:
             return True
         removed = tx.rows("removals_after", after=seen)
         if not removed or removed[0][0] != seen + 1 or any(one[1:] == EVERYTHING for one in removed):
-            return False
+            return False  # the log of removals does not reach back that far
         gone = {address_id for _, _, address_id in removed if address_id is not None}
         if gone and np.isin(self.address.values, list(gone)).any():
             return False  # it was erased: nothing of it stays in memory
         rows = self.rows_of(np.array(sorted({docid for _, docid, _ in removed if docid is not None}), np.int64))
-        if len(rows):
-            self._look_again(tx, rows)
-        return True
-
-    def _look_again(self, tx: Tx, rows: Array) -> None:
-        """What is not current any more is gone; what is has perhaps become another kind of entry."""
+        if not len(rows):
+            return True
         docids = self.docid.values[rows].tolist()
-        kinds: dict[int, str] = dict(tx.rows("kinds_of", docids="[" + ",".join(map(str, docids)) + "]"))
+        kinds: dict[int, str] = dict(tx.rows("kinds_of", docids=encode_numbers(docids)))
         here = np.array([docid in kinds for docid in docids], np.bool_)
         self.alive.values[rows[~here]] = False
         if self.dimensions and not self.remote:
             self.vectors.values[self.first_part.values[rows[~here]]] = 0
         if here.any():
-            self.kind.values[rows[here]] = self.kinds.coded([kinds[docid] for docid in docids if docid in kinds])
-
-    def _fill(self, tx: Tx) -> None:
-        """See whether somebody else has made the vectors that were missing."""
-        if self.pending and self.remote:
-            self.give_up(self._have_vectors(tx, sorted(self.pending)))
-        elif self.pending:
-            self.put(self._stored(tx, sorted(self.pending)))
+            self.kind.values[rows[here]] = self.kinds.encode([kinds[docid] for docid in docids if docid in kinds])
+        return True
 
     def _stored(self, tx: Tx, docids: Sequence[int]) -> dict[int, bytes]:
         """The stored vectors of some entries, in order. Those that lie close together are read in one go."""
@@ -233,12 +219,11 @@ class Index:
             return dict(tx.rows("vectors_between", model=self.model, first=first, last=last))
         found: dict[int, bytes] = {}
         for at in range(0, len(docids), LIST_BATCH):
-            listed = "[" + ",".join(map(str, docids[at : at + LIST_BATCH])) + "]"
-            found.update(tx.rows("vectors_of", model=self.model, docids=listed))
+            found.update(tx.rows("vectors_of", model=self.model, docids=encode_numbers(docids[at : at + LIST_BATCH])))
         return found
 
     def _have_vectors(self, tx: Tx, docids: Sequence[int]) -> list[int]:
-        """Which of some entries, in order, have their vectors."""
+        """Those of some entries, in order, that have their vectors."""
         asked = set(docids)
         rows = tx.rows("embedded_between", model=self.model, first=docids[0], last=docids[-1])
         return [docid for (docid,) in rows if docid in asked]
@@ -253,7 +238,7 @@ class Index:
         return sorted(names, key=lambda name: (-len(name), name))
 
     def upto(self, state: State) -> int:
-        """How many of the entries a snapshot knows: another thread may have added later ones."""
+        """The number of entries that a snapshot knows: another thread may have added later ones."""
         if self._seen is None or state[0] >= self._seen[0]:
             return len(self)
         return int(np.searchsorted(self.docid.values, state[0], side="right"))
@@ -268,7 +253,7 @@ class Index:
         return at[own[at] == docids] if len(own) else at[:0]
 
     def put(self, values: Mapping[int, bytes]) -> None:
-        """The vectors of entries that had none. A row has room for one; where there are more, all are laid out anew."""
+        """Take in the vectors of entries that had none. A row has room for one; if it has more, all are laid out anew."""
         if self.remote:
             return self.give_up(list(values))
         several: dict[int, tuple[Array, Array]] = {}
@@ -276,7 +261,7 @@ class Index:
             row = self.pending.pop(docid, None)
             if row is None:
                 continue
-            vectors, scale = self._encoded(np.frombuffer(value, np.float16).reshape(-1, self.dimensions))
+            vectors, scale = self._encode(np.frombuffer(value, np.float16).reshape(-1, self.dimensions))
             if len(vectors) == 1:
                 at = int(self.first_part.values[row])
                 self.vectors.values[at] = vectors[0]
@@ -289,12 +274,12 @@ class Index:
         return None
 
     def give_up(self, docids: Sequence[int]) -> None:
-        """What was asked for and is not there any more needs no vectors."""
+        """Wait no longer for the vectors of some entries."""
         for docid in docids:
             self.pending.pop(docid, None)
 
     def _add(self, tx: Tx, lists: Row | None) -> None:
-        """Entries as the load queries give them: one list for each column."""
+        """Add entries as the load queries give them: one list for each column."""
         if lists is None or lists[0] is None:
             return
         first = len(self)
@@ -307,7 +292,7 @@ class Index:
         for column, names, text in zip(
             (self.kind, self.role, self.name), (self.kinds, self.roles, self.names), lists[7:], strict=True
         ):
-            column.extend(names.coded(_decode_names(text))[order])
+            column.extend(names.encode(_decode_names(text))[order])
         self.alive.extend(np.ones(len(docids), np.bool_))
         self._add_vectors(tx, first)
         self._link(first)
@@ -323,73 +308,60 @@ class Index:
             return
         self._bound_exact(len(docids))
         self.vectors.reserve(len(docids))
-        for at in range(0, len(docids), READ_BATCH):
-            self._add_some_vectors(tx, first + at, docids[at : at + READ_BATCH])
-
-    def _add_some_vectors(self, tx: Tx, first: int, docids: Sequence[int]) -> None:
         width = 2 * self.dimensions
-        stored = self._stored(tx, docids)
-        values = [stored.get(docid) for docid in docids]
-        lacking = [place for place, value in enumerate(values) if value is None]
-        self.pending.update((docids[place], first + place) for place in lacking)
-        counts = np.array([1 if value is None else len(value) // width for value in values], np.int64)
-        start = self.vectors.size
         empty = bytes(width)
-        raw = b"".join([empty if value is None else value for value in values] if lacking else values)  # type: ignore[arg-type]
-        half = np.frombuffer(raw, np.float16).reshape(-1, self.dimensions)
-        self._bound_exact(len(half))
-        vectors, scale = self._encoded(half)
-        self.vectors.extend(vectors)
-        self.scale.extend(scale)
-        self.first_part.extend(start + np.cumsum(counts) - counts)
+        for at in range(0, len(docids), READ_BATCH):
+            batch = docids[at : at + READ_BATCH]
+            stored = self._stored(tx, batch)
+            self.pending.update((docid, first + at + n) for n, docid in enumerate(batch) if docid not in stored)
+            values = [stored.get(docid, empty) for docid in batch]
+            counts = np.array([len(value) // width for value in values], np.int64)
+            half = np.frombuffer(b"".join(values), np.float16).reshape(-1, self.dimensions)
+            start = self.vectors.size
+            self._bound_exact(len(half))
+            vectors, scale = self._encode(half)
+            self.vectors.extend(vectors)
+            self.scale.extend(scale)
+            self.first_part.extend(start + np.cumsum(counts) - counts)
 
     def _link(self, first: int) -> None:
-        """What stood before and after an entry at its address."""
+        """Set what stands before and after each entry: turns follow each other at their address. Facts stand alone, unless
+        people told them to each other: then those of one conversation belong together."""
         fresh = len(self) - first
         self.before.extend(np.full(fresh, NOBODY, np.int32))
         self.after.extend(np.full(fresh, NOBODY, np.int32))
-        known, alone = self._are(FACT_KINDS, first), self._are(UNLINKED_KINDS, first)
         before = self.before.values
-        for rows in (
-            self._in_line(np.flatnonzero(~(known | alone)) + first),
-            self._in_talk(np.flatnonzero(known) + first),
-        ):
+        facts, alone = self._has_kind(FACT_KINDS, first), self._has_kind(UNLINKED_KINDS, first)
+        turns = np.flatnonzero(~(facts | alone)) + first
+        last_of = self._last_of
+        for row, address in zip(turns.tolist(), self.address.values[turns].tolist(), strict=True):
+            before[row] = last_of.get(address, NOBODY)
+            last_of[address] = row
+        told = np.flatnonzero(facts) + first
+        told = told[self.name.values[told] != NOBODY]
+        if len(told):
+            line = np.concatenate([[self._last_told], told]) if self._last_told != NOBODY else told
+            at, when = self.address.values[line], self.occurred_at.values[line]
+            near = (at[1:] == at[:-1]) & (np.abs(when[1:] - when[:-1]) <= HOUR)
+            before[line[1:][near]] = line[:-1][near]
+            self._last_told = int(told[-1])
+        for rows in (turns, told):
             later = rows[before[rows] != NOBODY]
             self.after.values[before[later]] = later
             self.linked = self.linked or bool(len(later))
 
-    def _are(self, kinds: Sequence[str], first: int) -> Array:
-        """Which of the rows from one on are of some kinds."""
+    def _has_kind(self, kinds: Sequence[str], first: int) -> Array:
+        """A mask of the rows from `first` on that are of some kinds."""
         found: Array = np.isin(self.kind.values[first:], [self.kinds.codes.get(kind, NOBODY) for kind in kinds])
         return found
-
-    def _in_line(self, rows: Array) -> Array:
-        """Turns follow each other."""
-        last_of, before = self._last_of, self.before.values
-        for row, address in zip(rows.tolist(), self.address.values[rows].tolist(), strict=True):
-            before[row] = last_of.get(address, NOBODY)
-            last_of[address] = row
-        return rows
-
-    def _in_talk(self, rows: Array) -> Array:
-        """Facts stand alone, unless people told them to each other: then those of one conversation belong together."""
-        rows = rows[self.name.values[rows] != NOBODY]
-        if not len(rows):
-            return rows
-        line = np.concatenate([[self._last_told], rows]) if self._last_told != NOBODY else rows
-        address, told = self.address.values[line], self.occurred_at.values[line]
-        near = (address[1:] == address[:-1]) & (np.abs(told[1:] - told[:-1]) <= HOUR)
-        self.before.values[line[1:][near]] = line[:-1][near]
-        self._last_told = int(rows[-1])
-        return rows
 
     # -- words -------------------------------------------------------------------------------------------------------
 
     def occurrences(self, tx: Tx, state: State, place: str, token: str, most: bool) -> Array:
-        """The rows that hold a token. They are kept, and only what is new is looked up again.
+        """The rows that hold a token. They are cached, and only what is new is looked up again.
 
-        A snapshot that is older than the block does not know everything in it, so what it says is kept only as far.
-        `place` is the token of the block itself, `most` whether it holds most of the tenant's entries.
+        A snapshot that is older than the block does not know everything in it, so its rows count only as far.
+        `place` is the token of the index itself; `most`: it holds most of the tenant's entries.
         """
         if len(self) <= MAX_SMALL:
             return self._in_small(tx, state, token)
@@ -404,13 +376,12 @@ class Index:
         return rows
 
     def _in_small(self, tx: Tx, state: State, token: str) -> Array:
-        """In a small block all words are known, once they have been read: that takes less than asking for each."""
+        """In a small index all words are read at once: that takes less than looking for each."""
         count = self.upto(state)
         for start in range(self._read_upto, count, LIST_BATCH):
-            docids = self.docid.values[start : min(start + LIST_BATCH, count)]
-            listed = "[" + ",".join(map(str, docids.tolist())) + "]"
-            row_of = dict(zip(docids.tolist(), range(start, count), strict=False))
-            for docid, tokens in tx.rows("words_of", docids=listed):
+            docids = self.docid.values[start : min(start + LIST_BATCH, count)].tolist()
+            row_of = dict(zip(docids, range(start, count), strict=False))
+            for docid, tokens in tx.rows("words_of", docids=encode_numbers(docids)):
                 row = row_of[docid]
                 for one in tokens.split(" "):
                     self._vocabulary.setdefault(one, []).append(row)
@@ -445,42 +416,37 @@ class Index:
 
     @property
     def exact(self) -> bool:
-        """Whether vectors are kept as they are: in a small block they need not be made smaller."""
+        """True if vectors are kept as they are: in a small index they need not be made smaller."""
         return not self.remote and self.vectors.values.dtype == np.float32
 
     def _bound_exact(self, more: int) -> None:
         if self.exact and self.vectors.size + more > MAX_EXACT_PARTS:
             self._replace(*quantise(self.vectors.values))
 
-    def _encoded(self, half: Array) -> tuple[Array, Array]:
+    def _encode(self, half: Array) -> tuple[Array, Array]:
         if self.exact:
             return half.astype(np.float32), np.ones(len(half), np.float32)
         return quantise(half)
 
 
 def quantise(vectors: Array) -> tuple[Array, Array]:
-    """Vectors as bytes, each with the scale that brings it back. Done in pieces that stay in the processor's cache."""
+    """Vectors as bytes, each with the scale that brings it back, in pieces that stay in the processor's cache."""
     found = np.empty(vectors.shape, np.int8)
     scale = np.ones(len(vectors), np.float32)
     for at in range(0, len(vectors), CHUNK):
         bits = vectors[at : at + CHUNK].astype(np.float16, copy=False).view(np.int16)
         top = (bits & 0x7FFF).max(axis=1, initial=0).view(np.float16).astype(np.float32)
         top[top == 0.0] = 127.0
-        wide = _widen(bits)
+        # Half floats to floats in half the time of a conversion: their fields are moved to where a float has them, and
+        # multiplied by what the two count their exponents from.
+        moved = np.left_shift(bits, 13, dtype=np.int32)
+        moved &= np.int32(-0x70000001)
+        wide = moved.view(np.float32)
+        wide *= EXPONENT_BIAS
         wide *= (127.0 / top)[:, None]
         found[at : at + CHUNK] = np.rint(wide, out=wide)
         scale[at : at + CHUNK] = top / 127.0
     return found, scale
-
-
-def _widen(bits: Array) -> Array:
-    """Half floats, given as their bits, as floats: their fields are moved to where a float has them, and multiplied by what
-    the two count their exponents from. It takes half the time of a conversion."""
-    moved = np.left_shift(bits, 13, dtype=np.int32)
-    moved &= np.int32(-0x70000001)
-    wide = moved.view(np.float32)
-    wide *= EXPONENT_BIAS
-    return wide
 
 
 def _parse_numbers(listed: str | int | float | bytes, dtype: Any) -> Array:
@@ -491,11 +457,8 @@ def _parse_numbers(listed: str | int | float | bytes, dtype: Any) -> Array:
     return found
 
 
-# -- The blocks that are in memory: as many as fit, the ones used last.
-
-
 class IndexKey(NamedTuple):
-    """Which block: of which tenant, by which model, of which collection or address."""
+    """The tenant, the model, and the collection or address of an index."""
 
     owner: str
     model: tuple[int, str]
@@ -505,7 +468,7 @@ class IndexKey(NamedTuple):
 
 
 class IndexCache:
-    """Blocks by key, bounded by their bytes. One that is thrown out is loaded again when it is needed."""
+    """The indexes in memory: those that were used last, as many as fit. Others are loaded again when they are needed."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -513,14 +476,21 @@ class IndexCache:
         self._blocks: OrderedDict[IndexKey, Index] = OrderedDict()
 
     def current(self, tx: Tx, key: IndexKey, dimensions: int, state: State) -> Index:
-        """The block as of the transaction's snapshot, or later."""
+        """The index as of the transaction's snapshot, or later."""
         while True:
-            block = self._get(key, dimensions)
+            with self._lock:
+                block = self._blocks.get(key)
+                if block is None:
+                    block = Index(key.collection, key.scope_id, key.model[0], dimensions, key.history)
+                    self._blocks[key] = block
+                self._blocks.move_to_end(key)
             with block.lock:
                 size = len(block)
                 if block.refresh(tx, state):
                     break
-            self._remove(key, block)
+            with self._lock:
+                if self._blocks.get(key) is block:
+                    del self._blocks[key]
         if len(block) != size:
             self._bound(key)
         return block
@@ -531,30 +501,12 @@ class IndexCache:
             for key in [key for key in self._blocks if key.owner == owner]:
                 del self._blocks[key]
 
-    @property
-    def footprint(self) -> int:
-        with self._lock:
-            return sum(block.footprint for block in self._blocks.values())
-
-    def _get(self, key: IndexKey, dimensions: int) -> Index:
-        with self._lock:
-            block = self._blocks.get(key)
-            if block is None:
-                block = self._blocks[key] = Index(key.collection, key.scope_id, key.model[0], dimensions, key.history)
-            self._blocks.move_to_end(key)
-            return block
-
-    def _remove(self, key: IndexKey, block: Index) -> None:
-        with self._lock:
-            if self._blocks.get(key) is block:
-                del self._blocks[key]
-
-    def _bound(self, kept: IndexKey) -> None:
-        """Throw out what was not used for longest; the one in use stays, however large it is."""
+    def _bound(self, current: IndexKey) -> None:
+        """Drop what was not used for longest; the index in use stays, however large it is."""
         with self._lock:
             total = sum(block.footprint for block in self._blocks.values())
             for key in list(self._blocks):
                 if total <= self._limit:
                     return
-                if key != kept:
+                if key != current:
                     total -= self._blocks.pop(key).footprint
