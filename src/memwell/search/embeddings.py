@@ -163,7 +163,7 @@ def _add_model(tx: Tx, embedder: Embedder, name: str, now: int) -> EmbeddingMode
 
 
 def build_model_name(embedder: Embedder) -> str:
-    """What a model's vectors are kept under. One that changes its width is another model."""
+    """The name under which a model's vectors are stored. A model that changes its width is another model."""
     return f"{embedder.id}/{embedder.dimensions}"
 
 

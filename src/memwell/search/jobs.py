@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .embeddings import EmbeddingModel
 
 GRAPH_DELAY = 60 * SECOND
-"""How long collections may grow before the graph job looks at their sizes again."""
+"""The time in which collections may grow before the graph job looks at their sizes again."""
 EMBED_BATCH = 256
 INDEX_BATCH = 500
 DROP_BATCH = 2000

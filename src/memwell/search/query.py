@@ -1,4 +1,4 @@
-"""What a query asks: where it looks, whom and which time it names, and whether it asks what the assistant said."""
+"""The meaning of a query: its scope, the speakers and times that it names, and whether it asks for the assistant's words."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class ScopePart(NamedTuple):
 
     @property
     def token(self) -> str:
-        """What the index of words knows it by."""
+        """The token in the full-text index."""
         return f"{COLLECTION if self.collection else ADDRESS}{self.id:x}"
 
     def holds(self, address_id: int, collection_id: int, kind: str) -> bool:

@@ -1,4 +1,4 @@
-"""Scores: what words and meaning say of each entry, and how a recipe makes one number of that.
+"""Scores: candidates are found by words and meaning, and a recipe makes one number of what the arms say of each.
 
 Every number is absolute. Nothing is stretched to fit a query's best hit, so a score means the same for every query. Words are
 counted within the scope that is searched, so that nobody's scores depend on what others have stored.
@@ -21,7 +21,7 @@ from . import query, words
 from .columns import View
 from .embeddings import EmbeddingModel
 from .index import NOBODY, Array
-from .nearest import RemoteSimilarities, Scores, Similarities
+from .nearest import LocalSimilarities, RemoteSimilarities, Scores, Similarities, find_best
 from .query import Days, ScopePart
 
 CANDIDATES = 160
@@ -47,25 +47,25 @@ class Recipe(NamedTuple):
     words: float = 0.6
     """The share of the query's words, by rarity, that an entry covers."""
     meaning: float = 0.4
-    """How near the entry is in meaning."""
+    """The weight of the similarity in meaning."""
     parts: float = 0.5
-    """How much of the meaning is that of the best part; the rest is that of the whole."""
+    """The part of the meaning that is that of the best part; the rest is that of the whole."""
     long: float = 500.0
     """The size in bytes from which on a word counts less: long texts hold words by chance."""
     short: float = 500.0
     """The size in bytes at which an entry's link to its neighbours is half: short turns belong together."""
     lend: float = 0.6
-    """What a word that stands in a neighbour counts, times the link."""
+    """The weight of a word that stands in a neighbour, times the link."""
     support: float = 0.25
-    """What the scores of the neighbours add, times the link, to what is missing to 1."""
+    """The part of what is missing to 1 that the scores of the neighbours add, times the link."""
     time: float = 0.3
-    """What an entry of the time that the query names gains, of what is missing to 1."""
+    """The part of what is missing to 1 that an entry of the time that the query names gains."""
     question: float = 0.25
-    """What an entry that only asks loses."""
+    """The share that an entry loses if it only asks."""
     speaker: float = 0.4
-    """What the turns of others lose when the query names one speaker."""
+    """The share that the turns of others lose if the query names one speaker."""
     assistant: float = 0.3
-    """What the assistant's turns lose unless the query asks what it said."""
+    """The share that the assistant's turns lose unless the query asks what it said."""
 
 
 RECIPES = {
@@ -167,7 +167,7 @@ def _find_rows(tx: Tx, view: View, span: ScopePart, token: str) -> Array:
 
 
 def _score_words(view: View, found: Sequence[tuple[float, Array]], total: float, recipe: Recipe) -> Scores:
-    """How much of the query's words each entry covers, by itself or by its neighbours."""
+    """The share of the query's words that each entry covers, by itself or by its neighbours."""
     covered = np.zeros(len(view), np.float32)
     found = [(weight, rows) for weight, rows in found if len(rows)] if total else []
     at_once = max(1, TOGETHER // max(1, len(view)))
@@ -227,7 +227,7 @@ def _link_pairs(view: View, rows: Array, recipe: Recipe) -> tuple[Array, Array]:
 
 
 def _weigh_link(view: View, rows: Array, recipe: Recipe) -> Array:
-    """How much an entry belongs to its neighbours: the shorter, the more."""
+    """The share of an entry that belongs to its neighbours: the shorter, the more."""
     fade: Array = view.here[rows] / (1.0 + (view.size[rows] / recipe.short) ** 2)
     return fade
 
@@ -260,11 +260,11 @@ class _Scoring:
         self.assistant: int | None = None
         if not query.asks_assistant(question.text):
             self.assistant = view.block.roles.codes.get("assistant")
-        self.similar: Similarities | RemoteSimilarities
+        self.similar: Similarities
         if view.block.remote and model is not None:
             self.similar = RemoteSimilarities(tx, view, question.vector, model.number)
         else:
-            self.similar = Similarities(view, question.vector)
+            self.similar = LocalSimilarities(view, question.vector)
         self.meaning: Scores = np.zeros(len(view), np.float32)
         self.own = self.meaning
 
@@ -272,17 +272,17 @@ class _Scoring:
         view, recipe = self.view, self.question.recipe
         limit = max(CANDIDATES, 2 * self.question.limit)
         if self.similar.partial:
-            self.similar.need(_find_best(self.covered, view.allowed, limit))
+            self.similar.need(find_best(self.covered, view.allowed, limit))
         self.meaning = self._meaning(slice(None))
         self.own = recipe.words * self.covered + recipe.meaning * self.meaning
         self.own *= view.here
-        rows = _add_neighbours(view, _find_best(self.own, view.allowed, limit))
+        rows = _add_neighbours(view, find_best(self.own, view.allowed, limit))
         rows = rows[view.allowed[rows]]
         if also is not None:
             rows = np.unique(np.append(rows, np.flatnonzero(view.docid == also)))
         if self.days:  # entries of the time that the query names, whatever they say
             near = _compute_nearness(view.occurred_at, self.days)
-            rows = np.union1d(rows, _find_best(near + self.own, view.allowed & (near >= NEAR), limit))
+            rows = np.union1d(rows, find_best(near + self.own, view.allowed & (near >= NEAR), limit))
         self.similar.need(rows)
         if self.model is not None and view.block.linked:
             self.similar.with_pairs(rows, *_link_pairs(view, rows, recipe))
@@ -335,7 +335,7 @@ class _Scoring:
         """Score the best candidates by their stored vectors: bytes are near enough to find them, not to order them."""
         if self.model is None or self.question.vector is None or not len(ranked.rows):
             return
-        best = np.sort(_find_best(ranked.scores, np.ones(len(ranked.rows), np.bool_), count))
+        best = np.sort(find_best(ranked.scores, np.ones(len(ranked.rows), np.bool_), count))
         rows = ranked.rows[best]
         docids = self.view.docid[rows].tolist()
         stored: dict[int, bytes] = dict(
@@ -349,14 +349,6 @@ class _Scoring:
             cosines = vectors.astype(np.float32) @ self.question.vector
             self.similar.exactly(rows[there], cosines, np.cumsum(counts) - counts)
         ranked.parts[:, best] = self._contributions(rows)
-
-
-def _find_best(scores: Scores, allowed: Array, limit: int) -> Array:
-    """The rows with the highest scores among those that may be found."""
-    rows = np.flatnonzero(allowed)
-    if len(rows) <= limit:
-        return rows
-    return rows[np.argpartition(-scores[rows], limit)[:limit]]
 
 
 def _find_days(view: View, question: ParsedQuery) -> list[Days]:

@@ -104,7 +104,7 @@ class SearchEngine:
 
 
 class _Snapshot(NamedTuple):
-    """What one snapshot holds of a scope, and the query as it is understood there."""
+    """The state of a scope in one transaction, and the query as it is understood there."""
 
     state: State
     spans: list[ScopePart]

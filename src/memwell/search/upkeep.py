@@ -16,7 +16,7 @@ def add_entry(tx: Tx, docid: int, address_id: int, collection_id: int, entry: En
 
 
 def build_entry_tokens(address_id: int, collection_id: int, name: str | None, content: str, language: str) -> str:
-    """Where an entry is, who said it and what it says, as tokens."""
+    """Tokens of the place of an entry, its speaker and its text."""
     said = words.tokenize(f"{name} {content}" if name else content, language)
     return " ".join([words.build_place_tokens(address_id, collection_id), *dict.fromkeys(said)])
 

@@ -1,4 +1,4 @@
-"""How texts are cut for search: into the tokens that they are found by, and into the chunks that are embedded.
+"""Texts are cut for search into the tokens that they are found by, and into the chunks that are embedded.
 
 Words are lower-cased, stemmed and stripped of accents. The stemmer is that of the word's script, and for Latin script that
 of the collection's language. Scripts without spaces between words are cut into single characters and pairs of them. The
