@@ -300,7 +300,9 @@ def search_bank(call: Call, request: SearchBank) -> Matches:
         took_ms=round(found.took_ms, 3),
         warning=found.warning,
         # There is no XML of matches (S1.42, C8).
-        output=None if request.content_type == "application/xml" else _render(views, request.content_type),
+        output=None
+        if request.content_type == "application/xml"
+        else reading.render_entries(views, request.content_type),
     )
 
 
@@ -377,7 +379,7 @@ def load_bank(space: Space, request: LoadBank) -> Loaded:
         return Loaded(content_type=reading.JSON, messages=reading.load_messages(space, address.id, order, limit))
     entries = [] if address is None else reading.load_entries(space, address, order, limit, include_compacted=compacted)
     if request.content_type != reading.JSON:
-        return Loaded(content_type=request.content_type, output=_render(entries, request.content_type))
+        return Loaded(content_type=request.content_type, output=reading.render_entries(entries, request.content_type))
     if as_messages:
         messages = [reading.build_message(one.role, one.content, one.entries) for one in entries]
         return Loaded(content_type=reading.JSON, messages=messages)
@@ -399,17 +401,6 @@ def _to_response(one: EntryView, key: str) -> BankEntry:
         summary_of=one.entries or None,
         compacted_into=one.summary_id,
     )
-
-
-def _render(entries: Sequence[EntryView], content_type: ContentType) -> str | None:
-    match content_type:
-        case "text/plain":
-            return reading.render_text(entries)
-        case "text/html":
-            return reading.render_html(entries)
-        case "application/xml":
-            return reading.render_xml(entries)
-    return None
 
 
 # -- single entries ------------------------------------------------------------------------------------------------------

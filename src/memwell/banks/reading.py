@@ -188,6 +188,18 @@ def encode_json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
+def render_entries(entries: Sequence[EntryView], content_type: ContentType) -> str | None:
+    """Entries in a text format; None for JSON."""
+    match content_type:
+        case "text/plain":
+            return render_text(entries)
+        case "text/html":
+            return render_html(entries)
+        case "application/xml":
+            return render_xml(entries)
+    return None
+
+
 def render_text(entries: Sequence[EntryView]) -> str:
     """Entries with their speakers, separated by dividers."""
     return DIVIDER.join(map(_render_line, entries))

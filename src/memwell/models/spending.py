@@ -6,8 +6,8 @@ time cannot spend the same tokens.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..clock import DAY, Clock
 from ..errors import ModelFailed
@@ -90,6 +90,25 @@ class Ledger:
         """Write down what was spent in place of what was set aside."""
         self._reach.write(lambda tx: self._add(tx, tokens_in - aside, tokens_out, calls))
 
+    def pay(self, asked: int, max_tokens: int, work: Callable[[], Completion]) -> Completion:
+        """Make one call within the budget, and write down what it cost, also if it failed."""
+        aside = self.set_aside(asked + max_tokens)
+        if aside < asked + max_tokens:
+            self.settle(aside, 0, 0, 0)
+            raise ModelFailed(NO_BUDGET, reason="budget")
+        spent = Spent(asked, max_tokens)
+        try:
+            done = work()
+            spent = Spent(done.tokens_in, done.tokens_out)
+        except ModelFailed as error:
+            counted = error.details.get("tokens_in"), error.details.get("tokens_out")
+            known = counted if isinstance(counted[0], int) and isinstance(counted[1], int) else None
+            spent = charge_failure(get_reason(error), asked, max_tokens, known)  # type: ignore[arg-type]
+            raise
+        finally:
+            self.settle(aside, *spent, 1)
+        return done
+
     def _take(self, tx: Tx, most: int) -> int:
         row = tx.row("spent_since", day=self._day)
         room = count_left(row[1] + row[2] if row else 0, self._per_day)
@@ -105,20 +124,6 @@ def complete_within_budget(
     completer: Completer, wanted: LLMConfig, ledger: Ledger, messages: Sequence[Message], max_tokens: int
 ) -> Completion:
     """One call within the budget; whatever it cost is written down."""
+    limits: dict[str, Any] = {"max_tokens": max_tokens, "timeout_s": wanted.timeout_s}
     asked = sum(estimate_tokens(message.content) for message in messages)
-    aside = ledger.set_aside(asked + max_tokens)
-    if aside < asked + max_tokens:
-        ledger.settle(aside, 0, 0, 0)
-        raise ModelFailed(NO_BUDGET, reason="budget")
-    spent = (asked, max_tokens)
-    try:
-        done = completer.complete(messages, schema=None, max_tokens=max_tokens, timeout_s=wanted.timeout_s)
-        spent = (done.tokens_in, done.tokens_out)
-    except ModelFailed as error:
-        counted = error.details.get("tokens_in"), error.details.get("tokens_out")
-        known = counted if isinstance(counted[0], int) and isinstance(counted[1], int) else None
-        spent = tuple(charge_failure(get_reason(error), asked, max_tokens, known))  # type: ignore[arg-type,assignment]
-        raise
-    finally:
-        ledger.settle(aside, *spent, 1)
-    return done
+    return ledger.pay(asked, max_tokens, lambda: completer.complete(messages, schema=None, **limits))

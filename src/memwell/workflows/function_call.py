@@ -28,7 +28,7 @@ from ..records.apps import SESSION_META
 from ..records.contents import Content, DeleteContent
 from ..records.records import Mode, project
 from . import run_rows
-from .run import RunCall
+from .run import Output, RunCall
 from .task_document import Tool
 
 T = TypeVar("T")
@@ -39,12 +39,19 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 
 
 def call_function(
-    function: Callable[..., Any], name: str, message: str | None, arguments: Mapping[str, Any], call: RunCall
-) -> tuple[str, str]:
-    """The result of a function as text, and its content type. Exceptions become NodeFailed with the function's name.
+    call: RunCall,
+    name: str,
+    arguments: Mapping[str, Any],
+    message: str | None = None,
+    *,
+    only_if_required: bool = False,
+) -> Output:
+    """The result of a function as text. Exceptions become NodeFailed with the function's name.
 
-    A message goes to the first parameter, unless that is among the arguments. Each function may have a parameter `memory`.
+    A message goes to the first parameter, unless that is among the arguments, or has a default and the message is given only if
+    required. Each function may have a parameter `memory`.
     """
+    function = call.engine.function(name)
     inner = inspect.unwrap(function)
     is_async = inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(getattr(inner, "__call__", None))  # noqa: B004
     named: dict[str, Any] = {**arguments, "memory": AsyncRunMemory(call) if is_async else RunMemory(call)}
@@ -58,8 +65,10 @@ def call_function(
             named = {one: value for one, value in named.items() if one in parameters}
         first = next(iter(parameters.values()), None)
         takes_message = first is not None and first.kind in _POSITIONAL and first.name not in {*arguments, "memory"}
+        if takes_message and only_if_required:
+            takes_message = first is not None and first.default is inspect.Parameter.empty
         result = function(*([message] if message is not None and takes_message else []), **named)
-        return _to_text(_await(result) if inspect.isawaitable(result) else result)
+        return _to_output(_await(result) if inspect.isawaitable(result) else result)
     except (MemwellError, KeyboardInterrupt):
         raise
     except BaseException as error:  # a function fails as a step, and ends nothing else
@@ -82,24 +91,13 @@ def _await(awaitable: Awaitable[Any]) -> Any:
         return pool.submit(asyncio.run, wait()).result()
 
 
-def wants_message(function: Callable[..., Any], arguments: Mapping[str, Any]) -> bool:
-    """Tell if a function cannot be called without a message."""
-    first = next(iter(inspect.signature(function).parameters.values()), None)
-    return (
-        first is not None
-        and first.kind in _POSITIONAL
-        and first.default is inspect.Parameter.empty
-        and first.name not in {*arguments, "memory"}
-    )
-
-
-def _to_text(result: Any) -> tuple[str, str]:
+def _to_output(result: Any) -> Output:
     if result is None or isinstance(result, str):
-        return check_content(result or "", may_be_empty=True, field="output"), "text/plain"
+        return Output(check_content(result or "", may_be_empty=True, field="output"))
     text = msgspec.json.encode(result).decode()
     if len(text) > MAX_RESULT:
         raise TooLarge(f"The result of the function is larger than {MAX_RESULT // 1024**2} MiB.", limit=MAX_RESULT)
-    return text, JSON
+    return Output(text, JSON)
 
 
 class FunctionTool(NamedTuple):
@@ -121,10 +119,9 @@ class FunctionTool(NamedTuple):
             converted = typed.convert(dict(arguments), self.parameters)
         except msgspec.ValidationError as error:
             raise Invalid(f"The arguments do not fit: {error}.") from None
-        named = {name: getattr(converted, name) for name in self.parameters.__struct_fields__}
-        named = {name: value for name, value in named.items() if value is not msgspec.UNSET}
-        text, _ = call_function(self.function, self.tool.action, None, {**named, **self.tool.settings}, call)
-        return text
+        fields = ((name, getattr(converted, name)) for name in self.parameters.__struct_fields__)
+        named = {name: value for name, value in fields if value is not msgspec.UNSET}
+        return call_function(call, self.tool.action, {**named, **self.tool.settings}).text
 
 
 def build_tool(tool: Tool, function: Callable[..., Any]) -> FunctionTool:
@@ -152,9 +149,8 @@ def _list_hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         hints = typing.get_type_hints(function)
     except (NameError, TypeError, AttributeError):
-        hints = {
-            name: one for name, one in getattr(function, "__annotations__", {}).items() if not isinstance(one, str)
-        }
+        annotations = getattr(function, "__annotations__", {})
+        hints = {name: one for name, one in annotations.items() if not isinstance(one, str)}
     return {name: hint for name, hint in hints.items() if name != "return" and _has_schema(hint)}
 
 

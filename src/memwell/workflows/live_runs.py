@@ -25,7 +25,7 @@ from .model_call import NO_MODEL
 from .operations import (
     Runnable,
 )
-from .run import EventLog, Heartbeat, Outcome, RunEvent, WorkflowRun, find_bank_id
+from .run import EventLog, RunEvent, WorkflowRun, find_bank_id, renew_lease
 from .run_rows import NewRun
 from .task_document import TaskDocument, build_input
 from .task_run import TaskRun, check_run
@@ -59,24 +59,22 @@ def _create_bank(call: Call, name: str, settings: Mapping[str, Any]) -> str:
     return call.write(lambda space: find_bank_id(space, name) or add_bank(space, request.name, bank).id)
 
 
-def run_document(
-    call: Call, document: Runnable, new: NewRun, cache: Cache, begin: Callable[[str], EventLog]
-) -> Outcome:
+def _run_document(call: Call, document: Runnable, new: NewRun, cache: Cache, begin: Callable[[str], EventLog]) -> None:
     """Run a document to its end. `begin` is called when the run is stored."""
     if document.asks and call.engine.completer is None:
         raise Invalid(NO_MODEL)
     if isinstance(document, TaskDocument):
         check_run(call, document, build_input(new.given.input, new.given.inputs))
     banks = provide_banks(call, document)
-    run_id = call.write(lambda space: run_rows.begin_run(space, new))
+    run_id = call.write(run_rows.begin_run, new)
     events = begin(run_id)
     run: WorkflowRun
     if isinstance(document, TaskDocument):
         run = TaskRun(call, document, new, events, banks, run_id)
     else:
         run = TreeRun(call, document, new, cache, events, banks, run_id)
-    with Heartbeat(call, run_id):
-        return run.run()
+    with renew_lease(call, run_id):
+        run.run()
 
 
 class Runs:
@@ -104,17 +102,25 @@ class Runs:
             for run_id in list(self._ended):
                 self._drop(run_id)
 
-    def run(self, call: Call, document: Runnable, new: NewRun) -> Outcome:
-        """Run to the end and wait for it; inside `collect_starts` only begin it."""
-        starts = _starts.get()
-        if starts is None:
-            return self._run(call, document, new, RunStart(partial(self._add, call)))
-        starts.append(self._run_in_background(call, document, new))
-        return Outcome(starts[-1].run_id, "running", None, None)
+    def run(self, call: Call, document: Runnable, new: NewRun, *, wait: bool) -> str:
+        """Run to the end, or in the background, and return the id of the run. Raise the error that prevented its beginning.
 
-    def start(self, call: Call, document: Runnable, new: NewRun) -> str:
-        """Run in the background. Returns the id when the run has begun, or raises the error that prevented it."""
-        return self._run_in_background(call, document, new).run_id
+        Inside `collect_starts` it does not wait for the end.
+        """
+        start, starts = RunStart(partial(self._add, call)), _starts.get()
+        if wait and starts is None:
+            self._run(call, document, new, start)
+            return start.run_id
+
+        def run() -> None:
+            with suppress(Exception):  # `start` passes it on
+                self._run(call, document, new, start)
+
+        Thread(target=run, name="memwell-run", daemon=True).start()
+        start.wait()
+        if wait and starts is not None:
+            starts.append(start)
+        return start.run_id
 
     def interrupt(self) -> None:
         """Mark the runs as interrupted, because the process is about to end; otherwise that shows when their leases expire."""
@@ -129,18 +135,7 @@ class Runs:
                 events.add(RunEvent(kind="run", run=run_id, state="interrupted", error=INTERRUPTED))
                 events.end()
 
-    def _run_in_background(self, call: Call, document: Runnable, new: NewRun) -> RunStart:
-        start = RunStart(partial(self._add, call))
-
-        def run() -> None:
-            with suppress(Exception):  # `start` passes it on
-                self._run(call, document, new, start)
-
-        Thread(target=run, name="memwell-run", daemon=True).start()
-        start.wait()
-        return start
-
-    def _run(self, call: Call, document: Runnable, new: NewRun, start: RunStart) -> Outcome:
+    def _run(self, call: Call, document: Runnable, new: NewRun, start: RunStart) -> None:
         try:
             with self._lock:
                 if self._closed:
@@ -151,7 +146,7 @@ class Runs:
                     raise Unavailable(f"There are {MAX_RUNS} runs in progress: try again when one has ended.")
                 self._count += 1
             try:
-                return run_document(call, document, new, self.cache, start)
+                _run_document(call, document, new, self.cache, start)
             finally:
                 with self._lock:
                     self._count -= 1

@@ -13,9 +13,9 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Condition, Event, Lock, Thread
-from typing import Any, Literal, NamedTuple, Self, TypeVar
+from typing import Any, Literal, NamedTuple, Self, TypeVar, TypeVarTuple
 
 import msgspec
 
@@ -29,10 +29,11 @@ from ..core.operation import Operation
 from ..core.space import Space
 from ..erasure.erase import files_of
 from ..errors import Conflict, Invalid, MemwellError, ModelFailed, StorageError, Unavailable
+from ..model.collection import Entry, Place
 from ..records.apps import SESSION_META
 from ..records.stores import require_store
 from . import run_rows
-from .run_rows import LEASE, NewRun, RunRow, StepBody
+from .run_rows import EMPTIED_MESSAGE, EMPTIED_REASON, LEASE, NewRun, RunRow, StepBody
 
 MAX_SECONDS = 900.0
 MAX_EVENTS = 20_000
@@ -45,92 +46,8 @@ PERMANENT = ("unauthorised", "bad_request", "not_found", "not_installed", "refus
 """Reasons of a ModelFailed that a retry does not help."""
 RESULTS = ("streaming_result", "display_result", "send_text_message")
 """Steps whose output is a result of the run."""
-EMPTIED = "emptied"
-"""Reason of a Conflict that no model is told of, because a retry does not help."""
-EMPTIED_MESSAGE = "Data that this run has read was erased: the run cannot write any more."
 T = TypeVar("T")
-
-
-class RunCall(Call):
-    """The call of a run, with the run's app, user and session.
-
-    Reads through it are noted in the run in the same transaction: if what was read is erased, so is the run.
-    """
-
-    def __init__(self, call: Call, run_id: str, scope: Scope) -> None:
-        super().__init__(call.engine, call.principal, call._operation, call._mark)
-        self.run_id, self.scope = run_id, scope
-        self.warn: Callable[[Sequence[str]], None] = lambda messages: None
-
-    def with_warn(self, warn: Callable[[Sequence[str]], None]) -> Self:
-        """The same call with another receiver of warnings."""
-        call = copy.copy(self)
-        call.warn = warn
-        return call
-
-    def note(self, work: Callable[[Space], T]) -> T:
-        """Write about the run itself, without an event."""
-        return self.engine.write(self.principal, work)
-
-    def recall(self) -> MemoryValues:
-        """The `{{memory.…}}` namespace, read on demand."""
-
-        def fetch(name: str) -> tuple[Any, str | None]:
-            found = self.note(lambda space: self._note_read(space, recall_memory(space, name, self.scope)))
-            if found.warning is not None:
-                self.warn([found.warning])
-            return found.value, found.warning
-
-        return MemoryValues(fetch)
-
-    def read_content(self, app: str, name: str) -> Any:
-        """The content of a store, or the session meta. Content that does not fit its schema any more is returned with a
-        warning: code that saw nothing would overwrite it."""
-
-        def read(space: Space) -> MemoryValue:
-            if name == SESSION_META:
-                found = recall_session_meta(space, app, self.scope)
-            else:
-                store = require_store(space, app, name).settings
-                found = recall_content(space, name, self.scope, store)
-            return self._note_read(space, found)
-
-        found = self.note(read)
-        if found.warning is not None:
-            self.warn([f"`{name}`: {found.warning}"])
-        return found.value
-
-    def perform(self, operation: Operation, work: Callable[[Space], T], mark: str | None = None) -> T:
-        """Perform an operation with its event, unless the run is over or was emptied. With a mark it is done once, however
-        often the run is repeated."""
-
-        def check_and_work(space: Space) -> T:
-            row = run_rows.find_run(space.tx, self.run_id)
-            if row is None or row.asked == run_rows.EMPTIED:
-                raise Conflict(EMPTIED_MESSAGE, reason=EMPTIED)
-            if row.state in ("done", "failed"):
-                raise Conflict("The run is over: it cannot write any more.")
-            space.run = self.run_id
-            return work(space)
-
-        once = None if mark is None else mark_once(operation, f"{self.run_id}/{mark}")
-        return Call(self.engine, self.principal, operation, once).write(check_and_work)
-
-    def _note_read(self, space: Space, found: MemoryValue) -> MemoryValue:
-        if found.address_id is not None:
-            read = [found.address_id, files_of(found.address_id)] if found.files else [found.address_id]
-            run_rows.touch(space, self.run_id, read)
-        return found
-
-
-def find_bank_id(space: Space, name: str) -> str | None:
-    """The id of a bank, by its id or its name."""
-    if documents.find(space.tx, BANK, name) is not None:
-        return name
-    banks = documents.list_by_name(space.tx, BANK, name)
-    if len(banks) > 1:
-        raise Invalid(f"There are {len(banks)} memory banks called {name!r}: give an id.")
-    return banks[0].id if banks else None
+Given = TypeVarTuple("Given")
 
 
 class RunEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -152,6 +69,11 @@ class RunEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def is_last(self) -> bool:
         return self.kind == "run" and self.state != "running"
 
+    def redact(self) -> RunEvent:
+        """Without texts, except the name of the run."""
+        name = self.text if self.kind == "run" and self.state == "running" else None
+        return msgspec.structs.replace(self, text=name, error=None)
+
 
 class EventLog:
     """The events of a run so far, and those who wait for the next."""
@@ -169,7 +91,7 @@ class EventLog:
         with self._changed:
             if self.is_over:
                 return
-            event = _redact(event) if self._redacted else event
+            event = event.redact() if self._redacted else event
             if len(self._events) < MAX_EVENTS or event.kind != "text":
                 self._events.append(msgspec.structs.replace(event, number=len(self._events) + 1))
             self.is_over = event.is_last
@@ -179,7 +101,7 @@ class EventLog:
         """Remove the texts of all events, also of those to come."""
         with self._changed:
             self._redacted = True
-            self._events = [_redact(event) for event in self._events]
+            self._events = [event.redact() for event in self._events]
 
     def end(self) -> None:
         with self._changed:
@@ -216,25 +138,19 @@ class EventLog:
             callback()
 
 
-def _redact(event: RunEvent) -> RunEvent:
-    name = event.text if event.kind == "run" and event.state == "running" else None
-    return msgspec.structs.replace(event, text=name, error=None)
-
-
 def build_events(row: RunRow, state: str, steps: Sequence[StepBody]) -> list[RunEvent]:
     """The events of a run that is over, from its stored steps; without the pieces of a model's answer."""
     events = [RunEvent(kind="run", run=row.id, state="running", text=row.name)]
     above: list[str] = []
     for step in steps:
         del above[step.level :]
-        parent = above[-1] if above else None
         begin = RunEvent(
             kind="step",
             run=row.id,
             step=step.id,
             step_type=step.step_type,
             level=step.level,
-            parent=parent,
+            parent=above[-1] if above else None,
             state="running",
         )
         seconds = (step.ended_at - step.started_at) / SECOND
@@ -246,6 +162,94 @@ def build_events(row: RunRow, state: str, steps: Sequence[StepBody]) -> list[Run
     return [msgspec.structs.replace(event, number=number) for number, event in enumerate(events, 1)]
 
 
+class RunCall(Call):
+    """The call of a run, with the run's app, user and session.
+
+    Reads through it are noted in the run in the same transaction: if what was read is erased, so is the run.
+    """
+
+    def __init__(self, call: Call, run_id: str, scope: Scope) -> None:
+        super().__init__(call.engine, call.principal, call._operation, call._mark)
+        self.run_id, self.scope = run_id, scope
+        self.warn: Callable[[Sequence[str]], None] = lambda messages: None
+
+    def with_warn(self, warn: Callable[[Sequence[str]], None]) -> Self:
+        """The same call with another receiver of warnings."""
+        call = copy.copy(self)
+        call.warn = warn
+        return call
+
+    def note(self, work: Callable[[Space, *Given], T], *given: *Given) -> T:
+        """Write about the run itself, without an event."""
+        return self.engine.write(self.principal, work, *given)
+
+    def recall(self) -> MemoryValues:
+        """The `{{memory.…}}` namespace, read on demand."""
+
+        def fetch(name: str) -> tuple[Any, str | None]:
+            found = self._read(lambda space: recall_memory(space, name, self.scope))
+            if found.warning is not None:
+                self.warn([found.warning])
+            return found.value, found.warning
+
+        return MemoryValues(fetch)
+
+    def read_content(self, app: str, name: str) -> Any:
+        """The content of a store, or the session meta. Content that does not fit its schema any more is returned with a
+        warning: code that saw nothing would overwrite it."""
+
+        def recall(space: Space) -> MemoryValue:
+            if name == SESSION_META:
+                return recall_session_meta(space, app, self.scope)
+            return recall_content(space, name, self.scope, require_store(space, app, name).settings)
+
+        found = self._read(recall)
+        if found.warning is not None:
+            self.warn([f"`{name}`: {found.warning}"])
+        return found.value
+
+    def _read(self, recall: Callable[[Space], MemoryValue]) -> MemoryValue:
+        def recall_and_touch(space: Space) -> MemoryValue:
+            found = recall(space)
+            if (address := found.address_id) is not None:
+                run_rows.touch(space, self.run_id, [address, files_of(address)] if found.files else [address])
+            return found
+
+        return self.note(recall_and_touch)
+
+    def perform(self, operation: Operation, work: Callable[[Space], T], mark: str | None = None) -> T:
+        """Perform an operation with its event, unless the run is over or was emptied. With a mark it is done once, however
+        often the run is repeated."""
+
+        def check_and_work(space: Space) -> T:
+            row = run_rows.find_run(space.tx, self.run_id)
+            if row is None or row.is_emptied:
+                raise Conflict(EMPTIED_MESSAGE, reason=EMPTIED_REASON)
+            if row.state in ("done", "failed"):
+                raise Conflict("The run is over: it cannot write any more.")
+            space.run = self.run_id
+            return work(space)
+
+        once = None if mark is None else mark_once(operation, f"{self.run_id}/{mark}")
+        return Call(self.engine, self.principal, operation, once).write(check_and_work)
+
+
+def find_bank_id(space: Space, name: str) -> str | None:
+    """The id of a bank, by its id or its name."""
+    if documents.find(space.tx, BANK, name) is not None:
+        return name
+    banks = documents.list_by_name(space.tx, BANK, name)
+    if len(banks) > 1:
+        raise Invalid(f"There are {len(banks)} memory banks called {name[:100]!r}: give an id.")
+    return banks[0].id if banks else None
+
+
+def find_seq(space: Space, place: Place, entry_id: str) -> int | None:
+    """The sequence number of an entry that the run may have written before."""
+    rows = space.rows("any_entry", place, id=entry_id)
+    return Entry(*rows[0][: len(Entry.__struct_fields__)]).seq if rows else None
+
+
 class Output(NamedTuple):
     """The output of a step, which is the input of the next."""
 
@@ -253,6 +257,8 @@ class Output(NamedTuple):
     content_type: str = "text/plain"
     loaded: tuple[str, ...] = ()
     """Ids of the entries that it consists of, if it was loaded."""
+    value: Any = None
+    """The output of a task as expressions see it."""
 
 
 class Retries(NamedTuple):
@@ -303,14 +309,6 @@ class StepFailed(Exception):
 
     def __init__(self, step: str, error: MemwellError) -> None:
         super().__init__(f"Step `{step}`: {error}")
-        self.error = error
-
-
-class Outcome(NamedTuple):
-    run_id: str
-    state: run_rows.State
-    output: str | None
-    error: str | None
 
 
 class WorkflowRun(ABC):
@@ -321,7 +319,6 @@ class WorkflowRun(ABC):
         self._results: dict[int, str] = {}
         self.lock = Lock()
         self.deadline = time.monotonic() + MAX_SECONDS
-        self.agent_id = new.workflow_id or name
         given = new.given
         self.call = RunCall(call, run_id, Scope(given.app, given.owner, given.thread, new.workflow_id, run_id))
 
@@ -329,8 +326,8 @@ class WorkflowRun(ABC):
     def _run_steps(self) -> str:
         """Run all steps and return the output of the run."""
 
-    def run(self) -> Outcome:
-        self._events.add(RunEvent(kind="run", run=self.run_id, state="running", text=self._name))
+    def run(self) -> None:
+        self._tell("run", state="running", text=self._name)
         state: run_rows.State = "failed"
         output = error = None
         try:
@@ -344,16 +341,15 @@ class WorkflowRun(ABC):
             error = f"An internal error occurred ({type(failure).__name__}): please report it."
             raise
         finally:
-            self.call.note(lambda space: run_rows.end_run(space, self.run_id, state, output, error))
+            self.call.note(run_rows.end_run, self.run_id, state, output, error)
             self._redact_if_emptied()
-            self._events.add(RunEvent(kind="run", run=self.run_id, state=state, text=output, error=error))
+            self._tell("run", state=state, text=output, error=error)
             self._events.end()
-        return Outcome(self.run_id, state, output, error)
 
     def _perform(self, step: Step) -> Output:
         """Execute a step with its retries, store it, and report it. Raises StepFailed."""
         started_at, begin = self.call.engine.clock.now(), time.perf_counter()
-        self._report(step, "running")
+        self._tell_step(step, "running")
         attempts, error, output, state = self._attempt(step)
         step.finish(output)
         body = StepBody(
@@ -377,7 +373,7 @@ class WorkflowRun(ABC):
         if step.kind in RESULTS:
             with self.lock:
                 self._results[step.number] = output.text
-            self._events.add(RunEvent(kind="result", run=self.run_id, step=step.id, text=output.text))
+            self._tell("result", step=step.id, text=output.text)
         return output
 
     def _attempt(self, step: Step) -> tuple[int, MemwellError | None, Output, run_rows.StepState]:
@@ -386,7 +382,7 @@ class WorkflowRun(ABC):
             attempts += 1
             if attempts > 1:
                 time.sleep(step.retries.pause_after(attempts - 1))
-                self._report(step, "retrying")
+                self._tell_step(step, "retrying")
             try:
                 if time.monotonic() > self.deadline:
                     raise Unavailable(f"The run has taken longer than {MAX_SECONDS:.0f} seconds.")
@@ -405,33 +401,30 @@ class WorkflowRun(ABC):
             lambda space: run_rows.add_step(space, self.run_id, step.number, body, step.list_addresses(space))
         )
         self._redact_if_emptied()
-        self._report(step, body.state, body.error, seconds)
+        self._tell_step(step, body.state, body.error, seconds)
 
     def _redact_if_emptied(self) -> None:
-        if self.call.read(lambda space: run_rows.is_emptied(space.tx, self.run_id)):
+        if self.call.read(run_rows.is_emptied, self.run_id):
             self._events.redact()
 
     def _last_result(self) -> str | None:
         """The result of the last step that has one, in the order of the document."""
         return self._results[max(self._results)] if self._results else None
 
-    def stream(self, step: str, piece: str) -> None:
-        self._events.add(RunEvent(kind="text", run=self.run_id, step=step, text=piece))
+    def limit_time(self, seconds: float | None) -> float:
+        """The time limit of a step, which is at most what the run has left."""
+        left = max(1.0, self.deadline - time.monotonic())
+        return left if seconds is None else min(seconds, left)
 
-    def _report(self, step: Step, state: str, error: str | None = None, seconds: float | None = None) -> None:
-        self._events.add(
-            RunEvent(
-                kind="step",
-                run=self.run_id,
-                step=step.id,
-                step_type=step.kind,
-                level=step.level,
-                parent=step.parent,
-                state=state,
-                error=error,
-                seconds=seconds,
-            )
-        )
+    def stream(self, step: str, piece: str) -> None:
+        self._tell("text", step=step, text=piece)
+
+    def _tell_step(self, step: Step, state: str, error: str | None = None, seconds: float | None = None) -> None:
+        about = {"step": step.id, "step_type": step.kind, "level": step.level, "parent": step.parent}
+        self._tell("step", **about, state=state, error=error, seconds=seconds)
+
+    def _tell(self, kind: Literal["run", "step", "text", "result"], **fields: Any) -> None:
+        self._events.add(RunEvent(kind=kind, run=self.run_id, **fields))
 
 
 def run_within(seconds: float | None, work: Callable[[], T], on_timeout: Callable[[], None] = lambda: None) -> T:
@@ -454,27 +447,23 @@ def run_within(seconds: float | None, work: Callable[[], T], on_timeout: Callabl
         raise Unavailable(f"The step has taken longer than {seconds:g} seconds (timeout).") from None
 
 
-class Heartbeat:
-    """Renews the lease of a run while it goes on."""
+@contextmanager
+def renew_lease(call: Call, run_id: str) -> Iterator[None]:
+    """Renew the lease of a run while it goes on."""
 
-    def __init__(self, call: Call, run_id: str) -> None:
-        self._call, self._run_id = call, run_id
-        self._stopped = Event()
-        self._thread = Thread(target=self._beat, name="memwell-run-heartbeat", daemon=True)
+    def renew(space: Space) -> None:
+        space.tx.run("beat_run", id=run_id, lease_until=space.now + LEASE)
 
-    def __enter__(self) -> None:
-        self._thread.start()
+    def beat() -> None:
+        while not stopped.wait(LEASE / SECOND / 3):
+            with suppress(MemwellError):  # the next one may be in time
+                call.engine.write(call.principal, renew)
 
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self._thread.join()
-
-    def _beat(self) -> None:
-        def renew(space: Space) -> None:
-            space.tx.run("beat_run", id=self._run_id, lease_until=space.now + LEASE)
-
-        while not self._stopped.wait(LEASE / SECOND / 3):
-            try:
-                self._call.engine.write(self._call.principal, renew)
-            except MemwellError:
-                continue  # the next one may be in time
+    stopped = Event()
+    thread = Thread(target=beat, name="memwell-run-heartbeat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        thread.join()

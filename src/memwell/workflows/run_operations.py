@@ -33,7 +33,7 @@ from .operations import (
     require_workflow,
 )
 from .run import RunEvent, build_events
-from .run_rows import NewRun, RunInput, RunRow, StepBody, decode_input, find_state, list_steps
+from .run_rows import NewRun, RunInput, RunRow, StepBody, decode_input, list_steps
 
 MAX_INPUT = 1024 * 1024
 POLL_S = 0.2
@@ -142,7 +142,7 @@ class RunWorkflow(Given, frozen=True, kw_only=True):
 )
 def run_workflow(call: Call, request: RunWorkflow) -> Run:
     """Run a stored workflow. The run goes on if the connection breaks, and can be read again."""
-    stored = call.read(lambda space: require_workflow(space, request.workflow, request.version))
+    stored = call.read(require_workflow, request.workflow, request.version)
     new = NewRun(stored.name, _to_input(request), stored.id, stored.version)
     return _run(call, parse_document(decode_document(stored.body)), new, wait=request.wait)
 
@@ -235,7 +235,7 @@ class EventsOfRun(Request, frozen=True, kw_only=True):
 )
 def list_events(call: Call, request: EventsOfRun) -> Happened:
     """The events of a run, as they happen. Of a run that is over, its steps and its outcome."""
-    row = call.read(lambda space: _require_run(space, request.run))
+    row = call.read(_require_run, request.run)
     log = runs_of(call.engine).find_events(request.run)
     if log is not None:
         if decode_input(row.asked).erased:
@@ -243,11 +243,11 @@ def list_events(call: Call, request: EventsOfRun) -> Happened:
         events, over = log.list_after(request.after, request.timeout_s)
         return Happened(events=events, over=over)
     until = time.monotonic() + request.timeout_s
-    while (state := find_state(row, call.engine.clock.now())) == "running":  # in another process
+    while (state := row.find_state(call.engine.clock.now())) == "running":  # in another process
         if time.monotonic() >= until:
             return Happened(events=[], over=False)
         time.sleep(POLL_S)
-        row = call.read(lambda space: _require_run(space, request.run))
+        row = call.read(_require_run, request.run)
     events = build_events(row, state, call.read(lambda space: list_steps(space.tx, row)))
     return Happened(events=events[request.after :] or events[-1:], over=True)
 
@@ -263,8 +263,8 @@ def list_events(call: Call, request: EventsOfRun) -> Happened:
 )
 def repeat_run(call: Call, request: OfRun) -> Run:
     """Repeat a run that was interrupted or has failed, with the same input. Entries that it has written are not written twice."""
-    row = call.read(lambda space: _require_run(space, request.run))
-    if find_state(row, call.engine.clock.now()) == "running":
+    row = call.read(_require_run, request.run)
+    if row.find_state(call.engine.clock.now()) == "running":
         raise Conflict("This run is still running.")
     given = decode_input(row.asked)
     if given.erased:
@@ -289,7 +289,7 @@ class DeletedRun(Response, frozen=True, kw_only=True):
 @operation("runs.delete", "DELETE /v1/runs/{run}", effect="erase", example=Example({"run": "$1.id"}, _RAN))
 def delete_run(space: Space, request: OfRun) -> DeletedRun:
     """Delete a run that is over, with its steps."""
-    if find_state(_require_run(space, request.run), space.now) == "running":
+    if _require_run(space, request.run).find_state(space.now) == "running":
         raise Conflict("This run is still running: delete it when it has ended.")
     space.tx.send("delete_run_steps", run_id=request.run)
     space.tx.send("delete_run_touches", run_id=request.run)
@@ -313,8 +313,7 @@ def _to_input(request: Given, document: dict[str, Any] | None = None) -> RunInpu
 
 
 def _run(call: Call, document: Runnable, new: NewRun, *, wait: bool) -> Run:
-    runs = runs_of(call.engine)
-    run_id = runs.run(call, document, new).run_id if wait else runs.start(call, document, new)
+    run_id = runs_of(call.engine).run(call, document, new, wait=wait)
     return call.read(lambda space: _to_response(space, _require_run(space, run_id)))
 
 
@@ -330,7 +329,7 @@ def _to_response(space: Space, row: RunRow, *, steps: bool = True) -> Run:
     return Run(
         id=row.id,
         name=row.name,
-        status=find_state(row, space.now),
+        status=row.find_state(space.now),
         input=given.input,
         started_at=to_datetime(row.started_at),
         metadata=given.metadata,
@@ -425,12 +424,12 @@ def execute_app(call: Call, request: Execute) -> Executed:
         document=None if workflow_id else _build_document(request.app, app),
     )
     new = NewRun(document.name, given, workflow_id, version, new_id=run_id, addresses=(opened.address_id,))
-    runs = runs_of(call.engine)
-    if request.wait:
-        runs.run(call, document, new)
-    else:
-        runs.start(call, document, new)
-    return call.read(lambda space: _to_execution(space, opened.session_id, run_id))
+    runs_of(call.engine).run(call, document, new, wait=request.wait)
+    row = call.read(lambda space: run_rows.find_run(space.tx, run_id))
+    if row is None:
+        return Executed(session_id=opened.session_id, run_id=run_id, status="erased")
+    state = row.find_state(call.engine.clock.now())
+    return Executed(session_id=opened.session_id, run_id=run_id, status=state, output=row.output, error=row.error)
 
 
 def _find_workflow(space: Space, name: str, app: App) -> tuple[Runnable, str | None, int | None]:
@@ -448,11 +447,3 @@ def _build_document(name: str, app: App) -> dict[str, Any]:
         "name": name,
         "steps": [{"step_type": "function", "function": app.function}, {"step_type": "display_result"}],
     }
-
-
-def _to_execution(space: Space, session_id: str, run_id: str) -> Executed:
-    row = run_rows.find_run(space.tx, run_id)
-    if row is None:
-        return Executed(session_id=session_id, run_id=run_id, status="erased")
-    state = find_state(row, space.now)
-    return Executed(session_id=session_id, run_id=run_id, status=state, output=row.output, error=row.error)

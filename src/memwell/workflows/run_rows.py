@@ -25,7 +25,10 @@ MAX_TEXT = 64 * 1024
 """Characters of an input or output that are stored with a step."""
 ERASED = "The message was erased."
 EMPTIED = '{"erased": true}'
-"""The input of a run that was emptied, as `empty_run` writes it."""
+"""The input of a run that was emptied, as `empty_runs` writes it."""
+EMPTIED_MESSAGE = "Data that this run has read was erased: the run cannot write any more."
+EMPTIED_REASON = "emptied"
+"""Reason of a Conflict that no model is told of, because a retry does not help."""
 
 
 class RunInput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -77,6 +80,15 @@ class RunRow(NamedTuple):
     lease_until: int | None
     outlived: bool = False
     """It has read data that has expired and is not swept yet."""
+
+    @property
+    def is_emptied(self) -> bool:
+        return self.asked == EMPTIED
+
+    def find_state(self, now: int) -> str:
+        """The state of the run; `interrupted` if its process does not renew its lease (C45)."""
+        is_over = self.state == "running" and self.lease_until is not None and self.lease_until < now
+        return "interrupted" if is_over else self.state
 
 
 _decode_step = typed.decoder(StepBody)
@@ -135,21 +147,25 @@ def add_step(space: Space, run_id: str, number: int, body: StepBody, addresses: 
     row = find_run(space.tx, run_id)
     if row is None:
         return
-    if row.asked == EMPTIED:
+    if row.is_emptied:
         body = msgspec.structs.replace(body, input="", output="", error=body.error and ERASED)
-    space.tx.send("keep_run_step", run_id=run_id, number=number, body=msgspec.json.encode(_shorten(body)).decode())
+    texts = {name: _replace_nul(getattr(body, name)) for name in ("input", "output", "error")}
+    body = msgspec.structs.replace(body, **texts)
+    if len(body.input) > MAX_TEXT or len(body.output) > MAX_TEXT:
+        body = msgspec.structs.replace(body, input=body.input[:MAX_TEXT], output=body.output[:MAX_TEXT], cut=True)
+    space.tx.send("keep_run_step", run_id=run_id, number=number, body=msgspec.json.encode(body).decode())
     touch(space, run_id, addresses)
 
 
-def is_emptied(tx: Tx, run_id: str) -> bool:
-    row = find_run(tx, run_id)
-    return row is None or row.asked == EMPTIED
+def is_emptied(space: Space, run_id: str) -> bool:
+    row = find_run(space.tx, run_id)
+    return row is None or row.is_emptied
 
 
 def end_run(space: Space, run_id: str, state: State, output: str | None, error: str | None) -> None:
     """Store the outcome of a run; without its texts if it was emptied meanwhile."""
     row = find_run(space.tx, run_id)
-    if row is not None and row.asked == EMPTIED:
+    if row is not None and row.is_emptied:
         output, error = None, error and ERASED
     space.tx.send(
         "end_run", id=run_id, state=state, output=_replace_nul(output), error=_replace_nul(error), now=space.now
@@ -186,21 +202,6 @@ def list_steps(tx: Tx, row: RunRow) -> list[StepBody]:
     return [] if row.outlived else [_decode_step(body) for _, body in tx.rows("run_steps", run_id=row.id)]
 
 
-def find_state(row: RunRow, now: int) -> str:
-    """The state of a run; `interrupted` if its process does not renew its lease (C45)."""
-    over = row.state == "running" and row.lease_until is not None and row.lease_until < now
-    return "interrupted" if over else row.state
-
-
 def _replace_nul(text: str | None) -> str | None:
     """Models and functions may return NUL, which PostgreSQL rejects."""
     return None if text is None else text.replace("\x00", "\ufffd")
-
-
-def _shorten(body: StepBody) -> StepBody:
-    if "\x00" in body.input or "\x00" in body.output or "\x00" in (body.error or ""):
-        cleaned = {field: _replace_nul(getattr(body, field)) for field in ("input", "output", "error")}
-        body = msgspec.structs.replace(body, **cleaned)
-    if len(body.input) <= MAX_TEXT and len(body.output) <= MAX_TEXT:
-        return body
-    return msgspec.structs.replace(body, input=body.input[:MAX_TEXT], output=body.output[:MAX_TEXT], cut=True)

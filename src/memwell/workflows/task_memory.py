@@ -44,7 +44,7 @@ from ..records.working_memory import (
 )
 from ..timelines import flows
 from . import run_rows
-from .run import RunCall, find_bank_id
+from .run import RunCall, find_bank_id, find_seq
 from .task_document import History, Memory
 
 _SPEAKERS = ("user", "assistant")
@@ -230,9 +230,9 @@ class Conversations:
     ) -> int:
         at = flow_timeline(where.flow or "") if where.bank is None else bank_place(where.bank)
         entry_id = derive_id(self._call.run_id, mark, at.dialect, at.name, where.path)
-        stored = space.rows("any_entry", at, id=entry_id)
-        if stored:
-            return Entry(*stored[0][: len(Entry.__struct_fields__)]).seq
+        seq = find_seq(space, at, entry_id)
+        if seq is not None:
+            return seq
         if where.bank is None:
             draft = msgspec.structs.replace(to_draft(NewTurn(role=speaker, content=text)), id=entry_id)
             (entry,) = space.append(at, where.path, [draft])

@@ -9,9 +9,10 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Event
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec.structs import asdict
@@ -24,12 +25,11 @@ from ..core.dispatch import Call
 from ..errors import Invalid, Unavailable
 from ..models.completer import Message
 from ..records.working_memory import TOOL
-from ..storage.port import TenantStore
 from ..text.fence import encode_compact
 from ..text.yaml import Path
-from .function_call import build_tool, call_function, wants_message
-from .model_call import Agent, Answer, Limits, ModelCall, ToolUse
-from .run import EventLog, Output, Retries, RunCall, Step, WorkflowRun, run_within
+from .function_call import build_tool, call_function
+from .model_call import Agent, ModelCall, ToolUse
+from .run import EventLog, Output, Retries, Step, WorkflowRun, run_within
 from .run_rows import NewRun, StepBody, StepState
 from .source import Problems
 from .task_document import (
@@ -43,8 +43,8 @@ from .task_document import (
     Block,
     Conditional,
     Do,
+    ModelSettings,
     Parallel,
-    Task,
     TaskDocument,
     build_input,
     check_input,
@@ -61,114 +61,6 @@ SPAN = 1000
 STREAMING = ("ai_agent", "ai_generate_reply")
 """Actions whose answer is streamed."""
 MAX_TOKENS = 1024
-_TEXTS = ("prompt", "system", "text")
-
-
-class TaskContext(NamedTuple):
-    """Everything that a task needs besides its inputs."""
-
-    call: RunCall
-    memory: TaskMemory
-    step: str
-    message: str
-    timeout_s: float
-    stream: Callable[[str], None]
-    store_use: Callable[[ToolUse], None]
-    remember: Callable[[Mapping[str, Any]], None]
-    """Called with the new values of memory."""
-    check_time: Callable[[], None]
-    """Raises when the task was abandoned."""
-    history: Callable[[int], list[Message]] | None
-
-    def update_memory(self, memory: Mapping[str, Any], mark: str, **options: Any) -> dict[str, Any]:
-        self.check_time()
-        values = self.memory.update(memory, mark=f"{self.step}/{mark}", **options)
-        self.remember(values)
-        return values
-
-
-class Result(NamedTuple):
-    """The result of a task: as text, and as expressions see it."""
-
-    text: str
-    value: Any
-    content_type: str = "text/plain"
-
-
-def run_task(task: Task, given: dict[str, Any], context: TaskContext) -> Result:
-    """Run a task whose expressions are evaluated."""
-    kind = INPUTS.get(task.action)
-    if kind is None:
-        function = context.call.engine.function(task.action)
-        message = context.message if wants_message(function, given) else None
-        text, content_type = call_function(function, task.action, message, given, context.call)
-        return Result(text, msgspec.json.decode(text) if content_type == JSON else text, content_type)
-    texts = {name: _to_text(given[name]) for name in _TEXTS if name in given}
-    try:
-        inputs: Any = typed.convert({**given, **texts}, kind)
-    except msgspec.ValidationError as error:
-        raise Invalid(f"The inputs do not fit: {error}.") from None
-    if task.action == SEND:
-        return Result(inputs.text, {"text": inputs.text})
-    if task.action == UPDATE:
-        memory = context.update_memory(inputs.memory, "task", mode=inputs.mode) if inputs.memory else {}
-        return Result(encode_compact({"memory": memory}), {"memory": memory}, JSON)
-    return _ask_model(task, inputs, context)
-
-
-def _ask_model(task: Task, inputs: AiInputs, context: TaskContext) -> Result:
-    memory = context.memory.show(task.memory)
-    context.call.warn(memory.warnings)
-    engine, model, settings = context.call.engine, task.model, task.settings
-    functions = {one.name: build_tool(one, engine.function(one.action)) for one in task.tools}
-
-    def call_tool(name: str, arguments: Mapping[str, Any], number: int) -> str:
-        context.check_time()
-        if name != TOOL:
-            return functions[name].call(arguments, context.call)
-        values = arguments.get("memory")
-        if not isinstance(values, Mapping) or len(arguments) != 1:
-            raise Invalid(f'`{TOOL}` takes one object: {{"memory": {{"<slug>": {{…}}}}}}.')
-        digest = hashlib.sha256(msgspec.json.encode(values, order="deterministic")).hexdigest()
-        return encode_compact({"memory": context.update_memory(values, f"{number}/{digest}", bound=task.memory)})
-
-    tools = [*([] if memory.tool is None else [memory.tool]), *(one.to_tool() for one in functions.values())]
-    temperature = settings.temperature  # the task's settings take precedence over its model's
-    if temperature is None and model is not None:
-        temperature = model.settings.temperature
-    max_tokens = settings.max_tokens or (None if model is None else model.settings.max_tokens) or MAX_TOKENS
-    model_call = ModelCall(
-        engine,
-        TenantStore(engine.store, context.call.principal.tenant),
-        context.timeout_s,
-        context.stream if task.action in STREAMING else None,
-        engine.model(model.settings.provider, model.settings.model_id) if model is not None else engine.completer,
-        context.check_time,
-    )
-    agent = Agent(model_call, tools, Limits(settings.max_steps, max_tokens, temperature), call_tool, context.store_use)
-    history = None if context.history is None else context.history(inputs.messages_limit)
-    if not history and not inputs.prompt.strip():
-        raise Invalid("There is nothing to answer: give `prompt`, or run the workflow with an input that has `text`.")
-    messages = [
-        Message("system", "\n\n".join(part for part in (inputs.system, memory.prompt) if part)),
-        *(history or [Message("user", inputs.prompt)]),
-    ]
-    if task.action in OBJECTS:
-        value, answer = agent.ask_json(messages, settings.output_schema or {})
-        return Result(encode_compact(value), {"object": value, **_to_value(answer)}, JSON)
-    answer = agent.ask(messages)
-    if tools and task.action in STREAMING and answer.text:
-        context.stream(answer.text)
-    return Result(answer.text, _to_value(answer))
-
-
-def _to_value(answer: Answer) -> dict[str, Any]:
-    uses = [{"name": use.name, "arguments": use.arguments, "result": use.result} for use in answer.uses]
-    return {"text": answer.text, "tool_calls": uses}
-
-
-def _to_text(value: Any) -> str:
-    return value if isinstance(value, str) else encode_compact(value)
 
 
 def check_run(call: Call, document: TaskDocument, given: Mapping[str, Any]) -> None:
@@ -193,17 +85,20 @@ def check_run(call: Call, document: TaskDocument, given: Mapping[str, Any]) -> N
     check_input(document.schema, given)
 
 
+@dataclass
 class State:
     """The state of a run that expressions see: `$output` and memory; and the last texts of the run."""
 
-    def __init__(self, before: State | None = None) -> None:
-        self.outputs: dict[str, Any] = {} if before is None else dict(before.outputs)
-        self.memory: dict[str, Any] = {} if before is None else dict(before.memory)
-        self.last: str = "" if before is None else before.last
-        self.answer: str | None = None if before is None else before.answer
-        """The last answer of a model."""
-        self.sent: str | None = None if before is None else before.sent
-        """The last text message."""
+    outputs: dict[str, Any] = field(default_factory=dict)
+    memory: dict[str, Any] = field(default_factory=dict)
+    last: str = ""
+    answer: str | None = None
+    """The last answer of a model."""
+    sent: str | None = None
+    """The last text message."""
+
+    def copy(self) -> State:
+        return replace(self, outputs=dict(self.outputs), memory=dict(self.memory))
 
     def merge(self, branch: State, before: State) -> None:
         """Take over the changes of a branch that began with the state before."""
@@ -255,9 +150,8 @@ class TaskRun(WorkflowRun):
         for block in blocks:
             match block:
                 case Do():
-                    step = TaskStep(self, block, state)
-                    output = self._perform(step)
-                    state.outputs[block.task.name], state.last = step.value, output.text
+                    output = self._perform(TaskStep(self, block, state))
+                    state.outputs[block.task.name], state.last = output.value, output.text
                     if block.task.action == SEND:
                         state.sent = output.text
                     elif block.task.action in SPEAKING:
@@ -272,8 +166,8 @@ class TaskRun(WorkflowRun):
 
     def _run_parallel(self, block: Parallel, state: State) -> None:
         """Run each branch on the state before. None sees the others until all are done, or the first if that is enough."""
-        before = State(state)
-        states = [State(state) for _ in block.blocks]
+        before = state.copy()
+        states = [state.copy() for _ in block.blocks]
         pool = ThreadPoolExecutor(min(len(states), MAX_PARALLEL), thread_name_prefix="memwell-step")
         futures = [pool.submit(self._run_blocks, (one,), own) for one, own in zip(block.blocks, states, strict=True)]
         pool.shutdown(wait=False)
@@ -352,48 +246,121 @@ class TaskStep(Step):
 
     def __init__(self, run: TaskRun, do: Do, state: State) -> None:
         super().__init__(do.id, do.task.action, do.path, do.number * SPAN)
-        self._run, self._task, self._state = run, do.task, state
+        self.run, self.task, self.state = run, do.task, state
         retries = do.task.settings.retries
         if retries.enabled:
             pause, max_pause = retries.backoff_ms / 1000, retries.max_delay_ms / 1000
             self.retries = Retries(retries.max_attempts, pause, retries.multiplier, max_pause, retries.jitter)
-        self.value: Any = None
         self.uses = 0
 
     def execute(self) -> tuple[Output, StepState]:
-        run, task, abandoned = self._run, self._task, Event()
-
-        def check_time() -> None:
-            """So that an abandoned task does not write or ask any more."""
-            if abandoned.is_set() or time.monotonic() > run.deadline:
-                raise Unavailable("The time of the task is over (timeout).")
-
-        self.warn(run.list_withheld(task.inputs, self._state))
+        run, task = self.run, self.task
+        self.warn(run.list_withheld(task.inputs, self.state))
         template = {**task.inputs, "prompt": PROMPT} if task.asks and "prompt" not in task.inputs else task.inputs
-        inputs = run.resolve(dict(template), self._state)
+        inputs = run.resolve(dict(template), self.state)
         self.input = msgspec.json.encode(inputs).decode()
         seconds = task.settings.timeout_ms / 1000 or None
-        left = max(1.0, run.deadline - time.monotonic())
-        history = None
-        if task.history is not None:
-            history = partial(run.conversations.list_messages, run.found[task.history])
-        context = TaskContext(
-            call=run.call.with_warn(self.warn),
-            memory=run.memory,
-            step=self.id,
-            message=run.new.given.input,
-            timeout_s=left if seconds is None else min(seconds, left),
-            stream=partial(run.stream, self.id),
-            store_use=partial(run.store_tool_use, self),
-            remember=self._state.memory.update,
-            check_time=check_time,
-            history=history,
-        )
-        result: Result = run_within(seconds, lambda: run_task(task, inputs, context), abandoned.set)
+        attempt = TaskAttempt(self, inputs, run.limit_time(seconds))
+        output = run_within(seconds, attempt.run_action, attempt.abandoned.set)
         if task.action == SEND:
-            run.speak(result.text, f"task/{self.id}")
-        self.value = result.value
-        return Output(result.text, result.content_type), "done"
+            run.speak(output.text, f"task/{self.id}")
+        return output, "done"
+
+
+class TaskAttempt:
+    """One attempt at a task whose expressions are evaluated."""
+
+    def __init__(self, step: TaskStep, inputs: dict[str, Any], timeout_s: float) -> None:
+        self._step, self._run, self._task = step, step.run, step.task
+        self._inputs, self._timeout_s = inputs, timeout_s
+        self._call = step.run.call.with_warn(step.warn)
+        self.abandoned = Event()
+
+    def run_action(self) -> Output:
+        action, inputs = self._task.action, self._inputs
+        kind = INPUTS.get(action)
+        if kind is None:
+            output = call_function(self._call, action, inputs, self._run.new.given.input, only_if_required=True)
+            return output._replace(
+                value=msgspec.json.decode(output.text) if output.content_type == JSON else output.text
+            )
+        texts = {name: _to_text(inputs[name]) for name in ("prompt", "system", "text") if name in inputs}
+        try:
+            converted: Any = typed.convert(inputs | texts, kind)
+        except msgspec.ValidationError as error:
+            raise Invalid(f"The inputs do not fit: {error}.") from None
+        if action == SEND:
+            return Output(converted.text, value={"text": converted.text})
+        if action == UPDATE:
+            new = converted.memory
+            memory: dict[str, Any] = {"memory": self._update_memory(new, "task", mode=converted.mode) if new else {}}
+            return Output(encode_compact(memory), JSON, value=memory)
+        return self._ask_model(converted)
+
+    def _ask_model(self, inputs: AiInputs) -> Output:
+        run, step, task, engine = self._run, self._step, self._task, self._call.engine
+        settings, model = task.settings, ModelSettings() if task.model is None else task.model.settings
+        memory = run.memory.show(task.memory)
+        self._call.warn(memory.warnings)
+        functions = {one.name: build_tool(one, engine.function(one.action)) for one in task.tools}
+
+        def call_tool(name: str, arguments: Mapping[str, Any], number: int) -> str:
+            self._check_time()
+            if name != TOOL:
+                return functions[name].call(arguments, self._call)
+            values = arguments.get("memory")
+            if not isinstance(values, Mapping) or len(arguments) != 1:
+                raise Invalid(f'`{TOOL}` takes one object: {{"memory": {{"<slug>": {{…}}}}}}.')
+            digest = hashlib.sha256(msgspec.json.encode(values, order="deterministic")).hexdigest()
+            return encode_compact({"memory": self._update_memory(values, f"{number}/{digest}", bound=task.memory)})
+
+        tools = [*([] if memory.tool is None else [memory.tool]), *(one.to_tool() for one in functions.values())]
+        streams = task.action in STREAMING
+        stream: Callable[[str], None] = partial(run.stream, step.id) if streams else lambda piece: None
+        found = None if task.model is None else engine.model(model.provider, model.model_id)
+        agent = Agent(
+            ModelCall(self._call, self._timeout_s, stream, found, self._check_time),
+            tools,
+            call_tool,
+            partial(run.store_tool_use, step),
+            rounds=settings.max_steps,  # the task's settings take precedence over its model's
+            max_tokens=settings.max_tokens or model.max_tokens or MAX_TOKENS,
+            temperature=model.temperature if settings.temperature is None else settings.temperature,
+        )
+        history: list[Message] = []
+        if task.history is not None:
+            history = run.conversations.list_messages(run.found[task.history], inputs.messages_limit)
+        if not history and not inputs.prompt.strip():
+            raise Invalid(
+                "There is nothing to answer: give `prompt`, or run the workflow with an input that has `text`."
+            )
+        system = Message("system", "\n\n".join(part for part in (inputs.system, memory.prompt) if part))
+        messages = [system, *(history or [Message("user", inputs.prompt)])]
+        made: dict[str, Any] = {}
+        if task.action in OBJECTS:
+            made["object"], text = agent.ask_json(messages, settings.output_schema or {})
+        else:
+            text = agent.ask(messages)
+            if tools and text:
+                stream(text)
+        uses = [{"name": use.name, "arguments": use.arguments, "result": use.result} for use in agent.uses]
+        value = {**made, "text": text, "tool_calls": uses}
+        return Output(encode_compact(made["object"]), JSON, value=value) if made else Output(text, value=value)
+
+    def _update_memory(self, memory: Mapping[str, Any], mark: str, **options: Any) -> dict[str, Any]:
+        self._check_time()
+        values = self._run.memory.update(memory, mark=f"{self._step.id}/{mark}", **options)
+        self._step.state.memory.update(values)
+        return values
+
+    def _check_time(self) -> None:
+        """Raise if the attempt was abandoned: it must not write or ask any more."""
+        if self.abandoned.is_set() or time.monotonic() > self._run.deadline:
+            raise Unavailable("The time of the task is over (timeout).")
+
+
+def _to_text(value: Any) -> str:
+    return value if isinstance(value, str) else encode_compact(value)
 
 
 def _is_true(value: Any) -> bool:

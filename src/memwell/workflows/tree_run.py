@@ -36,17 +36,16 @@ from ..facts.plan import Turn
 from ..facts.rules.extractor import extract
 from ..facts.search import search as search_memory
 from ..ids import derive_id
-from ..model.collection import Entry
 from ..models.completer import (
     Message,
 )
-from ..storage.port import TenantStore, search_state
+from ..storage.port import search_state
 from ..text.moments import build_time_formatter
 from . import run_rows
 from .function_call import call_function
 from .model_call import ModelCall
-from .run import EMPTIED_MESSAGE, EventLog, Output, Retries, RunCall, Step, WorkflowRun, run_within
-from .run_rows import NewRun, StepState
+from .run import EventLog, Output, Retries, RunCall, Step, WorkflowRun, find_seq, run_within
+from .run_rows import EMPTIED_MESSAGE, NewRun, StepState
 from .tree_document import (
     KINDS,
     AddMemory,
@@ -71,7 +70,6 @@ MAX_READS = 5
 READING = ("search_memory", "load_memory", "retrieval")
 PROMPTS = ("prompt_template", "system_template")
 """Fields that a model reads: stored values are put on one line there (C20)."""
-_PLACES = ("memory_bank_id", "key", "flow", "user")
 MAX_MESSAGES = 2000
 
 
@@ -148,21 +146,21 @@ def _add_entry(step: AddMemory, context: StepContext) -> Output:
         derive_id(context.call.run_id, context.step_id),
         step.compacts is not None and bool(context.loaded),
     )
-    bank, seq = context.call.write(lambda space: _write_once(space, bank_id, new, context))
+    bank, seq = context.call.write(_write_once, bank_id, new, context)
     if bank.type == "conversation":
-        messages = context.call.read(lambda space: reading.recent_messages_of_key(space, bank_id, step.key, seq))
+        messages = context.call.read(reading.recent_messages_of_key, bank_id, step.key, seq)
         return Output(reading.encode_json(messages), JSON)
     return Output(context.input if step.output == "input" else content)
 
 
 def _write_once(space: Space, bank_id: str, new: NewEntry, context: StepContext) -> tuple[Bank, int]:
     """Write an entry once, however often the run is repeated (C45). A blank entry is not written."""
-    if run_rows.is_emptied(space.tx, context.call.run_id):
+    if run_rows.is_emptied(space, context.call.run_id):
         raise Conflict(EMPTIED_MESSAGE)
     bank = require_bank(space, bank_id).settings
-    stored = space.rows("any_entry", bank_place(bank_id), id=new.id or "")
-    if stored:
-        return bank, Entry(*stored[0][: len(Entry.__struct_fields__)]).seq
+    seq = find_seq(space, bank_place(bank_id), new.id or "")
+    if seq is not None:
+        return bank, seq
     address = find_key(space, bank_id, new.key)
     if not new.content.strip():
         return bank, 0 if address is None else address.last_seq
@@ -211,13 +209,9 @@ def _load_key(step: LoadMemory, context: StepContext) -> Output:
 
     bank, found = context.call.read(read)
     ids = tuple(one.id for one in found)
-    match step.content_type:
-        case "text/plain":
-            return Output(reading.render_text(found), step.content_type, ids)
-        case "text/html":
-            return Output(reading.render_html(found), step.content_type, ids)
-        case "application/xml":
-            return Output(reading.render_xml(found), step.content_type, ids)
+    text = reading.render_entries(found, step.content_type)
+    if text is not None:
+        return Output(text, step.content_type, ids)
     if bank.type == "conversation":
         messages = [reading.build_message(one.role, one.content, one.entries) for one in found]
         return Output(reading.encode_json(messages), JSON, ids)
@@ -274,9 +268,8 @@ def _retrieve(step: Retrieval, context: StepContext) -> Output:
         return _search_bank(search, context)
     query = context.input if step.query is None else step.query
     common: dict[str, Any] = {"query": query, "limit": step.top_n, "filter": step.filter}
-    owner, name = (
-        (search_memory.flow, {"flow": step.flow}) if step.flow else (search_memory.user, {"user": step.user or ""})
-    )
+    owner = search_memory.flow if step.flow else search_memory.user
+    name = {"flow": step.flow} if step.flow else {"user": step.user}
     found = owner.run(context.call, owner.request(**name, **common))
     shown = [
         (
@@ -286,11 +279,8 @@ def _retrieve(step: Retrieval, context: StepContext) -> Output:
         )
         for hit in found
     ]
-    entries = [one for one, _, _ in shown]
-    if step.content_type == "text/plain":
-        return Output(reading.render_text(entries), step.content_type)
-    if step.content_type == "text/html":
-        return Output(reading.render_html(entries), step.content_type)
+    if step.content_type in ("text/plain", "text/html"):
+        return Output(reading.render_entries([one for one, _, _ in shown], step.content_type) or "", step.content_type)
     return Output(reading.encode_json(reading.matches_to_json(shown)), JSON)
 
 
@@ -299,8 +289,7 @@ def _render_text(step: Text, context: StepContext) -> Output:
 
 
 def _run_function(step: Function, context: StepContext) -> Output:
-    function = context.call.engine.function(step.function)
-    return Output(*call_function(function, step.function, context.input, step.arguments or {}, context.call))
+    return call_function(context.call, step.function, step.arguments or {}, context.input)
 
 
 def _pass_input(step: Common, context: StepContext) -> Output:
@@ -361,29 +350,18 @@ class Cache:
 class Values(NamedTuple):
     """The values that the templates of a step can use."""
 
-    input: str
-    agent: Mapping[str, str]
-    metadata: Mapping[str, Any]
-    steps: Mapping[str, Mapping[str, str]]
-    organization: Mapping[str, str]
+    namespaces: Mapping[str, Mapping[str, Any]]
     now: datetime
-    memory: Mapping[str, Any] = {}
 
     def render(self, text: str, *, prompt: bool = False) -> str:
         if "{{" not in text:
             return text
-        lookup: dict[str, Mapping[str, Any]] = {
-            BARE: {"input": self.input},
-            "agent": self.agent,
-            "metadata": self.metadata,
-            "step": self.steps,
-            "organization": self.organization,
-            NAMESPACE: self.memory,
-        }
-        on_one_line = (NAMESPACE,) if prompt else ()
-        parsed = templates.parse(text)
         return templates.render(
-            parsed, lookup, missing="empty", times=build_time_formatter(self.now), on_one_line=on_one_line
+            templates.parse(text),
+            self.namespaces,
+            missing="empty",
+            times=build_time_formatter(self.now),
+            on_one_line=(NAMESPACE,) if prompt else (),
         ).text
 
     def render_fields(self, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -421,6 +399,7 @@ class TreeRun(WorkflowRun):
     ) -> None:
         super().__init__(call, document.name, new, events, run_id)
         self.document, self.cache, self.banks = document, cache, banks
+        self.agent_id = new.workflow_id or document.name
         self.outputs: dict[str, dict[str, str]] = {}
         self._numbers = {node.id: number for number, node in enumerate(document.walk())}
         self._parents = {child.id: node.id for node in document.walk() for child in node.children}
@@ -454,25 +433,23 @@ class TreeStep(Step):
         self._run, self._node, self._given = run, node, given
         self._memory: Mapping[str, Any] = {}
         self.input = given.text
-        self.retries = Retries(1 + int(node.fields.get("retries") or 0))
+        self.retries = Retries(1 + (node.fields.get("retries") or 0))
 
     def execute(self) -> tuple[Output, StepState]:
         call = self._run.call.with_warn(self.warn)
         memory = self._memory = call.recall()
+        minutes = self._node.fields.get("cache_minutes") or 0
         try:
             # Times are cut to minutes where the output is cached, so that the same question has the same key.
-            fields = self._values(to_the_minute=bool(self._node.fields.get("cache_minutes"))).render_fields(
-                self._node.fields
-            )
+            fields = self._values(to_the_minute=bool(minutes)).render_fields(self._node.fields)
         finally:
             memory.close()
-        minutes = 0.0 if self.kind == "function" else float(fields.get("cache_minutes") or 0)
         for _ in range(MAX_READS):
             erasures = call.read(lambda space: count_erasures(space))
             key = self._hash({**fields, "erased": erasures}) if minutes else None
             cached = self._run.cache.get(key) if key is not None else None
             output = cached if cached is not None else self._run_once(fields)
-            if self.kind not in READING or call.note(partial(self._touch_if_unchanged, erasures=erasures)):
+            if self.kind not in READING or call.note(self._touch_if_unchanged, erasures):
                 break
         else:  # erasures never stop: note the addresses before reading, so that the run is emptied with them
             cached, key = None, None
@@ -489,7 +466,10 @@ class TreeStep(Step):
     def list_addresses(self, space: Space) -> Iterable[int]:
         values = self._values()
         try:
-            name, key, *others = (values.render(str(self._node.fields.get(one) or "")) for one in _PLACES)
+            name, key, *others = (
+                values.render(str(self._node.fields.get(one) or ""))
+                for one in ("memory_bank_id", "key", "flow", "user")
+            )
         except MemwellError:
             return []
         if name:
@@ -516,19 +496,11 @@ class TreeStep(Step):
 
     def _run_once(self, fields: Mapping[str, object]) -> Output:
         run, given = self._run, self._given
-        try:
-            seconds = float(str(fields["timeout_s"])) if fields.get("timeout_s") else None
-        except ValueError:
-            raise Invalid(f"`timeout_s` is not a number: {fields['timeout_s']!r}.", field="timeout_s") from None
-        left = max(1.0, run.deadline - time.monotonic())
+        seconds = self._node.fields.get("timeout_s")
         streams = any(child.kind == "streaming_result" for child in self._node.children)
+        stream: Callable[[str], None] = partial(run.stream, self.id) if streams else lambda piece: None
         call = run.call.with_warn(self.warn)
-        model = ModelCall(
-            call.engine,
-            TenantStore(call.engine.store, call.principal.tenant),
-            min(seconds, left) if seconds else left,
-            partial(run.stream, self.id) if streams else None,
-        )
+        model = ModelCall(call, run.limit_time(seconds), stream)
         now = to_datetime(call.engine.clock.now())
         context = StepContext(call, model, given.text, self.id, run.agent_id, now, run.banks, given.loaded)
         return run_within(seconds, lambda: run_step(self.kind, fields, context))
@@ -537,15 +509,15 @@ class TreeStep(Step):
         run, given = self._run, self._run.new.given
         owner = {"owner": given.owner, "thread": given.thread}  # these cannot be overridden by metadata
         now = to_datetime(run.call.engine.clock.now())
-        return Values(
-            input=self._given.text,
-            agent={"input": given.input, "name": run.document.name, "id": run.agent_id},
-            metadata={**given.metadata, **{name: value for name, value in owner.items() if value is not None}},
-            steps=run.outputs,
-            organization={"name": run.call.principal.tenant},
-            now=now.replace(second=0, microsecond=0) if to_the_minute else now,
-            memory=self._memory,
-        )
+        namespaces: dict[str, Mapping[str, Any]] = {
+            BARE: {"input": self._given.text},
+            "agent": {"input": given.input, "name": run.document.name, "id": run.agent_id},
+            "metadata": {**given.metadata, **{name: value for name, value in owner.items() if value is not None}},
+            "step": run.outputs,
+            "organization": {"name": run.call.principal.tenant},
+            NAMESPACE: self._memory,
+        }
+        return Values(namespaces, now.replace(second=0, microsecond=0) if to_the_minute else now)
 
 
 def count_erasures(space: Space) -> int:
