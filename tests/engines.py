@@ -24,7 +24,7 @@ import psycopg
 import pytest
 
 import memwell
-from memwell.storage.postgres.citus import distribute
+from memwell.storage.postgres.migrate import distribute
 
 from .database_pool import DatabasePool
 from .postgres_server import Given, Server, available

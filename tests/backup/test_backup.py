@@ -25,7 +25,7 @@ from memwell.clock import SystemClock
 from memwell.config import load
 from memwell.core.access import Authenticator
 from memwell.errors import Corrupted, Invalid, StorageFull, Unsupported
-from memwell.storage.choose import open_store
+from memwell.storage import open_store
 from memwell.storage.copier import Contents, CopyableStore, read_contents
 from memwell.surfaces.cli.main import app
 
@@ -442,8 +442,8 @@ def test_only_older_backups_of_the_same_kind_are_removed(home: str, folder: Path
 KILLED = """
 import importlib, os, signal, sys
 from memwell import backup
-from memwell.storage.sqlite.copier import SqliteCopier
-from memwell.storage.postgres.copier import PostgresCopier
+from memwell.storage.sqlite.store import SqliteCopier
+from memwell.storage.postgres.store import PostgresCopier
 
 restoring = importlib.import_module("memwell.backup.restore")
 

@@ -17,11 +17,9 @@ from memwell import Conflict, NotFound, Unavailable
 from memwell.clock import SystemClock
 from memwell.config import load
 from memwell.errors import StorageError
-from memwell.storage import copier
-from memwell.storage.choose import open_store
-from memwell.storage.copier import CopyableStore, move_keys, move_tenant, read_contents
+from memwell.storage import copier, open_store
+from memwell.storage.copier import CopyableStore, Table, move_keys, move_tenant, read_contents
 from memwell.storage.port import Tx
-from memwell.storage.tables import Table
 from memwell.surfaces.cli.main import app
 
 from ..engines import DATABASES, TEMPLATE, Memory

@@ -13,11 +13,11 @@ import pytest
 
 from memwell.errors import StorageError, Unsupported
 from memwell.storage import queries
+from memwell.storage.copier import load_tables
 from memwell.storage.queries import newest
 from memwell.storage.sqlite import SqliteStore, connect
 from memwell.storage.sqlite.connect import APPLICATION_ID
 from memwell.storage.sqlite.file import SqliteFile, upgrade
-from memwell.storage.tables import load_tables
 
 from .scene import TENANT, FrozenClock, run_python
 

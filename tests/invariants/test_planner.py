@@ -17,10 +17,10 @@ import pytest
 
 import memwell
 from memwell.storage import queries
+from memwell.storage.copier import copy_queries
 from memwell.storage.queries import Query
 from memwell.storage.sqlite import connect
 from memwell.storage.sqlite.file import upgrade
-from memwell.storage.tables import copy_queries
 
 from ..cases import cases
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from psycopg import sql
 
-from memwell.storage.postgres import citus, migrate
+from memwell.storage.postgres import migrate
 from memwell.storage.postgres.statements import Connection
 
 pytestmark = pytest.mark.engines()
@@ -52,7 +52,7 @@ class _Rows(list[Any]):
 
 
 def distributed(db: Recorded) -> list[str]:
-    return citus._distribute(cast(Connection, db))
+    return migrate._distribute(cast(Connection, db))
 
 
 def test_every_table_is_distributed_once_beside_the_first() -> None:
@@ -98,5 +98,5 @@ def test_the_nodes_may_work_for_the_role_and_hear_whose_transaction_it_is() -> N
     heard = "ALTER DATABASE \"home\" SET citus.propagate_set_commands = 'local'"
     for may_log_in in (False, True):
         db = Recorded(may_log_in=may_log_in)
-        citus._connect_nodes(cast(Connection, db))
+        migrate._connect_nodes(cast(Connection, db))
         assert db.said == ([heard] if may_log_in else ['ALTER ROLE "memwell_app" LOGIN', heard])

@@ -502,7 +502,7 @@ def test_what_is_done_outside_transactions_leaves_prepared_statements_alone(dsn:
     with opened(dsn, connections=1) as store:
         for _ in range(2):
             store.write(TENANT, note)
-            store._use_connection(look_and_drop)
+            store._use_pooled(look_and_drop)
         assert store.read(TENANT, notes) == ["noted"] * 2
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from memwell.model import filter as filters
 from memwell.model.filter import And, Filter, Not, Or, leaf_matches, leaves, look_up, matches, parse
-from memwell.storage.postgres.filters import to_postgres
+from memwell.storage.filters import to_sql
 
 from ..cases import cases
 from ..postgres_server import Given, Server, available
@@ -52,7 +52,8 @@ def planned(request: pytest.FixtureRequest, server: Server | Given) -> Iterator[
 
 def select(database: Connection, query: str, condition: Filter, documents: Iterable[Any]) -> list[tuple[Any, ...]]:
     texts = [None if document is None else msgspec.json.encode(document).decode() for document in documents]
-    sql, parameters = to_postgres(condition)
+    sql, parameters = to_sql(condition, "postgres")
+    sql = re.sub(r":(\w+)", r"%(\1)s", sql)
     text = query.format(sql, source="unnest(CAST(%(documents)s AS text[])) WITH ORDINALITY AS entry (metadata, number)")
     return database.execute(text.encode(), {**parameters, "documents": texts}).fetchall()
 
@@ -151,11 +152,11 @@ def test_neighbouring_floats_are_told_apart(database: Connection) -> None:
 
 
 def only_placeholders(data: Any) -> None:
-    sql, parameters = to_postgres(parse(data))
-    names = re.findall(r"%\((\w+)\)s", sql)
+    sql, parameters = to_sql(parse(data), "postgres")
+    names = re.findall(r":(\w+)", sql)
     assert set(names) == set(parameters) == {f"f{number}" for number in range(len(parameters))}
-    assert sql.count("%") == len(names)
-    assert to_postgres(parse(reworded(data)))[0] == sql
+    assert sql.count(":") == len(names)
+    assert to_sql(parse(reworded(data)), "postgres")[0] == sql
 
 
 HOSTILE = ["'", '"', "\\", "%", "%s", "%(f0)s", ":x", "$1", "--", "/*", "x') OR true --", "{key}", "\n;", "E'\\'"]
@@ -166,7 +167,7 @@ def test_nothing_that_a_caller_wrote_is_in_the_text(database: Connection) -> Non
         key, value = f"zz{one}.zz{other}", f"zz{one}{other}"
         data = {"$or": [{key: {"$gt": value}}, {key: value}, {key: {"$in": [value, 1]}}, {key: {"$exists": False}}]}
         only_placeholders(data)
-        assert "zz" not in to_postgres(parse(data))[0]
+        assert "zz" not in to_sql(parse(data), "postgres")[0]
         document, near = {f"zz{one}": {f"zz{other}": value}}, {f"zz{one}": {f"zz{other}": "z"}}
         assert fitting(database, data, [document, near]) == [document]
 
@@ -179,19 +180,8 @@ def test_filters_of_one_shape_share_one_text() -> None:
         [{"a.b": {"$ne": 1}, "c": None}, {"x.%": {"$nin": [1, 2**60]}, "": "text"}],
     ]
     for shape in shapes:
-        assert len({to_postgres(parse(data))[0] for data in shape}) == 1
-    assert len({to_postgres(parse(shape[0]))[0] for shape in shapes}) == len(shapes)
-
-
-def test_a_column_is_named_by_us(database: Connection) -> None:
-    for column in ("entry.metadata", "value", "found", "parsed", "written", "f_value"):
-        sql, parameters = to_postgres(parse({"a": 2**60}), column)
-        query = f"SELECT {sql} FROM (SELECT CAST(%(text)s AS text) AS {column.split('.')[-1]}) AS entry"
-        row = database.execute(query.encode(), {**parameters, "text": '{"a":1152921504606846976}'}).fetchone()
-        assert row == (True,)
-    for name in ("metadata; --", "", "a b", "a.b.c", 'x"', "metadata\n"):
-        with pytest.raises(ValueError, match="column"):
-            to_postgres(parse({}), name)
+        assert len({to_sql(parse(data), "postgres")[0] for data in shape}) == 1
+    assert len({to_sql(parse(shape[0]), "postgres")[0] for shape in shapes}) == len(shapes)
 
 
 # Large ones.

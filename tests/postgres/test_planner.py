@@ -17,9 +17,9 @@ import psycopg.sql
 import pytest
 
 from memwell.storage import queries
+from memwell.storage.copier import TABLES, copy_queries
 from memwell.storage.postgres.connect import ROLE, SCHEMA
 from memwell.storage.queries import Query
-from memwell.storage.tables import TABLES, copy_queries
 
 from ..cases import cases
 from ..engines import TEMPLATE

@@ -11,7 +11,7 @@ import pytest
 
 from memwell.clock import SystemClock
 from memwell.config import load
-from memwell.storage.choose import open_store
+from memwell.storage import open_store
 from memwell.storage.copier import move_tenant
 
 from ..cases import cases

@@ -14,9 +14,9 @@ import pytest
 
 import memwell
 from memwell.storage import queries
+from memwell.storage.copier import copy_queries
 from memwell.storage.postgres import migrate
 from memwell.storage.queries import Query
-from memwell.storage.tables import copy_queries
 
 from ..cases import cases
 from ..engines import DATABASES, TEMPLATE
@@ -245,7 +245,7 @@ def test_no_lock_or_table_of_a_session_is_used_between_python() -> None:
     found = {
         (source.stem, word) for source in _sources() for _, text in literals(source) for word in words.findall(text)
     }
-    assert found == {("notifier", "LISTEN")}
+    assert found == {("control", "LISTEN")}
 
 
 # -- the tables ------------------------------------------------------------------------------------------------------

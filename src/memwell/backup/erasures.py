@@ -37,8 +37,7 @@ from ..jobs.worker import Worker
 from ..model.collection import CollectionKind, Place
 from ..records import file_rows
 from ..records.file_rows import File, State
-from ..storage import queries
-from ..storage.choose import open_store
+from ..storage import open_store, queries
 from ..storage.copier import KEY_COLUMNS, CopyableStore
 from ..storage.port import Row, Store, Tx, tenant_mark
 from ..storage.sqlite import connect

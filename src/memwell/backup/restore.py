@@ -18,8 +18,8 @@ from ..config import Config
 from ..erasure import log
 from ..erasure.erase import scrub_later, sweep_later
 from ..errors import Conflict, Corrupted, Invalid, NotFound, Unavailable
+from ..storage import open_store
 from ..storage.blobs import FolderBlobs, claim
-from ..storage.choose import open_store
 from ..storage.copier import KEY_COLUMNS, Approve, Arrival, CopyableStore
 from ..storage.port import Tx, search_state
 from ..storage.sqlite import SqliteStore

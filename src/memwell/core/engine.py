@@ -14,7 +14,7 @@ from ..config import Config
 from ..errors import Invalid, MemwellError
 from ..jobs.queue import Handler, JobKind, ensure_slot
 from ..jobs.worker import Worker
-from ..storage.choose import open_store
+from ..storage import open_store
 from ..storage.port import Store, TenantStore
 from . import functions
 from .access import Principal

@@ -1,4 +1,8 @@
-"""Files and folders that are in the making: whose maker lives, and which were left behind by one that was killed."""
+"""Files of tenants as they were uploaded: bytes by their SHA-256, never shared between tenants.
+
+A blob is durable when `put` returns, and only then may a row name it. Blobs that no row names any more are found and
+deleted inside a write transaction, because a tenant's writes are serial.
+"""
 
 from __future__ import annotations
 
@@ -8,75 +12,13 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from ..errors import Corrupted, NotFound, StorageError, StorageFull
 from .port import Row, Tx
-
-
-def claim(path: Path) -> int | None:
-    """Hold a file or a folder until what this returns is closed, or the process ends; None if another does, or it is gone.
-
-    Some disks in a network know no such locks. Then everybody is believed to be alive, and nothing is cleared away.
-    """
-    number = _open_folder(path)
-    if number is not None and _lock(number) is False:
-        os.close(number)
-        return None
-    return number
-
-
-def sweep(paths: Iterable[Path]) -> None:
-    """Remove those that certainly nobody holds."""
-    for path in paths:
-        number = _open_folder(path)
-        if number is None:
-            continue
-        if _lock(number):
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
-        os.close(number)
-
-
-def sync(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    number = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
-
-
-def _open_folder(path: Path) -> int | None:
-    try:
-        return os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    except OSError:  # gone, or none of ours
-        return None
-
-
-def _lock(number: int) -> bool | None:
-    """Whether it is ours now; None if nobody can tell."""
-    import fcntl  # not everywhere; only backups need it
-
-    try:
-        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return None
-    return True
-
-
-# -- Files as they were uploaded: bytes by their SHA-256, one tenant's each, never shared with another.
-#
-# A blob is durable when `put` returns, and only then may a row name it. Nobody owns a blob: it is deleted once no row names it
-# any more, which is found out and done inside a write transaction, since a tenant's come one after the other.
-
 
 T = TypeVar("T")
 
@@ -90,37 +32,37 @@ class Blobs(Protocol):
     """The files of one tenant."""
 
     def put(self, content: bytes) -> str:
-        """Keep bytes and return their digest. The same bytes again are the same blob, as if stored just now."""
+        """Store bytes and return their digest. The same bytes again are the same blob, with a new time."""
         ...
 
     def get(self, digest: str) -> bytes:
-        """The bytes, or an error; never other bytes."""
+        """Return the bytes; raise if they are missing or damaged."""
         ...
 
     def piece(self, digest: str, at: int, size: int) -> bytes:
-        """Some of the bytes, of what was found to be whole."""
+        """Return some of the bytes, without checking them."""
         ...
 
     def has(self, digest: str) -> bool: ...
 
     def delete(self, digest: str) -> None:
-        """Remove a blob, if there is one."""
+        """Delete a blob, if there is one."""
         ...
 
     def list(self) -> Iterator[tuple[str, int]]:
-        """Every digest, and when it was stored, in no order."""
+        """Every digest and its time, in no order."""
         ...
 
     def path(self, digest: str) -> Path | None:
-        """Where a blob lies, if it is a file."""
+        """The path of a blob, if blobs are files."""
         ...
 
     def tidy(self, before: int) -> bool:
-        """Remove what was left by uploads that were cut off before a moment; True if there are some that began later."""
+        """Delete the remains of interrupted uploads from before a time. Return True if there are later ones."""
         ...
 
     def within(self, tx: Tx) -> Blobs:
-        """The same, seen and changed from within a transaction, as far as blobs take part in it."""
+        """The same blobs as a transaction sees and changes them, as far as they take part in it."""
         ...
 
 
@@ -129,21 +71,21 @@ def digest_of(content: bytes) -> str:
 
 
 def check_digest(digest: str) -> str:
-    """A digest, before it becomes part of a path."""
+    """Check a digest before it becomes part of a path."""
     if not _DIGEST.match(digest):
         raise NotFound("There is no such file.")
     return digest
 
 
 def check_content(content: bytes, digest: str) -> bytes:
-    """Bytes that were read, if they are those that were stored."""
+    """Return bytes that were read; raise if they are not those that were stored."""
     if digest_of(content) != digest:
         raise Corrupted(f"The file {digest[:12]}… is damaged: restore it from a backup. Nothing was changed.")
     return content
 
 
 def list_damage(tx: Tx, blobs: Blobs) -> list[str]:
-    """Which files of a tenant have lost their bytes, in words; every one is read."""
+    """Read all files of a tenant, and list those whose bytes are missing or damaged, in words."""
     found, after = [], ""
     while rows := tx.rows("page_file", after=after, limit=PAGE):
         after = rows[-1][0]
@@ -158,39 +100,39 @@ def list_damage(tx: Tx, blobs: Blobs) -> list[str]:
 class FolderBlobs:
     """Blobs as files: `<folder>/<first two letters>/<digest>`."""
 
-    def __init__(self, folder: Path, clock: Callable[[], int], is_there: Callable[[], bool]) -> None:
+    def __init__(self, folder: Path, clock: Callable[[], int], exists: Callable[[], bool]) -> None:
         self._folder = folder
         self._clock = clock
-        self._is_there = is_there
+        self._exists = exists
 
     def put(self, content: bytes) -> str:
         digest = digest_of(content)
-        with _translate_errors():
-            self._require()
+        with translate_errors():
+            self._require_tenant()
             target = self._target(digest)
-            _make(target.parent)
+            _create_folder(target.parent)
             draft = target.with_name(f"{_DRAFT}{secrets.token_hex(8)}")
             try:
-                _write(draft, content, self._clock())
+                write_file(draft, content, self._clock())
                 os.replace(draft, target)
             except FileNotFoundError:
-                self._require()  # its folder is gone, and so may be the tenant
+                self._require_tenant()  # its folder is gone, and so may be the tenant
                 raise
             finally:
                 draft.unlink(missing_ok=True)
             sync(target.parent)
-            self._require(target)
+            self._require_tenant(target)
         return digest
 
     def get(self, digest: str) -> bytes:
-        with _translate_errors():
+        with translate_errors():
             try:
                 return check_content(self._target(digest).read_bytes(), digest)
             except FileNotFoundError:
                 raise NotFound("There is no such file.") from None
 
     def piece(self, digest: str, at: int, size: int) -> bytes:
-        with _translate_errors():
+        with translate_errors():
             try:
                 with open(self._target(digest), "rb") as file:
                     file.seek(at)
@@ -203,7 +145,7 @@ class FolderBlobs:
 
     def delete(self, digest: str) -> None:
         target = self._target(digest)
-        with _translate_errors(), suppress(FileNotFoundError):
+        with translate_errors(), suppress(FileNotFoundError):
             target.unlink()
             sync(target.parent)
 
@@ -218,7 +160,7 @@ class FolderBlobs:
     def tidy(self, before: int) -> bool:
         drafts = [one for one in self._files() if one[0].name.startswith(_DRAFT)]
         old = [path for path, stored_at in drafts if stored_at < before]
-        with _translate_errors():
+        with translate_errors():
             for path in old:
                 path.unlink(missing_ok=True)
         clear_dropped(self._folder.parent)
@@ -228,9 +170,9 @@ class FolderBlobs:
         return self
 
     def drop(self) -> None:
-        """Remove them all. Their folder loses its name first, so that nobody adds one to what is being removed."""
+        """Delete all blobs. The folder loses its name first, so that nothing is added to it meanwhile."""
         doomed = self._folder.with_name(f"{_DRAFT}{secrets.token_hex(8)}")
-        with _translate_errors():
+        with translate_errors():
             try:
                 os.rename(self._folder, doomed)
             except FileNotFoundError:
@@ -243,34 +185,31 @@ class FolderBlobs:
 
     def _files(self) -> Iterator[tuple[Path, int]]:
         for path in self._folder.glob("??/*"):
-            try:
-                stored_at = path.stat().st_mtime_ns // 1000
-            except FileNotFoundError:  # somebody deleted it meanwhile
-                continue
-            yield path, stored_at
+            with suppress(FileNotFoundError):  # it was deleted meanwhile
+                yield path, path.stat().st_mtime_ns // 1000
 
-    def _require(self, written: Path | None = None) -> None:
-        """A tenant that is removed takes its files along: nothing is left behind of one that comes too late."""
-        if not self._is_there():
+    def _require_tenant(self, written: Path | None = None) -> None:
+        """Raise if the tenant was removed, and delete what was written too late."""
+        if not self._exists():
             if written is not None:
                 written.unlink(missing_ok=True)
             raise NotFound("There is no such tenant.")
 
 
 def clear_dropped(folder: Path) -> None:
-    """Remove what is left of the files of tenants that were removed."""
+    """Delete the remains of the files of removed tenants."""
     for doomed in folder.glob(f"{_DRAFT}*"):
-        shutil.rmtree(doomed, ignore_errors=True)  # another may be removing it right now
+        shutil.rmtree(doomed, ignore_errors=True)  # another process may be deleting it right now
 
 
 class Run(Protocol):
-    """How something is done in a transaction."""
+    """Runs work in a transaction."""
 
     def __call__(self, work: Callable[[Tx], T], /) -> T: ...
 
 
 class TableBlobs:
-    """Blobs as rows, where several servers share a database and no disk."""
+    """Blobs as rows, for servers that share a database and no disk."""
 
     def __init__(self, read: Run, write: Run, clock: Callable[[], int]) -> None:
         self._read, self._write, self._clock = read, write, clock
@@ -287,8 +226,7 @@ class TableBlobs:
         return check_content(row[0], digest)
 
     def piece(self, digest: str, at: int, size: int) -> bytes:
-        given = {"digest": check_digest(digest), "first": at + 1, "size": size}
-        row = self._read(lambda tx: tx.row("piece_of_blob", **given))
+        row = self._row("piece_of_blob", digest, first=at + 1, size=size)
         if row is None:
             raise NotFound("There is no such file.")
         return bytes(row[0])
@@ -301,7 +239,7 @@ class TableBlobs:
 
     def list(self) -> Iterator[tuple[str, int]]:
         after = ""
-        while rows := self._page(after):
+        while rows := self._read(lambda tx: tx.rows("list_blobs", after=after, limit=PAGE)):  # noqa: B023 -- run at once
             yield from rows
             after = rows[-1][0]
 
@@ -309,38 +247,95 @@ class TableBlobs:
         return None
 
     def tidy(self, before: int) -> bool:
-        return False  # what was cut off was never kept
+        return False  # the transaction of an interrupted upload was rolled back
 
     def within(self, tx: Tx) -> TableBlobs:
         return TableBlobs(lambda work: work(tx), lambda work: work(tx), self._clock)
 
-    def _row(self, query: str, digest: str) -> Row | None:
-        return self._read(lambda tx: tx.row(query, digest=check_digest(digest)))
-
-    def _page(self, after: str) -> Sequence[Row]:
-        return self._read(lambda tx: tx.rows("list_blobs", after=after, limit=PAGE))
+    def _row(self, query: str, digest: str, **parameters: int) -> Row | None:
+        return self._read(lambda tx: tx.row(query, digest=check_digest(digest), **parameters))
 
 
-def _write(path: Path, content: bytes, now: int) -> None:
-    """Write a new file, to the disk itself."""
+# -- files and folders -----------------------------------------------------------------------------------------------------
+
+
+def write_file(path: Path, content: bytes, time: int | None = None) -> None:
+    """Write a new private file to the disk itself."""
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content)
         file.flush()
-        os.utime(file.fileno(), ns=(now * 1000, now * 1000))
+        if time is not None:
+            os.utime(file.fileno(), ns=(time * 1000, time * 1000))
         os.fsync(file.fileno())
 
 
-def _make(folder: Path) -> None:
-    """Make a folder and those that it is in, each known to the disk before something is put into it."""
+def _create_folder(folder: Path) -> None:
+    """Create a folder and its parents, each durable before it gets content."""
     if folder.is_dir():
         return
-    _make(folder.parent)
+    _create_folder(folder.parent)
     folder.mkdir(mode=0o700, exist_ok=True)
     sync(folder.parent)
 
 
+def sync(path: Path) -> None:
+    """Make a file, or the names in a folder, durable."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def claim(path: Path) -> int | None:
+    """Lock a file or folder that is in the making until the returned descriptor is closed or the process ends. Return None if
+    another process has it, or it is gone.
+
+    Some network disks have no such locks. Then every maker counts as alive, and nothing is cleared away.
+    """
+    number = _open(path)
+    if number is not None and _lock(number) is False:
+        os.close(number)
+        return None
+    return number
+
+
+def sweep(paths: Iterable[Path]) -> None:
+    """Delete the files and folders that were left behind by a process that was killed."""
+    for path in paths:
+        number = _open(path)
+        if number is None:
+            continue
+        if _lock(number):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+        os.close(number)
+
+
+def _open(path: Path) -> int | None:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:  # gone, or none of ours
+        return None
+
+
+def _lock(number: int) -> bool | None:
+    """Return True if the lock is ours now; None if that cannot be known."""
+    import fcntl  # not everywhere; only backups need it
+
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
 @contextmanager
-def _translate_errors() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Turn the system's errors into ours."""
     try:
         yield

@@ -1,30 +1,34 @@
 """Copying a tenant from one store to another, for moves, backups and restores, and proving that both sides are equal.
 
-Rows are copied page by page in the order of their keys. A copy that was interrupted continues behind the last row that
-arrived; if the source has changed since, the comparison at the end fails and the target is filled anew. A tenant that is
-copied into a store is invisible there until it is admitted, and an existing one is replaced in a single step.
+Rows are copied page by page in the order of their keys, by statements that are made from the schema. A copy that was interrupted
+continues behind the last row that arrived; if the source has changed since, the comparison at the end fails and the target is
+filled anew. A tenant that is copied into a store is invisible there until it is admitted, and an existing one is replaced in a
+single step.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from ..errors import Corrupted, NotFound, StorageError
+from . import queries
 from .blobs import Blobs
 from .port import Row, Store, Tx, encode_numbers, search_state
-from .tables import Table, load_tables
+from .queries import Query
 
 if TYPE_CHECKING:
     from .sqlite import SqliteStore
 
 T = TypeVar("T")
 Approve = Callable[[Tx], bool]
-"""Called while nobody can write: True if a tenant may be replaced as it is now."""
+"""Called while nobody can write. Returns True if a tenant may be replaced as it is now."""
 Progress = Callable[[str, int], None]
 """Called for every page with its table and its number of rows."""
 
@@ -35,9 +39,97 @@ KEY_COLUMNS = (
     "id", "tenant", "name", "hash", "role", "tie_kind", "tie_name", "rate", "created_at", "expires_at", "revoked_at",
 )  # fmt: skip
 
+TABLES = (
+    "collection", "address", "model", "entry", "fact", "evidence", "plan", "document", "summary", "folded", "run",
+    "run_step", "run_touch", "record", "record_version", "record_tie", "file", "spending", "idempotency", "idempotency_touch",
+    "job", "event", "removal", "erasure",
+)  # fmt: skip
+"""The tables that every engine has in the same form, in the order of copying: a table comes after those it refers to.
+Words, vectors and the bytes of files are stored differently by each engine."""
+
+_TABLE = re.compile(r"CREATE TABLE (\w+) \((.*)\)", re.DOTALL)
+_COLUMN = re.compile(r"^\s*(\w+) (INTEGER|TEXT|REAL|BLOB)\b(.*)$", re.MULTILINE)
+_KEY = re.compile(r"^\s*PRIMARY KEY \(tenant, (.+?)\)", re.MULTILINE)
+_ADDITION = re.compile(r"ALTER TABLE (\w+) ADD COLUMN (\w+)")
+_LOWEST: dict[str, Any] = {"INTEGER": -1, "TEXT": "", "BLOB": b""}
+_AFTER = ("after", "after_too")
+_COUNT = "(SELECT COUNT(*) FROM {} WHERE tenant = :tenant)"
+_TEMPLATE = """
+-- name: page_{name}
+-- The rows of `{name}` behind a key.
+SELECT {columns} FROM {name} WHERE tenant = :tenant AND {behind} ORDER BY {key} LIMIT :limit;
+
+-- name: end_of_{name}
+-- The last key of `{name}`.
+SELECT {key} FROM {name} WHERE tenant = :tenant ORDER BY {descending} LIMIT 1;
+
+-- name: put_{name}
+-- Add a row of `{name}` with all its columns.
+INSERT INTO {name} (tenant, {columns}) VALUES (:tenant, {values});
+"""
+
+
+class Table(NamedTuple):
+    """A table without its column `tenant`. `lowest` is a key below every other."""
+
+    name: str
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+    lowest: tuple[Any, ...]
+
+    def key_of(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(row[self.columns.index(name)] for name in self.key)
+
+    def after(self, key: tuple[Any, ...]) -> dict[str, Any]:
+        """The parameters of `page_<table>` for the rows behind a key."""
+        return dict(zip(_AFTER, key, strict=False))
+
+
+@cache
+def load_tables() -> dict[str, Table]:
+    tables: dict[str, Table] = {}
+    for _, _, text in queries.migrations("sqlite"):
+        for statement in queries.statements(text):
+            if found := _TABLE.match(statement):
+                columns = _COLUMN.findall(found[2])
+                types = {column: kind for column, kind, _ in columns}
+                composite = _KEY.search(found[2])
+                single = [column for column, _, more in columns if "PRIMARY KEY" in more]
+                key = tuple(composite[1].split(", ") if composite else single)
+                lowest = tuple(_LOWEST[types[column]] for column in key)
+                tables[found[1]] = Table(found[1], tuple(name for name in types if name != "tenant"), key, lowest)
+            elif found := _ADDITION.match(statement):
+                table = tables[found[1]]
+                tables[found[1]] = table._replace(columns=(*table.columns, found[2]))
+    return {name: tables[name] for name in TABLES}
+
+
+@cache
+def copy_queries() -> dict[str, Query]:
+    """For each table `page_<table>` (the rows behind a key), `end_of_<table>` (the last key) and `put_<table>` (one row),
+    and `count_all`. Every engine runs them as they stand."""
+    text = ""
+    for name, columns, key, _ in load_tables().values():
+        ordered = ", ".join(key)
+        after = ", ".join(f":{parameter}" for parameter, _ in zip(_AFTER, key, strict=False))
+        text += _TEMPLATE.format(
+            name=name,
+            columns=", ".join(columns),
+            values=", ".join(f":{column}" for column in columns),
+            behind=f"({ordered}) > ({after})" if len(key) > 1 else f"{ordered} > {after}",
+            key=ordered,
+            descending=", ".join(f"{column} DESC" for column in key),
+        )
+    counts = " + ".join(_COUNT.format(name) for name in TABLES)
+    text += f"-- name: count_all\n-- The number of rows of a tenant.\nSELECT {counts};\n"
+    return queries.parse(text, "sqlite")
+
+
+# -- copying ---------------------------------------------------------------------------------------------------------------
+
 
 class Arrival(NamedTuple):
-    """A tenant that was copied into a store and is not admitted yet. `place` and `number` belong to its copier."""
+    """A tenant that was copied into a store and is not admitted yet. `place` and `number` are for its copier."""
 
     tenant: str
     created_at: int
@@ -50,11 +142,11 @@ class TenantCopier(Protocol):
     """Copies whole tenants out of a store and into it, for backups."""
 
     def copy_out(self, tenant: str, target: SqliteStore) -> list[str]:
-        """Copy a tenant as it is now to another store, while others write. Returns the digests of missing files."""
+        """Copy a tenant as it is now to another store, while others write. Return the digests of missing files."""
         ...
 
     def copy_in(self, arrival: Arrival, source: SqliteStore, blobs: Blobs) -> Arrival:
-        """Copy a tenant from another store to where nobody sees it."""
+        """Copy a tenant from another store, invisibly."""
         ...
 
     def admit(self, arrivals: Sequence[Arrival]) -> None:
@@ -62,7 +154,7 @@ class TenantCopier(Protocol):
         ...
 
     def discard(self) -> None:
-        """Remove what was copied in and not admitted."""
+        """Delete what was copied in and not admitted."""
         ...
 
     def replace(self, tenant: str, source: SqliteStore, blobs: Blobs, approve: Approve) -> bool:
@@ -71,7 +163,7 @@ class TenantCopier(Protocol):
 
 
 class Receiver(Protocol):
-    """A tenant that is being filled, invisible to everybody else."""
+    """A tenant that is being filled and is not visible yet."""
 
     @property
     def blobs(self) -> Blobs: ...
@@ -79,11 +171,11 @@ class Receiver(Protocol):
     def write(self, work: Callable[[Tx], T]) -> T: ...
 
     def start_over(self) -> None:
-        """Remove what has arrived."""
+        """Delete everything that has arrived."""
         ...
 
     def finish(self, number: int) -> None:
-        """Make the tenant visible; `number` is the highest that an entry was ever given."""
+        """Make the tenant visible. `number` is the highest that an entry ever had."""
         ...
 
 
@@ -120,16 +212,20 @@ def move_tenant(
     return source.write(tenant, move)
 
 
+def copy_all(source: Tx, blobs: Blobs, receiver: Receiver) -> tuple[int, list[str]]:
+    """Copy rows and files. Return the highest number that an entry ever had, and the digests of missing files."""
+    copy_rows(source, receiver)
+    return search_state(source)[0], copy_blobs(blobs, receiver.blobs, list_digests(source))
+
+
 def find_creation_time(store: Store, tenant: str) -> int | None:
     rows = store.control.rows("find_tenant", id=tenant)
     return int(rows[0][1]) if rows else None
 
 
 def move_keys(source: Store, target: Store, tenant: str) -> int | None:
-    """Copy a tenant's API keys, if both sides hash them with the same secret or the target has none yet.
-
-    Returns the number of keys, or None if they cannot be copied.
-    """
+    """Copy a tenant's API keys, if both sides hash them with the same secret or the target has none yet. Return the number of
+    keys, or None if they cannot be copied."""
     keys = source.control.rows("page_keys", tenant=tenant)
     if keys and not target.control.adopt(source.control.secret):
         return None
@@ -144,7 +240,8 @@ def copy_rows(
     the row that refers to it."""
     for attempt in range(2):
         for table in load_tables().values():
-            for rows in _pages(source, table, receiver.write(lambda tx, table=table: _last_key(tx, table))):  # type: ignore[misc]
+            last = receiver.write(lambda tx, table=table: tx.row(f"end_of_{table.name}"))  # type: ignore[misc]
+            for rows in _pages(source, table, table.lowest if last is None else last):
                 indexed = _read_index(source, rows) if table.name == "entry" else []
                 if table.name == "file" and blobs is not None:
                     place = table.columns.index("digest")
@@ -171,7 +268,7 @@ def list_digests(tx: Tx) -> Iterator[str]:
 
 
 def copy_blobs(source: Blobs, target: Blobs, digests: Iterable[str]) -> list[str]:
-    """Copy the files that the target lacks. Returns those that are missing or damaged."""
+    """Copy the files that the target lacks. Return the digests of those that are missing or damaged."""
     lost = []
     for digest in digests:
         if not target.has(digest):
@@ -234,8 +331,3 @@ def _pages(tx: Tx, table: Table, after: tuple[Any, ...]) -> Iterator[list[Row]]:
     while rows := tx.rows(f"page_{table.name}", **table.after(after), limit=PAGE):
         yield rows
         after = table.key_of(rows[-1])
-
-
-def _last_key(tx: Tx, table: Table) -> tuple[Any, ...]:
-    row = tx.row(f"end_of_{table.name}")
-    return table.lowest if row is None else tuple(row)

@@ -1,11 +1,11 @@
 """Group commit: many writers, one transaction, one sync to disk.
 
-A durable commit costs a sync, so concurrent writers share one. There is no writer thread: the first writer to come becomes
-the leader, runs its own work and that of everybody who queued up meanwhile, commits once and wakes them; whoever queued
-up during the commit is led by the next. A single writer therefore pays for no hand-over at all.
+A durable commit costs a sync, so concurrent writers share one. There is no writer thread: the first writer becomes the
+leader, runs its own work and that of the writers in the queue, commits once and wakes them. Writers that queue up during
+the commit get the next leader. A single writer therefore pays for no hand-over at all.
 
-Works are run together, and only if one of them fails is the transaction rolled back and each run again in a savepoint of
-its own, so that a failure costs its own author only. A work must therefore have no effect but on the database.
+Works are run together. Only if one of them fails, the transaction is rolled back and each is run again in a savepoint of
+its own, so that only the failing one is undone. A work must therefore have no effect except on the database.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ MAX_BATCH = 256
 
 
 class Session(Protocol):
-    """What a group of writers shares: one transaction at a time."""
+    """The connection that a group of writers shares, with one transaction at a time."""
 
     @property
     def is_open(self) -> bool:
-        """Whether a transaction is under way."""
+        """True if a transaction is open."""
         ...
 
     def begin(self) -> None: ...
 
     def flush(self) -> None:
-        """See to it that all that was done so far has worked."""
+        """Wait for the statements that were sent so far; raise if one has failed."""
         ...
 
     def commit(self) -> None: ...
@@ -40,16 +40,16 @@ class Session(Protocol):
     def roll_back(self) -> None: ...
 
     def savepoint(self) -> AbstractContextManager[object]:
-        """What is done inside is undone if it raises, and nothing else."""
+        """Return a context whose changes are undone if it raises."""
         ...
 
     def interruption_error(self) -> Exception:
-        """What those are told whose leader was interrupted before anything was committed."""
+        """Return the error for writers whose leader was interrupted before the commit."""
         ...
 
 
 class PendingWrite(Generic[T]):
-    """One writer's work and what came of it. A solitary work is run outside any transaction, with nobody else's."""
+    """One writer's work and its outcome. A solitary work is run outside any transaction, by itself."""
 
     __slots__ = ("done", "error", "gate", "leads", "result", "solitary", "work")
 
@@ -66,14 +66,9 @@ class PendingWrite(Generic[T]):
         self.error = error
         self.done = True
 
-    def outcome(self) -> T:
-        if self.error is not None:
-            raise self.error
-        return cast(T, self.result)
-
 
 class GroupCommit:
-    """The one way in which this process writes to a tenant."""
+    """Runs all writes of this process to one tenant."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -91,26 +86,26 @@ class GroupCommit:
         return self._queue(PendingWrite(work, solitary=True))
 
     def _queue(self, ticket: PendingWrite[T]) -> T:
-        if not self._lead_now(ticket):
+        with self._mutex:
+            leads = not self._busy
+            if leads:
+                self._busy = True
+            else:
+                ticket.gate.acquire()
+                self._waiting.append(ticket)
+        if not leads:
             self._wait(ticket)
         if not ticket.done:
             self._lead(ticket)
-        return ticket.outcome()
-
-    def _lead_now(self, ticket: PendingWrite[Any]) -> bool:
-        with self._mutex:
-            if self._busy:
-                ticket.gate.acquire()
-                self._waiting.append(ticket)
-                return False
-            self._busy = True
-            return True
+        if ticket.error is not None:
+            raise ticket.error
+        return cast(T, ticket.result)
 
     def _wait(self, ticket: PendingWrite[Any]) -> None:
         """Sleep until the work is done by a leader, or until it is this writer's turn to lead."""
         try:
             ticket.gate.acquire()
-        except BaseException:  # interrupted: leave the line, or pass the lead on if it was given meanwhile
+        except BaseException:  # interrupted: leave the queue, or pass the lead on if it was given meanwhile
             with self._mutex:
                 queued = ticket in self._waiting
                 if queued:
@@ -136,7 +131,7 @@ class GroupCommit:
                 other.gate.release()
 
     def _pass_on(self) -> None:
-        """Give the lead to the next in line, if there is one."""
+        """Let the next writer in the queue lead, if there is one."""
         with self._mutex:
             if self._waiting:
                 following = self._waiting.popleft()
@@ -167,7 +162,7 @@ class GroupCommit:
             raise
 
     def _together(self, batch: list[PendingWrite[Any]]) -> bool:
-        """The usual case: all succeed. False if somebody failed among others, and nothing was done."""
+        """Run all works in one transaction, which usually succeeds. Return False if one of several failed and all are undone."""
         self._session.begin()
         try:
             for ticket in batch:
@@ -182,7 +177,7 @@ class GroupCommit:
         return True
 
     def _apart(self, batch: list[PendingWrite[Any]]) -> None:
-        """Each in a savepoint of its own, so that only the failing ones are undone."""
+        """Run each work in a savepoint of its own, so that only the failing ones are undone."""
         self._session.begin()
         for ticket in batch:
             try:

@@ -1,14 +1,13 @@
-"""What the engine asks of a database.
+"""The port of the database: what the engine needs, and every storage engine implements.
 
 A `Store` runs functions inside transactions: `read` on a snapshot, `write` in a transaction that is durable when the call
-returns. The function may be run more than once (a conflict, a lost connection), so it has no effect but through its `Tx`.
-A `Tx` runs named queries and binds the tenant itself; passing one is an error. There is no default tenant.
+returns. A function may run more than once (after a conflict or a lost connection), so it must have no effect except through
+its `Tx`. A `Tx` runs named queries and binds the tenant itself; passing one is an error. There is no default tenant.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from ..errors import Conflict
@@ -17,45 +16,52 @@ from ..ids import derive_id
 if TYPE_CHECKING:
     from ..model.filter import Filter
     from .blobs import Blobs
+    from .notifier import Notifier
 
 Row = tuple[Any, ...]
 State = tuple[int, int]
-"""The last number of an entry, and how often something was erased: an index in memory is current up to these."""
+"""The last number of an entry, and the number of erasures. An index in memory is current up to these."""
 Rewrite = Literal["never", "small", "always"]
 T = TypeVar("T")
 
 BATCH_SIZE = 500
-"""How many things a statement is about at most."""
+"""Largest number of items for one statement."""
+FILTER = "/*filter*/"
+"""Place in a query for a condition on metadata."""
+SECRET_BYTES = 32
+TENANT_IS_BOUND = "the tenant is bound by the transaction, not by its caller"
 
 
 class Tx(Protocol):
     """One transaction inside one tenant."""
 
     def rows(self, query: str, condition: Filter | None = None, /, **parameters: Any) -> list[Row]:
-        """Run a query. A condition on metadata takes the place of the query's `/*filter*/`."""
+        """Run a query. A condition on metadata takes the place of its `/*filter*/`."""
         ...
 
-    def row(self, query: str, /, **parameters: Any) -> Row | None: ...
+    def row(self, query: str, /, **parameters: Any) -> Row | None:
+        """Run a query and return its first row."""
+        ...
 
     def run(self, query: str, /, **parameters: Any) -> int:
-        """Run a statement and return how many rows it changed."""
+        """Run a statement and return the number of rows that it changed."""
         ...
 
     def send(self, query: str, /, **parameters: Any) -> None:
-        """Run a statement of which nobody asks what it did. Whatever comes next sees what it has written."""
+        """Run a statement without waiting for its result. Later statements see its changes."""
         ...
 
     def number(self, query: str, /, **parameters: Any) -> int:
-        """Write a row that gets a number, and return it. It is higher than any before and never given again."""
+        """Insert a row with the next number of an entry, and return the number. Numbers rise and are never reused."""
         ...
 
     def wake(self, at: int) -> None:
-        """Once this is committed, let workers know that a job is due at that moment."""
+        """After the commit, tell workers that a job is due at that time."""
         ...
 
 
 class TenantStore:
-    """One tenant's transactions: given to whoever works for a tenant and must not be able to choose another."""
+    """The transactions of one tenant, for code that must not be able to choose another."""
 
     __slots__ = ("_store", "key")
 
@@ -80,53 +86,38 @@ def search_state(tx: Tx) -> State:
 
 
 class Control(Protocol):
-    """What stands above the tenants: their list, the keys, the hints. Named queries of `system.sql`."""
+    """Data above the tenants: their list, the API keys, the hints. It runs the named queries of `system.sql`."""
 
     def rows(self, query: str, /, **parameters: Any) -> list[Row]: ...
 
     def write(self, *calls: tuple[str, dict[str, Any]]) -> int:
-        """Run statements in one durable transaction and return how many rows the last one changed."""
+        """Run statements in one durable transaction and return the number of rows that the last one changed."""
         ...
 
     def hint(self, query: str, /, **parameters: Any) -> int:
-        """Run a statement whose loss would do no harm, and return how many rows it changed."""
+        """Run a statement whose loss would do no harm, and return the number of rows that it changed."""
         ...
 
     def scrub(self) -> bool:
-        """Make sure that no deleted byte is left behind."""
+        """Remove the last traces of deleted data."""
         ...
 
     @property
     def secret(self) -> bytes:
-        """What key hashes are keyed with."""
+        """The secret with which API keys are hashed."""
         ...
 
     def renew(self) -> bool:
-        """Look whether another process has put another secret in its place; True if so, and that is used from now on."""
+        """Read the secret again. Return True if another process has changed it."""
         ...
 
     def adopt(self, secret: bytes) -> bool:
-        """Use this secret from now on; False if there are keys already that another was used for."""
-        ...
-
-
-class Notifier(Protocol):
-    """Messages between the processes that share a store: hints and read events. Best effort, never stored."""
-
-    def publish(self, message: bytes) -> None: ...
-
-    def listen(self) -> AbstractContextManager[Iterator[bytes | None]]:
-        """An endless stream of messages; None comes when there was nothing for a while."""
-        ...
-
-    @property
-    def is_watched(self) -> bool:
-        """Whether anybody listens at all."""
+        """Use this secret from now on. Return False if there are API keys that were hashed with another one."""
         ...
 
 
 class Store(Protocol):
-    """A place where the memory of many tenants is kept."""
+    """A place where the memory of many tenants is stored."""
 
     @property
     def control(self) -> Control: ...
@@ -135,66 +126,66 @@ class Store(Protocol):
     def notifier(self) -> Notifier: ...
 
     def read(self, tenant: str, work: Callable[[Tx], T], sole: bool = False) -> T:
-        """`sole`: it is one statement as a rule, for which no transaction need be opened."""
+        """Run work on a snapshot. `sole` says that it is usually one statement, which needs no transaction."""
         ...
 
-    def write(self, tenant: str, work: Callable[[Tx], T]) -> T: ...
-
-    def blobs(self, tenant: str) -> Blobs:
-        """The files of a tenant, by their digests."""
+    def write(self, tenant: str, work: Callable[[Tx], T]) -> T:
+        """Run work in a transaction, and return once it is durable."""
         ...
+
+    def blobs(self, tenant: str) -> Blobs: ...
 
     def create(self, tenant: str) -> bool:
-        """Make a tenant; False if it was there already."""
+        """Create a tenant. Return False if it exists."""
         ...
 
     def drop(self, tenant: str) -> bool:
-        """Remove a tenant and every byte of it."""
+        """Delete a tenant and every byte of it."""
         ...
 
     def scrub(self, tenant: str, rewrite: Rewrite = "never") -> bool:
-        """Make sure that no deleted byte is left behind; False if somebody was in the way and it must be tried again.
+        """Remove the last traces of deleted data. Return False if a reader was in the way and it must be tried again.
 
-        What a database leaves in the gaps of its pages goes only if it is written anew: `always`, or if it is `small`.
+        Traces in the gaps of pages only disappear if the database is rewritten: `always`, or if it is `small`.
         """
         ...
 
     def residue(self, tenant: str, needles: list[bytes]) -> list[bytes]:
-        """Which of these byte strings are still found in what the tenant's memory is kept in."""
+        """Search the tenant's stored bytes, and return those needles that are found."""
         ...
 
     def tend(self, tenant: str) -> dict[str, int]:
-        """Do what large collections need for being searched; returns what was done."""
+        """Maintain the structures that the search of large collections needs. Return the number of changes."""
         ...
 
     def check(self, tenant: str) -> list[str]:
-        """What is damaged, in words; nothing if all is well."""
+        """Describe damage; the list is empty if there is none."""
         ...
 
     def describe(self) -> dict[str, Any]:
-        """For health checks: engine, version, durability."""
+        """Return the engine, version and durability for health checks."""
         ...
 
     def close(self) -> None: ...
 
 
 def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Items, as many at a time as a statement is about at most."""
+    """Split items into batches of at most `BATCH_SIZE`."""
     for at in range(0, len(items), BATCH_SIZE):
         yield items[at : at + BATCH_SIZE]
 
 
 def encode_numbers(numbers: Iterable[int]) -> str:
-    """Numbers as a query takes a list of them."""
+    """Encode a list of numbers for a query."""
     return "[" + ",".join(map(str, numbers)) + "]"
 
 
 def require_absent(found: bool, tenant: str) -> None:
-    """A tenant can only be moved to where there is none of its name."""
+    """Raise if a tenant would be moved or restored over another of the same name."""
     if found:
         raise Conflict(f"There is a tenant {tenant} at the target already: delete it there, or move it elsewhere.")
 
 
 def tenant_mark(tenant: str, created_at: int) -> str:
-    """What stands for a tenant that was deleted; another of its name was made at another moment."""
+    """Return the mark of a deleted tenant. Another tenant of the same name has another time of creation."""
     return derive_id("tenant", tenant, str(created_at))

@@ -1,7 +1,7 @@
-"""Connections to PostgreSQL, how a transaction is entered and left, and telling what went wrong.
+"""Connections to PostgreSQL, the beginning and end of transactions, and errors.
 
-A transaction begins as a role that owns nothing and names its tenant, so that row-level security shows it that tenant's
-rows and no others. All of that is one round trip. Nothing outlives the transaction: any pooler may stand in between.
+A transaction begins as a role that owns nothing and names its tenant, so that row-level security shows it only that
+tenant's rows. All of that is one round trip. Nothing outlives the transaction, so any pooler may stand in between.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ CONNECT_S = 10
 WAIT_S = 10.0
 IDLE_S = 600.0
 OPTIONS = "-c lock_timeout=10s -c idle_in_transaction_session_timeout=60s -c jit=off -c enable_seqscan=off"
-"""Nobody waits for a tenant for ever, and a process that was stopped does not hold one for ever."""
+"""Limits how long a writer waits for a tenant, and how long a stopped process blocks one."""
 UNANSWERED_MS = 30_000
-"""After how long a server that does not confirm what was sent is taken for gone; else the system waits a quarter of an hour."""
+"""Time after which a server that confirms nothing counts as gone; otherwise the system waits a quarter of an hour."""
 
 Mode = Literal["read", "write"]
 
@@ -51,7 +51,7 @@ _BAD_SETTING = re.compile(r"invalid [\w ]+ value|invalid (port|integer)|configur
 
 
 class Place(NamedTuple):
-    """Where the tables are, and as whom they are used."""
+    """The address, search path and role for using the tables."""
 
     dsn: str
     path: str
@@ -62,7 +62,7 @@ class Place(NamedTuple):
 
 
 def without_password(dsn: str) -> str:
-    """An address that may be shown."""
+    """Return an address that may be shown."""
     given = _parse_dsn(dsn)
     hosts = given.get("host") or given.get("hostaddr") or "localhost"
     user = f"{given['user']}@" if "user" in given else ""
@@ -71,7 +71,7 @@ def without_password(dsn: str) -> str:
 
 
 def connection_settings(dsn: str) -> dict[str, Any]:
-    """How to connect. What the address says wins."""
+    """Return the settings of connections. Those in the address win."""
     given = _parse_dsn(dsn)
     usual: dict[str, Any] = {
         "connect_timeout": CONNECT_S,
@@ -88,7 +88,7 @@ def connection_settings(dsn: str) -> dict[str, Any]:
 
 
 def _parse_dsn(dsn: str) -> dict[str, Any]:
-    """What an address says. One that cannot be read may have its password anywhere, so nothing of it is repeated."""
+    """Parse an address. An invalid one may have its password anywhere, so no error repeats it."""
     try:
         given = conninfo_to_dict(dsn)
     except UnicodeError:
@@ -109,7 +109,6 @@ def _parse_dsn(dsn: str) -> dict[str, Any]:
 
 
 def open_connection(dsn: str, **more: Any) -> Connection:
-    """A new connection."""
     try:
         # what psycopg prepares, it takes back after a rollback, together with everything that others have prepared
         return psycopg.connect(**{**connection_settings(dsn), **more}, autocommit=True, prepare_threshold=None)
@@ -119,7 +118,7 @@ def open_connection(dsn: str, **more: Any) -> Connection:
 
 @contextmanager
 def use_connection(dsn: str, **more: Any) -> Iterator[Connection]:
-    """A connection of one's own, for setting up and for listening."""
+    """Open a connection outside the pool, for setting up and for listening."""
     with translate_errors(dsn):
         connection = open_connection(dsn, **more)
     try:
@@ -131,8 +130,8 @@ def use_connection(dsn: str, **more: Any) -> Iterator[Connection]:
 class Pool:
     """The connections of this process to one database.
 
-    Whoever finds none idle opens one, so they hear at once why that fails, and the first who comes after an outage ends it.
-    One that its server has hung up on is given to nobody.
+    A caller that finds none idle opens one itself, so it gets the reason of a failure at once, and the first call after an outage
+    succeeds. Connections that the server has closed are not used again.
     """
 
     def __init__(self, place: Place, size: int) -> None:
@@ -159,7 +158,7 @@ class Pool:
             raise
 
     def give_back(self, connection: Connection) -> None:
-        """Keep it for the next, unless it is broken or a transaction was left open in it."""
+        """Keep a connection for the next caller, unless it is broken or has an open transaction."""
         now = time.monotonic()
         usable = connection.pgconn.transaction_status == TransactionStatus.IDLE
         try:
@@ -183,7 +182,7 @@ class Pool:
             one.close()
 
     def _idle_one(self) -> Connection | None:
-        """The one that was used last; the others may then be closed some day."""
+        """Return the connection that was used last, so that the others may be closed some day."""
         while True:
             with self._lock:
                 if self._closed:
@@ -196,18 +195,16 @@ class Pool:
             connection.close()
 
     def enter(self, connection: Connection, mode: Mode, tenant: str | None, then: str = "") -> tuple[Any, ...] | None:
-        """Begin a transaction within a tenant, or above all of them, and run one more statement; returns its first row."""
-        found = run_text(connection, self._entry(mode, tenant) + then)
-        return tuple(found.get_value(0, column) for column in range(found.nfields)) if then and found.ntuples else None
-
-    def _entry(self, mode: Mode, tenant: str | None) -> str:
-        whose = "memwell.system = 'on'" if tenant is None else f"memwell.tenant = {literal(tenant)}"
+        """Begin a transaction within a tenant, or above all of them, and run one more statement. Return its first row."""
+        scope = "memwell.system = 'on'" if tenant is None else f"memwell.tenant = {literal(tenant)}"
         role = f"SET LOCAL ROLE {self.place.role}; " if self.place.role else ""
-        return f"{_BEGIN[mode]}; {role}SET LOCAL search_path = {self.place.path}; SET LOCAL {whose}; "
+        begin = f"{_BEGIN[mode]}; {role}SET LOCAL search_path = {self.place.path}; SET LOCAL {scope}; "
+        found = run_text(connection, begin + then)
+        return tuple(found.get_value(0, column) for column in range(found.nfields)) if then and found.ntuples else None
 
 
 def _is_open(connection: Connection) -> bool:
-    """Whether the server has not hung up, as far as is known here. It costs no round trip."""
+    """Return True unless the server is known to have closed the connection. It costs no round trip."""
     try:
         for _ in range(2):  # a server's last words come before the end
             connection.pgconn.consume_input()
@@ -224,14 +221,15 @@ def literal(text: str) -> str:
 
 
 def require_whole(connection: Connection) -> None:
-    """See to it that no statement of a transaction has failed unheard."""
+    """Raise if a statement of the transaction has failed and the error was ignored."""
     if connection.pgconn.transaction_status == TransactionStatus.INERROR:
-        raise StorageError("A statement failed and nobody cared: PostgreSQL keeps nothing of this transaction.")
+        raise StorageError(
+            "A statement failed and its error was ignored: PostgreSQL keeps nothing of this transaction."
+        )
 
 
 def commit(connection: Connection, last: str = "") -> None:
-    """Keep what was written, after a last statement. Whoever loses the connection meanwhile cannot know what has become
-    of it."""
+    """Commit, after a last statement. If the connection is lost meanwhile, nobody knows whether it was committed."""
     try:
         end_transaction(connection, "COMMIT", last)
     except psycopg.Error as error:
@@ -244,16 +242,16 @@ def commit(connection: Connection, last: str = "") -> None:
 
 
 def end_transaction(connection: Connection, word: Literal["COMMIT", "ROLLBACK"], last: str = "") -> None:
-    """End a transaction. A commit after an error that somebody swallowed would be a silent rollback."""
+    """End a transaction. Without the check, a commit after an ignored error would be a silent rollback."""
     if run_text(connection, last + word).command_status != word.encode():
         raise StorageError("PostgreSQL had given up on this transaction: nothing of it was kept.")
 
 
-# -- what went wrong -----------------------------------------------------------------------------------------------------
+# -- errors --------------------------------------------------------------------------------------------------------------
 
 
 def is_lost(error: psycopg.Error) -> bool:
-    """Whether a transaction failed for a reason that the next attempt may not meet, and certainly left nothing behind."""
+    """Return True if a transaction left nothing behind and may succeed at the next attempt."""
     state = error.sqlstate
     if state is not None:
         return state in _LOST or state in _IN_EACH_OTHERS_WAY or state.startswith("08")
@@ -270,7 +268,7 @@ def translate_errors(dsn: str | None = None) -> Iterator[None]:
 
 
 def to_error(error: psycopg.Error, dsn: str | None = None) -> MemwellError:
-    """Our error for one of PostgreSQL's. Whoever opened a database is told its address; who only uses it need not know."""
+    """Return our error for one of PostgreSQL's. It names the address only to those who open the database."""
     where = f" at {without_password(dsn)}" if dsn else ""
     match error:
         case pg.DiskFull():
@@ -289,10 +287,6 @@ def to_error(error: psycopg.Error, dsn: str | None = None) -> MemwellError:
             return Unavailable("Another process holds this tenant: try again in a moment.")
         case pg.QueryCanceled() | pg.TooManyConnections() | pg.OutOfMemory():
             return Unavailable(f"PostgreSQL is too busy: {_line(error)}. Try again in a moment.")
-    return _unreachable(error, where)
-
-
-def _unreachable(error: psycopg.Error, where: str) -> MemwellError:
     if error.sqlstate in _IN_EACH_OTHERS_WAY:
         return Unavailable("Others were changing the same: try again in a moment.")
     if is_lost(error):
@@ -303,7 +297,7 @@ def _unreachable(error: psycopg.Error, where: str) -> MemwellError:
 
 
 def _refusal(error: psycopg.Error, where: str) -> MemwellError | None:
-    """Why a connection is not made, if trying again would not help. All there is to tell it by is a text."""
+    """Return the error of a refused connection, if another attempt would not help. Only its text tells."""
     text = str(error)
     if error.sqlstate is not None:
         return None
@@ -317,7 +311,7 @@ def _refusal(error: psycopg.Error, where: str) -> MemwellError | None:
 
 
 def _reason(error: BaseException) -> str:
-    """Without what is said already: that it is a connection, which failed, and where to."""
+    """Return the reason of an error, without the repeated address."""
     line = re.sub(r"^connection (failed|is bad): (connection to server .* failed: )?", "", _line(error))
     return re.sub(r"^failed to resolve host '.*': ", "", line)
 

@@ -1,9 +1,9 @@
 """Graphs over the vectors of large collections, so that no process has to hold them in memory.
 
-There is one graph for each number of dimensions, over the vectors that are marked. A collection is marked once it has enough
-of them, and no longer is when it has shrunk to half of that. It is searched by the graph when all of it is in there; a
-graph that nobody needs any more is dropped. An index is made and dropped without holding up writers, by whoever owns the
-tables; where nobody may, collections simply stay as they are.
+There is one graph for each number of dimensions, over the vectors that are marked. The vectors of a collection are marked
+once there are enough of them, until it has shrunk to half of that. A collection is searched by the graph when all of it is
+in there, and a graph that no collection needs is dropped. Indexes are created and dropped concurrently with writers. Only
+the owner of the tables may do so; without that right, collections stay as they are.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ class Collection(NamedTuple):
     dimensions: int
     entries: int
     state: str | None
-    """`marking` until all of its vectors are in the graph, then `ready`; None: they are not."""
+    """`marking` until all of its vectors are in the graph, then `ready`; None if it is not in a graph."""
 
 
 class Gardener:
-    """Sees to it that large collections are in a graph, and small ones are not."""
+    """Puts large collections into a graph and takes small ones out, for one tenant."""
 
     def __init__(
         self,
         read: Callable[[Callable[[Tx], list[Row]]], list[Row]],
         write: Callable[[Callable[[Tx], Any]], Any],
-        borrowed: Callable[[Callable[[Connection], bool]], bool],
-        above: Callable[[Callable[[Connection], Any]], Any],
+        use_pooled: Callable[[Callable[[Connection], bool]], bool],
+        run_above: Callable[[Callable[[Connection], Any]], Any],
     ) -> None:
-        self._read, self._write, self._use_connection, self._run_above = read, write, borrowed, above
+        self._read, self._write, self._use_pooled, self._run_above = read, write, use_pooled, run_above
 
     def tend(self) -> dict[str, int]:
-        """Returns how many collections were taken in and let go."""
+        """Return how many collections were put in and taken out."""
         taken = let_go = 0
         for collection in [Collection(*row) for row in self._read(lambda tx: tx.rows("graph_sizes"))]:
             if collection.entries >= FROM and collection.state != "ready":
@@ -62,7 +62,7 @@ class Gardener:
         named = {"model": collection.model, "collection": collection.id}
         self._write(lambda tx: tx.run("add_graph", dimensions=collection.dimensions, **named))
         self._mark(collection, True)
-        self._use_connection(lambda db: _make(db, collection.dimensions) and _count(db))
+        self._use_pooled(lambda db: _make(db, collection.dimensions) and _count(db))
         self._write(lambda tx: _switch(tx, "finish_graph", named))
 
     def _let_go(self, collection: Collection) -> None:
@@ -70,23 +70,23 @@ class Gardener:
         self._write(lambda tx: _switch(tx, "delete_graph", named))
         self._mark(collection, False)
         if not self._run_above(lambda db: _is_used(db, collection.dimensions)):
-            self._use_connection(lambda db: _drop(db, collection.dimensions))
+            self._use_pooled(lambda db: _drop(db, collection.dimensions))
 
     def _mark(self, collection: Collection, graph: bool) -> None:
-        """A batch at a time: writers of this tenant come in between."""
+        """Mark vectors in batches, so that writers of this tenant come in between."""
         named = {"model": collection.model, "collection": collection.id, "graph": graph, "limit": BATCH}
         while self._write(lambda tx: tx.run("mark_vectors", **named)):
             pass
 
 
 def _switch(tx: Tx, query: str, named: dict[str, int]) -> None:
-    """Every index in memory of this tenant is loaded anew, with vectors or without."""
+    """Change the state of a collection, and have every index in memory loaded anew, with its vectors or without."""
     tx.send(query, **named)
     tx.send("add_removal", docid=None, address_id=None)
 
 
 def _make(db: Connection, dimensions: int) -> bool:
-    """Make an index that is not there yet, or whose making was cut off."""
+    """Create the index if it is missing or incomplete."""
     name = _NAME.format(dimensions)
     found = db.execute(
         "SELECT i.indisvalid FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n "
@@ -107,7 +107,7 @@ def _make(db: Connection, dimensions: int) -> bool:
 
 
 def _count(db: Connection) -> bool:
-    """Let the server know how many there are now: it would not use a graph for what it takes for a few rows."""
+    """Update the server's statistics: it would not use a graph for a table that it believes to be small."""
     db.execute(f"ANALYZE {SCHEMA}.vector")
     return True
 
@@ -118,5 +118,5 @@ def _drop(db: Connection, dimensions: int) -> bool:
 
 
 def _is_used(db: Connection, dimensions: int) -> bool:
-    """Whether any tenant has a collection in this graph."""
+    """Return True if any tenant has a collection in this graph."""
     return db.execute("SELECT 1 FROM graph WHERE dimensions = %s LIMIT 1", (dimensions,)).fetchone() is not None

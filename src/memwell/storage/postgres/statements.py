@@ -1,8 +1,11 @@
-"""Half-precision vectors between Python and pgvector's `halfvec`, in binary, without a package of their own.
+"""Named queries as prepared statements, run through libpq itself, and half-precision vectors in binary.
 
-On the wire a halfvec is its number of dimensions and a zero, both of 16 bits, then its numbers, all with the high byte first;
-an array of them has a header, and the length of each before it. The engine keeps vectors as they lie in memory, with the low
-byte first, those of an entry's parts one after the other.
+The engine's statements are small and many, and use few types: psycopg's cursors would take as long as the server does.
+Parameters are sent as text, whose types the server infers, except for bytes and vectors; results are binary.
+
+On the wire a `halfvec` of pgvector is its number of dimensions and a zero, both of 16 bits, then its numbers, all with the
+high byte first; an array of them has a header, and the length of each before it. The engine keeps vectors as they are in
+memory, with the low byte first, those of an entry's parts one after the other.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from ..port import Row
 
 
 class Halves:
-    """The vectors of an entry's parts, as the engine keeps them, on their way to a database that numbers its types so."""
+    """The vectors of an entry's parts as the engine keeps them, with the number of their type in the database."""
 
     __slots__ = ("data", "dimensions", "kind")
 
@@ -38,7 +41,7 @@ class Halves:
 
 
 def encode_vectors(halves: Halves) -> bytes:
-    """An array of vectors, as it is sent."""
+    """Encode an array of vectors for the wire."""
     width = 2 * halves.dimensions
     data = np.frombuffer(halves.data, "<f2").byteswap().tobytes()
     head = struct.pack(">iHH", 4 + width, halves.dimensions, 0)
@@ -47,7 +50,7 @@ def encode_vectors(halves: Halves) -> bytes:
 
 
 def find_halfvec_oid(connection: psycopg.Connection[Any]) -> int:
-    """The number that this database has given the type."""
+    """Return the number of the type in this database."""
     info = TypeInfo.fetch(connection, "halfvec")
     if info is None:
         raise Unsupported("The extension pgvector (0.7 or newer) is missing here: have it installed on the server.")
@@ -55,14 +58,8 @@ def find_halfvec_oid(connection: psycopg.Connection[Any]) -> int:
 
 
 def to_little_endian(value: bytes) -> bytes:
-    """Numbers as they come, as the engine keeps them."""
+    """Convert vectors from the wire."""
     return np.frombuffer(value, ">f2").astype("<f2").tobytes()
-
-
-# -- Named queries as prepared statements, run through libpq itself.
-#
-# The engine's statements are small and many, and few types travel: psycopg's cursors would take as long as the server does.
-# What goes out is text, which the server types by where it stands, except for bytes and vectors; what comes back is binary.
 
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -83,7 +80,7 @@ _DECODED: dict[int, Callable[[bytes], Any]] = {
     25: lambda value: str(value, "utf-8"),
     701: lambda value: _double(value)[0],
 }
-"""By the number of the type: boolean, bytea, bigint, integer, text, double precision."""
+"""Decoders by the number of the type: boolean, bytea, bigint, integer, text, double precision."""
 
 _prepared: WeakKeyDictionary[Connection, set[bytes]] = WeakKeyDictionary()
 
@@ -100,7 +97,7 @@ class Statement(NamedTuple):
 
 @lru_cache(1024)
 def compile_statement(name: str, sql: str) -> Statement:
-    """A query as it is written, with `:parameters`."""
+    """Compile a query with `:parameters`."""
     numbers: dict[str, int] = {}
 
     def number(found: re.Match[str]) -> str:
@@ -111,8 +108,6 @@ def compile_statement(name: str, sql: str) -> Statement:
 
 
 class Result:
-    """What a statement gave."""
-
     __slots__ = ("_found",)
 
     def __init__(self, found: PGresult) -> None:
@@ -120,7 +115,7 @@ class Result:
 
     @property
     def count(self) -> int:
-        """How many rows it changed."""
+        """The number of rows that were changed."""
         return self._found.command_tuples or 0
 
     def rows(self, most: int | None = None) -> list[Row]:
@@ -137,7 +132,7 @@ class Result:
 
 
 def run(connection: Connection, statement: Statement, given: dict[str, Any]) -> Result:
-    """Run one statement and wait for what it gives."""
+    """Run one statement and wait for its result."""
     pgconn, (values, formats) = connection.pgconn, _encode_parameters(statement, given)
     if not statement.name:
         return Result(_require_success(pgconn, pgconn.exec_params(statement.sql, values, None, formats, 1)))
@@ -149,9 +144,9 @@ def run(connection: Connection, statement: Statement, given: dict[str, Any]) -> 
 
 
 def run_all(connection: Connection, statements: Sequence[tuple[Statement, dict[str, Any]]]) -> Result:
-    """Send statements without waiting in between; returns what the last one gave. The first that fails is raised."""
+    """Send statements without waiting in between. Return the last result, or raise the first error."""
     pgconn, known = connection.pgconn, _prepared_names(connection)
-    prepared: list[bytes] = []  # by each message what it prepares, if it does
+    prepared: list[bytes] = []  # for each message the statement that it prepares, if it does
     pgconn.enter_pipeline_mode()
     try:
         for statement, given in statements:
@@ -164,7 +159,7 @@ def run_all(connection: Connection, statements: Sequence[tuple[Statement, dict[s
         pgconn.pipeline_sync()
         results = _read_pipeline(pgconn)
     except BaseException:
-        connection.close()  # who knows what is still on its way
+        connection.close()  # more results may be on their way
         raise
     pgconn.exit_pipeline_mode()
     known.update(name for name, result in zip(prepared, results, strict=True) if name and result.status in _FINE)
@@ -174,7 +169,7 @@ def run_all(connection: Connection, statements: Sequence[tuple[Statement, dict[s
 
 
 def run_text(connection: Connection, text: str) -> PGresult:
-    """Run statements without parameters, in one go; returns the last one's result."""
+    """Run statements without parameters in one round trip. Return the last result."""
     return _require_success(connection.pgconn, connection.pgconn.exec_(text.encode()))
 
 
@@ -183,7 +178,7 @@ def _prepared_names(connection: Connection) -> set[bytes]:
 
 
 def _read_pipeline(pgconn: PGconn) -> list[PGresult]:
-    """The results of a pipeline, one for each statement."""
+    """Read the results of a pipeline, one for each statement."""
     results: list[PGresult] = []
     while True:
         while pgconn.is_busy():
@@ -199,7 +194,7 @@ def _read_pipeline(pgconn: PGconn) -> list[PGresult]:
 
 
 def _wait(pgconn: PGconn) -> None:
-    """Wait for the server, without holding up anybody else. What did not fit into the system's buffer is sent meanwhile."""
+    """Wait for the server without blocking other threads. Data that did not fit into the system's buffer is sent meanwhile."""
     unsent = pgconn.flush()
     poll = select.poll()  # `select` knows the first thousand files only
     poll.register(pgconn.socket, select.POLLIN | (select.POLLOUT if unsent else 0))

@@ -1,43 +1,43 @@
-"""The store in a PostgreSQL database: all tenants in the same tables, each seeing its own rows."""
+"""The store in a PostgreSQL database: all tenants share the tables, and each sees its own rows."""
 
 from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
+from psycopg.pq import TransactionStatus
 
 from ...errors import NotFound, StorageError
 from .. import queries
-from ..blobs import TableBlobs
+from ..blobs import Blobs, TableBlobs
+from ..copier import Approve, Arrival, copy_all, copy_queries, find_creation_time
 from ..group_commit import GroupCommit
 from ..port import Rewrite, Tx, require_absent, tenant_mark
-from ..tables import copy_queries
 from . import connect, migrate
 from .connect import Mode, Pool
-from .control import ControlTables
+from .control import ControlTables, PostgresNotifier
 from .graph import Gardener
-from .notifier import PostgresNotifier
 from .statements import Connection, find_halfvec_oid
 from .tx import Batch, PostgresSession, PostgresTx
 
 if TYPE_CHECKING:
-    from .copier import PostgresCopier
+    from ..sqlite import SqliteStore
 
 T = TypeVar("T")
 
 PAUSES_S = (0.0, 0.05, 0.2, 0.5, 1.0)
-"""Before each further attempt. Whoever waits longer than this is better told to come back."""
+"""Pauses before further attempts."""
 PATIENCE_S = 5.0
 KNOWN_TENANTS = 10_000
 
 
 class PostgresStore:
-    """Everything about storage, in one database. Any number of processes may share it."""
+    """All data in one database. Any number of processes may share it."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class PostgresStore:
         self._groups: OrderedDict[str, tuple[PostgresSession, GroupCommit]] = OrderedDict()
         self._lock = Lock()
         self.control = ControlTables(self._run_above)
-        self.notifier = PostgresNotifier(dsn, self._use_connection)
+        self.notifier = PostgresNotifier(dsn, self._use_pooled)
         self.on_due = on_due
 
     def read(self, tenant: str, work: Callable[[Tx], T], sole: bool = False) -> T:
@@ -72,53 +72,43 @@ class PostgresStore:
 
         result, due_at = self._retry(lambda: group.run(run))
         if due_at is not None:
-            with suppress(StorageError):  # what was written is durable; a sweep finds what the hint stood for
+            with suppress(StorageError):  # the write is durable, and workers find its job even without a hint
                 self.control.hint("add_hint", tenant=tenant, due_at=due_at)
             self.on_due(tenant, due_at)
         return result
 
     def blobs(self, tenant: str) -> TableBlobs:
         return TableBlobs(
-            lambda work: self.read(tenant, work), lambda work: self._write_beside(tenant, work), self._clock
+            lambda work: self.read(tenant, work), lambda work: self._write_blob(tenant, work), self._clock
         )
 
     def create(self, tenant: str) -> bool:
-        return not self.control.rows("find_tenant", id=tenant) and self._run_above(self._create(tenant), True)
-
-    def _create(self, tenant: str) -> Callable[[Connection], bool]:
         def create(db: Connection) -> bool:
             if not self.control.run(db, "add_tenant", {"id": tenant, "now": self._clock()}):
                 return False
-            self.empty(db, tenant)  # what a move left behind when it was given up
+            self.empty(db, tenant)  # the remains of a move that was given up
             self._add_writer(db, tenant, 0)
             return True
 
-        return create
-
-    def admit_tenant(self, tenant: str, number: int, created_at: int) -> bool:
-        """Let a tenant exist whose entries have numbers up to one; False if it was there already."""
-        return self._run_above(lambda db: self.admit(db, tenant, number, created_at), True)
+        return not self.control.rows("find_tenant", id=tenant) and self._run_above(create, True)
 
     def admit(self, db: Connection, tenant: str, number: int, created_at: int) -> bool:
-        """The same, in a transaction that is above all tenants."""
-        made = bool(self.control.run(db, "add_tenant", {"id": tenant, "now": created_at}))
-        if made:
+        """Make a tenant visible whose entries have numbers up to one. Return False if it existed."""
+        created = bool(self.control.run(db, "add_tenant", {"id": tenant, "now": created_at}))
+        if created:
             self._add_writer(db, tenant, number)
-        return made
+        return created
 
     def _add_writer(self, db: Connection, tenant: str, number: int) -> None:
         db.execute(f"SET LOCAL memwell.tenant = {connect.literal(tenant)}")
         db.execute("INSERT INTO writer (tenant, docid) VALUES (%s, %s)", (tenant, number))
 
     def receive(self, tenant: str, created_at: int | None = None) -> PostgresReceiver:
-        """A tenant in the making: its rows are there, and nobody can see them."""
         require_absent(bool(self.control.rows("find_tenant", id=tenant)), tenant)
         return PostgresReceiver(self, tenant, self._clock() if created_at is None else created_at)
 
     @property
     def copier(self) -> PostgresCopier:
-        from .copier import PostgresCopier
-
         return PostgresCopier(self)
 
     def drop(self, tenant: str) -> bool:
@@ -137,7 +127,7 @@ class PostgresStore:
         return self._run_above(drop, True)
 
     def scrub(self, tenant: str, rewrite: Rewrite = "never") -> bool:
-        """Have the server take back the room of deleted rows. What its log and its backups hold is the server's."""
+        """Let the server reuse the space of deleted rows. Its log and its backups are its own business."""
         self.read(tenant, lambda tx: None)
 
         def vacuum(connection: Connection) -> bool:
@@ -145,23 +135,22 @@ class PostgresStore:
                 connection.execute(f"VACUUM {connect.SCHEMA}.{table}")
             return True
 
-        return rewrite == "never" or self._use_connection(vacuum)
+        return rewrite == "never" or self._use_pooled(vacuum)
 
     def residue(self, tenant: str, needles: list[bytes]) -> list[bytes]:
-        """Which are found in rows. A client cannot look into the server's files."""
+        """Search the rows: a client cannot look into the server's files."""
         found = self._in(tenant, lambda tx: tx.rows("residue", needles=needles)) if needles else []
         held = {bytes(row[0]) for row in found}
         return [needle for needle in needles if needle in held]
 
     def tend(self, tenant: str) -> dict[str, int]:
-        """See to it that large collections are in a graph, and small ones are not."""
-        gardener = Gardener(
-            lambda work: self.read(tenant, work),
-            lambda work: self.write(tenant, work),
-            self._use_connection,
-            lambda work: self._run_above(work, False),
-        )
-        return gardener.tend()
+        def read(work: Callable[[Tx], T]) -> T:
+            return self.read(tenant, work)
+
+        def write(work: Callable[[Tx], T]) -> T:
+            return self.write(tenant, work)
+
+        return Gardener(read, write, self._use_pooled, lambda work: self._run_above(work, False)).tend()
 
     def check(self, tenant: str) -> list[str]:
         self.read(tenant, lambda tx: tx.rows("job_backlog"))
@@ -184,7 +173,7 @@ class PostgresStore:
     # -- transactions ------------------------------------------------------------------------------------------------
 
     def _in(self, tenant: str, work: Callable[[Tx], T], *, must_exist: bool = False) -> T:
-        """A snapshot within a tenant."""
+        """Run work on a snapshot of a tenant."""
 
         def run(connection: Connection) -> T:
             known = f"SELECT 1 FROM writer WHERE tenant = {connect.literal(tenant)}"  # noqa: S608 -- a quoted literal
@@ -194,8 +183,8 @@ class PostgresStore:
 
         return self._retry(lambda: self._transact(run))
 
-    def _use_connection(self, work: Callable[[Connection], bool], wait_s: float | None = None) -> bool:
-        """Run something outside a transaction."""
+    def _use_pooled(self, work: Callable[[Connection], bool], wait_s: float | None = None) -> bool:
+        """Run work on a connection of the pool, outside a transaction."""
         with connect.translate_errors():
             connection = self._pool.take(wait_s)
             try:
@@ -204,7 +193,7 @@ class PostgresStore:
                 self._pool.give_back(connection)
 
     def _run_above(self, work: Callable[[Connection], T], writes: bool) -> T:
-        """A transaction that is in no tenant."""
+        """Run a transaction above the tenants."""
         mode: Mode = "write" if writes else "read"
 
         def run(connection: Connection) -> T:
@@ -213,8 +202,8 @@ class PostgresStore:
 
         return self._retry(lambda: self._transact(run, writes))
 
-    def write_unseen(self, tenant: str, work: Callable[[Tx], T]) -> T:
-        """A transaction within a tenant that does not exist yet; its statements are sent without waiting for each other."""
+    def write_unlocked(self, tenant: str, work: Callable[[Tx], T]) -> T:
+        """Run a transaction without the lock of the tenant, which need not exist yet."""
 
         def run(connection: Connection) -> T:
             self._pool.enter(connection, "write", tenant)
@@ -225,9 +214,9 @@ class PostgresStore:
 
         return self._retry(lambda: self._transact(run, writes=True))
 
-    def _write_beside(self, tenant: str, work: Callable[[Tx], T]) -> T:
-        """A transaction within a tenant that holds up no writer: large things are sent in it. At its end it makes sure that the
-        tenant is still there."""
+    def _write_blob(self, tenant: str, work: Callable[[Tx], T]) -> T:
+        """Write large data without blocking the tenant's writers. The end of the transaction checks that the tenant still
+        exists."""
 
         def run(tx: Tx) -> T:
             result = work(tx)
@@ -235,10 +224,10 @@ class PostgresStore:
                 raise NotFound("There is no such tenant.")
             return result
 
-        return self.write_unseen(tenant, run)
+        return self.write_unlocked(tenant, run)
 
     def _transact(self, work: Callable[[Connection], T], writes: bool = False) -> T:
-        """Run something in a transaction. What was only read can be read again, whatever becomes of the end."""
+        """Run work in a transaction. A read that fails at its end can be repeated."""
         connection = self._pool.take()
         try:
             result = work(connection)
@@ -255,7 +244,7 @@ class PostgresStore:
         return result
 
     def _retry(self, work: Callable[[], T]) -> T:
-        """Do it again if the connection was lost before anything was kept: a server that is restarted is soon back."""
+        """Repeat work if the connection was lost before the commit: a server that is restarted is soon back."""
         until = time.monotonic() + PATIENCE_S
         for pause_s in (*PAUSES_S, None):
             try:
@@ -279,18 +268,101 @@ class PostgresStore:
             return found
 
 
+# -- copying tenants -------------------------------------------------------------------------------------------------------
+
+
 class PostgresReceiver:
-    """The rows of a tenant that is being moved here."""
+    """The rows of a tenant that is being moved here and is not in the list of tenants yet."""
 
     def __init__(self, store: PostgresStore, tenant: str, created_at: int) -> None:
         self._store, self._tenant, self._created_at = store, tenant, created_at
         self.blobs = TableBlobs(self.write, self.write, store._clock)
 
     def write(self, work: Callable[[Tx], T]) -> T:
-        return self._store.write_unseen(self._tenant, work)
+        return self._store.write_unlocked(self._tenant, work)
 
     def start_over(self) -> None:
         self._store._run_above(lambda db: self._store.empty(db, self._tenant), True)
 
     def finish(self, number: int) -> None:
-        self._store.admit_tenant(self._tenant, number, self._created_at)
+        self._store._run_above(lambda db: self._store.admit(db, self._tenant, number, self._created_at), True)
+
+
+class PostgresCopier:
+    """Copies tenants row by row."""
+
+    def __init__(self, store: PostgresStore) -> None:
+        self._store = store
+
+    def copy_out(self, tenant: str, target: SqliteStore) -> list[str]:
+        """Copy rows and files from one snapshot."""
+        receiver, blobs = target.receive(tenant, find_creation_time(self._store, tenant)), self._store.blobs(tenant)
+        number, lost = self._store.read(tenant, lambda tx: copy_all(tx, blobs.within(tx), receiver))
+        receiver.finish(number)
+        return lost
+
+    def copy_in(self, arrival: Arrival, source: SqliteStore, blobs: Blobs) -> Arrival:
+        receiver = self._store.receive(arrival.tenant)
+        number, _ = source.write(arrival.tenant, lambda tx: copy_all(tx, blobs, receiver))
+        return arrival._replace(number=number)
+
+    def admit(self, arrivals: Sequence[Arrival]) -> None:
+        def admit_all(db: Connection) -> None:
+            for one in arrivals:
+                require_absent(not self._store.admit(db, one.tenant, one.number, one.created_at), one.tenant)
+                for key in one.keys:
+                    self._store.control.run(db, "put_key", key)
+
+        self._store._run_above(admit_all, True)
+
+    def discard(self) -> None:
+        """Do nothing: the next restore continues with the rows, or creating the tenant removes them."""
+
+    def replace(self, tenant: str, source: SqliteStore, blobs: Blobs, approve: Approve) -> bool:
+        """Replace a tenant in one transaction that locks it: its writers wait, and its readers see the old rows."""
+        with self._lock_tenant(tenant) as (connection, receiver):
+            if not receiver.write(approve):
+                return False
+            receiver.start_over()
+            number, _ = source.write(tenant, lambda tx: copy_all(tx, blobs, receiver))
+            receiver.finish(number)
+            connect.commit(connection)
+        return True
+
+    @contextmanager
+    def _lock_tenant(self, tenant: str) -> Iterator[tuple[Connection, _Replacement]]:
+        pool, quoted = self._store._pool, connect.literal(tenant)
+        with connect.translate_errors():
+            connection = pool.take()
+            try:
+                lock = f"SELECT 1 FROM writer WHERE tenant = {quoted} FOR UPDATE"  # noqa: S608 -- a quoted literal
+                if pool.enter(connection, "write", tenant, lock) is None:
+                    raise NotFound("There is no such tenant.")
+                yield connection, _Replacement(self._store, connection, tenant)
+            finally:
+                with suppress(psycopg.Error):
+                    if connection.pgconn.transaction_status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN):
+                        connect.end_transaction(connection, "ROLLBACK")
+                pool.give_back(connection)
+
+
+class _Replacement:
+    """A tenant that is emptied and filled anew in one transaction."""
+
+    def __init__(self, store: PostgresStore, connection: Connection, tenant: str) -> None:
+        self._connection, self._tenant = connection, tenant
+        self._batch = Batch(connection)
+        self._tx = PostgresTx(self._batch, store._queries, tenant, store._halfvec)
+        self.blobs = TableBlobs(self.write, self.write, store._clock)
+
+    def write(self, work: Callable[[Tx], T]) -> T:
+        result = work(self._tx)
+        self._batch.flush()
+        return result
+
+    def start_over(self) -> None:
+        for table in migrate.TENANT_TABLES:  # without `writer`: others wait for that row
+            self._connection.execute(f"DELETE FROM {table} WHERE tenant = %s", (self._tenant,))  # noqa: S608 -- our own names
+
+    def finish(self, number: int) -> None:
+        self._connection.execute("UPDATE writer SET docid = %s WHERE tenant = %s", (number, self._tenant))

@@ -1,20 +1,18 @@
-"""A connection within one transaction: what was not sent yet, and what was read and still holds."""
+"""Transactions of a tenant: statements that are sent in batches, and the transaction that a group of writers shares."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 
 from ...errors import NotFound, Unavailable
-from ...model.filter import Filter
-from ..port import Row
+from ..filters import to_sql
+from ..port import FILTER, TENANT_IS_BOUND, Row
 from ..queries import Query
 from .connect import Pool, commit, end_transaction, literal, require_whole
-from .filters import to_postgres
 from .statements import (
     Connection,
     Halves,
@@ -27,12 +25,15 @@ from .statements import (
     to_little_endian,
 )
 
+if TYPE_CHECKING:
+    from ...model.filter import Filter
+
 AT_ONCE = 500
-"""How many statements are sent before somebody looks at their results."""
+"""Largest number of statements to send before their results are read."""
 
 
 class Batch:
-    """Whatever nobody waits for is sent together with what somebody does wait for, in the order in which it was said."""
+    """Statements of one transaction. Those without a needed result are sent together with the next one that has, in order."""
 
     __slots__ = ("_remembered", "_unsent", "connection")
 
@@ -48,7 +49,7 @@ class Batch:
             self.flush()
 
     def run(self, statement: Statement, given: dict[str, Any]) -> Result:
-        """What a statement gives, after everything before it was done."""
+        """Run a statement after everything before it, and return its result."""
         self._note(statement)
         if not self._unsent:
             return run(self.connection, statement, given)
@@ -56,7 +57,7 @@ class Batch:
         return run_all(self.connection, [*unsent, (statement, given)])
 
     def first(self, statement: Statement, given: dict[str, Any], *, table: str | None = None) -> Row | None:
-        """The first row of what a statement gives. With a table, it is remembered until something is written there."""
+        """Run a statement and return its first row. With a table, the row is remembered until something is written there."""
         if table is None:
             return next(iter(self.run(statement, given).rows(1)), None)
         remembered = self._remembered.setdefault(table, {})
@@ -66,20 +67,20 @@ class Batch:
         return remembered[key]
 
     def alone(self, statement: Statement, given: dict[str, Any], *, before: str = "") -> Result:
-        """What a statement gives that cannot be sent together with others."""
+        """Run a statement that cannot be sent together with others, and return its result."""
         self.flush()
         if before:
             run_text(self.connection, before)
         return self.run(statement, given)
 
     def flush(self) -> None:
-        """Send what was not sent yet, and see to it that it worked."""
+        """Send what was not sent yet; raise if it fails."""
         if self._unsent:
             unsent, self._unsent = self._unsent, []
             run_all(self.connection, unsent)
 
     def forget(self) -> None:
-        """What was said is undone."""
+        """Forget everything after a rollback."""
         self._unsent.clear()
         self._remembered.clear()
 
@@ -88,20 +89,18 @@ class Batch:
             self._remembered.pop(table, None)
 
 
-# -- A transaction on PostgreSQL, and the one that a group of writers shares.
+# -- transactions ----------------------------------------------------------------------------------------------------------
 
 
-FILTER = "/*filter*/"
 NEXT = "next_docid"
 VECTORS_IN = frozenset({"add_vector", "nearest", "nearest_of"})
 GRAPH = "nearest"
 DIMENSIONS = "/*dimensions*/"
 _SEARCH_ON = "SET LOCAL hnsw.iterative_scan = 'relaxed_order'; SET LOCAL hnsw.ef_search = 800"
-"""A graph holds the vectors of many collections: it is searched on until there are enough of the one that is asked for."""
+"""A graph has the vectors of many collections: the search in it goes on until there are enough of the right one."""
 REMEMBERED = {"find_collection": "collection", "find_slot": "job"}
-"""What every writer asks, and from which table: it holds for the whole group until one of them writes there."""
+"""Queries that every writer runs, with their tables: the result is the same for the whole group until one writes there."""
 VECTORS_OUT = frozenset({"vectors_of", "vectors_between"})
-_PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 
 
 class PostgresTx:
@@ -125,10 +124,15 @@ class PostgresTx:
         self.due_at: int | None = None
 
     def rows(self, query: str, condition: Filter | None = None, /, **parameters: Any) -> list[Row]:
-        if condition is not None:
-            return self._run_filtered(query, condition, parameters)
-        if query == GRAPH:
-            return self._nearest(parameters)
+        if condition is not None:  # a query with a condition is as long as that is, so it is not prepared
+            text, bound = to_sql(condition, "postgres")
+            sql = self._queries[query].sql.replace(FILTER, f"AND {text}")
+            return self._batch.alone(compile_statement("", sql), self._bind(query, {**parameters, **bound})).rows()
+        if query == GRAPH:  # a graph is for one number of dimensions, and has a statement of its own
+            dimensions = str(int(parameters["dimensions"]))
+            sql = self._queries[query].sql.replace(DIMENSIONS, dimensions)
+            statement = compile_statement(f"{GRAPH}_{dimensions}", sql)
+            return self._batch.alone(statement, self._bind(query, parameters), before=_SEARCH_ON).rows()
         found = self._batch.run(*self._prepare(query, parameters)).rows()
         return [(row[0], to_little_endian(row[1])) for row in found] if query in VECTORS_OUT else found
 
@@ -141,12 +145,11 @@ class PostgresTx:
         return self._batch.run(*self._prepare(query, parameters)).count
 
     def send(self, query: str, /, **parameters: Any) -> None:
-        """Nobody waits for what this does, so it is sent together with what comes next."""
         self._batch.send(*self._prepare(query, parameters))
 
     def number(self, query: str, /, **parameters: Any) -> int:
         if self._session is None:
-            raise TypeError("a number is given to a writer only")
+            raise TypeError("only a writer gets numbers")
         parameters[NEXT] = given = self._session.number()
         self.send(query, **parameters)
         return given
@@ -154,25 +157,12 @@ class PostgresTx:
     def wake(self, at: int) -> None:
         self.due_at = at if self.due_at is None else min(at, self.due_at)
 
-    def _run_filtered(self, query: str, condition: Filter, parameters: dict[str, Any]) -> list[Row]:
-        """A query with a condition is as long as that is, so it is not prepared."""
-        text, bound = to_postgres(condition)
-        sql = self._queries[query].sql.replace(FILTER, "AND " + _PLACEHOLDER.sub(r":\1", text))
-        return self._batch.alone(compile_statement("", sql), self._bind(query, {**parameters, **bound})).rows()
-
-    def _nearest(self, parameters: dict[str, Any]) -> list[Row]:
-        """A graph is for one number of dimensions, and has a statement of its own."""
-        dimensions = str(int(parameters["dimensions"]))
-        sql = self._queries[GRAPH].sql.replace(DIMENSIONS, dimensions)
-        stated = compile_statement(f"{GRAPH}_{dimensions}", sql), self._bind(GRAPH, parameters)
-        return self._batch.alone(*stated, before=_SEARCH_ON).rows()
-
     def _prepare(self, query: str, parameters: dict[str, Any]) -> tuple[Statement, dict[str, Any]]:
         return compile_statement(query, self._queries[query].sql), self._bind(query, parameters)
 
     def _bind(self, query: str, parameters: dict[str, Any]) -> dict[str, Any]:
         if "tenant" in parameters:
-            raise TypeError("the tenant is bound by the transaction, not by its caller")
+            raise TypeError(TENANT_IS_BOUND)
         parameters["tenant"] = self._tenant
         if query in VECTORS_IN:
             parameters["value"] = Halves(parameters["value"], parameters["dimensions"], self._halfvec)
@@ -180,13 +170,14 @@ class PostgresTx:
 
 
 class PostgresSession:
-    """The transaction of one tenant's writers in this process. It holds the tenant's row, so it is the only one."""
+    """The transaction of one tenant's writers in this process. It locks the tenant's row, so it is the only one."""
 
     def __init__(self, pool: Pool, tenant: str) -> None:
         self._pool = pool
         self._tenant = tenant
+        self._quoted = literal(tenant)
         self._batch: Batch | None = None
-        self._read = self._given = 0
+        self._first_number = self._last_number = 0
 
     @property
     def batch(self) -> Batch:
@@ -198,15 +189,15 @@ class PostgresSession:
         return self._batch is not None
 
     def number(self) -> int:
-        """The next number of an entry."""
-        self._given += 1
-        return self._given
+        """Return the next number of an entry."""
+        self._last_number += 1
+        return self._last_number
 
     def begin(self) -> None:
         connection = self._pool.take()
         self._batch = Batch(connection)
         try:
-            held = f"SELECT docid FROM writer WHERE tenant = {self._tenant_literal} FOR UPDATE"  # noqa: S608 -- a quoted literal
+            held = f"SELECT docid FROM writer WHERE tenant = {self._quoted} FOR UPDATE"  # noqa: S608 -- a quoted literal
             row = self._pool.enter(connection, "write", self._tenant, held)
         except psycopg.Error:
             self.roll_back()
@@ -214,20 +205,20 @@ class PostgresSession:
         if row is None:
             self.roll_back()
             raise NotFound("There is no such tenant.")
-        self._read = self._given = int(row[0])
+        self._first_number = self._last_number = int(row[0])
 
     def flush(self) -> None:
-        """Send what the works left unsent, and see to it that it worked."""
+        """Send what was not sent yet; raise if a statement has failed."""
         self.batch.flush()
         require_whole(self.batch.connection)
 
     def commit(self) -> None:
-        moved = f"UPDATE writer SET docid = {self._given} WHERE tenant = {self._tenant_literal}; "  # noqa: S608 -- a quoted literal
-        commit(self.batch.connection, moved if self._given > self._read else "")
-        self._release()  # not before: whoever is interrupted here must not be told that it was kept
+        moved = f"UPDATE writer SET docid = {self._last_number} WHERE tenant = {self._quoted}; "  # noqa: S608 -- a quoted literal
+        commit(self.batch.connection, moved if self._last_number > self._first_number else "")
+        self._release()  # not before: an interruption here must not look like a commit
 
     def roll_back(self) -> None:
-        """Give up, and give the connection back. Where it is broken, the server has given up as well."""
+        """Roll back and return the connection. If it is broken, the server has rolled back."""
         try:
             with suppress(psycopg.Error):
                 end_transaction(self.batch.connection, "ROLLBACK")
@@ -236,7 +227,7 @@ class PostgresSession:
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """If the connection is lost, nothing of the whole transaction is left, and it is over."""
+        """Undo one work if it fails. If the connection is lost, the whole transaction is undone."""
         connection = self.batch.connection
         try:
             run_text(connection, "SAVEPOINT one")
@@ -257,10 +248,6 @@ class PostgresSession:
             "The writer that led this commit was interrupted, so it is not known whether this was kept: repeat it with the "
             "same Idempotency-Key."
         )
-
-    @property
-    def _tenant_literal(self) -> str:
-        return literal(self._tenant)
 
     def _release(self) -> None:
         batch, self._batch = self._batch, None

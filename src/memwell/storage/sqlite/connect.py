@@ -1,4 +1,4 @@
-"""Opening SQLite files, and telling what went wrong with them."""
+"""Opening SQLite files, their errors and their schema."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def open_writer(path: Path, durability: Durability, vfs: str | None, *, create: 
 
 
 def open_reader(path: Path, vfs: str | None) -> apsw.Connection:
-    """A read-only connection, also where the directory itself cannot be written."""
+    """Open a read-only connection, even if the directory itself cannot be written."""
     with translate_errors(path):
         db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs)
         try:
@@ -48,25 +48,20 @@ def open_reader(path: Path, vfs: str | None) -> apsw.Connection:
             db.pragma("user_version")
         except (apsw.CantOpenError, apsw.ReadOnlyError):
             db.close()
-            db = _open_closed_file(path, vfs)
+            # A read-only disk has no room for SQLite's shared-memory file; a file that was closed cleanly needs none.
+            wal = path.with_name(path.name + "-wal")
+            if wal.exists() and wal.stat().st_size:
+                raise StorageFull(
+                    f"{path.name} was not closed cleanly and lies on a read-only disk: open it once where it is writable."
+                ) from None
+            db = open_immutable(path, vfs)
     return db
 
 
-def _open_closed_file(path: Path, vfs: str | None) -> apsw.Connection:
-    """A read-only disk has no room for SQLite's shared-memory file; a file that was closed cleanly needs none."""
-    wal = path.with_name(path.name + "-wal")
-    if wal.exists() and wal.stat().st_size:
-        raise StorageFull(
-            f"{path.name} was not closed cleanly and lies on a read-only disk: open it once where it is writable."
-        )
-    return open_immutable(path, vfs)
-
-
 def open_immutable(path: Path, vfs: str | None = None) -> apsw.Connection:
-    """A read-only connection to a file that nobody writes. No other file is made beside it."""
-    db = apsw.Connection(
-        f"file:{quote(str(path))}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI, vfs=vfs
-    )
+    """Open a read-only connection to a file that nobody writes. No other file is created beside it."""
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    db = apsw.Connection(f"file:{quote(str(path))}?immutable=1", flags=flags, vfs=vfs)
     _prepare(db)
     return db
 
@@ -122,18 +117,23 @@ def is_current(db: apsw.Connection, folder: str, file: str) -> bool:
     """Return True if a file has the newest schema. Files that are not ours or cannot be upgraded are refused."""
     version = int(db.pragma("user_version"))
     queries.require_supported(version, folder, file)
-    if version and db.pragma("application_id") != APPLICATION_ID:
-        raise Corrupted(f"{file} is not a Memwell file.")
-    if not version and _holds_tables(db):
+    if db.pragma("application_id") != APPLICATION_ID if version else _has_tables(db):
         raise Corrupted(f"{file} is not a Memwell file.")
     return version == queries.newest(folder)
 
 
-def _holds_tables(db: apsw.Connection) -> bool:
+def _has_tables(db: apsw.Connection) -> bool:
     try:
         return bool(db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall())
-    except (apsw.NotADBError, apsw.CorruptError):  # a creation that a power loss tore: the writer rolls it back
+    except (apsw.NotADBError, apsw.CorruptError):  # a power loss interrupted its creation: the writer rolls it back
         return False
+
+
+def list_damage(db: apsw.Connection | apsw.Cursor, limit: int) -> list[str]:
+    """Check a whole file, and describe its damage."""
+    found = [str(row[0]) for row in db.execute(f"PRAGMA integrity_check({limit})")]
+    found += [f"broken reference in {row[0]}" for row in db.execute("PRAGMA foreign_key_check").fetchall()[:limit]]
+    return [line for line in found if line != "ok"]
 
 
 def migrate(db: apsw.Connection, folder: str) -> None:

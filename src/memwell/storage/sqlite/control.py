@@ -1,9 +1,11 @@
-"""`control.db`: tenants, keys and hints. Small, and the same for every process that shares the directory."""
+"""Data above the tenants: `control.db` with their list, the keys and the hints, `secret.key`, and sockets for messages."""
 
 from __future__ import annotations
 
 import os
 import secrets
+import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -14,17 +16,23 @@ import apsw
 
 from ...errors import StorageError
 from .. import queries
-from ..port import Row
+from ..blobs import sync, write_file
+from ..notifier import Notifier
+from ..port import SECRET_BYTES, Row
 from .file import Replaced, SqliteFile, upgrade
 
 T = TypeVar("T")
 
-SECRET_BYTES = 32
+QUIET_S = 0.5
+PATIENCE_S = 1.0
+MAX_MESSAGE = 60_000
+_LONGEST_PATH = 100
 
 
 class ControlFile:
     def __init__(self, home: Path, vfs: str | None) -> None:
         self._home = home
+        self._secret_path = home / "secret.key"
         self._closed = False
         path = home / "control.db"
         if not path.exists():
@@ -35,7 +43,7 @@ class ControlFile:
 
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
         sql = self._queries[query].sql
-        with self._present():
+        with self._require_open():
             return self._file.read(lambda db: db.execute(sql, parameters).fetchall(), sole=True)
 
     def write(self, *calls: tuple[str, dict[str, Any]]) -> int:
@@ -43,11 +51,11 @@ class ControlFile:
 
     def exclusively(self, work: Callable[[apsw.Cursor], T]) -> T:
         """Run work while no other process changes the list of tenants."""
-        with self._present():
+        with self._require_open():
             return self._file.write(work)
 
     def hint(self, query: str, /, **parameters: Any) -> int:
-        with self._present():
+        with self._require_open():
             return self._hints.write(lambda db: self._run(db, query, parameters))
 
     def scrub(self) -> bool:
@@ -55,43 +63,51 @@ class ControlFile:
 
     @cached_property
     def secret(self) -> bytes:
-        path = self._home / "secret.key"
-        if not path.exists():
-            _create_secret(path, secrets.token_bytes(SECRET_BYTES))
-        secret = path.read_bytes()
+        if not self._secret_path.exists():
+            self._create_secret(secrets.token_bytes(SECRET_BYTES))
+        secret = self._secret_path.read_bytes()
         if len(secret) != SECRET_BYTES:
-            raise StorageError(
-                f"{path.name} is damaged: restore it from a backup, or delete it and create new API keys."
-            )
+            raise StorageError("secret.key is damaged: restore it from a backup, or delete it and create new API keys.")
         return secret
 
     def renew(self) -> bool:
         known = self.secret
-        self.__dict__.pop("secret", None)  # several may do so at once
+        self.__dict__.pop("secret", None)  # several threads may do so at once
         return self.secret != known
 
     def adopt(self, secret: bytes) -> bool:
-        path = self._home / "secret.key"
-        if not path.exists():
-            _create_secret(path, secret)
-        self.renew()
-        return self.secret == secret or self.exclusively(lambda db: self._replace(db, secret))
+        def replace(db: apsw.Cursor) -> bool:  # while nobody can add a key
+            if db.execute(self._queries["count_keys"].sql).fetchall()[0][0]:
+                return False
+            self._create_secret(secret, replace=True)
+            self.renew()
+            return self.secret == secret
 
-    def _replace(self, db: apsw.Cursor, secret: bytes) -> bool:
-        """While nobody can add a key. There is a secret at any moment, or another process would make one."""
-        if db.execute(self._queries["count_keys"].sql).fetchall()[0][0]:
-            return False
-        _create_secret(self._home / "secret.key", secret, replace=True)
+        if not self._secret_path.exists():
+            self._create_secret(secret)
         self.renew()
-        return self.secret == secret
+        return self.secret == secret or self.exclusively(replace)
 
     def close(self) -> None:
         self._closed = True
         self._file.close()
         self._hints.close()
 
+    def _create_secret(self, secret: bytes, *, replace: bool = False) -> None:
+        """Write the secret under another name first: two processes may start at once, and one may be killed. A secret that is
+        replaced is never absent, or another process would create one."""
+        draft = self._home / f".secret-{os.getpid()}-{secrets.token_hex(4)}"
+        write_file(draft, secret)
+        try:
+            (os.replace if replace else os.link)(draft, self._secret_path)
+        except FileExistsError:
+            pass
+        finally:
+            draft.unlink(missing_ok=True)
+        sync(self._home)
+
     @contextmanager
-    def _present(self) -> Iterator[None]:
+    def _require_open(self) -> Iterator[None]:
         try:
             yield
         except Replaced:
@@ -103,21 +119,72 @@ class ControlFile:
         return db.connection.changes()
 
 
-def _create_secret(path: Path, secret: bytes, *, replace: bool = False) -> None:
-    """Written whole under another name first: two processes may start at once, and one may be killed."""
-    draft = path.with_name(f".secret-{os.getpid()}-{secrets.token_hex(4)}")
-    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(secret)
-        file.flush()
-        os.fsync(file.fileno())
+class SocketNotifier(Notifier):
+    """Messages through Unix datagram sockets: a listener binds one in `live/`. Messages that it does not read in time are
+    dropped."""
+
+    look_every_s = 0.2
+    longest = MAX_MESSAGE
+
+    def __init__(self, home: Path) -> None:
+        super().__init__()
+        self._folder = home / "live"
+        self._listeners: list[str] = []
+
+    @contextmanager
+    def listen(self) -> Iterator[Iterator[bytes | None]]:
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        name = f"{os.getpid()}-{secrets.token_hex(4)}.sock"
+        with _open_socket() as receiver, _shorten(self._folder) as folder:
+            receiver.bind(f"{folder}/{name}")
+            receiver.settimeout(QUIET_S)
+            receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+            self._looked_at = float("-inf")
+            try:
+                yield _receive(receiver)
+            finally:
+                (self._folder / name).unlink(missing_ok=True)
+
+    def _look(self) -> bool:
+        try:
+            self._listeners = [name for name in os.listdir(self._folder) if name.endswith(".sock")]
+        except OSError:
+            self._listeners = []
+        return bool(self._listeners)
+
+    def _send(self, messages: list[bytes]) -> None:
+        with _open_socket() as sender, _shorten(self._folder) as folder:
+            sender.settimeout(PATIENCE_S)
+            for message in messages:
+                for name in self._listeners:
+                    try:
+                        sender.sendto(message, f"{folder}/{name}")
+                    except ConnectionRefusedError:  # its process was killed
+                        (self._folder / name).unlink(missing_ok=True)
+                    except OSError:  # gone, or too slow: the message is dropped
+                        self._looked_at = float("-inf")
+
+
+def _open_socket() -> socket.socket:
+    return socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+
+
+@contextmanager
+def _shorten(folder: Path) -> Iterator[str]:
+    """Return a name of the folder that is short enough for the address of a socket."""
+    if len(os.fsencode(folder)) < _LONGEST_PATH - 24 or sys.platform != "linux":
+        yield str(folder)
+        return
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        (os.replace if replace else os.link)(draft, path)
-    except FileExistsError:
-        pass
+        yield f"/proc/self/fd/{fd}"
     finally:
-        draft.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+        os.close(fd)
+
+
+def _receive(receiver: socket.socket) -> Iterator[bytes | None]:
+    while True:
+        try:
+            yield receiver.recv(MAX_MESSAGE + 1)
+        except TimeoutError:
+            yield None

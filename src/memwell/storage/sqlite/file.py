@@ -1,4 +1,4 @@
-"""One open database file: a group-committing writer and a pool of readers, both opened when first needed."""
+"""One tenant's database file: its transactions, a writer with group commit, a pool of readers, and the files that are open."""
 
 from __future__ import annotations
 
@@ -6,41 +6,134 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
+from functools import cache
 from pathlib import Path
 from threading import Lock
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import apsw
+import msgspec
 
 from ...errors import MemwellError, NotFound, StorageError
+from ..filters import to_sql
 from ..group_commit import GroupCommit
-from ..port import Rewrite
+from ..port import FILTER, TENANT_IS_BOUND, Rewrite, Row
+from ..queries import Query
 from . import connect
-from .tx import Another
+
+if TYPE_CHECKING:
+    from ...model.filter import Filter
 
 T = TypeVar("T")
 
 IDLE_READERS = 16
 SMALL = 64 * 1024 * 1024
 LATELY_S = 0.001
-"""For how long a reader takes it that a file still has its name: to ask takes as long as to read a little. What is written is
-acknowledged only if it has."""
+"""How long a reader relies on a check that the file still has its name: the check takes as long as a small read. Writers always
+check before they acknowledge."""
 SCRUB_BUSY_MS = 200
 TRIES = 5
-"""How often a file is looked at that has another in its place by then."""
+"""How often to open a file that is replaced by another meanwhile."""
 CLOSED = (apsw.ConnectionClosedError, apsw.CursorClosedError)
+
+_LIST = "FROM json_each(:addresses)"
+_SINGLE = (("IN (SELECT value " + _LIST + ")", "= :addresses"), (_LIST, "FROM (SELECT 0 AS key, :addresses AS value)"))
+"""Replacements in a statement about a list of addresses, if there is only one."""
+
+
+# -- transactions ----------------------------------------------------------------------------------------------------------
+
+
+class NeedsTransaction(Exception):
+    """A read that was said to be one statement runs another one."""
+
+
+class Spent:
+    """Takes the place of the cursor after a lone statement. That was a snapshot by itself; another one needs a transaction."""
+
+    def execute(self, sql: str, parameters: dict[str, Any]) -> apsw.Cursor:
+        raise NeedsTransaction
+
+
+SPENT = Spent()
+
+
+class SqliteTx(msgspec.Struct, eq=False):
+    """A transaction on one tenant's file. It binds the tenant itself. Every statement is read to its end, so one cursor is
+    enough; making another takes half as long as a small statement."""
+
+    _cursor: apsw.Cursor | Spent
+    """Cursor for the next statement."""
+    _following: apsw.Cursor | Spent
+    """Cursor for all statements after it."""
+    _queries: dict[str, Query]
+    _tenant: str
+    due_at: int | None = None
+
+    def rows(self, query: str, condition: Filter | None = None, /, **parameters: Any) -> list[Row]:
+        if condition is None:
+            return self._run(query, parameters)
+        sql, bound = to_sql(condition, "sqlite")
+        cursor, self._cursor = self._cursor, self._following
+        text = self._queries[query].sql.replace(FILTER, f"AND {sql}")
+        return cursor.execute(text, {**parameters, **bound, "tenant": self._tenant}).fetchall()
+
+    def row(self, query: str, /, **parameters: Any) -> Row | None:
+        if "tenant" in parameters:
+            raise TypeError(TENANT_IS_BOUND)
+        parameters["tenant"] = self._tenant
+        cursor, self._cursor = self._cursor, self._following
+        found = cursor.execute(self._queries[query].sql, parameters).fetchall()
+        return found[0] if found else None
+
+    def run(self, query: str, /, **parameters: Any) -> int:
+        cursor = self._cursor
+        self._run(query, parameters)
+        assert isinstance(cursor, apsw.Cursor)  # noqa: S101 -- or the statement was not run
+        return cursor.connection.changes()
+
+    def send(self, query: str, /, **parameters: Any) -> None:
+        self._run(query, parameters)
+
+    def number(self, query: str, /, **parameters: Any) -> int:
+        return int(self._run(query, parameters)[0][0])
+
+    def _run(self, query: str, parameters: dict[str, Any]) -> list[Row]:
+        if "tenant" in parameters:
+            raise TypeError(TENANT_IS_BOUND)
+        parameters["tenant"] = self._tenant
+        sql = self._queries[query].sql
+        if "addresses" in parameters and (single := parameters["addresses"][1:-1]).isdecimal():
+            parameters["addresses"] = int(single)
+            sql = _for_single_address(sql)
+        cursor, self._cursor = self._cursor, self._following
+        return cursor.execute(sql, parameters).fetchall()
+
+    def wake(self, at: int) -> None:
+        self.due_at = at if self.due_at is None else min(at, self.due_at)
+
+
+@cache
+def _for_single_address(sql: str) -> str:
+    """Rewrite a statement about a list of addresses for a single one: taking the list apart takes longer than all the rest."""
+    for several, one in _SINGLE:
+        sql = sql.replace(several, one)
+    return sql
+
+
+# -- one file --------------------------------------------------------------------------------------------------------------
 
 
 class Replaced(Exception):
-    """The file has lost its name: there is no such tenant any more, or there is one again, in another file."""
+    """The file has lost its name: the tenant was removed, and perhaps created again in another file."""
 
 
 class SqliteSession:
-    """The writer's connection, as a group of writers shares it."""
+    """The writer's connection for a group commit."""
 
     def __init__(self, db: apsw.Connection, guard: Callable[[], None] = lambda: None) -> None:
         self._db = db
-        self._guard = guard  # asked once for each transaction whether it may be written at all
+        self._guard = guard  # called before each transaction; raises if it may not be written
 
     @property
     def is_open(self) -> bool:
@@ -51,7 +144,7 @@ class SqliteSession:
         self._db.execute("BEGIN IMMEDIATE")
 
     def flush(self) -> None:
-        """Every statement was done at once."""
+        """Do nothing: every statement ran at once."""
 
     def commit(self) -> None:
         self._db.execute("COMMIT")
@@ -67,35 +160,25 @@ class SqliteSession:
 
 
 class SqliteFile:
-    """Connections to one file. Safe to use from any number of threads."""
+    """Connections to one file, opened when they are first needed. Safe to use from any number of threads."""
 
-    def __init__(
-        self,
-        path: Path,
-        folder: str,
-        *,
-        durability: connect.Durability,
-        vfs: str | None,
-        max_readers: int = IDLE_READERS,
-    ) -> None:
+    def __init__(self, path: Path, folder: str, *, durability: connect.Durability, vfs: str | None) -> None:
         self.path = path
         self._name = str(path)
         self._folder = folder
         self._durability: connect.Durability = durability
         self._vfs = vfs
-        self._max_readers = max_readers
         self._readers: list[apsw.Cursor] = []
         self._writer: tuple[apsw.Cursor, GroupCommit] | None = None
         self._opening = Lock()
         self._closed = False
         self._inode = self._require_current()
         self.used_at = time.monotonic()
-        """When somebody last read or wrote, give or take a millisecond."""
+        """Time of the last use, to the millisecond."""
 
     def read(self, work: Callable[[apsw.Cursor], T], sole: bool = False) -> T:
-        """Run work on a snapshot of the file; if it is one statement only, that is one."""
-        now = time.monotonic()
-        if self._closed or now - self.used_at > LATELY_S:
+        """Run work on a snapshot of the file. A `sole` statement is a snapshot by itself."""
+        if self._closed or time.monotonic() - self.used_at > LATELY_S:
             self._require_same_file()
         try:
             reader = self._readers.pop()
@@ -108,12 +191,12 @@ class SqliteFile:
                 reader.execute("BEGIN")
                 result = work(reader)
                 reader.execute("COMMIT")
-        except (MemwellError, Another):
+        except (MemwellError, NeedsTransaction):
             if not sole:
                 reader.execute("ROLLBACK")
             self._keep(reader)
             raise
-        except BaseException as error:  # whatever state it is in, nobody else gets this connection
+        except BaseException as error:  # the connection may be in any state, so nobody else gets it
             reader.connection.close(True)
             if isinstance(error, apsw.Error | UnicodeDecodeError):
                 self._require_same_file()
@@ -123,7 +206,7 @@ class SqliteFile:
         return result
 
     def write(self, work: Callable[[apsw.Cursor], T]) -> T:
-        """Run work in a transaction; when this returns, it is on disk."""
+        """Run work in a transaction, and return once it is on disk."""
         writer, group = self._writer or self._open_writer()
         try:
             return group.run(lambda: work(writer))
@@ -143,14 +226,14 @@ class SqliteFile:
             raise connect.to_error(error, self.path) from error
 
     def scrub(self, rewrite: Rewrite = "never") -> bool:
-        """Empty the write-ahead log: deleted pages are zeroed in the file, but the log still holds what they were.
+        """Empty the write-ahead log: deleted pages are zeroed in the file, but the log still has their old content.
 
-        SQLite zeroes what it deletes, but when it balances a tree, copies of what was moved stay in the gaps of pages.
-        Only writing the file anew removes these.
+        SQLite zeroes what it deletes, but when it balances a tree, copies of moved rows stay in the gaps of pages. Only writing
+        the file anew removes these.
         """
 
         def checkpoint(db: apsw.Connection) -> bool:
-            db.set_busy_timeout(SCRUB_BUSY_MS)  # writers queue up behind this: better tried again later than waited for
+            db.set_busy_timeout(SCRUB_BUSY_MS)  # writers queue up behind this: better to try again later than to wait
             try:
                 small = self.path.stat().st_size <= SMALL
                 if rewrite == "always" or (rewrite == "small" and small):
@@ -166,9 +249,8 @@ class SqliteFile:
         return self.alone(checkpoint)
 
     def close(self) -> None:
-        """Readers first: only a writer that is the last to leave takes the write-ahead log with it."""
         self._closed = True
-        self._close_readers()
+        self._close_readers()  # before the writer: only if it is the last, it removes the write-ahead log
         with self._opening:
             writer, self._writer = self._writer, None
         if writer:
@@ -176,21 +258,20 @@ class SqliteFile:
             group.alone(lambda: cursor.connection.close(True))  # nobody is in the middle of a transaction then
 
     def _keep(self, reader: apsw.Cursor) -> None:
-        if len(self._readers) < self._max_readers:
+        if len(self._readers) < IDLE_READERS:
             self._readers.append(reader)
         else:
             reader.connection.close()
-        if self._closed:
+        if self._closed:  # after the readers were closed
             self._close_readers()
 
     def _close_readers(self) -> None:
-        """Whoever closes the file does so, and whoever puts a reader back afterwards."""
-        with suppress(IndexError):  # whoever reads takes from the same list
+        with suppress(IndexError):  # readers are taken from the list at the same time
             while True:
                 self._readers.pop().connection.close(True)
 
     def _open_reader(self) -> apsw.Cursor:
-        """A connection to this file, and not to another that has its name by now."""
+        """Connect to this file, and not to another that has its name by now."""
         try:
             db = connect.open_reader(self.path, self._vfs)
         except StorageError:
@@ -213,38 +294,34 @@ class SqliteFile:
             return self._writer
 
     def _require_current(self) -> int:
-        """Bring the schema up to date, without needing to write when it is."""
+        """Bring the schema up to date, without needing to write when it is. Return the number of the file."""
         if not self.path.exists():
             raise NotFound("There is no such tenant.")
         if self.path.with_name(self.path.name + "-journal").exists() and os.access(self.path.parent, os.W_OK):
-            upgrade(
-                self.path, self._folder, self._durability, self._vfs
-            )  # its making was cut off; a reader cannot heal it
+            self._upgrade()  # its creation was interrupted, which a reader cannot repair
         for _ in range(TRIES):
             try:
-                inode, current = self._inspect()
+                before = os.stat(self._name).st_ino
+                db = connect.open_reader(self.path, self._vfs)
+                try:
+                    with connect.translate_errors(self.path):
+                        current = connect.is_current(db, self._folder, self.path.name)
+                    same = os.stat(self._name).st_ino == before  # while it is open, no other file gets its number
+                finally:
+                    db.close()
             except FileNotFoundError:
                 break
-            if inode is not None:
+            if same:
                 if not current:
-                    upgrade(self.path, self._folder, self._durability, self._vfs)
-                return inode
+                    self._upgrade()
+                return before
         raise NotFound("There is no such tenant.")
 
-    def _inspect(self) -> tuple[int | None, bool]:
-        """Which file it is, if it is still the one of that name after a look at it, and whether its schema is today's."""
-        before = os.stat(self._name).st_ino
-        db = connect.open_reader(self.path, self._vfs)
-        try:
-            with connect.translate_errors(self.path):
-                current = connect.is_current(db, self._folder, self.path.name)
-            same = os.stat(self._name).st_ino == before  # while it is open, no other file gets its number
-        finally:
-            db.close()
-        return (before if same else None), current
+    def _upgrade(self) -> None:
+        upgrade(self.path, self._folder, self._durability, self._vfs)
 
     def _require_same_file(self) -> None:
-        """Nothing may be read from, or acknowledged into, a file that has lost its name."""
+        """Raise Replaced if the file has lost its name: nothing is read from it, or acknowledged into it, any more."""
         try:
             same = not self._closed and os.stat(self._name).st_ino == self._inode
         except FileNotFoundError:
@@ -255,7 +332,7 @@ class SqliteFile:
 
 
 def upgrade(path: Path, folder: str, durability: connect.Durability, vfs: str | None) -> None:
-    """Make a file, or bring it to the present schema."""
+    """Create a file, or bring it to the newest schema."""
     db = connect.open_writer(path, durability, vfs, create=True)
     try:
         with connect.translate_errors(path):
@@ -264,11 +341,11 @@ def upgrade(path: Path, folder: str, durability: connect.Durability, vfs: str | 
         db.close(True)
 
 
-# -- Open tenants: a bounded cache of files.
+# -- the open files ----------------------------------------------------------------------------------------------------------
 
 
 class OpenFiles:
-    """The files in use and those used last. One that nobody is using gives way when there are too many."""
+    """The files in use, and those used last. If there are too many, idle ones are closed."""
 
     def __init__(self, open_file: Callable[[str], SqliteFile], limit: int) -> None:
         self._open_file = open_file
@@ -279,17 +356,31 @@ class OpenFiles:
         self._opening: dict[str, Lock] = {}
 
     def use(self, tenant: str, work: Callable[[SqliteFile], T]) -> T:
-        """Do something with a tenant's file; once more, if that turns out to have been replaced by another."""
-        file = self._take(tenant)
+        """Run work on a tenant's file; once more if another process has replaced the file."""
+        with self._lock:
+            self._users[tenant] = self._users.get(tenant, 0) + 1
+            file = self._files.get(tenant)
         try:
-            return work(file)
+            file = file or self._open_once(tenant)
+            try:
+                return work(file)
+            except Replaced:
+                with self._lock:
+                    if self._files.get(tenant) is file:
+                        del self._files[tenant]
+                file.close()
+                return work(self._open_once(tenant))
         except Replaced:
-            return self._once_more(tenant, file, work)
+            raise NotFound("There is no such tenant.") from None
         finally:
-            self._give_back(tenant)
+            with self._lock:
+                self._users[tenant] -= 1
+                if not self._users[tenant]:
+                    del self._users[tenant]
+            self._close_idle()
 
     def read(self, tenant: str, work: Callable[[apsw.Cursor], T], sole: bool = False) -> T:
-        """Read from a tenant's file. Nobody waits for a reader that is not counted: a connection in use is closed by its user."""
+        """Read from a tenant's file. An open file is not counted as in use: its readers outlive its closing."""
         file = self._files.get(tenant)
         if file is not None:
             try:
@@ -306,61 +397,30 @@ class OpenFiles:
         for file in closing:
             file.close()
 
-    def __len__(self) -> int:
-        return len(self._files)
-
-    def _take(self, tenant: str) -> SqliteFile:
-        with self._lock:
-            self._users[tenant] = self._users.get(tenant, 0) + 1
-            file = self._files.get(tenant)
-            if file is not None:
-                return file
-        try:
-            return self._open_once(tenant)
-        except BaseException:
-            self._give_back(tenant)
-            raise
-
-    def _once_more(self, tenant: str, stale: SqliteFile, work: Callable[[SqliteFile], T]) -> T:
-        try:
-            return work(self._renew(tenant, stale))
-        except Replaced:
-            raise NotFound("There is no such tenant.") from None
-
-    def _renew(self, tenant: str, stale: SqliteFile) -> SqliteFile:
-        """Another process removed this tenant, and perhaps made it anew."""
-        with self._lock:
-            if self._files.get(tenant) is stale:
-                del self._files[tenant]
-        stale.close()
-        return self._open_once(tenant)
-
     def _open_once(self, tenant: str) -> SqliteFile:
         with self._lock:
             gate = self._opening.setdefault(tenant, Lock())
         try:
             with gate:
-                return self._files.get(tenant) or self._open(tenant)
+                file = self._files.get(tenant)
+                if file is None:
+                    file = self._open_file(tenant)
+                    with self._lock:
+                        self._files[tenant] = file
         finally:
             self._opening.pop(tenant, None)
-
-    def _open(self, tenant: str) -> SqliteFile:
-        file = self._open_file(tenant)
-        with self._lock:
-            self._files[tenant] = file
-            idle = sorted((name for name in self._files if not self._users.get(name)), key=self._last_used)
-            closing = [self._files.pop(name) for name in idle[: max(len(self._files) - self._limit, 0)]]
-        for other in closing:
-            other.close()
+        self._close_idle()
         return file
+
+    def _close_idle(self) -> None:
+        """If there are too many files, close those that are not in use, the one used longest ago first."""
+        if len(self._files) <= self._limit:
+            return
+        with self._lock:
+            idle = sorted((name for name in self._files if name not in self._users), key=self._last_used)
+            closing = [self._files.pop(name) for name in idle[: max(len(self._files) - self._limit, 0)]]
+        for file in closing:
+            file.close()
 
     def _last_used(self, tenant: str) -> float:
         return self._files[tenant].used_at
-
-    def _give_back(self, tenant: str) -> None:
-        with self._lock:
-            left = self._users[tenant] - 1
-            if left:
-                self._users[tenant] = left
-            else:
-                del self._users[tenant]

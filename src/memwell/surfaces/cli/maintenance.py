@@ -23,8 +23,8 @@ from ...core.engine import Engine
 from ...errors import Invalid, MemwellError, NotFound
 from ...registry import open_engine
 from ...sdk._sync import Memory
+from ...storage import open_store
 from ...storage.blobs import list_damage
-from ...storage.choose import open_store
 from ...storage.sqlite import connect
 from .output import Json, console, count_noun, format_time, print_answer, report_errors
 from .target import Profile, Target
@@ -223,7 +223,7 @@ def migrate(
                 engine.store.read(tenant, lambda tx: tx.row("last_event"))
         tables: list[str] = []
         if citus:
-            from ...storage.postgres.citus import distribute
+            from ...storage.postgres.migrate import distribute
 
             tables = distribute(config.home)
         answer = {"tenants": len(tenants), **({"distributed": tables} if citus else {})}

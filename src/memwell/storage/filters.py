@@ -1,0 +1,213 @@
+"""Filters on metadata as SQL for each engine, with the same answers as `model.filter.matches`, which defines their meaning.
+
+The text is made of the fixed pieces below and numbered placeholders `:f0`, `:f1`, … Keys, values and lists are all bound, so the
+text depends only on the shape of a filter: nothing that a caller wrote is ever read as SQL, and filters of one shape share one
+prepared statement. An expression is true or false, never NULL. A column that is NULL holds an empty object.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Literal
+
+import msgspec
+
+from ..model.filter import ORDERED, And, Filter, Leaf, Not, Or, leaf_matches, leaves
+
+_SIGNS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
+
+
+class _Writer(ABC):
+    """Renders a filter and collects its parameters."""
+
+    true: str
+    false: str
+
+    def __init__(self) -> None:
+        self.parameters: dict[str, Any] = {}
+
+    def write(self, condition: Filter) -> str:
+        match condition:
+            case And(parts):
+                return f"({' AND '.join(map(self.write, parts)) or self.true})"
+            case Or(parts):
+                return f"({' OR '.join(map(self.write, parts)) or self.false})"
+            case Not(part):
+                return f"NOT {self.write(part)}"
+            case Leaf():
+                return self.write_leaf(condition)
+
+    @abstractmethod
+    def write_leaf(self, leaf: Leaf) -> str: ...
+
+    def bind(self, value: Any) -> str:
+        name = f"f{len(self.parameters)}"
+        self.parameters[name] = value
+        return f":{name}"
+
+
+def to_sql(condition: Filter, engine: Literal["sqlite", "postgres"]) -> tuple[str, dict[str, Any]]:
+    """Return an expression over the column `metadata`, and its parameters."""
+    if engine == "sqlite":
+        writer: _Writer = _SqliteWriter()
+        return writer.write(condition), writer.parameters
+    writer = _PostgresWriter()
+    kind = "json" if len(list(leaves(condition))) <= _FEW_LEAVES else "jsonb"
+    return _DOCUMENT.format(condition=writer.write(condition), kind=kind), writer.parameters
+
+
+def _list_values(leaf: Leaf) -> list[Any]:
+    """Return the values in an order that does not change from run to run."""
+    return [value for _, value in sorted(leaf.values, key=repr)]
+
+
+def _encode(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+# -- SQLite
+#
+# - JSON paths (`'$."a"'`, `->`) have their own quoting, which no key with a quote or a backslash survives in every version.
+#   `json_each` gives the decoded key, which is compared with a bound one.
+# - `json_each` shows true and 1 as the same value: the type is compared as well. Of an object or an array it gives the text,
+#   but of a string the bare string, which would be malformed JSON for the next step: only objects go on.
+# - SQLite before 3.52 misreads some very large and very small floats by their last bit. Values are therefore bound as JSON
+#   too: both sides are read by the same reader, and equal values stay equal.
+# - An integer beyond 64 bits is read as a rounded float; it counts as infinite here, as in `typed`.
+# - Text is compared byte by byte, which is the order of code points as long as the database's encoding is UTF-8.
+
+_SQLITE_STEP = (
+    "(SELECT f_step.value FROM json_each({source}) AS f_step WHERE f_step.key = {key} AND f_step.type = 'object')"
+)
+_SQLITE_EXISTS = "EXISTS (SELECT 1 FROM json_each({source}) AS f_value WHERE f_value.key = {key})"
+# CASE, not OR: where NULL and false come to the same, SQLite looks `IN` up in an index and does not walk the list too.
+_SQLITE_ANY = (
+    "coalesce((SELECT CASE WHEN {itself} THEN 1 ELSE EXISTS (SELECT 1 FROM "
+    "json_each(CASE WHEN f_value.type = 'array' THEN f_value.value END) AS f_item WHERE {item}) END "
+    "FROM json_each({source}) AS f_value WHERE f_value.key = {key}), {missing})"
+)
+_KIND = (
+    "CASE {row}.type WHEN 'integer' THEN 'number' WHEN 'real' THEN 'number' "
+    "WHEN 'true' THEN 'boolean' WHEN 'false' THEN 'boolean' ELSE {row}.type END"
+)
+_ATOM = (
+    "CASE WHEN {row}.type = 'integer' AND typeof({row}.atom) = 'real' THEN {row}.atom * 9e999 "
+    "ELSE coalesce({row}.atom, 0) END"
+)
+_SQLITE_IN = "({kind}, {atom}) IN (SELECT {wanted}, coalesce(f_wanted.atom, 0) FROM json_each({values}) AS f_wanted)"
+_SQLITE_ORDER = "({kind} = {ordered} AND {atom} {sign} json_extract({values}, '$[0]'))"
+
+
+class _SqliteWriter(_Writer):
+    true, false = "1", "0"
+
+    def write_leaf(self, leaf: Leaf) -> str:
+        source = "metadata"
+        for step in leaf.path[:-1]:
+            source = _SQLITE_STEP.format(source=source, key=self.bind(step))
+        place = {"source": source, "key": self.bind(leaf.path[-1])}
+        if leaf.op == "$exists":
+            return _SQLITE_EXISTS.format(**place)
+        missing = self.bind(int(leaf_matches(leaf, False, None)))
+        values = self.bind(_encode(_list_values(leaf)))
+        ordered = ""
+        if leaf.op in _SIGNS:  # the type whose values have an order with this one, or a word that is no type
+            ((kind, _),) = leaf.values
+            ordered = self.bind(kind if kind in ORDERED else "none")
+        itself, item = (_test_row(leaf, row, values, ordered) for row in ("f_value", "f_item"))
+        return _SQLITE_ANY.format(**place, missing=missing, itself=itself, item=item)
+
+
+def _test_row(leaf: Leaf, row: str, values: str, ordered: str) -> str:
+    """Render the test of one row of `json_each`: of the value itself, or of one of its elements."""
+    kind, atom = _KIND.format(row=row), _ATOM.format(row=row)
+    if leaf.op == "$in":
+        return _SQLITE_IN.format(kind=kind, atom=atom, values=values, wanted=_KIND.format(row="f_wanted"))
+    return _SQLITE_ORDER.format(kind=kind, atom=atom, ordered=ordered, values=values, sign=_SIGNS[leaf.op])
+
+
+# -- PostgreSQL
+#
+# The column is text, so that stored metadata is returned as it was written. It is parsed once for each row: `OFFSET 0` keeps
+# the planner from copying the parsing, and the value that a path leads to, into every place of use.
+#
+# - `jsonb` costs more to make than `json`, and nothing to look into. It pays from the third question on.
+# - `->` with a key steps through objects only, unlike `#>`, which also counts through arrays.
+# - A `jsonb` equals another of its own type only, and 1 equals 1.0: a list of values is a set of them, hashed once for a
+#   query. `IS TRUE` keeps it so where elements are looked up: otherwise the planner would make a join of it, anew for each
+#   row.
+# - A strict `jsonpath` compares numbers with numbers and text with text, by code point whatever the collation, and does not
+#   look into arrays by itself. A value without an order is compared with an object, with which nothing is in order.
+# - A `jsonb` number is the decimal that was written and no longer tells whether it was written as an integer. Up to 2^53,
+#   where every integer is a float as well, decimals are in the order of the numbers that they stand for. Beyond, 1e23 and the
+#   integer 10^23 become the same, and 1.152921504606847e18 is the decimal next to the float 2^60, not the float. So where a
+#   filter's number and a stored one are both beyond 2^53, the latter is read again from the text: a float as the integer that
+#   it is, if it has 64 bits, and a longer integer as one beyond all floats, as in `typed`.
+
+_EVERY_INTEGER_IS_A_FLOAT = 2**53
+_FEW_LEAVES = 2
+
+_DOCUMENT = (
+    "(SELECT {condition} FROM (SELECT CAST(metadata AS {kind}) AS parsed, metadata AS written OFFSET 0) AS f_document)"
+)
+_STEP = " -> CAST({key} AS text)"
+_EXISTS = "({parsed} IS NOT NULL)"
+_VALUE = (
+    "(SELECT {test} FROM (SELECT CASE WHEN CAST({large} AS boolean) "
+    "AND jsonb_path_exists({parsed}, '$[*] ? (@ > 9007199254740992 || @ < -9007199254740992)') "
+    "THEN {exact} ELSE {parsed} END AS found OFFSET 0) AS f_value)"
+)
+_IN = "IN (SELECT f_wanted.value FROM jsonb_array_elements(CAST({values} AS jsonb)) AS f_wanted)"
+_ANY = (
+    "CASE WHEN jsonb_typeof(f_value.found) = 'array' "
+    "THEN EXISTS (SELECT 1 FROM jsonb_array_elements(f_value.found) AS f_item WHERE (f_item.value {is_in}) IS TRUE) "
+    "ELSE coalesce(f_value.found, 'null') {is_in} END"
+)
+_ORDER = (
+    "coalesce(jsonb_path_exists(f_value.found, "
+    "'strict $ ? (@ {sign} $limit || exists(@[*] ? (@ {sign} $limit)))', CAST({limit} AS jsonb)), false)"
+)
+
+# Of an array, or of one value as an array: what `_to_exact` makes of a filter's values. There are only objects on the way.
+_EXACT = (
+    "(SELECT jsonb_agg(CASE WHEN json_typeof(f_item.value) <> 'number' THEN CAST(f_item.value AS jsonb) "
+    "WHEN f_item.written !~ '[.eE]' THEN to_jsonb(CAST(f_item.written AS numeric) * CASE WHEN "
+    "CAST(f_item.written AS numeric) BETWEEN -9223372036854775808 AND 9223372036854775807 THEN 1 ELSE 1e400 END) "
+    "WHEN abs(CAST(f_item.written AS float8)) > 9007199254740992 AND CAST(f_item.written AS float8) "
+    "BETWEEN -9223372036854775808 AND 9223372036854774784 THEN to_jsonb(CAST(CAST(f_item.written AS float8) AS int8)) "
+    "ELSE CAST(f_item.value AS jsonb) END) FROM (SELECT f_each.value, CAST(f_each.value AS text) AS written "
+    "FROM json_array_elements(CASE WHEN json_typeof({written}) = 'array' THEN {written} "
+    "ELSE json_build_array({written}) END) AS f_each) AS f_item)"
+)
+_WRITTEN = "(CAST(f_document.written AS json) #> CAST({path} AS text[]))"
+
+
+class _PostgresWriter(_Writer):
+    true, false = "true", "false"
+
+    def write_leaf(self, leaf: Leaf) -> str:
+        steps = "".join(_STEP.format(key=self.bind(step)) for step in leaf.path)
+        parsed = f"CAST(f_document.parsed{steps} AS jsonb)"
+        if leaf.op == "$exists":
+            return _EXISTS.format(parsed=parsed)
+        large = self.bind(any(kind == "number" and _is_large(value) for kind, value in leaf.values))
+        exact = _EXACT.format(written=_WRITTEN.format(path=self.bind(list(leaf.path))))
+        if leaf.op == "$in":
+            values = self.bind(_encode([_to_exact(value) for value in _list_values(leaf)]))
+            test = _ANY.format(is_in=_IN.format(values=values))
+        else:
+            ((kind, value),) = leaf.values
+            limit = self.bind(_encode({"limit": _to_exact(value) if kind in ORDERED else {}}))
+            test = _ORDER.format(sign=_SIGNS[leaf.op], limit=limit)
+        return _VALUE.format(test=test, large=large, parsed=parsed, exact=exact)
+
+
+def _to_exact(value: Any) -> Any:
+    """Return the integer that a large float stands for, because its decimal may be another number."""
+    if isinstance(value, float) and _is_large(value) and -(2.0**63) <= value < 2.0**63:
+        return int(value)
+    return value
+
+
+def _is_large(number: float) -> bool:
+    return abs(number) > _EVERY_INTEGER_IS_A_FLOAT
