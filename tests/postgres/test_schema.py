@@ -28,8 +28,8 @@ from . import catalog
 from .catalog import INSIDE, Db
 from .databases import database, open_once, owner, take_step, user
 
-BASELINE = "2152ba4846571314"
-"""Of the schema that release 0.1.0 makes."""
+BASELINE = "c082523a8b41248e"
+"""Digest of the statements of the baseline migration."""
 
 # What a column of SQLite is on PostgreSQL.
 TYPES = {"INTEGER": "bigint", "TEXT": "text", "REAL": "double precision", "BLOB": "bytea"}
@@ -149,9 +149,10 @@ def db() -> Iterator[Db]:
 # -- the schema ------------------------------------------------------------------------------------------------------
 
 
-def test_the_baseline_is_what_it_was(db: Db) -> None:
+def test_the_baseline_is_what_it_was() -> None:
     """It must not change: another schema takes another migration."""
-    assert digest(db) == BASELINE
+    baseline = "".join(queries.statements(queries.migrations("postgres")[0][2]))
+    assert hashlib.blake2b(baseline.encode(), digest_size=8).hexdigest() == BASELINE
 
 
 def test_both_engines_take_the_same_steps() -> None:
@@ -261,7 +262,8 @@ def test_opening_what_is_current_changes_nothing(empty: str) -> None:
 def test_what_was_made_before_the_baseline_is_refused(empty: str) -> None:
     open_once(empty)
     with psycopg.connect(empty) as db:
-        db.execute(f"UPDATE {SCHEMA}.migration SET number = 2")
+        db.execute(f"DELETE FROM {SCHEMA}.migration")
+        db.execute(f"INSERT INTO {SCHEMA}.migration (number, name) VALUES (2, 'early')")
     with pytest.raises(Unsupported, match="has schema 2, from a development version"):
         open_once(empty)
 
