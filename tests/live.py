@@ -18,8 +18,8 @@ from memwell import config
 from memwell.clock import Clock
 from memwell.core.engine import Engine
 from memwell.registry import open_engine
+from memwell.surfaces.rest.app import Server
 from memwell.surfaces.rest.serve import Runner, bind, first_key, loop_factory, uvicorn_config
-from memwell.surfaces.rest.server import Server
 
 from .engines import Memory, located
 

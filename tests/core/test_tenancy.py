@@ -336,7 +336,7 @@ def test_every_route_refuses_bad_credentials(tmp_path: Path) -> None:
 
 def test_routes_without_a_key_are_the_listed_ones(tmp_path: Path) -> None:
     """T6: a page that needs no key is on the list; anything else is refused."""
-    from memwell.surfaces.rest.pages import PUBLIC, SIGNED
+    from memwell.surfaces.rest.app import PUBLIC, SIGNED
 
     with live(tmp_path, worker=False) as server, server.client(key="none") as client:
         paths = {route.path for route in server.server._pages.routes}  # type: ignore[attr-defined]

@@ -30,7 +30,7 @@ from memwell.sdk._sync_apps import AppSession
 from memwell.sdk.transport import LocalTransport
 from memwell.storage.blobs import FolderBlobs, TableBlobs
 from memwell.surfaces.cli.main import app
-from memwell.surfaces.rest.files import MAX_PARTS, parse_form
+from memwell.surfaces.rest.file_transfer import MAX_PARTS, parse_form
 from memwell.testing import FrozenClock
 
 from ..contract.task_documents import done, tasks
@@ -655,8 +655,8 @@ def _line(server: Live, head: str, **sizes: int) -> socket.socket:
 @pytest.fixture
 def tight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Live, str]]:
     """A server where one tenant may have one upload and one download under way, and the key of another tenant."""
-    monkeypatch.setattr("memwell.surfaces.rest.files.MAX_TENANT_UPLOADS", 1)
-    monkeypatch.setattr("memwell.surfaces.rest.files.MAX_TENANT_DOWNLOADS", 1)
+    monkeypatch.setattr("memwell.surfaces.rest.file_transfer.MAX_TENANT_UPLOADS", 1)
+    monkeypatch.setattr("memwell.surfaces.rest.file_transfer.MAX_TENANT_DOWNLOADS", 1)
     with live(tmp_path, worker=False) as server, server.memory() as memory:
         memory.call("tenants.create", {"tenant": "other"})
         yield server, memory.call("keys.create", {"name": "k", "role": "agent", "tenant": "other"}).secret
@@ -689,7 +689,7 @@ def test_who_sends_slowly_keeps_nobody_else_waiting(tight: tuple[Live, str], mon
         assert other.post(f"{FILES}?filename=a.txt", content=TEXT).status_code == 201
         line.sendall(b"a warrant")
         assert line.recv(12) == b"HTTP/1.1 201"
-        monkeypatch.setattr("memwell.surfaces.rest.files.GRACE_S", 0.1)
+        monkeypatch.setattr("memwell.surfaces.rest.file_transfer.GRACE_S", 0.1)
         line.recv(65536)
         line.sendall(f"{head}\r\n\r\na".encode())
         assert line.recv(12) == b"HTTP/1.1 503"

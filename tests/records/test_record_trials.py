@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from memwell import NotFound, function
 from memwell.core.functions import unregister
 from memwell.surfaces.cli.main import app
-from memwell.surfaces.mcp.server import Caller, run_tool
+from memwell.surfaces.mcp.protocol import Caller, run_tool
 from memwell.surfaces.mcp.tools import build_tools
 from memwell.testing import FrozenClock
 

@@ -30,8 +30,8 @@ from memwell.core.access import OwnerKind, Scope
 from memwell.core.operation import Operation
 from memwell.registry import OPERATIONS
 from memwell.surfaces.cli.main import app
-from memwell.surfaces.mcp.http import check_origin
-from memwell.surfaces.mcp.server import Answer, Caller, build_server
+from memwell.surfaces.mcp.endpoint import check_origin
+from memwell.surfaces.mcp.protocol import Answer, Caller, build_server
 from memwell.surfaces.mcp.tools import INSTRUCTIONS, TABLE, Selection, build_tools
 
 from ..cases import cases
@@ -699,7 +699,7 @@ def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
 
 def test_the_package_is_optional_and_comes_when_it_is_asked_for(tmp_path: Path) -> None:
     lazy = (
-        "import sys, memwell, memwell.surfaces.cli.main, memwell.surfaces.rest.serve, memwell.surfaces.mcp.http\n"
+        "import sys, memwell, memwell.surfaces.cli.main, memwell.surfaces.rest.serve, memwell.surfaces.mcp.endpoint\n"
         "assert not {'mcp', 'mcp_types', 'pydantic'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", lazy], check=True)

@@ -23,7 +23,7 @@ from memwell.registry import OPERATIONS
 from memwell.surfaces.cli.fields import list_positional
 from memwell.surfaces.cli.generated import NOUNS
 from memwell.surfaces.cli.main import app
-from memwell.surfaces.mcp.server import Answer, Caller, build_server
+from memwell.surfaces.mcp.protocol import Answer, Caller, build_server
 from memwell.surfaces.mcp.tools import build_tools
 
 from ..engines import Memory, located

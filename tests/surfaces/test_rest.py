@@ -20,7 +20,7 @@ import pytest
 
 from memwell import Invalid, RateLimited, config
 from memwell.registry import open_engine, require_operation
-from memwell.surfaces.rest.replies import TimeLimit
+from memwell.surfaces.rest.limits import TimeLimit
 from memwell.surfaces.rest.serve import JsonLines, run
 
 from ..engines import listeners, located

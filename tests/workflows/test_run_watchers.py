@@ -17,7 +17,7 @@ import httpx
 import msgspec
 import pytest
 
-from memwell.surfaces.rest import runs as run_stream
+from memwell.surfaces.rest import streams as run_stream
 from memwell.workflows import live_runs as running
 from memwell.workflows.live_runs import runs_of
 

@@ -1,7 +1,7 @@
 """Operations as tools of the Model Context Protocol, over standard input and output or at `/mcp` of a server.
 
-`tools` builds the tools, `server` speaks the protocol, and `stdio` and `http` are the two transports. The package `mcp` is
-optional and slow to import, so it is loaded for the first client.
+`tools` builds the tools, `protocol` answers requests, and `stdio` and `endpoint` (HTTP) are the two transports. The package
+`mcp` is optional and slow to import, so it is loaded for the first client.
 """
 
 from __future__ import annotations

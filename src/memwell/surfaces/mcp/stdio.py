@@ -21,7 +21,7 @@ from mcp.server.stdio import stdio_server
 from ...core.access import Scope
 from ...core.operation import Operation
 from ...errors import TooLarge
-from .server import Answer, Caller, build_server
+from .protocol import Answer, Caller, build_server
 from .tools import Tool
 
 THREADS = 16

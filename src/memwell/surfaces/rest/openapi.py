@@ -1,24 +1,57 @@
-"""The OpenAPI description of the API, built from the registry."""
+"""The description of the API, built from the registry: the OpenAPI document, and a page for people."""
 
 from __future__ import annotations
 
+import html
 import json
+import re
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
+
+import msgspec
 
 from ...core.operation import Operation
 from ...errors import tree
+from ...registry import OPERATIONS
 from ...version import __version__
 from ..schemas import build_schemas
 
 REF = "#/components/schemas/{name}"
+_HEADERS: list[tuple[str, dict[str, Any]]] = [
+    ("Idempotency-Key", {"schema": {"type": "string"}}),
+    (
+        "If-Match",
+        {
+            "schema": {"type": "string"},
+            "description": "The ETag that was read: 412 if it has changed since. `*`: something must be there.",
+        },
+    ),
+    (
+        "If-None-Match",
+        {"schema": {"type": "string", "enum": ["*"]}, "description": "Nothing must be there: 412 otherwise."},
+    ),
+]
+_ERROR = {
+    "type": "object",
+    "required": ["error"],
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["code", "message", "details"],
+            "properties": {
+                "code": {"type": "string", "enum": sorted({error.code for error in tree()})},
+                "message": {"type": "string"},
+                "details": {"type": "object"},
+            },
+        }
+    },
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """A field of a request in the documentation."""
 
     name: str
@@ -26,6 +59,11 @@ class Field:
     required: bool
     default: Any
     description: str
+
+
+@cache
+def document_bytes() -> bytes:
+    return msgspec.json.encode(build_document(OPERATIONS.values()))
 
 
 def build_document(operations: Iterable[Operation]) -> dict[str, Any]:
@@ -86,7 +124,7 @@ def _describe(operation: Operation, body: dict[str, Any], response: dict[str, An
         "operationId": operation.name,
         "summary": operation.summary,
         "tags": [operation.group],
-        "parameters": _parameters(operation, body),
+        "parameters": _list_parameters(operation, body),
         "responses": {
             str(operation.status): {
                 "description": "Success.",
@@ -101,22 +139,18 @@ def _describe(operation: Operation, body: dict[str, Any], response: dict[str, An
         "x-effect": operation.effect,
     }
     if operation.method not in ("GET", "DELETE"):
-        description["requestBody"] = {"content": _bodies(operation, _omit(body, operation.path_fields))}
+        schema = _omit(body, operation.path_fields)
+        bodies: dict[str, Any] = {"application/json": {"schema": schema}}
+        if operation.carries is not None:  # a form, or the file itself
+            form = _omit(schema, (operation.carries, "filename"))
+            form["properties"] |= {"file": {"type": "string", "format": "binary"}}
+            bodies["multipart/form-data"] = {"schema": {**form, "required": [*form["required"], "file"]}}
+            bodies["application/octet-stream"] = {"schema": {"type": "string", "format": "binary"}}
+        description["requestBody"] = {"content": bodies}
     return description
 
 
-def _bodies(operation: Operation, schema: dict[str, Any]) -> dict[str, Any]:
-    """Media types of a body: JSON; for uploads also a form or the file itself."""
-    bodies: dict[str, Any] = {"application/json": {"schema": schema}}
-    if operation.carries is not None:
-        form = _omit(schema, (operation.carries, "filename"))
-        form["properties"] |= {"file": {"type": "string", "format": "binary"}}
-        bodies["multipart/form-data"] = {"schema": {**form, "required": [*form["required"], "file"]}}
-        bodies["application/octet-stream"] = {"schema": {"type": "string", "format": "binary"}}
-    return bodies
-
-
-def _parameters(operation: Operation, body: dict[str, Any]) -> list[dict[str, Any]]:
+def _list_parameters(operation: Operation, body: dict[str, Any]) -> list[dict[str, Any]]:
     in_query = operation.method in ("GET", "DELETE")
     found = [
         {
@@ -132,22 +166,6 @@ def _parameters(operation: Operation, body: dict[str, Any]) -> list[dict[str, An
     if operation.writes:
         found += [{"name": name, "in": "header", "required": False, **about} for name, about in headers]
     return found
-
-
-_HEADERS: list[tuple[str, dict[str, Any]]] = [
-    ("Idempotency-Key", {"schema": {"type": "string"}}),
-    (
-        "If-Match",
-        {
-            "schema": {"type": "string"},
-            "description": "The ETag that was read: 412 if it has changed since. `*`: something must be there.",
-        },
-    ),
-    (
-        "If-None-Match",
-        {"schema": {"type": "string", "enum": ["*"]}, "description": "Nothing must be there: 412 otherwise."},
-    ),
-]
 
 
 def _schema(operation: Operation) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -179,18 +197,53 @@ def _description(schema: dict[str, Any]) -> str:
     return next((found for option in schema.get("anyOf", ()) if (found := _description(option))), "")
 
 
-_ERROR = {
-    "type": "object",
-    "required": ["error"],
-    "properties": {
-        "error": {
-            "type": "object",
-            "required": ["code", "message", "details"],
-            "properties": {
-                "code": {"type": "string", "enum": sorted({error.code for error in tree()})},
-                "message": {"type": "string"},
-                "details": {"type": "object"},
-            },
-        }
-    },
-}
+# -- the page
+
+
+@cache
+def docs_page() -> str:
+    """The API on one page, without scripts or external resources."""
+    sections = "".join(_render_section(name) for name in OPERATIONS)
+    links = "".join(f'<li><a href="#{name}"><code>{name}</code></a></li>' for name in OPERATIONS)
+    return _PAGE.format(version=__version__, links=links, sections=sections)
+
+
+def _render_section(name: str) -> str:
+    operation = OPERATIONS[name]
+    fields = "".join(
+        f"<tr><td><code>{html.escape(field.name)}</code></td><td>{_render_text(field.type)}</td>"
+        f"<td>{'required' if field.required else ''}</td><td>{_render_text(field.description)}</td></tr>"
+        for field in list_fields(operation)
+    )
+    table = f"<table>{fields}</table>" if fields else ""
+    return (
+        f'<section id="{name}"><h2>{name}</h2><p>{_render_text(operation.summary)}</p>'
+        f"<pre>{operation.method} {html.escape(operation.path)}</pre>{table}"
+        f"<p>Example</p><pre>{html.escape(render_curl(operation))}</pre>"
+        f"<p>Role <code>{operation.role}</code>, answers with status {operation.status}.</p></section>"
+    )
+
+
+def _render_text(text: str) -> str:
+    """A text of ours as HTML, with code between backticks."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
+
+
+_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Memwell API</title>
+<meta name="viewport" content="width=device-width"><style>
+body{{font:16px/1.5 system-ui,sans-serif;margin:0;display:flex;color:#1d2433;background:#fff}}
+nav{{width:16rem;flex-shrink:0;font-size:.85em;height:100vh;overflow:auto;position:sticky;top:0;background:#f4f6fa;padding:1rem;box-sizing:border-box}}
+nav ul{{list-style:none;padding:0}} main{{padding:1rem 2.5rem;max-width:56rem;min-width:0}}
+a{{color:#1f5fbf;text-decoration:none}} section{{border-top:1px solid #dde3ee;padding:1rem 0}} h2{{margin:.3rem 0}}
+pre{{background:#f4f6fa;padding:.7rem;overflow:auto;border-radius:6px}} table{{border-collapse:collapse;width:100%}}
+td{{border-bottom:1px solid #e8ecf4;padding:.35rem .7rem .35rem 0;vertical-align:top}}
+@media(prefers-color-scheme:dark){{body{{background:#12161f;color:#dfe5f0}}nav,pre{{background:#1b2230}}a{{color:#7fb2ff}}
+section,td{{border-color:#2a3346}}}} @media(max-width:50rem){{body{{display:block}}nav{{width:auto;height:auto;position:static}}}}
+</style><nav><strong>Memwell {version}</strong><ul>{links}</ul></nav><main><h1>Memwell API</h1>
+<p>Send your key as <code>Authorization: Bearer mw_…</code>. A write may carry an <code>Idempotency-Key</code>: the same
+request with the same key is done once. Where <code>if_match</code> is a text, the headers
+<code>If-Match</code> and <code>If-None-Match: *</code> say the same. The machine-readable form is
+<a href="/openapi.json">/openapi.json</a>;
+<code>GET /v1/events</code> streams every read and write as it happens, <code>GET /v1/runs/RUN/stream</code> what happens in a
+run of a workflow. Errors are
+<code>{{"error": {{"code", "message", "details"}}}}</code>; the message says what to do.</p>{sections}</main></html>"""

@@ -28,7 +28,7 @@ from ...core.access import create_first_key
 from ...core.engine import Engine
 from ...errors import Invalid, MemwellError, Unavailable
 from ...registry import open_engine
-from .server import LOOPBACK, Server
+from .app import LOOPBACK, Server
 
 GRACE_S = 10
 _LOG_FIELDS = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}

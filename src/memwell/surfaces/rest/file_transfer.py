@@ -11,28 +11,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, unquote_to_bytes
 
 import msgspec
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from ...core.access import require_role
 from ...core.dispatch import Call, dispatch
-from ...core.file_links import FileRef
 from ...core.operation import Operation
 from ...errors import Invalid, MemwellError, TooLarge, Unavailable
 from ...extract.kinds import content_disposition
 from ...files.files import FileInfo, OfSession, open_link, parse_link, read_piece, store_file, wait_for_text
 from ...model.fields import MAX_FILE
-from ...records.file_rows import File
-from . import replies
-from .replies import read_body
-from .threads import TenantQuota
+from .limits import TenantQuota, read_body
+from .responses import Reply
 
 if TYPE_CHECKING:
-    from .server import HttpRequest, Server
+    from ...core.file_links import FileRef
+    from ...records.file_rows import File
+    from .app import HttpRequest, Server
 
 log = logging.getLogger("memwell.rest")
 
+DOWNLOAD_PATH = "/v1/files/{token}"
 UPLOAD_TIME_FACTOR = 4.0
 """Uploads may take this many times as long as other requests."""
 MAX_RAW = MAX_FILE + 1024**2
@@ -40,6 +38,13 @@ MAX_JSON = MAX_FILE * 4 // 3 + 1024**2
 MAX_FIELD = 64 * 1024
 MAX_HEAD = 8 * 1024
 MAX_PARTS = 16
+MAX_UPLOADS, MAX_TENANT_UPLOADS = 16, 4
+"""Uploads at a time: each is in memory."""
+MAX_DOWNLOADS, MAX_TENANT_DOWNLOADS = 32, 8
+MIN_BYTES_PER_SECOND = 16 * 1024
+GRACE_S = 10.0
+PIECE_TIMEOUT_S = 20.0
+"""Time that a client may take for a piece."""
 
 _FORM = "multipart/form-data"
 _JSON = ("", "application/json", "application/x-www-form-urlencoded")
@@ -49,6 +54,11 @@ _PARAMETER = re.compile(r';\s*([\w*]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^;"]*))')
 _FOLD = re.compile(rb"\r\n[ \t]+")
 _IDENTITY = ("", "7bit", "8bit", "binary")
 _CHARSETS = ("utf-8", "iso-8859-1", "us-ascii")
+_SAFE_TYPES = (
+    *("application/pdf", "application/json", "application/zip", "text/plain", "text/csv"),
+    *("image/png", "image/jpeg", "image/gif", "image/bmp"),
+)
+"""Types that a browser can do no harm with; others are sent as `application/octet-stream`."""
 _CUT_OFF = "The form is cut off or its boundary is wrong: it does not end with its boundary. Nothing was stored."
 
 
@@ -78,11 +88,12 @@ def read_fields(
 ) -> dict[str, Any]:
     """The fields of a request whose body is a file or a form."""
     _check_no_content(operation, query)
-    if _content_type(headers) == _FORM:
+    mimetype = _content_type(headers)
+    if mimetype == _FORM:
         return {**query, **_read_form(operation, headers, body)}
     found: dict[str, Any] = {str(operation.carries): body, **query}
-    if _content_type(headers) not in _GENERIC_TYPES:
-        found.setdefault("mimetype", _content_type(headers))
+    if mimetype not in _GENERIC_TYPES:
+        found.setdefault("mimetype", mimetype)
     if b"x-filename" in headers:
         found.setdefault("filename", unquote(headers[b"x-filename"].decode("latin-1")))
     return found
@@ -198,12 +209,6 @@ def _boundary(headers: Mapping[bytes, bytes]) -> bytes:
     return boundary.encode("latin-1")
 
 
-MAX_UPLOADS, MAX_TENANT_UPLOADS = 16, 4
-"""Uploads at a time: each is in memory."""
-MIN_BYTES_PER_SECOND = 16 * 1024
-GRACE_S = 10.0
-
-
 class _PacedReceive:
     """Receives a body at a minimal pace: the bytes that have come give time for the rest."""
 
@@ -221,99 +226,63 @@ class _PacedReceive:
         return message
 
 
-class UploadRequests:
+class Uploads:
     """Handler of the operations that carry a file. Its slot is free before it waits for the text of the file."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._quota = TenantQuota(MAX_UPLOADS, MAX_TENANT_UPLOADS)
 
-    async def answer(self, request: HttpRequest, receive: Receive) -> replies.Reply:
-        require_role(request.principal, request.operation)
+    async def answer(self, request: HttpRequest, receive: Receive) -> Reply:
+        server, operation = self._server, request.operation
+        require_role(request.principal, operation)
         async with self._quota.acquire(request.principal.tenant):
-            reply, file = await self._receive(request, receive)
+            limit = upload_limit(operation, request.query, request.headers, server.config.max_body)
+            body = await read_body(_PacedReceive(receive), request.headers, limit)
+            reply, file = await server.in_thread(lambda: self._store(request._replace(body=body)), patient=True)
         if file is None or file.job is None:
             return reply
-        call = Call(self._server.engine, request.principal, request.operation)
-        at = OfSession(**dict(zip(request.operation.path_fields, request.values, strict=True)))
-        return await self._server.in_thread(
-            lambda: self._server.reply_to(request.operation, lambda: wait_for_text(call, at, file)), patient=True
+        call = Call(server.engine, request.principal, operation)
+        at = OfSession(**dict(zip(operation.path_fields, request.values, strict=True)))
+        return await server.in_thread(
+            lambda: server.reply_to(operation, lambda: wait_for_text(call, at, file)), patient=True
         )
 
-    async def _receive(self, request: HttpRequest, receive: Receive) -> tuple[replies.Reply, FileInfo | None]:
-        limit = upload_limit(request.operation, request.query, request.headers, self._server.config.max_body)
-        body = await read_body(_PacedReceive(receive), request.headers, limit)
-        return await self._server.in_thread(lambda: self._store(request._replace(body=body)), patient=True)
-
-    def _store(self, request: HttpRequest) -> tuple[replies.Reply, FileInfo | None]:
+    def _store(self, request: HttpRequest) -> tuple[Reply, FileInfo | None]:
         storing = replace(request.operation, run=store_file)
         found: list[FileInfo] = []
 
-        def work() -> Any:
-            found.append(
-                dispatch(self._server.engine, request.principal, storing, request.data(), key=request.idempotency_key())
+        def work() -> FileInfo:
+            file: FileInfo = dispatch(
+                self._server.engine, request.principal, storing, request.data(), key=request.idempotency_key()
             )
-            return found[0]
+            found.append(file)
+            return file
 
         return self._server.reply_to(request.operation, work), found[0] if found else None
 
 
-DOWNLOAD_PATH = "/v1/files/{token}"
-MAX_DOWNLOADS, MAX_TENANT_DOWNLOADS = 32, 8
-PIECE_TIMEOUT_S = 20.0
-"""Time that a client may take for a piece."""
-_SAFE_TYPES = (
-    "application/pdf",
-    "application/json",
-    "application/zip",
-    "image/png",
-    "image/jpeg",
-    "image/gif",
-    "image/bmp",
-    "text/plain",
-    "text/csv",
-)
-"""Types that a browser can do no harm with; others are sent as `application/octet-stream`."""
-_OFFICE = "application/vnd."
-_DOWNLOAD_HEADERS = {
-    "x-content-type-options": "nosniff",
-    "content-security-policy": "sandbox; default-src 'none'",
-    "cache-control": "private, no-store",
-    "referrer-policy": "no-referrer",
-}
-
-
 class Downloads:
-    """The page `GET /v1/files/{token}`. The link is the permission."""
+    """The page `GET /v1/files/{token}`: it sends a file as fast as the client takes it. The link is the permission."""
 
     def __init__(self, server: Server) -> None:
-        self.server = server
-        self.quota = TenantQuota(MAX_DOWNLOADS, MAX_TENANT_DOWNLOADS)
-
-    async def page(self, request: Request) -> Response:
-        return Download(self, parse_link(self.server.engine, request.path_params["token"]))
-
-
-class Download(Response):
-    """Sends a file piece by piece, as fast as the client takes it."""
-
-    def __init__(self, downloads: Downloads, link: FileRef) -> None:
-        super().__init__()
-        self._quota, self._server, self._link = downloads.quota, downloads.server, link
+        self._server = server
+        self._quota = TenantQuota(MAX_DOWNLOADS, MAX_TENANT_DOWNLOADS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with self._quota.acquire(self._link.tenant, wait=False):
-            link, engine = self._link, self._server.engine
+        engine = self._server.engine
+        link = parse_link(engine, scope["path_params"]["token"])
+        async with self._quota.acquire(link.tenant, wait=False):
             file, first = await self._server.in_thread(lambda: open_link(engine, link), patient=True)
             headers = [(name.encode(), value.encode("latin-1")) for name, value in _download_headers(file).items()]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             try:
-                await self._send(send, file, first)
+                await self._send(send, link, file, first)
             except (TimeoutError, MemwellError) as error:  # the client sees that it is shorter than announced
                 log.warning("download.cut", extra={"tenant": link.tenant, "error": type(error).__name__})
 
-    async def _send(self, send: Send, file: File, part: bytes) -> None:
-        engine, link, sent = self._server.engine, self._link, 0
+    async def _send(self, send: Send, link: FileRef, file: File, part: bytes) -> None:
+        engine, sent = self._server.engine, 0
         while True:
             sent += len(part)
             more = sent < file.size
@@ -326,9 +295,12 @@ class Download(Response):
 
 
 def _download_headers(file: File) -> dict[str, str]:
-    kind = file.mimetype if file.mimetype in _SAFE_TYPES or file.mimetype.startswith(_OFFICE) else None
+    kind = file.mimetype if file.mimetype in _SAFE_TYPES or file.mimetype.startswith("application/vnd.") else None
     return {
-        **_DOWNLOAD_HEADERS,
+        "x-content-type-options": "nosniff",
+        "content-security-policy": "sandbox; default-src 'none'",
+        "cache-control": "private, no-store",
+        "referrer-policy": "no-referrer",
         "content-disposition": content_disposition(file.filename),
         "content-type": kind or "application/octet-stream",  # without a charset: it is not known
         "content-length": str(file.size),

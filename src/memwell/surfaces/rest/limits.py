@@ -1,4 +1,4 @@
-"""Threads for requests, and quotas for work that takes memory or time."""
+"""Limits of requests: their time, the size of their bodies, the threads that work on them, and each tenant's share of files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,61 @@ from threading import Thread
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
-from ...errors import MemwellError, Unavailable
+from starlette.types import Receive
+
+from ...core.operation import Operation
+from ...errors import Invalid, MemwellError, TooLarge, Unavailable
+
+_TIME_IS_UP = "time is up"
+
+
+class TimeLimit:
+    """Cancels the current task after a while. `answer` is sent instead; it can be replaced by a better one."""
+
+    def __init__(self, seconds: float, operation: Operation) -> None:
+        advice = ". It may still be done: check before you repeat it."
+        if not operation.writes:
+            advice = ": try again."
+        elif operation.repeatable:
+            advice = ". It may still be done: repeat it with the same Idempotency-Key."
+        self.answer = Unavailable(f"The request took too long{advice}")
+        self._task = asyncio.current_task()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._cancel)
+
+    def lift(self) -> None:
+        self._timer.cancel()
+
+    def has_caused(self, error: asyncio.CancelledError) -> bool:
+        """Return True if this limit cancelled the task, which can then go on to answer."""
+        if self._task is None or _TIME_IS_UP not in error.args:
+            return False
+        self._task.uncancel()
+        return True
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel(_TIME_IS_UP)
+
+
+async def read_body(receive: Receive, headers: dict[bytes, bytes], limit: int) -> bytes:
+    """Read the body up to the limit. The bytes are counted, whatever the header says."""
+    too_large = TooLarge(f"The request is larger than {limit} bytes.", limit=limit)
+    length = headers.get(b"content-length", b"0")
+    if not length.isdigit() or int(length) > limit:
+        raise too_large
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Invalid("The request was cut off.")
+        part = message.get("body", b"")
+        size += len(part)
+        if size > limit:
+            raise too_large
+        parts.append(part)
+        if not message.get("more_body"):
+            return b"".join(parts)
 
 
 class TenantQuota:

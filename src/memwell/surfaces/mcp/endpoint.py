@@ -21,20 +21,20 @@ from urllib.parse import parse_qsl
 
 from starlette.types import Message, Receive, Scope, Send
 
-from ...core.access import Principal
 from ...core.dispatch import dispatch
-from ...core.operation import Operation
 from ...errors import Forbidden, Invalid, NotAllowed, Unavailable
-from ..rest import replies
-from ..rest.replies import read_body
-from ..rest.server import Server
+from ..rest.limits import read_body
+from ..rest.responses import to_failure
 from . import require_package
 from .tools import Selection, build_tools
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-    from .server import Answer
+    from ...core.access import Principal
+    from ...core.operation import Operation
+    from ..rest.app import Server
+    from .protocol import Answer
 
 _AUTHORITY = re.compile(
     r"(?P<host>\[[0-9a-f:.]+\]|[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?)(?::(?P<port>[0-9]{1,5}))?", re.ASCII
@@ -108,7 +108,8 @@ class Endpoint:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         principal = await self._server.principal(headers)
         if scope["method"] != "POST":
-            return await replies.deliver(send, _refuse_method())
+            error = NotAllowed("Only POST is allowed here: there are no sessions and no streams.", allowed="POST")
+            return await to_failure(error)(scope, receive, send)
         selection = _parse_selection(scope["query_string"])
         try:
             async with asyncio.timeout(config.request_timeout_s):
@@ -125,15 +126,15 @@ class Endpoint:
         """Build a protocol server for one request, so that no state of a caller outlives it."""
         from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-        from .server import Caller, build_server
+        from .protocol import Caller, build_server
+
+        def perform(operation: Operation, data: dict[str, Any]) -> Any:
+            return dispatch(self._server.engine, principal, operation, data)
 
         tools = build_tools(selection, principal.scope.kind if principal.scope else None)
-        server = build_server(tools, Caller(principal.scope, self._bind(principal), self._offload))
+        server = build_server(tools, Caller(principal.scope, perform, self._offload))
         limit = max(self._server.config.max_body, 1)
         return StreamableHTTPSessionManager(server, json_response=True, stateless=True, max_request_body_size=limit)
-
-    def _bind(self, principal: Principal) -> Callable[[Operation, dict[str, Any]], Any]:
-        return lambda operation, data: dispatch(self._server.engine, principal, operation, data)
 
     async def _offload(self, work: Callable[[], Answer], patient: bool) -> Answer:
         started = time.perf_counter()
@@ -150,13 +151,7 @@ class Endpoint:
 def _import_server() -> None:
     """Import the protocol server. This takes a second, so call it off the event loop."""
     require_package()
-    import_module(".server", __package__)
-
-
-def _refuse_method() -> replies.Reply:
-    error = NotAllowed("Only POST is allowed here: there are no sessions and no streams.", allowed="POST")
-    status, body, headers = replies.failure(error)
-    return status, body, [*headers, (b"allow", b"POST")]
+    import_module(".protocol", __package__)
 
 
 def _parse_selection(query: bytes) -> Selection:

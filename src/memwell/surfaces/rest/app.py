@@ -1,0 +1,376 @@
+"""The ASGI application: operations at their routes, and the fixed pages beside them.
+
+A request is read on the event loop, up to a counted limit, and carried out in a thread. Operations that may wait for long have
+their own threads, and so has authentication, so that neither waits behind other work. Waiting for a run holds no thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from ...config import Config
+from ...core.access import Authenticator, Principal
+from ...core.dispatch import dispatch
+from ...core.engine import Engine
+from ...core.operation import Operation
+from ...errors import Forbidden, Invalid, MemwellError, NotAllowed, NotFound, Unavailable
+from ...model.fields import NONE
+from ...registry import OPERATIONS
+from ...version import __version__
+from ...workflows.live_runs import runs_of
+from ..mcp.endpoint import Endpoint
+from . import file_transfer, openapi
+from .limits import ThreadPool, TimeLimit, read_body
+from .responses import SAFE_HEADERS, Reply, log_failure, to_failure, to_success
+from .streams import RUN_OPERATIONS, EventBridge, EventStream, RunStream, answer_run_request
+
+T = TypeVar("T")
+
+THREADS = 32
+AUTH_THREADS = 8
+MAX_PENDING = 512
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
+PUBLIC = ("/", "/health", "/ready", "/metrics", "/openapi.json", "/docs")
+"""Pages without a key. They contain nothing about tenants."""
+SIGNED = (file_transfer.DOWNLOAD_PATH,)
+"""Pages whose address is itself a key."""
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_HOST = re.compile(r"[\w.-]+(:\d+)?|\[[0-9a-fA-F:.]+\](:\d+)?", re.ASCII)
+
+
+class Router:
+    """A tree of path segments; None stands for the value of a field. Segments are decoded one by one, so that an id
+    can contain a slash."""
+
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        self._root: dict[str | None, object] = {}
+        for operation in operations:
+            node = self._root
+            for segment in operation.path.strip("/").split("/"):
+                name = None if segment.startswith("{") else segment
+                node = node.setdefault(name, {})  # type: ignore[assignment]
+            methods: dict[str, Operation] = node.setdefault("", {})  # type: ignore[assignment]
+            methods[operation.method] = operation
+
+    def find(self, raw_path: bytes) -> tuple[dict[str, Operation], list[str]] | None:
+        """The operations at a path by method, and the values of its fields."""
+        node = self._root
+        values: list[str] = []
+        path = raw_path.decode("ascii", "replace")
+        encoded = "%" in path
+        for raw in path.partition("?")[0].strip("/").split("/"):
+            segment = unquote(raw, errors="strict") if encoded else raw
+            following = node.get(segment) if raw else None
+            if following is None:
+                following = node.get(None) if raw else None
+                values.append(segment)
+            if following is None:
+                return None
+            node = following  # type: ignore[assignment]
+        methods: dict[str, Operation] | None = node.get("")  # type: ignore[assignment]
+        return None if methods is None else (methods, values)
+
+
+class HttpRequest(NamedTuple):
+    """An authenticated request for an operation."""
+
+    principal: Principal
+    operation: Operation
+    values: list[str]
+    query: bytes
+    headers: dict[bytes, bytes]
+    body: bytes
+
+    def data(self) -> dict[str, Any]:
+        """The fields of the request. Those of the path win over those of the query or the body."""
+        if file_transfer.is_file(self.operation, self.query, self.headers):
+            data = file_transfer.read_fields(self.operation, self._parse_query(), self.headers, self.body)
+        elif self.operation.method not in ("GET", "DELETE"):
+            if self.query:
+                raise Invalid("Send the fields of this request as JSON in the body, not in the query string.")
+            data = self._parse_body()
+        else:
+            if self.body.strip() not in (b"", b"{}"):
+                raise Invalid(f"Send the fields of a {self.operation.method} in the query string, not in a body.")
+            data = self._parse_query()
+        data.update(zip(self.operation.path_fields, self.values, strict=True))
+        if self.operation.writes and (b"if-match" in self.headers or b"if-none-match" in self.headers):
+            version = self._version()
+            if data.setdefault("if_match", version) != version:
+                raise Invalid("`if_match` differs from the header: give one of them.", field="if_match")
+        return data
+
+    def _parse_query(self) -> dict[str, Any]:
+        try:
+            fields: dict[str, Any] = dict(
+                parse_qsl(self.query.decode("ascii"), keep_blank_values=True, max_num_fields=50, errors="strict")
+            )
+        except ValueError:
+            raise Invalid("The query string is not valid.") from None
+        for name in self.operation.json_fields & fields.keys():
+            try:
+                fields[name] = msgspec.json.decode(fields[name])
+            except (msgspec.DecodeError, RecursionError) as error:
+                raise Invalid(f"`{name}` must be JSON: {error}.", field=name) from None
+        return fields
+
+    def _parse_body(self) -> dict[str, Any]:
+        try:
+            data = msgspec.json.decode(self.body) if self.body else {}
+        except RecursionError:
+            raise Invalid("The body is nested too deeply.") from None
+        except (msgspec.DecodeError, ValueError) as error:
+            raise Invalid(f"The body is not valid JSON: {error}.") from None
+        if not isinstance(data, dict):
+            raise Invalid("The body must be a JSON object.")
+        return data
+
+    def _version(self) -> str:
+        """The version in the headers. Reject it where it would be ignored."""
+        match, none_match = self.headers.get(b"if-match"), self.headers.get(b"if-none-match")
+        if not self.operation.by_version:
+            raise Invalid("`If-Match` and `If-None-Match` are not supported here: omit them.")
+        if none_match is None and match is not None:
+            return match.decode("latin-1")
+        if match is not None or none_match != b"*":
+            raise Invalid("`If-None-Match` must be `*`, without `If-Match`: write only if nothing is there.")
+        return NONE
+
+    def idempotency_key(self) -> str | None:
+        key = self.headers.get(b"idempotency-key") if self.operation.writes else None
+        return None if key is None else key.decode("latin-1")
+
+
+class Server:
+    def __init__(self, engine: Engine, config: Config, *, auth: bool = True) -> None:
+        self.engine = engine
+        engine.links.embedded = False
+        self.config = config
+        self.auth = auth
+        self.authenticator = Authenticator(engine.store.control, engine.clock, config.rate_limit)
+        self.metrics = Metrics()
+        self.stopping = asyncio.Event()
+        self.bridges: set[EventBridge] = set()
+        self._router = Router(OPERATIONS.values())
+        self._pages = _build_pages(self)
+        self._quick: ThreadPool[Any] = ThreadPool(THREADS, "memwell-request")
+        self._patient: ThreadPool[Any] = ThreadPool(THREADS, "memwell-wait")
+        self._auth_threads: ThreadPool[Principal] = ThreadPool(AUTH_THREADS, "memwell-auth")
+        self._uploads = file_transfer.Uploads(self)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            found = self._router.find(scope["raw_path"]) if scope["type"] == "http" else None
+        except UnicodeDecodeError:
+            return await to_failure(Invalid("The address is not valid UTF-8."))(scope, receive, send)
+        if found is None:
+            return await self._pages(scope, receive, send)
+        started = time.perf_counter()
+        methods, values = found
+        operation = methods.get(scope["method"])
+        if operation is None:
+            allowed = ", ".join(sorted(methods))
+            error = NotAllowed(f"{scope['method']} is not possible here; {allowed} is.", allowed=allowed)
+            return await to_failure(error)(scope, receive, send)
+        reply = await self._reply(operation, values, scope, receive)
+        await reply(scope, receive, send)
+        self.metrics.record(operation.name, reply.status, time.perf_counter() - started)
+        return None
+
+    async def principal(self, headers: dict[bytes, bytes], *, counted: bool = True) -> Principal:
+        """Authenticate the request by its key, before its body is read."""
+        if not self.auth:
+            _check_loopback(headers)
+            principal = Principal(self.config.tenant, "operator", "local")
+        else:
+            secret = _read_key(headers)
+            cached = self.authenticator.admit_cached(secret, counted=counted)
+            principal = cached or await self._auth_threads.run(
+                lambda: self.authenticator.admit(secret, counted=counted)
+            )
+        # links need the base address: from the settings, or from the request
+        host = headers.get(b"host", b"").decode("latin-1")
+        base = self.config.url.rstrip("/") or (f"http://{host}" if _HOST.fullmatch(host) else "")
+        return msgspec.structs.replace(principal, base=base)
+
+    async def _reply(self, operation: Operation, values: list[str], scope: Scope, receive: Receive) -> Reply:
+        factor = file_transfer.UPLOAD_TIME_FACTOR if operation.carries else 1.0
+        limit = TimeLimit(self.config.request_timeout_s * factor, operation)
+        try:
+            headers: dict[bytes, bytes] = dict(scope["headers"])
+            principal = await self.principal(headers)
+            request = HttpRequest(principal, operation, values, scope["query_string"], headers, b"")
+            if operation.carries is not None:
+                return await self._uploads.answer(request, receive)
+            request = request._replace(body=await read_body(receive, headers, self.config.max_body))
+            if operation.name in RUN_OPERATIONS:
+                return await answer_run_request(self, request, limit)
+            return await self.in_thread(lambda: self.perform(request), patient=operation.patient)
+        except asyncio.CancelledError as error:
+            if limit.has_caused(error):
+                return to_failure(limit.answer)
+            if self.stopping.is_set():  # the grace period is over
+                advice = "The request may still be done: check before you repeat it."
+                return to_failure(Unavailable(f"The server is being stopped. {advice}"))
+            raise
+        except Exception as error:  # noqa: BLE001 -- it is logged
+            return log_failure(operation, error)
+        finally:
+            limit.lift()
+
+    def in_thread(self, work: Callable[[], T], *, patient: bool) -> asyncio.Future[T]:
+        """Start work in a thread; `patient` work may wait for seconds."""
+        threads = self._patient if patient else self._quick
+        if threads.pending >= MAX_PENDING:
+            raise Unavailable("Too many requests are being processed: try again in a moment.")
+        return threads.run(work)
+
+    def perform(self, request: HttpRequest) -> Reply:
+        operation, strict = request.operation, request.operation.method not in ("GET", "DELETE")
+        return self.reply_to(
+            operation,
+            lambda: dispatch(
+                self.engine, request.principal, operation, request.data(), key=request.idempotency_key(), strict=strict
+            ),
+        )
+
+    def reply_to(self, operation: Operation, work: Callable[[], Any]) -> Reply:
+        """Do work and return its result or error as a reply. Errors are logged even if the client has left."""
+        try:
+            return to_success(operation, work())
+        except Exception as error:  # noqa: BLE001 -- it is logged
+            return log_failure(operation, error)
+
+    def close(self) -> None:
+        """End everything. Runs are interrupted first, because the rest may take longer than the grace period."""
+        for bridge in self.bridges:
+            bridge.join()
+        runs_of(self.engine).interrupt()
+        for threads in (self._auth_threads, self._quick, self._patient):
+            threads.close()
+        self.engine.close()
+
+
+def _read_key(headers: dict[bytes, bytes]) -> str | None:
+    scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    if scheme.lower() == "bearer":
+        return token.strip()
+    return headers[b"x-api-key"].decode("latin-1").strip() if b"x-api-key" in headers else None
+
+
+def _check_loopback(headers: dict[bytes, bytes]) -> None:
+    """Without keys, allow only programs of this machine: no page of another origin, and no rebound host name."""
+    host = headers.get(b"host", b"").decode("latin-1").rsplit(":", 1)[0]
+    origin = headers.get(b"origin", b"").decode("latin-1")
+    from_elsewhere = bool(origin) and origin.split("://")[-1].rsplit(":", 1)[0] not in LOOPBACK
+    if host not in LOOPBACK or from_elsewhere:
+        raise Forbidden("Without keys, only requests from this machine to its own address are answered.")
+
+
+# -- pages
+
+
+class Metrics:
+    """Counters for Prometheus by operation and status, never by tenant. Only the event loop uses them, so they need no lock."""
+
+    def __init__(self) -> None:
+        self._requests: Counter[tuple[str, int]] = Counter()
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._buckets: defaultdict[str, list[int]] = defaultdict(lambda: [0] * (len(BUCKETS) + 1))
+
+    def record(self, operation: str, status: int, seconds: float) -> None:
+        self._requests[operation, status] += 1
+        self._seconds[operation] += seconds
+        self._buckets[operation][bisect_left(BUCKETS, seconds)] += 1
+
+    def render(self, gauges: Mapping[str, tuple[str, float]]) -> str:
+        lines = [
+            "# HELP memwell_requests_total Requests by operation and status.",
+            "# TYPE memwell_requests_total counter",
+            *(
+                f'memwell_requests_total{{operation="{name}",status="{status}"}} {count}'
+                for (name, status), count in sorted(self._requests.items())
+            ),
+            "# HELP memwell_request_seconds Duration of requests.",
+            "# TYPE memwell_request_seconds histogram",
+        ]
+        for name, counts in sorted(self._buckets.items()):
+            total = 0
+            for bound, count in zip((*map(str, BUCKETS), "+Inf"), counts, strict=True):
+                total += count
+                lines.append(f'memwell_request_seconds_bucket{{operation="{name}",le="{bound}"}} {total}')
+            lines.append(f'memwell_request_seconds_sum{{operation="{name}"}} {self._seconds[name]:.6f}')
+            lines.append(f'memwell_request_seconds_count{{operation="{name}"}} {total}')
+        for name, (text, value) in gauges.items():
+            lines += [f"# HELP {name} {text}", f"# TYPE {name} gauge", f"{name} {value:g}"]
+        return "\n".join(lines) + "\n"
+
+
+def _build_pages(server: Server) -> Starlette:
+    async def health(request: Request) -> Response:
+        """Answer as long as the process runs."""
+        return _json_page({"status": "ok", "version": __version__, "storage": server.engine.store.describe()})
+
+    async def ready(request: Request) -> Response:
+        """Answer if the storage does and the server is not being stopped."""
+        if server.stopping.is_set():
+            raise Unavailable("The server is being stopped.")
+        await asyncio.to_thread(server.engine.store.control.rows, "next_hint")
+        return _json_page({"status": "ready"})
+
+    async def metrics(request: Request) -> Response:
+        worker = server.engine.worker.running
+        gauges = {
+            "memwell_worker_running": ("1 if this process runs background jobs.", float(worker)),
+            "memwell_event_streams": ("Open streams of events.", float(len(server.bridges))),
+        }
+        return PlainTextResponse(server.metrics.render(gauges), media_type="text/plain; version=0.0.4")
+
+    async def openapi_document(request: Request) -> Response:
+        return Response(openapi.document_bytes(), media_type="application/json", headers=SAFE_HEADERS)
+
+    async def docs(request: Request) -> Response:
+        policy = "default-src 'none'; style-src 'unsafe-inline'"
+        return HTMLResponse(openapi.docs_page(), headers={**SAFE_HEADERS, "content-security-policy": policy})
+
+    return Starlette(
+        routes=[
+            Route("/", lambda request: RedirectResponse("/docs")),
+            Route("/health", health),
+            Route("/ready", ready),
+            Route("/metrics", metrics),
+            Route("/openapi.json", openapi_document),
+            Route("/docs", docs),
+            Route("/v1/events", EventStream(server), methods=["GET"]),
+            Route("/v1/runs/{run}/stream", RunStream(server), methods=["GET"]),
+            Route(file_transfer.DOWNLOAD_PATH, file_transfer.Downloads(server), methods=["GET"]),
+            Route("/mcp", Endpoint(server)),
+        ],
+        exception_handlers={404: _answer_not_found, 405: _answer_not_found, MemwellError: _answer_error},
+    )
+
+
+def _json_page(value: Any) -> Response:
+    return Response(msgspec.json.encode(value), media_type="application/json", headers=SAFE_HEADERS)
+
+
+async def _answer_not_found(request: Request, error: Exception) -> Any:
+    return to_failure(NotFound("There is no such page; /docs lists them."))
+
+
+async def _answer_error(request: Request, error: Exception) -> Any:
+    return to_failure(error if isinstance(error, MemwellError) else MemwellError())
