@@ -71,16 +71,16 @@ class Part(NamedTuple):
     content: bytes
 
 
-def upload_limit(operation: Operation, query: bytes, headers: Mapping[bytes, bytes], usual: int) -> int:
-    """The largest body of a request."""
-    if operation.carries is None:
-        return usual
-    return max(usual, MAX_RAW if is_file(operation, query, headers) else MAX_JSON)
-
-
 def is_file(operation: Operation, query: bytes, headers: Mapping[bytes, bytes]) -> bool:
     """Return True if the body is a file or a form. A body with a file name in the query or a header is a file of any type."""
-    return operation.carries is not None and (_content_type(headers) not in _JSON or _has_filename(query, headers))
+    if operation.carries is None:
+        return False
+    if _content_type(headers) not in _JSON or b"x-filename" in headers:
+        return True
+    try:
+        return any(name == "filename" for name, _ in parse_qsl(query.decode("latin-1"), max_num_fields=50))
+    except ValueError:  # reported when the query is read
+        return False
 
 
 def read_fields(
@@ -100,7 +100,10 @@ def read_fields(
 
 
 def _read_form(operation: Operation, headers: Mapping[bytes, bytes], body: bytes) -> dict[str, Any]:
-    parts = [part for part in parse_form(body, _boundary(headers)) if part.name != "_charset_"]  # added by browsers
+    boundary = _parse_parameters(headers[b"content-type"].decode("latin-1")).get("boundary", "")
+    if not 0 < len(boundary) <= 70:
+        raise Invalid("The form has no boundary: let your program write the header `Content-Type` itself.")
+    parts = [part for part in parse_form(body, boundary.encode("latin-1")) if part.name != "_charset_"]  # from browsers
     known = set(operation.request.__struct_fields__) - {operation.carries}
     files = [part for part in parts if part.filename and part.name not in known]
     others = [part for part in parts if part.filename is None or part.name in known]
@@ -153,7 +156,10 @@ def _parse_part(body: bytes, start: int, end: int) -> Part:
     head = body[start:blank].lstrip(b" \t")
     if blank < 0 or len(head) > MAX_HEAD or not head.startswith(b"\r\n"):
         raise Invalid("The form is not valid: a part has no header.")
-    headers = dict(_parse_header(line) for line in _FOLD.sub(b" ", head).split(b"\r\n") if line)
+    headers = {}
+    for line in filter(None, _FOLD.sub(b" ", head).split(b"\r\n")):
+        header, _, value = line.decode(errors="replace").partition(":")
+        headers[header.strip().lower()] = value.strip()
     if headers.get("content-transfer-encoding", "").lower() not in _IDENTITY:
         raise Invalid("A part of the form is encoded: send plain bytes, without `Content-Transfer-Encoding`.")
     options = _parse_parameters(headers.get("content-disposition", ""))
@@ -176,11 +182,6 @@ def _decode_extended(value: str) -> str:
         raise Invalid("The form is not valid: `filename*` must be UTF-8, as in `UTF-8''a%20b.txt`.") from None
 
 
-def _parse_header(line: bytes) -> tuple[str, str]:
-    name, _, value = line.decode(errors="replace").partition(":")
-    return name.strip().lower(), value.strip()
-
-
 def _parse_parameters(value: str) -> dict[str, str]:
     """The parameters of a header. Quotation marks in a quoted one are written as `\\"` or `%22`."""
     found = {}
@@ -189,24 +190,8 @@ def _parse_parameters(value: str) -> dict[str, str]:
     return found
 
 
-def _has_filename(query: bytes, headers: Mapping[bytes, bytes]) -> bool:
-    if b"x-filename" in headers:
-        return True
-    try:
-        return any(name == "filename" for name, _ in parse_qsl(query.decode("latin-1"), max_num_fields=50))
-    except ValueError:  # reported when the query is read
-        return False
-
-
 def _content_type(headers: Mapping[bytes, bytes]) -> str:
     return headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
-
-
-def _boundary(headers: Mapping[bytes, bytes]) -> bytes:
-    boundary = _parse_parameters(headers[b"content-type"].decode("latin-1")).get("boundary", "")
-    if not 0 < len(boundary) <= 70:
-        raise Invalid("The form has no boundary: let your program write the header `Content-Type` itself.")
-    return boundary.encode("latin-1")
 
 
 class _PacedReceive:
@@ -237,7 +222,8 @@ class Uploads:
         server, operation = self._server, request.operation
         require_role(request.principal, operation)
         async with self._quota.acquire(request.principal.tenant):
-            limit = upload_limit(operation, request.query, request.headers, server.config.max_body)
+            limit = MAX_RAW if is_file(operation, request.query, request.headers) else MAX_JSON
+            limit = max(limit, server.config.max_body)
             body = await read_body(_PacedReceive(receive), request.headers, limit)
             reply, file = await server.in_thread(lambda: self._store(request._replace(body=body)), patient=True)
         if file is None or file.job is None:

@@ -30,7 +30,12 @@ from ...errors import Invalid, MemwellError, Unavailable
 from ...registry import open_engine
 from .app import LOOPBACK, Server
 
+log = logging.getLogger("memwell.workers")
+
 GRACE_S = 10
+RESTART_DELAY_S = 1.0
+STOP_TIMEOUT_S = 2 * GRACE_S + 5
+"""Time for a child to finish its requests and its job before it is killed."""
 _LOG_FIELDS = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 
 
@@ -82,19 +87,16 @@ def bind(config: Config) -> socket.socket:
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.setsockopt(
-        socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
-    )  # otherwise the second packet of an answer waits 40 ms
+    # Otherwise the second packet of an answer waits 40 ms.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
         listener.bind((config.host, config.port))
         listener.listen(2048)
         return listener
     except OSError as error:
         listener.close()
-        where = f"{config.host}:{config.port}"
-        raise Unavailable(
-            f"{where} cannot be bound ({error.strerror}): choose another with --port or --host."
-        ) from error
+        problem = f"{config.host}:{config.port} cannot be bound ({error.strerror})"
+        raise Unavailable(f"{problem}: choose another with --port or --host.") from error
 
 
 def run(
@@ -135,15 +137,10 @@ async def _serve(
         on_ready()
     try:
         await task
-    finally:
-        await asyncio.to_thread(_close, server)
-
-
-def _close(server: Server) -> None:
-    """Close the server, and wait a while for its current job. A job that is cut off is repeated after its lease."""
-    closing = Thread(target=server.close, name="memwell-close", daemon=True)
-    closing.start()
-    closing.join(GRACE_S)
+    finally:  # wait a while for the current job; one that is cut off is repeated after its lease
+        closing = Thread(target=server.close, name="memwell-close", daemon=True)
+        closing.start()
+        await asyncio.to_thread(closing.join, GRACE_S)
 
 
 def uvicorn_config(server: Server) -> uvicorn.Config:
@@ -157,13 +154,6 @@ def uvicorn_config(server: Server) -> uvicorn.Config:
         timeout_graceful_shutdown=GRACE_S,
         limit_concurrency=2048,
     )
-
-
-log = logging.getLogger("memwell.workers")
-
-RESTART_DELAY_S = 1.0
-STOP_TIMEOUT_S = 2 * GRACE_S + 5
-"""Time for a child to finish its requests and its job before it is killed."""
 
 
 def serve_with_workers(
@@ -192,7 +182,14 @@ def serve_with_workers(
                 children[place] = start()
     finally:
         listener.close()  # refuse connections that nobody would answer
-        _stop_children(children)
+        for child in children:
+            child.terminate()
+        until = time.monotonic() + STOP_TIMEOUT_S
+        for child in children:
+            child.join(max(until - time.monotonic(), 0.1))
+            if child.is_alive():
+                child.kill()
+                child.join()
 
 
 class _StopSignal:
@@ -206,18 +203,6 @@ class _StopSignal:
     def wait(self, sentinels: list[int], timeout_s: float | None = None) -> bool:
         """Wait for the signal, for the death of a process, or for some time; return True for the signal."""
         return self._reader in wait([self._reader, *sentinels], timeout_s)
-
-
-def _stop_children(children: list[SpawnProcess]) -> None:
-    """Let the children finish their requests, and kill those that take too long."""
-    for child in children:
-        child.terminate()
-    until = time.monotonic() + STOP_TIMEOUT_S
-    for child in children:
-        child.join(max(until - time.monotonic(), 0.1))
-        if child.is_alive():
-            child.kill()
-            child.join()
 
 
 def _serve_child(config: Config, auth: bool, listener: socket.socket) -> None:
