@@ -9,7 +9,7 @@ import typer
 from memwell.config import PREFIX, SETTINGS
 from memwell.errors import tree
 from memwell.registry import OPERATIONS
-from memwell.surfaces.cli.fields import ARGUMENT_SUFFIX
+from memwell.surfaces.cli.generated import ARGUMENT_SUFFIX
 from memwell.surfaces.cli.main import app
 from memwell.surfaces.rest import openapi
 

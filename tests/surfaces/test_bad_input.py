@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 
 from memwell import MemwellError
 from memwell.registry import OPERATIONS
-from memwell.surfaces.cli.fields import list_positional
-from memwell.surfaces.cli.generated import NOUNS
+from memwell.surfaces.cli.generated import NOUNS, list_positional
 from memwell.surfaces.cli.main import app
 from memwell.surfaces.rest.openapi import build_document
 

@@ -20,8 +20,7 @@ from typer.testing import CliRunner
 
 from memwell.core.operation import Operation
 from memwell.registry import OPERATIONS
-from memwell.surfaces.cli.fields import list_positional
-from memwell.surfaces.cli.generated import NOUNS
+from memwell.surfaces.cli.generated import NOUNS, list_positional
 from memwell.surfaces.cli.main import app
 from memwell.surfaces.mcp.protocol import Answer, Caller, build_server
 from memwell.surfaces.mcp.tools import build_tools

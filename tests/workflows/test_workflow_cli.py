@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from memwell.surfaces.cli.main import app
 from memwell.surfaces.cli.output import escape
-from memwell.surfaces.cli.workflow import _Answer, _Screen, _Steps, fit_rows
+from memwell.surfaces.cli.run_commands import _Answer, _Screen, _Steps, fit_rows
 from memwell.workflows.run import RunEvent
 
 from ..cases import cases

@@ -4,32 +4,37 @@ single other required field is both."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
+import types
+import typing
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+import msgspec
 import typer
+from msgspec import NODEFAULT, UNSET
 from typer.core import TyperGroup
 
-from ...core.operation import Operation
+from ... import typed
+from ...core.operation import field_advice
 from ...errors import Invalid
-from ...records.validation import Breaking
 from ...registry import OPERATIONS
-from ...workflows.app_transfer import Imported
-from ...workflows.run_operations import Executed, Run
-from .fields import (
+from .inputs import (
     FROM_FILE,
     MISSING_FILENAME,
     STANDARD_INPUT,
-    CommandField,
+    Parser,
     check_standard_input,
-    keyword,
-    label,
-    list_fields,
-    map_labels,
     option_name,
+    parse_bytes,
+    parse_document,
+    parse_json,
+    parse_list,
+    parse_projections,
+    parse_text,
+    parse_time,
     parse_values,
-    resolve_main_field,
 )
 from .output import (
     Json,
@@ -43,8 +48,13 @@ from .output import (
     report_errors,
     shorten,
 )
-from .printers import find_printer
-from .target import Target
+from .printers import PRINTERS
+
+if TYPE_CHECKING:
+    from msgspec.structs import FieldInfo
+
+    from ...core.operation import Operation
+    from .target import Target
 
 NOUNS = {
     "users": ("user", "Users: conversations, memories and records."),
@@ -67,6 +77,35 @@ NOUNS = {
 MAX_QUESTION_PART = 200
 NEGATIVE = 1
 """The exit code if a check says no, or a run has failed."""
+CLEARING = "`''` clears it."
+PLAIN = (str, int, float, bool)
+ARGUMENT_SUFFIX = "_argument"
+"""Ends the name of the parameter that takes a field as an argument, where it is an option as well."""
+
+PARSERS: Mapping[str, Parser] = {
+    "projections": parse_projections,
+    "template": parse_text,
+    "markdown_template": parse_text,
+    "matching_rules_yaml": parse_text,
+    "compaction_prompt": parse_text,
+}
+"""Parsers of fields whose type does not tell: paths that stand for an object, and texts that are kept in files. `content` is not
+one of them, because what people say may begin with `@`."""
+HELP: Mapping[Parser | None, str] = {
+    parse_json: "JSON, or `@FILE`; `@-`: standard input.",
+    parse_list: "`one,two`, JSON, or `@FILE`; `@-`: standard input. May be repeated.",
+    parse_projections: "Or `one,two.three`, a JSON list, or `@FILE`; `@-`: standard input. May be repeated.",
+    parse_document: "`@-`: standard input.",
+    parse_text: "Or `@FILE`; `@-`: standard input; `@@…`: a text that begins with `@`.",
+    parse_bytes: "The file as `@PATH`, at most 25 MiB, or its bytes as Base64; `@-`: standard input, with --filename.",
+}
+REPEATABLE = (parse_list, parse_projections)
+METAVARS: Mapping[Parser | None, str] = {
+    parse_json: "JSON",
+    parse_list: "LIST",
+    parse_projections: "FIELDS",
+    parse_time: "TIME",
+}
 
 
 def add_commands(app: typer.Typer, manual: Mapping[str, Callable[..., None]]) -> None:
@@ -118,20 +157,22 @@ class _Commands(MutableMapping[str, Any]):
 
 def _build_command(operation: Operation) -> Callable[..., None]:
     fields = list_fields(operation)
-    parameters = [keyword("invocation", typer.Context), *(one for field in fields for one in field.parameters)]
+    parameters = [_keyword("invocation", typer.Context), *(one for field in fields for one in field.parameters)]
     if operation.effect == "erase":
-        parameters.append(keyword("yes", Yes, False))
-    parameters.append(keyword("as_json", Json, False))
+        parameters.append(_keyword("yes", Yes, False))
+    parameters.append(_keyword("as_json", Json, False))
 
     def command(invocation: typer.Context, as_json: bool, yes: bool = True, **options: Any) -> None:
         target: Target = invocation.obj
-        values, arguments = resolve_main_field(operation, options, invocation)
-        values = {one.name: value for one in fields if (value := values[one.name]) not in (None, [], one.default)}
+        given, arguments = _resolve_main_field(operation, options, invocation)
+        values = {one.name: value for one in fields if (value := given[one.name]) not in (None, [], one.default)}
         labels: dict[str, str] = {}
         with report_errors(labels):
             confirm(_build_question(operation, values), yes or options.get("dry_run") is True)
             data = _build_request(operation, fields, values, arguments)
-            labels |= map_labels(fields, data, arguments)
+            # A message may mean a choice or a given value of the same name.
+            words = {*_list_words(data.values()), *(choice for field in fields for choice in field.choices)}
+            labels |= {one.name: _label(one.name, arguments) for one in fields if one.name not in words}
             with target.memory() as memory:
                 answer = memory.call(operation.name, data)
                 _print(answer, as_json)
@@ -143,17 +184,191 @@ def _build_command(operation: Operation) -> Callable[..., None]:
     return command
 
 
+# -- fields as arguments and options
+
+
+class CommandField(NamedTuple):
+    """A field of a request on the command line. One that is both an argument and an option has two parameters."""
+
+    name: str
+    parameters: tuple[inspect.Parameter, ...]
+    parse: Parser | None
+    """None: the value is taken as it stands."""
+    default: Any
+    choices: tuple[str, ...]
+
+
+def list_positional(operation: Operation) -> list[str]:
+    """The fields that are arguments: those of the path, and the content."""
+    content = [name for name in operation.request.__struct_fields__ if name == "content" and operation.writes]
+    return [*operation.path_fields, *content]
+
+
+def _find_main_field(operation: Operation) -> str | None:
+    """The field that is an argument as well as an option: the only required one beside the path, if no content is."""
+    if len(list_positional(operation)) > len(operation.path_fields):
+        return None
+    required = [one.name for one in msgspec.structs.fields(operation.request) if one.required]
+    others = [name for name in required if name not in operation.path_fields]
+    return others[0] if len(others) == 1 else None
+
+
+def list_fields(operation: Operation) -> list[CommandField]:
+    """The fields of a request, arguments first."""
+    hints = typing.get_type_hints(operation.request, include_extras=True)
+    order = [*list_positional(operation), _find_main_field(operation)]
+    fields = sorted(
+        msgspec.structs.fields(operation.request),
+        key=lambda one: order.index(one.name) if one.name in order else len(order),
+    )
+    return [_to_command_field(operation, field, hints[field.name]) for field in fields]
+
+
+def _to_command_field(operation: Operation, field: FieldInfo, hint: Any) -> CommandField:
+    plain = _plain_type(hint)
+    parse = _choose_parser(field, plain, hint)
+    kind: Any = (
+        plain if parse is None and plain in PLAIN else str
+    )  # choices are checked with the request, which says more
+    choices = typing.get_args(plain)
+    name = option_name(field.name)
+    names = f"{name}/--no-{name[2:]}" if kind is bool else name
+    metavar = f"[{'|'.join(choices)}]" if choices else METAVARS.get(parse)
+    advice = "" if field.name == operation.carries else field_advice(operation.request, field.name)
+    clearing = CLEARING if field.default is UNSET and field.name != operation.carries else ""
+    text = " ".join(filter(None, (advice, HELP.get(parse), clearing)))
+    argument = typer.Argument(help=text, metavar=field.name.upper(), show_default=False)
+    if field.name in list_positional(operation):
+        parameter = (
+            _keyword(field.name, Annotated[kind, argument])
+            if field.required
+            else _keyword(field.name, Annotated[kind | None, argument], None)
+        )
+        return CommandField(field.name, (parameter,), parse, None, choices)
+    if field.name == _find_main_field(operation):
+        # Neither parameter is required by itself: `_resolve_main_field` checks that one of them is given.
+        argument.help = f"{text} Required, here or as {name}."
+        option = typer.Option(names, help=f"The same as {field.name.upper()}.", metavar=metavar, show_default=False)
+        both = (
+            _keyword(field.name + ARGUMENT_SUFFIX, Annotated[kind | None, argument], None),
+            _keyword(field.name, Annotated[kind | None, option], None),
+        )
+        return CommandField(field.name, both, parse, None, choices)
+    kind = list[kind] if parse in REPEATABLE else kind
+    default = None if parse is not None or field.default in (NODEFAULT, UNSET, "") else field.default
+    option = typer.Option(names, help=text, metavar=metavar, show_default=default is not None)
+    if field.required and not (operation.carries and field.name == "filename"):
+        parameter = _keyword(field.name, Annotated[kind, option])
+    else:
+        parameter = _keyword(field.name, Annotated[kind | None, option], default)
+    return CommandField(field.name, (parameter,), parse, default, choices)
+
+
+def _keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+def _plain_type(hint: Any) -> Any:
+    """The type of a field that is given as it stands, as a time or as bytes; None for a field that is given as JSON."""
+    options = [one for one in _union_members(hint) if one is not type(None)]
+    if len(options) != 1:
+        return None
+    is_plain = typing.get_origin(options[0]) is typing.Literal or options[0] in (*PLAIN, datetime, bytes)
+    return options[0] if is_plain else None
+
+
+def _choose_parser(field: FieldInfo, kind: Any, hint: Any) -> Parser | None:
+    if field.name in PARSERS and kind in (str, None):
+        return PARSERS[field.name]
+    if kind is datetime:
+        return parse_time
+    if kind is bytes:
+        return parse_bytes
+    if kind is not None:
+        return _clearable(kind) if field.default is UNSET else None
+    members = _union_members(hint)
+    items = [typing.get_args(one)[0] for one in members if typing.get_origin(one) is list]
+    if any(_plain_type(item) not in (None, datetime, bytes) for item in items):
+        return parse_list
+    is_document = str in members and any(typing.get_origin(one) is dict for one in members)
+    return parse_document if is_document else parse_json
+
+
+def _clearable(kind: type) -> Parser:
+    """A parser of a field that an empty text clears: over HTTP it is null."""
+
+    def parse(name: str, value: str) -> Any:
+        if not value:
+            return None
+        try:
+            return typed.convert(value, kind, strict=False)
+        except msgspec.ValidationError:
+            raise Invalid(f"{name} must be a number, not {value[:100]!r}. {CLEARING}") from None
+
+    return parse
+
+
+def _union_members(hint: Any) -> list[Any]:
+    """The types of a union, without annotations."""
+    if typing.get_origin(hint) is Annotated:
+        return _union_members(typing.get_args(hint)[0])
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        return [member for one in typing.get_args(hint) for member in _union_members(one)]
+    return [hint]
+
+
+# -- the request and its answer
+
+
+class FieldError(typer.BadParameter):
+    """A usage error whose message names both ways to give a field, which Typer's own message would not."""
+
+    def format_message(self) -> str:
+        return self.message
+
+
+def _resolve_main_field(
+    operation: Operation, values: Mapping[str, Any], invocation: typer.Context
+) -> tuple[Mapping[str, Any], Collection[str]]:
+    """Return the values by field, and the fields that were given as arguments."""
+    arguments, name = list_positional(operation), _find_main_field(operation)
+    if name is None:
+        return values, arguments
+    argument, option = values[name + ARGUMENT_SUFFIX], option_name(name)
+    if argument is None and values[name] is None:
+        raise FieldError(f"Missing argument '{name.upper()}' (or {option}).", invocation)
+    if argument is not None and values[name] is not None:
+        raise FieldError(f"{name.upper()} and {option} are the same: give one of them.", invocation)
+    return (values, arguments) if argument is None else ({**values, name: argument}, [*arguments, name])
+
+
+def _label(field: str, arguments: Collection[str]) -> str:
+    """A field as it was given: as an argument or as an option."""
+    return field.upper() if field in arguments else option_name(field)
+
+
+def _list_words(values: Iterable[Any]) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, Mapping):
+            yield from map(str, value)
+            yield from _list_words(value.values())
+        elif isinstance(value, list):
+            yield from _list_words(value)
+
+
 def _build_question(operation: Operation, values: Mapping[str, Any]) -> str:
     """The question before an erasure: "Delete a memory store with all its content: shop, cart. Continue?"."""
     first, _, further = operation.summary.rstrip(".").partition(". ")
-    arguments = [str(values[name]) for name in operation.path_fields]
-    options = [
+    parts = [str(values[name]) for name in operation.path_fields]
+    parts += [
         f"{option_name(name)} {each}"
         for name, value in values.items()
         if name not in operation.path_fields
         for each in (value if isinstance(value, list) else [value])
     ]
-    what = ", ".join(shorten(one, MAX_QUESTION_PART) for one in (*arguments, *options))
+    what = ", ".join(shorten(one, MAX_QUESTION_PART) for one in parts)
     return ". ".join(filter(None, (f"{first}: {what}" if what else first, further, "Continue?")))
 
 
@@ -170,7 +385,7 @@ def _build_request(
             raise Invalid(MISSING_FILENAME)
         data["filename"] = Path(path).name
     return {
-        name: parse_values(parsers[name], label(name, arguments), value) if name in parsers else value
+        name: parse_values(parsers[name], _label(name, arguments), value) if name in parsers else value
         for name, value in data.items()
     }
 
@@ -178,9 +393,9 @@ def _build_request(
 def _print(answer: Any, as_json: bool) -> None:
     if as_json:
         return print_json(answer)  # with its warnings
-    printer = find_printer(answer)
+    printer = PRINTERS.get(type(answer).__name__)
     if printer is not None:
-        printer()
+        printer(answer)
     else:
         print_value(drop_warnings(answer))
     return print_warnings(list_warnings(answer))
@@ -188,10 +403,11 @@ def _print(answer: Any, as_json: bool) -> None:
 
 def _is_negative(operation: Operation, answer: Any) -> bool:
     """True if something is invalid, conflicts or breaks, or if a run that this command started has failed."""
-    if isinstance(answer, Run | Executed):
-        return operation.writes and answer.status not in ("done", "running")
-    if isinstance(answer, Imported):
-        return any(part.action == "conflict" for part in answer.parts)
-    if isinstance(answer, Breaking):
-        return answer.breaking > 0
+    match type(answer).__name__:
+        case "Run" | "Executed":
+            return operation.writes and answer.status not in ("done", "running")
+        case "Imported" if operation.group == "apps":
+            return any(part.action == "conflict" for part in answer.parts)
+        case "Breaking":
+            return bool(answer.breaking > 0)
     return getattr(answer, "valid", True) is False

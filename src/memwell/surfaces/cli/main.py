@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from ...version import __version__
-from . import generated, maintenance, memory, server, workflow
+from . import generated, maintenance, memory_commands, run_commands, server_commands
 from .target import Target
 
 app = typer.Typer(
@@ -43,27 +44,36 @@ def options(
     context.obj = Target(home=home, url=url, tenant=tenant)
 
 
-memory.add_commands(app)
+memory_commands.add_commands(app)
 _group = typer.Typer(no_args_is_help=True, help="The same commands as `memwell ls | show | end | rm | search`.")
-memory.add_commands(_group)
+memory_commands.add_commands(_group)
 app.add_typer(_group, name="memory")
-app.command()(server.serve)
-app.command()(server.worker)
-app.command()(server.watch)
-app.command()(server.mcp)
-app.command()(server.login)
-app.command()(server.logout)
-app.command("run")(workflow.run_node_once)
-app.command()(memory.export)
-app.command("import")(memory.import_file)
-app.command()(memory.audit)
-app.command()(maintenance.doctor)
-app.command()(maintenance.migrate)
-app.command()(maintenance.move)
-app.command()(maintenance.backup)
-app.command()(maintenance.restore)
+COMMANDS: dict[str, Callable[..., None]] = {
+    "serve": server_commands.serve,
+    "worker": server_commands.worker,
+    "watch": server_commands.watch,
+    "mcp": server_commands.mcp,
+    "login": server_commands.login,
+    "logout": server_commands.logout,
+    "run": run_commands.run_node_once,
+    "export": memory_commands.export,
+    "import": memory_commands.import_file,
+    "audit": memory_commands.audit,
+    "doctor": maintenance.doctor,
+    "migrate": maintenance.migrate,
+    "move": maintenance.move,
+    "backup": maintenance.backup,
+    "restore": maintenance.restore,
+}
+for _name, _command in COMMANDS.items():
+    app.command(_name)(_command)
 generated.add_commands(
-    app, {"workflow run": workflow.run_workflow, "app upload": memory.upload, "app download": memory.download}
+    app,
+    {
+        "workflow run": run_commands.run_workflow,
+        "app upload": memory_commands.upload,
+        "app download": memory_commands.download,
+    },
 )
 
 

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...errors import Invalid, MemwellError
-from .fields import document_name, reset_document_name
+from .inputs import document_name, reset_document_name
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]

@@ -4,28 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from ...context.contexts import Context
-from ...context.memory_namespace import RenderedText
-from ...facts.memories import Evidence, Memories, Memory, MemoryHistory, Version
-from ...facts.plans import Consolidated, Plan, Plans, PlanStep
-from ...records.apps import Apps, SessionList, SessionMeta
-from ...records.contents import StoreRecords
-from ...records.definitions import DefinitionList
-from ...records.stores import Stores
-from ...records.user_records import UserRecords
-from ...records.working_memory import MemoryRecord, MemoryRecords
-from ...workflows.app_transfer import AppDocument
-from ...workflows.operations import Checked
-from ...workflows.run_operations import Run, RunList, StepRun
 from .output import (
     GAP,
     MIN_WIDTH,
@@ -45,6 +31,16 @@ from .output import (
     wrapping_console,
 )
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ...context.contexts import Context
+    from ...context.memory_namespace import RenderedText
+    from ...facts.memories import Evidence, Memories, Memory, MemoryHistory, Version
+    from ...facts.plans import Consolidated, Plan, Plans, PlanStep
+    from ...workflows.operations import Checked
+    from ...workflows.run_operations import Run, RunList, StepRun
+
 DETAIL = "    "
 MINUTES, DAYS = "%Y-%m-%d %H:%M", "%Y-%m-%d"
 QUARANTINE = {"secret": "it looks like a secret", "instruction": "it looks like an instruction to the agent"}
@@ -60,90 +56,101 @@ MARKS = {
 }
 
 
-def find_printer(answer: Any) -> Callable[[], None] | None:
-    printer = _PRINTERS.get(type(answer))
-    return None if printer is None else lambda: printer(answer)
+# -- lists of records
 
 
-# -- records
+class ListTable(NamedTuple):
+    """A list as a table: the field with its items, the widest column, and the cells of an item by their titles."""
+
+    field: str
+    wide: str
+    columns: Mapping[str, str | Callable[[Any], Any]]
+    """The name of a field, or a function of the item."""
+
+    def print(self, found: Any) -> None:
+        items = getattr(found, self.field)
+        cells = [
+            [getattr(one, cell) if isinstance(cell, str) else cell(one) for cell in self.columns.values()]
+            for one in items
+        ]
+        _print_rows(list(self.columns), cells, f"No {self.field}.", wide=self.wide)
+        print_next_page(getattr(found, "next_cursor", None))
 
 
-def _print_user_records(found: UserRecords) -> None:
-    titles = ("NAME", "VERSION", "UPDATED", "EXPIRES", "VALUE")
-    rows = [(one.name, one.version, one.updated_at, one.expires_at, _json(one.value)) for one in found.records]
-    _print_rows(titles, rows, "No records.", wide="VALUE")
-    print_next_page(found.next_cursor)
-
-
-def _print_stores(found: Stores) -> None:
-    titles = ("TECHNICAL NAME", "NAME", "ACCESS", "RETENTION", "STRICT", "UPDATED")
-    rows = [
-        (one.technical_name, one.name, one.access, one.retention, "yes" if one.strict else "no", one.updated_at)
-        for one in found.stores
-    ]
-    _print_rows(titles, rows, "No stores.", wide="NAME")
-
-
-def _print_definitions(found: DefinitionList) -> None:
-    """Print the columns of the contract (S3.2)."""
-    titles = ("NAME", "SLUG", "SCOPE", "TTL", "CREATED", "UPDATED")
-    rows = [
-        (
-            one.name,
-            one.slug,
-            one.scope,
-            "-" if one.ttl_seconds is None else f"{one.ttl_seconds} s",
-            one.created_at,
-            one.updated_at,
-        )
-        for one in found.definitions
-    ]
-    _print_rows(titles, rows, "No definitions.", wide="NAME")
-    if found.page * found.limit < found.total:
-        print_dim(f"{found.total} in all; there is more: --page {found.page + 1}")
-
-
-def _print_definition_records(found: MemoryRecords) -> None:
-    titles = ("OWNER", "OF", "VERSION", "UPDATED", "EXPIRES", "VALUE")
-    rows = [
-        (one.owner, _format_scope(one), one.version, one.updated_at, one.expires_at, _json(one.value))
-        for one in found.records
-    ]
-    _print_rows(titles, rows, "No records.", wide="VALUE")
-    print_next_page(found.next_cursor)
-
-
-def _format_scope(one: MemoryRecord) -> str:
+def _format_scope(one: Any) -> str:
     parts = (("workflow", one.workflow), ("thread", one.thread), ("run", one.run))
     return ", ".join(f"{word} {name}" for word, name in parts if name)
 
 
-def _print_store_records(found: StoreRecords) -> None:
-    titles = ("USER", "SESSION", "VERSION", "UPDATED", "EXPIRES", "VALUE")
-    rows = [
-        (one.user_id, one.session_id, one.version, one.updated_at, one.expires_at, _json(one.value))
-        for one in found.records
-    ]
-    _print_rows(titles, rows, "No records.", wide="VALUE")
-    print_next_page(found.next_cursor)
+def _last_active_at(session: Any) -> datetime | None:
+    info = session.session_info
+    return datetime.fromisoformat(info["timestamp"]) if "timestamp" in info else None
 
 
-def _print_apps(found: Apps) -> None:
-    titles = ("APP", "STORES", "ANSWERED BY", "UPDATED", "DESCRIPTION")
-    rows = [(one.app, one.stores, one.function or one.workflow, one.updated_at, one.description) for one in found.apps]
-    _print_rows(titles, rows, "No apps.", wide="DESCRIPTION")
+_VERSION: dict[str, str | Callable[[Any], Any]] = {
+    "VERSION": "version",
+    "UPDATED": "updated_at",
+    "EXPIRES": "expires_at",
+    "VALUE": lambda one: _json(one.value),
+}
+_TABLES = {
+    "UserRecords": ListTable("records", "VALUE", {"NAME": "name", **_VERSION}),
+    "MemoryRecords": ListTable("records", "VALUE", {"OWNER": "owner", "OF": _format_scope, **_VERSION}),
+    "StoreRecords": ListTable("records", "VALUE", {"USER": "user_id", "SESSION": "session_id", **_VERSION}),
+    "Stores": ListTable(
+        "stores",
+        "NAME",
+        {
+            "TECHNICAL NAME": "technical_name",
+            "NAME": "name",
+            "ACCESS": "access",
+            "RETENTION": "retention",
+            "STRICT": lambda one: "yes" if one.strict else "no",
+            "UPDATED": "updated_at",
+        },
+    ),
+    "Apps": ListTable(
+        "apps",
+        "DESCRIPTION",
+        {
+            "APP": "app",
+            "STORES": "stores",
+            "ANSWERED BY": lambda one: one.function or one.workflow,
+            "UPDATED": "updated_at",
+            "DESCRIPTION": "description",
+        },
+    ),
+    "SessionList": ListTable(
+        "sessions",
+        "METADATA",
+        {
+            "SESSION": "session_id",
+            "USER": lambda one: one.session_info.get("userId"),
+            "LAST RUN": lambda one: one.session_info.get("runId"),
+            "LAST ACTIVE": _last_active_at,
+            "METADATA": lambda one: _json(one.metadata) if one.metadata else "",
+        },
+    ),
+}
+_DEFINITIONS = ListTable(
+    "definitions",
+    "NAME",
+    {
+        "NAME": "name",
+        "SLUG": "slug",
+        "SCOPE": "scope",
+        "TTL": lambda one: "-" if one.ttl_seconds is None else f"{one.ttl_seconds} s",
+        "CREATED": "created_at",
+        "UPDATED": "updated_at",
+    },
+)
+"""The columns of the contract (S3.2)."""
 
 
-def _print_app_sessions(found: SessionList) -> None:
-    def to_row(one: SessionMeta) -> Sequence[Any]:
-        info = one.session_info
-        active_at = datetime.fromisoformat(info["timestamp"]) if "timestamp" in info else None
-        metadata = _json(one.metadata) if one.metadata else ""
-        return one.session_id, info.get("userId"), info.get("runId"), active_at, metadata
-
-    titles = ("SESSION", "USER", "LAST RUN", "LAST ACTIVE", "METADATA")
-    _print_rows(titles, [to_row(one) for one in found.sessions], "No sessions.", wide="METADATA")
-    print_next_page(found.next_cursor)
+def _print_definitions(found: Any) -> None:
+    _DEFINITIONS.print(found)
+    if found.page * found.limit < found.total:
+        print_dim(f"{found.total} in all; there is more: --page {found.page + 1}")
 
 
 def _print_rows(titles: Sequence[str], rows: Sequence[Sequence[Any]], empty: str, *, wide: str) -> None:
@@ -437,24 +444,20 @@ def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-_PRINTERS: Mapping[type, Callable[[Any], None]] = {
-    UserRecords: _print_user_records,
-    Stores: _print_stores,
-    DefinitionList: _print_definitions,
-    MemoryRecords: _print_definition_records,
-    StoreRecords: _print_store_records,
-    Apps: _print_apps,
-    SessionList: _print_app_sessions,
-    Memories: _print_memories,
-    Memory: _print_memory,
-    Plans: _print_plans,
-    Plan: _print_plan,
-    Consolidated: _print_consolidated,
-    MemoryHistory: _print_memory_history,
-    Context: _print_context,
-    RenderedText: _print_rendered,
-    Checked: _print_checked,
-    AppDocument: lambda found: print_json(found.document),
-    Run: _print_run,
-    RunList: _print_runs,
+PRINTERS: Mapping[str, Callable[[Any], None]] = {
+    **{name: table.print for name, table in _TABLES.items()},
+    "DefinitionList": _print_definitions,
+    "Memories": _print_memories,
+    "Memory": _print_memory,
+    "Plans": _print_plans,
+    "Plan": _print_plan,
+    "Consolidated": _print_consolidated,
+    "MemoryHistory": _print_memory_history,
+    "Context": _print_context,
+    "RenderedText": _print_rendered,
+    "Checked": _print_checked,
+    "AppDocument": lambda found: print_json(found.document),
+    "Run": _print_run,
+    "RunList": _print_runs,
 }
+"""Printers by the names of responses, so that a command loads only the rooms that it uses."""

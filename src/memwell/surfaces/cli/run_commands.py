@@ -19,7 +19,7 @@ from ...errors import Invalid
 from ...node.gateway import TIMEOUT_S, run_node
 from ...sdk.types import Running
 from ...workflows.run import RunEvent
-from .fields import FROM_FILE, STANDARD_INPUT, parse_json, read_document, read_text
+from .inputs import FROM_FILE, STANDARD_INPUT, parse_json, read_document, read_text
 from .output import Json, escape, print_json, report_errors, wrapping_console
 from .printers import format_step
 from .target import Target, transport_of

@@ -19,7 +19,7 @@ from ...facts.audit import Audit
 from ...facts.search import Hit, Hits, WhyNot
 from ...sdk._sync import Flow, Memory, Session, User
 from ...timelines.flows import SessionView
-from .fields import MISSING_FILENAME, STANDARD_INPUT, option_name, parse_json, parse_time, read_bytes
+from .inputs import MISSING_FILENAME, STANDARD_INPUT, option_name, parse_json, parse_time, read_bytes
 from .output import (
     Json,
     Yes,

@@ -1,0 +1,176 @@
+"""Values given on the command line: files and standard input, JSON, lists, documents, times."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import typer
+
+from ...errors import Invalid, TooLarge
+from ...model.fields import MAX_FILE
+from ...sdk.values import read_file
+
+STANDARD_INPUT = "-"
+FROM_FILE = "@"
+MISSING_FILENAME = "--filename is missing: standard input has no file name."
+
+Parser = Callable[[str, Any], Any]
+"""Parses the value of a field. The first argument is the field's name on the command line, for errors."""
+
+_document_name: ContextVar[str] = ContextVar("document_name", default="document")
+
+# -- files and standard input
+
+
+def read_document(file: str) -> str:
+    """Read a document. Problems found in it are reported with the name of the file."""
+    _document_name.set(_display_name(file))
+    return read_text(file)
+
+
+def document_name() -> str:
+    """The file that the command has read its document from."""
+    return _document_name.get()
+
+
+def reset_document_name() -> None:
+    _document_name.set("document")
+
+
+def read_text(file: str) -> str:
+    """Read a text from a file, or from standard input: `-`."""
+    try:
+        if file == STANDARD_INPUT:
+            return typer.get_binary_stream("stdin").read().decode("utf-8-sig")
+        return Path(file).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise Invalid(f"{_display_name(file)} is not UTF-8 text.") from None
+
+
+def read_bytes(file: str) -> bytes:
+    """Read a file or standard input, up to the size that an upload may have."""
+    if file != STANDARD_INPUT:
+        return read_file(file, None)[0]
+    content: bytes = typer.get_binary_stream("stdin").read(MAX_FILE + 1)
+    if len(content) > MAX_FILE:
+        raise TooLarge(f"{_display_name(file)} is larger than {MAX_FILE // 1024**2} MiB: split it.", limit=MAX_FILE)
+    return content
+
+
+def _display_name(file: str) -> str:
+    return "<stdin>" if file == STANDARD_INPUT else file
+
+
+# -- values
+
+
+def option_name(field: str) -> str:
+    return f"--{field.replace('_', '-')}"
+
+
+def parse_time(name: str, text: str) -> datetime:
+    """Parse a day or a time; without a time zone it is UTC."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise Invalid(
+            f"{name} must be a day or a time (RFC 3339), such as 2026-04-19 or 2026-04-19T10:00:00Z."
+        ) from None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def parse_json(name: str, value: str) -> Any:
+    """Parse JSON, or the JSON in a file: `@FILE`."""
+    file = _file_of(value)
+    try:
+        return msgspec.json.decode(value if file is None else read_text(file))
+    except msgspec.DecodeError as error:
+        if file is None:
+            raise Invalid(f"{name} must be JSON: {error}.{_suggest_file(value)}") from None
+        raise Invalid(f"{name} in {_display_name(file)} must be JSON: {error}.") from None
+
+
+def parse_list(name: str, value: str) -> Any:
+    """Parse comma-separated texts, or a list as JSON."""
+    return parse_json(name, value) if value.startswith(("[", FROM_FILE)) else _split(value)
+
+
+def parse_projections(name: str, value: str) -> Any:
+    """Parse comma-separated paths, or a list or an object as JSON, into an object of the fields to return."""
+    if not value.strip().startswith(("{", "[", '"', FROM_FILE)):
+        return dict.fromkeys(_split(value), 1)
+    parsed = parse_json(name, value.strip())
+    if isinstance(parsed, list) and all(isinstance(one, str) for one in parsed):
+        return dict.fromkeys(parsed, 1)
+    if not isinstance(parsed, dict):
+        raise Invalid(
+            f'{name} must be `one,two.three`, a list such as ["one", "two.three"], or an object such as {{"one": 1}}.'
+        )
+    return parsed
+
+
+def parse_document(name: str, value: str) -> str:
+    """Return a document as it stands, or from a file: `@FILE`."""
+    file = _file_of(value)
+    if file is None and (suggestion := _suggest_file(value)):
+        raise Invalid(f"{name} must be a document, not the name of a file.{suggestion}")
+    return value if file is None else read_document(file)
+
+
+def parse_text(_name: str, value: str) -> str:
+    """Return a text as it stands, or from a file: `@FILE`. `@@` begins a text that itself begins with `@`."""
+    if value.startswith(FROM_FILE * 2):
+        return value[len(FROM_FILE) :]
+    file = _file_of(value)
+    return value if file is None else read_text(file)
+
+
+def parse_bytes(_name: str, value: str) -> bytes:
+    """Parse Base64, or return the bytes of a file: `@FILE`."""
+    file = _file_of(value)
+    if file is not None:
+        return read_bytes(file)
+    try:
+        return base64.b64decode(value, validate=True)
+    except ValueError:
+        raise Invalid(f"{value[:100]!r} is not Base64. To upload a file, write @ before its path.") from None
+
+
+def parse_values(parse: Parser, name: str, value: Any) -> Any:
+    """Parse the value of a field. Lists and objects given several times are joined."""
+    if not isinstance(value, list):
+        return parse(name, value)
+    parsed = [parse(name, one) for one in value]
+    if len(parsed) == 1:
+        return parsed[0]
+    if all(isinstance(one, list) for one in parsed):
+        return [text for one in parsed for text in one]
+    if all(isinstance(one, dict) for one in parsed):
+        return {field: mark for one in parsed for field, mark in one.items()}
+    raise Invalid(f"{name} was given {len(parsed)} times: give it once, or as a list each time.")
+
+
+def check_standard_input(values: Iterable[Any]) -> None:
+    """Reject a second `@-`: standard input can be read only once."""
+    each = [part for one in values for part in (one if isinstance(one, list) else [one])]
+    if sum(one == FROM_FILE + STANDARD_INPUT for one in each) > 1:
+        raise Invalid("Standard input can be read only once: give `@-` once.")
+
+
+def _suggest_file(value: str) -> str:
+    return f" To read it from {value}, write {FROM_FILE}{value}." if os.path.isfile(value) else ""
+
+
+def _file_of(value: str) -> str | None:
+    return value[len(FROM_FILE) :] if value.startswith(FROM_FILE) else None
+
+
+def _split(value: str) -> list[str]:
+    return [text for part in value.split(",") if (text := part.strip())]
