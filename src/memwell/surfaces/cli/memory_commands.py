@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import msgspec
 import typer
@@ -15,10 +15,7 @@ from rich.text import Text
 
 from ... import typed
 from ...errors import Ambiguous, Invalid, NotFound
-from ...facts.audit import Audit
-from ...facts.search import Hit, Hits, WhyNot
 from ...sdk._sync import Flow, Memory, Session, User
-from ...timelines.flows import SessionView
 from .inputs import MISSING_FILENAME, STANDARD_INPUT, option_name, parse_json, parse_time, read_bytes
 from .output import (
     Json,
@@ -33,8 +30,14 @@ from .output import (
     print_table,
     print_turn,
     report_errors,
+    shorten,
 )
 from .target import Target
+
+if TYPE_CHECKING:
+    from ...facts.audit import Audit
+    from ...facts.search import Hits, WhyNot
+    from ...timelines.flows import SessionView
 
 BAR = 12
 MAX_CONTENT = 300
@@ -66,13 +69,12 @@ def add_commands(app: typer.Typer) -> None:
 def list_memory(context: typer.Context, flow: FlowOption = None, as_json: Json = False) -> None:
     """List the flows that have memory, or the sessions of one flow."""
     target: Target = context.obj
-    rows: list[tuple[Any, ...]]
     with report_errors(), target.memory() as memory:
         if flow is None:
             flows = memory.flows()
-            rows = [(item.flow, item.sessions, format_time(item.last_active_at)) for item in flows]
-            columns: tuple[str, ...] = ("FLOW ID", "SESSIONS", "LAST ACTIVE")
-            print_answer(flows, as_json, lambda: print_table(columns, rows, "No flow has memory yet."))
+            flow_rows = [(one.flow, one.sessions, format_time(one.last_active_at)) for one in flows]
+            titles = ("FLOW ID", "SESSIONS", "LAST ACTIVE")
+            print_answer(flows, as_json, lambda: print_table(titles, flow_rows, "No flow has memory yet."))
             return
         sessions = memory.flow(flow).sessions()
         rows = [
@@ -237,30 +239,23 @@ def search(
 
 
 def _print_hits(hits: Hits) -> None:
+    margin = " " * (BAR + 8)
     for hit in hits.hits:
-        _print_hit(hit)
+        full = round(hit.score * BAR)
+        bar = Text.assemble(("█" * full, "green"), ("·" * (BAR - full), "dim"))
+        console().print(Text.assemble(bar, f" {hit.score:.3f}  ", shorten(escape(hit.content), MAX_CONTENT)))
+        speaker = escape(hit.name) if hit.name else hit.role
+        session = hit.session and f"session {escape(hit.session)}"
+        details = filter(None, [hit.kind, speaker, session, format_time(hit.occurred_at), hit.id])
+        print_dim(f"{margin}{' · '.join(details)}")
+        if hit.arms:
+            parts = "  ".join(f"{name} {part:+.3f}" for name, part in hit.arms.items())
+            console().print(Text(f"{margin}{parts}", style="cyan"))
     if not hits.hits:
         print_dim("Nothing was found.")
     print_dim(f"{count_noun(len(hits), 'hit')} · {hits.method} · {hits.took_ms:.1f} ms")
     if hits.warning:
         console().print(Text(f"Searched by words only: {escape(hits.warning)}", style="yellow"))
-
-
-def _print_hit(hit: Hit) -> None:
-    full = round(hit.score * BAR)
-    bar = Text.assemble(("█" * full, "green"), ("·" * (BAR - full), "dim"))
-    speaker = escape(hit.name) if hit.name else hit.role
-    session = hit.session and f"session {escape(hit.session)}"
-    details = " · ".join(filter(None, [hit.kind, speaker, session, format_time(hit.occurred_at), hit.id]))
-    content = " ".join(escape(hit.content).split())
-    if len(content) > MAX_CONTENT:
-        content = content[: MAX_CONTENT - 1] + "…"
-    margin = " " * (BAR + 8)
-    console().print(Text.assemble(bar, f" {hit.score:.3f}  ", content))
-    print_dim(f"{margin}{details}")
-    if hit.arms:
-        parts = "  ".join(f"{name} {part:+.3f}" for name, part in hit.arms.items())
-        console().print(Text(f"{margin}{parts}", style="cyan"))
 
 
 def audit(
@@ -288,9 +283,8 @@ def _print_audits(audits: dict[str, Audit]) -> None:
     for where, one in audits.items():
         for finding in one.findings:
             ids = ", ".join(map(escape, finding.ids))
-            console().print(
-                Text.assemble((f"{finding.problem:14}", "yellow"), f"{escape(where)}  {finding.reason} {ids}")
-            )
+            text = f"{escape(where)}  {finding.reason} {ids}"
+            console().print(Text.assemble((f"{finding.problem:14}", "yellow"), text))
     facts = count_noun(sum(one.facts for one in audits.values()), "fact")
     findings = count_noun(sum(sum(one.counts.values()) for one in audits.values()), "finding")
     print_dim(f"{facts} in {count_noun(len(audits), 'place')}, {findings}")
@@ -310,11 +304,9 @@ def export(context: typer.Context, flow: FlowArgument, output: OutputOption = No
             return
         count = 0
         with open(output, "wb") as file, _progress_bar() as progress:
-            task = progress.add_task(f"Exporting {flow}", total=None)
-            for line in lines:
+            for line in progress.track(lines, description=f"Exporting {flow}"):
                 file.write(msgspec.json.encode(line) + b"\n")
                 count += 1
-                progress.update(task, advance=1)
         console().print(f"{count} lines written to {output}.")
 
 
@@ -353,9 +345,8 @@ def _read_batches(file: BinaryIO) -> Iterator[tuple[int, list[dict[str, Any]]]]:
             try:
                 batch.append(typed.decode(text, dict[str, Any]))
             except msgspec.DecodeError as error:
-                raise Invalid(
-                    f"Line {number} is not a JSON object: {error}. The lines before it are imported."
-                ) from None
+                problem = f"Line {number} is not a JSON object: {error}"
+                raise Invalid(f"{problem}. The lines before it are imported.") from None
         if len(batch) == IMPORT_BATCH:
             yield size, batch
             size, batch = 0, []

@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 import typer
-from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.segment import Segment
 from rich.text import Text
@@ -17,12 +16,16 @@ from rich.tree import Tree
 
 from ...errors import Invalid
 from ...node.gateway import TIMEOUT_S, run_node
-from ...sdk.types import Running
-from ...workflows.run import RunEvent
 from .inputs import FROM_FILE, STANDARD_INPUT, parse_json, read_document, read_text
 from .output import Json, escape, print_json, report_errors, wrapping_console
 from .printers import format_step
 from .target import Target, transport_of
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+    from ...sdk.types import Running
+    from ...workflows.run import RunEvent
 
 FAILED = 1
 T = TypeVar("T")
@@ -64,10 +67,7 @@ def run_workflow(
     text: Annotated[str, typer.Option("--input", "-i", help="The input of the run; `-`: standard input.")] = "",
     inputs: Annotated[
         str | None,
-        typer.Option(
-            "--inputs",
-            help="Fields of `$input` as a JSON object, or `@FILE`, for workflows of tasks.",
-        ),
+        typer.Option("--inputs", help="Fields of `$input` as a JSON object, or `@FILE`, for workflows of tasks."),
     ] = None,
     metadata: Annotated[
         list[str] | None, typer.Option("--metadata", "-m", help="Metadata as `name=value`; may be repeated.")
@@ -81,7 +81,10 @@ def run_workflow(
     with report_errors(), target.memory() as memory:
         options: Running = {"metadata": _parse_metadata(metadata or [])}
         if inputs is not None:
-            options["inputs"] = _parse_inputs(inputs)
+            fields = parse_json("--inputs", inputs)
+            if not isinstance(fields, dict):
+                raise Invalid(f"--inputs must be a JSON object, not {inputs[:100]!r}.")
+            options["inputs"] = fields
         if owner:
             options["owner"] = owner
         if thread:
@@ -113,13 +116,6 @@ def _read_workflow(file: str) -> str:
         return file
     text = read_document(file)
     return text if "\n" in text else text + "\n"
-
-
-def _parse_inputs(value: str) -> dict[str, Any]:
-    inputs = parse_json("--inputs", value)
-    if not isinstance(inputs, dict):
-        raise Invalid(f"--inputs must be a JSON object, not {value[:100]!r}.")
-    return inputs
 
 
 def _parse_metadata(pairs: Iterable[str]) -> dict[str, Any]:
@@ -158,14 +154,17 @@ class _Steps:
     def __init__(self) -> None:
         self.title = "workflow"
         self.steps: dict[str, RunEvent] = {}
-        self.last: RunEvent | None = None
+        self.state = self.output = ""
+        self.error: str | None = None
 
     def take(self, event: RunEvent) -> None:
         if event.kind == "step":
             self.steps[event.step or ""] = event
         elif event.kind == "run":
-            self.last = event
-            self.title = event.text or self.title if event.state == "running" else self.title
+            self.state, self.error = event.state or "", event.error
+            self.output = event.text or "" if event.state == "done" else ""
+            if event.state == "running":
+                self.title = event.text or self.title
 
     def tree(self) -> Tree:
         tree = Tree(Text(escape(self.title), style="bold"))
@@ -174,18 +173,6 @@ class _Steps:
             line = format_step(name, event.step_type or "", event.state or "", event.seconds, event.error)
             branches[name] = branches.get(event.parent, tree).add(line)
         return tree
-
-    @property
-    def state(self) -> str:
-        return self.last.state or "" if self.last is not None else ""
-
-    @property
-    def error(self) -> str | None:
-        return self.last.error if self.last is not None else None
-
-    @property
-    def output(self) -> str:
-        return self.last.text or "" if self.last is not None and self.state == "done" else ""
 
 
 class _Screen:

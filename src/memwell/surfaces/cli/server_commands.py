@@ -6,22 +6,23 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.text import Text
 
 from ...core import functions
 from ...core.access import OwnerKind, Scope
-from ...core.events import Event
 from ...core.operation import Operation, to_request
 from ...errors import Forbidden, Invalid, NotFound
-from ...facts.search import WhyNot
 from ...registry import open_engine, require_operation
 from ...sdk._sync import Memory
 from ...sdk.transport import LocalTransport
 from .output import Json, console, count_noun, print_answer, print_dim, print_json, report_errors
 from .target import Profile, Target, check_url, read_profile, transport_of, write_profile
+
+if TYPE_CHECKING:
+    from ...core.events import Event
 
 
 def login(
@@ -82,18 +83,14 @@ def serve(
 
         def ready() -> None:
             out = console()
-            out.print(
-                Text.assemble(
-                    ("Memwell ", "bold"), f"is ready at http://{config.host}:{config.port} (/docs describes the API)"
-                )
-            )
+            address = f"http://{config.host}:{config.port}"
+            out.print(Text.assemble(("Memwell ", "bold"), f"is ready at {address} (/docs describes the API)"))
             out.print(Text(f"Data in {config.home_without_password}", style="dim"))
             if secret:
                 out.print(Text.assemble("Your first key, shown only once: ", (secret, "bold green")))
             if no_auth:
-                out.print(
-                    Text("No key is required: anyone who can reach this address can do anything.", style="yellow")
-                )
+                warning = "No key is required: anyone who can reach this address can do anything."
+                out.print(Text(warning, style="yellow"))
 
         if workers == 1:
             return rest.run(engine, config, auth=not no_auth, listener=listener, on_ready=ready)
@@ -120,7 +117,7 @@ def worker(
             engine.close()
             line = f"{count_noun(count, 'job')} run."
             return print_answer({"jobs": count}, as_json, lambda: console().print(line))
-        signal.signal(signal.SIGTERM, _interrupt)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C
         try:
             engine.worker.start()
             console().print(f"Working on {config.home_without_password}; Ctrl-C ends it.")
@@ -156,16 +153,11 @@ def _print_event(event: Event, as_json: bool) -> None:
         return print_json(event)
     at = event.at.strftime("%H:%M:%S.%f")[:-3]
     place = "/".join(part for part in (event.dialect, event.name, event.session) if part)
-    style = "green" if event.effect == "write" else "cyan"
     count = f"  {event.entries} entries" if event.entries > 1 else ""
-    console().print(
-        Text.assemble((at, "dim"), "  ", (event.effect.ljust(5), style), f"  {event.operation:<22} {place}{count}")
-    )
+    what = f"  {event.operation:<22} {place}{count}"
+    style = "green" if event.effect == "write" else "cyan"
+    console().print(Text.assemble((at, "dim"), "  ", (event.effect.ljust(5), style), what))
     return None
-
-
-def _interrupt(*_: Any) -> None:
-    raise KeyboardInterrupt
 
 
 def mcp(
@@ -205,7 +197,7 @@ def _serve_tools(target: Target, memory: Memory, tools: Literal["default", "all"
 
     def perform(operation: Operation, data: dict[str, Any]) -> Any:
         result = memory.call(operation.name, data)
-        if scope is not None and isinstance(result, WhyNot) and result.gate == "scope":
+        if scope is not None and getattr(result, "gate", None) == "scope":
             raise NotFound("There is no such entry.")  # do not reveal that another scope has it
         return result
 
@@ -221,9 +213,7 @@ def _parse_scope(user: str | None, flow: str | None) -> Scope | None:
     name = user if user is not None else flow
     if name is None:
         return None
-    to_request(
-        require_operation("users.sessions" if kind == "user" else "flows.sessions"), {kind: name}
-    )  # check the name
+    to_request(require_operation(f"{kind}s.sessions"), {kind: name})  # check the name
     return Scope(kind, name)
 
 
