@@ -26,8 +26,8 @@ from ...core.events import Event, watch
 from ...core.operation import to_request
 from ...errors import Forbidden, Invalid, MemwellError, StorageError, Unauthenticated, Unavailable
 from ...registry import require_operation
-from ...workflows.run_operations import EventsOfRun, Happened, OfRun, Run
 from ...workflows.live_runs import RunStart, collect_starts, runs_of
+from ...workflows.run_operations import EventsOfRun, Happened, OfRun, Run
 from .limits import TimeLimit
 from .responses import SAFE_HEADERS, Reply, to_success
 
