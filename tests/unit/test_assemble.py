@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memwell.context.assemble import Context, RecentTurn, RecordText, RelevantFact, assemble
+from memwell.context.contexts import Context, LeftOut, RecentTurn, RelevantFact, assemble
 from memwell.text.tokens import MESSAGE, estimate_tokens
 
 from ..cases import cases
@@ -25,7 +25,7 @@ def turn(number: int, text: str, role: str = "user") -> RecentTurn:
 
 
 def fact(number: int, text: str, score: float = 1.0, origin: str = "user") -> RelevantFact:
-    return RelevantFact(f"f{number}", text, score, origin, None, DAY + timedelta(days=number))
+    return RelevantFact(f"f{number}", text, score, origin, DAY + timedelta(days=number))
 
 
 TURNS = [turn(1, "Hello!"), turn(2, "Hi, how can I help?", "assistant"), turn(3, "Where do I live?")]
@@ -34,7 +34,7 @@ FACTS = [
     fact(2, "Rain is likely.", 0.5, "tool"),
     fact(3, "The user has a dog.", 2.0),
 ]
-RECORDS = [RecordText("profile", "Name: Alice")]
+RECORDS = {"profile": "Name: Alice"}
 
 
 def cost(context: Context) -> int:
@@ -42,7 +42,7 @@ def cost(context: Context) -> int:
 
 
 def test_everything_that_fits_is_there_in_a_stable_order() -> None:
-    context = assemble("home?", TURNS, FACTS, RECORDS, LARGE, token=TOKEN)
+    context = assemble(TURNS, FACTS, RECORDS, LARGE, token=TOKEN)
     expected = ["Name: Alice", "lives in Porto", "has a dog", "Rain", "Hello!", "how can I help", "Where do I live"]
     assert [context.text.index(words) for words in expected] == sorted(context.text.index(words) for words in expected)
     assert [message["role"] for message in context.messages] == ["system", "user", "assistant", "user"]
@@ -54,18 +54,16 @@ def test_everything_that_fits_is_there_in_a_stable_order() -> None:
 
 def test_scores_decide_what_is_in_but_not_where() -> None:
     again = [one._replace(score=3.0 - one.score) for one in FACTS]
-    first, second = (
-        assemble("q", TURNS, facts, RECORDS, LARGE, token=TOKEN) for facts in (FACTS, list(reversed(again)))
-    )
+    first, second = (assemble(TURNS, facts, RECORDS, LARGE, token=TOKEN) for facts in (FACTS, list(reversed(again))))
     assert first.text == second.text
     assert first.messages == second.messages
 
 
 def test_the_beginning_stays_the_same_when_turns_and_facts_are_added() -> None:
-    before = assemble("q", TURNS, FACTS[:1], RECORDS, LARGE, token=TOKEN)
-    more_turns = assemble("q", [*TURNS, turn(4, "And my dog?")], FACTS[:1], RECORDS, LARGE, token=TOKEN)
+    before = assemble(TURNS, FACTS[:1], RECORDS, LARGE, token=TOKEN)
+    more_turns = assemble([*TURNS, turn(4, "And my dog?")], FACTS[:1], RECORDS, LARGE, token=TOKEN)
     assert more_turns.messages[: len(before.messages)] == before.messages
-    more_facts = assemble("q", TURNS, [*FACTS[:1], fact(9, "The user likes tea.", 9.0)], RECORDS, LARGE, token=TOKEN)
+    more_facts = assemble(TURNS, [*FACTS[:1], fact(9, "The user likes tea.", 9.0)], RECORDS, LARGE, token=TOKEN)
     shared = before.messages[0]["content"].removesuffix(f'</memory token="{TOKEN}">')
     assert more_facts.messages[0]["content"].startswith(shared)
 
@@ -73,7 +71,7 @@ def test_the_beginning_stays_the_same_when_turns_and_facts_are_added() -> None:
 def test_what_others_said_is_fenced_apart_and_labelled() -> None:
     facts = [fact(number, f"Said by {origin}", origin=origin) for number, origin in enumerate(
         ["user", "system", "assistant", "tool", "document", "oracle"])]  # fmt: skip
-    text = assemble("q", [], facts, [], LARGE, token=TOKEN).text
+    text = assemble([], facts, {}, LARGE, token=TOKEN).text
     blocks = dict(
         re.findall(r'<memory token="\w+" kind="facts"(?: origin="(\w+)")?>\n(.*?)\n</memory', text, re.DOTALL)
     )
@@ -85,25 +83,25 @@ def test_what_others_said_is_fenced_apart_and_labelled() -> None:
 
 def test_only_users_and_assistants_speak_for_themselves() -> None:
     turns = [turn(1, "obey", "system"), turn(2, "42", "tool"), turn(3, "x", "pirate")]
-    messages = assemble("q", turns, [], [], LARGE, token=TOKEN).messages
+    messages = assemble(turns, [], {}, LARGE, token=TOKEN).messages
     assert [message["role"] for message in messages] == ["user"] * 3
     assert all(message["content"].startswith("<memory token=") for message in messages)
 
 
 def test_the_newest_turn_is_kept_first_and_the_oldest_dropped_first() -> None:
     turns = [turn(number, "word " * 30) for number in range(10)]
-    context = assemble("q", turns, [], [], 250, token=TOKEN)
+    context = assemble(turns, [], {}, 250, token=TOKEN)
     kept = len(context.messages)
     assert 0 < kept < 10
     assert [(one.id, one.reason) for one in context.left_out] == [
         (f"t{number}", "older") for number in range(10 - kept)
     ]
-    tight = assemble("q", turns, FACTS, RECORDS, 110, token=TOKEN)
+    tight = assemble(turns, FACTS, RECORDS, 110, token=TOKEN)
     assert [message["role"] for message in tight.messages] == ["user"]
 
 
 def test_a_newest_turn_that_is_too_large_gives_way_to_facts() -> None:
-    context = assemble("q", [turn(1, "old"), turn(2, "word " * 5000)], FACTS, RECORDS, 600, token=TOKEN)
+    context = assemble([turn(1, "old"), turn(2, "word " * 5000)], FACTS, RECORDS, 600, token=TOKEN)
     assert [(one.what, one.id, one.reason) for one in context.left_out] == [
         ("turn", "t1", "older"),
         ("turn", "t2", "budget"),
@@ -114,21 +112,21 @@ def test_a_newest_turn_that_is_too_large_gives_way_to_facts() -> None:
 def test_better_facts_come_first_and_the_rest_is_named() -> None:
     facts = [fact(number, f"Fact {number} " + "word " * 20, score=number) for number in range(20)]
     huge = fact(99, "word " * 5000, score=100)
-    context = assemble("q", [], [*facts, huge], [], 500, token=TOKEN)
+    context = assemble([], [*facts, huge], {}, 500, token=TOKEN)
     kept = len(context.facts)
     assert 0 < kept < 20
     assert set(context.facts) == {f"f{number}" for number in range(20 - kept, 20)}
-    assert ("fact", "f99", "budget") in context.left_out
+    assert LeftOut(what="fact", id="f99", reason="budget") in context.left_out
     assert {one.reason for one in context.left_out if one.id != "f99"} == {"low_score"}
 
 
 def test_what_one_side_leaves_over_the_other_may_use() -> None:
     many = [turn(number, "word " * 20) for number in range(100)]
-    alone = assemble("q", many, [], [], 2000, token=TOKEN)
+    alone = assemble(many, [], {}, 2000, token=TOKEN)
     assert alone.tokens > 1900
     facts = [fact(number, "word " * 20) for number in range(100)]
-    assert assemble("q", many[:1], facts, [], 2000, token=TOKEN).tokens > 1800
-    both = assemble("q", many, facts, [], 2000, token=TOKEN)
+    assert assemble(many[:1], facts, {}, 2000, token=TOKEN).tokens > 1800
+    both = assemble(many, facts, {}, 2000, token=TOKEN)
     assert both.tokens > 1800
     assert both.facts
     assert len(both.messages) > 10
@@ -136,7 +134,7 @@ def test_what_one_side_leaves_over_the_other_may_use() -> None:
 
 @cases("budget", [-1, 0, 1, 10])
 def test_nothing_fits_into_nothing(budget: int) -> None:
-    context = assemble("q", TURNS, FACTS, RECORDS, budget, token=TOKEN)
+    context = assemble(TURNS, FACTS, RECORDS, budget, token=TOKEN)
     assert (context.messages, context.text, context.tokens, context.facts) == ([], "", 0, [])
     assert {one.what for one in context.left_out} == {"turn", "fact", "record"}
 
@@ -164,11 +162,11 @@ def test_the_budget_is_never_exceeded_and_nothing_is_lost(
         RecentTurn(role, name, text, NOON + timedelta(minutes=n), f"t{n}") for n, (role, name, text) in enumerate(said)
     ]
     facts = [fact(number, text, score, origin) for number, (text, score, origin) in enumerate(known)]
-    records = [RecordText(f"r{number}{name}", text) for number, (name, text) in enumerate(kept)]
-    context = assemble("q", turns, facts, records, budget, token=TOKEN)
+    records = {f"r{number}{name}": text for number, (name, text) in enumerate(kept)}
+    context = assemble(turns, facts, records, budget, token=TOKEN)
     assert estimate_tokens(context.text) <= context.tokens <= budget
     assert cost(context) <= context.tokens
-    assert context == assemble("q", turns, facts, records, budget, token=TOKEN)
+    assert context == assemble(turns, facts, records, budget, token=TOKEN)
     memory = any(message["role"] == "system" for message in context.messages)
     assert len(context.messages) - memory + sum(one.what == "turn" for one in context.left_out) == len(turns)
     assert len(context.facts) + sum(one.what == "fact" for one in context.left_out) == len(facts)

@@ -34,6 +34,7 @@ from ..facts.rules.passages import is_question, split_sentences
 from ..models.completer import Completer, LLMConfig, Message, get_reason, model_error
 from ..models.spending import Ledger, complete_within_budget
 from ..screening.screen import find_suspicion
+from ..screening.secrets import find_secret
 from ..storage.port import TenantStore
 from ..text.tokens import estimate_tokens
 from .utterances import (
@@ -389,7 +390,7 @@ def keep_safe_sentences(text: str, max_tokens: int) -> str:
     for one in split_sentences(text):
         # the lines after a secret may belong to it, such as those of a private key
         hidden = hidden and (is_data(one.text) or " " not in one.text)
-        hidden = hidden or _is_secret(one.text) or _leads_to_secret(before, one.text)
+        hidden = hidden or find_secret(one.text) is not None or _leads_to_secret(before, one.text)
         if not hidden and estimate_tokens(one.text) <= max_tokens:
             piece = text[end : one.end]  # with the gap before it
             room -= estimate_tokens(piece)
@@ -409,14 +410,9 @@ def _is_safe(one: Utterance, sentences: Sequence[Utterance]) -> bool:
     return not (leads and before and _leads_to_secret(before, one.text))
 
 
-def _is_secret(text: str) -> bool:
-    found = find_suspicion(text, "system")
-    return found is not None and found.reason == "secret"
-
-
 def _leads_to_secret(before: str, text: str) -> bool:
     """Return whether two sentences together contain a secret: `The password is:` and the password."""
-    return any(_is_secret(f"{lead} {text}") for lead in {before, before.rstrip(":：= ")})
+    return any(find_secret(f"{lead} {text}") is not None for lead in {before, before.rstrip(":：= ")})
 
 
 # -- by a language model -------------------------------------------------------------------------------------------------

@@ -1,10 +1,19 @@
-"""Context: recalled memory made ready for a prompt, within a budget of tokens."""
+"""Context: recalled memory made ready for a prompt within a budget of tokens, as messages and as one text.
+
+Stored text stands inside a fence, or in a message of its own. Parts that change slowly come first, so that prompt caches can
+reuse the beginning: a fixed preamble, records, facts in the order they were recorded (not by score, which changes with every
+query), then the turns, the oldest first. The token of the fence stays the same too, see `fence.token_for`.
+
+The newest turn has priority. Turns take up to six tenths of the budget, records and facts the rest; each side may use what the
+other leaves over.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
+from itertools import groupby
 from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta
@@ -24,7 +33,21 @@ from ..model.filter import Query, Where
 from ..records.records import find_value_at, list_named
 from ..records.user_records import find_contract
 from ..records.validation import fill_defaults, list_misfits, secrets_in
-from ..text.fence import encode_compact
+from ..screening.screen import ORDER, is_trusted
+from ..screening.secrets import find_secret
+from ..text.fence import (
+    PREAMBLE,
+    close_fence,
+    encode_compact,
+    fence,
+    fence_item,
+    fence_line,
+    neutralise_turn,
+    open_fence,
+    remove_token,
+    token_for,
+)
+from ..text.tokens import MESSAGE, estimate_tokens
 from ..timelines.sessions import NEWEST
 
 RELEVANT = 40
@@ -35,6 +58,8 @@ RECORDS = 100
 """Number of candidate records."""
 LOOKED_AT = 5000
 """Number of turns to read for those that existed at an earlier time."""
+TURNS_SHARE = 0.6
+"""The part of the budget that turns may take before facts and records."""
 
 About = Annotated[
     str,
@@ -158,32 +183,39 @@ def _session_turns(space: Space, request: ContextRequest) -> list[Entry]:
 def _assemble(
     call: Call, request: ContextRequest, facts: Sequence[Where], turns: Sequence[Entry], known: _Records
 ) -> Context:
-    from ..text.fence import remove_token, token_for
-    from .assemble import assemble
-
-    records = known.values
     said = {entry.id for entry in turns}
-    secret = [entry for entry in turns if _is_secret(entry)]
-    token = token_for(
-        call.engine.store.control.secret, f"{call.principal.tenant}/{request.owner.kind}/{request.owner.name}"
-    )
-    texts = {name: remove_token(encode_compact(value), token)[: request.budget * 8] for name, value in records.items()}
-    secrets = [name for name, text in texts.items() if len(text) < request.budget * 8 and secrets_in(records[name])]
+    secret = [entry for entry in turns if find_secret(entry.content) is not None]
+    place = f"{call.principal.tenant}/{request.owner.kind}/{request.owner.name}"
+    token = token_for(call.engine.store.control.secret, place)
+    longest = request.budget * 8
+    texts = {name: remove_token(encode_compact(value), token)[:longest] for name, value in known.values.items()}
+    secrets = [name for name, text in texts.items() if len(text) < longest and secrets_in(known.values[name])]
     found = call.read(lambda space: _important(space, facts, request)) | _relevant(call, facts, request)
-    hits = [(entry, score) for entry, score in found.values() if entry.id not in said]
-    made = assemble(
-        request.query or "",
-        [_turn(entry) for entry in turns if entry not in secret],
-        [_fact(entry, score) for entry, score in hits],
-        [_record(name, text) for name, text in texts.items() if name not in secrets],
+    context = assemble(
+        [
+            RecentTurn(
+                find_foreign_origin(entry) or entry.role or "user",
+                entry.name,
+                entry.content,
+                to_datetime(entry.recorded_at),
+                entry.id,
+            )
+            for entry in turns
+            if entry not in secret
+        ],
+        [
+            RelevantFact(entry.id, entry.content, score, entry.origin, to_datetime(entry.created_at).date())
+            for entry, score in found.values()
+            if entry.id not in said
+        ],
+        {name: text for name, text in texts.items() if name not in secrets},
         request.budget,
         token=token,
     )
-    left_out = [LeftOut(what=one.what, id=one.id, reason=one.reason) for one in made.left_out]
-    left_out += [LeftOut(what="turn", id=entry.id, reason="secret") for entry in secret]
-    left_out += [LeftOut(what="record", id=name, reason="secret") for name in secrets]
-    left_out += known.left_out
-    return Context(messages=made.messages, text=made.text, tokens=made.tokens, facts=made.facts, left_out=left_out)
+    context.left_out.extend(LeftOut(what="turn", id=entry.id, reason="secret") for entry in secret)
+    context.left_out.extend(LeftOut(what="record", id=name, reason="secret") for name in secrets)
+    context.left_out.extend(known.left_out)
+    return context
 
 
 def _relevant(call: Call, facts: Sequence[Where], request: ContextRequest) -> Scored:
@@ -220,29 +252,150 @@ def _newest(space: Space, facts: Sequence[Where], request: ContextRequest) -> li
     return [entry for entry, _ in list_entries_at(space, found)]
 
 
-def _is_secret(entry: Entry) -> bool:
-    """Return True if a turn looks like a secret. It is left out, as its fact is quarantined."""
-    from ..screening.screen import find_suspicion
-
-    found = find_suspicion(entry.content, entry.origin)  # type: ignore[arg-type]
-    return found is not None and found.reason == "secret"
+# -- within a budget -----------------------------------------------------------------------------------------------------
 
 
-def _turn(entry: Entry) -> Any:
-    from .assemble import RecentTurn
+class RecentTurn(NamedTuple):
+    """A turn of the current conversation."""
 
-    role = find_foreign_origin(entry) or entry.role or "user"
-    return RecentTurn(role, entry.name, entry.content, to_datetime(entry.recorded_at), entry.id)
-
-
-def _record(name: str, text: str) -> Any:
-    from .assemble import RecordText
-
-    return RecordText(name, text)
+    role: str
+    name: str | None
+    text: str
+    at: datetime
+    id: str
 
 
-def _fact(entry: Entry, score: float) -> Any:
-    from .assemble import RelevantFact
+class RelevantFact(NamedTuple):
+    """A fact that a search found, with the least trusted origin of its evidence and the day it was recorded."""
 
-    day: datetime = to_datetime(entry.created_at)
-    return RelevantFact(entry.id, entry.content, score, entry.origin, None, day.date())
+    id: str
+    text: str
+    score: float
+    origin: str
+    day: date
+
+    @property
+    def group(self) -> str:
+        """The origin that its fence names. Trusted facts share one fence without an origin."""
+        return "" if is_trusted(self.origin) else _origin_label(self.origin)
+
+
+def assemble(
+    turns: Sequence[RecentTurn],
+    facts: Sequence[RelevantFact],
+    records: Mapping[str, str],
+    budget: int,
+    *,
+    token: str,
+) -> Context:
+    """Choose what fits into the budget. Records are given as text by name."""
+    turns = sorted(turns, key=lambda turn: turn.at)
+    messages = [_build_message(turn, token) for turn in turns]
+    lines = [_render_turn(turn, token) for turn in turns]
+    sizes = [estimate_tokens(message["content"]) + MESSAGE for message in messages]
+    costs = [max(_count_line(line), size) for line, size in zip(lines, sizes, strict=True)]
+    fence_size = _count_fence(token)
+    first = _first_newest(costs, int(budget * TURNS_SHARE) - fence_size, budget - fence_size)
+    spent = sum(costs[first:]) + fence_size if first < len(costs) else 0
+    room = _Budget(budget - spent, token)
+    rendered = {name: f"[{fence_line(name, token)}] {fence_item(text, token)}" for name, text in records.items()}
+    chosen_records = {name: line for name, line in rendered.items() if room.take(line, "records")}
+    fact_lines = {fact.id: f"- [{fact.day.isoformat()}] {fence_line(fact.text, token)}" for fact in facts}
+    ranked = sorted(facts, key=lambda fact: (-fact.score, fact.day, fact.id))
+    chosen = [fact for fact in ranked if room.take(fact_lines[fact.id], fact.group or "facts")]
+    if room.left >= 0:
+        first = _extend(costs, first, room.left - (fence_size if first == len(costs) else 0))
+    # Records, then trusted facts, then the others by origin.
+    blocks = [_fence_lines(list(chosen_records.values()), token, kind="records")] if chosen_records else []
+    order = ["", *reversed(ORDER), "unknown"]
+    in_order = sorted(chosen, key=lambda fact: (order.index(fact.group), fact.day, fact.id))
+    for origin, group in groupby(in_order, key=lambda fact: fact.group):
+        labels = {"kind": "facts", "origin": origin} if origin else {"kind": "facts"}
+        blocks.append(_fence_lines([fact_lines[one.id] for one in group], token, **labels))
+    memory = ["\n".join([PREAMBLE, *blocks])] if blocks else []
+    messages = [*({"role": "system", "content": text} for text in memory), *messages[first:]]
+    text = "\n".join([*memory, *([_fence_lines(lines[first:], token, kind="turns")] if lines[first:] else [])])
+    whole = sum(estimate_tokens(message["content"]) + MESSAGE for message in messages)
+    left_out = [LeftOut(what="record", id=name, reason="budget") for name in records if name not in chosen_records]
+    fact_ids = [fact.id for fact in chosen]
+    for fact in facts:
+        if fact.id not in fact_ids:
+            too_large = _count_line(fact_lines[fact.id]) > room.max_line
+            left_out.append(LeftOut(what="fact", id=fact.id, reason="budget" if too_large else "low_score"))
+    for index, turn in enumerate(turns[:first], 1):
+        # Only the newest turn can be too large; older ones gave way to later turns.
+        left_out.append(LeftOut(what="turn", id=turn.id, reason="budget" if index == len(turns) else "older"))
+    tokens = max(estimate_tokens(text), whole)
+    return Context(messages=messages, text=text, tokens=tokens, facts=fact_ids, left_out=left_out)
+
+
+def _render_turn(turn: RecentTurn, token: str) -> str:
+    """Time, speaker and content (C19)."""
+    name = f" ({fence_line(turn.name, token)})" if turn.name else ""
+    return f"[{turn.at.isoformat(timespec='minutes')}] {fence_line(turn.role, token)}{name}: {fence_item(turn.text, token)}"
+
+
+def _build_message(turn: RecentTurn, token: str) -> dict[str, str]:
+    """A message of the user or the assistant. Turns of other roles are fenced inside a user message."""
+    if turn.role in ("assistant", "user"):
+        return {"role": turn.role, "content": neutralise_turn(turn.text, token)}
+    return {"role": "user", "content": fence(turn.text, token, origin=_origin_label(turn.role))}
+
+
+def _fence_lines(lines: Sequence[str], token: str, **labels: str) -> str:
+    return "\n".join([open_fence(token, **labels), *lines, close_fence(token)])
+
+
+def _count_fence(token: str, origin: str = "") -> int:
+    """The maximum size of a fence itself."""
+    labels = {"kind": "records", "origin": origin} if origin else {"kind": "records"}
+    return estimate_tokens(open_fence(token, **labels)) + estimate_tokens(close_fence(token)) + 3
+
+
+def _count_line(line: str) -> int:
+    return estimate_tokens(line) + 1
+
+
+def _origin_label(role: str) -> str:
+    return role if role in ORDER else "unknown"
+
+
+class _Budget:
+    """The tokens that are left while records and facts are added."""
+
+    def __init__(self, budget: int, token: str) -> None:
+        self.left = budget
+        self.max_line = budget - estimate_tokens(PREAMBLE) - MESSAGE - 1 - _count_fence(token)
+        """The maximum size of a single line."""
+        self._token = token
+        self._groups: set[str] = set()
+
+    def take(self, line: str, group: str) -> bool:
+        """Add a line if it fits, with the fence that it needs and, for the first one, the preamble."""
+        cost = _count_line(line)
+        if not self._groups:
+            cost += estimate_tokens(PREAMBLE) + MESSAGE + 1
+        if group not in self._groups:
+            cost += _count_fence(self._token, "" if group in ("records", "facts") else group)
+        if cost > self.left:
+            return False
+        self.left -= cost
+        self._groups.add(group)
+        return True
+
+
+def _first_newest(costs: Sequence[int], share: int, whole: int) -> int:
+    """The first turn from which on all fit into the share. The newest may take the whole budget."""
+    if not costs or costs[-1] > whole:
+        return len(costs)
+    return _extend(costs, len(costs) - 1, share - costs[-1])
+
+
+def _extend(costs: Sequence[int], first: int, left: int) -> int:
+    """The first turn from which on all fit, given that those from `first` on do. There are no gaps, which would mislead."""
+    if first == len(costs) and costs and costs[-1] > left:
+        return first
+    while first > 0 and costs[first - 1] <= left:
+        first -= 1
+        left -= costs[first]
+    return first
