@@ -128,14 +128,7 @@ BANKS = Catalog(
     KIND,
     Bank,
     immutable=("type", "mode"),
-    clearable=(
-        "description",
-        "compaction_prompt",
-        "max_age_days",
-        "max_turns",
-        "max_size_tokens",
-        "retention_days",
-    ),
+    clearable=("description", "compaction_prompt", "max_age_days", "max_turns", "max_size_tokens", "retention_days"),
     plain_conflicts=True,
 )
 
@@ -326,10 +319,7 @@ class UpdateBank(Request, frozen=True, kw_only=True):
 
 
 @operation(
-    "banks.update",
-    "PUT /v1/memory_banks/{bank}",
-    effect="write",
-    example=Example({**_OF, "max_turns": 200}, _GIVEN),
+    "banks.update", "PUT /v1/memory_banks/{bank}", effect="write", example=Example({**_OF, "max_turns": 200}, _GIVEN)
 )
 def update_bank(space: Space, request: UpdateBank) -> BankInfo:
     """Change a bank's settings, except for its type and mode. A new retention also applies to stored entries."""

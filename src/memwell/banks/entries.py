@@ -54,10 +54,7 @@ SpeakerField = Annotated[
 AddedAfter = Annotated[datetime, Meta(description="Only entries added after this time (RFC 3339).")]
 AddedBefore = Annotated[datetime, Meta(description="Only entries added before this time (RFC 3339).")]
 TopN = Annotated[int, Meta(ge=1, le=100, description="The number of results, from 1 to 100.")]
-Format = Annotated[
-    ContentType,
-    Meta(description="`application/json`, `text/plain`, `text/html` or `application/xml`."),
-]
+Format = Annotated[ContentType, Meta(description="`application/json`, `text/plain`, `text/html` or `application/xml`.")]
 IncludeCompacted = Annotated[bool, Meta(description="Also return the entries that summaries have replaced.")]
 SummaryId = Annotated[AnyId, Meta(description="The id of a summary: list exactly the entries that it was made of.")]
 
@@ -414,9 +411,7 @@ class OfEntry(Request, frozen=True, kw_only=True):
 
 
 @operation(
-    "banks.entry",
-    "GET /v1/memory_banks/{bank}/entries/{id}",
-    example=Example({"bank": "$0.id", "id": "$1.id"}, _GIVEN),
+    "banks.entry", "GET /v1/memory_banks/{bank}/entries/{id}", example=Example({"bank": "$0.id", "id": "$1.id"}, _GIVEN)
 )
 def get_entry(space: Space, request: OfEntry) -> BankEntry:
     """Return one entry, also one that a summary has replaced. To list the entries of a summary, use `banks.entries` with

@@ -281,12 +281,7 @@ class RelevantFact(NamedTuple):
 
 
 def assemble(
-    turns: Sequence[RecentTurn],
-    facts: Sequence[RelevantFact],
-    records: Mapping[str, str],
-    budget: int,
-    *,
-    token: str,
+    turns: Sequence[RecentTurn], facts: Sequence[RelevantFact], records: Mapping[str, str], budget: int, *, token: str
 ) -> Context:
     """Choose what fits into the budget. Records are given as text by name."""
     turns = sorted(turns, key=lambda turn: turn.at)

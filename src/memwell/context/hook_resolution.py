@@ -6,8 +6,7 @@ A hook is selected by its id, by its selector key, or by rules and priority (B4.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta, structs
@@ -52,13 +51,12 @@ _FIELDS = (*PLAIN, *LISTS, *LISTS.values(), "headers", "header_<name>")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-@dataclass(frozen=True, slots=True)
-class HookContext:
+class HookContext(NamedTuple):
     """The context of a request, as rules and templates see it. Headers have the names of their variables."""
 
-    plain: Mapping[str, str] = field(default_factory=dict)
-    lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
+    plain: Mapping[str, str]
+    lists: Mapping[str, tuple[str, ...]]
+    headers: Mapping[str, str]
 
     @property
     def session_id(self) -> str | None:
@@ -175,13 +173,7 @@ def matches_rules(rules: Rules, context: HookContext) -> bool:
     return True
 
 
-def list_matches(hooks: Iterable[HookItem], context: HookContext) -> list[HookItem]:
-    """The enabled hooks whose rules match, the highest priority first."""
-    found = [one for one in hooks if one.settings.enabled and matches_rules(one.settings.rules, context)]
-    return sorted(found, key=priority_order)
-
-
-def select_first(matches: list[HookItem]) -> HookItem | None:
+def _select_first(matches: list[HookItem]) -> HookItem | None:
     """The match with the highest priority. Several with the same priority are an error."""
     top = [one for one in matches if one.settings.priority == matches[0].settings.priority]
     if len(top) > 1:
@@ -222,7 +214,10 @@ def render_memory_context(space: Space, session_id: str | None, budget: Budget) 
     full = False
     while not full and (page := space.last(address, min(PAGE, budget.entries - len(lines)), before)):
         for entry in reversed(page):
-            line = _render_entry(entry) if lines else _shorten(_render_entry(entry), room)
+            line = _render_entry(entry)
+            if not lines and len(line) > room:  # the newest entry is always shown
+                mark = f" [… {len(line)} characters in all]"
+                line = line[: max(room - len(mark), 0)] + mark
             if len(line) > room:
                 full = True
                 break
@@ -239,14 +234,6 @@ def _render_entry(entry: Entry) -> str:
     """An entry on one line: line breaks are escaped, so that none can forge another entry."""
     at = to_datetime(entry.recorded_at).isoformat().replace("+00:00", "Z")
     return f"[{at}] {entry.kind}: {entry.content.translate(_ESCAPE_BREAKS)}"
-
-
-def _shorten(line: str, room: int) -> str:
-    """The beginning of a line that is too long. The newest entry is always shown."""
-    if len(line) <= room:
-        return line
-    mark = f" [… {len(line)} characters in all]"
-    return line[: max(room - len(mark), 0)] + mark
 
 
 # -- operations ----------------------------------------------------------------------------------------------------------
@@ -400,8 +387,9 @@ def resolve_any_hook(space: Space, request: ResolveAny) -> Resolution:
         if len(named) > 1:
             raise Ambiguous("Several hooks have that selector key.", hook_ids=[one.id for one in named])
         return _resolve(space, request, context, named[0], "explicit_selector_key")
-    matches = list_matches(hooks, context)
-    selected = select_first(matches)
+    matching = (one for one in hooks if one.settings.enabled and matches_rules(one.settings.rules, context))
+    matches = sorted(matching, key=priority_order)
+    selected = _select_first(matches)
     if selected is None:
         return Resolution(
             selected_hook_id=None,

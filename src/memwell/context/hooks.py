@@ -23,7 +23,7 @@ from ..errors import Conflict, Invalid, TooLarge
 from ..model.fields import ID_PATTERN, check_content, check_json, to_json
 from ..text import yaml
 from . import template
-from .template import BARE, NAMESPACE, Expression, MemoryValues, Template
+from .template import BARE, NAMESPACE, MemoryValues, Template
 
 MAX_TEMPLATE = 256 * 1024
 MAX_TOTAL = 16 * 1024 * 1024
@@ -45,11 +45,7 @@ PLAIN = (
     "tool_intent",
 )
 """Variables with the same name as a field of the context."""
-LISTS = {
-    "grants": "grant_names_csv",
-    "table_names": "schema_table_names_csv",
-    "domain_tags": "schema_domain_tags_csv",
-}
+LISTS = {"grants": "grant_names_csv", "table_names": "schema_table_names_csv", "domain_tags": "schema_domain_tags_csv"}
 """Lists of the context, and the variables that contain them, separated by commas."""
 HEADER = re.compile(r"header_[a-z0-9_]+")
 _KNOWN = (*PLAIN, *LISTS.values(), "header_<name>", MEMORY, "memory.<store or definition>.<path>")
@@ -115,12 +111,7 @@ Priority = Annotated[
     int, Meta(ge=-1_000_000, le=1_000_000, description="The matching hook with the highest priority is selected.")
 ]
 SelectorKey = Annotated[
-    str,
-    Meta(
-        max_length=256,
-        pattern=ID_PATTERN,
-        description="A unique name by which callers can select the hook.",
-    ),
+    str, Meta(max_length=256, pattern=ID_PATTERN, description="A unique name by which callers can select the hook.")
 ]
 MarkdownTemplate = Annotated[
     str,
@@ -277,13 +268,10 @@ def priority_order(item: HookItem) -> tuple[int, str, str]:
 
 def _apply_changes(hook: Hook, request: CreateHook | UpdateHook) -> Hook:
     """A hook with the changes of a request, whose template is checked."""
-    changes: dict[str, Any] = {}
+    changes = HOOKS.changes(request)
     for name in ("description", "selector_key"):
-        if (text := getattr(request, name)) is not None:
-            changes[name] = check_content(text, field=name, may_be_empty=True) or None
-    for name in ("markdown_template", "enabled", "priority"):
-        if (value := getattr(request, name)) is not None:
-            changes[name] = value
+        if name in changes:
+            changes[name] = check_content(changes[name], field=name, may_be_empty=True) or None
     rules = parse_rules(request.matching_rules, request.matching_rules_yaml)
     if rules is not None:
         changes |= {"rules": rules, "rules_yaml": request.matching_rules_yaml or None}
@@ -309,20 +297,16 @@ def _check_other_hooks(space: Space, hook: Hook, hook_id: str | None) -> None:
 
 
 def _to_response(item: HookItem) -> HookInfo:
-    hook = item.settings
+    fields = structs.asdict(item.settings)
     return HookInfo(
         id=item.id,
         name=item.name,
-        enabled=hook.enabled,
-        priority=hook.priority,
-        markdown_template=hook.markdown_template,
-        matching_rules=hook.rules,
+        matching_rules=fields.pop("rules"),
+        matching_rules_yaml=fields.pop("rules_yaml"),
         created_at=to_datetime(item.created_at),
         updated_at=to_datetime(item.updated_at),
         version=item.version,
-        description=hook.description,
-        selector_key=hook.selector_key,
-        matching_rules_yaml=hook.rules_yaml,
+        **fields,
     )
 
 
@@ -338,7 +322,19 @@ def parse_template(text: str) -> Template:
         )
     parsed = template.parse(check_content(text, field="markdown_template"))
     for expression in template.list_expressions(parsed):
-        _check_variable(expression)
+        name = expression.source
+        known = name in PLAIN or name in LISTS.values() or name == MEMORY or HEADER.fullmatch(name)
+        bare = expression.namespace == BARE and expression.path == (name,)
+        if expression.namespace != NAMESPACE and not (known and bare):
+            hint = f" Add the name of a memory: `{NAMESPACE}.<name>`." if name == NAMESPACE else ""
+            line, column = expression.line, expression.column
+            raise Invalid(
+                f"Template, line {line}, column {column}: there is no variable {reprlib.repr(name)}.{hint} "
+                f"Known: {', '.join(f'`{one}`' for one in _KNOWN)}.",
+                field="markdown_template",
+                line=line,
+                column=column,
+            )
     render_prompt(parsed, {}, MemoryValues(lambda name: (None, None)))
     return parsed
 
@@ -348,24 +344,6 @@ def render_prompt(parsed: Template, variables: Mapping[str, str], memory: Memory
     values = {one.source: variables.get(one.source, "") for one in template.list_expressions(parsed)}
     lookup = {BARE: values, NAMESPACE: memory}
     return template.render(parsed, lookup, missing="empty", on_one_line=(NAMESPACE,)).text
-
-
-def _check_variable(expression: Expression) -> None:
-    name = expression.source
-    if expression.namespace == NAMESPACE:
-        return
-    known = name in PLAIN or name in LISTS.values() or name == MEMORY or HEADER.fullmatch(name)
-    if known and expression.namespace == BARE and expression.path == (name,):
-        return
-    line, column = expression.line, expression.column
-    hint = f" Add the name of a memory: `{NAMESPACE}.<name>`." if name == NAMESPACE else ""
-    raise Invalid(
-        f"Template, line {line}, column {column}: there is no variable {reprlib.repr(name)}.{hint} "
-        f"Known: {', '.join(f'`{one}`' for one in _KNOWN)}.",
-        field="markdown_template",
-        line=line,
-        column=column,
-    )
 
 
 # -- rules ---------------------------------------------------------------------------------------------------------------
@@ -408,13 +386,13 @@ def _check_object(value: Any, names: tuple[str, ...], field: str) -> dict[str, A
 
 
 def _parse_rule(name: str, value: Any, field: str) -> Any:
-    if name != "headers":
-        if not isinstance(value, list | tuple):
-            raise Invalid(f"`{field}` must be a list.", field=field)
-        return tuple(_to_texts(value, field))
-    if not isinstance(value, Mapping):
-        raise Invalid(f"`{field}` must be an object: the name of each header and its value.", field=field)
-    return dict(zip(_to_texts(value, field), _to_texts(value.values(), field), strict=True))
+    if name == "headers":
+        if not isinstance(value, Mapping):
+            raise Invalid(f"`{field}` must be an object: the name of each header and its value.", field=field)
+        return dict(zip(_to_texts(value, field), _to_texts(value.values(), field), strict=True))
+    if not isinstance(value, list | tuple):
+        raise Invalid(f"`{field}` must be a list.", field=field)
+    return tuple(_to_texts(value, field))
 
 
 def _to_texts(values: Iterable[Any], field: str) -> list[str]:

@@ -31,8 +31,7 @@ from .template import NAMESPACE, MemoryValues
 MAX_TEMPLATE = 256 * 1024
 
 TemplateField = Annotated[
-    str,
-    Meta(max_length=MAX_TEMPLATE, description="Text with `{{memory.<store>.<path>}}`, at most 256 Ki characters."),
+    str, Meta(max_length=MAX_TEMPLATE, description="Text with `{{memory.<store>.<path>}}`, at most 256 Ki characters.")
 ]
 
 

@@ -192,7 +192,7 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 _SAYS_SOMETHING = re.compile(
-    r"[a-zäöüßéè'-]*(?:ed|ing|ly|able|ible|ive|ent|ant|ary|ory|ous|ful|less|wn|ong|ort|ure|ise|ize|tten|ken|den|len)",
+    r"[a-zäöüßéè'-]*(?:ed|ing|ly|able|ible|ive|ent|ant|ary|ory|ous|ful|less|wn|ong|ort|ure|ise|ize|tten|ken|den|len)"
 )
 
 _NO_VALUES = load_words(__package__, "not_secrets")
