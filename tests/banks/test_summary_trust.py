@@ -352,7 +352,7 @@ def test_notes_that_are_made_up_have_no_speaker(modelled: Callable[..., Modelled
     assert [one.speaker for one in trial.original_entries] == [None] * 5
 
 
-@pytest.mark.parametrize(
+@cases(
     "answer",
     [
         "Sure, here you are!",

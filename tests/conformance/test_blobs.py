@@ -15,6 +15,7 @@ from memwell.storage.blobs import Blobs, digest_of
 from memwell.storage.port import Store, Tx
 from memwell.storage.sqlite import SqliteStore
 
+from ..cases import cases
 from .scene import TENANT, FrozenClock
 
 CONTENT = b"%PDF-1.7 \x00\xff quarterly figures"
@@ -83,7 +84,7 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@cases("name", NAMES)
 def test_no_name_leads_elsewhere(blobs: Blobs, name: str) -> None:
     """T13: what is not a digest is refused before it is part of a path."""
     for work in (blobs.get, blobs.has, blobs.delete):

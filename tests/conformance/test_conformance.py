@@ -19,6 +19,7 @@ from memwell.model.collection import Address
 from memwell.search import upkeep
 from memwell.storage.port import Row, Store, Tx
 
+from ..cases import cases
 from .conftest import OpenStore
 from .scene import (
     KEPT_A_DAY,
@@ -187,13 +188,13 @@ def test_numbers_of_an_address_have_no_gaps_under_sixteen_writers(store: Store, 
 # -- tenants ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("call", ["rows", "row", "run"])
+@cases("call", ["rows", "row", "run"])
 def test_a_caller_cannot_bind_the_tenant(store: Store, call: str) -> None:
     with pytest.raises(TypeError):
         store.read(TENANT, lambda tx: getattr(tx, call)("last_event", tenant="other"))
 
 
-@pytest.mark.parametrize("call", ["read", "write", "scrub", "check"])
+@cases("call", ["read", "write", "scrub", "check"])
 def test_an_unknown_tenant_is_not_found(store: Store, call: str) -> None:
     arguments = (notes,) if call in ("read", "write") else ()
     with pytest.raises(NotFound):

@@ -12,6 +12,7 @@ from memwell.jobs.queue import find
 from memwell.sdk import _async, _sync
 from memwell.testing import FrozenClock
 
+from ..cases import cases
 from ..engines import Memory
 from .conftest import engine_of
 
@@ -110,7 +111,7 @@ def test_writing_returns_an_id_and_is_there_at_once(memory: Memory) -> None:
     assert inspect.signature(_async.AsyncFlow.write).parameters["importance"].default == 0.5
 
 
-@pytest.mark.parametrize("importance", [-0.01, 1.01, float("nan"), float("inf")])
+@cases("importance", [-0.01, 1.01, float("nan"), float("inf")])
 def test_importance_lies_between_0_and_1(memory: Memory, importance: float) -> None:
     """S0.19 (the range)."""
     with pytest.raises(Invalid, match="importance"):

@@ -11,6 +11,7 @@ import pytest
 from memwell import Invalid
 from memwell.testing import FrozenClock
 
+from ..cases import cases
 from ..engines import Memory, located, remains
 from ..live import live
 from .conftest import engine_of
@@ -85,7 +86,7 @@ def test_expired_turns_are_purged_from_the_file(memory: Memory, clock: FrozenClo
     assert [name for name, data in remains(tmp_path).items() if b"zyxomma" in data] == []
 
 
-@pytest.mark.parametrize("role", ["user", "assistant", "tool", "system"])
+@cases("role", ["user", "assistant", "tool", "system"])
 def test_a_turn_has_one_of_four_roles_a_content_and_a_time(memory: Memory, clock: FrozenClock, role: str) -> None:
     """S0.14: role, content, timestamp."""
     turn = memory.flow("support").session("s").history.append(role=role, content="text")

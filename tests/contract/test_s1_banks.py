@@ -17,6 +17,7 @@ from memwell.sdk._sync_banks import Bank
 from memwell.sdk.types import BankSettings
 from memwell.testing import FrozenClock
 
+from ..cases import cases
 from ..engines import Memory, query, remains
 from ..live import live
 from ..scripted import EmbeddingServer
@@ -241,7 +242,7 @@ def test_the_bank_of_another_tenant_is_not_found(memory: Memory) -> None:
             dispatch(engine, stranger, require_operation(name), {"bank": bank.id, **data})
 
 
-@pytest.mark.parametrize(
+@cases(
     "wrong",
     [
         {"name": ""},
@@ -269,7 +270,7 @@ def test_a_bank_that_cannot_be_is_refused(memory: Memory, wrong: dict[str, objec
     assert memory.banks.list().total == 0
 
 
-@pytest.mark.parametrize("name", ["", " ", "\u2060", "a\x07b", "\ud800", "x" * 256])
+@cases("name", ["", " ", "\u2060", "a\x07b", "\ud800", "x" * 256])
 def test_a_name_that_is_none_is_refused_in_a_change_too(chats: Bank, name: str) -> None:
     """B1.3."""
     with pytest.raises(Invalid, match=r"`name`.*1 to 255 characters"):
@@ -293,7 +294,7 @@ def test_a_conversation_answers_with_its_messages(chats: Bank) -> None:
     assert added.content is None
 
 
-@pytest.mark.parametrize("speaker", [None, "", "system", "tool", "User"])
+@cases("speaker", [None, "", "system", "tool", "User"])
 def test_a_conversation_needs_a_speaker(chats: Bank, speaker: str | None) -> None:
     """S1.9, S1.20, C16: user or assistant, nobody else, and nothing is written."""
     with pytest.raises(Invalid, match="speaker"):
@@ -329,9 +330,7 @@ def test_key_and_speaker_are_metadata_that_cannot_be_forged(chats: Bank) -> None
             chats.add("hello", key="k", speaker="user", metadata={name: "forged"})
 
 
-@pytest.mark.parametrize(
-    "key", ["", "  ", "\u00a0", "\u200b", "\t", ".", "..", "x" * 513, "a\nb", "a\n", "\x00", "\ud800", "a\udfffb"]
-)
+@cases("key", ["", "  ", "\u00a0", "\u200b", "\t", ".", "..", "x" * 513, "a\nb", "a\n", "\x00", "\ud800", "a\udfffb"])
 def test_a_key_that_is_none_is_refused_everywhere(notes: Bank, key: str) -> None:
     """S1.5, S1.19, S1.35, S1.49, C17: with the same sentence, that says what a key is."""
     asked = (
@@ -351,7 +350,7 @@ def test_a_key_that_is_none_is_refused_everywhere(notes: Bank, key: str) -> None
     assert notes.keys() == []
 
 
-@pytest.mark.parametrize("bank_id", ["nothing", "ü", "\ud800", "a\x00b"])
+@cases("bank_id", ["nothing", "ü", "\ud800", "a\x00b"])
 def test_a_bank_that_cannot_be_is_not_found(memory: Memory, notes: Bank, bank_id: str) -> None:
     with pytest.raises(NotFound):
         memory.banks.open(bank_id).info()

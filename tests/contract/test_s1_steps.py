@@ -17,6 +17,7 @@ from memwell.sdk._sync_banks import Bank
 from memwell.testing import FrozenClock
 from memwell.workflows.run_operations import Run
 
+from ..cases import cases
 from ..engines import Memory
 from ..scripted import ScriptedServer
 
@@ -99,7 +100,7 @@ def test_what_is_substituted_is_data(memory: Memory) -> None:
     assert output(memory, text("{{input}}{{metadata.nothing}}"), given="{{metadata.user_id}}") == "{{metadata.user_id}}"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("said", "meant"),
     [
         ("{{now}}", "2026-03-31T12:30:00Z"),
@@ -120,7 +121,7 @@ def test_times_are_substituted(tmp_path: Path, said: str, meant: str) -> None:
         assert output(memory, text(f"from {said} on")) == f"from {meant} on"
 
 
-@pytest.mark.parametrize("said", ["{{2026-02-30}}", "{{2026-01-01T25:00:00Z}}", "{{2026-01-01T}}"])
+@cases("said", ["{{2026-02-30}}", "{{2026-01-01T25:00:00Z}}", "{{2026-01-01T}}"])
 def test_a_time_that_there_is_not_is_refused(memory: Memory, said: str) -> None:
     """S1.17: before anything runs, so that no search goes without its bound."""
     with pytest.raises(Invalid, match=said.strip("{}")):
@@ -183,9 +184,7 @@ def test_add_to_a_general_bank_is_passed_through(memory: Memory, notes: Bank) ->
     assert [one.metadata for one in notes.entries(filter={"type": "hello"})]
 
 
-@pytest.mark.parametrize(
-    "key", ["{{metadata.missing}}", "p-{{metadata.missing}}", "{{metadata.blank}}", "x{{metadata.blank}}"]
-)
+@cases("key", ["{{metadata.missing}}", "p-{{metadata.missing}}", "{{metadata.blank}}", "x{{metadata.blank}}"])
 def test_an_incomplete_key_fails_the_step(memory: Memory, notes: Bank, key: str) -> None:
     """S1.19, C17: nobody's memory ends up under a key that everybody shares."""
     step = {"step_type": "add_memory", "memory_bank_id": notes.id, "key": key}
@@ -195,7 +194,7 @@ def test_an_incomplete_key_fails_the_step(memory: Memory, notes: Bank, key: str)
     assert list(notes.entries()) == []
 
 
-@pytest.mark.parametrize("speaker", ["system", "{{metadata.user_id}}", ""])
+@cases("speaker", ["system", "{{metadata.user_id}}", ""])
 def test_a_speaker_is_checked_after_substitution(memory: Memory, chats: Bank, speaker: str) -> None:
     """S1.20, C16."""
     step = {"step_type": "add_memory", "memory_bank_id": chats.id, "key": "k", "speaker": speaker}

@@ -19,6 +19,7 @@ from memwell.sdk._sync_apps import App, Scope
 from memwell.testing import FrozenClock
 from memwell.workflows.run_operations import Executed
 
+from ..cases import cases
 from ..engines import Memory, remains
 from ..live import live
 from ..scripted import ScriptedServer
@@ -186,7 +187,7 @@ def test_the_meta_of_a_session_cannot_be_written_or_deleted(shop: App) -> None:
         shop.stores.update("sessionMeta", name="Mine")
 
 
-@pytest.mark.parametrize("is_async", [False, True])
+@cases("is_async", [False, True])
 def test_code_cannot_change_the_meta_of_its_session(shop: App, answer: Answers, is_async: bool) -> None:
     """S2.2, S2.3, S2.5: it can read it, and is refused when it writes or deletes; nothing changes."""
     refused: list[str] = []
@@ -569,7 +570,7 @@ def test_a_session_does_not_change_hands(shop: App, answer: Answers, how: str) -
     assert answer(ok, **which, user_id="alice").session_id == "s1"
 
 
-@pytest.mark.parametrize("how", ["session_id", "session_reference"])
+@cases("how", ["session_id", "session_reference"])
 def test_the_owner_of_a_session_is_checked_against_the_user_reference(shop: App, code: Registers, how: str) -> None:
     """B2.11: another user's reference does not open the session, nor takes the place of the one that it has."""
     shop.configure(function=code(ok))
@@ -915,7 +916,7 @@ def known(shop: App) -> Scope:
     return here
 
 
-@pytest.mark.parametrize(
+@cases(
     ("template", "expected"),
     [
         ("You speak {{memory.userPrefs.preferences.language}}.", "You speak pt."),
@@ -937,7 +938,7 @@ def test_prompts_name_what_is_remembered(known: Scope, template: str, expected: 
     assert known.render(template) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     "path",
     [
         "userPrefs.preferences.sound",
@@ -954,7 +955,7 @@ def test_what_is_missing_is_empty_in_a_prompt(known: Scope, path: str) -> None:
     assert known.render(f"[{{{{memory.{path}}}}}]") == "[]"
 
 
-@pytest.mark.parametrize("path", ["nowhere.field", "userprefs.note", "sessionmeta.metadata"])
+@cases("path", ["nowhere.field", "userprefs.note", "sessionmeta.metadata"])
 def test_a_store_that_there_is_not_is_an_error_in_a_prompt(known: Scope, path: str) -> None:
     """S2.17, C18."""
     with pytest.raises(Invalid, match=path.partition(".")[0]):
@@ -972,7 +973,7 @@ def test_whoever_is_not_known_has_nothing_in_a_prompt(shop: App, known: Scope) -
     assert shop.scope(session_id="s1").render(template) == "[pt|12.5|mobile_app]"
 
 
-@pytest.mark.parametrize(
+@cases(
     "template",
     [
         '{{memory.set_content("userPrefs", {"n": 1})}}',

@@ -18,6 +18,7 @@ from memwell.sdk._sync_apps import App, Scope
 from memwell.sdk.types import StoreSettings
 from memwell.testing import FrozenClock
 
+from ..cases import cases
 from ..engines import AsyncMemory, Memory, remains, two_tenants
 from ..live import live
 from .conftest import engine_of
@@ -177,7 +178,7 @@ def test_a_technical_name_is_unique_in_its_app(memory: Memory, shop: App, prefs:
     assert other.scope(user_id="alice").get_content("userPrefs") is None
 
 
-@pytest.mark.parametrize("name", ["userPrefs", "order_history", "X", "a1", "session_meta", "a" * 255])
+@cases("name", ["userPrefs", "order_history", "X", "a1", "session_meta", "a" * 255])
 def test_names_that_can_be_used(shop: App, name: str) -> None:
     """C22, B2.1."""
     assert shop.stores.create(name).technical_name == name
@@ -185,7 +186,7 @@ def test_names_that_can_be_used(shop: App, name: str) -> None:
     assert shop.scope(user_id="alice").get_content(name) == {"n": 1}
 
 
-@pytest.mark.parametrize("name", ["user prefs", "user-prefs", "1st", "_x", "préfs", "a.b", "a" * 256, "", "x\n", "a@b"])
+@cases("name", ["user prefs", "user-prefs", "1st", "_x", "préfs", "a.b", "a" * 256, "", "x\n", "a@b"])
 def test_names_that_cannot_be_used(shop: App, name: str) -> None:
     """C22, B2.1: no special characters or spaces."""
     with pytest.raises(Invalid):
@@ -200,7 +201,7 @@ def test_the_name_of_the_session_meta_is_taken(shop: App) -> None:
         shop.stores.define({"sessionMeta": {"access": "session"}})
 
 
-@pytest.mark.parametrize("name", ["store1", "data", "temp", "Memory", "tmp_2"])
+@cases("name", ["store1", "data", "temp", "Memory", "tmp_2"])
 def test_a_name_that_says_nothing_is_warned_of(shop: App, name: str) -> None:
     """C40: the store is made all the same."""
     made = shop.stores.create(name)
@@ -209,7 +210,7 @@ def test_a_name_that_says_nothing_is_warned_of(shop: App, name: str) -> None:
     assert shop.stores.get(name).technical_name == name
 
 
-@pytest.mark.parametrize("name", ["userPreferences", "orderHistory", "conversationContext"])
+@cases("name", ["userPreferences", "orderHistory", "conversationContext"])
 def test_a_name_that_says_something_is_not_warned_of(shop: App, name: str) -> None:
     """C40."""
     assert shop.stores.create(name).warnings is None
@@ -350,7 +351,7 @@ def test_the_schema_of_the_document_can_be_used(shop: App) -> None:
     assert here.get_content("profile") is None
 
 
-@pytest.mark.parametrize(
+@cases(
     "schema",
     [
         {"type": "nonsense"},
@@ -549,7 +550,7 @@ def test_paths_go_through_lists(prefs: Scope) -> None:
     assert prefs.get_content("userPrefs", {"cart.items.sku": 1}) == {"cart": {"items": [{"sku": "A"}, {"sku": "B"}]}}
 
 
-@pytest.mark.parametrize("mark", [0, "1", 2, None, {"x": 1}])
+@cases("mark", [0, "1", 2, None, {"x": 1}])
 def test_a_field_is_asked_for_with_a_one(prefs: Scope, mark: Any) -> None:
     """S2.21."""
     prefs.set_content("userPrefs", FULL)
@@ -557,7 +558,7 @@ def test_a_field_is_asked_for_with_a_one(prefs: Scope, mark: Any) -> None:
         prefs.get_content("userPrefs", {"lastVisit": mark})
 
 
-@pytest.mark.parametrize("store", ["userPrefs", "sessionMeta"])
+@cases("store", ["userPrefs", "sessionMeta"])
 def test_what_is_asked_for_is_judged_before_there_is_anything(shop: App, prefs: Scope, store: str) -> None:
     """S2.21: a mistake shows at once, and not only once there is a record."""
     here = shop.scope(user_id="alice", session_id="s1")
@@ -971,7 +972,7 @@ def test_content_of_a_session_stays_until_that_ends(shop: App, clock: FrozenCloc
     assert here.get_content("cart") is None
 
 
-@pytest.mark.parametrize("retention", ["1_year", "week", "1 week", "0_days", "-1_day", "1.5_days", "", "9999_months"])
+@cases("retention", ["1_year", "week", "1 week", "0_days", "-1_day", "1.5_days", "", "9999_months"])
 def test_there_are_no_other_retentions(shop: App, retention: str) -> None:
     """S2.12, B2.4."""
     with pytest.raises(Invalid, match="retention"):

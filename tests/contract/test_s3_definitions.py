@@ -13,6 +13,7 @@ from memwell import Conflict, Forbidden, Invalid, NotFound, Stale
 from memwell.sdk._sync_definitions import WorkingMemory
 from memwell.testing import FrozenClock
 
+from ..cases import cases
 from ..engines import AsyncMemory, Memory, remains, two_tenants
 from ..live import live
 from .conftest import engine_of
@@ -176,14 +177,14 @@ def test_a_new_name_frees_the_old_one_and_the_slug_stays(memory: Memory) -> None
     )
 
 
-@pytest.mark.parametrize("name", ["", "  ", "x" * 256, "two\nlines", "nul\x00", "bell\x07", "next\x85line"])
+@cases("name", ["", "  ", "x" * 256, "two\nlines", "nul\x00", "bell\x07", "next\x85line"])
 def test_names_that_cannot_be(memory: Memory, name: str) -> None:
     with pytest.raises(Invalid):
         memory.definitions.create(name, slug="fine")
     assert memory.definitions.list().total == 0
 
 
-@pytest.mark.parametrize("slug", ["", "Customer", "a-b", "a b", "größe", "a.b", "a\n", "x" * 256])
+@cases("slug", ["", "Customer", "a-b", "a b", "größe", "a.b", "a\n", "x" * 256])
 def test_a_slug_has_lower_case_letters_digits_and_underscores(memory: Memory, slug: str) -> None:
     """S3.4, C22, B3.4."""
     with pytest.raises(Invalid, match="slug"):
@@ -205,7 +206,7 @@ def test_a_slug_is_the_key_everywhere_and_unique(memory: Memory) -> None:
     assert [one.name for one in memory.definitions.list().definitions] == ["Customer Profile"], "a clash leaves nothing"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "slug"),
     [
         ("Customer Profile", "customer_profile"),
@@ -257,7 +258,7 @@ def test_there_are_four_scopes(memory: Memory, scope: Any) -> None:
     assert memory.definitions.create("Customer Profile", scope=scope).scope == scope
 
 
-@pytest.mark.parametrize("scope", ["", "Global", "user", "session"])
+@cases("scope", ["", "Global", "user", "session"])
 def test_there_is_no_other_scope(memory: Memory, scope: Any) -> None:
     """S3.6, C9: what others call global or session has other names here."""
     with pytest.raises(Invalid, match="scope"):
@@ -283,9 +284,7 @@ def test_a_lifetime_may_be_left_blank_or_cleared(memory: Memory, clock: FrozenCl
     assert [bound(memory, slug).values for slug in ("blank", "cleared")] == [{"blank": {"n": 1}}, {"cleared": {"n": 1}}]
 
 
-@pytest.mark.parametrize(
-    "schema", [{"type": "array"}, {"type": "string"}, {"type": ["object", "null"]}, [], "text", True]
-)
+@cases("schema", [{"type": "array"}, {"type": "string"}, {"type": ["object", "null"]}, [], "text", True])
 def test_a_schema_is_one_of_an_object(memory: Memory, schema: Any) -> None:
     """S3.8."""
     with pytest.raises(Invalid, match="schema"):

@@ -10,6 +10,7 @@ import pytest
 from memwell import Invalid
 from memwell.testing import FrozenClock
 
+from ..cases import cases
 from ..engines import Memory
 from ..live import live
 
@@ -106,7 +107,7 @@ def test_active_sessions_are_those_not_ended(memory: Memory) -> None:
     assert {session.id for session in memory.logs()} == {"one", "two"}
 
 
-@pytest.mark.parametrize("kind", ["", "has space", "x" * 65, "1st", "tab\t"])
+@cases("kind", ["", "has space", "x" * 65, "1st", "tab\t"])
 def test_a_bad_entry_type_is_refused(memory: Memory, kind: str) -> None:
     with pytest.raises(Invalid, match="entry_type"):
         memory.log("s").append(entry_type=kind, content="x")

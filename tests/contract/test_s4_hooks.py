@@ -17,6 +17,7 @@ from memwell.context.hook_resolution import PAGE, Budget, render_memory_context
 from memwell.core.access import Principal
 from memwell.testing import FrozenClock
 
+from ..cases import cases
 from ..engines import AsyncMemory, Memory, two_tenants
 from ..live import live
 from .conftest import Cli, engine_of
@@ -274,7 +275,7 @@ CONTEXT: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "value"),
     [
         ("user_id", "u1"),
@@ -346,7 +347,7 @@ def test_an_unknown_variable_is_refused_when_it_is_saved(memory: Memory, name: s
     assert [(one.name, one.markdown_template) for one in memory.hooks.list()] == [("h", "Hello.")]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("template", "word"),
     [
         ("a {{user_id", "never closed"),
@@ -400,7 +401,7 @@ def test_all_hooks_together_are_limited(memory: Memory) -> None:
 # -- contexts ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@cases(
     ("context", "word"),
     [
         ({"usr_id": "u"}, "no 'usr_id'. It may contain `user_id`"),
@@ -437,7 +438,7 @@ def test_a_bad_context_is_refused(memory: Memory, context: dict[str, Any], word:
         assert word in raised.value.message
 
 
-@pytest.mark.parametrize(
+@cases(
     "asked",
     [
         {"session_id": ""},
@@ -571,7 +572,7 @@ def test_bad_rules_are_refused(memory: Memory, rules: Any, word: str) -> None:
     assert memory.hooks.list() == [hook]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "word"),
     [
         ("request: [", "line 2, column 1"),

@@ -86,7 +86,7 @@ def texts(node: Any) -> bool:
     return isinstance(node, inspect.StrType | inspect.NoneType)
 
 
-@pytest.mark.parametrize("session", ["a\nb", "a\x00", "..", "."])
+@cases("session", ["a\nb", "a\x00", "..", "."])
 def test_sessions_of_an_import_are_named_like_any_other(tmp_path: Path, session: str) -> None:
     line = {"type": "turn", "session": session, "role": "user", "content": "Hi"}
     with Memory(tmp_path, worker=False) as memory:

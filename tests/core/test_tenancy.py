@@ -159,7 +159,7 @@ class _Leaky:
         return self._inner.write("alpha" if self._leak == "write" else tenant, work)  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("leak", "name"),
     [
         ("read", "flows.last"),

@@ -33,6 +33,7 @@ from memwell.surfaces.cli.main import app
 from memwell.surfaces.rest.file_transfer import MAX_PARTS, parse_form
 from memwell.testing import FrozenClock
 
+from ..cases import cases
 from ..contract.task_documents import done, tasks
 from ..engines import Memory, located, remains, two_tenants
 from ..live import Live, live
@@ -108,7 +109,7 @@ def test_the_same_file_again_is_the_one_that_is_there(session: AppSession, memor
     assert [session.files.read(one.file_id) for one in session.files.list()] == [TEXT]  # another has the same bytes
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given", "error", "said"),
     [
         ({"content": b""}, Invalid, "at least one byte"),

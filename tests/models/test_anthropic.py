@@ -346,7 +346,7 @@ def shown(error: BaseException | None) -> str:
     return found
 
 
-@pytest.mark.parametrize("fault", [None, *TOLD], ids=lambda fault: fault.value if fault else "none")
+@cases("fault", [None, *TOLD], ids=lambda fault: fault.value if fault else "none")
 def test_neither_keys_nor_words_are_shown(fault: Fault | None, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG), serving([SECRET], fault=fault, drip_s=0.1) as server:
         model = chat(server.url, KEY)

@@ -147,7 +147,7 @@ def test_the_default_is_read_from_any_directory(folder: Path, llama: WordLlama) 
     assert np.array_equal(WordLlama(folder).embed(TEXTS), llama.embed(TEXTS))
 
 
-@pytest.mark.parametrize("damage", DAMAGED_WEIGHTS)
+@cases("damage", DAMAGED_WEIGHTS)
 def test_damaged_weights_are_told_in_a_sentence(folder: Path, damage: str) -> None:
     replace(folder / WEIGHTS, DAMAGED_WEIGHTS[damage]((folder / WEIGHTS).read_bytes()))
     with pytest.raises(ModelFailed) as error:
@@ -155,7 +155,7 @@ def test_damaged_weights_are_told_in_a_sentence(folder: Path, damage: str) -> No
     assert_a_sentence(error, WEIGHTS, "reinstall memwell")
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"{}", b"[]", b"\xff\xfe", b'{"model": {"type": "None"}}'])
+@cases("data", [b"", b"{", b"{}", b"[]", b"\xff\xfe", b'{"model": {"type": "None"}}'])
 def test_a_damaged_tokenizer_is_told_in_a_sentence(folder: Path, data: bytes) -> None:
     replace(folder / TOKENIZER, data)
     with pytest.raises(ModelFailed) as error:
@@ -267,8 +267,8 @@ def rows(*words: str) -> Vectors:
     return made
 
 
-@pytest.mark.parametrize("types", [False, True], ids=["two inputs", "with token types"])
-@pytest.mark.parametrize("cls", [None, False])
+@cases("types", [False, True], ids=["two inputs", "with token types"])
+@cases("cls", [None, False])
 def test_onnx_takes_the_mean_of_what_is_not_padding(tmp_path: Path, types: bool, cls: bool | None) -> None:
     model = Onnx(onnx_folder(tmp_path / "m", types=types, cls=cls))
     expected = [rows("[CLS]", "cat", "dog").mean(axis=0), rows("[CLS]", "cat").mean(axis=0)]
@@ -283,7 +283,7 @@ def test_onnx_takes_the_first_piece_where_the_directory_says_so(tmp_path: Path) 
     assert np.abs(model.embed(["cat dog", "invoice"]) - unit(rows("[CLS]")[0])).max() < 1e-6
 
 
-@pytest.mark.parametrize("text", ["{", "{}", "[]", "null", '"mean"', ""])
+@cases("text", ["{", "{}", "[]", "null", '"mean"', ""])
 def test_onnx_takes_the_mean_if_the_pooling_is_not_readable(tmp_path: Path, text: str) -> None:
     folder = onnx_folder(tmp_path / "m")
     plain = Onnx(folder).embed(["cat dog"])
@@ -327,8 +327,8 @@ def test_an_onnx_model_with_another_pooling_is_another_model(tmp_path: Path) -> 
     assert mean.id != first.id
 
 
-@pytest.mark.parametrize("file", ["model.onnx", "tokenizer.json"])
-@pytest.mark.parametrize("data", [None, b"", b"damaged"], ids=["missing", "empty", "damaged"])
+@cases("file", ["model.onnx", "tokenizer.json"])
+@cases("data", [None, b"", b"damaged"], ids=["missing", "empty", "damaged"])
 def test_a_missing_or_damaged_onnx_file_is_told_in_a_sentence(tmp_path: Path, file: str, data: bytes | None) -> None:
     folder = onnx_folder(tmp_path / "m")
     (folder / file).unlink()
@@ -415,7 +415,7 @@ def test_an_endpoint_is_named_by_its_model_and_place(server: EmbeddingServer) ->
     assert endpoint(server).dimensions == 32
 
 
-@pytest.mark.parametrize("answer", ["error", "busy", "garbage", "half"])
+@cases("answer", ["error", "busy", "garbage", "half"])
 def test_an_endpoint_that_fails_is_told_in_a_sentence_and_recovers(server: EmbeddingServer, answer: Any) -> None:
     model = endpoint(server)
     server.answer = answer
@@ -449,7 +449,7 @@ BODIES: dict[str, bytes] = {
 }
 
 
-@pytest.mark.parametrize("body", BODIES)
+@cases("body", BODIES)
 def test_an_answer_that_is_none_is_refused_in_a_sentence(server: EmbeddingServer, body: str) -> None:
     server.body = BODIES[body]
     with pytest.raises(ModelFailed) as error:
@@ -505,7 +505,7 @@ def test_an_address_that_is_none_is_told_in_a_sentence(url: str) -> None:
     assert KEY not in str(error.value)
 
 
-@pytest.mark.parametrize("key", [f"{KEY}\r", f"{KEY}\n", f"{KEY}\0", f"{KEY}ü"])
+@cases("key", [f"{KEY}\r", f"{KEY}\n", f"{KEY}\0", f"{KEY}ü"])
 def test_a_key_that_cannot_be_sent_is_not_told(server: EmbeddingServer, key: str) -> None:
     """A line end that came with the key from a file must not bring the key into the error."""
     result = outcome(lambda: Endpoint("tiny", server.url, key).embed(["one"]))
@@ -525,7 +525,7 @@ def test_a_password_in_the_address_is_in_no_name_and_no_error(server: EmbeddingS
     assert KEY not in str(error.value)
 
 
-@pytest.mark.parametrize("answer", ["normal", "error", "garbage", "half", "hang"])
+@cases("answer", ["normal", "error", "garbage", "half", "hang"])
 def test_the_key_is_in_no_log(server: EmbeddingServer, answer: Any, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     server.answer = answer
@@ -675,9 +675,7 @@ def test_a_plugin_that_cannot_be_loaded_leaves_search_its_words(
         assert found.warning
 
 
-@pytest.mark.parametrize(
-    "name", ["nobody", "nobody:x", "onnx", "onnx:", "openai", "openai:", "fastembed:", ":", "Mine"]
-)
+@cases("name", ["nobody", "nobody:x", "onnx", "onnx:", "openai", "openai:", "fastembed:", ":", "Mine"])
 def test_an_unknown_name_is_refused_with_the_list(plugin: None, name: str) -> None:
     if name == ":":
         assert isinstance(chosen(name), WordLlama)

@@ -257,7 +257,7 @@ def test_only_a_request_that_is_refused_is_sent_in_another_way() -> None:
 # -- what goes wrong -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fault", TOLD, ids=lambda fault: fault.value)
+@cases("fault", TOLD, ids=lambda fault: fault.value)
 def test_every_fault_ends_in_time_with_its_name(kind: Kind, fault: Fault | StreamFault) -> None:
     with ScriptedServer(fault=fault, drip_s=0.1, protocol=kind) as server:
         started = time.monotonic()
@@ -271,7 +271,7 @@ def test_every_fault_ends_in_time_with_its_name(kind: Kind, fault: Fault | Strea
         assert wait_for(lambda: threads() == 0), "the call has ended on this side too"
 
 
-@pytest.mark.parametrize("fault", StreamFault, ids=lambda fault: fault.value)
+@cases("fault", StreamFault, ids=lambda fault: fault.value)
 def test_an_answer_that_is_not_streamed_fails_likewise(kind: Kind, fault: StreamFault) -> None:
     limit_s = LIMIT_S if TOLD[fault] == "timeout" else 30
     with ScriptedServer(fault=fault, drip_s=0.1, protocol=kind) as server, pytest.raises(ModelFailed) as error:
@@ -279,7 +279,7 @@ def test_an_answer_that_is_not_streamed_fails_likewise(kind: Kind, fault: Stream
     assert get_reason(error.value) == TOLD[fault]
 
 
-@pytest.mark.parametrize("fault", [Fault.REFUSAL, Fault.LENGTH], ids=lambda fault: fault.value)
+@cases("fault", [Fault.REFUSAL, Fault.LENGTH], ids=lambda fault: fault.value)
 def test_what_was_spent_on_a_failure_is_told(kind: Kind, fault: Fault) -> None:
     with ScriptedServer(fault=fault, protocol=kind) as server:
         _, error = failing(chat(kind, server))
@@ -287,7 +287,7 @@ def test_what_was_spent_on_a_failure_is_told(kind: Kind, fault: Fault) -> None:
     assert error.details["tokens_out"] >= 0
 
 
-@pytest.mark.parametrize("status", [302, 404, 503])
+@cases("status", [302, 404, 503])
 def test_statuses_have_names(kind: Kind, status: int) -> None:
     reasons = {302: "invalid_answer", 404: "not_found", 503: "server_error"}
     with ScriptedServer([Raw(status, b"", {"location": "http://127.0.0.1:9/v1"})], protocol=kind) as server:
@@ -418,7 +418,7 @@ def shown(error: BaseException | None) -> str:
     return found
 
 
-@pytest.mark.parametrize("fault", [None, *TOLD], ids=lambda fault: fault.value if fault else "none")
+@cases("fault", [None, *TOLD], ids=lambda fault: fault.value if fault else "none")
 def test_neither_keys_nor_words_are_shown(
     kind: Kind, fault: Fault | StreamFault | None, caplog: pytest.LogCaptureFixture
 ) -> None:

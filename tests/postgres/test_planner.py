@@ -180,7 +180,7 @@ def crowd(db: Db) -> Iterator[Db]:
         yield db
 
 
-@pytest.mark.parametrize("query", QUERIES.values(), ids=lambda query: query.name)
+@cases("query", QUERIES.values(), ids=lambda query: query.name)
 def test_every_query_goes_through_a_key_that_begins_with_the_tenant(within: Db, query: Query) -> None:
     found = scans(within, query.sql)
     assert [scan for scan in found if scan.by is None or "tenant = " not in scan.condition] == []
@@ -188,7 +188,7 @@ def test_every_query_goes_through_a_key_that_begins_with_the_tenant(within: Db, 
         assert [scan for scan in found if scan.is_whole] == []
 
 
-@pytest.mark.parametrize("sql", TOO_MUCH.values(), ids=TOO_MUCH.keys())
+@cases("sql", TOO_MUCH.values(), ids=TOO_MUCH.keys())
 def test_what_reads_too_much_is_noticed(within: Db, sql: str) -> None:
     assert [scan for scan in scans(within, sql) if scan.by is None or scan.is_whole]
 
@@ -197,8 +197,8 @@ def test_what_may_read_all_of_a_tenant_is_there() -> None:
     assert WHOLE.keys() <= QUERIES.keys()
 
 
-@pytest.mark.parametrize("mode", ["force_generic_plan", "force_custom_plan"])
-@pytest.mark.parametrize("name", PAGES)
+@cases("mode", ["force_generic_plan", "force_custom_plan"])
+@cases("name", PAGES)
 def test_a_page_takes_as_long_as_it_is(crowd: Db, name: str, mode: str) -> None:
     """Whoever reads all pages would else read everything as often as there are pages."""
     crowd.execute(f"SET LOCAL plan_cache_mode = {mode}".encode())

@@ -11,6 +11,7 @@ import pytest
 from memwell import Conflict, Invalid
 from memwell.workflows.app_transfer import Imported
 
+from ..cases import cases
 from ..engines import Memory
 
 QUOTED = """\
@@ -127,7 +128,7 @@ def test_what_was_exported_is_a_copy(memory: Memory) -> None:
 # -- what is wrong -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@cases(
     ("document", "part"),
     [
         ({"definitions": {"p": {"name": "Fine"}, "q": {"name": 5}}}, "definitions.q"),
@@ -140,7 +141,7 @@ def test_what_was_exported_is_a_copy(memory: Memory) -> None:
         ({"stores": {"good": {}, "cart": {"schema": {"$ref": "http://example.com/x"}}}}, "stores.cart"),
     ],
 )
-@pytest.mark.parametrize("dry_run", [False, True])
+@cases("dry_run", [False, True])
 def test_an_error_says_which_part_it_is_about(
     memory: Memory, document: dict[str, Any], part: str, dry_run: bool
 ) -> None:

@@ -14,6 +14,7 @@ from memwell.core import functions
 from memwell.sdk._sync_apps import App
 from memwell.workflows.app_transfer import Imported
 
+from ..cases import cases
 from ..engines import Memory, two_tenants
 from ..live import live
 
@@ -371,7 +372,7 @@ def test_too_many_stores_are_found_by_a_dry_run(there: Memory) -> None:
     assert "conflict" in acted(told)
 
 
-@pytest.mark.parametrize(
+@cases(
     "document",
     [
         {"memwell": 2, "stores": {}},
@@ -392,7 +393,7 @@ def test_too_many_stores_are_found_by_a_dry_run(there: Memory) -> None:
         "stores: {a: &x {}, b: *x}",
     ],
 )
-@pytest.mark.parametrize("dry_run", [False, True])
+@cases("dry_run", [False, True])
 def test_what_is_no_exported_app_is_refused(there: Memory, document: Any, dry_run: bool) -> None:
     """Nothing is made, and there is no way to bring data along (S2.39); a dry run finds it, too."""
     with pytest.raises(Invalid):

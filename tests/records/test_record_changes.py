@@ -14,6 +14,7 @@ from memwell import Conflict, Erased, Forbidden, Invalid, Stale
 from memwell.sdk._sync import User
 from memwell.testing import FrozenClock
 
+from ..cases import cases
 from ..engines import Memory
 from ..live import live
 
@@ -82,7 +83,7 @@ def test_a_tag_may_be_given_without_its_quotes(me: User) -> None:
     assert me.records.read("profile").etag == third.etag
 
 
-@pytest.mark.parametrize("tag", ["1", "old", "abc-", "-1", ""])
+@cases("tag", ["1", "old", "abc-", "-1", ""])
 def test_what_can_be_no_tag_was_never_read(me: User, tag: str) -> None:
     me.records["profile"] = {"n": 1}
     for name in ("profile", "nothing"):

@@ -33,7 +33,7 @@ def test_one_field_to_be_unset_is_not_its_letters(memory: Memory) -> None:
     assert not memory.user("alice").search("anything", include="turns").hits
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "shown", "left"),
     [
         ("example.com", {"example.com": {"n": 1}}, {"x": {"a.b": {"c.d": 1, "e": 2}}}),

@@ -33,6 +33,7 @@ from memwell.records.records import (
 from memwell.sdk.transport import LocalTransport
 from memwell.testing import FrozenClock
 
+from ..cases import cases
 from ..engines import Memory, remains
 
 T = TypeVar("T")
@@ -213,7 +214,7 @@ def test_history_has_an_end(records: Records, monkeypatch: pytest.MonkeyPatch) -
     assert records.reading(lambda space: rebuild_value(space, record, oldest - 1)) is None
 
 
-@pytest.mark.parametrize("value", [[1], "text", 7, None, {"a": float("nan")}, {"a": "\ud800"}])
+@cases("value", [[1], "text", 7, None, {"a": float("nan")}, {"a": "\ud800"}])
 def test_values_that_are_none(records: Records, value: Any) -> None:
     with pytest.raises(Invalid):
         records.set(value)

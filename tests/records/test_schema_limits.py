@@ -15,6 +15,8 @@ from memwell import Invalid, MemwellError, TooLarge
 from memwell.records.schema import Schema
 from memwell.records.schema_limits import measure_pattern
 
+from ..cases import cases
+
 SECONDS = 2.0
 MEGABYTES = 400
 WORDS = [f"s{number:05}" for number in range(7000)]
@@ -128,7 +130,7 @@ def test_unicode_classes_count_as_hundreds_of_letters(pattern: str) -> None:
     assert schema.problems({"name": "Adalovelace" * 2}) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("pattern", "size"),
     [
         ("abc", 3),

@@ -77,7 +77,7 @@ def test_doubts_come_with_what_was_made_of_a_schema(memory: Memory, kind: str) -
     assert memory.definitions.create("No schema at all").warnings is None
 
 
-@pytest.mark.parametrize(
+@cases(
     "work",
     [
         lambda memory: memory.app("shop").stores.create("prefs", access="user", schema={"properties": {"a": str}}),

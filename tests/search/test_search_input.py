@@ -133,9 +133,9 @@ def intact(memory: Memory) -> None:
     assert [flow.flow for flow in memory.flows()] == ["f"]
 
 
-def bad_inputs(surface: str) -> pytest.MarkDecorator:
+def bad_inputs(surface: str) -> Callable[[Callable[..., None]], Any]:
     found = [case for case in REFUSED if surface in case.only]
-    return pytest.mark.parametrize("case", found, ids=lambda case: case.name)
+    return cases("case", found, ids=lambda case: case.name)
 
 
 @bad_inputs("sdk")
@@ -400,7 +400,7 @@ def test_an_empty_filter_is_no_filter(memory: Memory) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     "query",
     ["1 may " * 3000, "in may " * 3000, "yesterday " * 6500, "2026-05-01 " * 5900],
     ids=lambda query: query[:10],

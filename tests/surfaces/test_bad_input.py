@@ -139,9 +139,9 @@ def home(engine_name: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("home")
 
 
-def bad_inputs(surface: str) -> pytest.MarkDecorator:
+def bad_inputs(surface: str) -> Callable[[Callable[..., None]], Any]:
     found = [case for case in CASES if surface in case.only]
-    return pytest.mark.parametrize("case", found, ids=lambda case: case.name)
+    return cases("case", found, ids=lambda case: case.name)
 
 
 @bad_inputs("sdk")
@@ -229,7 +229,7 @@ def test_a_time_at_the_edge_of_the_calendar_is_refused(server: Live) -> None:
     assert httpx.post(f"{server.url}/v1/users/a/turns", json=body).status_code == 400
 
 
-@pytest.mark.parametrize(
+@cases(
     ("call", "word"),
     [
         (lambda memory: memory.flow("f").session("..").delete(), "cannot be"),

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from memwell.surfaces.cli.main import app
 
+from ..cases import cases
 from ..engines import Memory, located
 
 
@@ -99,7 +100,7 @@ def test_what_has_no_name_is_read_as_what_has_one(filled: Path, tmp_path: Path) 
         assert memory.app("shop").stores.get("notes").retention == "1_day"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("command", "name", "wrong", "said"),
     [
         (("user", "set-record", "alice", "profile"), "value", "{nonsense", "must be JSON"),
@@ -250,7 +251,7 @@ def test_fields_to_return_are_named_with_commas_or_as_json(filled: Path, given: 
     assert (code, msgspec.json.decode(out)["content"]) == (0, {"lang": "pt", "seat": {"row": 12}}), err
 
 
-@pytest.mark.parametrize("given", ["[1]", '"lang"', '[["lang"]]', '"lang","seat"', "@-"])
+@cases("given", ["[1]", '"lang"', '[["lang"]]', '"lang","seat"', "@-"])
 def test_fields_to_return_that_are_no_paths_are_an_error(filled: Path, given: str) -> None:
     asked = ("store", "get-content", "shop", "cart", "--user-id", "alice", "--projections", given)
     code, out, err = run(filled, *asked, stdin="3")

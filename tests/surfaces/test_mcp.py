@@ -263,7 +263,7 @@ def test_a_flow_is_told_statements_and_messages(tmp_path: Path) -> None:
         in_process(lambda operation, data: memory.call(operation.name, data), work)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "arguments", "code", "word"),
     [
         ("forget_everything", {}, "not_found", "The tools are add_memory"),

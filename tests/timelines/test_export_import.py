@@ -11,6 +11,7 @@ from memwell import Invalid
 from memwell.testing import FrozenClock
 from memwell.timelines.transfer import Line
 
+from ..cases import cases
 from ..engines import Memory, two_tenants
 
 pytestmark = pytest.mark.every_engine
@@ -161,7 +162,7 @@ def test_an_import_does_not_raise_trust(tmp_path: Path) -> None:
         assert len(target.flow("copy").search("Faro", min_trust="user")) == 0
 
 
-@pytest.mark.parametrize("field", ["valid_from", "valid_to", "occurred_at"])
+@cases("field", ["valid_from", "valid_to", "occurred_at"])
 def test_a_time_out_of_range_is_named(tmp_path: Path, field: str) -> None:
     with Memory(tmp_path, worker=False) as memory, pytest.raises(Invalid, match=field):
         memory.flow("f").import_lines([{"type": "memory", "content": "x", field: "0001-01-01T00:00:00Z"}])

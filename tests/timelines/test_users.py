@@ -12,6 +12,7 @@ import pytest
 from memwell import Invalid, NotFound, StorageError
 from memwell.testing import FrozenClock
 
+from ..cases import cases
 from ..engines import AsyncMemory, Memory, listeners
 
 pytestmark = pytest.mark.every_engine
@@ -92,7 +93,7 @@ def test_when_it_was_said_can_be_told(memory: Memory) -> None:
     assert (turn.occurred_at, turn.metadata) == (moment, {"channel": "mail"})
 
 
-@pytest.mark.parametrize(
+@cases(
     "content", [[], [{"role": "user"}], [{"content": "x"}], [{"role": "user", "content": "x", "extra": 1}], 7, ["x"]]
 )
 def test_nonsense_is_refused(memory: Memory, content: object) -> None:

@@ -89,8 +89,8 @@ def test_half_a_character_can_be_printed() -> None:
 # -- files ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["run", "validate"])
-@pytest.mark.parametrize("what", ["latin", "utf16", "folder"])
+@cases("command", ["run", "validate"])
+@cases("what", ["latin", "utf16", "folder"])
 def test_what_is_no_text_is_one_sentence(tmp_path: Path, command: str, what: str) -> None:
     path = str(tmp_path)
     if what != "folder":
@@ -128,7 +128,7 @@ def test_a_mark_at_the_beginning_of_a_file_is_no_text(tmp_path: Path) -> None:
     assert run(tmp_path, "workflow", "run", flow)[:2] == (0, "hi\n")
 
 
-@pytest.mark.parametrize(("given", "kept"), [("a\n", "a"), ("a\n\n", "a\n"), ("a\r\n", "a"), ("a", "a")])
+@cases(("given", "kept"), [("a\n", "a"), ("a\n\n", "a\n"), ("a\r\n", "a"), ("a", "a")])
 def test_input_from_a_pipe_has_no_final_newline(tmp_path: Path, given: str, kept: str) -> None:
     flow = file(tmp_path, "name: x\nsteps:\n  - step_type: display_result\n")
     assert run(tmp_path, "workflow", "run", flow, "--input", "-", stdin=given.encode())[0] == 0

@@ -179,7 +179,7 @@ def test_thirty_levels_of_steps_can_be_written_as_text() -> None:
     assert sum(1 for _ in parse_document(json.dumps({"name": "x", "steps": [deep]})).walk()) == 30
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "path", "line", "column"),
     [
         ("name: [", "", 2, 1),

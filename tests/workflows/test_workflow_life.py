@@ -22,6 +22,7 @@ from memwell.workflows.live_runs import Runs
 from memwell.workflows.run_operations import Run
 from memwell.workflows.tree_run import Cache
 
+from ..cases import cases
 from ..engines import Memory, located, remains
 from ..scripted import ChatRequest, Fault, ScriptedServer
 from .test_workflow_runs import CHATBOT, WHO, document, served, text
@@ -386,7 +387,7 @@ def test_metadata_does_not_say_whose_run_it_is(memory: Memory) -> None:
     assert run.output == "alice t"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given", "error"),
     [
         ({"metadata": {"long": "x" * 70_000}}, TooLarge),
