@@ -727,12 +727,13 @@ def test_of_little_something_is_said(text: str) -> None:
     ],
 )
 def test_a_long_story_takes_little_time(lines_of: Callable[[int], Line]) -> None:
-    told = [lines_of(n) for n in range(10_000)]
+    told = [lines_of(n) for n in range(2_000)]
     started = time.process_time()
     summarise(told, 1000)
-    assert time.process_time() - started < 15  # two or three, on a machine that does nothing else
+    assert time.process_time() - started < 5  # half a second, on a machine that does nothing else
 
 
+@pytest.mark.long
 @cases("piece", ["x", ".", "? ", "a. ", "\n", "|", "hi ", "that's ", "I my ", "```\n", "1. ", "[", "中", "😀", "A: "])
 def test_a_mebibyte_takes_little_time(piece: str) -> None:
     started = time.process_time()
@@ -754,7 +755,7 @@ SPEAKER = st.sampled_from(
 LINES = st.lists(st.builds(Line, HOSTILE, SPEAKER, st.booleans()), max_size=8)
 
 
-@settings(max_examples=examples(300, chaos=6_000), deadline=None, database=None)
+@settings(max_examples=examples(100, chaos=6_000), deadline=None, database=None)
 @given(LINES, st.integers(-1, 150))
 def test_no_input_breaks_the_bounds(told: list[Line], max_tokens: int) -> None:
     summary = summarise(told, max_tokens)
@@ -788,7 +789,7 @@ TOLD = st.lists(
 )
 
 
-@settings(max_examples=examples(200, chaos=4_000), deadline=None, database=None)
+@settings(max_examples=examples(70, chaos=4_000), deadline=None, database=None)
 @given(TOLD, st.integers(10, 300))
 def test_every_sentence_is_one_of_the_input_in_its_order(
     told: list[tuple[list[str], str | None, bool]], most: int
@@ -814,7 +815,7 @@ def is_of(sentence: str, text: str) -> bool:
     return sentence == text or (sentence.endswith("…") and text.startswith(sentence[:-1]))
 
 
-@settings(max_examples=examples(150, chaos=3_000), deadline=None, database=None)
+@settings(max_examples=examples(50, chaos=3_000), deadline=None, database=None)
 @given(LINES, LINES, st.integers(20, 150))
 def test_a_summary_of_a_summary_is_within_its_bounds(first: list[Line], then: list[Line], most: int) -> None:
     text = summarise(first, most)

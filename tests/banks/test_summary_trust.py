@@ -174,7 +174,7 @@ def test_planted_words_take_time_in_proportion_to_their_length() -> None:
         return time.process_time() - started
 
     spent(100)
-    assert spent(8000) < 16 * max(spent(2000), 0.05)
+    assert spent(4000) < 16 * max(spent(1000), 0.05)
 
 
 @pytest.mark.parametrize("speaker", [USER, ASSISTANT, NOBODY])

@@ -20,8 +20,6 @@ from ..engines import Memory, two_tenants
 from ..live import live
 from .conftest import Cli
 
-pytestmark = pytest.mark.every_engine
-
 FACTS = (
     "He bought a red automobile last month",
     "The doctor told her to rest for a week",
@@ -143,6 +141,7 @@ def test_five_are_found_unless_another_limit_is_given(known: Memory) -> None:
         assert inspect.signature(kind.search).parameters["limit"].default == 5
 
 
+@pytest.mark.every_engine
 def test_an_empty_result_has_a_length_too(memory: Memory) -> None:
     """S0.3, S0.44: nothing has to be set up before the first search."""
     assert len(memory.flow("new").search("anything")) == 0
@@ -191,6 +190,7 @@ def test_a_session_searches_its_own_entries_and_what_the_flow_knows(memory: Memo
     assert {hit.content for hit in flow.session("three").search("parcel")} == {"parcel: the flow's"}
 
 
+@pytest.mark.every_engine
 def test_turns_are_found_only_when_they_are_asked_for(memory: Memory) -> None:
     """C36: else a message would find its own echo."""
     session = memory.flow("support").session("s")
@@ -214,6 +214,7 @@ def test_a_text_of_a_user_is_found_as_it_stands_and_messages_only_with_turns(mem
     assert len(me.search("Porto", include=["turns"])) == 3
 
 
+@pytest.mark.every_engine
 def test_the_agent_log_is_in_no_search(memory: Memory) -> None:
     """C11: sealed collections are excluded."""
     memory.log("f").append(entry_type="observation", content="quoxalphine was seen")
@@ -267,6 +268,7 @@ def test_the_command_line_searches_sessions_users_and_turns(
     assert "Nothing was found." in cli("search", "--flow", "none", "parcel").out
 
 
+@pytest.mark.every_engine
 def test_the_command_line_explains_and_speaks_json(cli: Cli, tmp_path: Path) -> None:
     """S0.42, S0.43"""
     with Memory(tmp_path / "home", worker=False) as memory:
@@ -281,6 +283,7 @@ def test_the_command_line_explains_and_speaks_json(cli: Cli, tmp_path: Path) -> 
     assert gate.startswith("filter")
 
 
+@pytest.mark.every_engine
 def test_a_search_on_a_server_needs_a_login(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """S0.48"""
     monkeypatch.delenv("MEMWELL_HOME", raising=False)

@@ -16,8 +16,6 @@ from ..engines import Memory, located, remains
 from ..live import live
 from .conftest import engine_of
 
-pytestmark = pytest.mark.every_engine
-
 
 def test_memory_outlives_the_process_that_wrote_it(tmp_path: Path) -> None:
     """S0.1, S0.3: durable across executions; the first use just works, in a directory that did not exist."""
@@ -42,6 +40,7 @@ def test_executions_of_one_flow_share_its_store_and_other_flows_have_their_own(m
     assert memory.flow("b").sessions() == []
 
 
+@pytest.mark.every_engine
 def test_a_forged_tenant_or_flow_in_a_body_changes_nothing(tmp_path: Path) -> None:
     """S0.6, S0.7: tenant and flow come from the credential and the route of the call."""
     with live(tmp_path, worker=False) as server, server.client() as client:
@@ -54,6 +53,7 @@ def test_a_forged_tenant_or_flow_in_a_body_changes_nothing(tmp_path: Path) -> No
         assert server.engine.store.read("victim", lambda tx: tx.rows("list_events", after=0, limit=10)) == []
 
 
+@pytest.mark.every_engine
 def test_three_tiers_with_lifetimes_of_their_own(memory: Memory, clock: FrozenClock) -> None:
     """S0.11, S0.13, S0.17, S0.22: turns go after 90 days by default, facts stay; working memory is the message itself."""
     session = memory.flow("support").session("s")
@@ -78,6 +78,7 @@ def test_retention_counts_from_when_it_was_recorded(memory: Memory, clock: Froze
     assert turn.occurred_at == datetime(2001, 1, 1, tzinfo=UTC)
 
 
+@pytest.mark.every_engine
 def test_expired_turns_are_purged_from_the_file(memory: Memory, clock: FrozenClock, tmp_path: Path) -> None:
     """S0.17, C15: invisible at once, and the bytes go with the next sweep."""
     memory.flow("support").session("s").history.append(role="user", content="zyxomma was said")

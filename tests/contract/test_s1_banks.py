@@ -23,8 +23,6 @@ from ..live import live
 from ..scripted import EmbeddingServer
 from .conftest import engine_of
 
-pytestmark = pytest.mark.every_engine
-
 
 @pytest.fixture
 def chats(memory: Memory) -> Bank:
@@ -69,6 +67,7 @@ def test_a_bank_is_ready_when_it_is_made(memory: Memory) -> None:
     assert memory.banks.open(bank.id).load("k").messages == [{"role": "user", "content": "hello"}]
 
 
+@pytest.mark.every_engine
 def test_each_bank_has_a_source_of_its_own_from_the_start(memory: Memory, tmp_path: Path) -> None:
     """S1.3: it is there before anything is written, and what becomes of one is nothing to the other."""
     one, other = memory.banks.create("one", type="general"), memory.banks.create("other", type="general")
@@ -101,6 +100,7 @@ def test_each_bank_has_its_own_settings(memory: Memory) -> None:
     assert memory.banks.create("other").info().compaction_prompt is None
 
 
+@pytest.mark.every_engine
 def test_compaction_and_retention_of_one_bank_are_nothing_to_another(memory: Memory, clock: FrozenClock) -> None:
     """S1.2: what one folds and lets go, the other keeps, under the same key."""
     strict = memory.banks.create("strict", max_turns=4, retention_days=1)
@@ -186,6 +186,7 @@ def _settings(info: Any) -> dict[str, Any]:
     return {name: getattr(info, name) for name in info.__struct_fields__}
 
 
+@pytest.mark.every_engine
 def test_a_bank_says_what_it_is_over_the_wire(tmp_path: Path) -> None:
     """B1.2, B1.3: version, language and search across keys are always there, and null clears a setting."""
     with live(tmp_path, worker=False) as server, server.client() as client:
@@ -330,6 +331,7 @@ def test_key_and_speaker_are_metadata_that_cannot_be_forged(chats: Bank) -> None
             chats.add("hello", key="k", speaker="user", metadata={name: "forged"})
 
 
+@pytest.mark.every_engine
 @cases("key", ["", "  ", "\u00a0", "\u200b", "\t", ".", "..", "x" * 513, "a\nb", "a\n", "\x00", "\ud800", "a\udfffb"])
 def test_a_key_that_is_none_is_refused_everywhere(notes: Bank, key: str) -> None:
     """S1.5, S1.19, S1.35, S1.49, C17: with the same sentence, that says what a key is."""
@@ -479,6 +481,7 @@ def test_a_summary_is_searched_by_the_time_that_it_shows(memory: Memory, clock: 
     assert [(one.summary_of, one.content_publish_date) for one in after] == [(None, dates[3])]
 
 
+@pytest.mark.every_engine
 def test_nothing_yet_is_no_error(notes: Bank, chats: Bank) -> None:
     """S1.47, S1.56: the first run."""
     for bank in (notes, chats):
@@ -620,6 +623,7 @@ def test_entries_one_by_one_and_in_pages(memory: Memory, notes: Bank) -> None:
         notes.entry("no-such-id")
 
 
+@pytest.mark.every_engine
 def test_entries_come_by_key_and_then_as_they_were_written(notes: Bank) -> None:
     """B1.11: whatever key was written to first; and `seq` is the same wherever an entry is shown."""
     ids = [notes.add(f"{key}{number}", key=key).id for number in range(3) for key in ("zoe", "adam")]
@@ -634,6 +638,7 @@ def test_entries_come_by_key_and_then_as_they_were_written(notes: Bank) -> None:
     assert {one: notes.entry(one).seq for one in listed} == listed
 
 
+@pytest.mark.every_engine
 def test_what_is_behind_summaries_can_be_listed(memory: Memory, notes: Bank) -> None:
     """B1.11, C12: all of it, or exactly what one summary was made of, page by page; each says which it is behind."""
     ids = noted(notes, 5)
@@ -667,6 +672,7 @@ def test_what_is_behind_summaries_can_be_listed(memory: Memory, notes: Bank) -> 
             list(notes.entries(**wrong))
 
 
+@pytest.mark.every_engine
 def test_listing_what_is_behind_summaries_over_the_wire(tmp_path: Path) -> None:
     """B1.11."""
     with live(tmp_path, worker=False) as server, server.memory() as memory:
@@ -736,6 +742,7 @@ def test_nothing_that_is_added_is_lost_while_its_key_is_emptied(notes: Bank) -> 
     assert counted(notes) == [("k", 12)]
 
 
+@pytest.mark.every_engine
 def test_deleting_by_filter(notes: Bank) -> None:
     """A dry run says what would go, a maximum refuses, and what is deleted is gone."""
     for number in range(10):

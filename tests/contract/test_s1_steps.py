@@ -21,8 +21,6 @@ from ..cases import cases
 from ..engines import Memory
 from ..scripted import ScriptedServer
 
-pytestmark = pytest.mark.every_engine
-
 EXAMPLES = Path(__file__).parents[2] / "examples" / "workflows"
 
 Step = dict[str, Any]
@@ -139,6 +137,7 @@ def test_a_written_time_bounds_a_search(memory: Memory, notes: Bank, clock: Froz
         assert output(memory, {**step, "added_after": bound}, given="note") == ""
 
 
+@pytest.mark.every_engine
 def test_a_summary_says_so_in_what_a_step_hands_on(memory: Memory, chats: Bank, notes: Bank) -> None:
     """C8, C42: in text, HTML, XML and JSON."""
     turns = [chats.add(f"turn {number}", key="u1", speaker="user").id for number in range(2)]
@@ -162,6 +161,7 @@ def test_a_summary_says_so_in_what_a_step_hands_on(memory: Memory, chats: Bank, 
 # -- add -----------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every_engine
 def test_add_to_a_conversation(memory: Memory, chats: Bank) -> None:
     """S1.18, S1.19, S1.20, S1.21, S1.25, S1.28, S1.31, S1.33: the messages array is handed on; agent and run are metadata."""
     step = {"step_type": "add_memory", "memory_bank_id": chats.id, "key": "{{metadata.user_id}}", "speaker": "user"}
@@ -175,6 +175,7 @@ def test_add_to_a_conversation(memory: Memory, chats: Bank) -> None:
     assert last.metadata == {"key": "u1", "speaker": "user", "agent_id": "test", "run_id": done.id}
 
 
+@pytest.mark.every_engine
 def test_add_to_a_general_bank_is_passed_through(memory: Memory, notes: Bank) -> None:
     """S1.22, S1.26, S1.27, C6: the written content, or the input if that is wanted."""
     step = {"step_type": "add_memory", "memory_bank_id": notes.id, "key": "k", "entry_metadata": {"type": "{{input}}"}}
@@ -218,6 +219,7 @@ def test_search_as_a_step(memory: Memory, notes: Bank) -> None:
     assert len(json.loads(output(memory, {**step, "query": "seats", "key": None}))["matches"]) == 2
 
 
+@pytest.mark.every_engine
 def test_search_in_time_with_a_filter_and_as_text(memory: Memory, notes: Bank, clock: FrozenClock) -> None:
     """S1.38, S1.39, S1.40, S1.41, S1.42, S1.45, S1.66."""
     notes.add("an old decision", key="u1", metadata={"category": "decision"})
@@ -237,6 +239,7 @@ def test_search_in_time_with_a_filter_and_as_text(memory: Memory, notes: Bank, c
     assert run(memory, {**step, "added_after": "{{metadata.when}}"}, metadata={"when": "soon"}).status == "failed"
 
 
+@pytest.mark.every_engine
 def test_load_as_a_step(memory: Memory, notes: Bank, chats: Bank) -> None:
     """S1.48, S1.49, S1.50, S1.51, S1.52, S1.53, S1.54, S1.55, S1.56, S1.57, S1.58, S1.60, C5, C8: entries, messages, text,
     and a child that receives them."""
@@ -372,6 +375,7 @@ def test_retrieval_over_a_bank_a_flow_or_a_user(memory: Memory, notes: Bank) -> 
         run(memory, step)
 
 
+@pytest.mark.every_engine
 def test_without_a_model_a_prompt_is_refused_at_the_start(memory: Memory, chats: Bank) -> None:
     with pytest.raises(Invalid, match="MEMWELL_LLM"):
         memory.workflows.run((EXAMPLES / "chatbot.yaml").read_text(), "hi", metadata={"user_id": "u1"})
@@ -440,6 +444,7 @@ def test_the_personal_chatbot(served: Callable[..., ScriptedServer], tmp_path: P
         ]
 
 
+@pytest.mark.every_engine
 def test_the_chatbot(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
     """S1.65."""
     served(["Hi!"])
@@ -492,6 +497,7 @@ def test_ways_to_load(served: Callable[..., ScriptedServer], tmp_path: Path) -> 
         assert "likes tea" in server.requests[-1].prompt
 
 
+@pytest.mark.every_engine
 def test_context_enrichment(memory: Memory) -> None:
     """S1.68: memory before a retrieval."""
     memory.banks.create("preferences", type="general").add("vegetarian", key="u1")
@@ -500,6 +506,7 @@ def test_context_enrichment(memory: Memory) -> None:
     assert "green fig" in (pattern(memory, "context_enrichment", "where to eat").output or "")
 
 
+@pytest.mark.every_engine
 def test_every_example_is_valid(memory: Memory) -> None:
     memory.definitions.create("Customer Profile", schema={"type": "object"})  # named by one of them
     found = sorted(EXAMPLES.glob("*.yaml"))

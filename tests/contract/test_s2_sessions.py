@@ -25,8 +25,6 @@ from ..live import live
 from ..scripted import ScriptedServer
 from .conftest import engine_of
 
-pytestmark = pytest.mark.every_engine
-
 STORES = """
 userPrefs: {access: user, retention: 1_month}
 cart: {access: session, retention: session_only}
@@ -297,6 +295,7 @@ def test_code_is_told_what_it_cannot_ask_for(answer: Answers) -> None:
 # -- messages ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every_engine
 def test_a_message_has_the_shape_of_the_document(tmp_path: Path, code: Registers) -> None:
     """S2.29, S2.28, S2.3: over REST, byte for byte; the metadata shows in the session's meta, in code and afterwards."""
 
@@ -451,6 +450,7 @@ flow: [{do: show}, {do: save}]
 """
 
 
+@pytest.mark.every_engine
 def test_the_thread_of_an_app_is_its_session(memory: Memory) -> None:
     """S2.30, S3.14, B2.10: no other app's of that name, and gone when the session ends or the app is deleted."""
     memory.definitions.create("Ticket", scope="thread", schema={"type": "object", "properties": {"a": {}}})
@@ -540,6 +540,7 @@ def test_a_reference_of_another_app_is_another(memory: Memory, shop: App, answer
     assert meta(shop, done.session_id)["metadata"] == {}
 
 
+@pytest.mark.every_engine
 def test_a_user_reference_alone_always_begins_a_session(shop: App, code: Registers) -> None:
     """B2.11: it says whose the session is, and not which."""
 
@@ -583,6 +584,7 @@ def test_the_owner_of_a_session_is_checked_against_the_user_reference(shop: App,
     assert shop.execute("Hello", **which, user_reference="mail:alice").session_id == "s1"
 
 
+@pytest.mark.every_engine
 def test_the_user_of_a_session_may_be_told_later(memory: Memory, shop: App, tmp_path: Path) -> None:
     """B2.11, S2.30: what was kept before is that user's from then on, and goes with the user."""
     shop.scope(session_id="s1").set_content("cart", {"word": "zyxoqwvquill"})
@@ -649,6 +651,7 @@ def test_a_session_may_be_ended_again_and_begun_again(shop: App) -> None:
     assert shop.sessions.end("s1").records == 2
 
 
+@pytest.mark.every_engine
 def test_what_a_run_said_stays_when_its_session_ends(memory: Memory, shop: App, answer: Answers) -> None:
     """C13: what was said has a lifetime of its own."""
 
@@ -1008,6 +1011,7 @@ def test_defaults_show_in_a_prompt(shop: App) -> None:
     assert at(shop).render("{{memory.profile.language}}") == "en"
 
 
+@pytest.mark.every_engine
 def test_a_model_is_told_what_is_remembered(model: ScriptedServer, tmp_path: Path) -> None:
     """S2.15, S2.18: in the prompt of a workflow, nested, as an array and from the session's meta."""
     with Memory(tmp_path / "home", worker=False) as memory:

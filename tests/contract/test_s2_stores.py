@@ -23,8 +23,6 @@ from ..engines import AsyncMemory, Memory, remains, two_tenants
 from ..live import live
 from .conftest import engine_of
 
-pytestmark = pytest.mark.every_engine
-
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -470,6 +468,7 @@ def test_defaults_are_read_and_not_written(shop: App) -> None:
     assert here.get_content("profile")["preferences"] == {"language": "de"}
 
 
+@pytest.mark.every_engine
 def test_a_write_returns_what_is_read_afterwards(shop: App) -> None:
     """S2.23, C23: with the defaults, which are still not written."""
     shop.stores.create("profile", schema=WITH_DEFAULTS)
@@ -503,6 +502,7 @@ def test_a_schema_that_stored_content_does_not_fit_is_refused(shop: App) -> None
     assert shop.stores.update("userPrefs", schema=narrower, accept_breaking=True).schema == narrower
 
 
+@pytest.mark.every_engine
 def test_a_store_becomes_strict_only_if_its_content_fits(shop: App, prefs: Scope) -> None:
     """S2.13, C24."""
     prefs.set_content("userPrefs", {"colour": "red"})
@@ -921,6 +921,7 @@ def test_a_key_held_to_a_flow_reaches_nothing(tmp_path: Path) -> None:
                 held.app("shop").sessions.get("s")
 
 
+@pytest.mark.every_engine
 def test_a_key_that_only_reads_does_not_write(tmp_path: Path) -> None:
     """S2.16."""
     with live(tmp_path, worker=False) as server, server.memory() as memory:
@@ -1051,6 +1052,7 @@ def test_what_has_expired_is_purged(memory: Memory, shop: App, clock: FrozenCloc
     assert found_in(tmp_path / "home", "zyxoqwvquill") == []
 
 
+@pytest.mark.every_engine
 def test_a_changed_retention_counts_from_the_next_write(shop: App, clock: FrozenClock) -> None:
     """S2.12, C15."""
     shop.stores.create("here", retention="1_day")
@@ -1139,6 +1141,7 @@ def test_what_was_to_end_with_its_session_still_does_and_may_end_earlier(shop: A
     assert other.get_content("cart") is None
 
 
+@pytest.mark.every_engine
 def test_what_is_to_end_with_its_session_does_although_it_was_written_before(
     memory: Memory, shop: App, clock: FrozenClock, tmp_path: Path
 ) -> None:
@@ -1201,6 +1204,7 @@ def test_a_deleted_store_takes_the_content_of_all_with_it(memory: Memory, shop: 
     assert shop.scope(user_id="alice").get_content("here") is None, "one of the same name is another"
 
 
+@pytest.mark.every_engine
 def test_a_deleted_app_takes_everything_with_it(memory: Memory, shop: App, tmp_path: Path) -> None:
     """Stores, content of every access type, and sessions; another app keeps its own."""
     for name in ("shop", "bank"):
@@ -1223,6 +1227,7 @@ def test_a_deleted_app_takes_everything_with_it(memory: Memory, shop: App, tmp_p
     assert shop.scope(user_id="alice", session_id="s1").get_content("userPrefs") is None
 
 
+@pytest.mark.every_engine
 def test_whoever_is_forgotten_is_forgotten_in_every_app(memory: Memory, shop: App, tmp_path: Path) -> None:
     """S2.31: what is kept of a user, and of the user's sessions; others stay, and so does what is the app's."""
     shop.stores.define(CONFIGURED)

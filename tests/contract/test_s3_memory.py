@@ -21,8 +21,6 @@ from ..workflows.test_workflow_life import Waiting, under_way
 from ..workflows.test_workflow_runs import document, served, text
 from .conftest import engine_of
 
-pytestmark = pytest.mark.every_engine
-
 __all__ = ["served"]
 
 PROFILE: dict[str, Any] = {
@@ -191,6 +189,7 @@ def test_a_lifetime_is_counted_from_the_last_write(memory: Memory, clock: Frozen
     assert view.values == {}
 
 
+@pytest.mark.every_engine
 def test_expired_memory_is_not_loaded_and_is_cleaned_up(memory: Memory, clock: FrozenClock, tmp_path: Path) -> None:
     """S3.17: invisible at once, in every way; its bytes go with maintenance."""
     slug = define(memory, "Profile", ttl_seconds=60)
@@ -216,6 +215,7 @@ def test_what_has_expired_is_no_base_to_merge_into(memory: Memory, clock: Frozen
     assert view.values == {slug: {"m": 2}}
 
 
+@pytest.mark.every_engine
 def test_another_lifetime_counts_from_the_next_write_on(memory: Memory, clock: FrozenClock) -> None:
     """S3.16."""
     slug = define(memory, "Profile", COUNT, ttl_seconds=60)
@@ -284,6 +284,7 @@ def test_deleting_a_workflow_erases_what_was_kept_for_it(memory: Memory, tmp_pat
     assert [name for name, data in remains(tmp_path).items() if b"zyxoqwvquill" in data] == []
 
 
+@pytest.mark.every_engine
 def test_forgetting_an_owner_erases_all_memory_of_them(memory: Memory, tmp_path: Path) -> None:
     """B3.8: of every scope, and of nobody else."""
     where = {"workflow": "w", "thread": "t", "run": "r"}
@@ -612,6 +613,7 @@ def test_references_inside_a_schema_hold_inside_the_tool(memory: Memory, mode: s
 # -- updates -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every_engine
 def test_seeing_memory_writes_nothing(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
     """S3.33, S3.42: neither loading it, nor a model that reads it, nor what is said in a conversation."""
     served(["Ada, I will remember that you speak Portuguese."])
@@ -823,6 +825,7 @@ def test_secrets_are_rejected_where_a_definition_says_so(memory: Memory, value: 
 # -- who may -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every_engine
 def test_a_key_that_is_held_to_a_user_reaches_that_owner_only(tmp_path: Path) -> None:
     """S3.11: of whatever scope."""
     with live(tmp_path, worker=False) as server, server.memory() as memory:

@@ -14,9 +14,8 @@ from ..cases import cases
 from ..engines import Memory
 from ..live import live
 
-pytestmark = pytest.mark.every_engine
 
-
+@pytest.mark.every_engine
 def test_the_routes_and_their_envelope(tmp_path: Path) -> None:
     """S4.5, S4.6, S4.7, S4.8, S4.9, S4.11, S4.16: the published shapes, times in UTC, last_seen_at moving."""
     clock = FrozenClock()
@@ -96,6 +95,7 @@ def test_every_entry_is_returned_however_many(memory: Memory) -> None:
     assert [entry.seq for entry in some] == [1201, 1202, 1203]
 
 
+@pytest.mark.every_engine
 def test_active_sessions_are_those_not_ended(memory: Memory) -> None:
     """S4.5, C14: the ended ones with status=all; a later entry opens one again."""
     memory.log("one").append(entry_type="observation", content="x")
@@ -113,6 +113,7 @@ def test_a_bad_entry_type_is_refused(memory: Memory, kind: str) -> None:
         memory.log("s").append(entry_type=kind, content="x")
 
 
+@pytest.mark.every_engine
 def test_the_log_is_sealed(memory: Memory) -> None:
     """C10: it is no flow's and no user's, and is never distilled."""
     memory.log("s").append(entry_type="observation", content="x")

@@ -23,8 +23,6 @@ from ..live import live
 from .conftest import Cli, engine_of
 from .test_s0_events import watched
 
-pytestmark = pytest.mark.every_engine
-
 SHOWS_ALL = "For {{user_id}} of {{organization_id}}:\n{{memory_context}}"
 
 
@@ -146,6 +144,7 @@ def test_without_a_session_or_entries_it_is_empty(memory: Memory) -> None:
         assert (made.rendered_prompt, made.variables["memory_context"]) == ("[]", "")
 
 
+@pytest.mark.every_engine
 def test_only_the_entries_of_that_session_are_shown(memory: Memory) -> None:
     """S4.2, S4.12: a sealed session stays sealed; an ended one stays readable."""
     say(memory, "one", "seen by one")
@@ -742,6 +741,7 @@ def test_hooks_and_logs_of_another_tenant_are_not_there(tmp_path: Path) -> None:
         assert [hook.id for hook in alpha.hooks.list()] == [theirs.id]
 
 
+@pytest.mark.every_engine
 def test_only_admins_change_hooks_and_every_reader_may_ask(tmp_path: Path) -> None:
     """B4.4"""
     with live(tmp_path, worker=False) as server, server.memory() as memory:
@@ -762,6 +762,7 @@ def test_only_admins_change_hooks_and_every_reader_may_ask(tmp_path: Path) -> No
             tied.hooks.resolve(hook.id)
 
 
+@pytest.mark.every_engine
 def test_events_name_the_hook_and_the_reason_but_never_the_prompt(tmp_path: Path) -> None:
     """B4.10: not the template, not the context, not the memory, whoever watches; nor does the list of events."""
     with Memory(tmp_path, worker=False) as memory:
@@ -809,6 +810,7 @@ def test_an_event_stays_small_however_many_hooks_match(tmp_path: Path) -> None:
 # -- other surfaces ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every_engine
 def test_the_command_line(cli: Cli, memory: Memory) -> None:
     """B4.4: the same on the command line, where a hook can be switched off and on."""
     say(memory, "s", "seen")

@@ -25,8 +25,6 @@ from ..engines import DATABASES, located, remains, two_tenants
 from ..examples import filled, plain
 from ..live import live
 
-pytestmark = pytest.mark.every_engine
-
 T = TypeVar("T")
 
 CANARY = {"alpha": "quoxalphine", "beta": "vexbetrine"}
@@ -159,6 +157,7 @@ class _Leaky:
         return self._inner.write("alpha" if self._leak == "write" else tenant, work)  # type: ignore[no-any-return]
 
 
+@pytest.mark.every_engine
 @cases(
     ("leak", "name"),
     [
@@ -201,6 +200,7 @@ def test_the_check_finds_planted_leaks(leak: str, name: str, engine: Engine) -> 
     assert leaks(engine, OPERATIONS[name])
 
 
+@pytest.mark.every_engine
 def test_what_alice_said_never_reaches_bob(tmp_path: Path) -> None:
     with two_tenants(tmp_path) as (memory, other):
         memory.user("alice").add("my secret is quoxalphine", session="s1")
@@ -216,6 +216,7 @@ def test_what_alice_said_never_reaches_bob(tmp_path: Path) -> None:
         assert len(memory.user("alice").history(1000)) == 2
 
 
+@pytest.mark.every_engine
 def test_a_foreign_id_answers_byte_for_byte_like_an_unknown_one(tmp_path: Path) -> None:
     """T5: nobody can find out by trying whether another tenant has something."""
     with live(tmp_path) as server:
@@ -264,6 +265,7 @@ def test_what_any_tied_key_may_ask_shows_nothing_of_others(engine: Engine) -> No
     assert dispatch(engine, own, OPERATIONS["flows.find"], {"session": "alice-42"}).flows == ["support"]
 
 
+@pytest.mark.every_engine
 def test_operations_that_see_to_their_ties_themselves_refuse_every_other(engine: Engine) -> None:
     """G14: what is asked for an owner, a user or an app: whoever is held to somebody else or to a flow is refused."""
     found = {name for name, operation in OPERATIONS.items() if operation.any_tie} - ANY_MAY_ASK
@@ -293,6 +295,7 @@ def test_tied_keys_can_erase_what_is_theirs_and_get_the_receipt(tmp_path: Path) 
         assert [key.name for key in memory.keys.list()] == ["first key", "f"]
 
 
+@pytest.mark.every_engine
 def test_every_route_refuses_bad_credentials(tmp_path: Path) -> None:
     """G14, over HTTP: every route × {none, garbage, revoked, expired, reader, wrong tie} is never 2xx and never 5xx."""
     clock = FrozenClock()
@@ -334,6 +337,7 @@ def test_every_route_refuses_bad_credentials(tmp_path: Path) -> None:
                     assert sent.status_code == status, (operation.name, key, sent.text)
 
 
+@pytest.mark.every_engine
 def test_routes_without_a_key_are_the_listed_ones(tmp_path: Path) -> None:
     """T6: a page that needs no key is on the list; anything else is refused."""
     from memwell.surfaces.rest.app import PUBLIC, SIGNED
@@ -348,6 +352,7 @@ def test_routes_without_a_key_are_the_listed_ones(tmp_path: Path) -> None:
             assert client.get(path, follow_redirects=True).status_code == 200
 
 
+@pytest.mark.every_engine
 def test_keys_are_stored_as_hashes_only_and_revoked_at_once(tmp_path: Path) -> None:
     """T19: no file holds a key."""
     with live(tmp_path, worker=False) as server:

@@ -17,8 +17,6 @@ from memwell.storage.port import Tx
 
 from ..engines import Memory, remains
 
-pytestmark = pytest.mark.every_engine
-
 T = TypeVar("T")
 
 CANARY = "zyxoqwv"
@@ -90,6 +88,7 @@ def test_nothing_is_left_in_any_file(
     assert traces(home, CANARY, SESSION) == []
 
 
+@pytest.mark.every_engine
 def test_one_memory_and_its_history_leave_nothing_either(memory: Memory, home: Path) -> None:
     flow = memory.flow("support")
     memory_id = flow.write(f"first {CANARY}", key="k1")
@@ -113,6 +112,7 @@ def test_a_late_retry_does_not_bring_it_back(memory: Memory) -> None:
     assert session.history.last(5) == []
 
 
+@pytest.mark.every_engine
 def test_erased_things_are_out_of_sight_before_the_job_has_run(memory: Memory) -> None:
     session = memory.flow("support").session(SESSION)
     session.history.append(role="user", content=CANARY)
@@ -155,6 +155,7 @@ def test_the_second_look_finds_rows_that_were_left(memory: Memory, monkeypatch: 
     assert session.delete().residual > 0
 
 
+@pytest.mark.every_engine
 def test_the_same_words_of_somebody_else_are_no_residue(memory: Memory) -> None:
     text = "exactly the same rather long sentence in two places"
     memory.user("alice").add(text)
@@ -178,6 +179,7 @@ def test_ending_a_session_that_is_not_there_leaves_no_name_behind(memory: Memory
     assert traces(home, SESSION) == []
 
 
+@pytest.mark.every_engine
 def test_keys_that_were_held_to_it_go_too(memory: Memory, home: Path) -> None:
     memory.keys.create("tied", flow=SESSION)
     memory.flow(SESSION).write("x")
@@ -227,6 +229,7 @@ def _delete_files(memory: Memory) -> list[str | None]:
     return [files.deactivate(second.file_id).job, *(files.delete(one.file_id).job for one in (first, second))]
 
 
+@pytest.mark.every_engine
 @pytest.mark.parametrize("erase_them", [_end_session, _forget_user, _delete_app, _delete_files])
 def test_files_leave_nothing_in_any_file(
     memory: Memory, home: Path, erase_them: Callable[[Memory], list[str | None]]
@@ -259,6 +262,7 @@ def test_files_leave_nothing_in_any_file(
         assert len(files.search("where does it stay")) == 1
 
 
+@pytest.mark.every_engine
 def test_the_second_look_finds_bytes_of_a_file_that_were_left(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     memory.app("shop").session(SESSION).files.upload(b"bytes that stay", "a.bin")
     for kind in (FolderBlobs, TableBlobs):

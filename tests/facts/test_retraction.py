@@ -18,8 +18,6 @@ from memwell.testing import FrozenClock
 
 from ..engines import Memory, remains
 
-pytestmark = pytest.mark.every_engine
-
 TOLD = [
     "I am allergic to nuts.",
     "I am allergic to nuts, so I always carry a {}.",
@@ -85,6 +83,7 @@ def test_a_turn_that_told_more_can_be_revoked_alone(flow: Flow) -> None:
     assert known(flow) == ["Alice is allergic to nuts."]
 
 
+@pytest.mark.every_engine
 def test_reverting_a_plan_leaves_what_others_say_in_their_words(flow: Flow) -> None:
     flow.session("a").history.append(role="user", name="Alice", content=FULL)
     plan = flow.consolidate("a")
@@ -94,6 +93,7 @@ def test_reverting_a_plan_leaves_what_others_say_in_their_words(flow: Flow) -> N
     assert known(flow) == ["Alice is allergic to nuts."]
 
 
+@pytest.mark.every_engine
 def test_who_is_left_has_ended_what_was_ended(flow: Flow) -> None:
     """A and B have both told of the move. Without A it is B that has ended Lisbon; without B, nobody has."""
     tell(flow, "old", "I live in Lisbon.")
@@ -108,6 +108,7 @@ def test_who_is_left_has_ended_what_was_ended(flow: Flow) -> None:
     assert known(flow) == ["Alice lives in Lisbon."]
 
 
+@pytest.mark.every_engine
 def test_an_answer_goes_with_its_question(flow: Flow) -> None:
     session = flow.session("a")
     asked = session.history.append(role="assistant", content="How many cats do you have?")
@@ -118,6 +119,7 @@ def test_an_answer_goes_with_its_question(flow: Flow) -> None:
     assert known(flow) == []
 
 
+@pytest.mark.every_engine
 def test_what_was_imported_is_quoted_from_who_is_left(flow: Flow, memory: Memory) -> None:
     tell(flow, "a", FULL)
     tell(flow, "b", SHORT)
@@ -154,6 +156,7 @@ def test_a_chain_taken_back_from_its_middle(flow: Flow) -> None:
     assert known(flow) == ["Alice lives in Lisbon."]
 
 
+@pytest.mark.every_engine
 def test_a_fact_deleted_by_hand_has_ended_nothing(flow: Flow) -> None:
     tell(flow, "old", "I live in Lisbon.")
     tell(flow, "a", "I moved to Porto.")
@@ -178,6 +181,7 @@ def test_what_was_imported_is_not_distilled_again(flow: Flow, tmp_path: Path) ->
         assert known(copy) == ["Alice has a dog.", "Alice lives in Lisbon."]
 
 
+@pytest.mark.every_engine
 def test_what_is_revoked_before_it_is_distilled_never_is(memory: Memory, flow: Flow) -> None:
     session = flow.session("a")
     turn = session.history.append(role="user", name="Alice", content=SHORT)

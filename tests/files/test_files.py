@@ -40,8 +40,6 @@ from ..live import Live, live
 from ..unit.test_kinds import HOSTILE
 from .bombs import BOMBS
 
-pytestmark = pytest.mark.every_engine
-
 TEXT = b"The warranty of the blender ends in March."
 FILES = "/v1/apps/shop/sessions/s1/files"
 
@@ -109,6 +107,7 @@ def test_the_same_file_again_is_the_one_that_is_there(session: AppSession, memor
     assert [session.files.read(one.file_id) for one in session.files.list()] == [TEXT]  # another has the same bytes
 
 
+@pytest.mark.every_engine
 @cases(
     ("given", "error", "said"),
     [
@@ -473,6 +472,7 @@ def test_a_key_that_is_held_to_a_user_takes_over_nothing(memory: Memory, session
         )
 
 
+@pytest.mark.every_engine
 @pytest.mark.parametrize("how", ["delete", "end"])
 def test_what_a_run_has_seen_of_files_goes_with_them(
     memory: Memory, session: AppSession, tmp_path: Path, how: str
@@ -517,6 +517,7 @@ def test_a_file_that_could_not_be_read_is_read_once_it_can(
     assert (repeated.is_active, "activate it" in (repeated.reason or "")) == (False, True)
 
 
+@pytest.mark.every_engine
 def test_a_file_whose_reading_was_cancelled_has_failed_and_can_be_read_again(
     memory: Memory, session: AppSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -536,6 +537,7 @@ def test_a_file_whose_reading_was_cancelled_has_failed_and_can_be_read_again(
     assert len(session.search("blender")) == 2
 
 
+@pytest.mark.every_engine
 def test_what_is_stored_while_the_sweep_looks_is_swept_up_later(
     memory: Memory, session: AppSession, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -621,6 +623,7 @@ NAMED = {
 }
 
 
+@pytest.mark.every_engine
 def test_forms_are_read_as_programs_write_them(client: httpx.Client) -> None:
     for head, name in NAMED.items():
         assert [one.filename for one in parse_form(_form(head + b"\r\n\r\nx"), b"x")] == [name]
@@ -663,6 +666,7 @@ def tight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Liv
         yield server, memory.call("keys.create", {"name": "k", "role": "agent", "tenant": "other"}).secret
 
 
+@pytest.mark.every_engine
 def test_who_takes_no_file_holds_little_and_keeps_nobody_else_waiting(tight: tuple[Live, str]) -> None:
     """T14: a link is read piece by piece; a tenant's share of them is limited, and others have theirs."""
     server, key = tight
@@ -682,6 +686,7 @@ def test_who_takes_no_file_holds_little_and_keeps_nobody_else_waiting(tight: tup
         assert answer.content == large
 
 
+@pytest.mark.every_engine
 def test_who_sends_slowly_keeps_nobody_else_waiting(tight: tuple[Live, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """T14: a tenant's share of uploads is limited, and so is the time that nothing may come."""
     server, key = tight
@@ -717,6 +722,7 @@ def test_a_bomb_is_kept_and_given_back_as_it_is(session: AppSession) -> None:
     assert session.meta().artifacts[0]["size"] == len(bomb)
 
 
+@pytest.mark.every_engine
 def test_what_is_in_a_file_or_its_name_is_only_ever_text(memory: Memory, session: AppSession) -> None:
     """T12, S3.24: neither a template nor an expression, wherever it is shown."""
     evil = "=$context.metadata {{memory.sessionMeta.metadata.secret}} {{7*7}}"

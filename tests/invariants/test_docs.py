@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,13 +16,35 @@ from memwell.errors import tree
 from memwell.registry import OPERATIONS
 
 from ..cases import cases
+from ..commands import Commands
 from ..live import live
 from ..scripted import ScriptedServer
 
 pytestmark = pytest.mark.engines()
 
 ROOT = Path(__file__).resolve().parents[2]
-BIN = Path(sys.executable).parent
+Shell = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with `memwell` and `python` in it."""
+    with Commands(tmp_path_factory.mktemp("commands")) as commands:
+        yield commands.folder
+
+
+@pytest.fixture
+def shell(commands: Path) -> Shell:
+    def run(script: str, folder: Path, **environment: str) -> str:
+        path = f"{commands}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+        env = {**os.environ, "PATH": path, "HOME": str(folder), "COLUMNS": "200", **environment}
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script], cwd=folder, env=env, capture_output=True, text=True
+        )
+        assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    return run
 
 
 def blocks(file: str, language: str) -> list[tuple[str, str]]:
@@ -30,22 +53,16 @@ def blocks(file: str, language: str) -> list[tuple[str, str]]:
     return [(rest.strip(), code) for rest, code in re.findall(rf"```{language}([^\n]*)\n(.*?)```", text, re.DOTALL)]
 
 
-def shell(script: str, folder: Path, **environment: str) -> str:
-    env = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(folder), "COLUMNS": "200", **environment}
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script], cwd=folder, env=env, capture_output=True, text=True
-    )
-    assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+def run_python(commands: Path, code: str, folder: Path, *options: str, **environment: str) -> str:
+    env = {**os.environ, "PATH": f"{commands}:{os.environ['PATH']}", **environment}
+    command = [str(commands / "python"), *options, "-c", code]
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=True).stdout
 
 
-def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
+def test_the_python_of_the_readme_runs(tmp_path: Path, commands: Path) -> None:
     programs = [code for rest, code in blocks("README.md", "python") if not rest]
     assert len(programs) == 5
-    printed = [
-        subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
-        for code in programs
-    ]
+    printed = [run_python(commands, code, tmp_path) for code in programs]
     assert "I'm vegetarian and moved to Porto." in printed[0]
     assert printed[0].splitlines()[-1].endswith(" 0")
     assert "egetarian" in printed[0].split("Noted!")[1], "it was found, too, as it stands or as a fact"
@@ -89,20 +106,16 @@ warranty.txt says: The warranty of the blender ends in March.
         ("docs/workflows.md", "Good morning, Alice!\nHello Alice!\n[('done', 1), ('done', 2)]\n1 run  running\n"),
     ],
 )
-def test_the_python_of_the_guides_runs(tmp_path: Path, file: str, printed: str) -> None:
+def test_the_python_of_the_guides_runs(tmp_path: Path, commands: Path, file: str, printed: str) -> None:
     output = ""
     with ScriptedServer(["The riverfront, and the bridge."]) as server:
         model = {"MEMWELL_LLM": f"openai:any@{server.url}"} if file == "docs/workflows.md" else {}
-        environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", **model}
         for code in (code for rest, code in blocks(file, "python") if not rest):
-            command = [sys.executable, "-W", "error", "-c", code]
-            output += subprocess.run(
-                command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
-            ).stdout
+            output += run_python(commands, code, tmp_path, "-W", "error", **model)
     assert printed in output
 
 
-def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
+def test_the_commands_of_the_readme_run(tmp_path: Path, shell: Shell) -> None:
     scripts = [code for _, code in blocks("README.md", "sh")]
     commands = next(code for code in scripts if code.startswith("memwell user add"))
     output = shell(commands, tmp_path, MEMWELL_HOME=str(tmp_path / "home"))
@@ -116,7 +129,7 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
     )
 
 
-def test_the_curl_of_the_readme_runs(tmp_path: Path) -> None:
+def test_the_curl_of_the_readme_runs(tmp_path: Path, shell: Shell) -> None:
     script = next(code for _, code in blocks("README.md", "sh") if "curl" in code)
     with live(tmp_path / "server", worker=False) as server:
         script = script.replace("http://127.0.0.1:8420", server.url).replace("mw_…", server.key)
@@ -148,7 +161,7 @@ FIRST = "python -c 'import json, sys; print(next(iter(json.load(sys.stdin).value
         ("docs/flows.md", ["1 turn(s), 0 memorie(s)", "Session alice-43"]),
     ],
 )
-def test_the_commands_of_the_guides_run(tmp_path: Path, file: str, printed: list[str]) -> None:
+def test_the_commands_of_the_guides_run(tmp_path: Path, file: str, printed: list[str], shell: Shell) -> None:
     script = next(code for _, code in blocks(file, "sh") if code.startswith("memwell"))
     for rest, code in blocks(file, "python"):
         if rest.startswith("file="):
@@ -181,7 +194,7 @@ def test_the_commands_of_the_guides_run(tmp_path: Path, file: str, printed: list
         ),
     ],
 )
-def test_the_curl_of_the_guides_runs(tmp_path: Path, file: str, printed: list[str]) -> None:
+def test_the_curl_of_the_guides_runs(tmp_path: Path, file: str, printed: list[str], shell: Shell) -> None:
     script = next(code for _, code in blocks(file, "sh") if code.startswith("curl"))
     for name, path in (("BANK", "memory_banks"), ("WORKFLOW", "workflows"), ("RUN", "runs")):
         listed = f'curl http://127.0.0.1:8420/v1/{path} -H "Authorization: Bearer $MEMWELL_API_KEY"'
@@ -192,7 +205,7 @@ def test_the_curl_of_the_guides_runs(tmp_path: Path, file: str, printed: list[st
     assert [text for text in printed if text not in output] == []
 
 
-def test_the_recorded_run_of_the_readme_is_what_is_printed(tmp_path: Path) -> None:
+def test_the_recorded_run_of_the_readme_is_what_is_printed(tmp_path: Path, shell: Shell) -> None:
     (recorded,) = (code for _, code in blocks("README.md", "text") if code.startswith("$ memwell workflow run"))
     commands = [line.removeprefix("$ ") for line in recorded.splitlines() if line.startswith("$ ")]
     replies = re.findall(r"\n\n(.+)\n", recorded)
@@ -212,7 +225,7 @@ def _lines(tree: str) -> list[str]:
     return sorted(re.sub(r"[─├└│]|\d+ ms", " ", line).strip() for line in tree.splitlines() if line)
 
 
-def test_the_walk_through_a_session_runs(tmp_path: Path) -> None:
+def test_the_walk_through_a_session_runs(tmp_path: Path, shell: Shell) -> None:
     output = shell("\n".join(code for _, code in blocks("docs/inspect.md", "sh")), tmp_path)
     assert "Session alice-42 is deleted (entries 2, facts 1, jobs 1, sessions 1; 0 traces left)." in output
     assert "0 turns and memories added, 3 were there already." in output
@@ -229,11 +242,11 @@ def test_the_walk_through_a_session_runs(tmp_path: Path) -> None:
         ("async_server.py", "10 turns, numbered [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"),
     ],
 )
-def test_the_examples_run(name: str, printed: str, tmp_path: Path) -> None:
+def test_the_examples_run(name: str, printed: str, tmp_path: Path, shell: Shell) -> None:
     assert printed in shell(f"python {ROOT / 'examples' / name}", tmp_path, MEMWELL_HOME=str(tmp_path / "home"))
 
 
-def test_the_example_node_runs(tmp_path: Path) -> None:
+def test_the_example_node_runs(tmp_path: Path, shell: Shell) -> None:
     value = '{"session_id": "s", "text": "hi"}'
     script = f"cd {ROOT / 'examples'} && memwell run chat_node:chat_agent --flow f --input '{value}'"
     assert "I see 1 recent turn(s) and 0 relevant memorie(s)." in shell(

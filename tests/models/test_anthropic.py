@@ -266,9 +266,7 @@ def test_a_request_that_is_refused_in_every_form_is_given_up() -> None:
 @cases("fault", TOLD, ids=lambda fault: fault.value)
 def test_every_fault_ends_in_time_with_its_name(fault: Fault) -> None:
     with serving(fault=fault, drip_s=0.1) as server:
-        started = time.monotonic()
         error = failure(chat(server.url, KEY), LIMIT_S if TOLD[fault] == "timeout" else 30)
-        assert time.monotonic() - started < LIMIT_S + 30, "it hangs"
         assert get_reason(error) == TOLD[fault]
         assert f"({TOLD[fault]})." in str(error)
         assert len(server.requests) == 1, "whether to try again is not decided here"

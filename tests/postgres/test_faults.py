@@ -317,11 +317,9 @@ def test_a_password_that_is_changed_and_changed_back_needs_no_new_start(
         server.run_sql("ALTER ROLE changing PASSWORD 'another'")
         end_connections(server, dsn)
         with monkeypatch.context() as patched:
-            patched.setattr(store, "PAUSES_S", (0.0, 2 * SOON_S))
-            started = time.monotonic()
+            patched.setattr(store, "PAUSES_S", (0.0, 3600.0))  # it is not tried again
             with pytest.raises(StorageError, match="refused the user or the password") as caught:
                 append(memory, "refused")
-            assert time.monotonic() - started < SOON_S, "it was tried again and again"
         assert type(caught.value) is StorageError
         server.run_sql(f"ALTER ROLE changing PASSWORD '{SECRET}'")
         append(memory, "after")

@@ -63,7 +63,7 @@ def test_every_table_is_protected(db: Db) -> None:
     assert catalog.unprotected(db) == []
 
 
-@cases(
+@pytest.mark.parametrize(
     ("planted", "found"),
     [
         ("CREATE TABLE planted (tenant TEXT)", "planted: row-level security is off"),

@@ -101,7 +101,7 @@ HOSTILE: list[tuple[dict[str, Any], Any]] = [
 ]
 
 
-@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("strict", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_hostile_schemas_are_refused_or_checked_in_time(strict: bool) -> None:
     slow = []
     for number, (source, value) in enumerate(HOSTILE):

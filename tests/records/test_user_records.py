@@ -22,8 +22,6 @@ from ..contract.conftest import engine_of
 from ..engines import AsyncMemory, Memory, remains
 from ..live import live
 
-pytestmark = pytest.mark.every_engine
-
 PROFILE = {"name": "Ada", "home": {"city": "Porto", "zip": "4000"}, "tags": ["tea"]}
 ENDS = ["\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
 """Whatever some reader takes for the end of a line."""
@@ -140,6 +138,7 @@ def test_an_update_keeps_what_it_does_not_name(me: User) -> None:
     assert (made.version, made.warnings) == (2, None)
 
 
+@pytest.mark.every_engine
 def test_several_are_set_all_or_none(memory: Memory, me: User) -> None:
     """C4."""
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
@@ -350,6 +349,7 @@ def test_secrets_are_warned_of_where_a_definition_minds(memory: Memory, me: User
 # -- in contexts ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every_engine
 def test_records_stand_in_the_context_before_what_was_said(me: User) -> None:
     me.records["profile"] = PROFILE
     me.records["diet"] = {"vegan": True}
@@ -397,6 +397,7 @@ def test_a_record_stays_on_one_line_inside_its_fence(me: User, end: str) -> None
     assert me.records["plain"][forged] == forged
 
 
+@pytest.mark.every_engine
 def test_what_is_deleted_or_forgotten_is_gone(me: User, memory: Memory, tmp_path: Path) -> None:
     """From the context, from the history, from the bytes."""
     for name in ("one", "two"):
@@ -445,6 +446,7 @@ def test_records_over_http_have_an_etag(tmp_path: Path) -> None:
         assert client.put(AT, json={"value": {}}, headers={"if-match": "*"}).status_code == 412
 
 
+@pytest.mark.every_engine
 def test_records_are_a_mapping_behind_a_server_too(tmp_path: Path) -> None:
     with live(tmp_path, worker=False) as server, server.memory() as memory:
         me = memory.user("alice")

@@ -175,10 +175,10 @@ def test_what_is_put_aside_is_not_kept_at_any_length() -> None:
 )  # fmt: skip
 def test_a_long_text_takes_linear_time(piece: str) -> None:
     times = []
-    for size in (1 << 17, 1 << 19):
+    for size in (1 << 15, 1 << 17):
         text = piece * (size // len(piece.encode()))
         start = time.process_time()
         find_suspicion(text)
         times.append(time.process_time() - start)
     assert times[1] < 10 * max(times[0], 0.05)
-    assert times[1] < 20
+    assert times[1] < 5

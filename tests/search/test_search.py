@@ -288,7 +288,7 @@ def crowd(engine_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 @settings(
-    max_examples=examples(800, chaos=2_000),
+    max_examples=examples(300, chaos=2_000),
     deadline=None,
     database=None,
     suppress_health_check=list(HealthCheck),

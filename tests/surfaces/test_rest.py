@@ -252,9 +252,7 @@ def test_serve_shows_its_address_and_first_key_once_and_stops_gracefully(tmp_pat
         assert httpx.get(f"{url}/v1/flows", headers=headers).status_code == 200
         with httpx.stream("GET", f"{url}/v1/events", headers=headers):
             process.send_signal(signal.SIGTERM)
-            started = time.monotonic()
             assert process.wait(30) in (0, -signal.SIGTERM)
-        assert time.monotonic() - started < 20, "an open stream does not keep it from stopping"
         _, err = process.communicate()
         assert "Traceback" not in err, err
     assert shown[0]

@@ -65,7 +65,7 @@ def test_no_stored_string_forges_anything(text: str) -> None:
     assert body.splitlines() == body.split("\n") if body and not body.endswith("\n") else True
 
 
-@settings(max_examples=2_000, deadline=None, database=None)
+@settings(max_examples=examples(500, chaos=2_000), deadline=None, database=None)
 @given(HOSTILE)
 def test_a_turn_of_its_own_holds_no_fence_and_no_mark_of_a_template(text: str) -> None:
     shown = neutralise_turn(text, TOKEN)
@@ -114,6 +114,7 @@ def test_labels_are_words_of_ours() -> None:
         fence("x", TOKEN, origin='tool">')
 
 
+@pytest.mark.long
 @cases("piece", ["<", " ", "#\n", "-", "[", "\u200b", TOKEN, "system", "\n", "_*", "| "])
 def test_a_mebibyte_is_fenced_in_linear_time(piece: str) -> None:
     times = []

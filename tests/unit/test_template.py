@@ -359,7 +359,7 @@ def test_a_result_may_be_as_large_as_its_limit() -> None:
         rendered("y{{x}}y", values=values)
 
 
-@settings(max_examples=examples(500, chaos=10_000), deadline=None, database=None)
+@settings(max_examples=examples(200, chaos=10_000), deadline=None, database=None)
 @given(HOSTILE.map(lambda text: text.replace("{{", "{")) | st.text())
 def test_text_without_expressions_renders_to_itself(text: str) -> None:
     """B4.7."""
@@ -368,7 +368,7 @@ def test_text_without_expressions_renders_to_itself(text: str) -> None:
     assert rendered(text, "error", {}) == (text, ())
 
 
-@settings(max_examples=examples(500, chaos=10_000), deadline=None, database=None)
+@settings(max_examples=examples(200, chaos=10_000), deadline=None, database=None)
 @given(HOSTILE, HOSTILE, st.lists(st.sampled_from(["{{a}}", "{{ ns.b }}", "-", "}}"]), max_size=6).map("".join))
 @example("{{ns.b}}", "{{a}}", "{{a}}{{ ns.b }}")
 @example("{{", "ns.b}}", "{{a}}{{ ns.b }}")
@@ -380,7 +380,7 @@ def test_values_are_never_expanded_again(first: str, second: str, text: str) -> 
     assert render(parse(text), values, missing="error", times=build_time_formatter(NOW)).text == expected
 
 
-@settings(max_examples=examples(1_000, chaos=20_000), deadline=None, database=None)
+@settings(max_examples=examples(300, chaos=20_000), deadline=None, database=None)
 @given(HOSTILE | st.text(), JSON, JSON, st.sampled_from(MODES), st.booleans())
 def test_no_input_makes_anything_but_invalid(text: str, one: Any, other: Any, missing: Missing, timed: bool) -> None:
     values: Lookup = {BARE: {"a": one, "b": other}, "ns": {"a": other, "b": [one]}}
@@ -391,7 +391,7 @@ def test_no_input_makes_anything_but_invalid(text: str, one: Any, other: Any, mi
         assert missing == "empty" or not shown.missing
 
 
-@settings(max_examples=examples(300, chaos=5_000), deadline=None, database=None)
+@settings(max_examples=examples(100, chaos=5_000), deadline=None, database=None)
 @given(JSON.filter(lambda value: value is not None and not isinstance(value, str)))
 def test_a_json_value_can_be_read_back(value: Any) -> None:
     try:

@@ -247,6 +247,7 @@ def test_events_of_a_run_that_another_process_has_emptied_tell_nothing(tmp_path:
         assert SECRET not in repr(list(memory.workflows.follow(run.id)))
 
 
+@pytest.mark.every_engine
 def test_a_memory_that_is_deleted_is_in_no_run_that_retrieved_it(memory: Memory) -> None:
     added = memory.user("alice").add(f"I like {SECRET} a lot.")
     memory.user("alice").consolidate(added.session)
@@ -269,6 +270,7 @@ def test_the_end_of_a_run_does_not_end_the_one_that_repeats_it(memory: Memory) -
     assert runs.find_events("r") is None
 
 
+@pytest.mark.every_engine
 def test_a_run_under_way_is_not_deleted(served: Callable[..., ScriptedServer], tmp_path: Path) -> None:
     model = Waiting()
     served(model)
