@@ -251,7 +251,7 @@ def hide_behind_summary(
         rows = space.tx.rows("retire_entry", id=source.id, version=source.version, now=space.now)
         if not rows:
             raise Stale("Some of the entries to summarise are gone, or summarised already: load them again.")
-        upkeep.retire_entries(space.tx, rows)
+        upkeep.mark_changed(space.tx, rows)
         space.tx.send("fold_entry", docid=rows[0][0], address_id=address_id, summary_id=summary.id)
     position = max(int(place[0]) for place in places)
     count = sum(int(place[1]) for place in places) if entries is None else entries

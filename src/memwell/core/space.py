@@ -122,7 +122,7 @@ class Space(msgspec.Struct, eq=False):
             raise Stale(
                 f"The current version is {old.version}: read it again and repeat the change.", version=old.version
             )
-        upkeep.retire_entries(self.tx, self.tx.rows("retire_entry", id=old.id, version=old.version, now=self.now))
+        upkeep.mark_changed(self.tx, self.tx.rows("retire_entry", id=old.id, version=old.version, now=self.now))
         following = msgspec.structs.replace(draft, id=old.id, version=old.version + 1, created_at=old.created_at)
         return self.append(place, located.path, [following])[0]
 

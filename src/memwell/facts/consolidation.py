@@ -348,7 +348,7 @@ class _PlanApplier:
         located = self._space.entry(self._place, fact_id)
         if located is not None:
             version = located.entry.version
-            upkeep.retire_entries(
+            upkeep.mark_changed(
                 self._tx, self._tx.rows("retire_entry", id=fact_id, version=version, now=self._space.now)
             )
 

@@ -222,7 +222,7 @@ class Retraction:
     def _withdraw(self, located: Located, last: FactVersion) -> None:
         """Retire a fact, and release what it had ended."""
         tx, entry = self._space.tx, located.entry
-        upkeep.retire_entries(tx, tx.rows("retire_entry", id=entry.id, version=entry.version, now=self._space.now))
+        upkeep.mark_changed(tx, tx.rows("retire_entry", id=entry.id, version=entry.version, now=self._space.now))
         self._space.touch(self._space.collection(self._place)[0], located.address_id)
         self.withdrawn.append(entry.id)
         self.release(entry.id, last)

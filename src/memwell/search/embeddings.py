@@ -1,7 +1,7 @@
-"""The embedder in use, and the vectors that are made with it.
+"""The embedder in use, and the vectors that it makes.
 
-It is opened when a search or a job first needs it. If that fails, or if it fails later, search goes on with words alone
-and says so; it is tried again after a while. No transaction is open while a model works.
+It is opened when a search or a job first needs it. If that fails, or if it fails later, search goes on with words alone and
+warns of it; the embedder is tried again after a while. No transaction is open while a model works.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..clock import Clock
 from ..errors import Invalid, ModelFailed, StorageError
 from ..jobs import queue
 from ..model.collection import Policy
-from ..storage.port import Row, TenantStore, Tx
+from ..storage.port import Row, TenantStore, Tx, encode_numbers
 from .words import split_chunks
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _decode_policy = lru_cache(256)(typed.decoder(Policy))
 RETRY_S = 30.0
 WRITE_BATCH = 1000
 MIN_WRITE = 64
-"""Fewer vectors than this, of a model that makes them in no time, are left to the background: no reader waits for a disk."""
+"""Fewer vectors than this, of a model that makes them in no time, are not stored at once: no reader waits for a disk."""
 
 
 class EmbeddingModel(NamedTuple):
@@ -62,28 +62,33 @@ class Embeddings:
             return None
         if not self._loaded:
             with self._lock:
-                self._open()
+                if not self._loaded:
+                    try:
+                        self._embedder = self._load()
+                        self._loaded = True
+                    except (ModelFailed, Invalid) as error:
+                        self.fail(error)
         return self._embedder
 
     def fail(self, error: Exception) -> None:
-        """Leave the model alone for a while."""
+        """Do not use the model for a while."""
         self._failed_at = time.monotonic()
         self.trouble = str(error)
 
     def close(self) -> None:
-        """Let go of the embedder's connections, if it has any."""
+        """Close the connections of the embedder, if it has any."""
         end: Callable[[], None] | None = getattr(self._embedder, "close", None)
         if end is not None:
             end()
 
     def forget(self) -> None:
-        """Have the embedder drop what it remembers of texts, if it does."""
+        """Have the embedder drop its cache of texts, if it has one."""
         drop: Callable[[], None] | None = getattr(self._embedder, "forget", None)
         if drop is not None:
             drop()
 
     def vector(self, text: str, embedder: Embedder) -> Vectors | None:
-        """A query's vector; None if the model does not answer, or knows nothing of it."""
+        """The vector of a query; None if the model fails, or knows none of its words."""
         try:
             vector = embedder.embed([text])[0]
         except ModelFailed as error:
@@ -93,7 +98,7 @@ class Embeddings:
         return vector if vector.any() else None
 
     def vectors(self, texts: Sequence[str]) -> Vectors | None:
-        """The vectors of some texts; None if there is no model, or it does not answer."""
+        """The vectors of some texts; None if there is no model, or it fails."""
         embedder = self.embedder()
         if embedder is None:
             return None
@@ -104,7 +109,7 @@ class Embeddings:
             return None
 
     def named_embedder(self) -> tuple[Embedder, str] | None:
-        """The embedder and the name that its vectors are kept under, if it can be used now."""
+        """The embedder with the name of its vectors, if it can be used now."""
         embedder = self.embedder()
         if embedder is None:
             return None
@@ -115,14 +120,18 @@ class Embeddings:
             return None
 
     def model(self, reach: TenantStore) -> EmbeddingModel | None:
-        """The model as the tenant knows it; it is made known when it is new."""
+        """The model with its number in a tenant, which a new model gets now."""
         named = self.named_embedder()
         if named is None:
             return None
+        embedder, name = named
+
+        def add(tx: Tx) -> EmbeddingModel | None:
+            tx.send("add_model", name=name, dimensions=embedder.dimensions, now=self._clock.now())
+            return find_model(tx, embedder, name)
+
         try:
-            return reach.read(lambda tx: find_model(tx, *named)) or reach.write(
-                lambda tx: _add_model(tx, *named, self._clock.now())
-            )
+            return reach.read(lambda tx: find_model(tx, embedder, name)) or reach.write(add)
         except StorageError as error:  # a disk that cannot be written is searched by words
             self.trouble = str(error)
         return None
@@ -142,24 +151,10 @@ class Embeddings:
         embedder = self._built_in
         return reach.read(lambda tx: find_model(tx, embedder, name))
 
-    def _open(self) -> None:
-        if self._loaded:
-            return
-        try:
-            self._embedder = self._load()
-            self._loaded = True
-        except (ModelFailed, Invalid) as error:
-            self.fail(error)
-
 
 def find_model(tx: Tx, embedder: Embedder, name: str) -> EmbeddingModel | None:
     row = tx.row("find_model", name=name)
     return None if row is None else EmbeddingModel(embedder, name, row[0], row[2])
-
-
-def _add_model(tx: Tx, embedder: Embedder, name: str, now: int) -> EmbeddingModel | None:
-    tx.send("add_model", name=name, dimensions=embedder.dimensions, now=now)
-    return find_model(tx, embedder, name)
 
 
 def build_model_name(embedder: Embedder) -> str:
@@ -168,29 +163,27 @@ def build_model_name(embedder: Embedder) -> str:
 
 
 def embed_entries(embedder: Embedder, rows: Sequence[Row]) -> list[bytes]:
-    """For each entry the vectors of its parts, as they are stored; its collection's policy says how it is cut."""
-    cut = [_split_text(row[4], row[5]) for row in rows]
-    vectors = embedder.embed([part for pieces in cut for part in pieces])
+    """For each entry the vectors of its chunks, as they are stored; the policy of its collection says how it is cut."""
+    policies = [_decode_policy(row[5]) for row in rows]
+    chunks = [
+        split_chunks(row[4], policy.chunk_chars, policy.overlap_chars)
+        for row, policy in zip(rows, policies, strict=True)
+    ]
+    vectors = embedder.embed([chunk for text in chunks for chunk in text])
     if vectors.shape[1:] != (embedder.dimensions,):
         raise ModelFailed(f"The model gave {vectors.shape[1]} dimensions instead of {embedder.dimensions}.")
     half = vectors.astype(np.float16)
     found, at = [], 0
-    for pieces in cut:
-        found.append(half[at : at + len(pieces)].tobytes())
-        at += len(pieces)
+    for text in chunks:
+        found.append(half[at : at + len(text)].tobytes())
+        at += len(text)
     return found
 
 
-def _split_text(text: str, policy: str) -> list[str]:
-    chosen = _decode_policy(policy)
-    return split_chunks(text, chosen.chunk_chars, chosen.overlap_chars)
-
-
 def embed_missing(reach: TenantStore, model: EmbeddingModel, docids: Sequence[int], exact: bool) -> dict[int, bytes]:
-    """Make the vectors of some entries, and keep them if it is worth it. Where nothing can be written they are made all
-    the same. `exact` says that whoever asks holds them as they are, and need not read them again."""
-    listed = "[" + ",".join(map(str, docids)) + "]"
-    rows = reach.read(lambda tx: tx.rows("texts_of", docids=listed))
+    """Make the vectors of some entries, and store them if it is worth it and the disk can be written. `exact`: the caller
+    holds them as they are, and need not read them again."""
+    rows = reach.read(lambda tx: tx.rows("texts_of", docids=encode_numbers(docids)))
     values = embed_entries(model.embedder, rows)
     made = {row[0]: value for row, value in zip(rows, values, strict=True)}
     if exact and len(rows) < MIN_WRITE and getattr(model.embedder, "instant", False):
@@ -211,6 +204,6 @@ def write_vectors(tx: Tx, model: EmbeddingModel, batch: Sequence[tuple[Row, byte
 
 
 def queue_embedding(reach: TenantStore, now: int) -> None:
-    """Have the background make what is missing, if it can be written at all."""
+    """Have a job make the missing vectors, if the disk can be written."""
     with suppress(StorageError):
         reach.write(lambda tx: queue.ensure_slot(tx, "embed", now, now))

@@ -9,7 +9,7 @@ from ..clock import SECOND
 from ..errors import Unavailable
 from ..jobs.queue import JobKind, JobRun, ensure_slot
 from ..model.collection import Policy
-from ..storage.port import Row, Tx, search_state
+from ..storage.port import Row, Tx, encode_numbers, search_state
 from .upkeep import build_entry_tokens
 
 if TYPE_CHECKING:
@@ -43,7 +43,10 @@ def run_embed(engine: Any, run: JobRun) -> dict[str, Any]:
         done, at = done + len(rows), reached
         if len(rows) < EMBED_BATCH:
             break
-    dropped = _drop_other_models(run, model)
+    dropped = 0
+    for number, *_ in run.read(lambda tx: tx.rows("list_models")):
+        while number != model.number and (count := run.write(lambda tx: _drop_vectors(tx, number))):  # noqa: B023
+            dropped += count
     if done and engine.store.describe()["engine"] != "sqlite":
         now = engine.clock.now()
         run.write(lambda tx: ensure_slot(tx, "graph", now + GRAPH_DELAY, now))
@@ -78,14 +81,6 @@ def _write_batch(tx: Tx, model: EmbeddingModel, rows: list[Row], values: list[by
     tx.send("advance_model", id=model.number, embedded_to=reached)
 
 
-def _drop_other_models(run: JobRun, model: EmbeddingModel) -> int:
-    dropped = 0
-    for number, *_ in run.read(lambda tx: tx.rows("list_models")):
-        while number != model.number and (count := run.write(lambda tx: _drop_vectors(tx, number))):  # noqa: B023
-            dropped += count
-    return dropped
-
-
 def _drop_vectors(tx: Tx, number: int) -> int:
     tx.send("reset_model", id=number)
     last = tx.row("vector_after", model=number, skip=DROP_BATCH)
@@ -101,7 +96,7 @@ def _reindex_batch(tx: Tx, run: JobRun, at: int) -> tuple[int, int]:
     rows = tx.rows("unsealed_entries", after=at, limit=INDEX_BATCH)
     if not rows:
         return 0, at
-    tx.send("delete_words", docids="[" + ",".join(str(row[0]) for row in rows) + "]")
+    tx.send("delete_words", docids=encode_numbers(row[0] for row in rows))
     for docid, address_id, collection_id, name, content, policy in rows:
         language = _decode_policy(policy).language
         text = build_entry_tokens(address_id, collection_id, name, content, language)

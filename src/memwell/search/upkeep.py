@@ -32,13 +32,9 @@ def remove_entries(tx: Tx, rows: Sequence[Row], *, noted: bool = True) -> None:
         mark_changed(tx, rows)
 
 
-def retire_entries(tx: Tx, rows: Sequence[Row]) -> None:
-    """Take versions out of search that are not current any more. Their words stay, for those who ask about the past."""
-    mark_changed(tx, rows)
-
-
 def mark_changed(tx: Tx, rows: Sequence[Row]) -> None:
-    """Have every index in memory look at some entries again, by their numbers."""
+    """Have every index in memory look at some entries again, by their numbers. The words of versions that are retired stay in the
+    tables, for searches in the past."""
     for row in rows:
         tx.send("add_removal", docid=int(row[0]), address_id=None)
 
