@@ -16,8 +16,7 @@ import pytest
 
 from memwell import Invalid, ModelFailed, config
 from memwell.models import wordllama
-from memwell.models.embedder import Embedder, Endpoint, Fastembed, open_embedder
-from memwell.models.onnx import Onnx
+from memwell.models.embedder import Embedder, Endpoint, Fastembed, Onnx, open_embedder
 from memwell.models.wordllama import DATA, DIMENSIONS, PIECES, TOKENIZER, WEIGHTS, WordLlama
 from memwell.testing import ScriptedEmbedder, word_vector
 

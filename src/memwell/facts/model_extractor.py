@@ -27,7 +27,7 @@ from .. import typed
 from ..clock import Clock
 from ..errors import ModelFailed
 from ..models.completer import Completer, Completion, LLMConfig, Message, estimate_tokens, get_reason
-from ..models.spending import Ledger, Spent, charge_failure, estimate_cost, may_spend
+from ..models.spending import Ledger, Spent, charge_failure
 from ..storage.port import TenantStore
 from ..text.word_sets import word_set
 from .plan import Candidate, Extraction, Kind, Source, Turn
@@ -544,15 +544,15 @@ class _ModelSession:
         timeout_s = min(limits.call_s, self._left_s())
         if timeout_s < MIN_SECONDS:
             raise _ModelUnusable("timeout", final=True)
-        wanted = estimate_cost(estimate, limits.max_tokens)
-        if not may_spend(self.tokens_in + self.tokens_out, limits.tokens, wanted):
+        most = self.tokens_in + self.tokens_out + estimate + limits.max_tokens
+        if limits.tokens is not None and most > limits.tokens:
             raise _ModelUnusable("budget", final=True)
         self.tries += 1
         try:
             answer = self._completer.complete(asked, schema=SCHEMA, max_tokens=limits.max_tokens, timeout_s=timeout_s)
         except ModelFailed as error:
             reason = get_reason(error)
-            self._count(charge_failure(reason, estimate, limits.max_tokens, _reported_tokens(error)))
+            self._count(charge_failure(error, estimate, limits.max_tokens))
             if reason in RETRY_HINTS:
                 raise InvalidAnswer(reason, RETRY_HINTS[reason]) from None
             raise _ModelUnusable(reason, final=reason != "refused") from None
@@ -576,15 +576,6 @@ def _sort_by_turn(found: Sequence[Candidate], turns: Sequence[Turn]) -> list[Can
     """As it was said: of two statements of one day, the later one counts."""
     places = {said.id: number for number, said in enumerate(turns)}
     return sorted(found, key=lambda candidate: (places[candidate.sources[0].id], candidate.sources[0].start))
-
-
-def _reported_tokens(error: ModelFailed) -> tuple[int, int] | None:
-    """The tokens that the server reported for a failed call."""
-    given = (error.details.get("tokens_in"), error.details.get("tokens_out"))
-    match given:
-        case (int(tokens_in), int(tokens_out)):
-            return tokens_in, tokens_out
-    return None
 
 
 # -- Extraction by a language model, within a tenant's budget of tokens, and what it costs written down.

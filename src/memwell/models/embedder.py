@@ -1,12 +1,15 @@
 """Embedders turn texts into vectors. The setting `MEMWELL_EMBEDDER` chooses one; the default (`wordllama`) works offline.
 
-Here are the interface, the embedder behind an OpenAI-compatible endpoint, and the one for the package `fastembed`.
+Here are the interface and the embedders that need something else: an endpoint, a directory, or a package.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
@@ -66,8 +69,6 @@ def open_embedder(config: Config) -> Embedder | None:
     if kind == "none":
         return None
     if kind == "onnx" and name:
-        from .onnx import Onnx
-
         return Onnx(Path(name).expanduser())
     if kind == "openai" and name:
         return Endpoint(name, config.embedder_url, config.openai_api_key)
@@ -185,6 +186,88 @@ class Endpoint:
         return bytes(parts)
 
 
+class Onnx:
+    """A sentence transformer in a directory: `model.onnx` and `tokenizer.json`, run by onnxruntime (extra `memwell[onnx]`).
+
+    A text's vector is the mean (or the first) of the last layer, as the directory's pooling says."""
+
+    BATCH = 32
+    MAX_PIECES = 256
+    quick = 64
+    floor = 0.1
+    ceiling = 0.8
+
+    def __init__(self, folder: Path) -> None:
+        model, tokenizer = folder / "model.onnx", folder / "tokenizer.json"
+        for file in (model, tokenizer):
+            if not file.is_file():
+                raise ModelFailed(f"{file} is missing: the directory must hold model.onnx and tokenizer.json.")
+        self._open(model, tokenizer)
+        config = folder / "1_Pooling" / "config.json"
+        self._first_piece = False
+        if config.is_file():
+            with suppress(ValueError, KeyError, TypeError):
+                self._first_piece = bool(json.loads(config.read_text())["pooling_mode_cls_token"])
+        digest = hashlib.blake2b(digest_size=12)  # vectors belong to these very weights and pieces, wherever they lie
+        for path in (model, tokenizer):
+            with path.open("rb") as opened:
+                digest.update(hashlib.file_digest(opened, "sha256").digest())
+        self.id = f"onnx:{digest.hexdigest()}{':first' if self._first_piece else ''}"
+        self.dimensions = int(self.embed(["."]).shape[1])
+
+    def _open(self, model: Path, tokenizer: Path) -> None:
+        try:
+            import onnxruntime
+        except ImportError:
+            raise ModelFailed('onnxruntime is not installed: pip install "memwell[onnx]".') from None
+        from tokenizers import Tokenizer
+
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        # Neither package raises anything more specific than Exception.
+        try:
+            self._session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+        except Exception as error:
+            raise ModelFailed(f"{model} cannot be loaded: {error}.") from error
+        try:
+            self._tokenizer = Tokenizer.from_file(str(tokenizer))
+        except Exception as error:
+            raise ModelFailed(f"{tokenizer} cannot be read: {error}.") from error
+        self._tokenizer.enable_truncation(self.MAX_PIECES)
+        self._tokenizer.enable_padding()
+        self._inputs = [node.name for node in self._session.get_inputs()]
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        import numpy as np
+
+        batches = [self._embed(texts[at : at + self.BATCH]) for at in range(0, len(texts), self.BATCH)]
+        return np.concatenate(batches) if batches else np.zeros((0, self.dimensions), np.float32)
+
+    def _embed(self, texts: Sequence[str]) -> Vectors:
+        import numpy as np
+
+        try:
+            encoded = self._tokenizer.encode_batch(list(texts))
+        except Exception as error:
+            raise ModelFailed(f"The model's tokenizer could not cut a text: {str(error)[:200]}.") from error
+        if not encoded or not encoded[0].ids:
+            return np.zeros((len(texts), self.dimensions), np.float32)
+        ids = np.array([encoding.ids for encoding in encoded], np.int64)
+        mask = np.array([encoding.attention_mask for encoding in encoded], np.int64)
+        given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        try:
+            output = self._session.run(None, {name: given[name] for name in self._inputs})[0]
+        except Exception as error:
+            raise ModelFailed(f"The model could not embed a text: {error}.") from error
+        if output.ndim == 3:
+            weights = mask[:, :, None].astype(np.float32)
+            total = np.maximum(weights.sum(axis=1), 1)
+            output = output[:, 0] if self._first_piece else (output * weights).sum(axis=1) / total
+        length = np.linalg.norm(output, axis=1, keepdims=True)
+        unit: Vectors = (output / np.maximum(length, 1e-12)).astype(np.float32)
+        return unit
+
+
 class Fastembed:
     """A model of the package `fastembed`, which downloads it when it is first named."""
 
@@ -194,8 +277,14 @@ class Fastembed:
 
     def __init__(self, name: str, load: Callable[[str], Any] | None = None) -> None:
         self.id = f"fastembed:{name}"
+        if load is None:
+            try:
+                from fastembed import TextEmbedding
+            except ImportError:
+                raise ModelFailed("fastembed is not installed: pip install fastembed.") from None
+            load = TextEmbedding
         try:
-            self._model = (load or _load_fastembed)(name)
+            self._model = load(name)
             self.dimensions = int(self.embed(["."]).shape[1])
         except ModelFailed:
             raise
@@ -214,11 +303,3 @@ class Fastembed:
         length = np.linalg.norm(vectors, axis=1, keepdims=True)
         unit: Vectors = np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 0)
         return unit
-
-
-def _load_fastembed(name: str) -> Any:
-    try:
-        from fastembed import TextEmbedding
-    except ImportError:
-        raise ModelFailed("fastembed is not installed: pip install fastembed.") from None
-    return TextEmbedding(name)
