@@ -151,7 +151,7 @@ def test_defaults_in_maps_take_what_matching_takes() -> None:
             "".join(f"k{bit:02}" for bit in range(12) if number >> bit & 1) for number in range(first, first + 512)
         ]
         assert many.fill_defaults({name: {} for name in names})[names[-1]] == {"x": 1}
-    assert len(many._defaults._applicable._inner) <= MAX_MEMO + 512
+    assert len(many._mergeable._inner) <= MAX_MEMO + 512
 
 
 def test_what_is_stored_stays_readable_whatever_is_refused_by_now(memory: Memory) -> None:

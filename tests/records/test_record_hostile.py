@@ -14,7 +14,7 @@ from memwell import Conflict, Invalid, NotFound, TooLarge
 from memwell.clock import DAY
 from memwell.records.records import MAX_NAME, count_fitting
 from memwell.records.schema import Schema
-from memwell.records.schema_tree import MAX_PATH, longest_path
+from memwell.records.schema_tree import MAX_TEXT, longest_path
 from memwell.records.validation import MAX_FOUND, MAX_TEXTS, secrets_in
 from memwell.storage.sqlite import SqliteStore
 from memwell.testing import FrozenClock
@@ -76,7 +76,7 @@ def test_of_a_value_with_long_paths_few_errors_are_made() -> None:
     schema = Schema({"$ref": "#/$defs/tree", "$defs": {"tree": tree}}, strict=False)
     found = schema.problems(nested([1] * 5000, 60))
     assert len(found) == 1
-    assert len(found[0].path) <= MAX_PATH
+    assert len(found[0].path) <= MAX_TEXT
     assert len(schema.problems(nested([1] * 50, 3, "a"))) == 20
 
 
@@ -172,7 +172,7 @@ def test_the_longest_path_of_a_value() -> None:
 def test_what_looks_like_secrets_is_told_up_to_a_number() -> None:
     found = secrets_in({"a" * 300: {"password": ["hunter2xY9"] * 5000}}, MIB)
     assert len(found) == MAX_FOUND
-    assert all(len(one.path) <= MAX_PATH for one in found)
+    assert all(len(one.path) <= MAX_TEXT for one in found)
     assert secrets_in({"old": {"password": "hunter2xY9"}, "new": {"password": "hunter2xY9"}})[1].path == "new.password"
 
 

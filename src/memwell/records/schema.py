@@ -6,7 +6,7 @@ repeat the content of a value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from difflib import get_close_matches
 from itertools import count, islice
@@ -30,7 +30,8 @@ from .schema_tree import (
     explain_unexpected,
     get_list,
     get_map,
-    list_used_schemas,
+    list_names,
+    list_patterns,
     longest_path,
     map_schema,
     render_path,
@@ -67,7 +68,7 @@ class Schema:
         self.closed: dict[str, Any] = self.source
         """The schema as others see it: a strict one, if that is possible, admits nothing that it does not name."""
         self._unknown_names: UnknownNames | None = None
-        if strict and all(_is_closable(one, self.source) for one in list_used_schemas(self.source)):
+        if strict and all(_is_closable(one, self.source) for one in self._limits.used_schemas):
             self.closed = map_schema(self.source, _close)
             self._validator = compile_schema(self.closed)
         elif strict:
@@ -76,7 +77,8 @@ class Schema:
         self._names = frozenset(name for one in schemas for name in get_map(one, "properties"))
         self._has_formats = any("format" in one for one in schemas)
         self._format_validator: Draft202012Validator | None = None
-        self._defaults = Defaults(self.source)
+        self._mergeable = _Mergeable(self.source)
+        self._has_defaults = any("default" in one for one in schemas)
 
     def effort(self, value: Any) -> Effort:
         """Return what it takes to check a value. Reject one that would take too long."""
@@ -111,11 +113,16 @@ class Schema:
 
     def fill_defaults(self, value: Any) -> Any:
         """Return a value with the defaults of the properties that it lacks (C23)."""
-        return self._defaults.fill(value)
+        if not self._has_defaults:
+            return value
+        mergeable = self._mergeable
+        if mergeable.is_full:
+            mergeable = self._mergeable = _Mergeable(self.source)
+        return _Filling(mergeable).fill(mergeable.whole, value)
 
     def relax(self) -> dict[str, Any]:
         """Return the schema of a value that is merged into another one, where nothing is required (C31)."""
-        return relax_schema(self.closed)
+        return _Relaxation(self.closed).relax()
 
     def _to_problem(self, error: ValidationError) -> Problem:
         return to_problem(error, self._names)
@@ -232,44 +239,36 @@ class UnknownNames:
                     if isinstance(each, dict | list)
                 ]
                 continue
-            patterns = every.patterns(part.every)
-            left -= len(part.value) * len(patterns)
+            left -= len(part.value) * len(every.ask(part.every, list_patterns))
             if left < 0:
                 raise TooLarge(
                     "The value has too many properties for the patterns of its schema: make one of them smaller."
                 )
-            known, is_closed = _list_names(every, part.every), _is_closed(certain, part.certain)
+            known, is_closed = every.ask(part.every, _list_known_names), certain.ask(part.certain, _is_closed)
             unknown: list[str] = []
             for name, each in part.value.items():
-                matches = every.matches(patterns, name)
+                matches = every.matches(part.every, name)
                 is_known = name in known or bool(matches)
                 if is_closed and not is_known:
                     unknown.append(name)
                 elif isinstance(each, dict | list):
                     others = _OPENING[:1] if is_known else _OPENING
                     inner = every.of_property(part.every, name, matches, others)
-                    waiting.append(
-                        _Part(At(part.at, name), each, inner, certain.of_property(part.certain, name, matches, others))
-                    )
+                    inner_certain = certain.of_property(part.certain, name, matches, others)
+                    waiting.append(_Part(At(part.at, name), each, inner, inner_certain))
             found += [Problem(render_path(part.at, self._public), explain_unexpected(unknown))] if unknown else []
         return found
 
 
-def _list_names(applicable: Applicable, group: Group) -> frozenset[str]:
-    key = "known", id(group)
-    if key not in applicable.memo:
-        required = (name for one in group for name in get_list(one, "required") if isinstance(name, str))
-        applicable.memo[key] = applicable.names(group).union(required)
-    return applicable.memo[key]  # type: ignore[no-any-return]
+def _list_known_names(group: Group) -> frozenset[str]:
+    required = (name for one in group for name in get_list(one, "required") if isinstance(name, str))
+    return list_names(group).union(required)
 
 
-def _is_closed(applicable: Applicable, group: Group) -> bool:
+def _is_closed(group: Group) -> bool:
     """Return True if properties are named, and nothing says what others may be."""
-    key = "closed", id(group)
-    if key not in applicable.memo:
-        is_open = any(one[name] is not False for one in group for name in _OPENING if name in one)
-        applicable.memo[key] = not is_open and any(name in one for one in group for name in _NAMING)
-    return applicable.memo[key]  # type: ignore[no-any-return]
+    is_open = any(one[name] is not False for one in group for name in _OPENING if name in one)
+    return not is_open and any(name in one for one in group for name in _NAMING)
 
 
 # Warnings about schemas that are valid but hardly meant
@@ -295,20 +294,17 @@ _CUSTOM = ("$", "x-", "x_")
 
 def list_doubts(source: dict[str, Any], *, strict: bool) -> list[str]:
     """Return warnings about a schema: unknown keywords, and no named properties where unknown ones are refused."""
-    found = list(islice(_list_unknown_keywords(source), MAX_DOUBTS))
+    found = []
+    words = ((path, word) for path, one in walk_schemas(source) for word in one)
+    unknown = ((path, word) for path, word in words if word not in _KEYWORDS and not word.startswith(_CUSTOM))
+    for path, word in islice(unknown, MAX_DOUBTS):
+        close = get_close_matches(word[:MAX_SHOWN], _KEYWORDS, 1)
+        advice = f": did you mean `{close[0]}`?" if close else "."
+        where = f"`schema{path[:MAX_SHOWN]}`"
+        found.append(f"{where} has `{word[:MAX_SHOWN]}`, an unknown keyword that has no effect{advice}")
     if strict and not any(word in source for word in _DESCRIBING):
         found.append("The schema names no `properties`, so that every property is accepted.")
     return found
-
-
-def _list_unknown_keywords(source: dict[str, Any]) -> Iterator[str]:
-    for path, one in walk_schemas(source):
-        for word in one:
-            if word not in _KEYWORDS and not word.startswith(_CUSTOM):
-                close = get_close_matches(word[:MAX_SHOWN], _KEYWORDS, 1)
-                advice = f": did you mean `{close[0]}`?" if close else "."
-                where = f"`schema{path[:MAX_SHOWN]}`"
-                yield f"{where} has `{word[:MAX_SHOWN]}`, an unknown keyword that has no effect{advice}"
 
 
 # Defaults (C23)
@@ -317,22 +313,12 @@ MAX_FILLED = 1024 * 1024
 """Bytes of JSON that are filled in; what would come after that stays missing."""
 FILLING = 16
 """What it costs to fill in one default beside its bytes. Looking whether one is missing costs one."""
-_MERGED = ("allOf", "$ref")
+# fmt: off
 _SELF_CONTAINED = (
-    "const",
-    "enum",
-    "exclusiveMaximum",
-    "exclusiveMinimum",
-    "maxItems",
-    "maxLength",
-    "maximum",
-    "minItems",
-    "minLength",
-    "minimum",
-    "multipleOf",
-    "pattern",
-    "type",
+    "const", "enum", "exclusiveMaximum", "exclusiveMinimum", "maxItems", "maxLength", "maximum", "minItems", "minLength",
+    "minimum", "multipleOf", "pattern", "type",
 )
+# fmt: on
 """Keywords whose meaning depends on no other ones."""
 
 
@@ -352,64 +338,48 @@ class Default(NamedTuple):
     group: Group
 
 
-class Defaults:
-    """Fills in defaults: in objects, in those inside of them, in lists, and behind references; not in conditions and
-    alternatives."""
+class _Mergeable(Applicable):
+    """The subschemas that apply to each part of a value for certain, and their defaults."""
 
     def __init__(self, root: dict[str, Any]) -> None:
-        self._root = root
-        self._applicable = Applicable(root, _MERGED)
-        self._has_any = any("default" in one for _, one in walk_schemas(root))
+        super().__init__(root, ("allOf", "$ref"))
 
-    def fill(self, value: Any) -> Any:
-        if not self._has_any:
-            return value
-        applicable = self._applicable
-        if applicable.is_full:
-            applicable = self._applicable = Applicable(self._root, _MERGED)
-        return _Filling(applicable).fill(applicable.whole, value)
+    def list_defaults(self, group: Group) -> dict[str, Default]:
+        """Return the defaults of the properties that are named."""
+        named: dict[str, list[Any]] = {}
+        for one in group:
+            for name, each in get_map(one, "properties").items():
+                named.setdefault(name, []).append(each)
+        found = {name: _find_default(self.expand(each)) for name, each in named.items()}
+        return {name: default for name, default in found.items() if default is not None}
 
 
 class _Filling:
-    """One value that is being filled, within the limits."""
+    """Fills in the defaults of one value, within the limits: in objects, in those inside of them, in lists, and behind
+    references; not in conditions and alternatives."""
 
-    def __init__(self, applicable: Applicable) -> None:
+    def __init__(self, applicable: _Mergeable) -> None:
         self._applicable = applicable
         self._left = MAX_FILLED
 
     def fill(self, group: Group, value: Any) -> Any:
         if self._left < 0 or not group or not isinstance(value, dict | list):
             return value
+        applicable = self._applicable
         if isinstance(value, list):
-            return [
-                self.fill(self._applicable.of_item(group, index, "items"), each) for index, each in enumerate(value)
-            ]
-        found = {name: self.fill(self._of_property(group, name), each) for name, each in value.items()}
-        for name, default in self._list_defaults(group).items():
+            return [self.fill(applicable.of_item(group, index, "items"), each) for index, each in enumerate(value)]
+        found = {}
+        for name, each in value.items():
+            self._left -= len(applicable.ask(group, list_patterns))
+            if self._left >= 0:
+                inner = applicable.of_property(group, name, applicable.matches(group, name), ("additionalProperties",))
+                each = self.fill(inner, each)
+            found[name] = each
+        for name, default in applicable.ask(group, applicable.list_defaults).items():
             self._left -= 1
             if name not in found and self._left >= 0:
                 self._fill_in(found, name, default)
         return found
-
-    def _of_property(self, group: Group, name: str) -> Group:
-        patterns = self._applicable.patterns(group)
-        self._left -= len(patterns)
-        if self._left < 0:
-            return ()
-        matches = self._applicable.matches(patterns, name)
-        return self._applicable.of_property(group, name, matches, ("additionalProperties",))
-
-    def _list_defaults(self, group: Group) -> dict[str, Default]:
-        """Return the defaults of the properties that are named."""
-        memo, key = self._applicable.memo, ("defaults", id(group))
-        if key not in memo:
-            named: dict[str, list[Any]] = {}
-            for one in group:
-                for name, each in get_map(one, "properties").items():
-                    named.setdefault(name, []).append(each)
-            found = {name: _find_default(self._applicable.expand(each)) for name, each in named.items()}
-            memo[key] = {name: default for name, default in found.items() if default is not None}
-        return memo[key]  # type: ignore[no-any-return]
 
     def _fill_in(self, found: dict[str, Any], name: str, default: Default) -> None:
         self._left -= FILLING + default.size
@@ -443,14 +413,10 @@ _CONDITIONAL = ("if", "then", "else", "not", "dependentSchemas", "dependencies",
 _DEFS = "#/$defs/"
 
 
-def relax_schema(root: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema that accepts every part of a value that fits. Nothing is required of objects that are merged, and nothing
-    is asked that the rest of the value may answer; objects in lists are replaced as a whole, and stay as they are."""
-    return _Relaxation(root).relax()
-
-
 class _Relaxation:
-    """A schema that is being relaxed. A referenced schema gets a second, relaxed form, since others may need the first."""
+    """Makes a schema that accepts every part of a value that fits. Nothing is required of objects that are merged, and nothing is
+    asked that the rest of the value may answer; objects in lists are replaced as a whole, and stay as they are. A referenced
+    schema gets a second, relaxed form, since others may need the first."""
 
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root

@@ -7,6 +7,7 @@ length, and a size with their repetitions written out.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -94,17 +95,13 @@ def check_schema(source: dict[str, Any]) -> None:
 # Subschemas and references
 
 
-class _Edge(NamedTuple):
-    """A subschema that another one uses, and the part of a value that it applies to; None: the same value."""
-
-    step: str | None
-    target: int
-
-
 class _Node(NamedTuple):
+    """A schema, and its subschemas: each with the part of a value that it applies to (None: the same value) and its identity."""
+
     schema: dict[str, Any]
-    edges: list[_Edge]
+    edges: list[tuple[str | None, int]]
     booleans: int
+    """Number of subschemas that are only true or false."""
 
 
 class Cost(NamedTuple):
@@ -118,7 +115,7 @@ class Cost(NamedTuple):
     """Errors that one part of a value can have."""
 
     def plus(self, other: Cost) -> Cost:
-        return Cost(*(own + others for own, others in zip(self, other, strict=True)))
+        return Cost(*map(operator.add, self, other))
 
 
 def _build_graph(source: dict[str, Any]) -> dict[int, _Node]:
@@ -130,7 +127,7 @@ def _build_graph(source: dict[str, Any]) -> dict[int, _Node]:
             parts = list(_list_parts(one, source))
             schemas = [(step, part) for step, part in parts if isinstance(part, dict)]
             booleans = sum(isinstance(part, bool) for _, part in parts)
-            graph[id(one)] = _Node(one, [_Edge(step, id(part)) for step, part in schemas], booleans)
+            graph[id(one)] = _Node(one, [(step, id(part)) for step, part in schemas], booleans)
             waiting += [part for _, part in schemas]
     return graph
 
@@ -162,18 +159,18 @@ def _sort(children: Mapping[int, Iterable[int]]) -> list[int]:
 
 def _find_recursion(graph: Mapping[int, _Node]) -> set[int]:
     """Return the schemas that describe themselves, and those that stand between two of these."""
-    leading = graph.keys() - set(_sort({node: [edge.target for edge in one.edges] for node, one in graph.items()}))
+    leading = graph.keys() - set(_sort({node: [target for _, target in one.edges] for node, one in graph.items()}))
     parents: dict[int, list[int]] = {node: [] for node in leading}
     for node in leading:
-        for edge in graph[node].edges:
-            if edge.target in leading:
-                parents[edge.target].append(node)
+        for _, target in graph[node].edges:
+            if target in leading:
+                parents[target].append(node)
     return leading - set(_sort(parents))
 
 
 def _check_structure(graph: Mapping[int, _Node]) -> None:
     recursive = _find_recursion(graph)
-    same_value = {node: [edge.target for edge in one.edges if edge.step is None] for node, one in graph.items()}
+    same_value = {node: [target for step, target in one.edges if step is None] for node, one in graph.items()}
     chains: dict[int, int] = {}
     steps: dict[int, Counter[str]] = {}
     order = _sort(same_value)
@@ -182,22 +179,22 @@ def _check_structure(graph: Mapping[int, _Node]) -> None:
     for node in order:
         chains[node] = 1 + max((chains[target] for target in same_value[node]), default=0)
         if chains[node] > MAX_CHAIN:
-            raise Invalid(
-                f"`schema` describes a value by more than {MAX_CHAIN} parts that refer to one another: make it simpler.",
-                field="schema",
-            )
+            reason = f"describes a value by more than {MAX_CHAIN} parts that refer to one another: make it simpler"
+            raise Invalid(f"`schema` {reason}.", field="schema")
         if node not in recursive:
             continue
         steps[node] = Counter()
-        for edge in graph[node].edges:
-            if edge.target in recursive:
-                steps[node].update(steps[edge.target] if edge.step is None else [edge.step])
-        if any(_overlap(steps[node], kind, anywhere) for kind, anywhere in ((".", _ANY_PROPERTY), ("[", _ANY_ITEM))):
-            raise Invalid(
-                "`schema` describes itself in several ways at the same place, so that checking a value could take for ever: "
-                "let one part refer to itself there.",
-                field="schema",
-            )
+        for step, target in graph[node].edges:
+            if target in recursive:
+                steps[node].update(steps[target] if step is None else [step])
+        for kind, anywhere in ((".", _ANY_PROPERTY), ("[", _ANY_ITEM)):
+            exact = [count for step, count in steps[node].items() if step.startswith(kind) and step != anywhere]
+            if max(exact, default=0) + steps[node][anywhere] > 1:
+                raise Invalid(
+                    "`schema` describes itself in several ways at the same place, so that checking a value could take for "
+                    "ever: let one part refer to itself there.",
+                    field="schema",
+                )
         if _is_unevaluated(graph[node].schema):
             raise Invalid(
                 "`schema` describes itself where it asks what is unevaluated, so that checking a value could take for "
@@ -205,16 +202,10 @@ def _check_structure(graph: Mapping[int, _Node]) -> None:
                 field="schema",
             )
     if _add_costs(graph, recursive).subschemas > MAX_SUBSCHEMAS:
-        raise Invalid(
-            f"`schema` stands for more than {MAX_SUBSCHEMAS} subschemas once its references are written out: make it smaller.",
-            field="schema",
+        reason = (
+            f"stands for more than {MAX_SUBSCHEMAS} subschemas once its references are written out: make it smaller"
         )
-
-
-def _overlap(steps: Counter[str], kind: str, anywhere: str) -> bool:
-    """Return True if several of the steps may lead to the same property, or to the same item."""
-    exact = [count for step, count in steps.items() if step.startswith(kind) and step != anywhere]
-    return max(exact, default=0) + steps[anywhere] > 1
+        raise Invalid(f"`schema` {reason}.", field="schema")
 
 
 def _is_unevaluated(one: Mapping[str, Any]) -> bool:
@@ -229,7 +220,7 @@ def _add_costs(graph: Mapping[int, _Node], recursive: set[int]) -> Cost:
     for node, one in graph.items():
         merged = 0 if node in recursive else node
         own[merged] = own[merged].plus(_own_cost(one)) if merged in own else _own_cost(one)
-        inner = [0 if edge.target in recursive else edge.target for edge in one.edges]
+        inner = [0 if target in recursive else target for _, target in one.edges]
         children.setdefault(merged, []).extend(target for target in inner if target or merged)
         if _is_unevaluated(one.schema):
             repeated.add(merged)
@@ -243,11 +234,8 @@ def _add_costs(graph: Mapping[int, _Node], recursive: set[int]) -> Cost:
 
 def _own_cost(node: _Node) -> Cost:
     one = node.schema
-    lists = [
-        get_list(one, "required"),
-        *get_map(one, "dependentRequired").values(),
-        *get_map(one, "dependencies").values(),
-    ]
+    lists: list[Any] = [get_list(one, "required")]
+    lists += [each for word in ("dependentRequired", "dependencies") for each in get_map(one, word).values()]
     errors = 1 + sum(len(names) for names in lists if isinstance(names, list)) + node.booleans
     members = Measure.of(get_list(one, "enum")).parts + Measure.of(one.get("const")).parts
     # Dividing by a fraction takes a microsecond, by a very small one fifteen.
@@ -360,6 +348,8 @@ class Limits:
 
     def __init__(self, source: dict[str, Any]) -> None:
         graph = _build_graph(source)
+        self.used_schemas = [node.schema for node in graph.values()]
+        """The schema, its subschemas and all that it refers to, without definitions that nothing refers to."""
         self._cost = _add_costs(graph, _find_recursion(graph))
         schemas = [one for _, one in walk_schemas(source)]
         self._compares_items = any("uniqueItems" in one for one in schemas)
@@ -371,10 +361,8 @@ class Limits:
         """Return the effort of checking a value. Reject a value that would take too long."""
         parts, characters, big_integers = Measure.of(value)
         if self._compares_items and big_integers > MAX_BIG_INTEGERS:
-            raise TooLarge(
-                f"The value has more than {MAX_BIG_INTEGERS} integers of over 63 bits, and its schema requires unique items, "
-                "which takes long to check: give them as text."
-            )
+            reason = "its schema requires unique items, which takes long to check: give them as text"
+            raise TooLarge(f"The value has more than {MAX_BIG_INTEGERS} integers of over 63 bits, and {reason}.")
         if self._cost.work * parts > MAX_WORK:
             raise TooLarge(
                 "The value has too many parts to be checked against so large a schema: make one of them smaller."

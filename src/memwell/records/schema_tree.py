@@ -1,11 +1,11 @@
-"""The structure of a JSON Schema: its subschemas, what a reference leads to, which subschemas apply to a part of a value; and the
+"""The structure of a JSON Schema: its subschemas, what a reference leads to, and which subschemas apply to a part of a value; the
 validator that it is compiled to; and the paths of problems in values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -15,36 +15,28 @@ from ..errors import Invalid
 if TYPE_CHECKING:
     from jsonschema_rs import Draft202012Validator, ValidationError
 
+# fmt: off
 SINGLE = (
-    "additionalProperties",
-    "contains",
-    "contentSchema",
-    "else",
-    "if",
-    "items",
-    "not",
-    "propertyNames",
-    "then",
-    "unevaluatedItems",
-    "unevaluatedProperties",
+    "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not", "propertyNames", "then",
+    "unevaluatedItems", "unevaluatedProperties",
 )
+# fmt: on
 LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
 MAPS = ("$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties")
 """Keywords with a subschema, a list of them, or subschemas by name."""
-DEFINITIONS = ("$defs", "definitions")
 ROOT = "#"
 MAX_INDEX_DIGITS = 6
 MAX_MEMO = 1000
-MAX_PATH = 200
-"""Characters of a path in a message."""
+MAX_TEXT = 200
+"""Characters of a path or a reason in a message."""
 MAYBE_SECRET = 16
 """Length of a name that may be a secret."""
-MAX_REASON = 200
 MAX_NAMES = 10
 MAX_SHOWN = 100
 PATTERN_BYTES = 1024 * 1024
 """Size of a compiled pattern."""
 
+T = TypeVar("T")
 Group: TypeAlias = tuple[dict[str, Any], ...]
 """All subschemas that apply to one value."""
 
@@ -112,26 +104,9 @@ def split_reference(reference: str) -> list[str]:
     return [unquote(part).replace("~1", "/").replace("~0", "~") for part in parts]
 
 
-def list_used_schemas(source: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a schema, its subschemas and all it refers to, without definitions that nothing refers to."""
-    found: dict[int, dict[str, Any]] = {}
-    waiting: list[Any] = [source]
-    while waiting:
-        one = waiting.pop()
-        if not isinstance(one, dict) or id(one) in found:
-            continue
-        found[id(one)] = one
-        waiting += [one.get(name) for name in SINGLE]
-        waiting += [each for name in LISTS for each in get_list(one, name)]
-        waiting += [each for name in MAPS if name not in DEFINITIONS for each in get_map(one, name).values()]
-        if isinstance(one.get("$ref"), str):
-            waiting.append(resolve_reference(source, one["$ref"]))
-    return list(found.values())
-
-
 class Applicable:
-    """Finds the subschemas that apply to each part of a value, by the keywords that are followed. Results are memoised, and
-    equal ones are the same object, so that callers can use their identity as a key of `memo`."""
+    """Finds the subschemas that apply to each part of a value, by the keywords that are followed. Results are remembered, and
+    equal groups are the same object, so that their identity can be a key."""
 
     def __init__(self, root: dict[str, Any], keywords: Sequence[str], *, contains: bool = False) -> None:
         self._root = root
@@ -140,13 +115,20 @@ class Applicable:
         self._groups: dict[tuple[int, ...], Group] = {}
         self._inner: dict[tuple[Any, ...], Group] = {}
         self._matchers: dict[str, Draft202012Validator] = {}
-        self.memo: dict[tuple[Any, ...], Any] = {}
+        self._answers: dict[tuple[Any, ...], Any] = {}
         self.whole = self.expand([root])
 
     @property
     def is_full(self) -> bool:
         """True if it remembers so much, because of names of properties in values, that a new one should replace it."""
         return len(self._inner) > MAX_MEMO
+
+    def ask(self, group: Group, question: Callable[[Group], T]) -> T:
+        """Return what a function says of a group, and remember it."""
+        key = id(group), question
+        if key not in self._answers:
+            self._answers[key] = question(group)
+        return self._answers[key]  # type: ignore[no-any-return]
 
     def expand(self, schemas: Iterable[Any]) -> Group:
         """Return schemas together with all that apply to the same value through them."""
@@ -167,21 +149,9 @@ class Applicable:
                     waiting.append(one.get(keyword))
         return self._groups.setdefault(tuple(found), tuple(found.values()))
 
-    def names(self, group: Group) -> frozenset[str]:
-        """Return the names of the properties that a group describes."""
-        key = "names", id(group)
-        if key not in self.memo:
-            self.memo[key] = frozenset(name for one in group for name in get_map(one, "properties"))
-        return self.memo[key]  # type: ignore[no-any-return]
-
-    def patterns(self, group: Group) -> tuple[str, ...]:
-        key = "patterns", id(group)
-        if key not in self.memo:
-            self.memo[key] = tuple(dict.fromkeys(name for one in group for name in get_map(one, "patternProperties")))
-        return self.memo[key]  # type: ignore[no-any-return]
-
-    def matches(self, patterns: tuple[str, ...], name: str) -> tuple[str, ...]:
-        """Return the patterns that match a name."""
+    def matches(self, group: Group, name: str) -> tuple[str, ...]:
+        """Return the patterns of a group that match the name of a property."""
+        patterns = self.ask(group, list_patterns)
         for pattern in patterns:
             if pattern not in self._matchers:
                 self._matchers[pattern] = build_matcher(pattern)
@@ -189,7 +159,7 @@ class Applicable:
 
     def of_property(self, group: Group, name: str, matches: tuple[str, ...], others: tuple[str, ...]) -> Group:
         """Return what applies to a property: what its name and the patterns that match it say, or else the keywords `others`."""
-        key = id(group), name if name in self.names(group) else None, matches, others
+        key = id(group), name if name in self.ask(group, list_names) else None, matches, others
         if key not in self._inner:
             found: list[Any] = []
             for one in group:
@@ -212,6 +182,15 @@ class Applicable:
                 found.append(first[index] if index < len(first) else rest)
             self._inner[key] = self.expand(found)
         return self._inner[key]
+
+
+def list_names(group: Group) -> frozenset[str]:
+    """Return the names of the properties that a group describes."""
+    return frozenset(name for one in group for name in get_map(one, "properties"))
+
+
+def list_patterns(group: Group) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(pattern for one in group for pattern in get_map(one, "patternProperties")))
 
 
 # The validator and its errors
@@ -241,7 +220,7 @@ def compile_schema(source: dict[str, Any], *, formats: bool = False) -> Draft202
             reason = f"the types are {_TYPES}"
         raise Invalid(f"`{path or 'schema'}` of the schema cannot be used: {reason}.", field="schema") from None
     except (jsonschema_rs.ReferencingError, ValueError) as error:
-        raise Invalid(f"The schema cannot be used: {str(error)[:MAX_REASON]}.", field="schema") from None
+        raise Invalid(f"The schema cannot be used: {str(error)[:MAX_TEXT]}.", field="schema") from None
 
 
 def _spell_reference(one: dict[str, Any]) -> dict[str, Any]:
@@ -277,7 +256,7 @@ def explain_unexpected(names: list[str]) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= MAX_REASON else text[: MAX_REASON - 1] + "…"
+    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
 
 
 @lru_cache(maxsize=256)
@@ -303,8 +282,7 @@ def render_path(at: At | None, names: Set[str] = frozenset()) -> str:
     while at is not None:
         steps.append(f"[{at.step}]" if isinstance(at.step, int) else f".{show_name(at.step, names)}")
         at = at.above
-    path = "".join(reversed(steps)).removeprefix(".")
-    return path if len(path) <= MAX_PATH else path[: MAX_PATH - 1] + "…"
+    return _cut("".join(reversed(steps)).removeprefix("."))
 
 
 def longest_path(value: Any) -> int:
