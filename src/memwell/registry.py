@@ -42,7 +42,7 @@ ROOMS = (
     "banks.statistics",
     "banks.compaction",
     "records.apps",
-    "files.files",
+    "files.session_files",
     "records.stores",
     "records.contents",
     "context.memory_namespace",

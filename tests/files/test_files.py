@@ -23,7 +23,7 @@ from memwell.core.access import Principal, Scope
 from memwell.core.dispatch import dispatch
 from memwell.core.file_links import FileRef, sign_link, verify_link
 from memwell.core.space import Space
-from memwell.files.files import MAX_PASSAGE, split_passages
+from memwell.files.session_files import MAX_PASSAGE, split_passages
 from memwell.model.fields import MAX_FILE
 from memwell.registry import require_operation
 from memwell.sdk._sync_apps import AppSession
@@ -347,8 +347,8 @@ def test_reading_that_was_cut_off_goes_on_where_it_was(
     memory: Memory, session: AppSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker that dies between two batches leaves no passage twice, and none out."""
-    monkeypatch.setattr("memwell.files.files.BATCH", 2)
-    monkeypatch.setattr("memwell.files.files.READ_S", 0.0)  # nobody waits for what fails
+    monkeypatch.setattr("memwell.files.session_files.BATCH", 2)
+    monkeypatch.setattr("memwell.files.session_files.READ_S", 0.0)  # nobody waits for what fails
     text = "\n\n".join(f"Chapter {number}. " + "Something is told here. " * 40 for number in range(9))
     written: list[Any] = []
     original = Space.append
@@ -505,7 +505,7 @@ def test_a_file_that_could_not_be_read_is_read_once_it_can(
     memory: Memory, session: AppSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B2.8: as its reason advises: deactivate others, then activate it again."""
-    monkeypatch.setattr("memwell.files.files.MAX_TOKENS", 12)
+    monkeypatch.setattr("memwell.files.session_files.MAX_TOKENS", 12)
     first, second = session.files.upload(TEXT, "a.txt"), session.files.upload(TEXT, "b.txt")
     assert (first.state, second.state, "then activate it" in (second.reason or "")) == ("extracted", "kept", True)
     assert session.files.activate(second.file_id).state == "kept"
@@ -523,7 +523,7 @@ def test_a_file_whose_reading_was_cancelled_has_failed_and_can_be_read_again(
 ) -> None:
     """G7: nothing waits for ever."""
     with monkeypatch.context() as patch:
-        patch.setattr("memwell.files.files.wait_for_text", lambda call, at, file: file)
+        patch.setattr("memwell.files.session_files.wait_for_text", lambda call, at, file: file)
         files = [session.files.upload(TEXT + b"%d" % number, "a.txt") for number in range(2)]
     for file in files:
         memory.jobs.cancel(file.job or "")

@@ -84,6 +84,7 @@ MaxStores = Annotated[int, Meta(ge=1, le=MAX_APP_STORES, description="How many s
 MaxFiles = Annotated[int, Meta(ge=1, le=MOST_FILES, description="How many files a session of it may have at most.")]
 
 NEW_APP = {"app": "shop", "description": "An online shop"}
+GIVEN_APP = (("apps.configure", NEW_APP),)
 
 
 class App(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -153,7 +154,7 @@ class NoFields(Request, frozen=True, kw_only=True):
     """Nothing."""
 
 
-@operation("apps.list", "GET /v1/apps", example=Example({}, (("apps.configure", NEW_APP),)))
+@operation("apps.list", "GET /v1/apps", example=Example({}, GIVEN_APP))
 def list_apps(space: Space, request: NoFields) -> Apps:
     """The apps, by name."""
     return Apps(apps=[_to_app_info(space, item) for item in APPS.list(space)])
@@ -165,7 +166,7 @@ class OfApp(Request, frozen=True, kw_only=True):
     app: AppName
 
 
-@operation("apps.get", "GET /v1/apps/{app}", example=Example({"app": "shop"}, (("apps.configure", NEW_APP),)))
+@operation("apps.get", "GET /v1/apps/{app}", example=Example({"app": "shop"}, GIVEN_APP))
 def get_app(space: Space, request: OfApp) -> AppInfo:
     """An app."""
     return _to_app_info(space, require_app(space, request.app))
@@ -210,23 +211,6 @@ def _to_app_info(space: Space, item: Item[App]) -> AppInfo:
 # Sessions
 
 
-def list_artifacts(space: Space, address_id: int) -> list[dict[str, Any]]:
-    """Return the files of a session in the order of their upload, with fresh links (B2.7)."""
-    return [
-        {
-            "fileId": file.id,
-            "type": "file",
-            "filename": file.filename,
-            "mimetype": file.mimetype,
-            "isActive": bool(file.active),
-            "downloadUrl": space.link(file.id, file.digest),
-            "size": file.size,
-            "state": file.state,
-        }
-        for file in list_session_files(space, address_id)
-    ]
-
-
 SESSION_META = "sessionMeta"
 PREFIX = f"{SESSION_META}@session/"
 _END = f"{SESSION_META}@session0"
@@ -243,8 +227,7 @@ UserId = Annotated[
     ),
 ]
 Reference = Annotated[
-    str,
-    Meta(min_length=1, max_length=MAX_ID, pattern=ID_PATTERN, description="A name of your own, to find it again."),
+    str, Meta(min_length=1, max_length=MAX_ID, pattern=ID_PATTERN, description="A name of your own, to find it again.")
 ]
 SessionMetadata = Annotated[
     dict[str, Any],
@@ -290,15 +273,9 @@ class UpdateSession(Request, frozen=True, kw_only=True):
 @operation("apps.sessions.update", "PATCH /v1/apps/{app}/sessions/{session_id}", effect="write", example=Example(_NEW))
 def update_session(space: Space, request: UpdateSession) -> SessionMeta:
     """Set the metadata of a session, or begin it. Nothing but this and `apps.execute` can."""
-    opening = SessionRequest(
-        request.session_id,
-        request.session_reference,
-        request.user_id,
-        request.user_reference,
-        request.metadata,
-        request.mode,
-    )
     require_or_add_app(space, request.app)
+    fields = ("session_id", "session_reference", "user_id", "user_reference", "metadata", "mode")
+    opening = SessionRequest(**{name: getattr(request, name) for name in fields})
     opened = open_session(space, request.app, opening)
     return _to_response(opened.session_id, opened.meta)
 
@@ -335,10 +312,8 @@ def list_sessions(space: Space, request: ListSessions) -> SessionList:
     else:
         found, more = list_records_between(space, *asked)
     further = to_cursor("app_sessions", found[-1].path) if more else None
-    shown = [
-        _to_response(one.path.removeprefix(PREFIX), _build_meta(space, one.value, one.address_id)) for one in found
-    ]
-    return SessionList(sessions=shown, next_cursor=further)
+    metas = [(one.path.removeprefix(PREFIX), _build_meta(space, one.value, one.address_id)) for one in found]
+    return SessionList(sessions=[_to_response(*one) for one in metas], next_cursor=further)
 
 
 class EndedSession(Response, frozen=True, kw_only=True):
@@ -350,10 +325,7 @@ class EndedSession(Response, frozen=True, kw_only=True):
 
 
 @operation(
-    "apps.sessions.end",
-    "POST /v1/apps/{app}/sessions/{session_id}/end",
-    effect="erase",
-    example=Example(_OF, _GIVEN),
+    "apps.sessions.end", "POST /v1/apps/{app}/sessions/{session_id}/end", effect="erase", example=Example(_OF, _GIVEN)
 )
 def end_session(space: Space, request: OfSession) -> EndedSession:
     """End a session. Its metadata and everything that lasts as long as the session are deleted, working memory of its thread
@@ -395,18 +367,23 @@ def open_session(space: Space, app: str, opening: SessionRequest) -> OpenSession
     if _find_by_reference(space, app, opening.session_reference) not in (None, session_id):
         opening = opening._replace(session_reference=None)  # the id counts; the reference belongs to another session
     owner = require_session_owner(space, app, session_id, old)
-    reference = opening.user_reference or (
-        opening.session_reference if _has_reference_only(opening) and owner is None else None
-    )
+    reference = opening.user_reference
+    named = (opening.session_id, opening.user_id, reference, _find_user_in_metadata(opening.metadata), owner)
+    if all(one is None for one in named):
+        reference = opening.session_reference  # nothing else can name the user of the session (B2.11)
     user_id = _resolve_user(opening._replace(user_reference=reference), owner, info.get("userReference"))
     space.principal.require_user(user_id)
     said = {"sessionReference": opening.session_reference, "userReference": reference, "userId": user_id}
     said["runId"] = opening.run_id
     info |= {name: value for name, value in said.items() if value is not None}
-    info |= {"sessionId": session_id, "appId": app, "timestamp": _format_now(space)}
+    now = to_datetime(space.now).isoformat().replace("+00:00", "Z")
+    info |= {"sessionId": session_id, "appId": app, "timestamp": now}
     replaced = opening.mode == "replace" and opening.metadata is not None
-    metadata = {} if old is None or replaced else old.value["metadata"]
-    value = {"metadata": _merge_metadata(metadata, opening.metadata), "sessionInfo": info}
+    metadata: dict[str, Any] = {} if old is None or replaced else old.value["metadata"]
+    if opening.metadata:
+        metadata = merge(metadata, dict(opening.metadata))
+        to_json(metadata)  # the result has the limits of one request
+    value = {"metadata": metadata, "sessionInfo": info}
     ties = [session_tie(app, session_id)]
     ties += [] if user_id is None else [user_tie(user_id)]
     ties += [] if info.get("sessionReference") is None else [_reference_tie(app, info["sessionReference"])]
@@ -431,10 +408,13 @@ def require_session_owner(space: Space, app: str, session_id: str, found: Record
     """Return the user of a session, or of what is left of it. A scoped key may begin a session, but an existing one must belong
     to its user: otherwise a session of nobody would become the user's."""
     owner = None if found is None else found.value["sessionInfo"].get("userId")
-    owner = owner or find_owner_of_rest(space, app, session_id)
-    if space.principal.scope is not None and (
-        owner or found or list_tied_addresses(space, in_session_tie(app, session_id))
-    ):
+    rest = () if owner else list_tied_addresses(space, in_session_tie(app, session_id))
+    for address_id, _, _ in rest:  # nobody else may continue what is left of an ended session
+        ties = space.tx.rows("user_ties", address_id=address_id)
+        if ties:
+            owner = str(ties[0][0]).removeprefix(user_tie(""))
+            break
+    if space.principal.scope is not None and (owner or found or rest):
         space.principal.require_user(owner)
     return owner
 
@@ -479,9 +459,22 @@ _INFO = ("sessionId", "appId", "sessionReference", "userReference", "userId", "r
 
 
 def _build_meta(space: Space, value: Mapping[str, Any], address_id: int | None = None) -> dict[str, Any]:
+    """Return the session meta, with the files in the order of their upload and fresh links to them (B2.7)."""
     info = {name: value["sessionInfo"].get(name) for name in _INFO}
-    files = [] if address_id is None else list_artifacts(space, address_id)
-    return {"metadata": value["metadata"], "sessionInfo": info, "artifacts": files}
+    artifacts = [
+        {
+            "fileId": file.id,
+            "type": "file",
+            "filename": file.filename,
+            "mimetype": file.mimetype,
+            "isActive": bool(file.active),
+            "downloadUrl": space.link(file.id, file.digest),
+            "size": file.size,
+            "state": file.state,
+        }
+        for file in ([] if address_id is None else list_session_files(space, address_id))
+    ]
+    return {"metadata": value["metadata"], "sessionInfo": info, "artifacts": artifacts}
 
 
 def _resolve_user(opening: SessionRequest, owner: str | None, reference: str | None) -> str | None:
@@ -510,20 +503,6 @@ def _find_user_in_metadata(metadata: Mapping[str, Any] | None) -> str | None:
     return given
 
 
-def _has_reference_only(opening: SessionRequest) -> bool:
-    """Return True if only the reference can name the user of a session (B2.11)."""
-    said = (opening.session_id, opening.user_id, opening.user_reference, _find_user_in_metadata(opening.metadata))
-    return all(one is None for one in said)
-
-
-def find_owner_of_rest(space: Space, app: str, session_id: str) -> str | None:
-    """Return the user of what is left of an ended session, which nobody else may continue."""
-    for address_id, _, _ in list_tied_addresses(space, in_session_tie(app, session_id)):
-        for (tie,) in space.tx.rows("user_ties", address_id=address_id):
-            return str(tie).removeprefix(user_tie(""))
-    return None
-
-
 def _tie_to_user(space: Space, app: str, session_id: str, user_id: str) -> None:
     """Tie what was stored for a session to its user, once that is known."""
     heir = add_anchor(space, user_records(user_id))
@@ -532,14 +511,6 @@ def _tie_to_user(space: Space, app: str, session_id: str, user_id: str) -> None:
             space.tx.send("add_tie", tie=user_tie(user_id), address_id=address_id)
             for (run_id,) in space.tx.rows("runs_of_address", address_id=address_id):
                 space.tx.send("touch_run", address_id=heir, run_id=run_id)
-
-
-def _merge_metadata(old: Mapping[str, Any], new: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Merge metadata. The result has the limits of one request."""
-    found: dict[str, Any] = merge(dict(old), dict(new or {}))
-    if new:
-        to_json(found)
-    return found
 
 
 def _find_by_reference(space: Space, app: str, reference: str | None) -> str | None:
@@ -553,14 +524,6 @@ def _reference_tie(app: str, reference: str) -> str:
     return f"reference/{app}/{reference}"
 
 
-def _format_now(space: Space) -> str:
-    return to_datetime(space.now).isoformat().replace("+00:00", "Z")
-
-
 def _to_response(session_id: str, meta: Mapping[str, Any]) -> SessionMeta:
-    return SessionMeta(
-        session_id=session_id,
-        metadata=meta["metadata"],
-        session_info=meta["sessionInfo"],
-        artifacts=meta["artifacts"],
-    )
+    metadata, info, artifacts = meta["metadata"], meta["sessionInfo"], meta["artifacts"]
+    return SessionMeta(session_id=session_id, metadata=metadata, session_info=info, artifacts=artifacts)

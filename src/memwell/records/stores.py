@@ -25,16 +25,7 @@ from ..jobs import queue
 from ..model.fields import ID_PATTERN, check_content
 from ..text.yaml import Limits, core
 from ..text.yaml import read as read_yaml
-from .apps import (
-    APPS,
-    NEW_APP,
-    SESSION_META,
-    AppName,
-    OfApp,
-    require_app,
-    require_or_add_app,
-    to_thread,
-)
+from .apps import APPS, GIVEN_APP, SESSION_META, AppName, OfApp, require_app, require_or_add_app, to_thread
 from .records import Contract, Description, delete_tied, list_tied_addresses, list_tied_addresses_below
 from .validation import (
     BY_SLUG,
@@ -338,11 +329,7 @@ class DeletedApp(Response, frozen=True, kw_only=True):
 
 
 @operation(
-    "apps.delete",
-    "DELETE /v1/apps/{app}",
-    effect="erase",
-    role="admin",
-    example=Example({"app": "shop"}, (("apps.configure", NEW_APP),)),
+    "apps.delete", "DELETE /v1/apps/{app}", effect="erase", role="admin", example=Example({"app": "shop"}, GIVEN_APP)
 )
 def delete_app(space: Space, request: OfApp) -> DeletedApp:
     """Delete an app with its stores, its sessions and all their records, of all users. Its workflow stays."""

@@ -14,7 +14,7 @@ from .values import omit_none, read_file, to_list, to_object
 if TYPE_CHECKING:
     from ..context.memory_namespace import RenderedText
     from ..facts.search import Hits
-    from ..files.files import DeletedFile, FileInfo
+    from ..files.session_files import DeletedFile, FileInfo
     from ..records.apps import AppInfo, EndedSession, SessionMeta
     from ..records.contents import Content, StoreRecord
     from ..records.records import Mode, RecordChange

@@ -18,7 +18,7 @@ from ...core.dispatch import Call, dispatch
 from ...core.operation import Operation
 from ...errors import Invalid, MemwellError, TooLarge, Unavailable
 from ...extract.kinds import content_disposition
-from ...files.files import FileInfo, OfSession, open_link, parse_link, read_piece, store_file, wait_for_text
+from ...files.session_files import FileInfo, OfSession, open_link, parse_link, read_piece, store_file, wait_for_text
 from ...model.fields import MAX_FILE
 from .limits import TenantQuota, read_body
 from .responses import Reply

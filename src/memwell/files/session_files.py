@@ -240,7 +240,7 @@ def delete_file(space: Space, request: OfFile) -> DeletedFile:
     return DeletedFile(file_id=file.id, job=file_rows.delete_file(space, file))
 
 
-# -- storing -------------------------------------------------------------------------------------------------------------
+# Storing
 
 
 def store_file(call: Call, request: UploadFile) -> FileInfo:
@@ -258,7 +258,17 @@ def store_file(call: Call, request: UploadFile) -> FileInfo:
     call.read(lambda space: _check_upload(space, request, new))
     if not call.read(lambda space: has_sweep_job(space.tx)):
         call.engine.write(call.principal, lambda space: sweep_later(space.tx, space.now))
-    return _write_blob_and_row(call, request, new)
+    for _ in range(MAX_ATTEMPTS):
+        call.blobs.put(content)
+        try:
+            return call.write(lambda space: _add_row(space, call, request, new))
+        except _BlobDeleted:
+            continue
+        except MemwellError:
+            with suppress(MemwellError):  # otherwise the sweep deletes them
+                call.engine.write(call.principal, lambda space: delete_orphan(space.tx, call.blobs, new.digest))
+            raise
+    raise Unavailable("The same file is being erased: try again in a moment.")
 
 
 def wait_for_text(call: Call, at: OfSession | UploadFile, file: FileInfo) -> FileInfo:
@@ -295,7 +305,7 @@ class Session(NamedTuple):
 
 
 def _find_session(space: Space, app: str, session_id: str) -> Session | None:
-    """The session, if there is one. Raises if the principal may not read it."""
+    """Return a session, if there is one. Reject a principal that may not read it."""
     found = find_app_session(space, app, session_id)
     user_id = None if found is None else found.value["sessionInfo"].get("userId")
     space.principal.require_user(user_id)
@@ -312,21 +322,6 @@ def _check_upload(space: Space, request: UploadFile, new: NewFile) -> None:
     files = [] if session is None else file_rows.list_session_files(space, session.address_id)
     if file_rows.find_same_file(files, new) is None:
         file_rows.check_file_count(files, find_app_settings(space, request.app).max_files)
-
-
-def _write_blob_and_row(call: Call, request: UploadFile, new: NewFile) -> FileInfo:
-    """Store the bytes, then the row; if that fails, delete the bytes again."""
-    for _ in range(MAX_ATTEMPTS):
-        call.blobs.put(request.content)
-        try:
-            return call.write(lambda space: _add_row(space, call, request, new))
-        except _BlobDeleted:
-            continue
-        except MemwellError:
-            with suppress(MemwellError):  # otherwise the sweep deletes them
-                call.engine.write(call.principal, lambda space: delete_orphan(space.tx, call.blobs, new.digest))
-            raise
-    raise Unavailable("The same file is being erased: try again in a moment.")
 
 
 def _add_row(space: Space, call: Call, request: UploadFile, new: NewFile) -> FileInfo:
@@ -367,7 +362,7 @@ class _BlobDeleted(Exception):
     """The bytes were deleted before the row was written."""
 
 
-# -- links: a link contains the tenant, the file and its expiry, and needs no credential -----------------------------------
+# Links: a link contains the tenant, the file and its expiry, and needs no credential
 
 
 INVALID_LINK = "There is no such file, or the link to it has expired."
@@ -384,7 +379,7 @@ def parse_link(engine: Engine, token: str) -> FileRef:
 
 
 def open_link(engine: Engine, link: FileRef) -> tuple[File, bytes]:
-    """The file of a link, checked to be whole, and its first piece."""
+    """Return the file of a link, checked to be whole, and its first piece."""
     principal = Principal(link.tenant, "reader", "link")
     try:
         row = engine.read(principal, lambda space: space.tx.row("live_file", id=link.file_id))
@@ -400,14 +395,14 @@ def open_link(engine: Engine, link: FileRef) -> tuple[File, bytes]:
 
 
 def read_piece(engine: Engine, link: FileRef, file: File, at: int) -> bytes:
-    """The piece of a file at an offset. Raises if the file was deleted meanwhile."""
+    """Return the piece of a file at an offset, unless the file was deleted meanwhile."""
     found = engine.store.blobs(link.tenant).piece(file.digest, at, PIECE)
     if not found:
         raise NotFound(INVALID_LINK)
     return found
 
 
-# -- search --------------------------------------------------------------------------------------------------------------
+# Search
 
 
 class SearchFiles(OfSession, frozen=True, kw_only=True):
@@ -434,7 +429,15 @@ def search_files(call: Call, request: SearchFiles) -> Hits:
     if any(one.state == "pending" for one in files):
         call.engine.help_out(call.principal.tenant)
         files = call.read(lambda space: _list_active(space, request))
-    found = call.engine.search(call.principal, _build_query(request, files))
+    query = Query(
+        text=query_text(request.query),
+        where=tuple(Where(text_place(request.app), one.id) for one in files if one.state == "extracted"),
+        limit=request.limit,
+        filter=parse(request.filter) if request.filter else None,
+        min_score=check_number(request.min_score, "min_score") or 0.0,
+        recipe=request.recipe,
+    )
+    found = call.engine.search(call.principal, query)
     hits = to_hits(found, explain=request.explain, session=request.session_id)
     unread = sum(one.state == "pending" for one in files)
     if not unread:
@@ -445,26 +448,11 @@ def search_files(call: Call, request: SearchFiles) -> Hits:
 
 def _list_active(space: Space, request: SearchFiles) -> list[File]:
     session = _find_session(space, request.app, request.session_id)
-    return (
-        []
-        if session is None
-        else [one for one in file_rows.list_session_files(space, session.address_id) if one.active]
-    )
+    files = [] if session is None else file_rows.list_session_files(space, session.address_id)
+    return [file for file in files if file.active]
 
 
-def _build_query(request: SearchFiles, files: list[File]) -> Query:
-    place = text_place(request.app)
-    return Query(
-        text=query_text(request.query),
-        where=tuple(Where(place, one.id) for one in files if one.state == "extracted"),
-        limit=request.limit,
-        filter=parse(request.filter) if request.filter else None,
-        min_score=check_number(request.min_score, "min_score") or 0.0,
-        recipe=request.recipe,
-    )
-
-
-# -- extraction: a job splits the text of a file into passages that searches in its session find -----------------------------
+# Extraction: a job splits the text of a file into passages that searches in its session find
 
 BATCH = 100
 """Passages that are written at once."""
