@@ -66,51 +66,40 @@ def extract(content: bytes, mimetype: str, limits: Limits = Limits()) -> Extract
         return Extraction("", "empty", "is empty")
     match mimetype:
         case kinds.TXT:
-            return _to_text(_read("txt", content, limits), limits)
+            return _to_extraction(_read("txt", content, limits), limits, keep_blanks=True)
         case kinds.JSON:
-            return _to_text(_read("json", content, limits, find_packages("msgspec")), limits)
+            return _to_extraction(_read("json", content, limits, find_packages("msgspec")), limits, keep_blanks=True)
         case kinds.DOCX:
-            return _to_document(_read("docx", content, limits), limits)
+            return _to_extraction(_read("docx", content, limits), limits)
         case kinds.PDF:
             packages = find_packages("pypdf")
             if packages is None:
                 reason = "was stored without its text, because pypdf is not installed: pip install memwell[files]"
                 return Extraction("", "kept", reason)
             output = _read("pdf+" if b"/Encrypt" in content else "pdf", content, limits, packages)
-            return _to_document(output, limits, len(output.pieces) or None)
+            return _to_extraction(output, limits, len(output.pieces) or None)
     return Extraction("", "kept")
 
 
-def _to_text(output: Output, limits: Limits) -> Extraction:
-    """Plain text and JSON keep the blanks around them."""
-    if output.failure:
-        return _to_document(output, limits)
-    return _to_extracted("".join(map(_drop_invisible, output.pieces)), output.note, limits, output.truncated)
-
-
-def _to_document(output: Output, limits: Limits, pages: int | None = None) -> Extraction:
-    pieces = map(_drop_invisible, output.pieces)
-    text = ("".join(pieces) if pages is None else "\n\n".join(piece.strip() for piece in pieces)).strip()
+def _to_extraction(
+    output: Output, limits: Limits, pages: int | None = None, *, keep_blanks: bool = False
+) -> Extraction:
+    """Return the text without the control characters that databases reject, and without blanks around it or its pages."""
+    pieces = (_INVISIBLE.sub("", one.replace("\f", "\n").replace("\v", "\n")) for one in output.pieces)
+    text = "".join(pieces) if pages is None else "\n\n".join(map(str.strip, pieces))
+    if output.failure or not keep_blanks:
+        text = text.strip()
     if output.failure and text:
         return Extraction(text, "extracted", f"{output.failure}; the text read so far was kept", True, pages)
     if output.failure:
         return Extraction("", "failed", output.failure)
-    return _to_extracted(text, None, limits, output.truncated, pages)
-
-
-def _to_extracted(text: str, note: str | None, limits: Limits, truncated: bool, pages: int | None = None) -> Extraction:
     if not text.strip():
         reason = "contains no text" if pages is None else "contains no readable text; it may consist of pictures"
         return Extraction("", "empty", reason, pages=pages)
-    if truncated or len(text) > limits.characters:
-        reason = note or f"is longer than {limits.characters:,} characters; the rest of its text was left out"
+    if output.truncated or len(text) > limits.characters:
+        reason = output.note or f"is longer than {limits.characters:,} characters; the rest of its text was left out"
         return Extraction(text[: limits.characters], "extracted", reason, True, pages)
-    return Extraction(text, "extracted", note, pages=pages)
-
-
-def _drop_invisible(text: str) -> str:
-    """Remove the control characters that databases reject."""
-    return _INVISIBLE.sub("", text.replace("\f", "\n").replace("\v", "\n"))
+    return Extraction(text, "extracted", output.note, pages=pages)
 
 
 def _read(kind: str, content: bytes, limits: Limits, packages: str | None = None) -> Output:

@@ -402,12 +402,11 @@ def _to_store(new: NewStore | CreateStore) -> Store:
     )
 
 
-def check_technical_name(name: str) -> str:
+def check_technical_name(name: str) -> None:
     if name == SESSION_META:
         raise Invalid(f"{SESSION_META!r} is what every session has: choose another name.", field="technical_name")
     if len(name) > MAX_NAME or not re.fullmatch(NAME_PATTERN, name):
         raise Invalid(f"{NAME_ADVICE} It cannot be {name[:100]!r}.", field="technical_name")
-    return name
 
 
 def parse_stores(source: str | Mapping[str, Any]) -> dict[str, NewStore]:
