@@ -1,1 +1,1 @@
-"""What Memwell costs, each figure beside the bare limit that was measured in the same run, alternating with it."""
+"""The cost of Memwell: each figure beside the bare limit that was measured in the same run, alternating with it."""

@@ -90,7 +90,7 @@ def _measured(name: str, part: Part, sizes: Sizes) -> list[Row]:
 
 
 def _machine(load: float) -> str:
-    """What it was measured on, and whether that was busy with something else."""
+    """The machine, and its load from other work."""
     processors = os.cpu_count() or 1
     busy = f"\nBUSY before it began (load {load:.1f}): measure again when it is quiet." if load > processors / 2 else ""
     versions = f"Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}"

@@ -40,7 +40,7 @@ def grouped(folder: Path, sizes: Sizes) -> Row:
 
 
 def rates(sides: list[list[Callable[[], object]]], rounds: int, seconds: float) -> list[list[float]]:
-    """How many operations a second each side gets done, round by round, one side after the other."""
+    """Operations per second of each side, round by round, one side after the other."""
     for side in sides:
         _rate(side, 0.2)
     found = [[_rate(side, seconds) for side in sides] for _ in range(rounds)]
@@ -58,7 +58,7 @@ def _bare(writer: BareWriter, session: str) -> Callable[[], object]:
 
 
 def _rate(works: list[Callable[[], object]], seconds: float) -> float:
-    """How many operations a second get done when each work is repeated by a thread of its own."""
+    """Operations per second when each work is repeated by a thread of its own."""
     counts = [0] * len(works)
     start = Barrier(len(works) + 1)
 

@@ -49,13 +49,13 @@ class BareRecords:
         return msgspec.json.decode(str(row[4]))
 
     def get_held(self, path: str) -> Any:
-        """A value by its name, and what it is held to, which is kept in the same file."""
+        """A value by its name, and its schema, which is kept in the same file."""
         held = self._reader.execute(_SQL["find_document"], _STORE).fetchall()[0]
         msgspec.json.decode(str(held[3]))
         return self.get(path)
 
     def merge_held(self, path: str, data: dict[str, Any]) -> None:
-        """Merge into a value, after what it is held to was read."""
+        """Merge into a value, after its schema was read."""
         self._do(lambda db: _merge(db, path, data, held=True))
 
     def merge(self, path: str, data: dict[str, Any]) -> None:

@@ -23,14 +23,14 @@ NOW = datetime.now(UTC)
 
 
 class NewTurn(msgspec.Struct):
-    """What is posted."""
+    """The body of a request."""
 
     role: str
     content: str
 
 
 class Turn(msgspec.Struct):
-    """What is answered: as long as one of ours."""
+    """The answer, as long as one of ours."""
 
     session: str
     role: str

@@ -71,7 +71,7 @@ def _finish(client: Client) -> None:
 
 
 def _missing(answer: bytes) -> int:
-    """How many bytes of an answer have not come yet; at least one while its head is incomplete."""
+    """The number of bytes of an answer still to come; at least one while its head is incomplete."""
     if not answer:
         raise ConnectionError("the server closed the connection")
     end = answer.find(b"\r\n\r\n")

@@ -1,4 +1,4 @@
-"""What is searched in the measurements: facts of twenty words, and queries of four.
+"""The corpus of the search measurements: facts of twenty words, and queries of four.
 
 The words are the whole words of the default model's tokenizer, in its order, which is roughly that of their frequency; they
 are drawn by Zipf's law. So the most frequent ones are stop words, as in real texts, and all of them mean something to the

@@ -49,14 +49,14 @@ def rows(folder: Path, sizes: Sizes) -> list[Row]:
 
 
 def _round(memory: Memory, number: int) -> tuple[float, float, int]:
-    """How long a thousand turns take, how long twice as many, and how many candidates the thousand have."""
+    """The time for a thousand turns and for twice as many, and the number of candidates in the thousand."""
     once, candidates = _consolidated(memory, f"once-{number}", TURNS)
     twice, _ = _consolidated(memory, f"twice-{number}", 2 * TURNS)
     return once, twice, candidates
 
 
 def _searched(memory: Memory, flow: str) -> float:
-    """How long a search in what a flow knows takes."""
+    """The time of a search in the facts of a flow."""
     asked = corpus.queries([fact.content for fact in corpus.facts(TURNS)], 200, sessions=1)
     place = memory.flow(flow)
     place.search("hello")
@@ -79,7 +79,7 @@ def _fill(memory: Memory, flow: str, count: int) -> None:
 
 
 def _consolidated(memory: Memory, flow: str, turns: int) -> tuple[float, int]:
-    """How long it took, and how many candidates there were."""
+    """The time it took, and the number of candidates."""
     words = [fact.content.split() for fact in corpus.facts(turns)]
     said = [KINDS[n % len(KINDS)].format(one[0], one[-1].strip("."), n) for n, one in enumerate(words)]
     history = memory.flow(flow).session("s").history

@@ -18,7 +18,7 @@ _SAME = 0.8
 
 
 class Extractor:
-    """Remembers the words of the facts of a conversation, so that none is told twice."""
+    """Remembers the words of the facts of a conversation, so that none is reported twice."""
 
     def __init__(self) -> None:
         self._known: list[frozenset[str]] = []

@@ -83,7 +83,7 @@ CHATBOT = {
 
 
 class Beside(NamedTuple):
-    """How long a job or run took, and the median of the requests beside it."""
+    """The time of a job or run, and the median of the requests beside it."""
 
     job_s: float
     request_s: float

@@ -1,4 +1,4 @@
-"""What it costs to have Memwell at all: time to import, memory, room on disk."""
+"""The footprint of Memwell: time to import, memory, disk space."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What HTTP adds to an operation, beside the latency of a bare route; and what a server sustains."""
+"""HTTP: the latency that it adds to an operation, beside a bare route, and the throughput of a server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TURN = {"role": "user", "content": TURN}
 
 
 class Ports(NamedTuple):
-    """Where the two servers listen, and the key for ours."""
+    """The ports of the two servers, and the key for ours."""
 
     ours: int
     bare: int

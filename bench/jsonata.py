@@ -193,7 +193,7 @@ def _took_us(run: Run, source: str) -> float:
 
 
 def verdicts(suite: Path, folder: Path, name: str, count: int) -> Iterator[str]:
-    """What the child says of each case, and of the small expressions; a child that crashes or hangs is begun anew."""
+    """The verdict of the child on each case and on the small expressions. A child that crashes or hangs is restarted."""
     first = 0
     while first < count:
         for said in _said(suite, folder, name, first):

@@ -12,7 +12,7 @@ FEWEST_ROUNDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """How many rounds of how many operations; fewer rounds if that would take too long."""
+    """The number of rounds and of operations in each; fewer rounds if that would take too long."""
 
     rounds: int
     block: int
@@ -21,7 +21,7 @@ class Blocks:
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """What one side took, in seconds: every operation, and the median of each block."""
+    """The seconds of one side: every operation, and the median of each block."""
 
     each: list[float]
     blocks: list[float]
@@ -51,12 +51,12 @@ def alternate(shape: Blocks, *sides: Callable[[], object]) -> list[Timings]:
 
 
 def median_ratio(ours: list[float], bare: list[float]) -> float:
-    """How many times the bare limit, compared round by round: both blocks of a round saw the same machine."""
+    """The ratio to the bare limit, compared round by round: both blocks of a round saw the same machine."""
     return median(a / b for a, b in zip(ours, bare, strict=True))
 
 
 def differences(more: Timings, less: Timings) -> list[float]:
-    """How much longer one side takes than the other, block by block."""
+    """The difference in time between the sides, block by block."""
     return [a - b for a, b in zip(more.blocks, less.blocks, strict=True)]
 
 

@@ -50,7 +50,7 @@ class Vectors:
 
 
 class Peer(Protocol):
-    """What every side can do. Without a session it searches everything."""
+    """The operations of every side. Without a session it searches everything."""
 
     def search(self, text: str, session: str | None, topic: str | None) -> int: ...
 

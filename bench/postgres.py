@@ -131,7 +131,7 @@ def _everywhere(memory: Memory, bare: Bare, facts: list[Fact], sizes: Sizes, wha
 
 
 def _recall(memory: Memory, texts: list[str], wanted: int, how: str) -> Row:
-    """How many of the ten nearest by exact vectors are found; of equals, any counts."""
+    """The share of the ten nearest by exact vectors that is found; of equals, any counts."""
     embedder = WordLlama()
     exact = embedder.embed(texts)
     shares = []

@@ -121,7 +121,7 @@ class _Ours:
         return at_most(f"filtered: {name}", spread(ours), f"{spread(open_)} (unfiltered)", ratio, FILTERED_LIMIT)
 
     def recall(self, bare: BareSearch, wanted: int) -> Row:
-        """How many of the ten nearest by exact vectors are found; of equals, any counts."""
+        """The share of the ten nearest by exact vectors that is found; of equals, any counts."""
         places = {fact.id: fact.number for fact in self.store.facts}
         shares = []
         for asked in self.fresh(wanted):

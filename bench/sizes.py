@@ -1,4 +1,4 @@
-"""How much is measured: enough to be believed, or just enough to see that nothing fell over."""
+"""The amounts to measure: enough for figures, or just enough to see that everything runs."""
 
 from __future__ import annotations
 

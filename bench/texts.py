@@ -1,4 +1,4 @@
-"""What is said in the measurements: turns of twenty words, about 130 characters."""
+"""The texts of the measurements: turns of twenty words, about 130 characters."""
 
 from __future__ import annotations
 
