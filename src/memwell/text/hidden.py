@@ -1,6 +1,6 @@
-"""Characters that nobody sees, and text that is written so that only a machine reads it.
+"""Invisible characters and disguised text.
 
-Emoji, flags, Persian and Hindi need some of these characters. What they do not need is told apart here.
+Emoji, flags, Persian and Hindi need some invisible characters. The functions here tell these from the others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BIDI_OVERRIDE = re.compile("[\u202d\u202e]")
 _IN_WORD = re.compile("[A-Za-z][\u00ad\u200b-\u200d\u2060-\u2064\ufeff]{1,64}(?=[A-Za-z])")
 _RUN = re.compile("[\u200b-\u200d\u2060-\u2064\ufeff\u3164]{4}|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{3}")
 _MANY = 3
-"""How many words with something invisible inside are no accident of copying."""
+"""Number of words with invisible characters inside that is no accident of copying."""
 
 _SPACED = re.compile(r"(?<!\w)(?:\w[ .\-_*]{1,3}){7,}\w(?!\w)")
 _ENCODED = re.compile(r"(?<![\w+/=])[A-Za-z0-9+/]{24,4000}={0,2}(?![\w+/=])")
@@ -41,7 +41,7 @@ _CYRILLIC = re.compile("[Ѐ-ԯ]")
 
 
 def has_hidden_text(text: str) -> bool:
-    """Whether a text holds characters that carry something no reader sees."""
+    """Return True if a text contains hidden characters that people cannot see and models can."""
     if text.isascii():
         return False
     if _BIDI_OVERRIDE.search(text) or _RUN.search(text) or len(_IN_WORD.findall(text)) >= _MANY:
@@ -50,7 +50,7 @@ def has_hidden_text(text: str) -> bool:
 
 
 def normalise(text: str) -> str:
-    """The text as it is read: without invisible characters, with plain letters in place of fancy ones."""
+    """Return the text as people read it: without invisible characters, with plain letters for styled ones."""
     if text.isascii():
         return text
     plain = unicodedata.normalize("NFKC", INVISIBLE.sub("", text))
@@ -58,7 +58,7 @@ def normalise(text: str) -> str:
 
 
 def list_disguises(text: str) -> list[str]:
-    """What a text says if it is read with the eyes of somebody who looks for a disguise."""
+    """Return the other readings of a text: with spaced letters joined, look-alikes replaced, and base64 decoded."""
     found: list[str] = []
     if _SPACED.search(text):
         found.append(_SPACED.sub(lambda match: _join_letters(match[0]), text))
@@ -75,18 +75,18 @@ def _straighten_quotes(text: str) -> str:
 
 
 def _join_letters(spaced: str) -> str:
-    """`i g n o r e   a l l` as `ignore all`: where words end, the gaps are wider."""
+    """Join letters: `i g n o r e   a l l` is `ignore all`, because the gaps between words are wider."""
     wide = re.sub(r"[ .\-_*]{2,}", "\x00", spaced)
     return re.sub(r"[ .\-_*]", "", wide).replace("\x00", " ")
 
 
 def _replace_lookalikes(text: str) -> str:
-    """Latin letters in place of those that look like them, in a text in which words mix the alphabets."""
+    """Replace letters that look like Latin ones, in a text whose words mix alphabets."""
     return text.translate(_LOOKALIKES)
 
 
 def _decode_base64(encoded: str) -> str | None:
-    """What base64 stands for, if that is text."""
+    """Decode base64, if the result is text."""
     try:
         said = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True).decode("ascii")
     except (binascii.Error, UnicodeDecodeError):

@@ -1,7 +1,7 @@
-"""Times as people say them, `yesterday`, `2 weeks ago`, `in 3 days`, and as they are written, `2026-04-19T10:00:00Z`.
+"""Times in words (`yesterday`, `2 weeks ago`, `in 3 days`) and in ISO 8601 (`2026-04-19T10:00:00Z`).
 
-A month is a month of the calendar: one month before 31 March is the last day of February. Days begin at midnight UTC.
-Every time that comes out is in UTC.
+A month is a calendar month: one month before 31 March is the last day of February. Days begin at midnight UTC, and all results are in
+UTC.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..errors import Invalid
 
 MAX_NUMBER = 10_000
 MAX_TEXT = 100
-"""What is longer, apart from extra blanks, is not a time."""
+"""Largest length of a time, without extra blanks."""
 
 _DAYS = {"yesterday": -1, "today": 0, "tomorrow": 1}
 _LENGTHS = {
@@ -39,13 +39,13 @@ _ISO = re.compile(
 
 
 def parse_moment(text: str, now: datetime) -> datetime | None:
-    """The time that a text names, said or written in ISO 8601; None if it names none. Without a zone it is UTC."""
+    """Parse a time in words or in ISO 8601; None if it is neither. Without a zone it is UTC."""
     plain = _normalise(text)
     return _parse_relative(plain, now) or _parse_iso(plain)
 
 
 def build_time_formatter(now: datetime) -> Callable[[str], str | None]:
-    """Lets a template say times, or write them in ISO 8601: each becomes RFC 3339, in UTC, with `Z`."""
+    """Return a function for templates that turns a time in words or ISO 8601 into RFC 3339, in UTC, with `Z`."""
 
     def time(text: str) -> str | None:
         at = parse_moment(text, now)
@@ -55,13 +55,13 @@ def build_time_formatter(now: datetime) -> Callable[[str], str | None]:
 
 
 def _normalise(text: str) -> str:
-    """In lower case, without extra blanks; empty if it is too long to be a time."""
+    """Convert to lower case without extra blanks; empty if it is too long to be a time."""
     text = " ".join(text.split())
     return text.lower() if len(text) <= MAX_TEXT else ""
 
 
 def _parse_relative(text: str, now: datetime) -> datetime | None:
-    """A time that is counted from now."""
+    """Parse a time relative to now."""
     try:
         return _count_from(text, _to_utc(now))
     except OverflowError:
@@ -83,7 +83,7 @@ def _count_from(text: str, now: datetime) -> datetime | None:
 
 
 def _parse_iso(text: str) -> datetime | None:
-    """A time that is written in full."""
+    """Parse a time in ISO 8601."""
     if not _ISO.fullmatch(text):
         return None
     try:

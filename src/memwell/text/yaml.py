@@ -1,10 +1,10 @@
-"""YAML from outside: objects, lists and scalars, where each of them stands, and nothing that could surprise.
+"""A strict reader of YAML: objects, lists and scalars, each with its line and column.
 
-Anchors, aliases, tags and keys that come twice are refused, and so is what is too long, too deep or has too many parts:
-while it is read, before it can cost anything. Keys are texts. What a plain scalar is, is up to the reader:
+Anchors, aliases, tags and duplicate keys are refused. Length, depth and the number of parts are limited while the text is read.
+Keys are strings. The caller chooses how plain scalars are read:
 
-- `as_written`: a text, so `no` is not false and `007` is not seven; only what is empty, `~` or `null` is nothing;
-- `core`: as in YAML 1.2, so `true`, `12` and `1.5` are what they look like, while `yes`, `1:30` and dates are texts.
+- `as_written`: as strings, so `no` is not false and `007` is not seven; only an empty scalar, `~` and `null` are None;
+- `core`: as in YAML 1.2, so `true`, `12` and `1.5` are values, while `yes`, `1:30` and dates are strings.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 from ..errors import Invalid, TooLarge
 
 Path: TypeAlias = tuple[str | int, ...]
-"""Where something stands in a value: the names and numbers that lead to it."""
+"""The names and numbers that lead to a part of a value."""
 Scalar: TypeAlias = Callable[[str], Any]
-"""What a scalar without quotes is; a ValueError says why it cannot be."""
+"""Converts a scalar without quotes, or raises a ValueError with the reason."""
 
 MOST = 50_000
-"""Parts that a text may have, keys included."""
+"""Largest number of parts, keys included."""
 _LONGEST_NUMBER = 400
 _NAMED = 100
-"""Characters of somebody else's name that are said again in an error."""
+"""Largest number of characters of a name that an error repeats."""
 _NOTHING = ("", "~", "null")
 _WORDS = dict.fromkeys((*_NOTHING, "Null", "NULL")) | {
     spelled: word == "true" for word in ("true", "false") for spelled in (word, word.title(), word.upper())
@@ -39,7 +39,7 @@ _PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c
 
 
 class Limits(NamedTuple):
-    """How long a text may be, in characters, how deep what it says, and of how many parts."""
+    """The largest length in characters, depth and number of parts."""
 
     longest: int
     deepest: int
@@ -47,14 +47,14 @@ class Limits(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where something is written, from 1 on, and where what is inside of it is. A field stands where its name does."""
+    """The line and column of a part, from 1, and the places of its own parts. A field is where its name is."""
 
     line: int
     column: int
     inside: Mapping[str | int, Place] = {}
 
     def of(self, path: Path) -> Place:
-        """Where a part is; of one that is not there, where it would have to be."""
+        """The place of a part. If it is missing, the place of the innermost part that contains it."""
         place = self
         for name in path:
             if name not in place.inside:
@@ -64,20 +64,20 @@ class Place(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What a text says, and where."""
+    """A value and its places."""
 
     value: Any
     place: Place
 
 
 def parse(text: str, field: str, *, longest: int, deepest: int) -> Any:
-    """What a text holds, with its scalars as they are written, or an error that says what to change, and where."""
+    """Return the value of a text with its scalars as written, or raise Invalid."""
     return read(text, field, Limits(longest, deepest), as_written).value
 
 
 def read(text: str, field: str, limits: Limits, scalar: Scalar) -> Read:
-    """What a text holds and where it stands, or an error with `path`, `line`, `column` and `reason`. JSON is YAML, too."""
-    import yaml  # only who has YAML waits for it
+    """Return the value of a text with its places, or raise Invalid with `path`, `line`, `column` and `reason`. JSON is YAML."""
+    import yaml  # imported here, because it is slow
 
     if len(text) > limits.longest:
         raise TooLarge(f"`{field}` has at most {limits.longest} characters: make it shorter.", field=field)
@@ -96,7 +96,7 @@ def as_written(text: str) -> str | None:
 
 
 def core(text: str) -> Any:
-    """What a scalar is in YAML 1.2: nothing, a truth, a number or a text."""
+    """Convert a scalar as YAML 1.2 does: to None, a bool, a number or a string."""
     if text in _WORDS:
         return _WORDS[text]
     whole, decimal = _WHOLE.fullmatch(text), _DECIMAL.fullmatch(text)
@@ -109,18 +109,18 @@ def core(text: str) -> Any:
 
 
 def spell_path(path: Path) -> str:
-    """A path as people read it, such as `steps[0].key`."""
+    """Render a path, such as `steps[0].key`."""
     parts = (f"[{name}]" if isinstance(name, int) else f".{name[:_NAMED]}" for name in path)
     return "".join(parts).removeprefix(".")
 
 
 def _loader(yaml: Any) -> Any:
-    """The fast one, where there is one."""
+    """The loader in C, if it is available."""
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def _join_path(text: str) -> str:
-    r"""In JSON, `\ud83d\ude00` is one character, which YAML does not know."""
+    r"""Replace surrogate pairs such as `\ud83d\ude00`, which are one character in JSON, but invalid in YAML."""
     if not text.lstrip("\ufeff \t\r\n").startswith("{"):
         return text
     return _PAIR.sub(lambda found: found[1] + _character(found[2], found[3]), text)
@@ -131,7 +131,7 @@ def _character(high: str, low: str) -> str:
 
 
 class _Reader:
-    """Makes values of the events of a parser, one by one: what is too much is refused before it is read."""
+    """Builds values from the events of a parser one by one, so that limits are checked before the rest is read."""
 
     def __init__(self, field: str, limits: Limits, scalar: Scalar) -> None:
         self._field, self._limits, self._scalar = field, limits, scalar
@@ -163,7 +163,7 @@ class _Reader:
         self._parts += 1
         if self._parts > self._limits.most:
             self._refuse(event, f"it has more than {self._limits.most} parts")
-        if event.anchor is not None:  # an alias has the one of what it stands for
+        if event.anchor is not None:  # an alias has the anchor that it refers to
             self._refuse(event, "anchors (`&`) and aliases (`*`) cannot be used here: write it out")
         if event.tag is not None:
             self._refuse(event, "tags (`!`) cannot be used here")
@@ -225,5 +225,5 @@ def _where(text: str, at: int) -> Place:
 
 def _refuse(field: str, place: Place, what: str, path: Path = ()) -> NoReturn:
     line, column, _ = place
-    told = {"line": line, "column": column, "path": spell_path(path), "reason": f"{what}."}
-    raise Invalid(f"`{field}`, line {line}, column {column}: {what}.", field=field, **told) from None
+    details = {"line": line, "column": column, "path": spell_path(path), "reason": f"{what}."}
+    raise Invalid(f"`{field}`, line {line}, column {column}: {what}.", field=field, **details) from None
