@@ -1,7 +1,7 @@
 """Times in words (`yesterday`, `2 weeks ago`, `in 3 days`) and in ISO 8601 (`2026-04-19T10:00:00Z`).
 
-A month is a calendar month: one month before 31 March is the last day of February. Days begin at midnight UTC, and all results are in
-UTC.
+A month is a calendar month: one month before 31 March is the last day of February. Days begin at midnight UTC. All results are
+in UTC.
 """
 
 from __future__ import annotations
