@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -152,15 +152,8 @@ class AnthropicChat(ChatModel):
         yield _build_completion("".join(text), messages, usage, ending)
 
 
-class Layout(NamedTuple):
-    """The instructions, and the turns of the two who talk."""
-
-    system: list[dict[str, Any]]
-    turns: list[dict[str, Any]]
-
-
-def build_layout(messages: Sequence[Message]) -> Layout:
-    """Each message is a block, so that what was sent once is sent again as it was, whatever is joined to it later.
+def build_layout(messages: Sequence[Message]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The instructions and the turns. Each message is a block, so that a prefix stays the same when messages are added.
 
     Blank messages are left out, since the protocol refuses them. Instructions alone are sent as a user's message.
     """
@@ -176,7 +169,7 @@ def build_layout(messages: Sequence[Message]) -> Layout:
         {"role": role, "content": [block for _, block in group]}
         for role, group in groupby(others, key=lambda each: each[0])
     ]
-    return Layout(system, turns)
+    return system, turns
 
 
 def _build_blocks(message: Message) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -197,7 +190,7 @@ def _build_blocks(message: Message) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _decode_input(block: _Block) -> str:
-    """The JSON as it came, since whoever asked for it parses it."""
+    """The JSON as it came, since the caller parses it."""
     try:
         return bytes(block.input).decode()
     except UnicodeError:

@@ -27,9 +27,8 @@ from ..version import __version__
 from .completer import Completion, Message, Reason, Tool, ToolCall, estimate_message, get_reason, model_error
 
 MAX_ANSWER = 1024 * 1024
-STREAM_OVERHEAD = (
-    16  # how many times larger a streamed answer may be: every few letters come with all that describes them
-)
+STREAM_OVERHEAD = 16
+"""The factor by which a streamed answer may be larger: every few letters come with all that describes them."""
 MAX_TOKENS = 100_000_000  # larger counts are taken for nonsense
 STATUS_REASONS: dict[int, Reason] = {
     400: "bad_request",
@@ -219,14 +218,9 @@ def build_completion(
 
     An answer that was refused or cut is a failure that tells what was spent.
     """
-    if counts and all(0 <= count < MAX_TOKENS for count in counts):
-        tokens_in, tokens_out, cached = counts
-    else:
-        tokens_in, tokens_out, cached = (
-            sum(map(estimate_message, messages)),
-            estimate_message(Message("assistant", text, calls)),
-            0,
-        )
+    if not counts or not all(0 <= count < MAX_TOKENS for count in counts):
+        counts = sum(map(estimate_message, messages)), estimate_message(Message("assistant", text, calls)), 0
+    tokens_in, tokens_out, cached = counts
     if refused or cut:
         raise model_error("refused" if refused else "cut", tokens_in=tokens_in, tokens_out=tokens_out)
     return Completion(text, tokens_in, tokens_out, cached, calls)
@@ -317,10 +311,10 @@ class ChatServer:
                 self._idle.append(connection)
             if self._closed:
                 self.close()
-        if reason is not None:
-            raise model_error(
-                reason
-            )  # outside of `except`: the errors of httpx hold the request, so none stays attached
+        if (
+            reason is not None
+        ):  # raised outside of `except`: the errors of httpx hold the request, so none stays attached
+            raise model_error(reason)
 
 
 class _Connection:

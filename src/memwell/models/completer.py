@@ -1,7 +1,7 @@
 """Language models: the interface that callers use, and the setting `MEMWELL_LLM` that chooses one.
 
-Whatever goes wrong is a `ModelFailed` whose `details["reason"]` is one word of `Reason`, the one that a job shows. The
-message names it too and holds nothing else that came from outside: no key, no text that was sent or received.
+Every failure is a `ModelFailed` whose `details["reason"]` is one word of `Reason`, which jobs show. The message names it too and
+holds nothing else that came from outside: no key, no text that was sent or received.
 """
 
 from __future__ import annotations
@@ -23,20 +23,9 @@ USAGE = (
     "an installed plugin."
 )
 Reason = Literal[
-    "timeout",
-    "rate_limited",
-    "server_error",
-    "unauthorised",
-    "bad_request",
-    "not_found",
-    "unreachable",
-    "not_installed",
-    "cut",
-    "too_large",
-    "invalid_answer",
-    "refused",
-    "failed",
-]
+    "timeout", "rate_limited", "server_error", "unauthorised", "bad_request", "not_found", "unreachable", "not_installed",
+    "cut", "too_large", "invalid_answer", "refused", "failed",
+]  # fmt: skip
 SENTENCES: dict[Reason, str] = {
     "timeout": "The model did not answer in time",
     "rate_limited": "The model's server asks for fewer requests",

@@ -1,6 +1,6 @@
-"""Invisible characters and disguised text.
+"""Invisible characters, and text that is disguised so that only a machine reads it.
 
-Emoji, flags, Persian and Hindi need some invisible characters. The functions here tell these from the others.
+Emoji, flags, Persian and Hindi need some of these characters; only other uses count as hidden text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BIDI_OVERRIDE = re.compile("[\u202d\u202e]")
 _IN_WORD = re.compile("[A-Za-z][\u00ad\u200b-\u200d\u2060-\u2064\ufeff]{1,64}(?=[A-Za-z])")
 _RUN = re.compile("[\u200b-\u200d\u2060-\u2064\ufeff\u3164]{4}|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{3}")
 _MANY = 3
-"""Number of words with invisible characters inside that is no accident of copying."""
+"""The number of words with something invisible inside that is no accident of copying."""
 
 _SPACED = re.compile(r"(?<!\w)(?:\w[ .\-_*]{1,3}){7,}\w(?!\w)")
 _ENCODED = re.compile(r"(?<![\w+/=])[A-Za-z0-9+/]{24,4000}={0,2}(?![\w+/=])")
@@ -38,10 +38,11 @@ _LOOKALIKES = str.maketrans(
     "aeopcyxisjhdqwbhkmtAEOPCYXISJBHKMTaoevipтukABEZHIKMNOPTYX",
 )
 _CYRILLIC = re.compile("[Ѐ-ԯ]")
+_QUOTES = str.maketrans("‘’“”", "''\"\"")
 
 
 def has_hidden_text(text: str) -> bool:
-    """Return True if a text contains hidden characters that people cannot see and models can."""
+    """True if a text holds characters that carry something no reader sees."""
     if text.isascii():
         return False
     if _BIDI_OVERRIDE.search(text) or _RUN.search(text) or len(_IN_WORD.findall(text)) >= _MANY:
@@ -50,43 +51,33 @@ def has_hidden_text(text: str) -> bool:
 
 
 def normalise(text: str) -> str:
-    """Return the text as people read it: without invisible characters, with plain letters for styled ones."""
+    """The text as it is read: without invisible characters, with plain letters in place of fancy ones."""
     if text.isascii():
         return text
-    plain = unicodedata.normalize("NFKC", INVISIBLE.sub("", text))
-    return _straighten_quotes(plain)
+    return unicodedata.normalize("NFKC", INVISIBLE.sub("", text)).translate(_QUOTES)
 
 
 def list_disguises(text: str) -> list[str]:
-    """Return the other readings of a text: with spaced letters joined, look-alikes replaced, and base64 decoded."""
+    """The texts that may be disguised in a text: spaced out, in look-alike characters, or in base64."""
     found: list[str] = []
     if _SPACED.search(text):
         found.append(_SPACED.sub(lambda match: _join_letters(match[0]), text))
     unmasked = _LEET_WORD.sub(lambda match: match[0].translate(_LEET), text) if _LEET_INSIDE.search(text) else text
     if _CYRILLIC.search(unmasked) and _MIXED_WORD.search(unmasked):
-        unmasked = _replace_lookalikes(unmasked)
+        unmasked = unmasked.translate(_LOOKALIKES)
     if unmasked != text:
         found.append(unmasked)
     return found + [said for match in _ENCODED.finditer(text) if (said := _decode_base64(match[0]))]
 
 
-def _straighten_quotes(text: str) -> str:
-    return text.translate({0x2018: "'", 0x2019: "'", 0x201C: '"', 0x201D: '"'})
-
-
 def _join_letters(spaced: str) -> str:
-    """Join letters: `i g n o r e   a l l` is `ignore all`, because the gaps between words are wider."""
+    """`i g n o r e   a l l` as `ignore all`: where words end, the gaps are wider."""
     wide = re.sub(r"[ .\-_*]{2,}", "\x00", spaced)
     return re.sub(r"[ .\-_*]", "", wide).replace("\x00", " ")
 
 
-def _replace_lookalikes(text: str) -> str:
-    """Replace letters that look like Latin ones, in a text whose words mix alphabets."""
-    return text.translate(_LOOKALIKES)
-
-
 def _decode_base64(encoded: str) -> str | None:
-    """Decode base64, if the result is text."""
+    """The text that base64 encodes; None if it is no text."""
     try:
         said = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True).decode("ascii")
     except (binascii.Error, UnicodeDecodeError):

@@ -1,7 +1,7 @@
-"""Times in words (`yesterday`, `2 weeks ago`, `in 3 days`) and in ISO 8601 (`2026-04-19T10:00:00Z`).
+"""Times as people say them, `yesterday`, `2 weeks ago`, `in 3 days`, and as they are written, `2026-04-19T10:00:00Z`.
 
-A month is a calendar month: one month before 31 March is the last day of February. Days begin at midnight UTC. All results are
-in UTC.
+A month is a month of the calendar: one month before 31 March is the last day of February. Days begin at midnight UTC.
+Every time that comes out is in UTC.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ import re
 from calendar import monthrange
 from collections.abc import Callable
 from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
-from typing import NoReturn
 
 from ..errors import Invalid
 
 MAX_NUMBER = 10_000
 MAX_TEXT = 100
-"""Largest length of a time, without extra blanks."""
+"""A longer text, apart from extra blanks, is not a time."""
 
 _DAYS = {"yesterday": -1, "today": 0, "tomorrow": 1}
 _LENGTHS = {
@@ -39,36 +38,28 @@ _ISO = re.compile(
 
 
 def parse_moment(text: str, now: datetime) -> datetime | None:
-    """Parse a time in words or in ISO 8601; None if it is neither. Without a zone it is UTC."""
-    plain = _normalise(text)
-    return _parse_relative(plain, now) or _parse_iso(plain)
+    """The time that a text names, said or written in ISO 8601; None if it names none. Without a zone it is UTC."""
+    plain = " ".join(text.split()).lower()
+    if len(plain) > MAX_TEXT:
+        return None
+    try:
+        return _parse_relative(plain, _to_utc(now)) or _parse_iso(plain)
+    except OverflowError:
+        raise Invalid(f"`{plain}` is not within the years {MINYEAR} to {MAXYEAR}.") from None
 
 
 def build_time_formatter(now: datetime) -> Callable[[str], str | None]:
-    """Return a function for templates that turns a time in words or ISO 8601 into RFC 3339, in UTC, with `Z`."""
+    """Build a function for templates that turns a time, said or written in ISO 8601, to RFC 3339 in UTC with `Z`."""
 
     def time(text: str) -> str | None:
         at = parse_moment(text, now)
-        return _format_time(at) if at else None
+        return at.isoformat().replace("+00:00", "Z") if at else None
 
     return time
 
 
-def _normalise(text: str) -> str:
-    """Convert to lower case without extra blanks; empty if it is too long to be a time."""
-    text = " ".join(text.split())
-    return text.lower() if len(text) <= MAX_TEXT else ""
-
-
 def _parse_relative(text: str, now: datetime) -> datetime | None:
-    """Parse a time relative to now."""
-    try:
-        return _count_from(text, _to_utc(now))
-    except OverflowError:
-        _refuse(text)
-
-
-def _count_from(text: str, now: datetime) -> datetime | None:
+    """A time that is counted from now."""
     if text == "now":
         return now
     if text in _DAYS:
@@ -83,26 +74,21 @@ def _count_from(text: str, now: datetime) -> datetime | None:
 
 
 def _parse_iso(text: str) -> datetime | None:
-    """Parse a time in ISO 8601."""
+    """A time that is written in full."""
     if not _ISO.fullmatch(text):
         return None
     try:
-        return _to_utc(datetime.fromisoformat(text.upper()))
+        at = datetime.fromisoformat(text.upper())
     except ValueError:
         return None
-    except OverflowError:
-        _refuse(text)
+    return _to_utc(at)
 
 
 def _shift(start: datetime, number: int, unit: str) -> datetime:
-    if unit in _MONTHS:
-        return _shift_months(start, number * _MONTHS[unit])
-    return start + number * _LENGTHS[unit]
-
-
-def _shift_months(start: datetime, months: int) -> datetime:
-    """The same day of another month, or its last one if it is too short."""
-    year, month = divmod(start.year * 12 + start.month - 1 + months, 12)
+    if unit not in _MONTHS:
+        return start + number * _LENGTHS[unit]
+    # The same day of another month, or its last one if it is too short.
+    year, month = divmod(start.year * 12 + start.month - 1 + number * _MONTHS[unit], 12)
     if not MINYEAR <= year <= MAXYEAR:
         raise OverflowError
     _, last = monthrange(year, month + 1)
@@ -120,11 +106,3 @@ def _parse_number(text: str) -> int:
 
 def _to_utc(at: datetime) -> datetime:
     return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
-
-
-def _format_time(at: datetime) -> str:
-    return at.isoformat().replace("+00:00", "Z")
-
-
-def _refuse(text: str) -> NoReturn:
-    raise Invalid(f"`{text}` is not within the years {MINYEAR} to {MAXYEAR}.") from None

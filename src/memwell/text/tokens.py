@@ -1,11 +1,11 @@
-"""An estimate of the number of tokens of a text, without the tokenizer of any model. It is rather too high than too low.
+"""The number of tokens of a text, without the tokenizer of any model: a guess that is rather too high than too low.
 
 A text is cut into pieces much as tokenizers cut it (up to four letters, one capital, one digit, one sign), and each piece
-counts one. Han, kana, Arabic and Hebrew letters count one and a half, Hangul two and a half, and emoji four, which is the number
-of their bytes. Compared with the most wasteful tokenizer in use (Llama 2, 32,000 pieces), English is estimated a fifth too high,
-code a third, and only long German words a tenth too low; newer tokenizers produce fewer tokens.
+counts one. Han and kana count one and a half, Arabic and Hebrew letters too, Hangul two and a half, emoji four, which is the
+number of their bytes, and no tokenizer makes more of them. Against the most wasteful tokenizer in use (Llama 2, of 32,000
+pieces) English comes out a fifth too high, code a third, and only long German words a tenth too low; newer ones make fewer.
 
-The estimate grows with the text, and lines together never cost more than each of them with its line end, so budgets can be
+More text never takes less, and lines together never more than each of them alone and its line end, so that a budget can be
 kept by adding up.
 """
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 
 MESSAGE = 4
-"""The overhead of a chat message."""
+"""Tokens of a chat message beside its words."""
 
 _PIECE = re.compile(
     r"[A-Z]?[a-z]{1,4}|[A-Z]|[\x21-\x40\x5b-\x60\x7b-\x7e]|\n|[ \t]{4}|[^\x00-\x7f]|[\x00-\x08\x0b-\x1f\x7f]"
@@ -26,7 +26,6 @@ _BYTES = re.compile("[\U00010000-\U0010ffff]")
 
 
 def estimate_tokens(text: str) -> int:
-    """Estimate the number of tokens."""
     pieces = len(_PIECE.findall(text))
     if text.isascii():
         return pieces

@@ -1,10 +1,10 @@
-"""A strict reader of YAML: objects, lists and scalars, each with its line and column.
+"""YAML from outside: objects, lists and scalars with their places, and nothing that could surprise.
 
-Anchors, aliases, tags and duplicate keys are refused. Length, depth and the number of parts are limited while the text is read.
-Keys are strings. The caller chooses how plain scalars are read:
+Anchors, aliases, tags and repeated keys are refused, and so are texts that are too long, too deep or have too many parts: while
+they are read, before they can cost anything. Keys are texts. The caller chooses how plain scalars are read:
 
-- `as_written`: as strings, so `no` is not false and `007` is not seven; only an empty scalar, `~` and `null` are None;
-- `core`: as in YAML 1.2, so `true`, `12` and `1.5` are values, while `yes`, `1:30` and dates are strings.
+- `as_written`: as texts, so `no` is not false and `007` is not seven; only an empty scalar, `~` and `null` are None;
+- `core`: as in YAML 1.2, so `true`, `12` and `1.5` are what they look like, while `yes`, `1:30` and dates are texts.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ..errors import Invalid, TooLarge
 Path: TypeAlias = tuple[str | int, ...]
 """The names and numbers that lead to a part of a value."""
 Scalar: TypeAlias = Callable[[str], Any]
-"""Converts a scalar without quotes, or raises a ValueError with the reason."""
+"""Reads a scalar without quotes; a ValueError says why it cannot be read."""
 
 MOST = 50_000
-"""Largest number of parts, keys included."""
+"""Parts that a text may have, keys included."""
 _LONGEST_NUMBER = 400
 _NAMED = 100
-"""Largest number of characters of a name that an error repeats."""
+"""Characters of a given name that an error repeats."""
 _NOTHING = ("", "~", "null")
 _WORDS = dict.fromkeys((*_NOTHING, "Null", "NULL")) | {
     spelled: word == "true" for word in ("true", "false") for spelled in (word, word.title(), word.upper())
@@ -39,7 +39,7 @@ _PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c
 
 
 class Limits(NamedTuple):
-    """The largest length in characters, depth and number of parts."""
+    """The largest number of characters, levels and parts."""
 
     longest: int
     deepest: int
@@ -47,14 +47,14 @@ class Limits(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The line and column of a part, from 1, and the places of its own parts. A field is where its name is."""
+    """The line and column of a part, from 1 on, and the places of the parts inside. A field stands where its name does."""
 
     line: int
     column: int
     inside: Mapping[str | int, Place] = {}
 
     def of(self, path: Path) -> Place:
-        """The place of a part. If it is missing, the place of the innermost part that contains it."""
+        """The place of a part, or of the innermost parent that exists."""
         place = self
         for name in path:
             if name not in place.inside:
@@ -64,27 +64,33 @@ class Place(NamedTuple):
 
 
 class Read(NamedTuple):
-    """A value and its places."""
+    """A value, and the places of its parts."""
 
     value: Any
     place: Place
 
 
 def parse(text: str, field: str, *, longest: int, deepest: int) -> Any:
-    """Return the value of a text with its scalars as written, or raise Invalid."""
+    """Read a text with its scalars as they are written, or raise an error that says what to change, and where."""
     return read(text, field, Limits(longest, deepest), as_written).value
 
 
 def read(text: str, field: str, limits: Limits, scalar: Scalar) -> Read:
-    """Return the value of a text with its places, or raise Invalid with `path`, `line`, `column` and `reason`. JSON is YAML."""
-    import yaml  # imported here, because it is slow
+    """Read a text, or raise an error with `path`, `line`, `column` and `reason`. JSON is YAML, too."""
+    import yaml  # takes a while
 
     if len(text) > limits.longest:
         raise TooLarge(f"`{field}` has at most {limits.longest} characters: make it shorter.", field=field)
     if found := _FORBIDDEN.search(text):
-        _refuse(field, _where(text, found.start()), "it holds a character that YAML does not allow")
+        lines = _LINE_END.split(text[: found.start()])
+        _refuse(field, Place(len(lines), len(lines[-1]) + 1), "it holds a character that YAML does not allow")
+    if text.lstrip("\ufeff \t\r\n").startswith(
+        "{"
+    ):  # in JSON, `\ud83d\ude00` is one character, which YAML does not know
+        text = _PAIR.sub(lambda pair: pair[1] + bytes.fromhex(pair[2] + pair[3]).decode("utf-16-be"), text)
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the fast one, where there is one
     try:
-        return _Reader(field, limits, scalar).document(yaml.parse(_join_path(text), Loader=_loader(yaml)))
+        return _Reader(field, limits, scalar).document(yaml.parse(text, Loader=loader))
     except yaml.MarkedYAMLError as error:
         _refuse(field, _mark(error.problem_mark or error.context_mark), error.problem or "it cannot be read")
     except (yaml.YAMLError, ValueError):
@@ -96,7 +102,7 @@ def as_written(text: str) -> str | None:
 
 
 def core(text: str) -> Any:
-    """Convert a scalar as YAML 1.2 does: to None, a bool, a number or a string."""
+    """Read a scalar as in YAML 1.2: null, a boolean, a number or a text."""
     if text in _WORDS:
         return _WORDS[text]
     whole, decimal = _WHOLE.fullmatch(text), _DECIMAL.fullmatch(text)
@@ -109,29 +115,13 @@ def core(text: str) -> Any:
 
 
 def spell_path(path: Path) -> str:
-    """Render a path, such as `steps[0].key`."""
+    """A path as people read it, such as `steps[0].key`."""
     parts = (f"[{name}]" if isinstance(name, int) else f".{name[:_NAMED]}" for name in path)
     return "".join(parts).removeprefix(".")
 
 
-def _loader(yaml: Any) -> Any:
-    """The loader in C, if it is available."""
-    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-def _join_path(text: str) -> str:
-    r"""Replace surrogate pairs such as `\ud83d\ude00`, which are one character in JSON, but invalid in YAML."""
-    if not text.lstrip("\ufeff \t\r\n").startswith("{"):
-        return text
-    return _PAIR.sub(lambda found: found[1] + _character(found[2], found[3]), text)
-
-
-def _character(high: str, low: str) -> str:
-    return bytes.fromhex(high + low).decode("utf-16-be")
-
-
 class _Reader:
-    """Builds values from the events of a parser one by one, so that limits are checked before the rest is read."""
+    """Makes values of the events of a parser, one by one, so that too large texts are refused before they are read."""
 
     def __init__(self, field: str, limits: Limits, scalar: Scalar) -> None:
         self._field, self._limits, self._scalar = field, limits, scalar
@@ -153,7 +143,10 @@ class _Reader:
         self._check(event)
         place = _mark(event.start_mark)
         if _kind(event) == "ScalarEvent":
-            return Read(event.value if event.style else self._plain(event), place)
+            try:
+                return Read(event.value if event.style else self._scalar(event.value), place)
+            except ValueError as error:
+                self._refuse(event, str(error))
         if not depth:
             self._refuse(event, f"it is nested deeper than {self._limits.deepest} levels")
         value, inside = (self._list if _kind(event) == "SequenceStartEvent" else self._object)(events, depth - 1)
@@ -163,16 +156,10 @@ class _Reader:
         self._parts += 1
         if self._parts > self._limits.most:
             self._refuse(event, f"it has more than {self._limits.most} parts")
-        if event.anchor is not None:  # an alias has the anchor that it refers to
+        if event.anchor is not None:  # an alias has the one of what it stands for
             self._refuse(event, "anchors (`&`) and aliases (`*`) cannot be used here: write it out")
         if event.tag is not None:
             self._refuse(event, "tags (`!`) cannot be used here")
-
-    def _plain(self, event: Any) -> Any:
-        try:
-            return self._scalar(event.value)
-        except ValueError as error:
-            self._refuse(event, str(error))
 
     def _list(self, events: Iterator[Any], depth: int) -> tuple[list[Any], dict[str | int, Place]]:
         found: list[Any] = []
@@ -218,12 +205,7 @@ def _mark(mark: Any) -> Place:
     return Place(1, 1) if mark is None else Place(mark.line + 1, mark.column + 1)
 
 
-def _where(text: str, at: int) -> Place:
-    lines = _LINE_END.split(text[:at])
-    return Place(len(lines), len(lines[-1]) + 1)
-
-
 def _refuse(field: str, place: Place, what: str, path: Path = ()) -> NoReturn:
     line, column, _ = place
-    details = {"line": line, "column": column, "path": spell_path(path), "reason": f"{what}."}
-    raise Invalid(f"`{field}`, line {line}, column {column}: {what}.", field=field, **details) from None
+    told = {"line": line, "column": column, "path": spell_path(path), "reason": f"{what}."}
+    raise Invalid(f"`{field}`, line {line}, column {column}: {what}.", field=field, **told) from None
