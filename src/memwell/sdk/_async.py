@@ -65,19 +65,19 @@ class AsyncMemory:
         self.workflows = AsyncWorkflows(self._transport)
 
     def user(self, user: str) -> AsyncUser:
-        """The memory of one person."""
+        """Return the memory of one person."""
         return AsyncUser(self._transport, user)
 
     def flow(self, flow: str) -> AsyncFlow:
-        """The memory of a flow: its sessions and facts."""
+        """Return the memory of a flow: its sessions and facts."""
         return AsyncFlow(self._transport, flow)
 
     def log(self, session: str) -> AsyncLog:
-        """The sealed log of one agent session."""
+        """Return the sealed log of one agent session."""
         return AsyncLog(self._transport, session)
 
     def app(self, app: str) -> AsyncApp:
-        """An app: its memory stores, sessions and files."""
+        """Return an app: its memory stores, sessions and files."""
         return AsyncApp(self._transport, app)
 
     async def apps(self) -> list[AppInfo]:
@@ -97,15 +97,15 @@ class AsyncMemory:
         return await self._transport.call("log.sessions", {"status": status})
 
     async def find_session(self, session: str) -> list[str]:
-        """The flows that have a session of that id."""
+        """List the flows that have a session with this id."""
         return (await self._transport.call("flows.find", {"session": session})).flows
 
     async def status(self) -> Status:
-        """The tenant and role of this client, the storage, and the backlog of jobs."""
+        """Return the tenant and role of this client, the storage, and the backlog of jobs."""
         return await self._transport.call("status.show", {})
 
     async def call(self, operation: str, data: Mapping[str, Any] | None = None, *, key: str | None = None) -> Any:
-        """Call any operation by its name, such as `flows.append`. With an idempotency key it is done only once."""
+        """Call any operation by its name, such as `flows.append`. With an idempotency key it runs only once."""
         return await self._transport.call(operation, dict(data or {}), key=key)
 
     async def watch(self) -> AsyncIterator[Event]:
@@ -142,14 +142,14 @@ class AsyncUser(AsyncKnown):
         metadata: dict[str, Any] | None = None,
         key: str | None = None,
     ) -> Added:
-        """Remember what was said: a text of the user's, or messages such as {"role": …, "content": …}."""
+        """Record what was said: a text of the user, or messages such as {"role": …, "content": …}."""
         data = omit_none(user=self.id, session=session, occurred_at=occurred_at, metadata=metadata) | to_messages(
             content
         )
         return await self._transport.call("users.add", data, key=key)
 
     async def history(self, limit: int = 20, *, session: str | None = None) -> list[Turn]:
-        """The last turns, the oldest of them first."""
+        """Return the last turns, the oldest of them first."""
         page = await self._transport.call("users.history", omit_none(user=self.id, limit=limit, session=session))
         turns: list[Turn] = page.turns
         return turns
@@ -159,7 +159,7 @@ class AsyncUser(AsyncKnown):
         return await self._transport.call("users.configure", {"user": self.id, "language": language})
 
     async def sessions(self) -> list[SessionInfo]:
-        """The user's conversations, the newest first."""
+        """List the user's conversations, the newest first."""
         return [found async for found in pages(self._transport, "users.sessions", "sessions", {"user": self.id})]
 
     async def forget(self, *, timeout_s: float = 60.0) -> Receipt:
@@ -175,11 +175,11 @@ class AsyncFlow(AsyncKnown):
         self.id = flow
 
     def session(self, session: str) -> AsyncSession:
-        """One conversation of the flow. The first turn creates it."""
+        """Return one conversation of the flow. The first turn creates it."""
         return AsyncSession(self._transport, self.id, session)
 
     async def sessions(self) -> list[SessionInfo]:
-        """The sessions of the flow, the newest first."""
+        """List the sessions of the flow, the newest first."""
         return [found async for found in pages(self._transport, "flows.sessions", "sessions", {"flow": self.id})]
 
     async def write(
@@ -200,7 +200,7 @@ class AsyncFlow(AsyncKnown):
         return await self._transport.call("flows.configure", {"flow": self.id, "language": language})
 
     async def delete(self, *, timeout_s: float = 60.0) -> Receipt:
-        """Erase all memory of the flow for good."""
+        """Erase all memory of the flow."""
         return await erase(self._transport, "flows.delete", {"flow": self.id}, timeout_s)
 
     async def export(self) -> AsyncIterator[Line]:
@@ -245,7 +245,7 @@ class AsyncSession(AsyncSearch):
         return (await self._transport.call("flows.write", data, key=key)).id
 
     async def show(self, limit: int = 200) -> SessionView:
-        """The conversation and its memories."""
+        """Return the conversation and its memories."""
         return await self._transport.call("flows.show", {**self._at, "limit": limit})
 
     async def end(self, *, wait_s: float = 0.0) -> Ended:
@@ -256,7 +256,7 @@ class AsyncSession(AsyncSearch):
         return ended
 
     async def delete(self, *, timeout_s: float = 60.0) -> Receipt:
-        """Erase the session for good."""
+        """Erase the session."""
         return await erase(self._transport, "flows.delete_session", self._at, timeout_s)
 
 
@@ -300,15 +300,15 @@ class AsyncHistory:
         return (await self._transport.call("flows.extend", data, key=key)).turns
 
     async def last(self, n: int = 20) -> list[Turn]:
-        """The most recent n turns, the oldest of them first."""
+        """Return the last n turns, the oldest of them first."""
         return (await self._transport.call("flows.last", {"limit": n, **self._at})).turns
 
     async def page(self, *, limit: int = 100, order: str = "oldest_first", cursor: str | None = None) -> Turns:
-        """A page of the turns, in either direction; its `next_cursor` leads to the next."""
+        """Return a page of the turns, in either direction; `next_cursor` selects the next one."""
         return await self._transport.call("flows.page", omit_none(limit=limit, order=order, cursor=cursor) | self._at)
 
     async def all(self) -> AsyncIterator[Turn]:
-        """Every turn, the oldest first."""
+        """Yield every turn, the oldest first."""
         async for turn in pages(self._transport, "flows.page", "turns", dict(self._at)):
             yield turn
 
@@ -326,7 +326,7 @@ class AsyncLog:
         return await self._transport.call("log.append", data, key=key)
 
     async def entries(self) -> list[LogEntry]:
-        """Every entry, in the order it was recorded."""
+        """List all entries in the order of recording."""
         return await self._transport.call("log.entries", {"session": self.id})
 
     async def end(self) -> AgentSession:
@@ -334,7 +334,7 @@ class AsyncLog:
         return await self._transport.call("log.end", {"session": self.id})
 
     async def delete(self, *, timeout_s: float = 60.0) -> Receipt:
-        """Erase the log for good."""
+        """Erase the log."""
         return await erase(self._transport, "log.delete", {"session": self.id}, timeout_s)
 
 
@@ -355,16 +355,16 @@ class AsyncKeys:
         rate_limit: int | None = None,
         expires_in_s: int | None = None,
     ) -> NewKey:
-        """Make a key, optionally limited to one flow or user. Its `secret` is shown only once."""
+        """Create a key, optionally limited to one flow or user. Its `secret` is shown only once."""
         limits = omit_none(flow=flow, user=user, tenant=tenant, rate_limit=rate_limit, expires_in_s=expires_in_s)
         return await self._transport.call("keys.create", {"name": name, "role": role, **limits})
 
     async def list(self) -> _Keys:
-        """The keys, without their secrets."""
+        """List the keys, without their secrets."""
         return [key async for key in pages(self._transport, "keys.list", "keys", {})]
 
     async def revoke(self, key_id: str) -> Key:
-        """Make a key useless."""
+        """Revoke a key."""
         return await self._transport.call("keys.revoke", {"id": key_id})
 
 
@@ -375,13 +375,13 @@ class AsyncTenants:
         self._transport = transport
 
     async def create(self, tenant: str) -> Tenant:
-        """Make a tenant."""
+        """Create a tenant."""
         return await self._transport.call("tenants.create", {"tenant": tenant})
 
     async def list(self) -> _Tenants:
-        """The tenants by name."""
+        """List the tenants by name."""
         return [tenant async for tenant in pages(self._transport, "tenants.list", "tenants", {})]
 
     async def delete(self, tenant: str) -> Tenant:
-        """Erase a tenant with all its memory and keys, for good."""
+        """Erase a tenant with all its memory and keys."""
         return await self._transport.call("tenants.delete", {"tenant": tenant})

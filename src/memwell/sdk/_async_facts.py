@@ -73,7 +73,7 @@ class AsyncKnown(AsyncSearch):
     async def get(
         self, memory_id: str, *, as_of: datetime | None = None, valid_at: datetime | None = None
     ) -> MemoryEntry:
-        """One memory; `as_of`: as known at that time; `valid_at`: if it was true at that time."""
+        """Return one memory; `as_of`: as known at that time; `valid_at`: if it was true at that time."""
         data = {**self._at, "id": memory_id, **omit_none(as_of=as_of, valid_at=valid_at)}
         return await self._transport.call(f"{self._dialect}.memory", data)
 
@@ -87,7 +87,7 @@ class AsyncKnown(AsyncSearch):
         metadata: dict[str, Any] | None = None,
         version: int | None = None,
     ) -> MemoryEntry:
-        """Change a memory; omitted fields stay. With `version`, only if nobody changed it since."""
+        """Change a memory; omitted fields stay. With `version`, only if it has not changed since."""
         changes = omit_none(
             content=content, importance=importance, confidence=confidence, metadata=metadata, version=version
         )
@@ -95,12 +95,12 @@ class AsyncKnown(AsyncSearch):
         return await self._transport.call(f"{self._dialect}.update_memory", data)
 
     async def delete_memory(self, memory_id: str) -> None:
-        """Delete a memory and its history for good."""
+        """Erase a memory and its history."""
         deleted = await self._transport.call(f"{self._dialect}.delete_memory", {**self._at, "id": memory_id})
         await AsyncJobs(self._transport).wait(deleted.job)
 
     async def memory_history(self, memory_id: str) -> MemoryHistory:
-        """The versions of a memory, and its evidence."""
+        """Return the versions of a memory, and its evidence."""
         data = {**self._at, "id": memory_id}
         return await self._transport.call(f"{self._dialect}.memory_history", data)
 
@@ -114,7 +114,7 @@ class AsyncKnown(AsyncSearch):
         return [found async for found in pages(self._transport, f"{self._dialect}.plans", "plans", dict(self._at))]
 
     async def plan(self, plan_id: str) -> Plan:
-        """One plan."""
+        """Return one plan."""
         return await self._transport.call(f"{self._dialect}.plan", {**self._at, "id": plan_id})
 
     async def apply(self, plan_id: str) -> Plan:

@@ -23,12 +23,12 @@ class AsyncJobs:
         self._transport = transport
 
     async def list(self, *, state: str | None = None, kind: str | None = None) -> _Jobs:
-        """Jobs, the newest first."""
+        """List the jobs, the newest first."""
         data = omit_none(state=state, kind=kind)
         return [job async for job in pages(self._transport, "jobs.list", "jobs", data)]
 
     async def show(self, job_id: str) -> Job:
-        """One job."""
+        """Return one job."""
         return await self._transport.call("jobs.show", {"id": job_id})
 
     async def wait(self, job_id: str, *, timeout_s: float = 60.0) -> Job:
@@ -44,16 +44,16 @@ class AsyncJobs:
                 raise to_unavailable(job)
 
     async def retry(self, job_id: str) -> Job:
-        """Put a dead or cancelled job back in line."""
+        """Put a dead or cancelled job back into the queue."""
         return await self._transport.call("jobs.retry", {"id": job_id})
 
     async def cancel(self, job_id: str) -> Job:
-        """Take a waiting job out of the line."""
+        """Cancel a waiting job."""
         return await self._transport.call("jobs.cancel", {"id": job_id})
 
 
 async def pages(transport: AsyncTransport, operation: str, field: str, data: dict[str, Any]) -> AsyncIterator[Any]:
-    """Everything that a paged operation lists."""
+    """Yield all items of a paged operation."""
     while True:
         page = await transport.call(operation, data)
         for item in getattr(page, field):

@@ -29,7 +29,7 @@ class AsyncWorkflows:
         self._transport = transport
 
     async def validate(self, document: Source) -> Checked:
-        """Everything that is wrong with a document, each with its path."""
+        """List the problems of a document, each with its path."""
         return await self._transport.call("workflows.validate", {"document": _source(document)})
 
     async def create(self, document: Source) -> Workflow:
@@ -42,11 +42,11 @@ class AsyncWorkflows:
         return await self._transport.call("workflows.update", data)
 
     async def get(self, workflow: str, *, version: int | None = None) -> Workflow:
-        """A workflow with its document."""
+        """Return a workflow with its document."""
         return await self._transport.call("workflows.get", {"workflow": workflow, **omit_none(version=version)})
 
     async def list(self) -> builtins.list[Workflow]:
-        """The stored workflows, by name."""
+        """List the stored workflows by name."""
         return (await self._transport.call("workflows.list", {})).workflows
 
     async def delete(self, workflow: str) -> None:
@@ -66,13 +66,13 @@ class AsyncWorkflows:
         input: Input = "",
         **how: Unpack[Running],
     ) -> AsyncIterator[RunEvent]:
-        """Run, and see what happens as it happens: steps, pieces of the answer, results."""
+        """Run, and yield events as they happen: steps, pieces of the answer, results."""
         run: Run = await self._transport.call(*_call(document, {**_to_source(input), **how, "wait": False}))
         async for event in self.follow(run.id):
             yield event
 
     async def follow(self, run_id: str, after: int = 0) -> AsyncIterator[RunEvent]:
-        """Follow the events of a run, from one event on."""
+        """Yield the events of a run, from one event on."""
         while True:
             data = {"run": run_id, "after": after, "timeout_s": POLL_S}
             found: Happened = await self._transport.call("runs.events", data)
@@ -83,18 +83,18 @@ class AsyncWorkflows:
                 return
 
     async def runs(self, workflow: str | None = None, limit: int = 50) -> builtins.list[Run]:
-        """Runs, the newest first, without their steps."""
+        """List the runs, the newest first, without their steps."""
         data = {"limit": limit, **omit_none(workflow=workflow)}
         found: builtins.list[Run] = (await self._transport.call("runs.list", data)).runs
         return found
 
     async def show(self, run_id: str) -> Run:
-        """A run with what each of its steps did."""
+        """Return a run with the results of its steps."""
         run: Run = await self._transport.call("runs.get", {"run": run_id})
         return run
 
     async def repeat(self, run_id: str) -> Run:
-        """Run again what was interrupted or has failed. What was written is not written twice."""
+        """Resume a run that was interrupted or has failed. Nothing is written twice."""
         return await self._transport.call("runs.repeat", {"run": run_id})
 
 
@@ -107,7 +107,7 @@ def _source(document: Source) -> str | dict[str, Any]:
 
 
 def _call(document: Source, data: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """A text of one line without a colon is the id of a stored workflow; anything else is a document."""
+    """Choose the operation: one line without a colon is the id of a stored workflow, anything else is a document."""
     if isinstance(document, str) and "\n" not in document and ":" not in document:
         return "runs.begin", {"workflow": document, **data}
     return "runs.begin_document", {"document": _source(document), **data}

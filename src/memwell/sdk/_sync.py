@@ -65,19 +65,19 @@ class Memory:
         self.workflows = Workflows(self._transport)
 
     def user(self, user: str) -> User:
-        """The memory of one person."""
+        """Return the memory of one person."""
         return User(self._transport, user)
 
     def flow(self, flow: str) -> Flow:
-        """The memory of a flow: its sessions and facts."""
+        """Return the memory of a flow: its sessions and facts."""
         return Flow(self._transport, flow)
 
     def log(self, session: str) -> Log:
-        """The sealed log of one agent session."""
+        """Return the sealed log of one agent session."""
         return Log(self._transport, session)
 
     def app(self, app: str) -> App:
-        """An app: its memory stores, sessions and files."""
+        """Return an app: its memory stores, sessions and files."""
         return App(self._transport, app)
 
     def apps(self) -> list[AppInfo]:
@@ -97,15 +97,15 @@ class Memory:
         return self._transport.call("log.sessions", {"status": status})
 
     def find_session(self, session: str) -> list[str]:
-        """The flows that have a session of that id."""
+        """List the flows that have a session with this id."""
         return (self._transport.call("flows.find", {"session": session})).flows
 
     def status(self) -> Status:
-        """The tenant and role of this client, the storage, and the backlog of jobs."""
+        """Return the tenant and role of this client, the storage, and the backlog of jobs."""
         return self._transport.call("status.show", {})
 
     def call(self, operation: str, data: Mapping[str, Any] | None = None, *, key: str | None = None) -> Any:
-        """Call any operation by its name, such as `flows.append`. With an idempotency key it is done only once."""
+        """Call any operation by its name, such as `flows.append`. With an idempotency key it runs only once."""
         return self._transport.call(operation, dict(data or {}), key=key)
 
     def watch(self) -> Iterator[Event]:
@@ -142,14 +142,14 @@ class User(Known):
         metadata: dict[str, Any] | None = None,
         key: str | None = None,
     ) -> Added:
-        """Remember what was said: a text of the user's, or messages such as {"role": …, "content": …}."""
+        """Record what was said: a text of the user, or messages such as {"role": …, "content": …}."""
         data = omit_none(user=self.id, session=session, occurred_at=occurred_at, metadata=metadata) | to_messages(
             content
         )
         return self._transport.call("users.add", data, key=key)
 
     def history(self, limit: int = 20, *, session: str | None = None) -> list[Turn]:
-        """The last turns, the oldest of them first."""
+        """Return the last turns, the oldest of them first."""
         page = self._transport.call("users.history", omit_none(user=self.id, limit=limit, session=session))
         turns: list[Turn] = page.turns
         return turns
@@ -159,7 +159,7 @@ class User(Known):
         return self._transport.call("users.configure", {"user": self.id, "language": language})
 
     def sessions(self) -> list[SessionInfo]:
-        """The user's conversations, the newest first."""
+        """List the user's conversations, the newest first."""
         return [found for found in pages(self._transport, "users.sessions", "sessions", {"user": self.id})]
 
     def forget(self, *, timeout_s: float = 60.0) -> Receipt:
@@ -175,11 +175,11 @@ class Flow(Known):
         self.id = flow
 
     def session(self, session: str) -> Session:
-        """One conversation of the flow. The first turn creates it."""
+        """Return one conversation of the flow. The first turn creates it."""
         return Session(self._transport, self.id, session)
 
     def sessions(self) -> list[SessionInfo]:
-        """The sessions of the flow, the newest first."""
+        """List the sessions of the flow, the newest first."""
         return [found for found in pages(self._transport, "flows.sessions", "sessions", {"flow": self.id})]
 
     def write(
@@ -200,7 +200,7 @@ class Flow(Known):
         return self._transport.call("flows.configure", {"flow": self.id, "language": language})
 
     def delete(self, *, timeout_s: float = 60.0) -> Receipt:
-        """Erase all memory of the flow for good."""
+        """Erase all memory of the flow."""
         return erase(self._transport, "flows.delete", {"flow": self.id}, timeout_s)
 
     def export(self) -> Iterator[Line]:
@@ -245,7 +245,7 @@ class Session(Search):
         return (self._transport.call("flows.write", data, key=key)).id
 
     def show(self, limit: int = 200) -> SessionView:
-        """The conversation and its memories."""
+        """Return the conversation and its memories."""
         return self._transport.call("flows.show", {**self._at, "limit": limit})
 
     def end(self, *, wait_s: float = 0.0) -> Ended:
@@ -256,7 +256,7 @@ class Session(Search):
         return ended
 
     def delete(self, *, timeout_s: float = 60.0) -> Receipt:
-        """Erase the session for good."""
+        """Erase the session."""
         return erase(self._transport, "flows.delete_session", self._at, timeout_s)
 
 
@@ -300,15 +300,15 @@ class History:
         return (self._transport.call("flows.extend", data, key=key)).turns
 
     def last(self, n: int = 20) -> list[Turn]:
-        """The most recent n turns, the oldest of them first."""
+        """Return the last n turns, the oldest of them first."""
         return (self._transport.call("flows.last", {"limit": n, **self._at})).turns
 
     def page(self, *, limit: int = 100, order: str = "oldest_first", cursor: str | None = None) -> Turns:
-        """A page of the turns, in either direction; its `next_cursor` leads to the next."""
+        """Return a page of the turns, in either direction; `next_cursor` selects the next one."""
         return self._transport.call("flows.page", omit_none(limit=limit, order=order, cursor=cursor) | self._at)
 
     def all(self) -> Iterator[Turn]:
-        """Every turn, the oldest first."""
+        """Yield every turn, the oldest first."""
         for turn in pages(self._transport, "flows.page", "turns", dict(self._at)):
             yield turn
 
@@ -326,7 +326,7 @@ class Log:
         return self._transport.call("log.append", data, key=key)
 
     def entries(self) -> list[LogEntry]:
-        """Every entry, in the order it was recorded."""
+        """List all entries in the order of recording."""
         return self._transport.call("log.entries", {"session": self.id})
 
     def end(self) -> AgentSession:
@@ -334,7 +334,7 @@ class Log:
         return self._transport.call("log.end", {"session": self.id})
 
     def delete(self, *, timeout_s: float = 60.0) -> Receipt:
-        """Erase the log for good."""
+        """Erase the log."""
         return erase(self._transport, "log.delete", {"session": self.id}, timeout_s)
 
 
@@ -355,16 +355,16 @@ class Keys:
         rate_limit: int | None = None,
         expires_in_s: int | None = None,
     ) -> NewKey:
-        """Make a key, optionally limited to one flow or user. Its `secret` is shown only once."""
+        """Create a key, optionally limited to one flow or user. Its `secret` is shown only once."""
         limits = omit_none(flow=flow, user=user, tenant=tenant, rate_limit=rate_limit, expires_in_s=expires_in_s)
         return self._transport.call("keys.create", {"name": name, "role": role, **limits})
 
     def list(self) -> _Keys:
-        """The keys, without their secrets."""
+        """List the keys, without their secrets."""
         return [key for key in pages(self._transport, "keys.list", "keys", {})]
 
     def revoke(self, key_id: str) -> Key:
-        """Make a key useless."""
+        """Revoke a key."""
         return self._transport.call("keys.revoke", {"id": key_id})
 
 
@@ -375,13 +375,13 @@ class Tenants:
         self._transport = transport
 
     def create(self, tenant: str) -> Tenant:
-        """Make a tenant."""
+        """Create a tenant."""
         return self._transport.call("tenants.create", {"tenant": tenant})
 
     def list(self) -> _Tenants:
-        """The tenants by name."""
+        """List the tenants by name."""
         return [tenant for tenant in pages(self._transport, "tenants.list", "tenants", {})]
 
     def delete(self, tenant: str) -> Tenant:
-        """Erase a tenant with all its memory and keys, for good."""
+        """Erase a tenant with all its memory and keys."""
         return self._transport.call("tenants.delete", {"tenant": tenant})

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class App:
-    """One app: its stores, its sessions, and what answers a message."""
+    """One app: its stores, its sessions, and the workflow or function that answers messages."""
 
     def __init__(self, transport: Transport, app: str) -> None:
         self._transport = transport
@@ -50,19 +50,19 @@ class App:
         self.sessions = AppSessions(transport, app)
 
     def scope(self, *, user_id: str | None = None, session_id: str | None = None) -> Scope:
-        """The memory of the app for a user and a session."""
+        """Return the memory of the app for a user and a session."""
         return Scope(self._transport, self.id, user_id, session_id)
 
     def session(self, session_id: str) -> AppSession:
-        """One session of the app, with its files."""
+        """Return one session of the app, with its files."""
         return AppSession(self._transport, self.id, session_id)
 
     def info(self) -> AppInfo:
-        """The app."""
+        """Return the app."""
         return self._transport.call("apps.get", {"app": self.id})
 
     def configure(self, **settings: Unpack[AppSettings]) -> AppInfo:
-        """Say what answers a message: a stored `workflow`, or a registered `function`."""
+        """Set the stored `workflow` or the registered `function` that answers messages."""
         return self._transport.call("apps.configure", {"app": self.id, **settings})
 
     def execute(
@@ -77,12 +77,12 @@ class App:
         return self._transport.call("apps.execute", data)
 
     def export(self) -> dict[str, Any]:
-        """The app as a document: its stores, workflow, banks and definitions, without any data."""
+        """Return the app as a document: its stores, workflow, banks and definitions, without data."""
         found: AppDocument = self._transport.call("apps.export", {"app": self.id})
         return found.document
 
     def import_document(self, document: str | Mapping[str, Any], *, dry_run: bool = False) -> Imported:
-        """Make the app from a document. With `dry_run`, only say what would be made, and what stands in the way."""
+        """Create the app from a document. With `dry_run`, only report the changes and conflicts."""
         source = document if isinstance(document, str) else to_object(document, "document")
         made: Imported = self._transport.call("apps.import", {"app": self.id, "document": source, "dry_run": dry_run})
         return made
@@ -101,38 +101,38 @@ class Stores:
         self._app = app
 
     def create(self, technical_name: str, **settings: Unpack[StoreSettings]) -> StoreInfo:
-        """Make a store: `schema`, `access` (user, application, session), `retention`, `strict`, `name`, `description`."""
+        """Create a store: `schema`, `access` (user, application, session), `retention`, `strict`, `name`, `description`."""
         data = {"app": self._app, "technical_name": technical_name, **settings}
         made: StoreInfo = self._transport.call("stores.create", data)
         return made
 
     def define(self, stores: str | Mapping[str, Any]) -> _Stores:
-        """Make stores from YAML, or from settings by technical name; all or none."""
+        """Create stores from YAML, or from settings by technical name; all or none."""
         source = stores if isinstance(stores, str) else to_object(stores, "stores")
         made: _Stores = (self._transport.call("stores.define", {"app": self._app, "stores": source})).stores
         return made
 
     def list(self) -> _Stores:
-        """The stores, by technical name."""
+        """List the stores by technical name."""
         found: _Stores = (self._transport.call("stores.list", {"app": self._app})).stores
         return found
 
     def get(self, technical_name: str) -> StoreInfo:
-        """A store."""
+        """Return a store."""
         return self._transport.call("stores.get", {"app": self._app, "store": technical_name})
 
     def update(self, technical_name: str, **changes: Unpack[StoreChanges]) -> StoreInfo:
-        """Change a store. Its technical name and its access stay."""
+        """Change a store. Its technical name and access cannot be changed."""
         data = {"app": self._app, "store": technical_name, **changes}
         return self._transport.call("stores.update", data)
 
     def records(self, technical_name: str) -> _Contents:
-        """The records of a store: of all its users and sessions, or that of the app."""
+        """List the records of a store: those of all users and sessions, or the one of the app."""
         data = {"app": self._app, "store": technical_name}
         return [one for one in pages(self._transport, "stores.records", "records", data)]
 
     def delete(self, technical_name: str) -> DeletedStore:
-        """Delete a store with all its content."""
+        """Delete a store with all its records."""
         return self._transport.call("stores.delete", {"app": self._app, "store": technical_name})
 
 
@@ -146,28 +146,28 @@ class AppSessions:
     def update(
         self, session_id: str, metadata: Mapping[str, Any] | None = None, **more: Unpack[SessionChanges]
     ) -> SessionMeta:
-        """Set metadata of a session, or begin it."""
+        """Set metadata of a session, which is created if it is new."""
         data = omit_none(app=self._app, session_id=session_id, metadata=metadata) | {**more}
         return self._transport.call("apps.sessions.update", data)
 
     def get(self, session_id: str) -> SessionMeta:
-        """The metadata of a session."""
+        """Return the metadata of a session."""
         data = {"app": self._app, "session_id": session_id}
         return self._transport.call("apps.sessions.get", data)
 
     def list(self, user_id: str | None = None) -> _Sessions:
-        """The sessions that have not ended, of one user or of all."""
+        """List the sessions that have not ended, of one user or of all."""
         data = omit_none(app=self._app, user_id=user_id)
         return [one for one in pages(self._transport, "apps.sessions.list", "sessions", data)]
 
     def end(self, session_id: str) -> EndedSession:
-        """End a session: what was to last as long as it is gone."""
+        """End a session, and delete what was stored for its duration."""
         data = {"app": self._app, "session_id": session_id}
         return self._transport.call("apps.sessions.end", data)
 
 
 class Scope:
-    """The memory of an app for one user and one session. What a registered function is given has the three methods that read,
+    """The memory of an app for one user and one session. The `memory` of a registered function has the three methods that read,
     write and delete contents."""
 
     def __init__(self, transport: Transport, app: str, user_id: str | None, session_id: str | None) -> None:
@@ -175,21 +175,21 @@ class Scope:
         self._at = {"app": app} | omit_none(user_id=user_id, session_id=session_id)
 
     def get_content(self, store_name: str, projections: Fields | None = None, *, as_of: datetime | None = None) -> Any:
-        """The record of a store, or some of its fields such as {"preferences.language": 1}, or as it was at some time; None if
-        there is none."""
+        """Return the record of a store, now or as of another time, or some of its fields such as {"preferences.language": 1}. None
+        if there is none."""
         return (self.read(store_name, projections, as_of=as_of)).content
 
     def read(self, store_name: str, projections: Fields | None = None, *, as_of: datetime | None = None) -> Content:
-        """The same with its version and its times."""
+        """Return the record with its version and times."""
         data = {**self._at, "store": store_name, **omit_none(projections=projections, as_of=as_of)}
         return self._transport.call("stores.get_content", data)
 
     def set_content(self, store_name: str, data_object: Mapping[str, Any], **how: Unpack[ContentChange]) -> Any:
-        """Write to a store; fields that are not given stay as they are. Returns the record."""
+        """Write to a store and return the record. Omitted fields stay."""
         return (self.write(store_name, data_object, **how)).content
 
     def write(self, store_name: str, data_object: Mapping[str, Any], **how: Unpack[ContentChange]) -> Content:
-        """The same, with the version that it has now, and warnings of what does not fit."""
+        """Write to a store and return the record with its version and warnings."""
         data = {**self._at, "store": store_name, "data": to_object(data_object, "data"), **omit_none(**how)}
         if "unset" in data:
             data["unset"] = to_list(data["unset"])
@@ -208,11 +208,11 @@ class Scope:
         return (self._transport.call("stores.delete_content", data)).deleted
 
     def history(self, store_name: str, limit: int = 20) -> list[RecordChange]:
-        """The changes of a store, the newest first: `limit` of them, or all there are."""
+        """List the changes of a record, the newest first, at most `limit`."""
         return changes(self._transport, "stores.content_history", {**self._at, "store": store_name}, limit)
 
     def render(self, template: str) -> str:
-        """A prompt with `{{memory.<store>.<path>}}` filled in."""
+        """Fill in `{{memory.<store>.<path>}}` in a prompt."""
         return (self.rendered(template)).text
 
     def rendered(self, template: str) -> RenderedText:
@@ -221,7 +221,7 @@ class Scope:
 
 
 class AppSession:
-    """One session of an app: what was passed along with it, and its files."""
+    """One session of an app: its metadata and its files."""
 
     def __init__(self, transport: Transport, app: str, session_id: str) -> None:
         self._transport = transport
@@ -230,7 +230,7 @@ class AppSession:
         self.files = Files(transport, app, session_id)
 
     def meta(self) -> SessionMeta:
-        """The metadata that code and prompts see as `sessionMeta`."""
+        """Return the metadata that code and prompts see as `sessionMeta`."""
         return self._transport.call("apps.sessions.get", dict(self._at))
 
     def search(self, query: str, limit: int = 5, **conditions: Unpack[FileConditions]) -> Hits:
@@ -239,12 +239,12 @@ class AppSession:
         return self._transport.call("apps.sessions.search", data)
 
     def end(self) -> EndedSession:
-        """End it: its files are gone, and what was to last as long as it."""
+        """End the session, and delete its files and what was stored for its duration."""
         return self._transport.call("apps.sessions.end", dict(self._at))
 
 
 class Files:
-    """The files of a session. They begin active: their text is searched, as long as they are."""
+    """The files of a session. The text of active files is searched; new files are active."""
 
     def __init__(self, transport: Transport, app: str, session_id: str) -> None:
         self._transport = transport
@@ -253,33 +253,33 @@ class Files:
     def upload(
         self, file: str | Path | bytes, filename: str | None = None, **settings: Unpack[FileSettings]
     ) -> FileInfo:
-        """Add a file by its path, or its bytes under a name. The same file again is the one that is there."""
+        """Add a file by its path, or bytes with a file name. A file that is already stored is returned."""
         content, name = read_file(file, filename)
         data = {**self._at, "filename": name, "content": content, **omit_none(**settings)}
         return self._transport.call("apps.files.upload", data)
 
     def list(self) -> _Files:
-        """The files, in the order in which they came."""
+        """List the files in the order of upload."""
         return (self._transport.call("apps.files.list", dict(self._at))).files
 
     def get(self, file_id: str) -> FileInfo:
-        """The properties of a file."""
+        """Return the properties of a file."""
         return self._transport.call("apps.files.get", self._of(file_id))
 
     def read(self, file_id: str) -> bytes:
-        """The bytes of a file."""
+        """Return the bytes of a file."""
         return (self._transport.call("apps.files.read", self._of(file_id))).content
 
     def activate(self, file_id: str) -> FileInfo:
-        """Use a file again: its text is extracted again."""
+        """Activate a file: extract its text, so that it can be searched."""
         return self._update(file_id, is_active=True)
 
     def deactivate(self, file_id: str) -> FileInfo:
-        """Keep a file and use it no more: its text is erased."""
+        """Deactivate a file: keep its bytes and erase its text."""
         return self._update(file_id, is_active=False)
 
     def delete(self, file_id: str) -> DeletedFile:
-        """Delete a file with its text, for good."""
+        """Delete a file with its text."""
         return self._transport.call("apps.files.delete", self._of(file_id))
 
     def _update(self, file_id: str, *, is_active: bool) -> FileInfo:

@@ -26,17 +26,17 @@ class Banks:
         self._transport = transport
 
     def create(self, name: str, **settings: Unpack[BankSettings]) -> Bank:
-        """Make a bank: `type` is `conversation` or `general`; `max_turns` and the like have it compact itself; with
+        """Create a bank: `type` is `conversation` or `general`; `max_turns` and the like have it compact itself; with
         `retention_days=None` entries stay for good."""
         info: BankInfo = self._transport.call("banks.create", {"name": name, **settings})
         return Bank(self._transport, info.id)
 
     def open(self, bank_id: str) -> Bank:
-        """A bank by its id."""
+        """Return a bank by its id."""
         return Bank(self._transport, bank_id)
 
     def list(self, **conditions: Unpack[BankPage]) -> BankList:
-        """A page of banks: `page`, `limit`, `sort`, `order`, `type`."""
+        """Return a page of banks: `page`, `limit`, `sort`, `order`, `type`."""
         found: BankList = self._transport.call("banks.list", {**conditions})
         return found
 
@@ -49,7 +49,7 @@ class Bank:
         self.id = bank_id
 
     def info(self) -> BankInfo:
-        """Its settings."""
+        """Return its settings."""
         found: BankInfo = self._transport.call("banks.get", {"bank": self.id})
         return found
 
@@ -59,11 +59,11 @@ class Bank:
         return info
 
     def delete(self, *, timeout_s: float = 60.0) -> Receipt:
-        """Erase the bank with all its entries, for good."""
+        """Erase the bank with all its entries."""
         return erase(self._transport, "banks.delete", {"bank": self.id}, timeout_s)
 
     def wipe(self, *, timeout_s: float = 60.0) -> Receipt:
-        """Erase all entries, for good. The bank stays."""
+        """Erase all entries. The bank stays."""
         return erase(self._transport, "banks.wipe", {"bank": self.id}, timeout_s)
 
     def add(
@@ -76,7 +76,7 @@ class Bank:
         compacts: Sequence[str] | None = None,
         idempotency_key: str | None = None,
     ) -> Added:
-        """Write an entry. A conversation bank answers with the messages so far, ready for a model."""
+        """Write an entry. A conversation bank returns its messages, ready for a model."""
         data = omit_none(speaker=speaker, metadata=metadata, compacts=None if compacts is None else to_list(compacts))
         data |= {"bank": self.id, "key": key, "content": content}
         return self._transport.call("banks.add", data, key=idempotency_key)
@@ -93,18 +93,18 @@ class Bank:
         min_score: float | None = None,
         content_type: str | None = None,
     ) -> Matches:
-        """The entries that fit best, under one key or, without one, under all."""
+        """Search the entries of one key, or of all keys."""
         data = omit_none(key=key, filter=filter, added_after=added_after, added_before=added_before)
         data |= omit_none(min_score=min_score, content_type=content_type)
         data |= {"bank": self.id, "query": query, "top_n": top_n}
         return self._transport.call("banks.search", data)
 
     def load(self, key: str, **conditions: Unpack[Loading]) -> Loaded:
-        """The entries of a key in order: `order`, `limit`, `content_type`, `shape`, `include_compacted`."""
+        """Load the entries of a key in order: `order`, `limit`, `content_type`, `shape`, `include_compacted`."""
         return self._transport.call("banks.load", {"bank": self.id, "key": key, **conditions})
 
     def messages(self, key: str, limit: int = 100) -> list[Message]:
-        """The messages of a conversation bank, the oldest first."""
+        """Return the messages of a conversation bank, the oldest first."""
         loaded = self.load(key, order="newest_first", limit=limit)
         if loaded.messages is None:
             raise Invalid("A general bank has no messages: `load` gives its entries.")
@@ -118,7 +118,7 @@ class Bank:
         include_compacted: bool = False,
         summary: str | None = None,
     ) -> Iterator[BankEntry]:
-        """All entries, by key and of each key in the order they were written; with `include_compacted` those behind summaries,
+        """Yield all entries, by key and in the order of writing; with `include_compacted` also those behind summaries,
         too, and with a `summary` (an id) exactly what that was made of."""
         data: dict[str, Any] = {"bank": self.id, "include_compacted": include_compacted}
         data |= omit_none(key=key, filter=filter, summary=summary)
@@ -126,11 +126,11 @@ class Bank:
             yield entry
 
     def entry(self, entry_id: str) -> BankEntry:
-        """One entry, also one that is behind a summary. Of a summary, `entries(summary=…)` lists what it was made of."""
+        """Return one entry, also one behind a summary. `entries(summary=…)` lists the entries of a summary."""
         return self._transport.call("banks.entry", {"bank": self.id, "id": entry_id})
 
     def delete_entry(self, entry_id: str) -> DeletedEntries:
-        """Erase one entry for good."""
+        """Erase one entry."""
         return self._transport.call("banks.delete_entry", {"bank": self.id, "id": entry_id})
 
     def delete_entries(
@@ -141,20 +141,20 @@ class Bank:
         maximum: int = 1000,
         dry_run: bool = False,
     ) -> DeletedEntries:
-        """Erase entries by key and metadata for good, or say which that would be."""
+        """Erase entries by key and metadata, or with a dry run only list them."""
         data = {"bank": self.id, "maximum": maximum, "dry_run": dry_run, **omit_none(key=key, filter=filter)}
         return self._transport.call("banks.delete_entries", data)
 
     def stats(self, **conditions: Unpack[Days]) -> BankStats:
-        """Statistics of the bank: of the last `days` (before `end_date`, if there is one), or from `start_date` on."""
+        """Return statistics of the last `days` (before `end_date`, if given), or from `start_date` on."""
         return self._transport.call("banks.stats", {"bank": self.id, **conditions})
 
     def keys(self) -> list[Counted]:
-        """The keys, and how many entries each has."""
+        """List the keys with their numbers of entries."""
         return self._transport.call("banks.keys", {"bank": self.id})
 
     def compact(self, *, key: str | None = None) -> Compacting:
-        """Fold the entries beyond the thresholds into summaries now. The `job` tells when this is done."""
+        """Fold the entries beyond the thresholds into summaries now. The `job` reports the end."""
         data = {"bank": self.id, **omit_none(key=key)}
         return self._transport.call("banks.compact", data)
 

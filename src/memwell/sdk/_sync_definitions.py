@@ -28,23 +28,23 @@ class Definitions:
         self._transport = transport
 
     def create(self, name: str, **settings: Unpack[DefinitionSettings]) -> DefinitionInfo:
-        """Make a definition: `schema`, `scope` (global, workflow, thread, run), `ttl_seconds`, `slug`, `update_mode`."""
+        """Create a definition: `schema`, `scope` (global, workflow, thread, run), `ttl_seconds`, `slug`, `update_mode`."""
         return self._transport.call("definitions.create", {"name": name, **settings})
 
     def define(self, name: str, **settings: Unpack[DefinitionSettings]) -> DefinitionInfo:
-        """Make a definition unless it is there already just so: for the start of a program. If it differs, that is an error."""
+        """Create a definition unless the same one exists, as at the start of a program. If it differs, raise Conflict."""
         return self._transport.call("definitions.define", {"name": name, **settings})
 
     def list(self, **conditions: Unpack[DefinitionPage]) -> DefinitionList:
-        """A page of definitions; `search` finds them by name, slug or description."""
+        """Return a page of definitions; `search` finds them by name, slug or description."""
         return self._transport.call("definitions.list", {**conditions})
 
     def get(self, definition: str) -> DefinitionInfo:
-        """A definition by its id or its slug."""
+        """Return a definition by its id or slug."""
         return self._transport.call("definitions.get", {"definition": definition})
 
     def update(self, definition: str, **changes: Unpack[DefinitionChanges]) -> DefinitionInfo:
-        """Change a definition. A schema that stored records do not fit is refused, unless `accept_breaking`."""
+        """Change a definition. A schema that stored records do not match is refused, unless `accept_breaking`."""
         return self._transport.call("definitions.update", {"definition": definition, **changes})
 
     def check(self, definition: str, schema: Mapping[str, Any]) -> Breaking:
@@ -57,7 +57,7 @@ class Definitions:
         return self._transport.call("definitions.delete", {"definition": definition})
 
     def records(self, definition: str) -> Sequence[MemoryRecord]:
-        """The records of a definition, of all owners."""
+        """List the records of a definition, of all owners."""
         found = pages(self._transport, "definitions.records", "records", {"definition": definition})
         return [one for one in found]
 
@@ -89,11 +89,11 @@ class WorkingMemory:
         return self.bound.values
 
     def prompt(self, system: str | None = None) -> str:
-        """The values as text, after the system instructions if there are any."""
+        """Return the values as text, after the system instructions if there are any."""
         return "\n\n".join(part for part in (system, self.bound.prompt) if part)
 
     def tool(self, style: str = "openai") -> dict[str, Any] | None:
-        """The `update_memory` tool in the format of `openai` or `anthropic`."""
+        """Return the `update_memory` tool in the format of `openai` or `anthropic`."""
         return render_tool(self.bound.tool, style)
 
     def update(

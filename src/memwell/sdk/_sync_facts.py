@@ -71,7 +71,7 @@ class Known(Search):
         return [found for found in pages(self._transport, f"{self._dialect}.memories", "memories", data)]
 
     def get(self, memory_id: str, *, as_of: datetime | None = None, valid_at: datetime | None = None) -> MemoryEntry:
-        """One memory; `as_of`: as known at that time; `valid_at`: if it was true at that time."""
+        """Return one memory; `as_of`: as known at that time; `valid_at`: if it was true at that time."""
         data = {**self._at, "id": memory_id, **omit_none(as_of=as_of, valid_at=valid_at)}
         return self._transport.call(f"{self._dialect}.memory", data)
 
@@ -85,7 +85,7 @@ class Known(Search):
         metadata: dict[str, Any] | None = None,
         version: int | None = None,
     ) -> MemoryEntry:
-        """Change a memory; omitted fields stay. With `version`, only if nobody changed it since."""
+        """Change a memory; omitted fields stay. With `version`, only if it has not changed since."""
         changes = omit_none(
             content=content, importance=importance, confidence=confidence, metadata=metadata, version=version
         )
@@ -93,12 +93,12 @@ class Known(Search):
         return self._transport.call(f"{self._dialect}.update_memory", data)
 
     def delete_memory(self, memory_id: str) -> None:
-        """Delete a memory and its history for good."""
+        """Erase a memory and its history."""
         deleted = self._transport.call(f"{self._dialect}.delete_memory", {**self._at, "id": memory_id})
         Jobs(self._transport).wait(deleted.job)
 
     def memory_history(self, memory_id: str) -> MemoryHistory:
-        """The versions of a memory, and its evidence."""
+        """Return the versions of a memory, and its evidence."""
         data = {**self._at, "id": memory_id}
         return self._transport.call(f"{self._dialect}.memory_history", data)
 
@@ -112,7 +112,7 @@ class Known(Search):
         return [found for found in pages(self._transport, f"{self._dialect}.plans", "plans", dict(self._at))]
 
     def plan(self, plan_id: str) -> Plan:
-        """One plan."""
+        """Return one plan."""
         return self._transport.call(f"{self._dialect}.plan", {**self._at, "id": plan_id})
 
     def apply(self, plan_id: str) -> Plan:

@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 
 class Hooks:
-    """Prompt hooks: templates for prompts that can show what an agent has logged."""
+    """Prompt hooks: templates for prompts that can include the log of an agent."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
     def create(self, name: str, markdown_template: str, **settings: Unpack[HookSettings]) -> HookInfo:
-        """Make a hook: `description`, `enabled`, `priority`, `selector_key`, `matching_rules` or `matching_rules_yaml`."""
+        """Create a hook: `description`, `enabled`, `priority`, `selector_key`, `matching_rules` or `matching_rules_yaml`."""
         data = {"name": name, "markdown_template": markdown_template, **settings}
         return self._transport.call("hooks.create", data)
 
     def list(self) -> _Hooks:
-        """All hooks, those with the highest priority first."""
+        """List the hooks, the highest priority first."""
         return self._transport.call("hooks.list", {})
 
     def get(self, hook_id: str) -> HookInfo:
-        """A hook by its id."""
+        """Return a hook by its id."""
         return self._transport.call("hooks.get", {"id": hook_id})
 
     def update(self, hook_id: str, **changes: Unpack[HookChanges]) -> HookInfo:
@@ -72,7 +72,7 @@ class Hooks:
         max_chars: int | None = None,
         app: str | None = None,
     ) -> Resolution:
-        """The prompt for a request: of this hook, of the one with that selector key, or of the one whose rules fit best."""
+        """Render the prompt of this hook, of the one with that selector key, or of the one whose rules match best."""
         data = omit_none(session_id=session_id, context=context, max_entries=max_entries, max_chars=max_chars, app=app)
         name = "hooks.resolve_any" if hook_id is None else "hooks.resolve"
         data |= omit_none(selector_key=selector_key) if hook_id is None else {"id": hook_id}

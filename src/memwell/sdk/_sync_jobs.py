@@ -23,12 +23,12 @@ class Jobs:
         self._transport = transport
 
     def list(self, *, state: str | None = None, kind: str | None = None) -> _Jobs:
-        """Jobs, the newest first."""
+        """List the jobs, the newest first."""
         data = omit_none(state=state, kind=kind)
         return [job for job in pages(self._transport, "jobs.list", "jobs", data)]
 
     def show(self, job_id: str) -> Job:
-        """One job."""
+        """Return one job."""
         return self._transport.call("jobs.show", {"id": job_id})
 
     def wait(self, job_id: str, *, timeout_s: float = 60.0) -> Job:
@@ -44,16 +44,16 @@ class Jobs:
                 raise to_unavailable(job)
 
     def retry(self, job_id: str) -> Job:
-        """Put a dead or cancelled job back in line."""
+        """Put a dead or cancelled job back into the queue."""
         return self._transport.call("jobs.retry", {"id": job_id})
 
     def cancel(self, job_id: str) -> Job:
-        """Take a waiting job out of the line."""
+        """Cancel a waiting job."""
         return self._transport.call("jobs.cancel", {"id": job_id})
 
 
 def pages(transport: Transport, operation: str, field: str, data: dict[str, Any]) -> Iterator[Any]:
-    """Everything that a paged operation lists."""
+    """Yield all items of a paged operation."""
     while True:
         page = transport.call(operation, data)
         for item in getattr(page, field):

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 D = TypeVar("D")
 Fields: TypeAlias = Mapping[str, int]
-"""Which fields of a value, each with 1."""
+"""The fields to return, each with 1."""
 MOST_CHANGES = 100
-"""How many changes one answer may hold."""
+"""Largest number of changes in one response."""
 
 
 class RecordCalls:
@@ -42,7 +42,7 @@ class RecordCalls:
     def get(
         self, name: str, default: Any = None, *, projections: Fields | None = None, as_of: datetime | None = None
     ) -> Any:
-        """The value of a record, or some of its fields such as `projections={"home.city": 1}`; the default if there is none."""
+        """Return the value of a record, or some of its fields such as `projections={"home.city": 1}`; or the default."""
         try:
             found = self.read(name, projections=projections, as_of=as_of)
         except NotFound:
@@ -50,7 +50,7 @@ class RecordCalls:
         return found.value
 
     def read(self, name: str, *, projections: Fields | None = None, as_of: datetime | None = None) -> UserRecord:
-        """A record with its version and its times; `NotFound` if there is none."""
+        """Return a record with its version and times, or raise NotFound."""
         data: dict[str, Any] = {"user": self._user, "record": name}
         if projections is not None or as_of is not None:
             data |= omit_none(projections=projections, as_of=as_of)
@@ -59,7 +59,7 @@ class RecordCalls:
     def set(
         self, name: str, value: Mapping[str, Any], *, ttl_s: int | None = None, if_match: str | None = None
     ) -> UserRecord:
-        """Set a record. With `if_match`, only if it is still the version that was read."""
+        """Set a record. With `if_match`, only if it has not changed since that version."""
         return self._write(name, value, "replace", omit_none(ttl_s=ttl_s, if_match=if_match))
 
     def update(
@@ -71,7 +71,7 @@ class RecordCalls:
         ttl_s: int | None = None,
         if_match: str | None = None,
     ) -> UserRecord:
-        """Merge changes into a record, at every depth; fields that are not given stay, but for those of `unset`."""
+        """Merge changes into a record, at every depth. Omitted fields stay; those in `unset` are removed."""
         more = omit_none(ttl_s=ttl_s, if_match=if_match, unset=to_list(unset) or None)
         return self._write(name, changes, "merge", more)
 
@@ -94,12 +94,12 @@ class RecordCalls:
         return self._transport.call("users.delete_record", data)
 
     def all(self) -> dict[str, Any]:
-        """Every value, by name."""
+        """Return all values by name."""
         found = pages(self._transport, "users.records", "records", {"user": self._user})
         return {record.name: record.value for record in found}
 
     def history(self, name: str, limit: int = 20) -> list[RecordChange]:
-        """The changes of a record, the newest first: `limit` of them, or all there are."""
+        """List the changes of a record, the newest first, at most `limit`."""
         data = {"user": self._user, "record": name}
         return changes(self._transport, "users.record_history", data, limit)
 
@@ -109,7 +109,7 @@ class RecordCalls:
 
 
 def changes(transport: Transport, operation: str, data: Mapping[str, Any], limit: int) -> list[RecordChange]:
-    """The newest changes of a record, page by page: one answer holds only so many, and fewer if they are large."""
+    """List the newest changes of a record, page by page, because one response has a limited size."""
     found: list[RecordChange] = []
     cursor: str | None = None
     while True:

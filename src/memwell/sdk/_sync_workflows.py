@@ -29,7 +29,7 @@ class Workflows:
         self._transport = transport
 
     def validate(self, document: Source) -> Checked:
-        """Everything that is wrong with a document, each with its path."""
+        """List the problems of a document, each with its path."""
         return self._transport.call("workflows.validate", {"document": _source(document)})
 
     def create(self, document: Source) -> Workflow:
@@ -42,11 +42,11 @@ class Workflows:
         return self._transport.call("workflows.update", data)
 
     def get(self, workflow: str, *, version: int | None = None) -> Workflow:
-        """A workflow with its document."""
+        """Return a workflow with its document."""
         return self._transport.call("workflows.get", {"workflow": workflow, **omit_none(version=version)})
 
     def list(self) -> builtins.list[Workflow]:
-        """The stored workflows, by name."""
+        """List the stored workflows by name."""
         return (self._transport.call("workflows.list", {})).workflows
 
     def delete(self, workflow: str) -> None:
@@ -66,13 +66,13 @@ class Workflows:
         input: Input = "",
         **how: Unpack[Running],
     ) -> Iterator[RunEvent]:
-        """Run, and see what happens as it happens: steps, pieces of the answer, results."""
+        """Run, and yield events as they happen: steps, pieces of the answer, results."""
         run: Run = self._transport.call(*_call(document, {**_to_source(input), **how, "wait": False}))
         for event in self.follow(run.id):
             yield event
 
     def follow(self, run_id: str, after: int = 0) -> Iterator[RunEvent]:
-        """Follow the events of a run, from one event on."""
+        """Yield the events of a run, from one event on."""
         while True:
             data = {"run": run_id, "after": after, "timeout_s": POLL_S}
             found: Happened = self._transport.call("runs.events", data)
@@ -83,18 +83,18 @@ class Workflows:
                 return
 
     def runs(self, workflow: str | None = None, limit: int = 50) -> builtins.list[Run]:
-        """Runs, the newest first, without their steps."""
+        """List the runs, the newest first, without their steps."""
         data = {"limit": limit, **omit_none(workflow=workflow)}
         found: builtins.list[Run] = (self._transport.call("runs.list", data)).runs
         return found
 
     def show(self, run_id: str) -> Run:
-        """A run with what each of its steps did."""
+        """Return a run with the results of its steps."""
         run: Run = self._transport.call("runs.get", {"run": run_id})
         return run
 
     def repeat(self, run_id: str) -> Run:
-        """Run again what was interrupted or has failed. What was written is not written twice."""
+        """Resume a run that was interrupted or has failed. Nothing is written twice."""
         return self._transport.call("runs.repeat", {"run": run_id})
 
 
@@ -107,7 +107,7 @@ def _source(document: Source) -> str | dict[str, Any]:
 
 
 def _call(document: Source, data: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """A text of one line without a colon is the id of a stored workflow; anything else is a document."""
+    """Choose the operation: one line without a colon is the id of a stored workflow, anything else is a document."""
     if isinstance(document, str) and "\n" not in document and ":" not in document:
         return "runs.begin", {"workflow": document, **data}
     return "runs.begin_document", {"document": _source(document), **data}

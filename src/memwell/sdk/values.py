@@ -21,7 +21,7 @@ Message = Mapping[str, Any]
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """Proof of an erasure: the amounts erased in each layer, and the traces that a second look found (none)."""
+    """The receipt of an erasure: the amounts erased in each layer, and the number of traces that a second look found (0)."""
 
     job: str
     sessions: int
@@ -61,7 +61,7 @@ def build_search(at: Mapping[str, str], query: str, limit: int, conditions: Cond
 
 
 def render_tool(tool: Tool | None, style: str) -> dict[str, Any] | None:
-    """A tool in the format of a vendor."""
+    """Render a tool in the format of a vendor."""
     if tool is None:
         return None
     described = {"name": tool.name, "description": tool.description}
@@ -74,7 +74,7 @@ def render_tool(tool: Tool | None, style: str) -> dict[str, Any] | None:
 
 
 def parse_arguments(given: Any) -> Any:
-    """The arguments of a tool call: an object, or the JSON of one."""
+    """Parse the arguments of a tool call: an object, or its JSON."""
     if not isinstance(given, str):
         return given
     try:
@@ -91,7 +91,7 @@ def to_object(value: Any, field: str) -> dict[str, Any]:
 
 
 def read_file(file: str | Path | bytes, filename: str | None) -> tuple[bytes, str]:
-    """The bytes of a file and its name. At most one byte more than the limit is read."""
+    """Return the bytes of a file and its name. At most one byte more than the limit is read."""
     if isinstance(file, bytes | bytearray | memoryview):
         if filename is None:
             raise Invalid("`filename` is missing: bytes have no file name.", field="filename")
@@ -111,7 +111,7 @@ def read_file(file: str | Path | bytes, filename: str | None) -> tuple[bytes, st
 
 
 def to_list(texts: str | Iterable[str]) -> list[str]:
-    """Texts as a list. A single text is a list of one, not of its letters."""
+    """Convert to a list. A single text becomes a list of one."""
     return [texts] if isinstance(texts, str) else list(texts)
 
 
