@@ -179,7 +179,7 @@ class AsyncScope:
     async def get_content(
         self, store_name: str, projections: Fields | None = None, *, as_of: datetime | None = None
     ) -> Any:
-        """Return the record of a store, now or as of another time, or some of its fields such as {"preferences.language": 1}. None
+        """Return the record of a store, now or at another time, or some of its fields such as {"preferences.language": 1}. None
         if there is none."""
         return (await self.read(store_name, projections, as_of=as_of)).content
 

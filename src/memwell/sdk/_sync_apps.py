@@ -175,7 +175,7 @@ class Scope:
         self._at = {"app": app} | omit_none(user_id=user_id, session_id=session_id)
 
     def get_content(self, store_name: str, projections: Fields | None = None, *, as_of: datetime | None = None) -> Any:
-        """Return the record of a store, now or as of another time, or some of its fields such as {"preferences.language": 1}. None
+        """Return the record of a store, now or at another time, or some of its fields such as {"preferences.language": 1}. None
         if there is none."""
         return (self.read(store_name, projections, as_of=as_of)).content
 
