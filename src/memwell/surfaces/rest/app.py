@@ -31,12 +31,11 @@ from ...errors import Forbidden, Invalid, MemwellError, NotAllowed, NotFound, Un
 from ...model.fields import NONE
 from ...registry import OPERATIONS
 from ...version import __version__
-from ...workflows.live_runs import runs_of
 from ..mcp.endpoint import Endpoint
 from . import file_transfer, openapi
 from .limits import ThreadPool, TimeLimit, read_body
 from .responses import SAFE_HEADERS, Reply, log_failure, to_failure, to_success
-from .streams import RUN_OPERATIONS, EventBridge, EventStream, RunStream, answer_run_request
+from .streams import RUN_OPERATIONS, EventBridge, EventStream, RunStream, answer_run_request, find_runs
 
 T = TypeVar("T")
 
@@ -259,7 +258,7 @@ class Server:
         """End everything. Runs are interrupted first, because the rest may take longer than the grace period."""
         for bridge in self.bridges:
             bridge.join()
-        runs_of(self.engine).interrupt()
+        find_runs(self.engine).interrupt()
         for threads in (self._auth_threads, self._quick, self._patient):
             threads.close()
         self.engine.close()

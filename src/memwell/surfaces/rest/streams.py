@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Event as Flag
 from threading import Semaphore, Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from starlette.requests import Request
@@ -26,13 +26,13 @@ from ...core.events import Event, watch
 from ...core.operation import to_request
 from ...errors import Forbidden, Invalid, MemwellError, StorageError, Unauthenticated, Unavailable
 from ...registry import require_operation
-from ...workflows.live_runs import RunStart, collect_starts, runs_of
-from ...workflows.run_operations import EventsOfRun, Happened, OfRun, Run
 from .limits import TimeLimit
 from .responses import SAFE_HEADERS, Reply, to_success
 
 if TYPE_CHECKING:
+    from ...workflows.live_runs import Runs, RunStart
     from ...workflows.run import EventLog
+    from ...workflows.run_operations import Happened
     from .app import HttpRequest, Server
 
 log = logging.getLogger("memwell.rest")
@@ -149,6 +149,13 @@ def _matches(event: Event, filters: dict[str, str]) -> bool:
     return "session" not in filters or event.session == filters["session"]
 
 
+def find_runs(engine: Engine) -> Runs:
+    """The runs of this process."""
+    from ...workflows.live_runs import runs_of  # like all rooms, it is loaded at its first use
+
+    return runs_of(engine)
+
+
 class RunSubscriber:
     """Follows the events of one run on behalf of a principal."""
 
@@ -157,35 +164,32 @@ class RunSubscriber:
 
     async def first(self, after: int) -> Happened:
         """The events so far. This call checks permission and is itself recorded as a read."""
-        engine, data = self._server.engine, {"run": self._run_id, "after": after}
+        operation, data = require_operation("runs.events"), {"run": self._run_id, "after": after}
         return await self._server.in_thread(
-            lambda: dispatch(engine, self._principal, require_operation("runs.events"), data), patient=False
+            lambda: dispatch(self._server.engine, self._principal, operation, data), patient=False
         )
 
     async def next(self, after: int, timeout_s: float) -> Happened:
         """Wait for events after a number, until the time is up or the server is stopped."""
+        operation, engine = require_operation("runs.events"), self._server.engine
+        call, request = Call(engine, self._principal, operation), operation.request(run=self._run_id, after=after)
         clock = asyncio.get_running_loop().time
         until = clock() + timeout_s
         while True:
-            live = runs_of(self._server.engine).find_events(self._run_id)
+            live = find_runs(engine).find_events(self._run_id)
+            found: Happened
             if live is None:
-                found = await self._server.in_thread(lambda: self._read(after), patient=False)
+                found = await self._server.in_thread(lambda: operation.run(call, request), patient=False)
             else:
                 events, over = live.list_after(after, 0.0)
-                found = Happened(events=events, over=over)
+                found = operation.response(events=events, over=over)
             left = until - clock()
             if found.events or found.over or self._server.stopping.is_set() or left <= 0:
                 return found
             await self._wait_for_change(after, left)
 
-    def _read(self, after: int) -> Happened:
-        operation = require_operation("runs.events")
-        call = Call(self._server.engine, self._principal, operation)
-        found: Happened = operation.run(call, EventsOfRun(run=self._run_id, after=after))
-        return found
-
     async def _wait_for_change(self, after: int, timeout_s: float) -> None:
-        live, stopping = runs_of(self._server.engine).find_events(self._run_id), self._server.stopping
+        live, stopping = find_runs(self._server.engine).find_events(self._run_id), self._server.stopping
         if live is None:
             return await _wait_for_any(min(timeout_s, ELSEWHERE_S), stopping)
         with _wake_event(live) as change:
@@ -236,12 +240,20 @@ async def answer_run_request(server: Server, request: HttpRequest, limit: TimeLi
             f"POST /v1/runs/{start.run_id}/repeat.",
             run=start.run_id,
         )
-    return await server.in_thread(
-        lambda: server.reply_to(request.operation, lambda: _read_run(server, request.principal, start)), patient=False
-    )
+
+    def read() -> Any:
+        if start.error is not None:
+            raise start.error
+        operation = require_operation("runs.get")
+        query = operation.request(run=start.run_id)
+        return server.engine.read(request.principal, lambda space: operation.run(space, query))
+
+    return await server.in_thread(lambda: server.reply_to(request.operation, read), patient=False)
 
 
 def _begin_run(server: Server, request: HttpRequest) -> tuple[Reply, RunStart | None]:
+    from ...workflows.live_runs import collect_starts
+
     with collect_starts() as starts:
         reply = server.perform(request)
     return reply, starts[0] if starts else None
@@ -257,21 +269,12 @@ async def _wait_for_end(live: EventLog, stopping: asyncio.Event) -> bool:
     return live.is_over
 
 
-def _read_run(server: Server, principal: Principal, start: RunStart) -> Run:
-    if start.error is not None:
-        raise start.error
-    query = OfRun(run=start.run_id)
-    run: Run = server.engine.read(principal, lambda space: require_operation("runs.get").run(space, query))
-    return run
-
-
 async def _answer_events(server: Server, request: HttpRequest) -> Reply:
     operation = request.operation
 
-    def read() -> tuple[EventsOfRun, Happened]:
+    def read() -> tuple[Any, Happened]:
         data = request.data()
         query = to_request(operation, data, strict=False)
-        assert isinstance(query, EventsOfRun)  # noqa: S101 -- for the type checker
         return query, dispatch(server.engine, request.principal, operation, {**data, "timeout_s": 0}, strict=False)
 
     query, found = await server.in_thread(read, patient=False)
