@@ -73,7 +73,7 @@ def describe_tool(tool: Any) -> dict[str, Any]:
         "fields": sorted(tool.input_schema.get("properties", {})),
         "required": sorted(tool.input_schema.get("required", ())),
         "operations": [route.operation for route in tool.routes],
-        "hints": [tool.hints.read_only, tool.hints.destructive, tool.hints.idempotent],
+        "hints": [tool.read_only, tool.destructive, tool.idempotent],
     }
 
 

@@ -191,8 +191,8 @@ def test_with_all_tools_there_is_one_for_every_operation() -> None:
         assert tool.description == operation.summary
         assert set(tool.input_schema["properties"]) == set(operation.request.__struct_fields__)
         Draft202012Validator(tool.input_schema).validate(operation.example.request)
-        assert tool.hints.read_only is not operation.writes
-        assert tool.hints.destructive or operation.effect != "erase"
+        assert tool.read_only is not operation.writes
+        assert tool.destructive or operation.effect != "erase"
 
 
 def test_two_tenants_are_shown_the_same_static_words(tmp_path: Path) -> None:

@@ -95,19 +95,17 @@ def wrap_text(text: str, width: int) -> list[str]:
     """A text in lines of at most `width`. Longer words stay whole, so that they can be copied; scripts without spaces are cut
     anywhere."""
     width = max(width, MIN_WIDTH)
-    return [line for paragraph in text.split("\n") for line in _wrap_paragraph(paragraph, width)]
-
-
-def _wrap_paragraph(text: str, width: int) -> list[str]:
-    lines = [""]
-    for word in _WORD.findall(text):
-        if _fits(lines[-1] + word, width) or lines == [""]:
-            lines[-1] += word
-        else:
-            lines.append(word.lstrip())
-    return [
-        part for line in lines for part in ([line] if line.isascii() or _fits(line, width) else chop_cells(line, width))
-    ]
+    found: list[str] = []
+    for paragraph in text.split("\n"):
+        lines = [""]
+        for word in _WORD.findall(paragraph):
+            if _fits(lines[-1] + word, width) or lines == [""]:
+                lines[-1] += word
+            else:
+                lines.append(word.lstrip())
+        for line in lines:
+            found += [line] if line.isascii() or _fits(line, width) else chop_cells(line, width)
+    return found
 
 
 def _json_line(value: Any) -> str:
@@ -177,14 +175,15 @@ def print_value(value: Any) -> None:
     if isinstance(plain, list):
         _print_items(plain, "Nothing.")
     elif isinstance(plain, dict):
-        lists = [
-            name for name, item in plain.items() if isinstance(item, list) and (not item or isinstance(item[0], dict))
-        ]
-        lines = {name: item for name, item in plain.items() if name not in lists and name != "next_cursor"}
+        cursor = plain.pop("next_cursor", None)
+        lists = {
+            name: one for name, one in plain.items() if isinstance(one, list) and (not one or isinstance(one[0], dict))
+        }
+        lines = {name: item for name, item in plain.items() if name not in lists}
         _print_lines(lines)
-        for name in lists:
-            _print_items(plain[name], f"No {name}.", blank_first=bool(lines))
-        print_next_page(plain.get("next_cursor"))
+        for name, items in lists.items():
+            _print_items(items, f"No {name}.", blank_first=bool(lines))
+        print_next_page(cursor)
     else:
         console().print(Text(escape(str(plain))))
 
@@ -254,9 +253,8 @@ def list_warnings(answer: Any, where: str = "") -> Iterator[str]:
     """The warnings of an answer and of the structs in it. A field `warnings` inside a stored value is not one."""
     if isinstance(answer, list):
         for one in answer:
-            yield from list_warnings(
-                one, next((str(name) for field in _NAME_FIELDS if (name := getattr(one, field, None))), "")
-            )
+            names = (str(name) for field in _NAME_FIELDS if (name := getattr(one, field, None)))
+            yield from list_warnings(one, next(names, ""))
     elif isinstance(answer, dict):
         for name, one in answer.items():
             yield from list_warnings(one, str(name))
@@ -268,8 +266,13 @@ def list_warnings(answer: Any, where: str = "") -> Iterator[str]:
 
 def drop_warnings(answer: Any) -> Any:
     """An answer as plain values without its warnings."""
+    if isinstance(answer, list):
+        return [drop_warnings(one) for one in answer]
+    if isinstance(answer, dict):
+        return {name: drop_warnings(one) for name, one in answer.items()}
     plain = msgspec.to_builtins(answer, builtin_types=(datetime,))
-    _strip_warnings(answer, plain)
+    if isinstance(answer, msgspec.Struct):  # fields with their default values may be missing
+        return {name: drop_warnings(getattr(answer, name)) for name in plain if name != WARNINGS}
     return plain
 
 
@@ -289,18 +292,6 @@ def _format_warnings(warnings: Any, where: str) -> Iterator[str]:
         part = "" if isinstance(one, str) else getattr(one, "path", None) or getattr(one, "slug", "")
         place = ".".join(filter(None, (where, part)))
         yield f"`{place}`: {reason}" if place else reason
-
-
-def _strip_warnings(answer: Any, plain: Any) -> None:
-    if isinstance(answer, list) and isinstance(plain, list):
-        for one, same in zip(answer, plain, strict=True):
-            _strip_warnings(one, same)
-    elif isinstance(plain, dict):
-        fields = answer.__struct_fields__ if isinstance(answer, msgspec.Struct) else ()
-        if WARNINGS in fields:
-            plain.pop(WARNINGS, None)
-        for name in plain:  # fields with their default values may be missing
-            _strip_warnings(getattr(answer, name) if name in fields else answer[name], plain[name])
 
 
 # -- errors and questions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -36,10 +37,10 @@ if TYPE_CHECKING:
 
     from ...context.contexts import Context
     from ...context.memory_namespace import RenderedText
-    from ...facts.memories import Evidence, Memories, Memory, MemoryHistory, Version
-    from ...facts.plans import Consolidated, Plan, Plans, PlanStep
+    from ...facts.memories import Memories, Memory, MemoryHistory
+    from ...facts.plans import Consolidated, Plan, Plans
     from ...workflows.operations import Checked
-    from ...workflows.run_operations import Run, RunList, StepRun
+    from ...workflows.run_operations import Run, RunList
 
 DETAIL = "    "
 MINUTES, DAYS = "%Y-%m-%d %H:%M", "%Y-%m-%d"
@@ -59,22 +60,26 @@ MARKS = {
 # -- lists of records
 
 
+Column = str | tuple[str, Callable[[Any], Any]]
+"""The name of a field, or a title and a function of the item."""
+
+
 class ListTable(NamedTuple):
-    """A list as a table: the field with its items, the widest column, and the cells of an item by their titles."""
+    """A list as a table: the field with its items, the widest column, and all columns."""
 
     field: str
     wide: str
-    columns: Mapping[str, str | Callable[[Any], Any]]
-    """The name of a field, or a function of the item."""
+    columns: tuple[Column, ...]
 
     def print(self, found: Any) -> None:
-        items = getattr(found, self.field)
-        cells = [
-            [getattr(one, cell) if isinstance(cell, str) else cell(one) for cell in self.columns.values()]
-            for one in items
-        ]
-        _print_rows(list(self.columns), cells, f"No {self.field}.", wide=self.wide)
+        cells = [(_title(one), attrgetter(one)) if isinstance(one, str) else one for one in self.columns]
+        rows = [[cell(one) for _, cell in cells] for one in getattr(found, self.field)]
+        _print_rows([title for title, _ in cells], rows, f"No {self.field}.", wide=self.wide)
         print_next_page(getattr(found, "next_cursor", None))
+
+
+def _title(field: str) -> str:
+    return field.removesuffix("_at").removesuffix("_id").replace("_", " ").upper()
 
 
 def _format_scope(one: Any) -> str:
@@ -87,62 +92,45 @@ def _last_active_at(session: Any) -> datetime | None:
     return datetime.fromisoformat(info["timestamp"]) if "timestamp" in info else None
 
 
-_VERSION: dict[str, str | Callable[[Any], Any]] = {
-    "VERSION": "version",
-    "UPDATED": "updated_at",
-    "EXPIRES": "expires_at",
-    "VALUE": lambda one: _json(one.value),
-}
+_VERSION: tuple[Column, ...] = ("version", "updated_at", "expires_at", ("VALUE", lambda one: _json(one.value)))
 _TABLES = {
-    "UserRecords": ListTable("records", "VALUE", {"NAME": "name", **_VERSION}),
-    "MemoryRecords": ListTable("records", "VALUE", {"OWNER": "owner", "OF": _format_scope, **_VERSION}),
-    "StoreRecords": ListTable("records", "VALUE", {"USER": "user_id", "SESSION": "session_id", **_VERSION}),
+    "UserRecords": ListTable("records", "VALUE", ("name", *_VERSION)),
+    "MemoryRecords": ListTable("records", "VALUE", ("owner", ("OF", _format_scope), *_VERSION)),
+    "StoreRecords": ListTable("records", "VALUE", ("user_id", "session_id", *_VERSION)),
     "Stores": ListTable(
         "stores",
         "NAME",
-        {
-            "TECHNICAL NAME": "technical_name",
-            "NAME": "name",
-            "ACCESS": "access",
-            "RETENTION": "retention",
-            "STRICT": lambda one: "yes" if one.strict else "no",
-            "UPDATED": "updated_at",
-        },
+        (
+            *("technical_name", "name", "access", "retention"),
+            ("STRICT", lambda one: "yes" if one.strict else "no"),
+            "updated_at",
+        ),
     ),
     "Apps": ListTable(
         "apps",
         "DESCRIPTION",
-        {
-            "APP": "app",
-            "STORES": "stores",
-            "ANSWERED BY": lambda one: one.function or one.workflow,
-            "UPDATED": "updated_at",
-            "DESCRIPTION": "description",
-        },
+        ("app", "stores", ("ANSWERED BY", lambda one: one.function or one.workflow), "updated_at", "description"),
     ),
     "SessionList": ListTable(
         "sessions",
         "METADATA",
-        {
-            "SESSION": "session_id",
-            "USER": lambda one: one.session_info.get("userId"),
-            "LAST RUN": lambda one: one.session_info.get("runId"),
-            "LAST ACTIVE": _last_active_at,
-            "METADATA": lambda one: _json(one.metadata) if one.metadata else "",
-        },
+        (
+            "session_id",
+            ("USER", lambda one: one.session_info.get("userId")),
+            ("LAST RUN", lambda one: one.session_info.get("runId")),
+            ("LAST ACTIVE", _last_active_at),
+            ("METADATA", lambda one: _json(one.metadata) if one.metadata else ""),
+        ),
     ),
 }
 _DEFINITIONS = ListTable(
     "definitions",
     "NAME",
-    {
-        "NAME": "name",
-        "SLUG": "slug",
-        "SCOPE": "scope",
-        "TTL": lambda one: "-" if one.ttl_seconds is None else f"{one.ttl_seconds} s",
-        "CREATED": "created_at",
-        "UPDATED": "updated_at",
-    },
+    (
+        *("name", "slug", "scope"),
+        ("TTL", lambda one: "-" if one.ttl_seconds is None else f"{one.ttl_seconds} s"),
+        *("created_at", "updated_at"),
+    ),
 )
 """The columns of the contract (S3.2)."""
 
@@ -248,19 +236,15 @@ def _print_plan(plan: Plan) -> None:
         plan.note and escape(plan.note),
     )
     for step in plan.steps:
-        _print_plan_step(step)
-
-
-def _print_plan_step(step: PlanStep) -> None:
-    console().print(Text.assemble((f"{step.do:11}", "bold"), _one_line(step.text)))
-    _print_details(
-        step.reason.replace("_", " ").replace(":", ": "),
-        _quarantine(step.held),
-        "true once" if step.past else None,
-        _label("about", step.subject),
-        step.id,
-        _label("ends", ", ".join(step.ends or ())),
-    )
+        console().print(Text.assemble((f"{step.do:11}", "bold"), _one_line(step.text)))
+        _print_details(
+            step.reason.replace("_", " ").replace(":", ": "),
+            _quarantine(step.held),
+            "true once" if step.past else None,
+            _label("about", step.subject),
+            step.id,
+            _label("ends", ", ".join(step.ends or ())),
+        )
 
 
 def _print_memory_history(found: MemoryHistory) -> None:
@@ -268,35 +252,26 @@ def _print_memory_history(found: MemoryHistory) -> None:
     about = f" about {escape(found.subject)}" if found.subject else ""
     out.print(Text.assemble(("Memory ", "bold"), (found.id, "bold cyan"), about))
     for version in found.versions:
-        _print_version(version)
+        out.print(Text.assemble((f"{version.version:<3}{version.kind:6}", "bold"), _one_line(version.content)))
+        _print_details(
+            _quarantine(version.held),
+            _period("known", version.known_from, version.known_to),
+            _period("true", version.valid_from, version.valid_to),
+            f"confidence {version.confidence:g}",
+            _label("plan", version.plan),
+        )
     out.print(Text("Evidence", style="bold"))
-    for evidence in found.evidence:
-        _print_evidence(evidence)
+    for one in found.evidence:
+        out.print(Text("(expired)", style="dim") if one.words is None else Text(_one_line(one.words)))
+        _print_details(
+            escape(one.name) if one.name else one.role,
+            _label("session", one.session),
+            format_time(one.said_at),
+            f"origin {one.origin}",
+            f"turn {one.turn}",
+        )
     if not found.evidence:
         print_dim("None: it was written directly.")
-
-
-def _print_version(version: Version) -> None:
-    console().print(Text.assemble((f"{version.version:<3}{version.kind:6}", "bold"), _one_line(version.content)))
-    _print_details(
-        _quarantine(version.held),
-        _period("known", version.known_from, version.known_to),
-        _period("true", version.valid_from, version.valid_to),
-        f"confidence {version.confidence:g}",
-        _label("plan", version.plan),
-    )
-
-
-def _print_evidence(evidence: Evidence) -> None:
-    is_expired = evidence.words is None
-    console().print(Text("(expired)", style="dim") if is_expired else Text(_one_line(evidence.words or "")))
-    _print_details(
-        escape(evidence.name) if evidence.name else evidence.role,
-        _label("session", evidence.session),
-        format_time(evidence.said_at),
-        f"origin {evidence.origin}",
-        f"turn {evidence.turn}",
-    )
 
 
 def _quarantine(reason: str | None) -> str | None:
@@ -360,9 +335,20 @@ def _print_run(run: Run) -> None:
     if run.metadata:
         _print_block(out, "metadata", _json(run.metadata))
     _print_block(out, "input", run.input)
-    out.print(_run_tree(run))
+    tree = Tree(Text(escape(run.name), style="bold"))
+    branch = [tree]
     for step in run.steps:
-        _print_step(out, step)
+        del branch[step.level + 1 :]
+        line = format_step(step.id, step.step_type, step.status, step.duration_seconds, step.error)
+        branch.append(branch[-1].add(line))
+    out.print(tree)
+    for step in run.steps:
+        attempts = f"  {step.attempts} attempts" if step.attempts > 1 else ""
+        cut = "  cut: there was more" if step.cut else ""
+        out.print(Text.assemble((escape(step.id), "bold"), (f"  {escape(step.step_type)}{attempts}{cut}", "dim")))
+        _print_block(out, "input", step.input)
+        _print_block(out, "output", step.output)
+        _print_block(out, "error", step.error or "", "red")
     out.print(Text("Result", style="bold"))
     _print_block(out, "error", run.error or "", "red")
     _print_block(out, "output", run.output or "")
@@ -372,16 +358,6 @@ def _run_times(run: Run) -> Iterator[str]:
     yield format_time(run.started_at)
     if run.ended_at is not None:
         yield f"{(run.ended_at - run.started_at).total_seconds():.1f} s"
-
-
-def _run_tree(run: Run) -> Tree:
-    tree = Tree(Text(escape(run.name), style="bold"))
-    branch = [tree]
-    for step in run.steps:
-        del branch[step.level + 1 :]
-        line = format_step(step.id, step.step_type, step.status, step.duration_seconds, step.error)
-        branch.append(branch[-1].add(line))
-    return tree
 
 
 def format_step(step: str, kind: str, state: str, seconds: float | None, error: str | None) -> Text:
@@ -399,15 +375,6 @@ def format_step(step: str, kind: str, state: str, seconds: float | None, error: 
 def _mark(state: str) -> tuple[str, str]:
     mark, colour = MARKS.get(state, ("?", "red"))
     return f"{mark} ", colour
-
-
-def _print_step(out: Console, step: StepRun) -> None:
-    attempts = f"  {step.attempts} attempts" if step.attempts > 1 else ""
-    cut = "  cut: there was more" if step.cut else ""
-    out.print(Text.assemble((escape(step.id), "bold"), (f"  {escape(step.step_type)}{attempts}{cut}", "dim")))
-    _print_block(out, "input", step.input)
-    _print_block(out, "output", step.output)
-    _print_block(out, "error", step.error or "", "red")
 
 
 def _print_block(out: Console, title: str, text: str, style: str = "") -> None:

@@ -61,8 +61,10 @@ def _may_call(origin: str, host: Authority, bound: str) -> bool:
         return False
     if _is_loopback(caller[0]):
         return True
-    is_own_host = _is_address(host[0]) or host[0] == bound.lower()
-    return is_own_host and _add_port(caller, match[1]) == _add_port(host, match[1])
+    if not _is_address(host[0]) and host[0] != bound.lower():
+        return False
+    port = _PORTS[match[1]]
+    return (caller[0], caller[1] or port) == (host[0], host[1] or port)
 
 
 def _parse_authority(text: str) -> Authority | None:
@@ -71,10 +73,6 @@ def _parse_authority(text: str) -> Authority | None:
         return None
     port = int(match["port"]) if match["port"] else None
     return None if port is not None and not 0 < port < 65536 else (match["host"].strip("[]"), port)
-
-
-def _add_port(authority: Authority, scheme: str) -> Authority:
-    return authority[0], authority[1] or _PORTS[scheme]
 
 
 def _is_address(host: str) -> bool:
@@ -114,7 +112,7 @@ class Endpoint:
         try:
             async with asyncio.timeout(config.request_timeout_s):
                 body = await read_body(receive, headers, config.max_body)
-                await asyncio.to_thread(_import_server)
+                await asyncio.to_thread(_import_protocol)
         except TimeoutError:
             raise Unavailable(_TOO_LONG) from None
         manager = self._build_manager(principal, selection)
@@ -148,7 +146,7 @@ class Endpoint:
         return answer
 
 
-def _import_server() -> None:
+def _import_protocol() -> None:
     """Import the protocol server. This takes a second, so call it off the event loop."""
     require_package()
     import_module(".protocol", __package__)

@@ -90,7 +90,12 @@ def build_server(tools: Mapping[str, Tool], caller: Caller) -> Server[Any]:
         return ListToolsResult(tools=[_to_protocol_tool(tool) for tool in tools.values()])
 
     async def call_tool(_: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
-        return _to_result(await _call_tool(tools, caller, params.name, params.arguments or {}))
+        answer = await _call_tool(tools, caller, params.name, params.arguments or {})
+        return CallToolResult(
+            content=[TextContent(type="text", text=answer.text)],
+            structured_content=answer.structured,
+            is_error=answer.is_error,
+        )
 
     def input_schema(name: str) -> Mapping[str, Any] | None:
         return tools[name].input_schema if name in tools else None
@@ -116,14 +121,6 @@ async def _call_tool(tools: Mapping[str, Tool], caller: Caller, name: str, argum
         return to_failure(error)
 
 
-def _to_result(answer: Answer) -> CallToolResult:
-    return CallToolResult(
-        content=[TextContent(type="text", text=answer.text)],
-        structured_content=answer.structured,
-        is_error=answer.is_error,
-    )
-
-
 def _to_protocol_tool(tool: Tool) -> ProtocolTool:
     return ProtocolTool(
         name=tool.name,
@@ -133,9 +130,9 @@ def _to_protocol_tool(tool: Tool) -> ProtocolTool:
         output_schema=tool.output_schema,
         annotations=ToolAnnotations(
             title=tool.title,
-            read_only_hint=tool.hints.read_only,
-            destructive_hint=tool.hints.destructive,
-            idempotent_hint=tool.hints.idempotent,
+            read_only_hint=tool.read_only,
+            destructive_hint=tool.destructive,
+            idempotent_hint=tool.idempotent,
             open_world_hint=False,
         ),
     )
