@@ -149,28 +149,31 @@ _MAX_KNOWN_SIZES = 10_000
 
 def exceeds_threshold(tx: Tx, address_id: int, bank: Bank, now: int) -> bool:
     """Return whether a key exceeds a threshold of its bank. Reads no more than it must."""
-    if bank.max_turns is not None and _has_more_turns(tx, address_id, bank.max_turns, now):
+    turns = bank.max_turns
+    if (
+        turns is not None
+        and tx.row("beyond_entries", address_id=address_id, turns=turns)  # most keys have not even so many entries
+        and tx.row("beyond_turns", address_id=address_id, turns=turns, now=now)
+    ):
         return True
-    may_be_old = bank.max_age_days is not None and _is_older(tx, address_id, bank.max_age_days, now)
+    may_be_old = False
+    if bank.max_age_days is not None:
+        oldest = tx.row("oldest_turn", address_id=address_id, now=now)
+        may_be_old = oldest is not None and oldest[0] < now - bank.max_age_days * DAY
     if not may_be_old and (bank.max_size_tokens is None or _is_known_to_fit(tx, address_id, bank.max_size_tokens, now)):
         return False
     visible = load_visible(tx, address_id, now)
     if select_items(visible, bank, now):
         return True
-    _remember_size(address_id, visible)
+    if turns_shown := [item.entry for item in visible.items if not item.entries]:
+        if len(_known_sizes) >= _MAX_KNOWN_SIZES:
+            _known_sizes.clear()
+        last = visible.later[-1] if visible.later else turns_shown[-1]
+        summaries = tuple(item.entry.id for item in visible.items if item.entries)
+        tokens = sum(estimate_tokens(item.entry.content) for item in visible.items)
+        tokens += sum(one.tokens for one in visible.later)
+        _known_sizes[address_id] = _KnownSize(last.seq, last.id, summaries, tokens)
     return False
-
-
-def _has_more_turns(tx: Tx, address_id: int, turns: int, now: int) -> bool:
-    # Most keys have not even so many entries, which is quicker to find out.
-    if tx.row("beyond_entries", address_id=address_id, turns=turns) is None:
-        return False
-    return tx.row("beyond_turns", address_id=address_id, turns=turns, now=now) is not None
-
-
-def _is_older(tx: Tx, address_id: int, days: int, now: int) -> bool:
-    oldest = tx.row("oldest_turn", address_id=address_id, now=now)
-    return oldest is not None and oldest[0] < now - days * DAY
 
 
 def _is_known_to_fit(tx: Tx, address_id: int, max_tokens: int, now: int) -> bool:
@@ -193,19 +196,6 @@ def _is_known_to_fit(tx: Tx, address_id: int, max_tokens: int, now: int) -> bool
         return False
     _known_sizes[address_id] = known._replace(seq=turns[-1][0], id=turns[-1][1], tokens=tokens)
     return True
-
-
-def _remember_size(address_id: int, visible: Visible) -> None:
-    turns = [item.entry for item in visible.items if not item.entries]
-    if not turns:
-        return
-    if len(_known_sizes) >= _MAX_KNOWN_SIZES:
-        _known_sizes.clear()
-    last = visible.later[-1] if visible.later else turns[-1]
-    summaries = tuple(item.entry.id for item in visible.items if item.entries)
-    tokens = sum(estimate_tokens(item.entry.content) for item in visible.items)
-    tokens += sum(one.tokens for one in visible.later)
-    _known_sizes[address_id] = _KnownSize(last.seq, last.id, summaries, tokens)
 
 
 # -- summaries and their entries -----------------------------------------------------------------------------------------
@@ -320,12 +310,6 @@ def compact_bank(space: Space, request: CompactBank) -> Compacting:
     return Compacting(memory_bank_id=request.bank, status="scheduled", job=job)
 
 
-class _Result(NamedTuple):
-    entries: int
-    method: str
-    note: str | None
-
-
 class _Task(NamedTuple):
     """The items of a key to compact, and the sources of their summary."""
 
@@ -337,12 +321,16 @@ class _Task(NamedTuple):
     sources: Sources
 
 
+_Results = list[tuple[int, Summary]]
+"""The summaries that a job made, each with its number of entries."""
+
+
 def run_compaction(engine: Engine, run: JobRun) -> dict[str, Any] | Repeat:
     """Run the `compact` job: for one key, for the keys of one bank, or every hour for those of all banks."""
     if run.job.address_id is not None:
         return _to_report(_compact_key(engine, run, run.job.address_id))
     bank_id, only = run.payload.get("bank"), run.payload.get("address")
-    results: list[_Result] = []
+    results: _Results = []
     for one in [bank_id] if bank_id else run.read(_list_compacting):
         rows = run.read(lambda tx: tx.rows("addresses_of_name", dialect=KIND, name=one))  # noqa: B023 -- run at once
         for address_id, *_ in rows:
@@ -359,18 +347,18 @@ def _list_compacting(tx: Tx) -> list[str]:
     return [one.id for one in documents.list_documents(tx, KIND) if BANKS.decode(one.body).compacts]
 
 
-def _to_report(results: Sequence[_Result]) -> dict[str, Any]:
+def _to_report(results: _Results) -> dict[str, Any]:
     return {
         "summaries": len(results),
-        "entries": sum(one.entries for one in results),
-        "methods": sorted({one.method for one in results}),
-        "notes": sorted({one.note for one in results if one.note}),
+        "entries": sum(entries for entries, _ in results),
+        "methods": sorted({summary.method for _, summary in results}),
+        "notes": sorted({summary.note for _, summary in results if summary.note}),
     }
 
 
-def _compact_key(engine: Engine, run: JobRun, address_id: int) -> list[_Result]:
+def _compact_key(engine: Engine, run: JobRun, address_id: int) -> _Results:
     """Compact a key in steps of limited size; repeat a step if its entries have changed meanwhile."""
-    results: list[_Result] = []
+    results: _Results = []
     attempts = 0
     while attempts < MAX_ATTEMPTS:
         task = run.read(lambda tx: _find_task(tx, address_id, run.clock.now()))
@@ -382,7 +370,7 @@ def _compact_key(engine: Engine, run: JobRun, address_id: int) -> list[_Result]:
         except Stale:
             attempts += 1
             continue
-        results.append(_Result(len(task.items), summary.method, summary.note))
+        results.append((len(task.items), summary))
     raise Unavailable("The entries kept changing while a summary was made.")
 
 

@@ -18,7 +18,7 @@ from ..erasure.erase import bury, erase_fact, forget_runs, scrub_later
 from ..errors import Conflict, Forbidden, Invalid, NotFound
 from ..facts.search import MinScore, QueryText, query_text
 from ..jobs import queue
-from ..model.collection import ORIGIN_OF_ROLE, Address, Draft, Entry, Origin
+from ..model.collection import ORIGIN_OF_ROLE, Draft, Entry, Origin
 from ..model.fields import (
     MAX_BATCH,
     AnyId,
@@ -44,6 +44,8 @@ from .compaction import dissolve_summaries, exceeds_threshold, hide_behind_summa
 from .reading import ContentType, EntryView, Order, to_view
 
 MAX_DELETED = 10_000
+_XML = "application/xml"
+"""There is no XML of matches (S1.42, C8)."""
 
 SpeakerField = Annotated[
     str,
@@ -145,14 +147,10 @@ def add_entry(call: Call, request: AddEntry) -> Added:
     added = call.write(write)
     if added.content is not None:
         return added
-    if added.id not in messages:  # a repeated request: the stored response was returned
-        return structs.replace(
-            added,
-            messages=call.read(
-                lambda space: reading.recent_messages_of_key(space, request.bank, request.key, added.seq)
-            ),
-        )
-    return structs.replace(added, messages=messages[added.id])
+    recent = messages.get(added.id)
+    if recent is None:  # a repeated request: the stored response was returned
+        recent = call.read(lambda space: reading.recent_messages_of_key(space, request.bank, request.key, added.seq))
+    return structs.replace(added, messages=recent)
 
 
 def write_entry(space: Space, bank_id: str, bank: Bank, new: NewEntry) -> Entry:
@@ -273,11 +271,14 @@ def search_bank(call: Call, request: SearchBank) -> Matches:
         full=True,
     )
     found = call.engine.search(call.principal, query)
-    sizes = _summary_sizes(call, [hit.entry.id for hit in found.hits if hit.entry.kind == SUMMARY])
+    ids = [hit.entry.id for hit in found.hits if hit.entry.kind == SUMMARY]
+    rows = call.read(lambda space: [(one, space.tx.row("summary_place", id=one)) for one in ids]) if ids else []
+    sizes = {one: int(row[1]) for one, row in rows if row is not None}  # entries behind each summary
     views = [
         to_view(hit.entry, sizes.get(hit.entry.id, 0))._replace(created_at=to_datetime(hit.entry.occurred_at))
         for hit in found.hits
     ]
+    output = reading.render_entries(views, request.content_type) if request.content_type != _XML else None
     return Matches(
         matches=[
             Match(
@@ -296,10 +297,7 @@ def search_bank(call: Call, request: SearchBank) -> Matches:
         method=found.method,
         took_ms=round(found.took_ms, 3),
         warning=found.warning,
-        # There is no XML of matches (S1.42, C8).
-        output=None
-        if request.content_type == "application/xml"
-        else reading.render_entries(views, request.content_type),
+        output=output,
     )
 
 
@@ -308,14 +306,6 @@ def check_search(call: Call, bank_id: str, key: str | None) -> None:
     bank = call.read(lambda space: require_bank(space, bank_id)).settings
     if key is None and not bank.cross_key_search:
         raise Forbidden("This bank can only be searched by key: give a `key`, or set `cross_key_search`.")
-
-
-def _summary_sizes(call: Call, ids: Sequence[str]) -> dict[str, int]:
-    """The number of entries behind each summary."""
-    if not ids:
-        return {}
-    rows = call.read(lambda space: [(one, space.tx.row("summary_place", id=one)) for one in ids])
-    return {one: int(row[1]) for one, row in rows if row is not None}
 
 
 # -- loading -------------------------------------------------------------------------------------------------------------
@@ -375,8 +365,8 @@ def load_bank(space: Space, request: LoadBank) -> Loaded:
     if address is not None and as_messages and not compacted:
         return Loaded(content_type=reading.JSON, messages=reading.load_messages(space, address.id, order, limit))
     entries = [] if address is None else reading.load_entries(space, address, order, limit, include_compacted=compacted)
-    if request.content_type != reading.JSON:
-        return Loaded(content_type=request.content_type, output=reading.render_entries(entries, request.content_type))
+    if (output := reading.render_entries(entries, request.content_type)) is not None:
+        return Loaded(content_type=request.content_type, output=output)
     if as_messages:
         messages = [reading.build_message(one.role, one.content, one.entries) for one in entries]
         return Loaded(content_type=reading.JSON, messages=messages)
@@ -564,7 +554,11 @@ def walk_entries(
     replaced."""
     query = "next_of_all" if hidden else "next_shown"
     while True:
-        address = _next_address(space, bank_id, key, path)
+        if key is None:
+            rows = space.rows("address_from", bank_place(bank_id), path=path)
+            address = find_key(space, bank_id, rows[0][1]) if rows else None
+        else:
+            address = find_key(space, bank_id, check_key(key))
         if address is None:
             return
         if address.path != path:
@@ -576,13 +570,6 @@ def walk_entries(
         if key is not None:
             return
         path, seq = address.path + "\x01", 0  # keys have no control characters
-
-
-def _next_address(space: Space, bank_id: str, key: str | None, path: str) -> Address | None:
-    if key is not None:
-        return find_key(space, bank_id, check_key(key))
-    rows = space.rows("address_from", bank_place(bank_id), path=path)
-    return find_key(space, bank_id, rows[0][1]) if rows else None
 
 
 def _erase_entries(space: Space, bank_id: str, addresses: Mapping[str, int]) -> DeletedEntries:

@@ -65,7 +65,7 @@ def to_view(entry: Entry, entries: int = 0, summary_id: str | None = None) -> En
 # -- reading -------------------------------------------------------------------------------------------------------------
 
 
-def recent_messages(space: Space, address_id: int, upto: int = _NEWEST) -> list[dict[str, str]]:
+def recent_messages(space: Space, address_id: int, upto: int) -> list[dict[str, str]]:
     """The last messages of a key up to an entry, the oldest first: 51 to 100 of them if there are so many (C7)."""
     rows = _last_messages(space, address_id, upto, WINDOW + 1)
     rows.reverse()
@@ -78,7 +78,7 @@ def recent_messages(space: Space, address_id: int, upto: int = _NEWEST) -> list[
     return [build_message(role, content, entries) for _, role, content, entries in last[start:]]
 
 
-def recent_messages_of_key(space: Space, bank_id: str, key: str, upto: int = _NEWEST) -> list[dict[str, str]]:
+def recent_messages_of_key(space: Space, bank_id: str, key: str, upto: int) -> list[dict[str, str]]:
     address = find_key(space, bank_id, key)
     return [] if address is None else recent_messages(space, address.id, upto)
 
@@ -192,20 +192,15 @@ def render_entries(entries: Sequence[EntryView], content_type: ContentType) -> s
     """Entries in a text format; None for JSON."""
     match content_type:
         case "text/plain":
-            return render_text(entries)
+            return DIVIDER.join(map(_render_line, entries))
         case "text/html":
-            return render_html(entries)
+            return _render_html(entries)
         case "application/xml":
-            return render_xml(entries)
+            return _render_xml(entries)
     return None
 
 
-def render_text(entries: Sequence[EntryView]) -> str:
-    """Entries with their speakers, separated by dividers."""
-    return DIVIDER.join(map(_render_line, entries))
-
-
-def render_html(entries: Sequence[EntryView]) -> str:
+def _render_html(entries: Sequence[EntryView]) -> str:
     """An article for each entry, with all text escaped."""
     return "\n".join(
         f'<article data-id="{html.escape(one.id)}"{_summary_attribute("data-summary-of", one)}>'
@@ -216,7 +211,7 @@ def render_html(entries: Sequence[EntryView]) -> str:
     )
 
 
-def render_xml(entries: Sequence[EntryView]) -> str:
+def _render_xml(entries: Sequence[EntryView]) -> str:
     """An element for each entry, escaped, without characters that XML cannot express (C8)."""
     inner = "\n".join(
         f'  <entry id="{_escape_xml(one.id)}" created_at="{_format_time(one.created_at)}"'
