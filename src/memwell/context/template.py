@@ -47,7 +47,6 @@ BARE = ""
 NAMESPACE = "memory"
 """The namespace of stores and definitions."""
 
-Path: TypeAlias = tuple[str | int, ...]
 Missing: TypeAlias = Literal["error", "empty"]
 Lookup: TypeAlias = Mapping[str, Mapping[str, Any]]
 """The decoded JSON values of each namespace. A mapping may fetch its values on demand."""
@@ -70,7 +69,7 @@ class Expression:
     line: int
     column: int
     namespace: str
-    path: Path
+    path: tuple[str | int, ...]
     """Empty if the source is several words or a time, which cannot be names."""
 
 
@@ -102,17 +101,13 @@ class Rendered(NamedTuple):
 
 def parse(text: str) -> Template:
     """Parse a template, or raise an error with its line and column. Short templates are cached."""
-    return _parse_cached(text) if len(text) <= MAX_REMEMBERED else _parse(text)
+    return _parse(text) if len(text) <= MAX_REMEMBERED else _parse.__wrapped__(text)
 
 
 @lru_cache(maxsize=256)
-def _parse_cached(text: str) -> Template:
-    return _parse(text)
-
-
 def _parse(text: str) -> Template:
     if _count_bytes(text) > MAX_TEMPLATE:
-        raise TooLarge(f"A template has at most {_mebibytes(MAX_TEMPLATE)}: make it shorter.")
+        raise TooLarge(f"A template has at most {MAX_TEMPLATE >> 20} MiB: make it shorter.")
     return Template(tuple(_Reader(text).pieces()))
 
 
@@ -144,7 +139,7 @@ def render(
             text = _to_text(piece, value, plain=not untrusted)
             result.insert(result.defuse(text) if untrusted else text, len(text))
         elif missing == "error":
-            _refuse(piece, f"{_quote(piece.source)} has no value.")
+            _refuse(piece, f"{reprlib.repr(piece.source)} has no value.")
         else:
             without_value.append(piece)
     return Rendered(result.text(), tuple(without_value))
@@ -230,12 +225,9 @@ class _Result:
         """The visible part of a value, quoted if it would look like a heading or a role, or complete a tag."""
         line = hide_marks(text)
         loud = self._line is not None and is_loud(self._line + line)
-        return encode_compact(line) if loud or self._completes_tag(line) else line
-
-    def _completes_tag(self, line: str) -> bool:
-        """Return whether a value and those right before it make up a chat tag."""
-        together = self._before + line[:MAX_TAG]
-        return self._before != "" and neutralise_tags(together) != together
+        together = self._before + line[:MAX_TAG]  # with the values right before it
+        completes_tag = self._before != "" and neutralise_tags(together) != together
+        return encode_compact(line) if loud or completes_tag else line
 
     def _continue_line(self, text: str) -> str | None:
         line = _last_line_start(text)
@@ -248,7 +240,7 @@ class _Result:
     def _grow(self, text: str, size: int) -> None:
         self._room -= size
         if self._room < 0:
-            raise TooLarge(f"A rendered template has at most {_mebibytes(MAX_RESULT)}: insert less.")
+            raise TooLarge(f"A rendered template has at most {MAX_RESULT >> 20} MiB: insert less.")
         self._parts.append(text)
 
     def text(self) -> str:
@@ -270,22 +262,14 @@ def _parse_expression(source: str, place: _Place) -> Expression:
     if len(source) > MAX_EXPRESSION:
         _refuse(place, f"an expression has at most {MAX_EXPRESSION} characters, not {len(source)}.")
     if _PATH.fullmatch(source):
-        return Expression(source, *place, *_split_namespace(source))
+        namespace, _, rest = source.partition(".")
+        if not rest or not _NAME.fullmatch(namespace):  # a bare name, perhaps with an index
+            namespace, rest = BARE, source
+        path = tuple(name or int(index) for name, index in _STEP.findall(rest))
+        return Expression(source, *place, namespace, path)
     if not _WORDS.fullmatch(source) and not _ISO_TIME.fullmatch(source):
-        _refuse(place, f"{_quote(source)} is not a name such as `input`, nor a path such as `metadata.tags[0]`.")
+        _refuse(place, f"{reprlib.repr(source)} is not a name such as `input`, nor a path such as `metadata.tags[0]`.")
     return Expression(source, *place, BARE, ())
-
-
-def _split_namespace(source: str) -> tuple[str, Path]:
-    """The namespace before the first dot, and the path inside it."""
-    namespace, _, rest = source.partition(".")
-    if rest and _NAME.fullmatch(namespace):
-        return namespace, _parse_steps(rest)
-    return BARE, _parse_steps(source)
-
-
-def _parse_steps(source: str) -> Path:
-    return tuple(name or int(index) for name, index in _STEP.findall(source))
 
 
 def _resolve(expression: Expression, values: Lookup, times: Times | None) -> Any:
@@ -293,10 +277,22 @@ def _resolve(expression: Expression, values: Lookup, times: Times | None) -> Any
     present, value = _look_up(expression, values)
     if present:
         return value
-    if times and (time := _resolve_time(expression, times)):
+    source, namespace = expression.source, expression.namespace
+    try:
+        time = times(source) if times else None
+    except Invalid as error:
+        _refuse(expression, error.message)
+    if time:
         return time
-    _check_namespace(expression, values)
-    return None
+    if not expression.path:
+        _refuse(expression, f"{reprlib.repr(source)} is not a name, nor a time that is known here.")
+    if namespace in values:
+        return None
+    if source in values:
+        _refuse(expression, f"{reprlib.repr(source)} has no value of its own: add a dot and the name of a value in it.")
+    known = ", ".join(map(_describe_namespace, sorted(values))) or "nothing"
+    needs = f"{reprlib.repr(source)} needs {_describe_namespace(namespace)}"
+    _refuse(expression, f"{needs}, not known here. Known: {known}.")
 
 
 def _look_up(expression: Expression, values: Lookup) -> tuple[bool, Any]:
@@ -320,27 +316,6 @@ def _step_into(value: Any, step: str | int) -> Any:
     raise LookupError
 
 
-def _resolve_time(expression: Expression, times: Times) -> str | None:
-    try:
-        return times(expression.source)
-    except Invalid as error:
-        _refuse(expression, error.message)
-
-
-def _check_namespace(expression: Expression, values: Lookup) -> None:
-    if not expression.path:
-        _refuse(expression, f"{_quote(expression.source)} is not a name, nor a time that is known here.")
-    if expression.namespace not in values:
-        if expression.source in values:
-            _refuse(
-                expression,
-                f"{_quote(expression.source)} has no value of its own: add a dot and the name of a value in it.",
-            )
-        known = ", ".join(map(_describe_namespace, sorted(values))) or "nothing"
-        needs = f"{_quote(expression.source)} needs {_describe_namespace(expression.namespace)}"
-        _refuse(expression, f"{needs}, not known here. Known: {known}.")
-
-
 def _describe_namespace(namespace: str) -> str:
     return "bare names" if namespace == BARE else f"`{namespace}`"
 
@@ -352,7 +327,7 @@ def _to_text(expression: Expression, value: Any, *, plain: bool) -> str:
     try:
         return encode_compact(value) if plain else quote_lines(value)
     except (TypeError, ValueError, RecursionError):
-        _refuse(expression, f"{_quote(expression.source)} has a value that cannot be written as JSON.")
+        _refuse(expression, f"{reprlib.repr(expression.source)} has a value that cannot be written as JSON.")
 
 
 def _refuse(place: _Place | Expression, message: str) -> NoReturn:
@@ -360,17 +335,8 @@ def _refuse(place: _Place | Expression, message: str) -> NoReturn:
     raise Invalid(f"Template, line {line}, column {column}: {message}", line=line, column=column) from None
 
 
-def _quote(text: str) -> str:
-    """Quote and shorten text for an error message."""
-    return reprlib.repr(text)
-
-
 def _count_bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-
-
-def _mebibytes(size: int) -> str:
-    return f"{size // (1024 * 1024)} MiB"
 
 
 class MemoryValues(dict[str, Any]):
