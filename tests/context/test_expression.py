@@ -30,7 +30,6 @@ from memwell.context.expression import (
     Problem,
     close,
     evaluate,
-    find_problem,
     find_problems,
     is_expression,
     resolve,
@@ -243,7 +242,7 @@ def test_any_value_comes_back_as_it_was(value: Any) -> None:
 )
 def test_a_problem_is_told_with_its_place(source: str, message: str, column: int | None) -> None:
     """B3.20: before anything runs."""
-    assert find_problem(source) == Problem(message, column)
+    assert find_problems([source]) == [Problem(message, column)]
     with pytest.raises(Invalid, match="The expression `"):
         evaluate([source], {})
 
@@ -285,7 +284,7 @@ def test_of_several_the_one_that_failed_is_named() -> None:
         with pytest.raises(Invalid) as raised:
             evaluate(["=1", bad, "=2"], {}, timeout_s=0.2)
         assert raised.value.details["expression"] == bad
-    assert find_problem("=1") is None
+    assert find_problems(["=1"]) == [None]
 
 
 def test_everything_has_a_limit() -> None:
@@ -450,7 +449,7 @@ def test_whatever_is_written_there_is_a_value_or_an_error(text: str) -> None:
     """G20."""
     with suppress(Invalid):
         evaluate([f"={text}"], {"input": {"a": [1, 2, {"b": "x"}]}})
-    find_problem(f"={text}")
+    find_problems([f"={text}"])
 
 
 def _endless(time_s: float) -> bytes:

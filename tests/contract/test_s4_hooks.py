@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from memwell import Ambiguous, Conflict, Forbidden, Invalid, MemwellError, NotFound, Stale, TooLarge
-from memwell.context.hook_resolution import PAGE, Budget, render_memory_context
+from memwell.context.hook_resolution import PAGE, render_memory_context
 from memwell.core.access import Principal
 from memwell.testing import FrozenClock
 
@@ -237,18 +237,18 @@ def test_no_more_is_read_than_is_shown(memory: Memory) -> None:
     """C19: a long log costs what is shown of it."""
     say(memory, "s", *("x" * 100 for _ in range(5 * PAGE)))
 
-    def read(budget: Budget) -> int:
+    def read(max_entries: int, max_chars: int) -> int:
         def work(space: Any) -> int:
             counting: Any = Counting(space)
-            render_memory_context(counting, "s", budget)
+            render_memory_context(counting, "s", max_entries, max_chars)
             return int(counting.read)
 
         return engine_of(memory).read(Principal("default", "reader"), work)
 
-    assert read(Budget(3, 100_000)) == 3
-    assert read(Budget(PAGE + 1, 100_000)) == PAGE + 1
-    assert read(Budget(1000, 300)) == PAGE
-    assert read(Budget(1000, 1_000_000)) == 5 * PAGE
+    assert read(3, 100_000) == 3
+    assert read(PAGE + 1, 100_000) == PAGE + 1
+    assert read(1000, 300) == PAGE
+    assert read(1000, 1_000_000) == 5 * PAGE
 
 
 def test_a_template_that_does_not_show_the_log_does_not_read_it(memory: Memory) -> None:

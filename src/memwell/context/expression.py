@@ -103,19 +103,14 @@ def is_expression(value: Any) -> bool:
     return isinstance(value, str) and value.startswith("=")
 
 
-def find_problem(source: str) -> Problem | None:
-    """The syntax error of an expression."""
-    return find_problems([source])[0]
-
-
-def find_problems(sources: Sequence[str], *, lane: Hashable = None) -> list[Problem | None]:
+def find_problems(sources: Sequence[str]) -> list[Problem | None]:
     """The syntax error of each expression, in few round trips."""
     refusals = [_refuse(source) for source in sources]
     problems = [None if one is None else Problem(f"It {one.reason}", one.column) for one in refusals]
     readable = [number for number, problem in enumerate(problems) if problem is None]
     for start in range(0, len(readable), _CHECK_BATCH):
         batch = readable[start : start + _CHECK_BATCH]
-        for number, problem in zip(batch, _check_syntax([sources[number] for number in batch], lane), strict=True):
+        for number, problem in zip(batch, _check_syntax([sources[number] for number in batch]), strict=True):
             problems[number] = problem
     return problems
 
@@ -135,7 +130,13 @@ def evaluate(
     """
     if not sources:
         return []
-    _check_sources(sources)
+    if len(sources) > MAX_SOURCES:
+        raise TooLarge(f"There are {len(sources)} expressions to evaluate at once; the limit is {MAX_SOURCES}.")
+    for source in sources:
+        if (refusal := _refuse(source)) is not None:
+            _fail(source, refusal.reason, refusal.kind)
+    if sum(map(len, sources)) > MAX_SCOPE:
+        raise TooLarge(f"The expressions to evaluate at once are longer than {MAX_SCOPE >> 20} MiB.")
     # Send only the variables that an expression names, because all of them are copied.
     used = {name: value for name, value in scope.items() if any(f"${name}" in source for source in sources)}
     now_ms = time.time_ns() // 1_000_000 if now is None else now // 1000
@@ -191,28 +192,17 @@ def _refuse(source: str) -> _Refusal | None:
     return _Refusal(f"is longer than {MAX_SOURCE >> 10} KiB.", kind=TooLarge) if size > MAX_SOURCE else None
 
 
-def _check_sources(sources: Sequence[str]) -> None:
-    if len(sources) > MAX_SOURCES:
-        raise TooLarge(f"There are {len(sources)} expressions to evaluate at once; the limit is {MAX_SOURCES}.")
-    for source in sources:
-        refusal = _refuse(source)
-        if refusal is not None:
-            _fail(source, refusal.reason, refusal.kind)
-    if sum(map(len, sources)) > MAX_SCOPE:
-        raise TooLarge(f"The expressions to evaluate at once are longer than {MAX_SCOPE >> 20} MiB.")
-
-
-def _check_syntax(sources: Sequence[str], lane: Hashable) -> list[Problem | None]:
+def _check_syntax(sources: Sequence[str]) -> list[Problem | None]:
     if not sources:
         return []
     try:
-        answers = _pool.ask(_encode_request(sources, b"{}", TIMEOUT_S, 0, check=True), TIMEOUT_S, lane)
+        answers = _pool.ask(_encode_request(sources, b"{}", TIMEOUT_S, 0, check=True), TIMEOUT_S)
     except Stopped as stopped:  # check those behind it again, without it
         at = min(stopped.answered, len(sources) - 1)
         return [
-            *_check_syntax(sources[:at], lane),
+            *_check_syntax(sources[:at]),
             Problem(f"It {stopped.reason} while it was read."),
-            *_check_syntax(sources[at + 1 :], lane),
+            *_check_syntax(sources[at + 1 :]),
         ]
     return [
         _explain_syntax_error(answer.body.decode(), source) if answer.kind == FAILED else None
@@ -251,7 +241,10 @@ def _decode_result(answer: Frame, source: str, timeout_s: float) -> Any:
     if answer.kind == NOTHING:
         return MISSING
     if answer.kind == FAILED:
-        _fail(source, f"failed: {_explain_failure(answer.body.decode(), source)}")
+        reason = answer.body.decode()
+        syntax = reason.startswith(_PARSER)
+        words = _explain_syntax_error(reason, source).message if syntax else _to_sentence(_strip_prefixes(reason))
+        _fail(source, f"failed: {words}")
     if answer.kind == SLOW:
         _fail(source, f"took longer than {timeout_s:g} seconds and was stopped.")
     if answer.kind == LARGE:
@@ -341,13 +334,6 @@ def _explain_syntax_error(reason: str, source: str) -> Problem:
         if tokens and tokens[-1] and source.count(tokens[-1], 1) == 1:
             column = source.index(tokens[-1], 1)
     return Problem(_to_sentence(words), column)
-
-
-def _explain_failure(failure: str, source: str) -> str:
-    """The reason of a failure without the evaluator's codes."""
-    if failure.startswith(_PARSER):
-        return _explain_syntax_error(failure, source).message
-    return _to_sentence(_strip_prefixes(failure))
 
 
 def _strip_prefixes(reason: str) -> str:

@@ -196,23 +196,16 @@ _ESCAPES = {char: char.encode("unicode_escape").decode() for char in "\n\r\v\f\x
 _ESCAPE_BREAKS = str.maketrans(_ESCAPES)
 
 
-class Budget(NamedTuple):
-    """The part of a log to show: lines, and characters of these."""
-
-    entries: int
-    chars: int
-
-
-def render_memory_context(space: Space, session_id: str | None, budget: Budget) -> str:
+def render_memory_context(space: Space, session_id: str | None, max_entries: int, max_chars: int) -> str:
     """The newest entries of a log, a line for each in their order, after a note on those left out (C19)."""
     address = None if session_id is None else space.address(AGENT_LOG, session_id)
     if address is None:
         return ""
     lines: list[str] = []
-    room = budget.chars
+    room = max_chars
     before = address.last_seq + 1
     full = False
-    while not full and (page := space.last(address, min(PAGE, budget.entries - len(lines)), before)):
+    while not full and (page := space.last(address, min(PAGE, max_entries - len(lines)), before)):
         for entry in reversed(page):
             line = _render_entry(entry)
             if not lines and len(line) > room:  # the newest entry is always shown
@@ -224,7 +217,7 @@ def render_memory_context(space: Space, session_id: str | None, budget: Budget) 
             lines.append(line)
             room -= len(line) + 1
             before = entry.seq
-        full = full or before == 1 or len(lines) == budget.entries
+        full = full or before == 1 or len(lines) == max_entries
     left_out = before - 1  # sequence numbers have no gaps
     note = [f"[… {left_out} earlier {'entry' if left_out == 1 else 'entries'} left out]"] if left_out else []
     return "\n".join([*note, *reversed(lines)])
@@ -430,7 +423,7 @@ def _build_prompt(space: Space, request: PromptRequest, context: HookContext, pa
     """The prompt for a request. The log and the memories are read only if the template shows them."""
     variables = context.variables()
     if any(one.source == MEMORY for one in template.list_expressions(parsed)):
-        budget = Budget(request.max_entries, request.max_chars)
-        variables[MEMORY] = render_memory_context(space, context.session_id, budget)
+        limits = (request.max_entries, request.max_chars)
+        variables[MEMORY] = render_memory_context(space, context.session_id, *limits)
     memory = build_memory_values(space, Scope(request.app, context.plain.get("user_id") or None, context.session_id))
     return _Prompt(render_prompt(parsed, variables, memory), variables, memory.warnings)
