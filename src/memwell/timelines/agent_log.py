@@ -51,12 +51,7 @@ class AppendLog(Request, frozen=True, kw_only=True):
 
 
 @operation(
-    "log.append",
-    "POST /api/agent-memory/{session}",
-    effect="write",
-    status=201,
-    envelope=True,
-    example=Example(_ENTRY),
+    "log.append", "POST /api/agent-memory/{session}", effect="write", status=201, envelope=True, example=Example(_ENTRY)
 )
 def append(space: Space, request: AppendLog) -> LogEntry:
     """Append an entry to a session's log; the first one creates the session."""
@@ -77,10 +72,7 @@ class Entries(Request, frozen=True, kw_only=True):
 
 
 @operation(
-    "log.entries",
-    "GET /api/agent-memory/{session}",
-    envelope=True,
-    example=Example({"session": "abc-123"}, _GIVEN),
+    "log.entries", "GET /api/agent-memory/{session}", envelope=True, example=Example({"session": "abc-123"}, _GIVEN)
 )
 def entries(space: Space, request: Entries) -> list[LogEntry]:
     """List every entry of a session's log in order."""

@@ -14,13 +14,7 @@ from .. import typed
 from ..banks.reading import JSON
 from ..core.operation import to_request
 from ..core.space import Space
-from ..errors import (
-    Forbidden,
-    Invalid,
-    MemwellError,
-    NodeFailed,
-    TooLarge,
-)
+from ..errors import Forbidden, Invalid, MemwellError, NodeFailed, TooLarge
 from ..model.fields import check_content
 from ..models import completer
 from ..records import contents
@@ -197,8 +191,7 @@ class RunMemory:
         """Delete the record of a store; False if there was none."""
         request = DeleteContent(store=_check_writable(store_name), **self._owner())
         return self._call.perform(
-            contents.delete_content,
-            lambda space: contents.delete_located(space, request, self._call.run_id).deleted,
+            contents.delete_content, lambda space: contents.delete_located(space, request, self._call.run_id).deleted
         )
 
     def _app(self) -> str:

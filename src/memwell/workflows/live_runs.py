@@ -22,9 +22,7 @@ from ..errors import Invalid, MemwellError, Unavailable
 from ..text.yaml import spell_path
 from . import run_rows
 from .model_call import NO_MODEL
-from .operations import (
-    Runnable,
-)
+from .operations import Runnable
 from .run import EventLog, RunEvent, WorkflowRun, find_bank_id, renew_lease
 from .run_rows import NewRun
 from .task_document import TaskDocument, build_input

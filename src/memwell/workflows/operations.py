@@ -34,7 +34,7 @@ Source = Annotated[
     ),
 ]
 WorkflowId = Annotated[str, Meta(max_length=64, description="The workflow's id.")]
-VersionField = Annotated[int, Meta(ge=1, description="Which version; the newest if it is left away.")]
+VersionField = Annotated[int, Meta(ge=1, description="The version; by default the newest.")]
 Runnable = TreeDocument | TaskDocument
 
 
@@ -75,7 +75,7 @@ _OF = {"workflow": "$0.id"}
 
 
 class Workflow(Response, frozen=True, kw_only=True):
-    """A workflow, and how often it was changed."""
+    """A workflow in one of its versions."""
 
     id: str
     name: str
@@ -93,7 +93,7 @@ class Workflows(Response, frozen=True, kw_only=True):
 
 
 class Checked(Response, frozen=True, kw_only=True):
-    """Whether a document can run: everything that is wrong with it, each with `path`, `line`, `column` and `reason`."""
+    """The problems of a document, each with `path`, `line`, `column` and `reason`."""
 
     valid: bool
     problems: list[dict[str, Any]]
@@ -117,8 +117,8 @@ def validate_workflow(call: Call, request: CheckWorkflow) -> Checked:
     except Invalid as error:
         return Checked(valid=False, problems=error.details["problems"])
     _check_settings(call, found)
-    unresolved = call.read(lambda space: _check_banks(space, found))
-    found.problems.extend(call.read(lambda space: _find_missing_definitions(space, found)))
+    unresolved = call.read(_check_banks, found)
+    found.problems.extend(call.read(_find_missing_definitions, found))
     return Checked(
         valid=not found.problems.found,
         problems=found.problems.to_details(),
@@ -130,12 +130,12 @@ def validate_workflow(call: Call, request: CheckWorkflow) -> Checked:
 
 
 def _check_settings(call: Call, found: ReadDocument) -> None:
-    """Note banks that could not be made: what only the settings together, and this store, can say."""
+    """Note the problems of declared banks that only the settings together, and this server, show."""
     for name, settings in found.document.banks.items():
         try:
             build_bank(call, typed.convert({**settings, "name": name}, CreateBank))
         except msgspec.ValidationError:
-            continue  # each field was judged for itself
+            continue  # each field was checked by itself
         except Invalid as error:
             field = error.details.get("field")
             path: Path = ("memory_banks", name) if field in (None, "name") else ("memory_banks", name, field)
@@ -143,17 +143,16 @@ def _check_settings(call: Call, found: ReadDocument) -> None:
 
 
 def _check_banks(space: Space, found: ReadDocument) -> list[str]:
-    """Note banks that there are not, or several of one name. Returns what they are called."""
-    wrong: dict[str, str] = {}
+    """Note banks that do not exist, or of which several have the same name. Return their names."""
+    reasons: dict[str, str] = {}
     for node in found.document.walk():
         name = node.bank
-        if name is None:
-            continue
-        if name not in wrong:
-            wrong[name] = _find_bank_problem(space, name, name in found.document.banks)
-        if wrong[name]:
-            found.problems.add(node.bank_at, wrong[name])
-    return [name for name, reason in wrong.items() if reason]
+        if name is not None:
+            if name not in reasons:
+                reasons[name] = _find_bank_problem(space, name, name in found.document.banks)
+            if reasons[name]:
+                found.problems.add(node.bank_at, reasons[name])
+    return [name for name, reason in reasons.items() if reason]
 
 
 def _find_missing_definitions(space: Space, found: ReadDocument) -> list[tuple[Path, str]]:
@@ -184,13 +183,13 @@ class CreateWorkflow(Request, frozen=True, kw_only=True):
     example=Example({"document": HELLO}),
 )
 def create_workflow(call: Call, request: CreateWorkflow) -> Workflow:
-    """Store a workflow. It is checked first; every problem is named with its path, line and column."""
+    """Store a workflow. It is checked first; every problem is reported with its path, line and column."""
     found = read_document(request.document)
-    return call.write(lambda space: add_workflow(space, found))
+    return call.write(add_workflow, found)
 
 
 class UpdateWorkflow(Request, frozen=True, kw_only=True):
-    """What a workflow is to be from now on."""
+    """The next version of a workflow."""
 
     workflow: WorkflowId
     document: Source
@@ -209,32 +208,31 @@ class UpdateWorkflow(Request, frozen=True, kw_only=True):
 def update_workflow(call: Call, request: UpdateWorkflow) -> Workflow:
     """Store the next version of a workflow. Earlier ones stay, and runs say which one they ran."""
     found = read_document(request.document)
-    return call.write(lambda space: _update(space, request, found))
+    return call.write(_update, request, found)
 
 
 def _update(space: Space, request: UpdateWorkflow, found: ReadDocument) -> Workflow:
-    old = _require_newest(space, request.workflow)
+    old = require_workflow(space, request.workflow)
     if request.expected_version not in (None, old.version):
         raise Stale(f"The current version is {old.version}: read it again and repeat the change.", version=old.version)
     _check(space, found)
     stored = documents.change(space.tx, KIND, old, found.document.name, found.body, space.now)
-    _add_version(space, stored)
-    return _to_response(stored, whole=True)
+    return _store_version(space, stored)
 
 
 class NoFields(Request, frozen=True, kw_only=True):
-    """Nothing."""
+    """No fields."""
 
 
 @operation("workflows.list", "GET /v1/workflows", example=Example({}, _GIVEN))
 def list_workflows(space: Space, request: NoFields) -> Workflows:
-    """The stored workflows, by name."""
+    """List the stored workflows by name."""
     found = sorted(documents.list_documents(space.tx, KIND), key=lambda one: (one.name, one.id))
     return Workflows(workflows=[_to_response(one) for one in found])
 
 
 class OfWorkflow(Request, frozen=True, kw_only=True):
-    """Which workflow, and which version of it."""
+    """A workflow, and one of its versions."""
 
     workflow: WorkflowId
     version: VersionField | None = None
@@ -242,28 +240,28 @@ class OfWorkflow(Request, frozen=True, kw_only=True):
 
 @operation("workflows.get", "GET /v1/workflows/{workflow}", example=Example(_OF, _GIVEN))
 def get_workflow(space: Space, request: OfWorkflow) -> Workflow:
-    """A workflow with its document, the newest version or an earlier one."""
+    """Read a workflow with its document, in its newest version or an earlier one."""
     stored = require_workflow(space, request.workflow, request.version)
     return _to_response(stored, whole=True)
 
 
 class DeleteWorkflow(Request, frozen=True, kw_only=True):
-    """Which workflow."""
+    """A workflow to delete."""
 
     workflow: WorkflowId
 
 
 class Deleted(Response, frozen=True, kw_only=True):
-    """What was deleted."""
+    """The id of the deleted workflow."""
 
     id: str
 
 
 @operation("workflows.delete", "DELETE /v1/workflows/{workflow}", effect="erase", example=Example(_OF, _GIVEN))
 def delete_workflow(space: Space, request: DeleteWorkflow) -> Deleted:
-    """Delete a workflow with all its versions, and what is remembered for it alone. Its runs stay readable until they are a
+    """Delete a workflow with all its versions and the memory that belongs to it alone. Its runs stay readable until they are a
     month old."""
-    old = _require_newest(space, request.workflow)
+    old = require_workflow(space, request.workflow)
     for version in range(1, old.version + 1):
         documents.erase(space.tx, VERSION, _to_version_id(old.id, version), space.now)
     delete_tied(space, f"workflow/{old.id}")
@@ -284,27 +282,23 @@ class AgentOfBank(Response, frozen=True, kw_only=True):
     example=Example({"bank": "$0.id"}, (("banks.create", {"name": "greetings", "type": "general"}), *_GIVEN)),
 )
 def list_agents(space: Space, request: OfBank) -> list[AgentOfBank]:
-    """The stored workflows that name a bank, by its id or its name."""
+    """List the stored workflows that name a bank, by its id or its name."""
     bank = require_bank(space, request.bank)
     found = [one for one in documents.list_documents(space.tx, KIND) if {bank.id, bank.name} & _list_banks(one)]
     return [AgentOfBank(agent_id=one.id, agent_name=one.name) for one in found]
 
 
 def _list_banks(stored: Stored) -> set[str | None]:
-    """The banks that a workflow names, also if it would not be stored any more as it is."""
+    """The banks that a workflow names. It may have become invalid since it was stored."""
     return {node.bank for node in read_document(decode_document(stored.body)).document.walk()}
 
 
-# -- what others use -----------------------------------------------------------------------------------------------------
-
-
 def add_workflow(space: Space, found: ReadDocument) -> Workflow:
-    """Store what was read, if nothing is wrong with it."""
+    """Store a document that has no problems."""
     _check(space, found)
     stored = Stored(new_id(), found.document.name, 1, found.body, space.now, space.now)
     documents.add(space.tx, KIND, stored)
-    _add_version(space, stored)
-    return _to_response(stored, whole=True)
+    return _store_version(space, stored)
 
 
 def _check(space: Space, found: ReadDocument) -> None:
@@ -313,31 +307,27 @@ def _check(space: Space, found: ReadDocument) -> None:
     found.problems.refuse()
 
 
-def require_workflow(space: Space, workflow_id: str, version: int | None) -> Stored:
-    """A workflow in one of its versions."""
-    newest = _require_newest(space, workflow_id)
-    if version in (None, newest.version):
+def require_workflow(space: Space, workflow_id: str, version: int | None = None) -> Stored:
+    """A workflow in one of its versions; by default the newest."""
+    newest = documents.find(space.tx, KIND, workflow_id)
+    if newest is None:
+        raise NotFound("There is no such workflow.")
+    if version is None or version == newest.version:
         return newest
-    found = documents.find(space.tx, VERSION, _to_version_id(workflow_id, version or 0))
+    found = documents.find(space.tx, VERSION, _to_version_id(workflow_id, version))
     if found is None:
         raise NotFound(f"There is no version {version} of this workflow: the newest is {newest.version}.")
-    return newest._replace(version=version or 0, name=found.name, body=found.body, updated_at=found.created_at)
+    return newest._replace(version=version, name=found.name, body=found.body, updated_at=found.created_at)
 
 
 def decode_document(body: str) -> dict[str, Any]:
     return typed.decode(body, dict[str, Any])
 
 
-def _require_newest(space: Space, workflow_id: str) -> Stored:
-    found = documents.find(space.tx, KIND, workflow_id)
-    if found is None:
-        raise NotFound("There is no such workflow.")
-    return found
-
-
-def _add_version(space: Space, stored: Stored) -> None:
-    kept = Stored(_to_version_id(stored.id, stored.version), stored.name, 1, stored.body, space.now, space.now)
-    space.tx.send("add_document", kind=VERSION, id=kept.id, name=kept.name, version=1, body=kept.body, now=space.now)
+def _store_version(space: Space, stored: Stored) -> Workflow:
+    new = {"id": _to_version_id(stored.id, stored.version), "name": stored.name, "body": stored.body}
+    space.tx.send("add_document", kind=VERSION, version=1, now=space.now, **new)
+    return _to_response(stored, whole=True)
 
 
 def _to_version_id(workflow_id: str, version: int) -> str:

@@ -39,21 +39,9 @@ MAX_INPUT = 1024 * 1024
 POLL_S = 0.2
 RunId = Annotated[str, Meta(max_length=64, description="The run's id.")]
 Input = Annotated[str, Meta(max_length=MAX_INPUT, description="The input of the run: `{{agent.input}}`.")]
-Who = Annotated[
-    str,
-    Meta(
-        min_length=1, max_length=MAX_ID, pattern=ID_PATTERN, description="The owner of the run: `{{metadata.owner}}`."
-    ),
-]
-Thread = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=MAX_ID,
-        pattern=ID_PATTERN,
-        description="The conversation of the run: `{{metadata.thread}}`.",
-    ),
-]
+_NAME: dict[str, Any] = {"min_length": 1, "max_length": MAX_ID, "pattern": ID_PATTERN}
+RunOwner = Annotated[str, Meta(**_NAME, description="The owner of the run: `{{metadata.owner}}`.")]
+Thread = Annotated[str, Meta(**_NAME, description="The conversation of the run: `{{metadata.thread}}`.")]
 Inputs = Annotated[dict[str, Any], Meta(description="Fields of `$input`, for workflows of tasks.")]
 RunMetadata = Annotated[
     dict[str, Any],
@@ -66,10 +54,7 @@ _STORED = (("workflows.create", {"document": HELLO}),)
 _RUN = {"workflow": "$0.id", "input": "world", "metadata": {"user_id": "alice"}}
 _RAN = (*_STORED, ("runs.begin", _RUN))
 _ECHO: dict[str, Any] = {"name": "echo", "steps": [{"step_type": "display_result"}]}
-_APP = (
-    ("workflows.create", {"document": _ECHO}),
-    ("apps.configure", {"app": "shop", "workflow": "$0.id"}),
-)
+_APP = (("workflows.create", {"document": _ECHO}), ("apps.configure", {"app": "shop", "workflow": "$0.id"}))
 
 
 class StepRun(Response, frozen=True, kw_only=True):
@@ -118,7 +103,7 @@ class Given(Request, frozen=True, kw_only=True):
     input: Input = ""
     inputs: Inputs | None = None
     metadata: RunMetadata | None = None
-    owner: Who | None = None
+    owner: RunOwner | None = None
     thread: Thread | None = None
     wait: Wait = True
 
@@ -179,7 +164,7 @@ class OfRun(Request, frozen=True, kw_only=True):
 
 @operation("runs.get", "GET /v1/runs/{run}", example=Example({"run": "$1.id"}, _RAN))
 def get_run(space: Space, request: OfRun) -> Run:
-    """A run with the input, output and duration of its steps."""
+    """Read a run with the input, output and duration of its steps."""
     return _to_response(space, _require_run(space, request.run))
 
 
@@ -199,14 +184,14 @@ class RunList(Response, frozen=True, kw_only=True):
 
 @operation("runs.list", "GET /v1/runs", example=Example({"workflow": "$0.id"}, _RAN))
 def list_runs(space: Space, request: ListRuns) -> RunList:
-    """Runs, the newest first, of one workflow or of all."""
+    """List the runs of one workflow or of all, the newest first."""
     before = request.before or "~"
     if request.workflow is None:
         rows = space.tx.rows("list_runs", before=before, limit=request.limit)
     else:
         rows = space.tx.rows("list_runs_of", workflow_id=request.workflow, before=before, limit=request.limit)
         if not rows:
-            require_workflow(space, request.workflow, None)
+            require_workflow(space, request.workflow)
     found = run_rows.hide_expired(space, [RunRow(*row) for row in rows])
     return RunList(runs=[_to_response(space, row, steps=False) for row in found])
 
@@ -219,7 +204,7 @@ class Happened(Response, frozen=True, kw_only=True):
 
 
 class EventsOfRun(Request, frozen=True, kw_only=True):
-    """A run, the number of the last event that was read, and how long to wait for the next."""
+    """A run, the number of the last event that was read, and the time to wait for the next."""
 
     run: RunId
     after: Annotated[int, Meta(ge=0, description="Only events after this number.")] = 0
@@ -227,14 +212,10 @@ class EventsOfRun(Request, frozen=True, kw_only=True):
 
 
 @operation(
-    "runs.events",
-    "GET /v1/runs/{run}/events",
-    outside=True,
-    patient=True,
-    example=Example({"run": "$1.id"}, _RAN),
+    "runs.events", "GET /v1/runs/{run}/events", outside=True, patient=True, example=Example({"run": "$1.id"}, _RAN)
 )
 def list_events(call: Call, request: EventsOfRun) -> Happened:
-    """The events of a run, as they happen. Of a run that is over, its steps and its outcome."""
+    """List the events of a run as they happen. For a run that is over, list its steps and its outcome."""
     row = call.read(_require_run, request.run)
     log = runs_of(call.engine).find_events(request.run)
     if log is not None:
@@ -270,8 +251,7 @@ def repeat_run(call: Call, request: OfRun) -> Run:
     if given.erased:
         raise Conflict("The input of this run was erased.")
     if row.workflow_id is not None:
-        workflow_id, version = row.workflow_id, row.workflow_version
-        source = call.read(lambda space: decode_document(require_workflow(space, workflow_id, version).body))
+        source = decode_document(call.read(require_workflow, row.workflow_id, row.workflow_version).body)
     elif given.document is not None:
         source = given.document
     else:
@@ -404,7 +384,9 @@ def execute_app(call: Call, request: Execute) -> Executed:
     """Send a message to an app: its workflow or function answers, with the metadata in the session's `sessionMeta`."""
     message = check_content(request.message, may_be_empty=True, field="message")
     app = call.read(lambda space: require_app(space, request.app).settings)
-    document, workflow_id, version = call.read(lambda space: _find_workflow(space, request.app, app))
+    stored = None if app.workflow is None else call.read(require_workflow, app.workflow)
+    source = _build_document(request.app, app) if stored is None else decode_document(stored.body)
+    document = parse_document(source)
     run_id = new_id()
     session = SessionRequest(
         request.session_id,
@@ -414,16 +396,18 @@ def execute_app(call: Call, request: Execute) -> Executed:
         request.metadata,
         run_id=run_id,
     )
-    opened = call.write(lambda space: open_session(space, request.app, session))
+    opened = call.write(open_session, request.app, session)
     given = RunInput(
         input=message,
         metadata=opened.meta["metadata"],
         owner=opened.user_id,
         thread=opened.session_id,
         app=request.app,
-        document=None if workflow_id else _build_document(request.app, app),
+        document=source if stored is None else None,
     )
-    new = NewRun(document.name, given, workflow_id, version, new_id=run_id, addresses=(opened.address_id,))
+    new = NewRun(document.name, given, new_id=run_id, addresses=(opened.address_id,))
+    if stored is not None:
+        new = new._replace(workflow_id=stored.id, workflow_version=stored.version)
     runs_of(call.engine).run(call, document, new, wait=request.wait)
     row = call.read(lambda space: run_rows.find_run(space.tx, run_id))
     if row is None:
@@ -432,18 +416,9 @@ def execute_app(call: Call, request: Execute) -> Executed:
     return Executed(session_id=opened.session_id, run_id=run_id, status=state, output=row.output, error=row.error)
 
 
-def _find_workflow(space: Space, name: str, app: App) -> tuple[Runnable, str | None, int | None]:
-    if app.workflow is not None:
-        stored = require_workflow(space, app.workflow, None)
-        return parse_document(decode_document(stored.body)), stored.id, stored.version
-    return parse_document(_build_document(name, app)), None, None
-
-
 def _build_document(name: str, app: App) -> dict[str, Any]:
     """The workflow of an app that has a function instead of one."""
     if not app.function:
         raise Invalid(f"The app {name!r} has no workflow: give it a `workflow` or a `function` by `apps.configure`.")
-    return {
-        "name": name,
-        "steps": [{"step_type": "function", "function": app.function}, {"step_type": "display_result"}],
-    }
+    steps = [{"step_type": "function", "function": app.function}, {"step_type": "display_result"}]
+    return {"name": name, "steps": steps}

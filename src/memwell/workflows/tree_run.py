@@ -36,9 +36,7 @@ from ..facts.plan import Turn
 from ..facts.rules.extractor import extract
 from ..facts.search import search as search_memory
 from ..ids import derive_id
-from ..models.completer import (
-    Message,
-)
+from ..models.completer import Message
 from ..storage.port import search_state
 from ..text.moments import build_time_formatter
 from . import run_rows
