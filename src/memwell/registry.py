@@ -32,7 +32,6 @@ ROOMS = (
     "facts.audit",
     "context.contexts",
     "timelines.sessions",
-    "timelines.settings",
     "timelines.transfer",
     "timelines.agent_log",
     "context.hooks",

@@ -21,8 +21,7 @@ from ..errors import Invalid, NotFound
 from ..jobs import queue
 from ..model.collection import Address, Place, Policy
 from ..model.fields import ID_PATTERN, check_content
-from ..search.words import LANGUAGES
-from ..timelines.settings import UNSTEMMED
+from ..search.words import check_language
 
 BankType = Literal["conversation", "general"]
 Mode = Literal["fast_and_cheap", "balanced", "slow_and_thorough", "custom"]
@@ -407,9 +406,7 @@ def _to_response(item: Item[Bank]) -> BankInfo:
 
 def _check_settings(bank: Bank) -> None:
     """Check what the types of single fields cannot express."""
-    if bank.language not in LANGUAGES and bank.language not in UNSTEMMED:
-        known = ", ".join(sorted([*LANGUAGES, *UNSTEMMED]))
-        raise Invalid(f"The language {bank.language!r} is not supported. Supported are: {known}.", field="language")
+    check_language(bank.language)
     for name in ("description", "compaction_prompt"):
         check_content(getattr(bank, name) or "", may_be_empty=True, field=name)
     custom = [name for name in _CUSTOM if getattr(bank, name) is not None]

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from ..records.apps import AppInfo
     from ..timelines.agent_log import AgentSession, LogEntry
     from ..timelines.flows import Ended, FlowInfo, SessionView
-    from ..timelines.sessions import SessionInfo
-    from ..timelines.settings import Settings
+    from ..timelines.sessions import SessionInfo, Settings
     from ..timelines.transfer import Imported, Line
     from ..timelines.users import Added, UserInfo
 

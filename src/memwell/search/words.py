@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import Stemmer
 
+from ..errors import Invalid
+
 STOP_WORDS = {
     "en": """a about after again against ain't all also am an and any are aren't as at be because been before being between both
 but by can can't could did didn't do does doesn't doing don't during each else few for from further had has have having he her
@@ -51,6 +53,16 @@ LANGUAGES = {
     "no": "norwegian", "pl": "polish", "pt": "portuguese", "ro": "romanian", "ru": "russian", "sr": "serbian",
     "sv": "swedish", "ta": "tamil", "tr": "turkish", "yi": "yiddish",
 }  # fmt: skip
+UNSTEMMED = ("he", "ja", "ko", "th", "vi", "zh")
+"""Languages whose words are not stemmed; some are cut into pairs of characters."""
+
+
+def check_language(language: str) -> None:
+    if language not in LANGUAGES and language not in UNSTEMMED:
+        known = ", ".join(sorted([*LANGUAGES, *UNSTEMMED]))
+        raise Invalid(f"The language {language!r} is not supported. Choose one of: {known}.", field="language")
+
+
 MAX_TOKEN = 64
 MAX_TERMS = 64
 MAX_WHOLE = 400

@@ -12,7 +12,7 @@ from ..core.operation import Example, Request, Response, operation
 from ..core.owners import AGENT_LOG as LOG
 from ..core.space import Erasure, Space
 from ..errors import NotFound
-from ..model.collection import Address, Draft, Entry, Origin
+from ..model.collection import Draft, Entry, Origin
 from ..model.fields import After, Content, Kind, Limit, SessionId, check_content
 from .sessions import NEWEST
 
@@ -60,7 +60,7 @@ def append(space: Space, request: AppendLog) -> LogEntry:
         content=check_content(request.content),
         origin=_ORIGINS.get(request.entry_type, "system"),
     )
-    return _entry(space.append(LOG, request.session, [draft])[0])
+    return _to_response(space.append(LOG, request.session, [draft])[0])
 
 
 class Entries(Request, frozen=True, kw_only=True):
@@ -79,7 +79,14 @@ def entries(space: Space, request: Entries) -> list[LogEntry]:
     address = space.address(LOG, request.session)
     if address is None:
         return []
-    return [_entry(entry) for entry in _all(space, address, request)]
+    if request.limit is not None:
+        return [_to_response(entry) for entry in space.after(address, request.after, request.limit)]
+    found: list[LogEntry] = []
+    seq = request.after
+    while page := space.after(address, seq, PAGE):
+        found += map(_to_response, page)
+        seq = page[-1].seq
+    return found
 
 
 class ListSessions(Request, frozen=True, kw_only=True):
@@ -156,7 +163,7 @@ def delete(space: Space, request: OfSession) -> Erasure:
     return space.bury(addresses)
 
 
-def _entry(entry: Entry) -> LogEntry:
+def _to_response(entry: Entry) -> LogEntry:
     return LogEntry(
         entry_type=entry.kind,
         content=entry.content,
@@ -164,14 +171,3 @@ def _entry(entry: Entry) -> LogEntry:
         id=entry.id,
         seq=entry.seq,
     )
-
-
-def _all(space: Space, address: Address, request: Entries) -> list[Entry]:
-    if request.limit is not None:
-        return space.after(address, request.after, request.limit)
-    found: list[Entry] = []
-    seq = request.after
-    while page := space.after(address, seq, PAGE):
-        found += page
-        seq = page[-1].seq
-    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -18,9 +17,7 @@ from ..core.turns import Messages, NewTurn, Turn, Turns, to_draft, to_turn, to_t
 from ..errors import NotFound
 from ..facts.memories import Memory, session_memories
 from ..jobs import queue
-from ..model.collection import Address
 from ..model.fields import Cursor, Flow, Limit, SessionId, cut, from_cursor, to_cursor
-from ..storage.port import Row
 from .sessions import NEWEST, erase_everything, list_names
 
 _TURN = {"flow": "support", "session": "alice-42", "role": "user", "content": "Where is my order?"}
@@ -178,7 +175,9 @@ class SessionView(Response, frozen=True, kw_only=True):
 @operation("flows.show", "GET /v1/flows/{flow}/sessions/{session}", bound="flow", example=Example(_SESSION, _GIVEN))
 def show(space: Space, request: Show) -> SessionView:
     """Show the turns and the memories of a session."""
-    address = _existing(space, request)
+    address = space.address(flow_timeline(request.flow), request.session)
+    if address is None:
+        raise NotFound("There is no such session in this flow.")
     (count,) = space.tx.row("count_entries", address_id=address.id, now=space.now) or (0,)
     return SessionView(
         flow=request.flow,
@@ -237,7 +236,11 @@ def end(space: Space, request: OfSession) -> Ended:
         return Ended(session=request.session, ended_at=None)
     if not space.end(address):
         return Ended(session=request.session, ended_at=optional_datetime(address.ended_at))
-    return Ended(session=request.session, ended_at=to_datetime(space.now), job=_consolidate(space, address))
+    job = None
+    if address.last_seq != address.distilled_seq:  # there are turns since the last end
+        payload = {"to_seq": address.last_seq}
+        job = queue.enqueue(space.tx, "consolidate", payload, space.now, address_id=address.id)
+    return Ended(session=request.session, ended_at=to_datetime(space.now), job=job)
 
 
 @operation(
@@ -250,18 +253,15 @@ def end(space: Space, request: OfSession) -> Ended:
 )
 def delete_session(space: Space, request: OfSession) -> Erasure:
     """Erase a session for good: its turns, its memories, and every trace of them."""
+    from ..facts.retract import forget_session
+
     addresses = space.tx.rows("addresses_of_path", dialect="flow", name=request.flow, path=request.session)
     if not addresses:
         raise NotFound("There is no such session in this flow.")
-    return space.bury(addresses, _erase_facts(space, request.flow, addresses))
-
-
-def _erase_facts(space: Space, flow: str, addresses: Sequence[Row]) -> int:
-    """Erase the facts that have no other source. Facts that these had ended are true again (C43)."""
-    from ..facts.retract import forget_session
-
+    # Facts without another source are erased with it. Facts that these had ended are true again (C43).
     timelines = [address_id for address_id, _, kind in addresses if kind == "timeline"]
-    return sum(forget_session(space, flow_facts(flow), address_id) for address_id in timelines)
+    facts = sum(forget_session(space, flow_facts(request.flow), address_id) for address_id in timelines)
+    return space.bury(addresses, facts)
 
 
 class DeleteFlow(Request, frozen=True, kw_only=True):
@@ -284,18 +284,3 @@ class DeleteFlow(Request, frozen=True, kw_only=True):
 def delete(call: Call, request: DeleteFlow) -> Erasure:
     """Erase all memory of a flow for good, and the keys that are limited to it."""
     return erase_everything(call, "flow", request.flow)
-
-
-def _existing(space: Space, request: OfSession) -> Address:
-    address = space.address(flow_timeline(request.flow), request.session)
-    if address is None:
-        raise NotFound("There is no such session in this flow.")
-    return address
-
-
-def _consolidate(space: Space, address: Address) -> str | None:
-    """Enqueue the consolidation of the turns since the last end, if there are any."""
-    if address.last_seq == address.distilled_seq:
-        return None
-    payload = {"to_seq": address.last_seq}
-    return queue.enqueue(space.tx, "consolidate", payload, space.now, address_id=address.id)

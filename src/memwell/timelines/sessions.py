@@ -1,11 +1,13 @@
-"""Operations that all owners of sessions share: listing sessions, listing owners, and erasing them."""
+"""Operations that users and flows share: listing sessions, settings, listing owners, and erasing them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from ..admin.jobs import wait_for_job
 from ..clock import optional_datetime, to_datetime
@@ -16,13 +18,22 @@ from ..core.owners import OwnerRequest, owner_operation
 from ..core.space import Erasure, Space
 from ..erasure.erase import erase_collection
 from ..errors import NotFound
-from ..model.collection import Place
+from ..jobs import queue
+from ..model.collection import Place, Policy
 from ..model.fields import Cursor, Limit, cut, from_cursor, to_cursor
 from ..records.records import list_tied_addresses
+from ..search.words import check_language
 from ..storage.port import Row
 
 NEWEST = 2**62
 RECEIPT_S = 5.0
+Language = Annotated[
+    str,
+    Meta(
+        max_length=8,
+        description="The two-letter code of the language, such as `en`, `de` or `pt`, which decides how words are stemmed.",
+    ),
+]
 
 
 class SessionInfo(Response, frozen=True, kw_only=True):
@@ -82,6 +93,50 @@ def sessions(space: Space, request: ListSessions) -> Sessions:
     return Sessions(sessions=found, next_cursor=further)
 
 
+class Settings(Response, frozen=True, kw_only=True):
+    """Current settings."""
+
+    language: str
+
+
+class ReadSettings(OwnerRequest, frozen=True, kw_only=True):
+    """Selects the settings of an owner."""
+
+
+@owner_operation("settings", "GET /settings", user=Example(), flow=Example())
+def read_settings(space: Space, request: ReadSettings) -> Settings:
+    """Read the settings of a {owner}'s memory."""
+    policy = space.policy(request.owner.timeline)
+    return Settings(language=(policy or Policy()).language)
+
+
+class Configure(OwnerRequest, frozen=True, kw_only=True):
+    """New settings."""
+
+    language: Language
+
+
+@owner_operation(
+    "configure",
+    "PUT /settings",
+    effect="write",
+    role="admin",
+    user=Example({"language": "pt"}),
+    flow=Example({"language": "de"}),
+)
+def configure(space: Space, request: Configure) -> Settings:
+    """Set the language of a {owner}'s memory. Stored entries are indexed again in the background."""
+    language = request.language
+    check_language(language)
+    for place in (request.owner.timeline, request.owner.facts):
+        collection_id, policy = space.collection(place)
+        if policy.language != language:
+            text = msgspec.json.encode(msgspec.structs.replace(policy, language=language)).decode()
+            space.tx.send("set_policy", id=collection_id, policy=text)
+            queue.ensure_slot(space.tx, "index", space.now, space.now)
+    return Settings(language=language)
+
+
 def list_names(space: Space, dialect: str, cursor: str | None, limit: int) -> tuple[Sequence[Row], str | None]:
     """A page of users or flows that have memory, each with the number of its sessions and the time of its last use."""
     (after,) = from_cursor(dialect, cursor, "")
@@ -96,11 +151,8 @@ def erase_everything(call: Call, kind: OwnerKind, name: str) -> Erasure:
     keys = control.write(("delete_tied_keys", tied))
     if keys:
         control.scrub()
-    return _with_receipt(call, call.write(lambda space: _erase_name(space, kind, name, keys)))
-
-
-def _with_receipt(call: Call, erasure: Erasure) -> Erasure:
-    """Wait a little for the receipt: the erasure may have deleted the key of the caller, who then cannot ask for it."""
+    erasure = call.write(_erase_name, kind, name, keys)
+    # Wait a little for the receipt: the erasure may have deleted the key of the caller, who then cannot ask for it.
     job = wait_for_job(call, erasure.job, RECEIPT_S)
     if job.state != "done" or job.result is None:
         return erasure

@@ -113,23 +113,30 @@ def export(space: Space, request: Export) -> Lines:
     kind, path, seq = from_cursor("export", request.cursor, "timeline", "", 0)
     lines: list[Line] = []
     while len(lines) < request.limit:
-        address = _address_from(space, request.flow, kind, path)
-        if address is None:
+        # the first address whose path is at least this one
+        row = space.tx.row("address_from", dialect="flow", name=request.flow, kind=kind, path=path, now=space.now)
+        if row is None:
             if kind == "facts":
                 return Lines(lines=lines)
             kind, path, seq = "facts", "", 0
             continue
+        address = _Place(*row)
         seq = seq if address.path == path else 0
         wanted = request.limit - len(lines)
         query, given = ("next_entries", {}) if kind == "timeline" else ("next_of_kind", {"kind": "fact"})
         rows = space.tx.rows(query, address_id=address.id, after=seq, now=space.now, limit=wanted, **given)
         entries = [Entry(*row) for row in rows]
-        lines += _turn_lines(entries, address) if kind == "timeline" else _memory_lines(space, entries, address)
+        if kind == "timeline":
+            lines += [_turn_line(entry, address) for entry in entries]
+        else:
+            known = find_stored(space, entries)
+            lines += [_memory_line(space, entry, address.path, known.get(entry.id)) for entry in entries]
         if len(rows) == wanted:
             return Lines(lines=lines, next_cursor=to_cursor("export", kind, address.path, rows[-1][2]))
-        if kind == "timeline":
-            lines.append(_session_line(address))
-        path, seq = _following(address.path), 0
+        if kind == "timeline":  # after its turns, so that an import ends the session after them
+            created_at, ended_at = to_datetime(address.created_at), optional_datetime(address.ended_at)
+            lines.append(Line(type="session", session=address.path, created_at=created_at, ended_at=ended_at))
+        path, seq = address.path + "\x01", 0  # the least path that follows
     return Lines(lines=lines, next_cursor=to_cursor("export", kind, path, seq))
 
 
@@ -143,37 +150,12 @@ class _Place(NamedTuple):
     distilled_seq: int
 
 
-def _address_from(space: Space, flow: str, kind: str, path: str) -> _Place | None:
-    """The first address whose path is at least this one."""
-    row = space.tx.row("address_from", dialect="flow", name=flow, kind=kind, path=path, now=space.now)
-    return None if row is None else _Place(*row)
-
-
-def _following(path: str) -> str:
-    return path + "\x01"
-
-
-def _session_line(address: _Place) -> Line:
-    """The line of a session. It follows its turns, so that an import ends the session after them."""
-    return Line(
-        type="session",
-        session=address.path,
-        created_at=to_datetime(address.created_at),
-        ended_at=optional_datetime(address.ended_at),
-    )
-
-
-def _turn_lines(entries: Sequence[Entry], address: _Place) -> list[Line]:
-    return [_turn_line(entry, address) for entry in entries]
-
-
 def _turn_line(entry: Entry, address: _Place) -> Line:
-    session = address.path
-    turn = to_turn(entry, session)
+    turn = to_turn(entry, address.path)
     return Line(
         type="turn",
         id=turn.id,
-        session=session,
+        session=address.path,
         role=entry.role,  # type: ignore[arg-type]
         content=turn.content,
         name=turn.name,
@@ -188,18 +170,8 @@ def _turn_line(entry: Entry, address: _Place) -> Line:
     )
 
 
-def _memory_lines(space: Space, entries: Sequence[Entry], address: _Place) -> list[Line]:
-    known = find_stored(space, entries)
-    lines = [_memory_line(entry, address.path, known.get(entry.id)) for entry in entries]
-    return [msgspec.structs.replace(line, evidence=_evidence(space, line.id or "")) for line in lines]
-
-
-def _evidence(space: Space, fact_id: str) -> list[Words] | None:
-    rows = space.tx.rows("evidence_of", fact_id=fact_id, now=space.now)
-    return [Words(session=row[6], turn=row[0], start=row[1], end=row[2]) for row in rows[:MAX_BATCH] if row[6]] or None
-
-
-def _memory_line(entry: Entry, path: str, known: StoredFact | None) -> Line:
+def _memory_line(space: Space, entry: Entry, path: str, known: StoredFact | None) -> Line:
+    rows = space.tx.rows("evidence_of", fact_id=entry.id, now=space.now)[:MAX_BATCH]
     return Line(
         type="memory",
         id=entry.id,
@@ -215,6 +187,7 @@ def _memory_line(entry: Entry, path: str, known: StoredFact | None) -> Line:
         subject=known.subject if known else None,
         valid_from=optional_datetime(known.valid_from) if known else None,
         valid_to=optional_datetime(known.valid_to) if known else None,
+        evidence=[Words(session=row[6], turn=row[0], start=row[1], end=row[2]) for row in rows if row[6]] or None,
     )
 
 
@@ -243,15 +216,15 @@ class Imported(Response, frozen=True, kw_only=True):
 )
 def import_lines(space: Space, request: Import) -> Imported:
     """Add the lines of an export, all or none. Existing entries are skipped, so a repeated import adds nothing."""
-    importing = _Importing(space, request.flow, [line.id for line in request.lines if line.id is not None])
+    importer = _Importer(space, request.flow, [line.id for line in request.lines if line.id is not None])
     for number, line in enumerate(request.lines):
-        importing.take(line, f"lines[{number}]")
-    importing.write()
-    importing.explain()
-    return Imported(added=importing.added, skipped=importing.skipped)
+        importer.add(line, f"lines[{number}]")
+    importer.write()
+    importer.write_evidence()
+    return Imported(added=importer.added, skipped=importer.skipped)
 
 
-class _Importing:
+class _Importer:
     """An import in progress. The entries of one address are written together, in order, after all lines were read."""
 
     def __init__(self, space: Space, flow: str, ids: Sequence[str]) -> None:
@@ -259,45 +232,66 @@ class _Importing:
         self._timeline, self._facts = flow_timeline(flow), flow_facts(flow)
         listed = msgspec.json.encode(ids).decode()
         self._used: dict[str, int | str] = dict(space.tx.rows("entries_exist", ids=listed)) if ids else {}
-        self._here: dict[tuple[str, str], int | None] = {}
+        """The address of each id that is used: its number, or its kind and path if this import has chosen it."""
+        self._addresses: dict[tuple[str, str], int | None] = {}
         self._drafts: dict[tuple[Place, str], list[tuple[Draft, Line]]] = {}
-        self._based: list[tuple[str, Words]] = []
+        self._evidence: list[tuple[str, Words]] = []
         self.added = self.skipped = 0
 
-    def take(self, line: Line, where: str) -> None:
+    def add(self, line: Line, where: str) -> None:
         if line.session is not None:
             check_identifier(line.session, f"{where}.session")
         if line.type == "memory":
             if line.session is not None:
                 self._drafts.setdefault((self._timeline, line.session), [])
-            return self._add(self._facts, line.session or FACTS_PATH, line, _memory_draft(line, where))
-        if line.session is None:
+            self._add_draft(self._facts, line.session or FACTS_PATH, line, _memory_draft(line, where))
+        elif line.session is None:
             raise Invalid(
                 f"`{where}.session` is missing: a {line.type} belongs to a session.", field=f"{where}.session"
             )
-        if line.type == "session":
-            return self._end(line.session, to_instant(line.ended_at))
-        return self._add(self._timeline, line.session, line, _turn_draft(line, where))
+        elif line.type == "session":
+            self._end(line.session, to_instant(line.ended_at))
+        else:
+            self._add_draft(self._timeline, line.session, line, _turn_draft(line, where))
+
+    def _add_draft(self, place: Place, path: str, line: Line, draft: Draft) -> None:
+        entry_id = self._find_free_id(place, path, line.id)
+        if entry_id is None:
+            self.skipped += 1
+            return
+        self.added += 1
+        draft = msgspec.structs.replace(draft, id=entry_id or None)
+        self._drafts.setdefault((place, path), []).append((draft, line))
+
+    def _end(self, session: str, ended_at: int | None) -> None:
+        """Create a session if it has no turns, and end it if it had ended. Its turns come before it."""
+        self._drafts.setdefault((self._timeline, session), [])
+        self.write()
+        address = self._space.address(self._timeline, session)
+        if address is not None and ended_at is not None and address.ended_at is None:
+            self._space.tx.send("end_address", id=address.id, now=ended_at)
 
     def write(self) -> None:
         drafts, self._drafts = self._drafts, {}
         for (place, path), some in drafts.items():
             entries = self._space.append(place, path, [draft for draft, _ in some])
+            pairs = [(entry, line) for entry, (_, line) in zip(entries, some, strict=True)]
             if (place, path) == (self._facts, FACTS_PATH):
-                for entry, (_, line) in zip(entries, some, strict=True):
+                for entry, line in pairs:
                     write_entry_fact(self._space, place, entry, _fact_row(line))
-                    self._based += [(entry.id, words) for words in line.evidence or ()]
-            distilled = [entry.seq for entry, (_, line) in zip(entries, some, strict=True) if line.distilled]
-            if distilled and place == self._timeline:
-                self._note_distilled(path, max(distilled))
+                    self._evidence += [(entry.id, words) for words in line.evidence or ()]
+            distilled = [entry.seq for entry, line in pairs if line.distilled]
+            if distilled and place == self._timeline:  # their facts are part of the export or were retracted
+                address = self._space.address(place, path)
+                if address is not None:
+                    self._space.tx.send("set_distilled", id=address.id, upto=max(distilled))
 
-    def explain(self) -> None:
+    def write_evidence(self) -> None:
         """Add the evidence of the new memories, as far as its turns exist."""
-        for fact_id, words in self._based:
-            found = [
-                self._space.entry(self._timeline, one) for one in self._ids(self._timeline, words.session, words.turn)
-            ]
-            for turn in [one for one in found if one is not None][:1]:
+        for fact_id, words in self._evidence:
+            ids = self._list_ids(self._timeline, words.session, words.turn)
+            turn = next(filter(None, (self._space.entry(self._timeline, one) for one in ids)), None)
+            if turn is not None:
                 self._space.tx.send(
                     "add_evidence",
                     id=inner_id(),
@@ -311,57 +305,30 @@ class _Importing:
                     plan_id="",
                 )
 
-    def _note_distilled(self, session: str, upto: int) -> None:
-        """Mark turns as consolidated, because their facts are part of the export or were retracted."""
-        address = self._space.address(self._timeline, session)
-        if address is not None:
-            self._space.tx.send("set_distilled", id=address.id, upto=upto)
-
-    def _end(self, session: str, ended_at: int | None) -> None:
-        """Create a session if it has no turns, and end it if it had ended. Its turns come before it."""
-        self._drafts.setdefault((self._timeline, session), [])
-        self.write()
-        address = self._space.address(self._timeline, session)
-        if address is not None and ended_at is not None and address.ended_at is None:
-            self._space.tx.send("end_address", id=address.id, now=ended_at)
-
-    def _add(self, place: Place, path: str, line: Line, draft: Draft) -> None:
-        entry_id = self._free_id(place, path, line.id)
-        if entry_id is None:
-            self.skipped += 1
-            return
-        self.added += 1
-        chosen = msgspec.structs.replace(draft, id=entry_id or None)
-        self._drafts.setdefault((place, path), []).append((chosen, line))
-
-    def _free_id(self, place: Place, path: str, wanted: str | None) -> str | None:
+    def _find_free_id(self, place: Place, path: str, wanted: str | None) -> str | None:
         """The id of the line, or one derived from it if it is used elsewhere, or "" for a new id; None if the entry exists."""
-        for candidate in self._ids(place, path, wanted):
-            used = self._where(candidate, first=candidate == wanted)
+        for candidate in self._list_ids(place, path, wanted):
+            if candidate not in self._used and candidate != wanted:  # those of the lines were looked up at the start
+                row = self._space.tx.row("entry_exists", id=candidate)
+                if row is not None:
+                    self._used[candidate] = row[0]
+            used = self._used.get(candidate)
             if used is None:
-                self._used[candidate] = f"{place.kind}/{path}"  # as of now, in this import
+                self._used[candidate] = f"{place.kind}/{path}"
                 return candidate
-            if used in (f"{place.kind}/{path}", self._address(place, path)):
+            if used in (f"{place.kind}/{path}", self._find_address(place, path)):
                 return None
         return ""  # entries that are being erased have both: it gets a new one
 
-    def _ids(self, place: Place, path: str, wanted: str | None) -> list[str]:
+    def _list_ids(self, place: Place, path: str, wanted: str | None) -> list[str]:
         return [] if wanted is None else [wanted, derive_id(place.name, place.kind, path, wanted)]
 
-    def _where(self, entry_id: str, *, first: bool) -> int | str | None:
-        """The place where an id is used. The ids of the lines were looked up at the start."""
-        if entry_id not in self._used and not first:
-            row = self._space.tx.row("entry_exists", id=entry_id)
-            if row is not None:
-                self._used[entry_id] = row[0]
-        return self._used.get(entry_id)
-
-    def _address(self, place: Place, path: str) -> int | None:
+    def _find_address(self, place: Place, path: str) -> int | None:
         key = place.kind, path
-        if key not in self._here:
+        if key not in self._addresses:
             address = self._space.address(place, path)
-            self._here[key] = None if address is None else address.id
-        return self._here[key]
+            self._addresses[key] = None if address is None else address.id
+        return self._addresses[key]
 
 
 def _fact_row(line: Line) -> FactRow:

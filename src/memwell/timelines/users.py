@@ -22,6 +22,8 @@ from ..model.fields import Cursor, Limit, Metadata, SessionId, User, cut, from_c
 from .sessions import NEWEST, erase_everything, list_names
 
 AUTO = "auto:"
+AFTER_AUTO = "auto;"
+"""The least string that sorts after every session named automatically."""
 
 _HELLO = {"user": "alice", "content": "I am vegetarian and moved to Porto."}
 
@@ -162,14 +164,9 @@ def _turns(request: Add) -> list[NewTurn]:
 def _current_session(space: Space, place: Place) -> str:
     """The current session, or a new one after some idle time."""
     collection_id, policy = space.collection(place)
-    row = space.tx.row("latest_address", collection_id=collection_id, low=AUTO, high=_after(AUTO), now=space.now)
+    row = space.tx.row("latest_address", collection_id=collection_id, low=AUTO, high=AFTER_AUTO, now=space.now)
     if row is not None:
         path, last_seen_at, ended_at = row
         if ended_at is None and space.now - last_seen_at <= (policy.idle_us or IDLE):
             return str(path)
     return AUTO + new_id()
-
-
-def _after(prefix: str) -> str:
-    """The least string that sorts after everything with this prefix."""
-    return prefix[:-1] + chr(ord(prefix[-1]) + 1)
