@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from memwell import NodeFailed
-from memwell.node import context
+from memwell.node import runtime
 from memwell.node.gateway import run_node
 
 from ..engines import Memory, two_tenants
@@ -113,12 +113,12 @@ def test_a_node_like_the_documents_example_runs_in_its_own_process(memory: Memor
 
 def test_the_node_api_takes_no_tenant_and_no_flow() -> None:
     """S0.8"""
-    for kind in (context.NodeContext, context.Agent, context.NodeMemory, context.NodeSession, context.NodeHistory):
+    for kind in (runtime.NodeContext, runtime.Agent, runtime.NodeMemory, runtime.NodeSession, runtime.NodeHistory):
         for name, method in inspect.getmembers(kind, inspect.isfunction):
             names = set(inspect.signature(method).parameters)
             assert not names & {"tenant", "tenant_id", "flow", "flow_id"}, f"{kind.__name__}.{name}"
-    assert not inspect.iscoroutinefunction(context.NodeMemory.session)
-    assert inspect.iscoroutinefunction(context.NodeHistory.append)
+    assert not inspect.iscoroutinefunction(runtime.NodeMemory.session)
+    assert inspect.iscoroutinefunction(runtime.NodeHistory.append)
 
 
 def test_whatever_a_node_puts_into_tenant_and_flow_is_ignored(tmp_path: Path, package: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from memwell.node import context
+from memwell.node import runtime
 from memwell.node.gateway import run_node
 from memwell.sdk import _async, _sync
 
@@ -137,7 +137,7 @@ def test_five_are_found_unless_another_limit_is_given(known: Memory) -> None:
         )
         assert len(place.search("the doctor, the nurse, the violin, the office, the sofa and the invoice", 3)) == 3
         assert hits[0] is hits.hits[0]
-    for kind in (_sync.Flow, _sync.Session, _async.AsyncFlow, context.NodeMemory, context.NodeSession):
+    for kind in (_sync.Flow, _sync.Session, _async.AsyncFlow, runtime.NodeMemory, runtime.NodeSession):
         assert inspect.signature(kind.search).parameters["limit"].default == 5
 
 

@@ -25,6 +25,7 @@ MAX_FRAME = 64 * 1024 * 1024
 JSON = b"J"  # the kind of every frame
 ALLOWED = frozenset({"flows.append", "flows.last", "flows.write", "flows.search", "flows.end"})
 TIMEOUT_S = 60.0
+_START = "from memwell.node.runtime import main; main()"  # not `-m`, which would load the module twice
 
 
 class Start(msgspec.Struct, tag="start"):
@@ -74,10 +75,10 @@ def run_node(
     """Run `module:function` once for a flow and return its reply as plain data."""
     # No setting of Memwell is inherited, hence no key and no data directory.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
-    command, deadline = [sys.executable, "-m", "memwell.node.child"], time.monotonic() + timeout_s
+    command, deadline = [sys.executable, "-c", _START], time.monotonic() + timeout_s
     with closing(Process(command, max_frame=MAX_FRAME, env=environment, cwd=cwd, confined=False)) as process:
         try:
-            _send(process, Start(target, value, new_id()), deadline)
+            process.send(JSON, msgspec.json.encode(Start(target, value, new_id())), deadline)
             while True:
                 match decode_from_node(process.receive(deadline).body):
                     case Reply(value):
@@ -85,7 +86,7 @@ def run_node(
                     case Failure(message, trace):
                         raise NodeFailed(f"The node failed: {message}", trace=trace)
                     case Request() as request:
-                        _send(process, _perform(request, transport, flow), deadline)
+                        process.send(JSON, msgspec.json.encode(_perform(request, transport, flow)), deadline)
         except msgspec.DecodeError as error:
             raise NodeFailed(f"The node sent a message that cannot be decoded: {error}.") from error
         except FrameTooLarge:
@@ -94,10 +95,6 @@ def run_node(
             raise NodeFailed(f"The node did not reply within {timeout_s:g} seconds and was stopped.") from None
         except (EOFError, ConnectionError):
             raise NodeFailed("The node's process ended without a reply.") from None
-
-
-def _send(process: Process, message: Start | Response, deadline: float) -> None:
-    process.send(JSON, msgspec.json.encode(message), deadline)
 
 
 def _perform(request: Request, transport: Transport, flow: str) -> Response:
