@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from ..banks import entries
-from ..banks.banks import bank_place, find_key, require_bank
+from ..banks.banks import bank_place, require_bank
 from ..banks.entries import NewEntry
 from ..banks.reading import load_messages_upto
 from ..core.owners import flow_timeline
@@ -24,7 +24,7 @@ from ..core.space import Space
 from ..core.turns import NewTurn, to_draft
 from ..errors import Invalid
 from ..ids import derive_id
-from ..model.collection import Entry
+from ..model.collection import Entry, Place
 from ..model.fields import ID_PATTERN, check_identifier
 from ..models.completer import Message, Tool
 from ..records import working_memory
@@ -60,13 +60,6 @@ class ModelMemory(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-class LoadedMemory(NamedTuple):
-    """Memory as expressions see it: values by slug, and a warning for each that is withheld."""
-
-    values: dict[str, Any]
-    withheld: dict[str, str]
-
-
 class TaskMemory:
     """The memory of the run's owner under the definitions of a document."""
 
@@ -76,13 +69,12 @@ class TaskMemory:
         scope = call.scope
         self._scope = None if scope.user is None else MemoryScope(scope.user, scope.workflow, scope.thread, scope.run)
 
-    def load(self) -> LoadedMemory:
-        """The values under all global definitions and those that the document declares (S3.39, S3.40)."""
-        if self._scope is None:
-            return LoadedMemory({}, {})
-        memories = self._read(self._scope, None)
+    def load(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """The values under all global definitions and those that the document declares, and a warning for each that is withheld,
+        by slug (S3.39, S3.40)."""
+        memories = [] if self._scope is None else self._read(self._scope, None)
         values = {one.slug: one.value for one in memories if one.value is not None}
-        return LoadedMemory(values, {one.slug: warning for one in memories for warning in _list_warnings(one)})
+        return values, {one.slug: render_withheld(one.slug, one.warning) for one in memories if one.warning is not None}
 
     def show(self, bound: Sequence[Memory]) -> ModelMemory:
         """The values under the definitions that are bound to a task (S3.28–S3.32)."""
@@ -95,7 +87,7 @@ class TaskMemory:
         return ModelMemory(
             render_memory(memories),
             None if tool is None else Tool(tool.name, tool.description, tool.parameters),
-            tuple(warning for one in memories for warning in _list_warnings(one)),
+            tuple(render_withheld(one.slug, one.warning) for one in memories if one.warning is not None),
         )
 
     def update(
@@ -136,14 +128,10 @@ class TaskMemory:
         return [*self._declared, *(item.id for item in list_bound(space, None))]
 
 
-def _list_warnings(memory: BoundMemory) -> list[str]:
-    return [] if memory.warning is None else [render_withheld(memory.slug, memory.warning)]
-
-
 class Conversation(NamedTuple):
-    """The place of a conversation. `owned`: it belongs to the run's owner alone."""
+    """The address of a conversation, which may be in a bank. `owned`: it belongs to the run's owner alone."""
 
-    flow: str | None
+    place: Place
     bank: str | None
     path: str
     record: bool
@@ -160,38 +148,36 @@ class Conversations:
 
     def find(self, history: History, values: Mapping[str, Any]) -> Conversation:
         """The conversation of a task. `values` are the results of its expressions, none of which may be empty (C17)."""
+        names = {}
         for name in ("flow", "session", "bank", "key"):
-            if getattr(history, name) is not None and not values.get(name):
+            if values.get(name):
+                names[name] = _check_name(str(values[name]), name)
+            elif getattr(history, name) is not None:
                 raise Invalid(f"`settings.history.{name}` is empty, and another conversation must not be read.")
-        names = {
-            name: _check_name(str(values[name]), name)
-            for name in ("flow", "session", "bank", "key")
-            if values.get(name)
-        }
-        path = names.get("key" if "bank" in names else "session")
+        path, owned = names.get("key" if "bank" in names else "session"), False
         bank = self._require_bank(names["bank"]) if "bank" in names else None
-        flow = None if bank is not None else names.get("flow") or _check_name(self._name, "name")
-        return Conversation(flow, bank, path or self._own_thread(), history.record, path is None)
-
-    def _own_thread(self) -> str:
-        scope = self._call.scope
-        if not scope.thread:
-            raise Invalid(
-                "History needs a conversation: run the workflow with `thread`, or give `settings.history` a session or a key.",
-                field="thread",
-            )
-        return check_identifier(scope.thread if scope.user is None else f"{scope.user}/{scope.thread}", "thread")
+        flow = "" if bank is not None else names.get("flow") or _check_name(self._name, "name")
+        if path is None:
+            scope, owned = self._call.scope, True
+            if not scope.thread:
+                raise Invalid(
+                    "History needs a conversation: run the workflow with `thread`, or give `settings.history` a session or a "
+                    "key.",
+                    field="thread",
+                )
+            path = check_identifier(scope.thread if scope.user is None else f"{scope.user}/{scope.thread}", "thread")
+        return Conversation(bank_place(bank) if bank else flow_timeline(flow), bank, path, history.record, owned)
 
     def _require_bank(self, name: str) -> str:
-        bank_id = self._banks.get(name) or self._call.read(lambda space: find_bank_id(space, name)) or name
-        bank = self._call.read(lambda space: require_bank(space, bank_id)).settings
+        bank_id = self._banks.get(name) or self._call.read(find_bank_id, name) or name
+        bank = self._call.read(require_bank, bank_id).settings
         if bank.type != "conversation":
             raise Invalid(f"The bank {name!r} has no conversations: history needs a bank of the type `conversation`.")
         return bank_id
 
     def list_messages(self, where: Conversation, limit: int) -> list[Message]:
         """The newest messages of user and assistant up to the last of this run, the oldest first."""
-        pairs = self._call.note(lambda space: self._read(space, where, limit))
+        pairs = self._call.note(self._read, where, limit)
         return [Message(role, content) for role, content in pairs]
 
     def record(self, where: Conversation, speaker: Literal["user", "assistant"], text: str, mark: str) -> None:
@@ -205,17 +191,14 @@ class Conversations:
             self._last[where] = max(seq, self._last.get(where, 0))
 
     def _read(self, space: Space, where: Conversation, limit: int) -> list[tuple[Any, str]]:
-        if where.bank is not None:
-            address = find_key(space, where.bank, where.path)
-        else:
-            address = space.address(flow_timeline(where.flow or ""), where.path)
+        address = space.address(where.place, where.path)
         if address is None:
             return []
         run_rows.touch(space, self._call.run_id, [address.id])
         before = self._last.get(where, address.last_seq) + 1
         if where.bank is not None:
-            told = load_messages_upto(space, address.id, before - 1, limit)
-            return [(one["role"], one["content"]) for one in told]
+            messages = load_messages_upto(space, address.id, before - 1, limit)
+            return [(one["role"], one["content"]) for one in messages]
         turns: list[Entry] = []
         for _ in range(_MAX_PAGES):
             page = space.last(address, limit, before)
@@ -228,14 +211,14 @@ class Conversations:
     def _write(
         self, space: Space, where: Conversation, speaker: Literal["user", "assistant"], text: str, mark: str
     ) -> int:
-        at = flow_timeline(where.flow or "") if where.bank is None else bank_place(where.bank)
-        entry_id = derive_id(self._call.run_id, mark, at.dialect, at.name, where.path)
-        seq = find_seq(space, at, entry_id)
+        place = where.place
+        entry_id = derive_id(self._call.run_id, mark, place.dialect, place.name, where.path)
+        seq = find_seq(space, place, entry_id)
         if seq is not None:
             return seq
         if where.bank is None:
             draft = msgspec.structs.replace(to_draft(NewTurn(role=speaker, content=text)), id=entry_id)
-            (entry,) = space.append(at, where.path, [draft])
+            (entry,) = space.append(place, where.path, [draft])
         else:
             bank = require_bank(space, where.bank).settings
             new = NewEntry(where.path, text, speaker, {}, {"run_id": self._call.run_id}, entry_id)

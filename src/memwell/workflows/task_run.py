@@ -125,10 +125,8 @@ class TaskRun(WorkflowRun):
         self._warn_next = mentions(document.around, MEMORY)
 
     def _run_steps(self) -> str:
-        state = State()
-        memory = self.memory.load()
-        self._withheld = memory.withheld
-        state.memory |= memory.values
+        values, self._withheld = self.memory.load()
+        state = State(memory=values)
         self._context = self.resolve(dict(self._document.context), state)
         for history in self._document.histories:
             conversation = self.conversations.find(history, self.resolve(asdict(history), state))
