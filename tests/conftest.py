@@ -6,17 +6,19 @@ import os
 import shutil
 import signal
 from collections.abc import Generator, Iterator
+from functools import cache
 from pathlib import Path
 
 import hypothesis
 import pytest
+import typer.main
+import typer.testing
 from hatch_build import fetch_model
 
 from memwell.testing import FrozenClock
 
 from .engines import DATABASES, Memory, engines_of
 from .postgres_server import base
-from .shared import share
 
 CHAOS = 200
 FAILED = pytest.StashKey[bool]()
@@ -44,6 +46,10 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(base(durable=False)))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background, where all that tests start would, too
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # A client of HTTP takes long to read all authorities that it trusts, and none here speaks to anybody but 127.0.0.1.
+    os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("fixtures") / "authority.pem")
+    # Typer's runner puts the commands together again for each that it runs.
+    vars(typer.testing)["_get_command"] = cache(typer.main.get_command)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # tests start hundreds of processes: each would compile everything
     hypothesis.settings.register_profile("steady", derandomize=True)
     hypothesis.settings.load_profile("steady" if config.getoption("--rounds") < CHAOS else "default")
@@ -88,9 +94,7 @@ def engine_name(request: pytest.FixtureRequest) -> Iterator[str]:
     """The engine that a test runs on. What lives longer than a test asks for it, so that there is one for each engine."""
     name: str = getattr(request, "param", "sqlite")
     DATABASES.engine = name
-    with pytest.MonkeyPatch.context() as patch:
-        share(patch)
-        yield name
+    yield name
     DATABASES.engine = "sqlite"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,12 +82,9 @@ class BytePairTokenizer:
     """
 
     def __init__(self, path: Path) -> None:
-        try:
-            model = typed.decode(path.read_bytes(), _TokenizerFile).model
-        except (OSError, msgspec.MsgspecError) as error:
-            raise _build_file_error(path) from error
-        self._vocabulary = model.vocab
-        self._rank = {pair: rank for rank, pair in enumerate(model.merges)}
+        self._vocabulary, self._rank = (
+            _read_package_vocabulary() if path == DATA / TOKENIZER else _read_vocabulary(path)
+        )
         self._cached_cut: Any = lru_cache(CACHE_SIZE)(self._cut)
 
     def encode(self, text: str) -> Iterator[int]:
@@ -117,6 +114,21 @@ class BytePairTokenizer:
             at = ranks.index(best)
             pieces[at : at + 2] = [pieces[at] + pieces[at + 1]]
         return tuple(vocabulary[piece] for piece in pieces)
+
+
+def _read_vocabulary(path: Path) -> tuple[dict[str, int], dict[str, int]]:
+    """Read the number of each piece, and the rank of each pair of pieces."""
+    try:
+        model = typed.decode(path.read_bytes(), _TokenizerFile).model
+    except (OSError, msgspec.MsgspecError) as error:
+        raise _build_file_error(path) from error
+    return model.vocab, {pair: rank for rank, pair in enumerate(model.merges)}
+
+
+@cache
+def _read_package_vocabulary() -> tuple[dict[str, int], dict[str, int]]:
+    """Read once in a process: all memories share it."""
+    return _read_vocabulary(DATA / TOKENIZER)
 
 
 def _load_table(path: Path) -> Any:
