@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -31,17 +32,26 @@ memory.flow("other").write("elsewhere")
 """
 
 
+MARK = "mark"
+"""A session that is read until a watcher sees it: from then on it sees everything."""
+
+
 def watched(memory: Memory) -> Queue[Event]:
     """Events as another process would see them."""
     queue: Queue[Event] = Queue()
+    begun = threading.Event()
 
     def pump() -> None:
         with suppress(httpx.TransportError, StorageError):
             for event in memory.watch():
-                queue.put(event)
+                if event.session == MARK:
+                    begun.set()
+                else:
+                    queue.put(event)
 
     Thread(target=pump, daemon=True).start()
-    time.sleep(0.5)
+    while not begun.wait(0.02):
+        memory.flow("support").session(MARK).history.last(1)
     return queue
 
 
@@ -67,16 +77,21 @@ def test_the_stream_over_http_shows_both_and_resumes_where_it_was(tmp_path: Path
         session = memory.flow("support").session("s1")
         session.history.append(role="user", content="before")
         lines: Queue[str] = Queue()
+        begun = threading.Event()
 
         def pump(headers: dict[str, str]) -> None:
             headers = {"authorization": f"Bearer {server.key}", **headers}
             url = f"{server.url}/v1/events?flow=support"
             with suppress(httpx.TransportError), httpx.stream("GET", url, headers=headers, timeout=20) as response:
                 for line in response.iter_lines():
-                    lines.put(line)
+                    if MARK in line:
+                        begun.set()
+                    elif begun.is_set():
+                        lines.put(line)
 
         Thread(target=pump, args=({},), daemon=True).start()
-        time.sleep(0.6)
+        while not begun.wait(0.02):
+            memory.flow("support").session(MARK).history.last(1)
         session.history.append(role="user", content="during")
         session.history.last(5)
         memory.user("alice").add("not of this flow")
@@ -115,18 +130,21 @@ def test_a_stream_ends_with_its_key_and_with_its_tenant(tmp_path: Path) -> None:
         memory.tenants.create("gone")
         revoked = memory.keys.create("revoked", "reader")
         dropped = memory.keys.create("dropped", "reader", tenant="gone")
+        begun: Queue[str] = Queue()
         ended: Queue[str] = Queue()
 
         def pump(name: str, key: str) -> None:
             headers = {"authorization": f"Bearer {key}"}
             with httpx.stream("GET", f"{server.url}/v1/events", headers=headers, timeout=20) as response:
                 for _ in response.iter_lines():
-                    pass
+                    begun.put(name)
             ended.put(name)
 
         for key in (revoked, dropped):
             Thread(target=pump, args=(key.name, key.secret), daemon=True).start()
-        time.sleep(1.0)
+        seen: set[str] = set()
+        while len(seen) < 2:
+            seen.add(begun.get(timeout=15))
         assert ended.empty()
         memory.keys.revoke(revoked.id)
         memory.tenants.delete("gone")

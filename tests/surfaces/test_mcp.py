@@ -388,9 +388,12 @@ def test_a_revoked_key_is_refused_in_the_middle_of_a_conversation(tmp_path: Path
         async def work(client: Client) -> None:
             assert not (await client.call_tool("list_sessions", {"user": "a"})).is_error
             await asyncio.to_thread(memory.keys.revoke, key.id)
-            await asyncio.sleep(1.0)
-            with pytest.raises(MCPError):
-                await client.call_tool("list_sessions", {"user": "a"})
+            refused = False
+            while not refused:  # for some time, the key is remembered
+                try:
+                    await client.call_tool("list_sessions", {"user": "a"})
+                except MCPError:
+                    refused = True
 
         over_http(server, work, key.secret)
         with server.client(key.secret) as client:
