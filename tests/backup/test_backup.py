@@ -19,8 +19,16 @@ from typer.testing import CliRunner
 
 from memwell import Conflict, NotFound
 from memwell.backup import back_up, check, make, restore
-from memwell.backup.check import strangers
-from memwell.backup.manifest import MANIFEST, FileInfo, Manifest, TenantInfo, digest_of, render_manifest, seal_manifest
+from memwell.backup.manifest import (
+    MANIFEST,
+    FileInfo,
+    Manifest,
+    TenantInfo,
+    digest_of,
+    list_strangers,
+    render_manifest,
+    seal_manifest,
+)
 from memwell.clock import SystemClock
 from memwell.config import load
 from memwell.core.access import Authenticator
@@ -360,7 +368,7 @@ def test_a_manifest_that_could_not_have_been_written_is_refused(home: str, folde
     reseal(made.path)
     assert check(made.path) == manifest
     (made.path / "tenants" / "default.db-wal").write_bytes(b"x")
-    assert strangers(made.path, manifest) == ["tenants/default.db-wal"]
+    assert list_strangers(made.path, manifest) == ["tenants/default.db-wal"]
 
 
 def refused(path: Path, place: Path, said: str) -> None:

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from memwell.backup import back_up, restore
-from memwell.backup.check import _shape
+from memwell.backup.manifest import _shape
 from memwell.clock import to_micros
 from memwell.core.access import Authenticator
 from memwell.storage import queries

@@ -1,4 +1,4 @@
-"""Backups: a verified copy of a store while it is used, and the way back, on which what was erased stays erased.
+"""Backups: verified copies of a store that is in use, and restores, in which erased data stays erased.
 
 from memwell.backup import back_up, check, restore
 
@@ -7,9 +7,8 @@ check(made.path)
 restore(made.path, "./elsewhere")
 """
 
-from .check import check
 from .make import Made, back_up
-from .manifest import Manifest
+from .manifest import Manifest, check
 from .restore import Restored, RestoredTenant, restore
 
 __all__ = ["Made", "Manifest", "Restored", "RestoredTenant", "back_up", "check", "restore"]

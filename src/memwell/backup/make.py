@@ -1,8 +1,7 @@
-"""Making a backup: under another name at first, verified, and only then what it is called."""
+"""Making a backup: under another name at first, until it is verified."""
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -20,12 +19,11 @@ from ..config import Config
 from ..erasure import log
 from ..errors import Conflict, Invalid, MemwellError, NotFound, StorageError, StorageFull
 from ..storage import queries
-from ..storage.blobs import claim, sweep, sync
-from ..storage.copier import CopyableStore
+from ..storage.blobs import NO_ROOM, claim, sweep, sync
+from ..storage.copier import CopyableStore, move_keys
 from ..storage.port import tenant_mark
 from ..storage.sqlite import SqliteStore, connect
 from ..version import __version__
-from .check import require_sound
 from .erasures import EVERY, Source, open_existing, read_backup
 from .manifest import (
     FORMAT,
@@ -41,16 +39,16 @@ from .manifest import (
     list_backups,
     read,
     render_manifest,
+    require_sound,
     seal_manifest,
     write_lines,
 )
 
 Progress = Callable[[str], None]
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM})
 
 
 class Made(NamedTuple):
-    """A backup that was made, and the older ones that were removed for it."""
+    """A new backup, and the older ones that were removed for it."""
 
     path: Path
     manifest: Manifest
@@ -66,22 +64,20 @@ def back_up(
     keep: int | None = None,
     progress: Progress = lambda what: None,
 ) -> Made:
-    """Copy a data directory or a database into a new folder inside of `folder`, while it is used, and verify the copy.
+    """Copy a data directory or a database that is in use into a new folder inside `folder`, and verify the copy.
 
-    Every write that was acknowledged before this began is in it. `erasures_only`: no memory, only what was erased. `keep`: how
-    many backups of the same kind are left, this one included.
+    It has every write that was acknowledged before the call. `erasures_only`: no memory, only the erasure logs. `keep`: the
+    number of backups of the same kind to keep, including this one.
     """
     config = configuration.load(home=None if home is None else str(home))
     if keep is not None and keep < 1:
         raise Invalid("Keep at least one backup.", field="keep")
-    place = _place(config, folder)
-    began = datetime.now(UTC)
+    place = _choose_folder(config, folder)
+    wanted = _Wanted(datetime.now(UTC), "erasures" if erasures_only else "whole", config, tenants)
     store = open_existing(config)
     try:
         with translate_os_errors():
-            made = _make(
-                store, place, _Wanted(began, "erasures" if erasures_only else "whole", config, tenants), progress
-            )
+            made = _make(store, place, wanted, progress)
             lost = any(one.lost for one in made.manifest.tenants)
             return made._replace(removed=[] if keep is None or lost else prune(made.path, made.manifest, keep))
     finally:
@@ -102,13 +98,13 @@ def translate_os_errors() -> Iterator[None]:
         yield
     except OSError as error:
         what = f"{error.filename or 'The disk'} cannot be read or written: {error.strerror}"
-        if error.errno in _NO_ROOM:
+        if error.errno in NO_ROOM:
             raise StorageFull(f"{what}. Free some space, or check the rights; nothing was changed.") from error
         raise StorageError(f"{what}.") from error
 
 
-def _place(config: Config, folder: str | Path | None) -> Path:
-    """Where backups go: beside the data, if nothing else is said, and never into it."""
+def _choose_folder(config: Config, folder: str | Path | None) -> Path:
+    """Return the folder of backups: by default beside the data, and never inside it."""
     if folder is None:
         if config.on_postgres:
             raise Invalid("Say where to: a folder for backups of a database has to be named.")
@@ -132,33 +128,30 @@ def _make(store: CopyableStore, folder: Path, wanted: _Wanted, progress: Progres
     final = folder / build_name(wanted.began, wanted.kind)
     partial = final.with_name(final.name + PARTIAL)
     os.mkdir(partial, 0o700)
-    held = claim(partial)
+    lock = claim(partial)
     try:
-        if held is None or final.exists():
+        if lock is None or final.exists():
             raise Conflict("Another backup is being made under the same name: try again.")
         infos = _fill(store, partial, wanted.kind, sorted(wanted.tenants or known), progress)
-        manifest = _seal(partial, _build_manifest(store, wanted, infos), progress)
+        engine, schema = str(store.describe()["engine"]), queries.newest("sqlite")
+        home, chosen = wanted.config.home_without_password, sorted(wanted.tenants)
+        manifest = Manifest(FORMAT, __version__, engine, schema, wanted.kind, home, wanted.began, chosen, infos, [])
+        manifest = _seal(partial, manifest, progress)
         os.rename(partial, final)
         sync(folder)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
     finally:
-        if held is not None:
-            os.close(held)
+        if lock is not None:
+            os.close(lock)
     return Made(final, manifest, [])
 
 
 def sweep_folder(folder: Path) -> None:
-    """Remove what backups and restores left behind in a folder when they were killed."""
+    """Delete the remains of killed backups and restores in a folder."""
     partial = [path for path in folder.glob(f"memwell-*{PARTIAL}") if is_name(path.name.removesuffix(PARTIAL))]
     sweep([*partial, *folder.glob(".memwell-restoring-*")])
-
-
-def _build_manifest(store: CopyableStore, wanted: _Wanted, infos: list[TenantInfo]) -> Manifest:
-    engine, schema = str(store.describe()["engine"]), queries.newest("sqlite")
-    home, chosen = wanted.config.home_without_password, sorted(wanted.tenants)
-    return Manifest(FORMAT, __version__, engine, schema, wanted.kind, home, wanted.began, chosen, infos, [])
 
 
 # -- filling it ----------------------------------------------------------------------------------------------------------
@@ -167,8 +160,6 @@ def _build_manifest(store: CopyableStore, wanted: _Wanted, infos: list[TenantInf
 def _fill(
     store: CopyableStore, partial: Path, kind: Kind, tenants: Sequence[str], progress: Progress
 ) -> list[TenantInfo]:
-    from ..storage.copier import move_keys
-
     (partial / "erasures").mkdir(mode=0o700)
     target = SqliteStore(partial, clock=SystemClock().now, durability="relaxed")
     infos: list[TenantInfo] = []
@@ -187,77 +178,64 @@ def _fill(
 
 
 def _copy_tenant(store: CopyableStore, target: SqliteStore, kind: Kind, tenant: str) -> TenantInfo | None:
-    """Copy one tenant; None if it was deleted meanwhile."""
+    """Copy one tenant. Return None if it was deleted meanwhile."""
+    log_path = target.home / "erasures" / f"{tenant}.jsonl"
     try:
-        return _copy_whole(store, target, tenant) if kind == "whole" else _copy_erasures(store, target, tenant)
+        entries, files, lost = 0, 0, []
+        if kind == "whole":
+            lost = store.copier.copy_out(tenant, target)
+            row = target.read(tenant, lambda tx: tx.row("count_all_entries"))
+            entries, files = row[0] if row else 0, sum(1 for _ in target.blobs(tenant).list())
+            erased = target.read(tenant, lambda tx: list(log.lines(tx)))
+        else:
+            erased = store.read(tenant, lambda tx: list(log.lines(tx)))
+            rows = store.control.rows("find_tenant", id=tenant)
+            target.control.write(*(("add_tenant", {"id": row[0], "now": row[1]}) for row in rows))
+        write_lines(log_path, erased)
+        return TenantInfo(tenant, entries, files, len(erased), lost)
     except MemwellError:
         if store.control.rows("find_tenant", id=tenant):
             raise
         target.drop(tenant)
-        (target.home / "erasures" / f"{tenant}.jsonl").unlink(missing_ok=True)
+        log_path.unlink(missing_ok=True)
         return None
-
-
-def _copy_whole(store: CopyableStore, target: SqliteStore, tenant: str) -> TenantInfo:
-    lost = store.copier.copy_out(tenant, target)
-    row = target.read(tenant, lambda tx: tx.row("count_all_entries"))
-    erased = target.read(tenant, lambda tx: list(log.lines(tx)))
-    write_lines(target.home / "erasures" / f"{tenant}.jsonl", erased)
-    return TenantInfo(tenant, row[0] if row else 0, sum(1 for _ in target.blobs(tenant).list()), len(erased), lost)
-
-
-def _copy_erasures(store: CopyableStore, target: SqliteStore, tenant: str) -> TenantInfo:
-    erased = store.read(tenant, lambda tx: list(log.lines(tx)))
-    write_lines(target.home / "erasures" / f"{tenant}.jsonl", erased)
-    rows = store.control.rows("find_tenant", id=tenant)
-    target.control.write(*(("add_tenant", {"id": row[0], "now": row[1]}) for row in rows))
-    return TenantInfo(tenant, 0, 0, len(erased), [])
 
 
 # -- sealing it ----------------------------------------------------------------------------------------------------------
 
 
 def _seal(partial: Path, described: Manifest, progress: Progress) -> Manifest:
-    """Verify what was copied, name it in the manifest, and have the disk keep all of it."""
+    """Verify the copy, list its files in the manifest, and sync all of it."""
     files: list[FileInfo] = []
     for path in sorted(path for path in partial.rglob("*") if path.is_file()):
         if path.suffix == ".db":
             progress(f"checking {path.stem}")
-            _fold_log(path)
+            with connect.translate_errors(path):
+                db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+                db.pragma("journal_mode", "delete")  # so that there is no log beside it
+                db.close()
             require_sound(path)
     for path in sorted(path for path in partial.rglob("*") if path.is_file()):
         os.chmod(path, 0o600)
-        _sync_file(path)
+        sync(path)
         files.append(FileInfo(path.relative_to(partial).as_posix(), *digest_of(path)))
     manifest = seal_manifest(msgspec.structs.replace(described, files=files))
     (partial / MANIFEST).write_bytes(render_manifest(manifest))
     os.chmod(partial / MANIFEST, 0o600)
-    _sync_file(partial / MANIFEST)
+    sync(partial / MANIFEST)
     for folder in [partial, *(path for path in partial.rglob("*") if path.is_dir())]:
         os.chmod(folder, 0o700)
         sync(folder)
     return manifest
 
 
-def _fold_log(path: Path) -> None:
-    """Let a database be one file, with no log beside it."""
-    with connect.translate_errors(path):
-        db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-        db.pragma("journal_mode", "delete")
-        db.close()
-
-
-def _sync_file(path: Path) -> None:
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())
-
-
-# -- Removing older backups: never the last one that knows something.
+# -- removing older backups ------------------------------------------------------------------------------------------------
 
 
 def prune(made: Path, manifest: Manifest, keep: int) -> list[str]:
-    """Remove the oldest backups of the same home, kind and tenants. What cannot be read as one is left alone, and so are links,
-    those of tenants that were lost, and those that know of an erasure which the new one does not know of."""
+    """Remove the oldest backups of the same home, kind and tenants. Unreadable ones and links are left alone, and so are
+    those with
+    tenants or erasures that the new one does not know."""
     newest = read_backup(made, manifest, manifest.names)
     alike = [path for path in list_backups(made.parent) if path == made or _is_superseded(path, manifest, newest)]
     doomed = [path for path in alike[:-keep] if path != made]
@@ -280,8 +258,9 @@ def _is_superseded(path: Path, other: Manifest, newest: Source) -> bool:
 
 
 def _is_known_by(newest: Source, older: Source) -> bool:
-    """Whether each of the older one's tenants is in the newer one with all that was erased of it, or was deleted. A home may
-    have been lost, and made anew in the same place."""
+    """Return True if the newer backup has each tenant of the older one with all its erasures, or knows that it was deleted.
+    A home may
+    have been lost, and created anew in the same place."""
     for tenant, lines in older.lines.items():
         made_at = older.made_at[tenant]
         if tenant_mark(tenant, made_at) in newest.dropped:

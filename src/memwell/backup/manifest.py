@@ -1,12 +1,12 @@
-"""What a backup is: a folder `memwell-<time>Z` that holds a data directory, and a manifest that names every file in it.
+"""The format of a backup, and its verification: a folder `memwell-<time>Z` with a data directory and a manifest of all files.
 
-    manifest.json                   what, when, of which version; size and SHA-256 of each file
-    control.db, secret.key          the tenants, and the hashes of their keys with what these are keyed with
-    tenants/<tenant>.db             one SQLite file per tenant, whatever engine it comes from
+    manifest.json                   the source, time and version; size and SHA-256 of each file
+    control.db, secret.key          the tenants, the hashes of their keys, and the secret of these hashes
+    tenants/<tenant>.db             one SQLite file per tenant, also from PostgreSQL
     blobs/<tenant>/<ab>/<digest>    the files of sessions
-    erasures/<tenant>.jsonl         what was ever erased, by marks that tell nothing
+    erasures/<tenant>.jsonl         the erasure log, whose marks reveal nothing
 
-A folder that ends in `.erasures` has no memory in it, only what was erased. While it is being made, its name ends in `.partial`.
+A folder that ends in `.erasures` has no memory, only the erasure logs. During a backup, the name ends in `.partial`.
 """
 
 from __future__ import annotations
@@ -14,16 +14,21 @@ from __future__ import annotations
 import hashlib
 import re
 import stat
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+import apsw
 import msgspec
 
 from .. import typed
 from ..erasure.log import Line, is_sound
 from ..errors import Corrupted, Invalid, NotFound, Unsupported
+from ..storage import queries
+from ..storage.sqlite import connect
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -53,13 +58,13 @@ class FileInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def tenant(self) -> str | None:
-        """Whose it is; None: it stands above the tenants."""
+        """The tenant of the file; None if it is above the tenants."""
         parts = self.path.split("/")
         return None if len(parts) == 1 else parts[1].partition(".")[0]
 
 
 class TenantInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A tenant in a backup. `lost`: the digests of files that were not there when it was made."""
+    """A tenant in a backup. `lost`: the digests of files that were missing when it was made."""
 
     tenant: str
     entries: int
@@ -69,7 +74,7 @@ class TenantInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a backup holds. `chosen`: the tenants that were asked for; none: all. `seal`: the hash of all the rest."""
+    """The contents of a backup. `chosen`: the tenants in the request; empty for all. `seal`: a hash of all other fields."""
 
     format: int
     memwell: str
@@ -88,7 +93,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return [one.tenant for one in self.tenants]
 
     def files_of(self, tenants: Collection[str]) -> list[FileInfo]:
-        """The files that some tenants need, and those that stand above all."""
+        """The files of some tenants, and those above the tenants."""
         wanted = {None, *tenants}
         return [one for one in self.files if one.tenant in wanted]
 
@@ -102,7 +107,7 @@ def is_name(name: str) -> bool:
 
 
 def list_backups(folder: Path) -> list[Path]:
-    """What is called as a backup is, the oldest first."""
+    """The folders with the name of a backup, the oldest first."""
     return sorted(path for path in folder.iterdir() if is_name(path.name) and path.is_dir())
 
 
@@ -112,13 +117,22 @@ def seal_manifest(manifest: Manifest) -> Manifest:
 
 
 def render_manifest(manifest: Manifest) -> bytes:
-    """A manifest as it is written: people may read it, too."""
     return msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
 
 
 def read(folder: Path) -> Manifest:
-    """The manifest of a backup. One that is not exactly what was written is refused, and so are paths that lead elsewhere."""
-    data = _bytes(folder)
+    """Read the manifest of a backup. One that is not exactly as it was written is refused, and so are paths that lead
+    elsewhere."""
+    path = folder / MANIFEST
+    if not folder.is_dir():
+        raise NotFound(f"There is no backup at {folder}.")
+    if folder.name.endswith(PARTIAL):
+        raise Invalid(f"{folder.name} was cut off while it was made: it is no backup.")
+    if not path.is_file():
+        raise Invalid(_explain_absence(folder))
+    if path.stat().st_size > MAX_MANIFEST:
+        raise Corrupted(f"{folder.name} is damaged: its {MANIFEST} is too large. Nothing was changed.")
+    data = path.read_bytes()
     try:
         version = typed.decode(data, _Version).format
         if version > FORMAT:
@@ -131,8 +145,21 @@ def read(folder: Path) -> Manifest:
     return manifest
 
 
+class _Version(msgspec.Struct):
+    format: int
+
+
+def _explain_absence(folder: Path) -> str:
+    inside = sorted(path.name for path in folder.iterdir() if is_name(path.name))
+    if inside:
+        return f"{folder} holds {len(inside)} backups: name one. The newest is {folder / inside[-1]}."
+    if (folder / "control.db").is_file():
+        return f"{folder} is a data directory and no backup: use `memwell move`, or make a backup of it first."
+    return f"{folder} is no backup of Memwell: there is no {MANIFEST} in it."
+
+
 def _is_coherent(manifest: Manifest) -> bool:
-    """Whether a manifest is one that could have been written. A name in it becomes part of a path."""
+    """Return True if a manifest could have been written like this. Names in it become parts of paths."""
     numbers = [n for one in manifest.tenants for n in (one.entries, one.files, one.erasures)]
     moment = manifest.created_at
     return (
@@ -144,7 +171,7 @@ def _is_coherent(manifest: Manifest) -> bool:
         and all(_OF_TENANT.fullmatch(name) for name in [*manifest.names, *manifest.chosen])
         and all(_DIGEST.fullmatch(digest) for one in manifest.tenants for digest in one.lost)
         and all(_is_possible(one) for one in manifest.files)
-        and _are_all_there(manifest)
+        and _is_complete(manifest)
     )
 
 
@@ -155,8 +182,8 @@ def _is_possible(one: FileInfo) -> bool:
     return parts[0] != "blobs" or (parts[3] == one.sha256 and parts[3].startswith(parts[2]))
 
 
-def _are_all_there(manifest: Manifest) -> bool:
-    """Whether every tenant has what it needs, once, and nothing is there that is no tenant's."""
+def _is_complete(manifest: Manifest) -> bool:
+    """Return True if every tenant has its files, once, and there are no other files."""
     whole, names = manifest.kind == "whole", manifest.names
     paths = [one.path for one in manifest.files]
     needed = {"control.db", *(f"erasures/{name}.jsonl" for name in names)}
@@ -170,33 +197,7 @@ def _are_all_there(manifest: Manifest) -> bool:
     )
 
 
-class _Version(msgspec.Struct):
-    format: int
-
-
-def _bytes(folder: Path) -> bytes:
-    path = folder / MANIFEST
-    if not folder.is_dir():
-        raise NotFound(f"There is no backup at {folder}.")
-    if folder.name.endswith(PARTIAL):
-        raise Invalid(f"{folder.name} was cut off while it was made: it is no backup.")
-    if not path.is_file():
-        raise Invalid(_not_one(folder))
-    if path.stat().st_size > MAX_MANIFEST:
-        raise Corrupted(f"{folder.name} is damaged: its {MANIFEST} is too large. Nothing was changed.")
-    return path.read_bytes()
-
-
-def _not_one(folder: Path) -> str:
-    inside = sorted(path.name for path in folder.iterdir() if is_name(path.name))
-    if inside:
-        return f"{folder} holds {len(inside)} backups: name one. The newest is {folder / inside[-1]}."
-    if (folder / "control.db").is_file():
-        return f"{folder} is a data directory and no backup: use `memwell move`, or make a backup of it first."
-    return f"{folder} is no backup of Memwell: there is no {MANIFEST} in it."
-
-
-# -- its files -----------------------------------------------------------------------------------------------------------
+# -- files ---------------------------------------------------------------------------------------------------------------
 
 
 def digest_of(path: Path) -> tuple[int, str]:
@@ -206,7 +207,7 @@ def digest_of(path: Path) -> tuple[int, str]:
 
 
 def require_whole(folder: Path, files: list[FileInfo]) -> None:
-    """See to it that files are what they were when the backup was made."""
+    """Raise if a file is missing, or has changed since the backup was made."""
     for one in files:
         path = folder / one.path
         try:
@@ -220,7 +221,6 @@ def require_whole(folder: Path, files: list[FileInfo]) -> None:
 
 
 def write_lines(path: Path, found: list[Line]) -> None:
-    """What was erased, one line each."""
     with open(path, "wb") as file:
         file.writelines(msgspec.json.encode(line) + b"\n" for line in found)
 
@@ -234,5 +234,111 @@ def read_lines(path: Path) -> list[Line]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Corrupted(f"{path} is damaged. Nothing was changed.") from None
     if not all(is_sound(line) for line in found):
-        raise Corrupted(f"{path} is damaged: it tells of what cannot be. Nothing was changed.")
+        raise Corrupted(f"{path} is damaged: it has impossible erasures. Nothing was changed.")
     return found
+
+
+# -- verification ------------------------------------------------------------------------------------------------------------
+
+
+Shape = frozenset[tuple[str, str, str | None]]
+
+
+def check(path: str | Path) -> Manifest:
+    """Verify a backup and return its manifest, or raise. Nothing is changed."""
+    folder = Path(path).expanduser()
+    manifest = read(folder)
+    require_readable(manifest, folder)
+    require_whole(folder, manifest.files)
+    require_ours(folder, manifest, manifest.names)
+    for one in manifest.files:
+        if one.path.endswith(".db"):
+            require_sound(folder / one.path)
+    return manifest
+
+
+def list_strangers(path: str | Path, manifest: Manifest) -> list[str]:
+    """List the files in the folder of a backup that are not part of it. They are never read."""
+    folder, own = Path(path).expanduser(), {MANIFEST, *(one.path for one in manifest.files)}
+    inside = (one.relative_to(folder).as_posix() for one in folder.rglob("*") if one.is_symlink() or not one.is_dir())
+    return sorted(name for name in inside if name not in own)
+
+
+def require_readable(manifest: Manifest, folder: Path) -> None:
+    """Raise if this program does not know the tables of a backup."""
+    if manifest.schema > queries.newest("sqlite"):
+        raise Unsupported(f"{folder.name} was made by a newer version of Memwell: upgrade this program.")
+
+
+def require_sound(path: Path) -> None:
+    """Raise if a database file that nobody has open is damaged."""
+    with _open(path) as db:
+        damage = connect.list_damage(db, 5)
+    if damage:
+        raise Corrupted(f"{path.name} is damaged: {damage[0]}. Nothing was changed.")
+
+
+def require_ours(folder: Path, manifest: Manifest, tenants: Iterable[str]) -> None:
+    """Raise unless files name the tenants of the manifest, have possible erasures, and only our tables: a trigger would go
+    on acting
+    after a restore. The files must be known to be as they were written."""
+    with _open(folder / "control.db") as db:
+        _require_shape(db, folder / "control.db", "control")
+        tenants_made = db.execute("SELECT id, created_at FROM tenant ORDER BY id").fetchall()
+        keys = db.execute("SELECT tenant, id, created_at, revoked_at FROM api_key").fetchall()
+    names = manifest.names
+    sound = (
+        [row[0] for row in tenants_made] == sorted(names)
+        and all(isinstance(row[1], int) for row in tenants_made)
+        and all(row[0] in names and isinstance(row[1], str) and isinstance(row[2], int) for row in keys)
+        and all(row[3] is None or isinstance(row[3], int) for row in keys)
+        and (not keys or any(one.path == "secret.key" for one in manifest.files))
+    )
+    if not sound:
+        raise Corrupted(f"{folder.name} is damaged: control.db and {MANIFEST} do not agree. Nothing was changed.")
+    for tenant in tenants:
+        read_lines(folder / "erasures" / f"{tenant}.jsonl")
+        if manifest.kind == "whole":
+            path = folder / "tenants" / f"{tenant}.db"
+            with _open(path) as db:
+                _require_shape(db, path, "sqlite")
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[apsw.Connection]:
+    with connect.translate_errors(path):
+        db = connect.open_immutable(path)
+        try:
+            yield db
+        finally:
+            db.close()
+
+
+def _require_shape(db: apsw.Connection, path: Path, kind: str) -> None:
+    connect.is_current(db, kind, path.name)
+    if _shape(db) != _shape_of(kind, int(db.pragma("user_version"))):
+        raise Corrupted(f"{path.name} holds what is not of Memwell, or lacks a table. Nothing was changed.")
+
+
+@cache
+def _shape_of(kind: str, version: int) -> Shape:
+    """The tables and indexes that the migrations create."""
+    db = apsw.Connection(":memory:")
+    try:
+        for number, _, text in queries.migrations(kind):
+            for statement in queries.statements(text) if number <= version else ():
+                db.execute(statement)
+        return _shape(db)
+    finally:
+        db.close()
+
+
+def _shape(db: apsw.Connection) -> Shape:
+    """The tables and indexes of a file, with their SQL. That of SQLite's own may differ from version to version."""
+    rows: list[Any] = db.execute("SELECT type, name, sql FROM sqlite_schema").fetchall()
+    virtual = tuple(f"{row[1]}_" for row in rows if str(row[2]).upper().startswith("CREATE VIRTUAL TABLE"))
+    ours = [row for row in rows if row[0] not in ("table", "index") or not str(row[1]).startswith("sqlite_")]
+    return frozenset(
+        (kind, name, None if str(name).startswith(virtual) or sql is None else " ".join(sql.replace('"', "").split()))
+        for kind, name, sql in ours
+    )

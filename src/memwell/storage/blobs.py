@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _DRAFT = ".draft-"
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM})
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM})
 PAGE = 1000
 
 
@@ -340,7 +340,7 @@ def translate_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _NO_ROOM:
+        if error.errno in NO_ROOM:
             raise StorageFull(
                 f"Files cannot be stored: {error.strerror}. Free some space, or check the rights; nothing was lost."
             ) from error

@@ -61,7 +61,7 @@ def backup(
     It works on the data directory or the database itself. A backup is as private as the data.
     """
     from ... import backup as backups
-    from ...backup.check import strangers
+    from ...backup.manifest import list_strangers
 
     source: Target = context.obj
     with report_errors():
@@ -69,7 +69,7 @@ def backup(
             if target is not None or tenant or keep or erasures_only:
                 raise Invalid("--check only verifies a backup: omit the other options.")
             manifest = backups.check(check)
-            others = strangers(check, manifest)
+            others = list_strangers(check, manifest)
             answer = {**_summarize(check, manifest), "others": others}
             return print_answer(answer, as_json, lambda: _print_verified(check, manifest, others))
         _require_local(source)
