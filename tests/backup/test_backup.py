@@ -520,7 +520,7 @@ def test_a_full_disk_leaves_nothing_behind(home: str, folder: Path, monkeypatch:
     def full(path: Path) -> None:
         raise OSError(28, os.strerror(28), str(path))
 
-    monkeypatch.setattr(make, "_sync_file", full)
+    monkeypatch.setattr(make, "sync", full)
     with pytest.raises(StorageFull, match="Free some space"):
         back_up(home, folder)
     assert list(folder.iterdir()) == []

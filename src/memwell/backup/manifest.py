@@ -272,7 +272,7 @@ def require_readable(manifest: Manifest, folder: Path) -> None:
 
 def require_sound(path: Path) -> None:
     """Raise if a database file that nobody has open is damaged."""
-    with _open(path) as db:
+    with open_database(path) as db:
         damage = connect.list_damage(db, 5)
     if damage:
         raise Corrupted(f"{path.name} is damaged: {damage[0]}. Nothing was changed.")
@@ -282,7 +282,7 @@ def require_ours(folder: Path, manifest: Manifest, tenants: Iterable[str]) -> No
     """Raise unless files name the tenants of the manifest, have possible erasures, and only our tables: a trigger would go
     on acting
     after a restore. The files must be known to be as they were written."""
-    with _open(folder / "control.db") as db:
+    with open_database(folder / "control.db") as db:
         _require_shape(db, folder / "control.db", "control")
         tenants_made = db.execute("SELECT id, created_at FROM tenant ORDER BY id").fetchall()
         keys = db.execute("SELECT tenant, id, created_at, revoked_at FROM api_key").fetchall()
@@ -300,12 +300,12 @@ def require_ours(folder: Path, manifest: Manifest, tenants: Iterable[str]) -> No
         read_lines(folder / "erasures" / f"{tenant}.jsonl")
         if manifest.kind == "whole":
             path = folder / "tenants" / f"{tenant}.db"
-            with _open(path) as db:
+            with open_database(path) as db:
                 _require_shape(db, path, "sqlite")
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[apsw.Connection]:
+def open_database(path: Path) -> Iterator[apsw.Connection]:
     with connect.translate_errors(path):
         db = connect.open_immutable(path)
         try:

@@ -1,5 +1,6 @@
-"""The way back: a verified backup is copied beside itself, everything is erased again that was erased since, and only what is
-left is brought to where it is to be. An erased byte never gets there, not even if this is cut off."""
+"""Restoring a backup: it is verified and copied beside itself, later erasures are applied to the copy, and the rest is
+brought to its
+target. An erased byte never gets there, not even if the restore is interrupted."""
 
 from __future__ import annotations
 
@@ -14,28 +15,27 @@ from typing import Any, NamedTuple
 
 from .. import config as configuration
 from ..clock import SystemClock
-from ..config import Config
 from ..erasure import log
 from ..erasure.erase import scrub_later, sweep_later
 from ..errors import Conflict, Corrupted, Invalid, NotFound, Unavailable
 from ..storage import open_store
 from ..storage.blobs import FolderBlobs, claim
-from ..storage.copier import KEY_COLUMNS, Approve, Arrival, CopyableStore
+from ..storage.copier import Approve, Arrival, CopyableStore
 from ..storage.port import Tx, search_state
 from ..storage.sqlite import SqliteStore
-from .check import require_ours, require_readable
-from .erasures import EVERY, Key, Knowledge, Reapplied, read_neighbours, read_sources, read_store, reapply
+from .erasures import EVERY, Key, Knowledge, Reapplied, read_keys, read_neighbours, read_sources, read_store, reapply
 from .make import Progress, sweep_folder, translate_os_errors
-from .manifest import Manifest, read, require_whole
+from .manifest import Manifest, read, require_ours, require_readable, require_whole
 
 ATTEMPTS = 20
 AHEAD = 1 << 20
-"""By how much the numbers of a restored tenant are beyond those of the one that it replaces, which goes on meanwhile."""
+"""Distance between the numbers of a restored tenant and those of the one that it replaces, which is in use meanwhile."""
 
 
 class RestoredTenant(NamedTuple):
-    """A tenant that was restored: how much of it was erased again and how many traces a second look found of that, how many keys
-    it has (None: they could not be taken along), and which of its files the backup lacks."""
+    """A restored tenant: how much was erased again and how many traces of it were found afterwards, the number of its keys
+    (None if they
+    could not be restored), and the files that the backup lacks."""
 
     tenant: str
     entries: int
@@ -47,8 +47,8 @@ class RestoredTenant(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """What was restored. `dropped`: tenants that were deleted since, and are left out. `told_by`: where erasures are known from,
-    and `known_until` which moment, for every tenant that was restored."""
+    """The result of a restore. `dropped`: tenants that were deleted since, and are left out. `told_by`: the sources of erasures.
+    `known_until`: the time up to which they are known for every restored tenant."""
 
     tenants: list[RestoredTenant]
     dropped: list[str]
@@ -65,10 +65,10 @@ def restore(
     erasures: Sequence[str | Path] = (),
     progress: Progress = lambda what: None,
 ) -> Restored:
-    """Put a backup, or some of its tenants, into a data directory or a database.
+    """Restore a backup, or some of its tenants, into a data directory or a database.
 
-    What was erased since stays erased, as far as it is known: from the tenant that is replaced, from newer backups in the same
-    folder, and from what `erasures` names. Nothing can be seen of a tenant before all of it is there.
+    Data that was erased since stays erased, as far as it is known: from the tenant that is replaced, from newer backups in
+    the same folder, and from the sources in `erasures`. No part of a tenant is visible before all of it is there.
     """
     folder = Path(backup).expanduser()
     manifest = read(folder)
@@ -85,36 +85,28 @@ def restore(
         require_ours(folder, manifest, chosen)
         known = Knowledge(manifest.created_at, list(read_neighbours(folder, manifest, chosen)))
         known.sources += [source for named in erasures for source in read_sources(str(named), chosen)]
-        config = _into(home, folder)
+        config = configuration.load(home=None if home is None else str(home))
+        if not config.on_postgres and config.home_path.resolve().is_relative_to(folder.resolve()):
+            raise Invalid("A backup cannot be restored into itself: choose another directory.")
         target = open_store(config, SystemClock().now)
         try:
             known.sources.append(read_store(target, config.home_without_password, chosen))
             with _stage(folder, manifest, chosen) as staged:
                 work = _Restore(folder, manifest, staged, target, known, progress)
-                try:
-                    return work.run(chosen, replace, named=bool(tenants))
-                finally:
-                    work.leave()
+                return work.run(chosen, replace, named=bool(tenants))
         finally:
             target.close()
 
 
-def _into(home: str | Path | None, folder: Path) -> Config:
-    config = configuration.load(home=None if home is None else str(home))
-    if not config.on_postgres and config.home_path.resolve().is_relative_to(folder.resolve()):
-        raise Invalid("A backup cannot be restored into itself: choose another directory.")
-    return config
-
-
 @contextmanager
 def _stage(folder: Path, manifest: Manifest, chosen: Sequence[str]) -> Iterator[SqliteStore]:
-    """A copy of what is needed, beside the backup: it holds nothing that the backup does not."""
+    """Copy the needed databases beside the backup, where nothing is exposed that the backup does not expose."""
     beside_it = folder.resolve().parent
     writable = os.access(beside_it, os.W_OK)
     if writable:
         sweep_folder(beside_it)
     place = Path(tempfile.mkdtemp(prefix=".memwell-restoring-", dir=beside_it if writable else None))
-    held = claim(place)
+    lock = claim(place)
     try:
         (place / "tenants").mkdir(mode=0o700)
         for one in manifest.files_of(chosen):
@@ -127,8 +119,8 @@ def _stage(folder: Path, manifest: Manifest, chosen: Sequence[str]) -> Iterator[
             staged.close()
     finally:
         shutil.rmtree(place, ignore_errors=True)
-        if held is not None:
-            os.close(held)
+        if lock is not None:
+            os.close(lock)
 
 
 class _Restore:
@@ -163,8 +155,11 @@ class _Restore:
             )
         for name in wanted:
             self._prepare(name)
-        done = self._bring([name for name in wanted if name not in present])
-        done += [self._replace(name, present) for name in present]
+        try:
+            done = self._add([name for name in wanted if name not in present])
+            done += [self._replace(name, present) for name in present]
+        finally:
+            self._copier.discard()
         speaking = {name: self._known.speaking(name, self._made_at[name]) for name in wanted}
         told_by = dict.fromkeys(
             source.name for source in self._known.sources if any(source in s for s in speaking.values())
@@ -173,12 +168,8 @@ class _Restore:
         until = min((max([since, *(one.until for one in found)]) for found in speaking.values()), default=since)
         return Restored(sorted(done), dropped, list(told_by), until)
 
-    def leave(self) -> None:
-        """Clear away what has not come to its end."""
-        self._copier.discard()
-
     def _prepare(self, tenant: str) -> None:
-        """Erase again what was erased since, and look whether what is left is sound."""
+        """Apply later erasures to the copy, and check that the rest is sound."""
         self._progress(f"preparing {tenant}")
         again = reapply(self._staged, tenant, self._known.lines(tenant), self._clock)
         before = self._erased.get(tenant, Reapplied(0, 0))
@@ -189,10 +180,8 @@ class _Restore:
                 f"The copy of {tenant} in {self._folder.name} is damaged: {damage[0]}. Nothing was changed."
             )
 
-    # -- a tenant that is not there ------------------------------------------------------------------------------------
-
-    def _bring(self, tenants: Sequence[str]) -> list[RestoredTenant]:
-        """All of them come into sight at once."""
+    def _add(self, tenants: Sequence[str]) -> list[RestoredTenant]:
+        """Restore tenants that the target does not have. All of them become visible at once."""
         keys = {tenant: self._keys(tenant) for tenant in tenants}
         results = [self._result(tenant, keys[tenant], replaced=False) for tenant in tenants]
         arrivals: list[Arrival] = []
@@ -206,13 +195,11 @@ class _Restore:
             self._target.control.hint("add_hint", tenant=tenant, due_at=self._clock.now())
         return results
 
-    # -- a tenant that is there ----------------------------------------------------------------------------------------
-
     def _replace(self, tenant: str, present: Sequence[str]) -> RestoredTenant:
-        """Nothing that is erased while this goes on is forgotten: then what was prepared is not good enough."""
+        """Replace a tenant of the target. If something is erased meanwhile, the copy is prepared again."""
         self._progress(f"restoring {tenant}")
         for _ in range(ATTEMPTS):
-            self._go_beyond(tenant)
+            self._raise_numbers(tenant)
             if self._copier.replace(tenant, self._staged, self._blobs(tenant), self._build_approval(tenant)):
                 break
             self._known.sources[-1] = read_store(self._target, self._known.sources[-1].name, present)
@@ -229,7 +216,8 @@ class _Restore:
         return self._result(tenant, keys, replaced=True)
 
     def _build_approval(self, tenant: str) -> Approve:
-        """Approve replacing if every erasure is known, and every number that was given is below the new ones."""
+        """Return a function that approves a replacement if all erasures are known, and all numbers in use are below the new
+        ones."""
         known = set(self._known.sources[-1].lines.get(tenant, ()))
         ours = self._staged.read(tenant, _numbers)
 
@@ -239,32 +227,27 @@ class _Restore:
 
         return approve
 
-    def _go_beyond(self, tenant: str) -> None:
-        """Number what comes later so that nobody who remembers the tenant as it was takes it for something else: neither an
-        index in memory, nor who looks on."""
+    def _raise_numbers(self, tenant: str) -> None:
+        """Make all later numbers higher than those in use, so that neither an index in memory nor a watcher confuses the restored
+        tenant with the one that it replaces."""
         both = zip(*(store.read(tenant, _numbers) for store in (self._staged, self._target)), strict=True)
         entry, removal, event = (max(pair) + AHEAD for pair in both)
         self._staged.write(tenant, lambda tx: _begin_anew(tx, removal, event, self._clock.now()))
         self._staged.number_from(tenant, entry)
 
-    # -- what it takes along -------------------------------------------------------------------------------------------
-
     def _keys(self, tenant: str) -> list[Key] | None:
-        """The keys that still hold; None if the target has others, that are hashed in another way."""
-        rows = self._staged.control.rows("page_keys", tenant=tenant)
-        own = [dict(zip(KEY_COLUMNS, row, strict=True)) for row in rows]
-        keys = self._known.keys(tenant, self._made_at[tenant], own)
+        """The keys that are still valid; None if the target has keys that were hashed with another secret."""
+        keys = self._known.keys(tenant, self._made_at[tenant], read_keys(self._staged, tenant).values())
         return None if keys and not self._target.control.adopt(self._staged.control.secret) else keys
 
     def _build_revocations(self, tenant: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """What makes keys that are at the target useless, as far as somebody newer says that they are revoked or gone."""
-        made_at, control = self._made_at[tenant], self._target.control
+        """The changes that delete or revoke keys of the target, as far as a newer source says so."""
+        made_at = self._made_at[tenant]
         others = [
             one.keys.get(tenant, {}) for one in self._known.speaking(tenant, made_at) if one != self._known.sources[-1]
         ]
-        backed_up = {row[0] for row in self._staged.control.rows("page_keys", tenant=tenant)}
-        there = [dict(zip(KEY_COLUMNS, row, strict=True)) for row in control.rows("page_keys", tenant=tenant)]
-        shared = [key for key in there if key["id"] in backed_up.union(*others)]
+        known = set(read_keys(self._staged, tenant)).union(*others)
+        shared = [key for key in read_keys(self._target, tenant).values() if key["id"] in known]
         left = {key["id"]: key for key in self._known.keys(tenant, made_at, shared)}
         for key_id in (key["id"] for key in shared):
             if key_id not in left:
@@ -283,22 +266,15 @@ class _Restore:
 
 
 def _numbers(tx: Tx) -> tuple[int, int, int]:
-    """The highest numbers that were given: of an entry, a removal and an event."""
+    """The highest numbers of an entry, a removal and an event."""
     event = tx.row("last_event")
     return (*search_state(tx), int(event[0]) if event else 0)
 
 
 def _begin_anew(tx: Tx, removal: int, event: int, now: int) -> None:
-    """Have every index in memory be made anew, tell those who look on, and let go of what nobody names any more: bytes in the
-    file, and files."""
+    """Have every index in memory loaded anew, tell watchers, and schedule the removal of unused bytes and files."""
     tx.send("put_removal", seq=removal, docid=None, address_id=None)
-    restored = {
-        "operation": "backup.restore",
-        "collection_id": None,
-        "address_id": None,
-        "entries": 0,
-        "actor": "local",
-    }
-    tx.send("put_event", seq=event, at=now, **restored)
+    nothing = {"collection_id": None, "address_id": None, "entries": 0}
+    tx.send("put_event", seq=event, at=now, operation="backup.restore", actor="local", **nothing)
     scrub_later(tx, now, {})
     sweep_later(tx, now)
