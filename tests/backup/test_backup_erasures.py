@@ -249,7 +249,7 @@ def test_whatever_erases_says_so(operation: Operation, tmp_path: Path) -> None:
     with Memory(tmp_path / "home", worker=False) as memory:
         run_example(operation, lambda name, data: memory.call(name, data))
     store = stored(tmp_path / "home")
-    noted = store.read("default", lambda tx: list(log.lines(tx)))
+    noted = store.read("default", lambda tx: log.list_lines(tx))
     dropped = store.control.rows("list_dropped", after="", limit=10)
     store.close()
     assert noted or dropped
@@ -337,7 +337,7 @@ def test_a_home_that_was_lost_keeps_its_backups_and_what_tells_them(home: str, f
         memory.user("alice").forget()
         noted = back_up(home, folder, erasures_only=True, keep=1)
     store = stored(home)
-    lines = store.read("default", lambda tx: list(log.lines(tx)))
+    lines = store.read("default", lambda tx: log.list_lines(tx))
     store.write("default", lambda tx: tx.send("delete_erasures_after", after=0))
     assert back_up(home, folder, erasures_only=True, keep=1).removed == [], "it knows what the newer one does not"
     store.control.write(("set_tenant_made", {"id": "default", "created_at": 1}))
@@ -346,7 +346,7 @@ def test_a_home_that_was_lost_keeps_its_backups_and_what_tells_them(home: str, f
     assert lost.removed == []
     done = restore(made.path, home, replace=True)
     assert done.told_by[0] == noted.path.name
-    assert store.read("default", lambda tx: list(log.lines(tx))) == lines
+    assert store.read("default", lambda tx: log.list_lines(tx)) == lines
     store.close()
     assert found(tmp_path / "home", {CANARY: print}) == []
     assert back_up(home, folder, keep=1).removed == [made.path.name], "it is the one that was lost again"

@@ -208,7 +208,7 @@ def test_many_records_are_deleted_in_few_steps(records: Records) -> None:
     assert seen.asked.total() <= 40
     assert records.reading(lambda space: list_tied_addresses(space, TIE)) == []
     assert records.reading(lambda space: list_records_between(space, PLACE, ("", "o"), 9)) == ([], False)
-    lines = records.reading(lambda space: list(log.lines(space.tx)))
+    lines = records.reading(lambda space: log.list_lines(space.tx))
     assert [line.id for line in lines if line.kind == "address"] == list(map(str, ids))
     assert records.reading(lambda space: space.tx.rows("removals_after", after=0)) == []  # no index holds a record
     records.engine.worker.run_due("default")

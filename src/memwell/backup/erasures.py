@@ -23,6 +23,7 @@ from ..erasure.erase import (
     GRAVE,
     bury,
     bury_file,
+    delete_run,
     erase,
     erase_collection,
     erase_fact,
@@ -135,7 +136,7 @@ def read_store(store: Store, name: str, tenants: Iterable[str]) -> Source:
     """Read the source in a store that is in use."""
     there: dict[str, int] = dict(store.control.rows("list_tenants", after="", limit=EVERY))
     here = [tenant for tenant in tenants if tenant in there]
-    lines = {tenant: store.read(tenant, lambda tx: list(log.lines(tx))) for tenant in here}
+    lines = {tenant: store.read(tenant, lambda tx: log.list_lines(tx)) for tenant in here}
     dropped: dict[str, int] = dict(store.control.rows("list_dropped", after="", limit=EVERY))
     keys = {tenant: read_keys(store, tenant) for tenant in here}
     return Source(name, datetime.now(UTC), lines, dropped, there, keys)
@@ -255,7 +256,7 @@ def reapply(store: Store, tenant: str, lines: Collection[Line], clock: Clock) ->
     backup are
     finished."""
     principal = Principal(tenant, "operator", "restore")
-    known = store.read(tenant, lambda tx: set(log.lines(tx)))
+    known = store.read(tenant, lambda tx: set(log.list_lines(tx)))
     fresh = [line for line in lines if line not in known]
     if not log.KINDS.issuperset(line.kind for line in fresh):
         raise Unsupported(
@@ -379,9 +380,7 @@ class _Erasures:
 
     def _delete_runs(self) -> None:
         for run_id in sorted(self._marks.get("run", ())):
-            self._tx.send("delete_run_steps", run_id=run_id)
-            self._tx.send("delete_run_touches", run_id=run_id)
-            self._found += self._tx.run("delete_run", id=run_id)
+            self._found += delete_run(self._tx, run_id)
 
     def _delete_documents(self) -> None:
         """Delete documents, and the reservations of their names."""

@@ -186,9 +186,9 @@ def _copy_tenant(store: CopyableStore, target: SqliteStore, kind: Kind, tenant: 
             lost = store.copier.copy_out(tenant, target)
             row = target.read(tenant, lambda tx: tx.row("count_all_entries"))
             entries, files = row[0] if row else 0, sum(1 for _ in target.blobs(tenant).list())
-            erased = target.read(tenant, lambda tx: list(log.lines(tx)))
+            erased = target.read(tenant, lambda tx: log.list_lines(tx))
         else:
-            erased = store.read(tenant, lambda tx: list(log.lines(tx)))
+            erased = store.read(tenant, lambda tx: log.list_lines(tx))
             rows = store.control.rows("find_tenant", id=tenant)
             target.control.write(*(("add_tenant", {"id": row[0], "now": row[1]}) for row in rows))
         write_lines(log_path, erased)

@@ -223,7 +223,7 @@ class _Restore:
 
         def approve(tx: Tx) -> bool:
             beyond = all(one < other for one, other in zip(_numbers(tx), ours, strict=True))
-            return beyond and all(line in known for line in log.lines(tx))
+            return beyond and all(line in known for line in log.list_lines(tx))
 
         return approve
 

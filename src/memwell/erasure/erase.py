@@ -4,10 +4,9 @@ Erasure has three stages. `bury` runs in the transaction of the operation: addre
 find them, and stored answers and jobs that mention them are emptied. The `erase` job then deletes the entries in small steps and
 empties the write-ahead log. Finally it searches rows and files for traces; its result is the receipt.
 
-Orphan blobs are the bytes of files that no row names any more. They are deleted inside a write transaction, so that no upload
-comes in between.
-
-Reads never see expired data. The `expire` job frees its bytes, and deletes old answers, jobs, events and runs.
+Reads never see expired data. The `expire` job frees its bytes, and deletes old answers, jobs, events and runs. The `sweep`
+job deletes orphan blobs: the bytes of files that no row names any more. That happens inside a write transaction, so that no
+upload comes in between.
 """
 
 from __future__ import annotations
@@ -32,81 +31,10 @@ from . import log
 if TYPE_CHECKING:
     from ..storage.blobs import Blobs
 
+GRAVE = "#erased"
+BATCH = 2000
 GRACE = HOUR
 """Longest time between the bytes of an upload and its row."""
-BATCH = 500
-
-
-def forget_files(tx: Tx, blobs: Blobs, address_id: int) -> int:
-    """Delete the files at an address, and their bytes unless another file has the same. Return the number of files."""
-    digests = digests_at(tx, address_id)
-    count = tx.run("delete_files_of", address_id=address_id) if digests else 0
-    for digest in dict.fromkeys(digests):
-        delete_orphan(tx, blobs, digest)
-    return count
-
-
-def delete_orphan(tx: Tx, blobs: Blobs, digest: str) -> bool:
-    """Delete a blob unless a file has it. Return True if it was deleted."""
-    if _is_named(tx, digest):
-        return False
-    blobs.within(tx).delete(digest)
-    return True
-
-
-def digests_at(tx: Tx, address_id: int) -> list[str]:
-    return [row[4] for row in tx.rows("files_of", address_id=address_id)]
-
-
-def count_orphans(run: JobRun, digests: Sequence[str]) -> int:
-    """Count the blobs that are still stored although no file has them."""
-
-    def count(tx: Tx) -> int:
-        blobs = run.blobs.within(tx)
-        return sum(blobs.has(digest) and not _is_named(tx, digest) for digest in digests)
-
-    return run.read(count)
-
-
-def sweep_later(tx: Tx, now: int) -> None:
-    """Schedule the `sweep` job, which deletes what an interrupted upload leaves behind."""
-    queue.ensure_slot(tx, "sweep", now + 2 * GRACE, now)
-
-
-def has_sweep_job(tx: Tx) -> bool:
-    return tx.row("find_slot", slot="sweep") is not None
-
-
-def sweep(run: JobRun) -> Repeat:
-    """Run the `sweep` job: delete orphan blobs. It repeats soon if uploads may be under way, and otherwise every day, because an
-    upload may begin after the blobs were listed."""
-    now = run.clock.now()
-    under_way = run.blobs.tidy(now - GRACE)
-    stored = list(run.blobs.list())
-    for at in range(0, len(stored), BATCH):
-        unnamed = run.read(partial(_list_orphans, stored=stored[at : at + BATCH]))
-        old = [digest for digest, stored_at in unnamed if stored_at < now - GRACE]
-        under_way = under_way or len(old) < len(unnamed)
-        if old:
-            run.write(partial(_delete_all, blobs=run.blobs, digests=old))
-    return Repeat(now + (GRACE if under_way else DAY))
-
-
-def _list_orphans(tx: Tx, *, stored: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
-    return [one for one in stored if not _is_named(tx, one[0])]
-
-
-def _delete_all(tx: Tx, *, blobs: Blobs, digests: Sequence[str]) -> None:
-    for digest in digests:
-        delete_orphan(tx, blobs, digest)
-
-
-def _is_named(tx: Tx, digest: str) -> bool:
-    return tx.row("digest_named", digest=digest) is not None
-
-
-GRAVE = "#erased"
-ERASE_BATCH = 2000
 KEEP_EVENTS = 30 * DAY
 KEEP_REMOVALS = 10_000
 KEEP_RUNS = 30 * DAY
@@ -114,15 +42,17 @@ EXPIRE_AT_LEAST_EVERY = DAY
 EXPIRE_AT_MOST_EVERY = MINUTE // 2
 SAMPLES = 32
 SHINGLE = 24
+FILED = ("record", "text")
+"""Kinds of addresses that have files: the session of a file, and its own address while it is deleted."""
+EVERY_RUN = "*"
 
 _ALIVE = ("content_lives", "value_lives", "document_lives", "run_lives", "file_lives")
 _WORD = re.compile(r"[a-z]{12,}")
-FILED = ("record", "text")
-"""Kinds of addresses that have files: the session of a file, and its own address while it is deleted."""
-
-EVERY_RUN = "*"
 _FILES_OF = 1 << 62
 """A bit above every address; see `files_of`."""
+
+
+# -- hiding, in the transaction of an operation ----------------------------------------------------------------------------
 
 
 def bury(
@@ -136,32 +66,23 @@ def bury(
     buried = {row[0] for row in addresses}
     for some in batches(addresses):
         ids = [row[0] for row in some]
-        layers.update(_delete_traces(tx, some, now, buried, spared))
+        records = [row[0] for row in some if row[2] == "record"]
+        others = [row[0] for row in some if row[2] != "record"]
+        layers.update(answers=_forget_answers(tx, ids), jobs=tx.run("delete_jobs_of", addresses=encode_numbers(ids)))
+        if others:  # records have no facts, summaries or index entries
+            upkeep.remove_addresses(tx, others)
+            layers.update(_forget_facts(tx, others, now, buried))
+            tx.send("delete_folds_at", addresses=encode_numbers(others))
+            tx.send("delete_summaries_at", addresses=encode_numbers(others))
+        layers.update(forget_runs(tx, ids, spared))
+        if spared == EVERY_RUN and records:
+            layers.update(forget_runs(tx, [files_of(address_id) for address_id in records]))
+        layers["sessions"] += sum(row[2] == "timeline" for row in some)
         tx.send("delete_ties_of", addresses=encode_numbers(ids))
         tx.send("bury_addresses", addresses=encode_numbers(ids), grave=grave)
         log.note_addresses(tx, "ended" if spared == EVERY_RUN else "address", ids, now)
     payload = {"addresses": [[row[0], row[2]] for row in addresses], "layers": dict(layers)}
     return queue.enqueue(tx, "erase", payload, now)
-
-
-def _delete_traces(
-    tx: Tx, addresses: Sequence[Row], now: int, buried: Collection[int], spared: str | None
-) -> dict[str, int]:
-    """Empty the answers, jobs and runs that mention some addresses, and delete the facts that rest on them. Return the counts."""
-    ids = [row[0] for row in addresses]
-    records = [row[0] for row in addresses if row[2] == "record"]
-    others = [row[0] for row in addresses if row[2] != "record"]
-    layers = Counter(answers=_forget_answers(tx, ids), jobs=tx.run("delete_jobs_of", addresses=encode_numbers(ids)))
-    if others:  # records have no facts, summaries or index entries
-        upkeep.remove_addresses(tx, others)
-        layers.update(_forget_facts(tx, others, now, buried))
-        tx.send("delete_folds_at", addresses=encode_numbers(others))
-        tx.send("delete_summaries_at", addresses=encode_numbers(others))
-    layers.update(forget_runs(tx, ids, spared))
-    if spared == EVERY_RUN and records:
-        layers.update(forget_runs(tx, [files_of(address_id) for address_id in records]))
-    layers["sessions"] = sum(row[2] == "timeline" for row in addresses)
-    return layers
 
 
 def erase_collection(tx: Tx, collection_id: int, now: int) -> None:
@@ -192,89 +113,15 @@ def scrub_later(tx: Tx, now: int, layers: dict[str, int]) -> str:
     return queue.enqueue(tx, "erase", {"addresses": [], "layers": layers}, now)
 
 
-def erase(run: JobRun) -> dict[str, Any]:
-    """Run the `erase` job. Each step stores its progress on the job, so that it continues after a crash."""
-    addresses: list[tuple[int, str]] = run.payload["addresses"]
-    layers: Counter[str] = Counter((run.progress or run.payload)["layers"])
-    needles, digests = run.read(lambda tx: (_needles(tx, addresses), _digests(tx, addresses)))
-    at = 0
-    while at < len(addresses):
-        at, layers = run.write(partial(_erase_some, run=run, addresses=addresses, at=at, layers=layers))
-    _scrub(run, "small")
-    residual = _residual(run, addresses, needles, digests)
-    if residual:
-        _scrub(run, "always")
-        residual = _residual(run, addresses, needles, digests)
-    return {"layers": dict(layers), "residual": residual}
-
-
-def erase_expired_address(tx: Tx, address_id: int) -> None:
-    """Delete an address whose entries have all expired, with everything that mentions it."""
-    _forget_answers(tx, [address_id])
-    forget_runs(tx, [address_id])
-    forget_record(tx, address_id)
-    tx.send("delete_jobs_of", addresses=encode_numbers([address_id]))
-    tx.send("delete_address", id=address_id)
-
-
-def _erase_some(
-    tx: Tx, *, run: JobRun, addresses: Sequence[tuple[int, str]], at: int, layers: Counter[str]
-) -> tuple[int, Counter[str]]:
-    """Delete one batch of entries and emptied addresses. Return the next position and the counts."""
-    layers, deleted, stop = layers.copy(), 0, at + ERASE_BATCH
-    while at < min(len(addresses), stop) and deleted < ERASE_BATCH:
-        address_id, kind = addresses[at]
-        count = _delete_batch(tx, address_id)
-        layers["facts" if kind == "facts" else "entries"] += count
-        deleted += count
-        if not count:
-            if kind in FILED and (files := forget_files(tx, run.blobs, address_id)):
-                layers["files"] += files
-            if kind == "record":
-                layers["records"] += forget_record(tx, address_id)
-            tx.send("delete_address", id=address_id)
-            at += 1
-    run.note(tx, {"layers": layers})
-    return at, layers
-
-
-def _delete_batch(tx: Tx, address_id: int) -> int:
-    row = tx.row("first_seq", address_id=address_id)
-    if row is None or row[0] is None:
-        return 0
-    last = row[0] + ERASE_BATCH - 1
-    upkeep.remove_entries(tx, tx.rows("docids_to", address_id=address_id, seq=last), noted=False)
-    return tx.run("delete_entries_to", address_id=address_id, seq=last)
-
-
-def forget_record(tx: Tx, address_id: int) -> int:
-    """Delete the record at an address with all of its versions. Return the number of records."""
-    tx.send("delete_ties", address_id=address_id)
-    tx.send("delete_record_versions", address_id=address_id)
-    return tx.run("delete_record", address_id=address_id)
-
-
-def files_of(address_id: int) -> int:
-    """The number that stands for the files of a session among the addresses that a run has touched. Runs outlive a session, but
-    not the names and links of its files."""
-    return address_id | _FILES_OF
-
-
-def forget_runs(tx: Tx, addresses: Sequence[int], spared: str | None = None) -> dict[str, int]:
-    """Empty the inputs and outputs of the workflow runs that touched some addresses. Return the count."""
-    known = [row[0] for row in tx.rows("runs_of", addresses=encode_numbers(addresses))]
-    runs = [run_id for run_id in known if spared not in (run_id, EVERY_RUN)]
-    for some in batches(runs):
-        for what in ("empty_runs", "delete_steps_of_runs", "delete_touches_of_runs"):
-            tx.send(what, runs=msgspec.json.encode(some).decode())
-    if len(runs) < len(known):
-        tx.send("delete_touches_of", addresses=encode_numbers(addresses))
-    return {"runs": len(runs)} if runs else {}
-
-
-def _scrub(run: JobRun, rewrite: Rewrite) -> None:
-    if not run.scrub(rewrite):
-        raise Unavailable("A reader blocked the write-ahead log from being emptied. The job is tried again.")
+def _grave(tx: Tx, now: int) -> int:
+    found = tx.row("find_collection", dialect=GRAVE, name="", kind="timeline")
+    if found is None:
+        tx.send(
+            "add_collection", id=inner_id(), dialect=GRAVE, name="", kind="timeline", sealed=1, policy="{}", now=now
+        )
+        found = tx.row("find_collection", dialect=GRAVE, name="", kind="timeline")
+    assert found is not None  # noqa: S101 -- it was just added
+    return int(found[0])
 
 
 def _forget_facts(tx: Tx, addresses: Sequence[int], now: int, buried: Collection[int]) -> dict[str, int]:
@@ -322,9 +169,90 @@ def _forget_answers(tx: Tx, addresses: Sequence[int]) -> int:
     return count
 
 
-def _digests(tx: Tx, addresses: Sequence[tuple[int, str]]) -> list[str]:
-    """The digests of the files at these addresses."""
-    return [digest for address_id, kind in addresses if kind in FILED for digest in digests_at(tx, address_id)]
+def forget_record(tx: Tx, address_id: int) -> int:
+    """Delete the record at an address with all of its versions. Return the number of records."""
+    tx.send("delete_ties", address_id=address_id)
+    tx.send("delete_record_versions", address_id=address_id)
+    return tx.run("delete_record", address_id=address_id)
+
+
+def files_of(address_id: int) -> int:
+    """The number that stands for the files of a session among the addresses that a run has touched. Runs outlive a session, but
+    not the names and links of its files."""
+    return address_id | _FILES_OF
+
+
+def forget_runs(tx: Tx, addresses: Sequence[int], spared: str | None = None) -> dict[str, int]:
+    """Empty the inputs and outputs of the workflow runs that touched some addresses. Return the count."""
+    known = [row[0] for row in tx.rows("runs_of", addresses=encode_numbers(addresses))]
+    runs = [run_id for run_id in known if spared not in (run_id, EVERY_RUN)]
+    for some in batches(runs):
+        for what in ("empty_runs", "delete_steps_of_runs", "delete_touches_of_runs"):
+            tx.send(what, runs=msgspec.json.encode(some).decode())
+    if len(runs) < len(known):
+        tx.send("delete_touches_of", addresses=encode_numbers(addresses))
+    return {"runs": len(runs)} if runs else {}
+
+
+# -- deleting, in the `erase` job --------------------------------------------------------------------------------------------
+
+
+def erase(run: JobRun) -> dict[str, Any]:
+    """Run the `erase` job. Each step stores its progress on the job, so that it continues after a crash."""
+    addresses: list[tuple[int, str]] = run.payload["addresses"]
+    layers: Counter[str] = Counter((run.progress or run.payload)["layers"])
+
+    def sample(tx: Tx) -> tuple[list[bytes], list[str]]:
+        digests = [digest for address_id, kind in addresses if kind in FILED for digest in _digests_at(tx, address_id)]
+        return _needles(tx, addresses), digests
+
+    def scrub(rewrite: Rewrite) -> int:
+        if not run.scrub(rewrite):
+            raise Unavailable("A reader blocked the write-ahead log from being emptied. The job is tried again.")
+        return _count_traces(run, addresses, needles, digests)
+
+    needles, digests = run.read(sample)
+    at = 0
+    while at < len(addresses):
+        at, layers = run.write(partial(_erase_some, run=run, addresses=addresses, at=at, layers=layers))
+    return {"layers": dict(layers), "residual": scrub("small") and scrub("always")}
+
+
+def run_erase(engine: Any, run: JobRun) -> dict[str, Any] | Repeat:
+    """Run the `erase` job, and drop the caches of this process."""
+    receipt = erase(run)
+    engine.drop_caches(run.reach.key)
+    return receipt
+
+
+def _erase_some(
+    tx: Tx, *, run: JobRun, addresses: Sequence[tuple[int, str]], at: int, layers: Counter[str]
+) -> tuple[int, Counter[str]]:
+    """Delete one batch of entries and emptied addresses. Return the next position and the counts."""
+    layers, deleted, stop = layers.copy(), 0, at + BATCH
+    while at < min(len(addresses), stop) and deleted < BATCH:
+        address_id, kind = addresses[at]
+        count = _delete_batch(tx, address_id)
+        layers["facts" if kind == "facts" else "entries"] += count
+        deleted += count
+        if not count:
+            if kind in FILED and (files := forget_files(tx, run.blobs, address_id)):
+                layers["files"] += files
+            if kind == "record":
+                layers["records"] += forget_record(tx, address_id)
+            tx.send("delete_address", id=address_id)
+            at += 1
+    run.note(tx, {"layers": layers})
+    return at, layers
+
+
+def _delete_batch(tx: Tx, address_id: int) -> int:
+    row = tx.row("first_seq", address_id=address_id)
+    if row is None or row[0] is None:
+        return 0
+    last = row[0] + BATCH - 1
+    upkeep.remove_entries(tx, tx.rows("docids_to", address_id=address_id, seq=last), noted=False)
+    return tx.run("delete_entries_to", address_id=address_id, seq=last)
 
 
 def _needles(tx: Tx, addresses: Sequence[tuple[int, str]]) -> list[bytes]:
@@ -357,15 +285,19 @@ def _leaves(data: str) -> Iterator[str]:
                 waiting += items
 
 
-def _residual(run: JobRun, addresses: Sequence[tuple[int, str]], needles: list[bytes], digests: Sequence[str]) -> int:
+def _count_traces(
+    run: JobRun, addresses: Sequence[tuple[int, str]], needles: list[bytes], digests: Sequence[str]
+) -> int:
     """Count the traces that are left: rows of the erased addresses, their words in the database files, and their blobs."""
 
-    def rows_left(tx: Tx) -> int:
-        counts = [tx.row("count_rows_of_address", address_id=address_id) for address_id, _ in addresses]
-        return sum(row[0] for row in counts if row)
+    def count(tx: Tx) -> int:
+        rows = [tx.row("count_rows_of_address", address_id=address_id) for address_id, _ in addresses]
+        blobs = run.blobs.within(tx)
+        orphans = sum(blobs.has(digest) and not _is_named(tx, digest) for digest in digests)
+        return sum(int(row[0]) for row in rows if row) + orphans
 
     words = [needle for needle in run.residue(needles) if not run.read(partial(_lives, needle=needle))]
-    return run.read(rows_left) + len(words) + count_orphans(run, digests)
+    return run.read(count) + len(words)
 
 
 def _lives(tx: Tx, *, needle: bytes) -> bool:
@@ -376,15 +308,66 @@ def _lives(tx: Tx, *, needle: bytes) -> bool:
     return any(tx.row(query, pattern=f"%{text}%") is not None for query in _ALIVE)
 
 
-def _grave(tx: Tx, now: int) -> int:
-    found = tx.row("find_collection", dialect=GRAVE, name="", kind="timeline")
-    if found is None:
-        tx.send(
-            "add_collection", id=inner_id(), dialect=GRAVE, name="", kind="timeline", sealed=1, policy="{}", now=now
-        )
-        found = tx.row("find_collection", dialect=GRAVE, name="", kind="timeline")
-    assert found is not None  # noqa: S101 -- it was just added
-    return int(found[0])
+# -- files -----------------------------------------------------------------------------------------------------------------
+
+
+def forget_files(tx: Tx, blobs: Blobs, address_id: int) -> int:
+    """Delete the files at an address, and their bytes unless another file has the same. Return the number of files."""
+    digests = _digests_at(tx, address_id)
+    count = tx.run("delete_files_of", address_id=address_id) if digests else 0
+    for digest in dict.fromkeys(digests):
+        delete_orphan(tx, blobs, digest)
+    return count
+
+
+def delete_orphan(tx: Tx, blobs: Blobs, digest: str) -> bool:
+    """Delete a blob unless a file has it. Return True if it was deleted."""
+    if _is_named(tx, digest):
+        return False
+    blobs.within(tx).delete(digest)
+    return True
+
+
+def _digests_at(tx: Tx, address_id: int) -> list[str]:
+    return [row[4] for row in tx.rows("files_of", address_id=address_id)]
+
+
+def _is_named(tx: Tx, digest: str) -> bool:
+    return tx.row("digest_named", digest=digest) is not None
+
+
+def sweep_later(tx: Tx, now: int) -> None:
+    """Schedule the `sweep` job, which deletes what an interrupted upload leaves behind."""
+    queue.ensure_slot(tx, "sweep", now + 2 * GRACE, now)
+
+
+def has_sweep_job(tx: Tx) -> bool:
+    return tx.row("find_slot", slot="sweep") is not None
+
+
+def sweep(run: JobRun) -> Repeat:
+    """Run the `sweep` job: delete orphan blobs. It repeats soon if uploads may be under way, and otherwise every day, because an
+    upload may begin after the blobs were listed."""
+
+    def list_orphans(tx: Tx, some: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+        return [one for one in some if not _is_named(tx, one[0])]
+
+    def delete(tx: Tx, digests: Sequence[str]) -> None:
+        for digest in digests:
+            delete_orphan(tx, run.blobs, digest)
+
+    now = run.clock.now()
+    under_way = run.blobs.tidy(now - GRACE)
+    for some in batches(list(run.blobs.list())):
+        orphans = run.read(partial(list_orphans, some=some))
+        old = [digest for digest, stored_at in orphans if stored_at < now - GRACE]
+        under_way = under_way or len(old) < len(orphans)
+        if old:
+            run.write(partial(delete, digests=old))
+    return Repeat(now + (GRACE if under_way else DAY))
+
+
+# -- retention -------------------------------------------------------------------------------------------------------------
 
 
 def expire_at(tx: Tx, expires_at: int | None, now: int) -> None:
@@ -395,24 +378,33 @@ def expire_at(tx: Tx, expires_at: int | None, now: int) -> None:
 
 def expire(run: JobRun) -> Repeat:
     """Delete expired data in small steps, and repeat when the next data expires."""
-    now = run.clock.now()
-    deleted = 0
+    now, deleted = run.clock.now(), 0
     while count := run.write(lambda tx: _delete_expired(tx, now)):
         deleted += count
     run.write(lambda tx: _delete_old(tx, now))
     if deleted:
         run.scrub()
-    return Repeat(max(run.read(lambda tx: _next_expiry(tx, now)), now + EXPIRE_AT_MOST_EVERY))
+
+    def find_next(tx: Tx) -> int:
+        found = [tx.row("next_expiry"), tx.row("next_address_expiry", now=now), tx.row("next_idempotency_expiry")]
+        return min([now + EXPIRE_AT_LEAST_EVERY, *(int(row[0]) for row in found if row and row[0] is not None)])
+
+    return Repeat(max(run.read(find_next), now + EXPIRE_AT_MOST_EVERY))
 
 
 def _delete_expired(tx: Tx, now: int) -> int:
-    last = tx.row("expiry_after", now=now, skip=ERASE_BATCH)
+    """Delete a batch of expired entries, and the addresses whose entries have all expired."""
+    last = tx.row("expiry_after", now=now, skip=BATCH)
     until = last[0] if last else now
     upkeep.remove_entries(tx, tx.rows("expired_docids", until=until), noted=False)
     deleted = tx.run("delete_expired_entries", until=until)
-    addresses = tx.rows("expired_addresses", now=now, limit=ERASE_BATCH)
+    addresses = tx.rows("expired_addresses", now=now, limit=BATCH)
     for (address_id,) in addresses:
-        erase_expired_address(tx, address_id)
+        _forget_answers(tx, [address_id])
+        forget_runs(tx, [address_id])
+        forget_record(tx, address_id)
+        tx.send("delete_jobs_of", addresses=encode_numbers([address_id]))
+        tx.send("delete_address", id=address_id)
     return deleted + len(addresses)
 
 
@@ -422,24 +414,17 @@ def _delete_old(tx: Tx, now: int) -> None:
     first_kept = tx.row("first_event_after", before=now - KEEP_EVENTS)
     tx.send("delete_removals_below", keep=KEEP_REMOVALS)
     tx.send("interrupt_runs", now=now)
-    for (run_id,) in tx.rows("old_runs", before=now - KEEP_RUNS, limit=ERASE_BATCH):
-        tx.send("delete_run_steps", run_id=run_id)
-        tx.send("delete_run_touches", run_id=run_id)
-        tx.send("delete_run", id=run_id)
+    for (run_id,) in tx.rows("old_runs", before=now - KEEP_RUNS, limit=BATCH):
+        delete_run(tx, run_id)
     if first_kept and first_kept[0]:
         tx.send("delete_events_below", seq=first_kept[0])
 
 
-def _next_expiry(tx: Tx, now: int) -> int:
-    found = [tx.row("next_expiry"), tx.row("next_address_expiry", now=now), tx.row("next_idempotency_expiry")]
-    return min([now + EXPIRE_AT_LEAST_EVERY, *(int(row[0]) for row in found if row and row[0] is not None)])
-
-
-def run_erase(engine: Any, run: JobRun) -> dict[str, Any] | Repeat:
-    """Run the `erase` job, and drop the caches of this process."""
-    receipt = erase(run)
-    engine.drop_caches(run.reach.key)
-    return receipt
+def delete_run(tx: Tx, run_id: str) -> int:
+    """Delete a workflow run with its steps. Return the number of runs."""
+    tx.send("delete_run_steps", run_id=run_id)
+    tx.send("delete_run_touches", run_id=run_id)
+    return tx.run("delete_run", id=run_id)
 
 
 JOBS = (

@@ -8,7 +8,7 @@ so that it may stay when everything else is gone. Expired data needs no line, be
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Literal, NamedTuple, get_args
 
 from ..ids import derive_id
@@ -44,12 +44,14 @@ def note_addresses(tx: Tx, kind: Literal["address", "ended"], addresses: Iterabl
     tx.send("add_erasures", kind=kind, addresses=encode_numbers(addresses), at=now)
 
 
-def lines(tx: Tx) -> Iterator[Line]:
+def list_lines(tx: Tx) -> list[Line]:
     """All lines of the log, in order."""
+    found: list[Line] = []
     after = 0
     while rows := tx.rows("page_erasure", after=after, limit=PAGE):
-        yield from (Line(*row[1:]) for row in rows)
+        found += [Line(*row[1:]) for row in rows]
         after = rows[-1][0]
+    return found
 
 
 def is_sound(line: Line) -> bool:

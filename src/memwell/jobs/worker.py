@@ -15,7 +15,8 @@ import math
 import os
 import secrets
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from threading import Condition, Event, Thread
 from typing import Any
 
@@ -23,7 +24,7 @@ import msgspec
 
 from ..clock import DAY, HOUR, SECOND, Clock
 from ..errors import LeaseLost, MemwellError, NotFound
-from ..storage.port import Store, Tx
+from ..storage.port import Row, Store, Tx
 from .queue import LEASE, Handler, JobRun, Repeat, StoredJob, after_failure, ensure_slot
 
 log = logging.getLogger("memwell.worker")
@@ -101,13 +102,10 @@ class Worker:
             except Exception as error:  # noqa: BLE001 -- a worker that died would leave its work undone
                 log.error("worker.failed", extra={"error": type(error).__name__, "reason": str(error)[:200]})
                 pause_s = min(pause_s * 2, MAX_PAUSE_S)
-            self._pause(lane, pause_s)
-
-    def _pause(self, lane: int, seconds: float) -> None:
-        with self._changed:
-            if lane not in self._woken:
-                self._changed.wait(seconds)
-            self._woken.discard(lane)
+            with self._changed:
+                if lane not in self._woken:
+                    self._changed.wait(pause_s)
+                self._woken.discard(lane)
 
     # -- finding work ------------------------------------------------------------------------------------------------
 
@@ -117,7 +115,13 @@ class Worker:
         for tenant, due_at in self._store.control.rows("due_hints", now=self._clock.now(), limit=100):
             if self._stopping.is_set():
                 break
-            done += self._run_tenant(tenant, due_at, lane)
+            try:
+                ran = self._run_some(tenant, self._lanes[lane], TURN_S)
+                if ran or not lane:  # the first lane handles the hints of all lanes
+                    self._settle_hint(tenant, due_at)
+                done += ran
+            except NotFound:
+                self._store.control.hint("forget_hint", tenant=tenant)
         return done
 
     def run_due(self, tenant: str, *, without: Collection[str] = ()) -> int:
@@ -130,26 +134,20 @@ class Worker:
 
     def _run_some(self, tenant: str, kinds: str, seconds: float) -> int:
         """Run due jobs until there are none, the time is up, or the worker stops."""
+
+        def list_due(tx: Tx) -> list[Row]:
+            return tx.rows("due_jobs", now=self._clock.now(), kinds=kinds, limit=CLAIM_STEP)
+
         done, until = 0, time.monotonic() + seconds
         while True:
             ran = 0
-            for (job_id,) in self._store.read(tenant, lambda tx: self._due(tx, kinds)):
+            for (job_id,) in self._store.read(tenant, list_due):
                 ran += self._run_one(tenant, job_id)
                 if self._stopping.is_set() or time.monotonic() > until:
                     return done + ran
             done += ran
             if not ran:
                 return done
-
-    def _run_tenant(self, tenant: str, hinted_at: int, lane: int) -> int:
-        try:
-            done = self._run_some(tenant, self._lanes[lane], TURN_S)
-            if done or not lane:  # the first lane handles the hints of all lanes
-                self._settle_hint(tenant, hinted_at)
-        except NotFound:
-            self._store.control.hint("forget_hint", tenant=tenant)
-            return 0
-        return done
 
     def _settle_hint(self, tenant: str, seen: int) -> None:
         """Set a tenant's hint to its next due job, then look again, because a job that was added in between relied on the old
@@ -197,9 +195,6 @@ class Worker:
         if due_at is not None:
             self._store.control.hint("add_hint", tenant=tenant, due_at=due_at)
 
-    def _due(self, tx: Tx, kinds: str) -> list[tuple[Any, ...]]:
-        return tx.rows("due_jobs", now=self._clock.now(), kinds=kinds, limit=CLAIM_STEP)
-
     # -- doing it ----------------------------------------------------------------------------------------------------
 
     def _run_one(self, tenant: str, job_id: str) -> bool:
@@ -209,7 +204,7 @@ class Worker:
         if row is None:
             return False
         job = StoredJob(*row)
-        with _Heartbeat(self._store, tenant, job, self._clock, self._lease):
+        with self._heartbeat(tenant, job):
             outcome = self._attempt(tenant, job)
         if outcome is not None:
             self._store.write(tenant, lambda tx: _settle(tx, job, outcome, self._clock.now()))
@@ -227,34 +222,31 @@ class Worker:
             log.warning("job.failed", extra={"job": job.id, "kind": job.kind, "error": type(error).__name__})
             return error
 
+    @contextmanager
+    def _heartbeat(self, tenant: str, job: StoredJob) -> Iterator[None]:
+        """Renew the lease of a job while it runs."""
+        stopped = Event()
+
+        def beat() -> None:
+            while not stopped.wait(self._lease / SECOND / 3):
+                until = self._clock.now() + self._lease
+                given = {"id": job.id, "fence": job.fence, "lease_until": until}
+                try:
+                    self._store.write(tenant, lambda tx: tx.run("beat_job", **given))  # noqa: B023 -- run at once
+                except MemwellError as error:
+                    log.warning("job.heartbeat", extra={"job": job.id, "code": error.code})
+
+        thread = Thread(target=beat, name="memwell-heartbeat", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stopped.set()
+            thread.join()
+
 
 def _encode_kinds(kinds: Iterable[str]) -> str:
     return msgspec.json.encode(sorted(kinds)).decode()
-
-
-class _Heartbeat:
-    """Renews a lease while a job runs."""
-
-    def __init__(self, store: Store, tenant: str, job: StoredJob, clock: Clock, lease: int) -> None:
-        self._store, self._tenant, self._job, self._clock, self._lease = store, tenant, job, clock, lease
-        self._stopped = Event()
-        self._thread = Thread(target=self._beat, name="memwell-heartbeat", daemon=True)
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self._thread.join()
-
-    def _beat(self) -> None:
-        while not self._stopped.wait(self._lease / SECOND / 3):
-            until = self._clock.now() + self._lease
-            beat = {"id": self._job.id, "fence": self._job.fence, "lease_until": until}
-            try:
-                self._store.write(self._tenant, lambda tx, b=beat: tx.run("beat_job", **b))  # type: ignore[misc]
-            except MemwellError as error:
-                log.warning("job.heartbeat", extra={"job": self._job.id, "code": error.code})
 
 
 def _settle(tx: Tx, job: StoredJob, outcome: dict[str, Any] | Repeat | Exception, now: int) -> None:
