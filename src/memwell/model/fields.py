@@ -176,10 +176,6 @@ WORD = re.compile(r"^[A-Za-z0-9_]+$(?!\n)")
 _ID = re.compile(ID_PATTERN)
 
 
-class _TooDeep(Exception):
-    """A value has too many levels."""
-
-
 def check_content(text: str, *, may_be_empty: bool = False, field: str = "content") -> str:
     if not text and not may_be_empty:
         raise Invalid(f"`{field}` is empty: give at least one character.", field=field)
@@ -219,10 +215,16 @@ def check_idempotency_key(value: str) -> str:
 
 def check_json(value: Any, field: str, depth: int = MAX_DEPTH + 8, *, longest: int | None = None) -> None:
     """Reject values that JSON cannot express exactly, values with more than `depth` levels, and names longer than `longest`."""
-    try:
-        _check_tree(value, field, depth, longest)
-    except _TooDeep:
-        raise Invalid(f"`{field}` is nested deeper than {depth} levels.", field=field) from None
+    # Values are checked level by level, and those of one type together, which is as fast as encoding them.
+    level, left = [value], MAX_VALUES
+    for _ in range(depth + 1):
+        left -= len(level)
+        if left < 0:
+            raise TooLarge(f"`{field}` holds more than {MAX_VALUES} values.", field=field)
+        level = _check_level(level, field, longest)
+        if not level:
+            return
+    raise Invalid(f"`{field}` is nested deeper than {depth} levels.", field=field)
 
 
 def check_number(value: float | None, field: str) -> float | None:
@@ -244,20 +246,7 @@ def to_json(value: Any, field: str = "metadata", limit: int = MAX_METADATA) -> s
     return text
 
 
-def _check_tree(value: Any, field: str, depth: int, longest: int | None = None) -> None:
-    """Check a value level by level, and the values of one type together, which is as fast as encoding it."""
-    level, left = [value], MAX_VALUES
-    for _ in range(depth + 1):
-        left -= len(level)
-        if left < 0:
-            raise TooLarge(f"`{field}` holds more than {MAX_VALUES} values.", field=field)
-        level = _below(level, field, longest)
-        if not level:
-            return
-    raise _TooDeep
-
-
-def _below(level: list[Any], field: str, longest: int | None) -> list[Any]:
+def _check_level(level: list[Any], field: str, longest: int | None) -> list[Any]:
     """Check the values of a level and return the values inside them."""
     found: list[Any] = []
     kinds = set(map(type, level))
@@ -285,7 +274,8 @@ def _check_keys(keys: list[Any], field: str, longest: int | None) -> None:
 
 def _check_leaves(kind: type, values: list[Any], field: str) -> None:
     if issubclass(kind, Enum):
-        _check_tree([value.value for value in values], field, 1)
+        if _check_level([value.value for value in values], field, None):
+            raise Invalid(f"`{field}` holds a {kind.__name__}, which is not JSON.", field=field)
     elif kind is str:
         _check_texts(values, field)
     elif kind is float:

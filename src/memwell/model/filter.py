@@ -1,4 +1,4 @@
-"""The filter language for metadata, similar to MongoDB's, and its meaning.
+"""Queries, and the filter language for metadata, which is similar to MongoDB's.
 
     {"topic": "travel"}                                   equal
     {"score": {"$gte": 0.5, "$lt": 0.9}, "lang": "pt"}    all of these
@@ -182,7 +182,10 @@ class _Reader:
             _refuse(f'`{key}` needs the name of a field before it: {{"field": {{"{key}": …}}}}.')
         if key.startswith("$"):
             _unknown(key)
-        return self._field(_path(key), value, depth)
+        path = tuple(key.split("."))
+        if len(key) > MAX_PATH or len(path) > MAX_STEPS:
+            _refuse(f"A path has at most {MAX_PATH} characters and {MAX_STEPS} steps, unlike {_quote(key)}.")
+        return self._field(path, value, depth)
 
     def _connective(self, op: str, value: Any, depth: int) -> Filter:
         self._spend()
@@ -225,19 +228,16 @@ class _Reader:
                 leaf = Leaf(path, "$in", frozenset([self._scalar(op, operand)]))
                 return leaf if op == "$eq" else Not(leaf)
             case "$in" | "$nin":
-                leaf = Leaf(path, "$in", self._list(op, operand))
+                if not isinstance(operand, list | tuple):
+                    _refuse(f"`{op}` takes a list of values, not {_name(operand)}.")
+                if len(operand) > MAX_VALUES:
+                    _refuse(f"`{op}` takes at most {MAX_VALUES} values, not {len(operand)}.")
+                leaf = Leaf(path, "$in", frozenset(self._scalar(op, value) for value in operand))
                 return leaf if op == "$in" else Not(leaf)
             case _:
                 if not isinstance(operand, bool):
                     _refuse(f"`$exists` takes true or false, not {_name(operand)}.")
                 return Leaf(path, "$exists") if operand else Not(Leaf(path, "$exists"))
-
-    def _list(self, op: str, operand: Any) -> frozenset[Typed]:
-        if not isinstance(operand, list | tuple):
-            _refuse(f"`{op}` takes a list of values, not {_name(operand)}.")
-        if len(operand) > MAX_VALUES:
-            _refuse(f"`{op}` takes at most {MAX_VALUES} values, not {len(operand)}.")
-        return frozenset(self._scalar(op, value) for value in operand)
 
     def _scalar(self, op: str, value: Any) -> Typed:
         self._spend(0, 8)
@@ -284,13 +284,6 @@ def _deeper(depth: int) -> int:
     return depth + 1
 
 
-def _path(key: str) -> tuple[str, ...]:
-    path = tuple(key.split("."))
-    if len(key) > MAX_PATH or len(path) > MAX_STEPS:
-        _refuse(f"A path has at most {MAX_PATH} characters and {MAX_STEPS} steps, unlike {_quote(key)}.")
-    return path
-
-
 def _fits(value: int) -> bool:
     return -(2**63) <= value < 2**63
 
@@ -311,14 +304,8 @@ def _name(value: Any) -> str:
         case []:
             return "an empty list"
         case _:
-            names = {
-                str: "text",
-                bool: "a boolean",
-                int: "a number",
-                float: "a number",
-                dict: "an object",
-                list: "a list",
-            }
+            numbers = {int: "a number", float: "a number", bool: "a boolean"}
+            names = numbers | {str: "text", dict: "an object", list: "a list"}
             return names.get(type(value), f"a {type(value).__name__}")
 
 
