@@ -655,7 +655,7 @@ def test_a_filter_asked_on_an_older_snapshot_spoils_no_later_answer(home: Path) 
             thread = Thread(target=write_and_search)
             thread.start()
             thread.join()
-            (block,) = engine.recall.blocks._blocks.values()
+            (block,) = engine.recall.indexes._indexes.values()
             query = Query("entry", (), filter=parse({"n": {"$gte": 0}}))
             build_view(tx, block, None, query, engine.clock.now(), search_state(tx))
 
@@ -681,7 +681,7 @@ def test_hardly_any_memory_changes_no_answer(home: Path, tmp_path: Path, monkeyp
                     found.append([(hit.content, hit.score) for hit in hits])
                     found.append(contents(place.search(query, filter={"n": {"$gte": 1}}, **TURNS)))
             if folder is home:
-                assert len(engine_of(memory).recall.blocks._blocks) == 1
+                assert len(engine_of(memory).recall.indexes._indexes) == 1
             return found
 
     expected = answers(tmp_path / "plenty")
@@ -781,7 +781,7 @@ def test_no_vector_of_what_was_erased_stays_in_memory(home: Path, make: Callable
         needles = [half.astype(np.float32).tobytes() for half in halves]
 
         def held() -> bool:
-            blocks = list(engine_of(memory).recall.blocks._blocks.values())
+            blocks = list(engine_of(memory).recall.indexes._indexes.values())
             return any(needle in block.vectors._room.tobytes() for needle in needles for block in blocks)
 
         assert held()

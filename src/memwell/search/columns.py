@@ -97,28 +97,28 @@ class MetadataColumns:
             path.codes.footprint + path.numbers.footprint + 200 * len(path.values) for path in self._paths.values()
         )
 
-    def mask(self, tx: Tx, block: Index, condition: Filter, size: int) -> Mask:
+    def mask(self, tx: Tx, index: Index, condition: Filter, size: int) -> Mask:
         """A mask of the first `size` entries of an index that meet a filter."""
         match condition:
             case And(parts):
                 fits = np.ones(size, np.bool_)
                 for part in parts:
-                    fits &= self.mask(tx, block, part, size)
+                    fits &= self.mask(tx, index, part, size)
                 return fits
             case Or(parts):
                 fits = np.zeros(size, np.bool_)
                 for part in parts:
-                    fits |= self.mask(tx, block, part, size)
+                    fits |= self.mask(tx, index, part, size)
                 return fits
             case Not(part):
-                return ~self.mask(tx, block, part, size)
+                return ~self.mask(tx, index, part, size)
             case Leaf(path):
                 column = self._paths.pop(path, None) or MetadataColumn()
                 self._paths[path] = column
                 while len(self._paths) > MAX_PATHS:
                     del self._paths[next(iter(self._paths))]
                 for start in range(column.codes.size, size, PIECE):
-                    docids = block.docid.values[start : min(start + PIECE, size)].tolist()
+                    docids = index.docid.values[start : min(start + PIECE, size)].tolist()
                     rows: dict[int, str | None] = dict(tx.rows("metadata_of", docids=encode_numbers(docids)))
                     column.extend(path, [rows.get(docid) for docid in docids])
                 return column.mask(condition, size)
@@ -138,24 +138,24 @@ class ValidityColumns:
     def footprint(self) -> int:
         return sum(column.footprint for column in self._columns)
 
-    def mask(self, tx: Tx, block: Index, query: Query, size: int) -> Mask:
+    def mask(self, tx: Tx, index: Index, query: Query, size: int) -> Mask:
         """A mask of the first `size` entries of an index that meet the conditions of a query on times and trust."""
-        self._grow(tx, block, size)
+        self._grow(tx, index, size)
         fits = np.ones(size, np.bool_)
         fits &= Life(*(column.values[:size] for column in self._columns[:4])).fits(query.as_of, query.valid_at)
         if query.min_trust is not None:
             fits &= self._trust.values[:size] >= TRUST[query.min_trust]
         return fits
 
-    def known(self, tx: Tx, block: Index, as_of: int, size: int) -> Mask:
+    def mask_known(self, tx: Tx, index: Index, as_of: int, size: int) -> Mask:
         """A mask of the first `size` entries that were known at a moment."""
-        self._grow(tx, block, size)
+        self._grow(tx, index, size)
         known: Mask = (self._known_from.values[:size] <= as_of) & (self._known_to.values[:size] > as_of)
         return known
 
-    def _grow(self, tx: Tx, block: Index, size: int) -> None:
+    def _grow(self, tx: Tx, index: Index, size: int) -> None:
         for start in range(self._trust.size, size, PIECE):
-            docids = block.docid.values[start : min(start + PIECE, size)].tolist()
+            docids = index.docid.values[start : min(start + PIECE, size)].tolist()
             rows = {row[0]: row for row in tx.rows("lives_of", docids=encode_numbers(docids))}
             lives = [
                 (*Life.of(*row[1:5]), TRUST.get(row[5], 0)) if (row := rows.get(docid)) else _NEVER_KNOWN
@@ -169,7 +169,7 @@ class ValidityColumns:
 class View:
     """The entries of an index as one search sees them: arrays that stay as they are, whatever is added meanwhile."""
 
-    block: Index
+    index: Index
     state: State
     layout: Column
     """The column of the index that assigned its parts to entries when the view was made."""
@@ -196,59 +196,59 @@ class View:
     @property
     def exact(self) -> bool:
         """True if the vectors are the stored ones themselves."""
-        return self.block.remote or self.vectors.dtype == np.float32
+        return self.index.remote or self.vectors.dtype == np.float32
 
     def __len__(self) -> int:
         return len(self.docid)
 
 
-def build_view(tx: Tx, block: Index, kinds: tuple[str, ...] | None, query: Query, now: int, state: State) -> View:
+def build_view(tx: Tx, index: Index, kinds: tuple[str, ...] | None, query: Query, now: int, state: State) -> View:
     """View an index under the conditions of a query, as far as the transaction's snapshot reaches.
 
     Time does not run backwards: what has expired once stays out.
     """
-    with block.lock:
-        count = block.upto(state)
-        block.clock = max(block.clock, now)
-        here = block.alive.values[:count] & (block.expires_at.values[:count] > block.clock)
+    with index.lock:
+        count = index.count_until(state)
+        index.clock = max(index.clock, now)
+        here = index.alive.values[:count] & (index.expires_at.values[:count] > index.clock)
         allowed = here
         if kinds is not None:
-            codes = [block.kinds.codes[kind] for kind in kinds if kind in block.kinds.codes]
-            allowed = allowed & np.isin(block.kind.values[:count], codes)
+            codes = [index.kinds.codes[kind] for kind in kinds if kind in index.kinds.codes]
+            allowed = allowed & np.isin(index.kind.values[:count], codes)
         if query.after is not None:
-            allowed = allowed & (block.occurred_at.values[:count] >= query.after)
+            allowed = allowed & (index.occurred_at.values[:count] >= query.after)
         if query.before is not None:
-            allowed = allowed & (block.occurred_at.values[:count] < query.before)
+            allowed = allowed & (index.occurred_at.values[:count] < query.before)
         if query.filter is not None:
-            block.columns = block.columns or MetadataColumns()
-            allowed = allowed & block.columns.mask(tx, block, query.filter, count)
+            index.metadata = index.metadata or MetadataColumns()
+            allowed = allowed & index.metadata.mask(tx, index, query.filter, count)
         if query.as_of is not None or query.valid_at is not None or query.min_trust is not None:
-            block.lives = block.lives or ValidityColumns()
-            allowed = allowed & block.lives.mask(tx, block, query, count)
+            index.validity = index.validity or ValidityColumns()
+            allowed = allowed & index.validity.mask(tx, index, query, count)
         if query.as_of is not None:
             # What came later lends nothing and counts for nothing.
-            here = here & block.lives.known(tx, block, query.as_of, count)
+            here = here & index.validity.mask_known(tx, index, query.as_of, count)
         names = ("docid", "kind", "role", "name", "occurred_at", "size", "asks", "before", "after", "first_part")
-        arrays: dict[str, Any] = {name: getattr(block, name).values[:count] for name in names}
-        whole = count == len(block) or not block.dimensions or block.remote
-        parts = block.vectors.size if whole else int(block.first_part.values[count])
+        arrays: dict[str, Any] = {name: getattr(index, name).values[:count] for name in names}
+        whole = count == len(index) or not index.dimensions or index.remote
+        parts = index.vectors.size if whole else int(index.first_part.values[count])
         return View(
-            block=block,
+            index=index,
             state=state,
             here=here,
             allowed=allowed,
             entries=int(np.count_nonzero(here)),
-            layout=block.first_part,
-            vectors=block.vectors.values[:parts],
-            scale=block.scale.values[:parts],
+            layout=index.first_part,
+            vectors=index.vectors.values[:parts],
+            scale=index.scale.values[:parts],
             **arrays,
         )
 
 
-def list_speakers(tx: Tx, block: Index, as_of: int | None) -> list[str]:
+def list_speakers(tx: Tx, index: Index, as_of: int | None) -> list[str]:
     """The names of those who said something in an index, up to a moment if one is given."""
     if as_of is None:
-        return block.live_names()
-    with block.lock:
-        block.lives = block.lives or ValidityColumns()
-        return block.live_names(block.lives.known(tx, block, as_of, len(block)))
+        return index.list_names()
+    with index.lock:
+        index.validity = index.validity or ValidityColumns()
+        return index.list_names(index.validity.mask_known(tx, index, as_of, len(index)))

@@ -1,6 +1,6 @@
 """A scope's entries in memory, in columns, in the order of their numbers.
 
-An index (a *block* of memory) is a pure function of the tables. It is loaded when it is first searched, brought up to date by
+An index is a pure function of the tables. It is loaded when it is first searched, brought up to date by
 what has been added or removed since, and may be thrown away at any time, so no crash can damage it and any number of processes
 may each have their own. In a large index vectors are kept as bytes with a scale each; their exact values stay in the table.
 """
@@ -125,8 +125,8 @@ class Index:
         """True if the vectors stay where they are stored, since they are too many."""
         self.kinds, self.roles, self.names = NameCodes(), NameCodes(), NameCodes()
         self.pending: dict[int, int] = {}
-        self.columns: Any = None
-        self.lives: Any = None
+        self.metadata: Any = None
+        self.validity: Any = None
         self.bits: Any = None
         self.changed_part = NEVER
         self.clock = 0
@@ -157,7 +157,7 @@ class Index:
         )
         more = (self.size, self.asks, self.alive, self.before, self.after, self.first_part, self.vectors, self.scale)
         beside: int = 4 * self._postings_size + sum(
-            columns.footprint for columns in (self.columns, self.lives) if columns
+            columns.footprint for columns in (self.metadata, self.validity) if columns
         )
         return beside + sum(column.footprint for column in (*entries, *more))
 
@@ -184,9 +184,9 @@ class Index:
                 self._add(tx, tx.row("load_address", id=self.scope_id, after=after, history=0))
         self._seen = state
         if self.pending and self.remote:  # somebody else may have made the vectors that were missing
-            self.give_up(self._have_vectors(tx, sorted(self.pending)))
+            self.drop_pending(self._have_vectors(tx, sorted(self.pending)))
         elif self.pending:
-            self.put(self._stored(tx, sorted(self.pending)))
+            self.put_vectors(self._stored(tx, sorted(self.pending)))
         return True
 
     def _drop(self, tx: Tx, seen: int, newest: int) -> bool:
@@ -199,7 +199,7 @@ class Index:
         gone = {address_id for _, _, address_id in removed if address_id is not None}
         if gone and np.isin(self.address.values, list(gone)).any():
             return False  # it was erased: nothing of it stays in memory
-        rows = self.rows_of(np.array(sorted({docid for _, docid, _ in removed if docid is not None}), np.int64))
+        rows = self.find_rows(np.array(sorted({docid for _, docid, _ in removed if docid is not None}), np.int64))
         if not len(rows):
             return True
         docids = self.docid.values[rows].tolist()
@@ -228,7 +228,7 @@ class Index:
         rows = tx.rows("embedded_between", model=self.model, first=docids[0], last=docids[-1])
         return [docid for (docid,) in rows if docid in asked]
 
-    def live_names(self, among: NDArray[np.bool_] | None = None) -> list[str]:
+    def list_names(self, among: NDArray[np.bool_] | None = None) -> list[str]:
         """The names of those who said something that is still there, or among some of it, the longest first."""
         if not self.names.codes:
             return []
@@ -237,7 +237,7 @@ class Index:
         names = [name for name, code in self.names.codes.items() if counts[code + 1]]
         return sorted(names, key=lambda name: (-len(name), name))
 
-    def upto(self, state: State) -> int:
+    def count_until(self, state: State) -> int:
         """The number of entries that a snapshot knows: another thread may have added later ones."""
         if self._seen is None or state[0] >= self._seen[0]:
             return len(self)
@@ -245,17 +245,17 @@ class Index:
 
     # -- rows --------------------------------------------------------------------------------------------------------
 
-    def rows_of(self, docids: Array) -> Array:
-        """The positions of those of some sorted numbers that are in the block."""
+    def find_rows(self, docids: Array) -> Array:
+        """The positions of those of some sorted numbers that are in the index."""
         own = self.docid.values
         at = np.searchsorted(own, docids)
         at[at == len(own)] = 0
         return at[own[at] == docids] if len(own) else at[:0]
 
-    def put(self, values: Mapping[int, bytes]) -> None:
+    def put_vectors(self, values: Mapping[int, bytes]) -> None:
         """Take in the vectors of entries that had none. A row has room for one; if it has more, all are laid out anew."""
         if self.remote:
-            return self.give_up(list(values))
+            return self.drop_pending(list(values))
         several: dict[int, tuple[Array, Array]] = {}
         for docid, value in values.items():
             row = self.pending.pop(docid, None)
@@ -273,7 +273,7 @@ class Index:
             self._regroup(several)
         return None
 
-    def give_up(self, docids: Sequence[int]) -> None:
+    def drop_pending(self, docids: Sequence[int]) -> None:
         """Wait no longer for the vectors of some entries."""
         for docid in docids:
             self.pending.pop(docid, None)
@@ -357,27 +357,27 @@ class Index:
 
     # -- words -------------------------------------------------------------------------------------------------------
 
-    def occurrences(self, tx: Tx, state: State, place: str, token: str, most: bool) -> Array:
+    def find_occurrences(self, tx: Tx, state: State, place: str, token: str, most: bool) -> Array:
         """The rows that hold a token. They are cached, and only what is new is looked up again.
 
-        A snapshot that is older than the block does not know everything in it, so its rows count only as far.
+        A snapshot that is older than the index does not know everything in it, so its rows count only as far.
         `place` is the token of the index itself; `most`: it holds most of the tenant's entries.
         """
         if len(self) <= MAX_SMALL:
-            return self._in_small(tx, state, token)
+            return self._find_in_small(tx, state, token)
         self._vocabulary.clear()
         upto, rows = self._postings.get(token) or (0, _NO_ROWS)
         if upto < state[0]:
             row = tx.row("postings", place=place, token=token, most=int(most), after=upto)
             if row is not None and row[0] is not None:
-                found = self.rows_of(_parse_numbers(row[0], np.int64)).astype(np.int32)
+                found = self.find_rows(_parse_numbers(row[0], np.int64)).astype(np.int32)
                 rows = np.concatenate([rows, found]) if len(rows) else found
             self._keep(token, state[0], rows)
         return rows
 
-    def _in_small(self, tx: Tx, state: State, token: str) -> Array:
+    def _find_in_small(self, tx: Tx, state: State, token: str) -> Array:
         """In a small index all words are read at once: that takes less than looking for each."""
-        count = self.upto(state)
+        count = self.count_until(state)
         for start in range(self._read_upto, count, LIST_BATCH):
             docids = self.docid.values[start : min(start + LIST_BATCH, count)].tolist()
             row_of = dict(zip(docids, range(start, count), strict=False))
@@ -473,40 +473,40 @@ class IndexCache:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._lock = Lock()
-        self._blocks: OrderedDict[IndexKey, Index] = OrderedDict()
+        self._indexes: OrderedDict[IndexKey, Index] = OrderedDict()
 
     def current(self, tx: Tx, key: IndexKey, dimensions: int, state: State) -> Index:
         """The index as of the transaction's snapshot, or later."""
         while True:
             with self._lock:
-                block = self._blocks.get(key)
-                if block is None:
-                    block = Index(key.collection, key.scope_id, key.model[0], dimensions, key.history)
-                    self._blocks[key] = block
-                self._blocks.move_to_end(key)
-            with block.lock:
-                size = len(block)
-                if block.refresh(tx, state):
+                index = self._indexes.get(key)
+                if index is None:
+                    index = Index(key.collection, key.scope_id, key.model[0], dimensions, key.history)
+                    self._indexes[key] = index
+                self._indexes.move_to_end(key)
+            with index.lock:
+                size = len(index)
+                if index.refresh(tx, state):
                     break
             with self._lock:
-                if self._blocks.get(key) is block:
-                    del self._blocks[key]
-        if len(block) != size:
+                if self._indexes.get(key) is index:
+                    del self._indexes[key]
+        if len(index) != size:
             self._bound(key)
-        return block
+        return index
 
     def forget(self, owner: str) -> None:
         """Drop everything of a tenant: after an erasure nothing of it stays in memory."""
         with self._lock:
-            for key in [key for key in self._blocks if key.owner == owner]:
-                del self._blocks[key]
+            for key in [key for key in self._indexes if key.owner == owner]:
+                del self._indexes[key]
 
     def _bound(self, current: IndexKey) -> None:
         """Drop what was not used for longest; the index in use stays, however large it is."""
         with self._lock:
-            total = sum(block.footprint for block in self._blocks.values())
-            for key in list(self._blocks):
+            total = sum(index.footprint for index in self._indexes.values())
+            for key in list(self._indexes):
                 if total <= self._limit:
                     return
                 if key != current:
-                    total -= self._blocks.pop(key).footprint
+                    total -= self._indexes.pop(key).footprint

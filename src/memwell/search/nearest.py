@@ -58,13 +58,13 @@ class Similarities(ABC):
             self._known[rows] = True
             self._compare(rows)
 
-    def mixed(self, rows: Array | slice, parts: float) -> Scores:
+    def mix(self, rows: Array | slice, parts: float) -> Scores:
         """The similarity of the whole and of the best part, which has the weight `parts`."""
         best = self.best[rows] if self._pair is None else np.maximum(self.best[rows], self._pair[rows])
         mixed: Scores = (1.0 - parts) * self.whole[rows] + parts * best
         return mixed
 
-    def with_pairs(self, rows: Array, before: Array, link: Array) -> None:
+    def add_pairs(self, rows: Array, before: Array, link: Array) -> None:
         """Let an entry together with the one before it count as a part of it: an answer with its question."""
         at = np.flatnonzero(link > MIN_LINK)
         if not len(at) or self._vector is None:
@@ -75,7 +75,7 @@ class Similarities(ABC):
         self._pair = np.full(len(self._view), -1.0, np.float32)
         self._pair[rows] = link * (self.whole[rows] + self.whole[before]) / together
 
-    def exactly(self, rows: Array, cosines: Scores, starts: Array) -> None:
+    def replace(self, rows: Array, cosines: Scores, starts: Array) -> None:
         """Replace the similarity of some rows by that of their stored vectors."""
         self.whole[rows], self.best[rows] = _reduce_parts(cosines, starts)
 
@@ -133,7 +133,7 @@ class RemoteSimilarities(Similarities):
         if vector is not None:
             self.need(self._find_nearest(vector))
 
-    def exactly(self, rows: Array, cosines: Scores, starts: Array) -> None:
+    def replace(self, rows: Array, cosines: Scores, starts: Array) -> None:
         """Do nothing: they are exact already."""
 
     def _compare(self, rows: Array) -> None:
@@ -147,7 +147,7 @@ class RemoteSimilarities(Similarities):
 
     def _between(self, rows: Array, others: Array) -> Array:
         found = self._load(np.concatenate([rows, others]))
-        docid, nothing = self._view.docid, np.zeros(self._view.block.dimensions, np.float32)
+        docid, nothing = self._view.docid, np.zeros(self._view.index.dimensions, np.float32)
         left, right = (
             np.stack([found[one][0] if one in found else nothing for one in docid[some].tolist()])
             for some in (rows, others)
@@ -162,7 +162,7 @@ class RemoteSimilarities(Similarities):
             return allowed
         share = len(allowed) / len(self._view)
         if share > 0.1:
-            named = self._query_nearest("nearest", vector, int(NEAREST / share), collection=self._view.block.scope_id)
+            named = self._query_nearest("nearest", vector, int(NEAREST / share), collection=self._view.index.scope_id)
             named = named[self._view.allowed[named]]
             if len(named) >= NEAREST // 2:
                 return named
@@ -173,7 +173,7 @@ class RemoteSimilarities(Similarities):
         half = vector.astype(np.float16).tobytes()
         named = {"model": self._model, "value": half, "dimensions": len(vector), "limit": limit}
         docids = np.array(sorted({row[0] for row in self._tx.rows(query, **named, **given)}), np.int64)
-        rows = self._view.block.rows_of(docids)
+        rows = self._view.index.find_rows(docids)
         return rows[rows < len(self._view)]
 
     def _load(self, rows: Array) -> dict[int, Array]:
@@ -181,7 +181,7 @@ class RemoteSimilarities(Similarities):
         docids = self._view.docid[rows].tolist()
         missing = sorted({docid for docid in docids if docid not in self._vectors})
         if missing:
-            width = self._view.block.dimensions
+            width = self._view.index.dimensions
             for docid, value in self._tx.rows("vectors_of", model=self._model, docids=encode_numbers(missing)):
                 parts = np.frombuffer(value, np.float16).reshape(-1, width)
                 self._vectors[docid] = parts.astype(np.float32)
@@ -302,14 +302,14 @@ def _list_rows_to_scan(view: View, vector: Array) -> Array | None:
     allowed = np.flatnonzero(view.allowed)
     if len(allowed) <= SCAN_ALL:
         return allowed
-    block = view.block
-    with block.lock:
-        if block.first_part is not view.layout:
+    index = view.index
+    with index.lock:
+        if index.first_part is not view.layout:
             return None  # the parts were laid out anew since this view was taken
-        block.bits = bits = block.bits or SignBits()
-        vectors = block.vectors.values
-        bits.update(vectors, block.scale.values, min(block.changed_part, len(vectors)))
-        block.changed_part = NEVER
+        index.bits = bits = index.bits or SignBits()
+        vectors = index.vectors.values
+        bits.update(vectors, index.scale.values, min(index.changed_part, len(vectors)))
+        index.changed_part = NEVER
         if bits.candidates is None:
             return None
         banned: Array | None = None

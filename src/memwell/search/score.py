@@ -159,9 +159,9 @@ def _find_rows(tx: Tx, view: View, span: ScopePart, token: str) -> Array:
     """The live rows of a view that hold a token."""
     if not len(view):
         return np.zeros(0, np.int64)
-    with view.block.lock:
+    with view.index.lock:
         most = len(view) > LARGE_SHARE * int(view.docid[-1])
-        rows = view.block.occurrences(tx, view.state, span.token, token, most)
+        rows = view.index.find_occurrences(tx, view.state, span.token, token, most)
     rows = rows[rows < len(view)]
     return rows[view.here[rows]]
 
@@ -186,7 +186,7 @@ def _weigh_words(view: View, found: Sequence[Array], recipe: Recipe) -> Scores:
     worth = (1.0 / np.sqrt(1.0 + view.size[rows] / recipe.long)).astype(np.float32)
     lines = np.zeros(len(found) * len(view), np.float32)
     lines[starts + rows] = worth
-    if recipe.lend and view.block.linked:
+    if recipe.lend and view.index.linked:
         for reached, source, link in _list_links(view, rows, recipe):
             lent = (recipe.lend * link * worth[source]).astype(np.float32)
             places = starts[source] + reached  # each once: no two entries have the same neighbour on one side
@@ -234,7 +234,7 @@ def _weigh_link(view: View, rows: Array, recipe: Recipe) -> Array:
 
 def _add_neighbours(view: View, rows: Array) -> Array:
     """Some rows and those around them, each once."""
-    if not view.block.linked:
+    if not view.index.linked:
         return rows
     meant = np.zeros(len(view), np.bool_)
     meant[rows] = True
@@ -256,12 +256,12 @@ class _Scoring:
         self.days = _find_days(view, question)
         self.speaker: int | None = None
         if len(question.speakers) == 1:
-            self.speaker = view.block.names.codes.get(question.speakers[0], NOBODY - 1)
+            self.speaker = view.index.names.codes.get(question.speakers[0], NOBODY - 1)
         self.assistant: int | None = None
         if not query.asks_assistant(question.text):
-            self.assistant = view.block.roles.codes.get("assistant")
+            self.assistant = view.index.roles.codes.get("assistant")
         self.similar: Similarities
-        if view.block.remote and model is not None:
+        if view.index.remote and model is not None:
             self.similar = RemoteSimilarities(tx, view, question.vector, model.number)
         else:
             self.similar = LocalSimilarities(view, question.vector)
@@ -273,7 +273,7 @@ class _Scoring:
         limit = max(CANDIDATES, 2 * self.question.limit)
         if self.similar.partial:
             self.similar.need(find_best(self.covered, view.allowed, limit))
-        self.meaning = self._meaning(slice(None))
+        self.meaning = self._score_meaning(slice(None))
         self.own = recipe.words * self.covered + recipe.meaning * self.meaning
         self.own *= view.here
         rows = _add_neighbours(view, find_best(self.own, view.allowed, limit))
@@ -284,33 +284,33 @@ class _Scoring:
             near = _compute_nearness(view.occurred_at, self.days)
             rows = np.union1d(rows, find_best(near + self.own, view.allowed & (near >= NEAR), limit))
         self.similar.need(rows)
-        if self.model is not None and view.block.linked:
-            self.similar.with_pairs(rows, *_link_pairs(view, rows, recipe))
-        ranked = ScoredView(view, rows, self._contributions(rows))
+        if self.model is not None and view.index.linked:
+            self.similar.add_pairs(rows, *_link_pairs(view, rows, recipe))
+        ranked = ScoredView(view, rows, self._contribute(rows))
         if not view.exact:
-            self._exactly(ranked, len(rows) if also is not None else self.question.limit + EXACT_CANDIDATES)
+            self._rescore(ranked, len(rows) if also is not None else self.question.limit + EXACT_CANDIDATES)
         return ranked
 
-    def _meaning(self, rows: Array | slice) -> Scores:
+    def _score_meaning(self, rows: Array | slice) -> Scores:
         """The similarity on the model's scale: 0 for texts that have nothing to do with each other, 1 for the same text."""
         if self.model is None:
             return self.meaning[rows]
         floor, ceiling = self.model.embedder.floor, self.model.embedder.ceiling
-        cosines = self.similar.mixed(rows, self.question.recipe.parts)
+        cosines = self.similar.mix(rows, self.question.recipe.parts)
         scaled: Scores = (1.0 - REST) * np.clip((cosines - floor) / (ceiling - floor), 0.0, 1.0)
         scaled += REST * np.clip((cosines - ceiling) / max(1.0 - ceiling, 1e-6), 0.0, 1.0)
         return scaled
 
-    def _contributions(self, rows: Array) -> Array:
+    def _contribute(self, rows: Array) -> Array:
         """The contribution of each arm to the scores of some rows: one line for each of `ARMS`, which add up to the score."""
         view, recipe = self.view, self.question.recipe
-        if view.block.linked or not view.exact or self.similar.partial:
-            self.meaning[rows] = self._meaning(rows)
+        if view.index.linked or not view.exact or self.similar.partial:
+            self.meaning[rows] = self._score_meaning(rows)
             self.own[rows] = recipe.words * self.covered[rows] + recipe.meaning * self.meaning[rows]
         parts = np.zeros((len(ARMS), len(rows)))
         parts[0], parts[1] = recipe.words * self.covered[rows], recipe.meaning * self.meaning[rows]
         score = parts[0] + parts[1]
-        if view.block.linked:
+        if view.index.linked:
             support = np.zeros(len(rows))
             for reached, source, link in _list_links(view, rows, recipe):
                 support[source] += self.own[reached] * link
@@ -331,7 +331,7 @@ class _Scoring:
             parts[6] = -score * recipe.assistant * (view.role[rows] == self.assistant)
         return parts
 
-    def _exactly(self, ranked: ScoredView, count: int) -> None:
+    def _rescore(self, ranked: ScoredView, count: int) -> None:
         """Score the best candidates by their stored vectors: bytes are near enough to find them, not to order them."""
         if self.model is None or self.question.vector is None or not len(ranked.rows):
             return
@@ -347,8 +347,8 @@ class _Scoring:
             vectors = np.frombuffer(b"".join(values), np.float16).reshape(-1, self.model.embedder.dimensions)
             counts = np.array([len(value) for value in values]) // (2 * self.model.embedder.dimensions)
             cosines = vectors.astype(np.float32) @ self.question.vector
-            self.similar.exactly(rows[there], cosines, np.cumsum(counts) - counts)
-        ranked.parts[:, best] = self._contributions(rows)
+            self.similar.replace(rows[there], cosines, np.cumsum(counts) - counts)
+        ranked.parts[:, best] = self._contribute(rows)
 
 
 def _find_days(view: View, question: ParsedQuery) -> list[Days]:

@@ -68,7 +68,7 @@ class SearchEngine:
 
     def __init__(self, load: Callable[[], Embedder | None], clock: Clock, memory: int) -> None:
         self.meaning = Embeddings(load, clock)
-        self.blocks = IndexCache(memory)
+        self.indexes = IndexCache(memory)
         self.clock = clock
 
     def search(self, reach: TenantStore, query: Query) -> SearchResult:
@@ -97,7 +97,7 @@ class SearchEngine:
 
     def forget(self, owner: str) -> None:
         """Drop a tenant's indexes, and the words that the model and the analyser have cached."""
-        self.blocks.forget(owner)
+        self.indexes.forget(owner)
         self.meaning.forget()
         words.clear_caches()
         queries.clear_caches()
@@ -108,7 +108,7 @@ class _Snapshot(NamedTuple):
 
     state: State
     spans: list[ScopePart]
-    blocks: list[Index]
+    indexes: list[Index]
     model: EmbeddingModel | None
     question: ParsedQuery
 
@@ -186,7 +186,7 @@ class _Search:
     def find_similar(self, tx: Tx, snapshot: _Snapshot, vectors: Array) -> list[list[int]]:
         """The entries that are most similar to each of some vectors; an empty list if the index cannot tell."""
         current = snapshot.model is not None and snapshot.model.embedder is self._meaning.embedder()
-        if not current or any(block.remote for block in snapshot.blocks):
+        if not current or any(index.remote for index in snapshot.indexes):
             return []
         found: list[list[int]] = [[] for _ in vectors]
         for view in self._build_views(tx, snapshot):
@@ -199,7 +199,7 @@ class _Search:
         row = tx.row("entry_anywhere", id=entry_id)
         if row is None:
             raise NotFound("There is no such entry.")
-        now = max([self._now, *(block.clock for block in snapshot.blocks)])
+        now = max([self._now, *(index.clock for index in snapshot.indexes)])
         gate = _find_closed_gate(row, snapshot.spans, self._query, now)
         if gate is not None:
             return gate
@@ -224,10 +224,10 @@ class _Search:
             if model is None:
                 return _Preparation(self._introduce)
         state, spans = search_state(tx), resolve_scope(tx, self._query.where, self._now)
-        blocks = self._open_blocks(tx, spans, model, state)
-        if model is not None and self._made is None and any(block.pending for block in blocks):
-            return _Preparation(lambda: self._complete(model, blocks))
-        names = dict.fromkeys(name for block in blocks for name in list_speakers(tx, block, self._query.as_of))
+        indexes = self._open_indexes(tx, spans, model, state)
+        if model is not None and self._made is None and any(index.pending for index in indexes):
+            return _Preparation(lambda: self._complete(model, indexes))
+        names = dict.fromkeys(name for index in indexes for name in list_speakers(tx, index, self._query.as_of))
         speakers, rest = parse_query(self._query.text, names)
         if model is not None and self._query.text and rest not in self._vectors:
             if not getattr(model.embedder, "instant", False):
@@ -238,28 +238,28 @@ class _Search:
         recipe = self._recipe if vector is not None else self._recipe._replace(words=1.0, meaning=0.0)
         today = to_datetime(self._now if self._query.as_of is None else self._query.as_of).date()
         question = ParsedQuery(self._query.text, rest, speakers, vector, recipe, today, self._query.limit)
-        return work(tx, _Snapshot(state, spans, blocks, model, question))
+        return work(tx, _Snapshot(state, spans, indexes, model, question))
 
-    def _open_blocks(
+    def _open_indexes(
         self, tx: Tx, spans: Sequence[ScopePart], model: EmbeddingModel | None, state: State
     ) -> list[Index]:
         """The indexes of a scope. They get the vectors that were made for them, since they may have been loaded again."""
         number, dimensions = ((model.number, model.name), model.embedder.dimensions) if model else ((0, ""), 0)
         history = self._query.as_of is not None
         keys = [IndexKey(self._reach.key, number, span.collection, span.id, history) for span in spans]
-        blocks = [self._engine.blocks.current(tx, key, dimensions, state) for key in keys]
-        for block in blocks:
-            if self._made is not None and block.pending:
-                with block.lock:
-                    asked = [docid for docid in self._made if docid in block.pending]
-                    block.put({docid: value for docid in asked if (value := self._made[docid])})
-                    block.give_up(asked)
-        return blocks
+        indexes = [self._engine.indexes.current(tx, key, dimensions, state) for key in keys]
+        for index in indexes:
+            if self._made is not None and index.pending:
+                with index.lock:
+                    asked = [docid for docid in self._made if docid in index.pending]
+                    index.put_vectors({docid: value for docid in asked if (value := self._made[docid])})
+                    index.drop_pending(asked)
+        return indexes
 
     def _build_views(self, tx: Tx, snapshot: _Snapshot) -> list[View]:
         return [
-            build_view(tx, block, span.kinds, self._query, self._now, snapshot.state)
-            for block, span in zip(snapshot.blocks, snapshot.spans, strict=True)
+            build_view(tx, index, span.kinds, self._query, self._now, snapshot.state)
+            for index, span in zip(snapshot.indexes, snapshot.spans, strict=True)
         ]
 
     def _rank(self, tx: Tx, snapshot: _Snapshot, also: int | None = None) -> _Candidates:
@@ -295,13 +295,13 @@ class _Search:
         if vector is None and self._meaning.trouble:
             self._embedder = None
 
-    def _complete(self, model: EmbeddingModel, blocks: Sequence[Index]) -> None:
+    def _complete(self, model: EmbeddingModel, indexes: Sequence[Index]) -> None:
         """Make the missing vectors, as many as can be made while somebody waits, the newest first.
 
         While a new model has more to do than that, the built-in one goes on serving, if it was there before.
         """
         left = model.embedder.quick
-        if sum(len(block.pending) for block in blocks) > left:
+        if sum(len(index.pending) for index in indexes) > left:
             queue_embedding(self._reach, self._now)
             earlier = self._meaning.earlier(self._reach, model)
             if earlier is not None:
@@ -309,13 +309,13 @@ class _Search:
                 return
         self._made = {}
         try:
-            for block in blocks:
-                with block.lock:
-                    pending = sorted(block.pending, reverse=True)
+            for index in indexes:
+                with index.lock:
+                    pending = sorted(index.pending, reverse=True)
                 asked, self._partly = pending[: max(left, 0)], self._partly or len(pending) > left
                 left -= len(asked)
                 self._made.update(dict.fromkeys(asked, b""))  # what is not there any more needs no vectors
-                self._made.update(embed_missing(self._reach, model, asked, block.exact) if asked else {})
+                self._made.update(embed_missing(self._reach, model, asked, index.exact) if asked else {})
         except ModelFailed as error:
             self._meaning.fail(error)
             self._embedder, self._partly = None, False
