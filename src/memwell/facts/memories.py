@@ -210,12 +210,7 @@ class ListFlowMemories(TimeTravelRequest, frozen=True, kw_only=True):
     cursor: Cursor | None = None
 
 
-@owner_operation(
-    "memories",
-    "GET /memories",
-    user=Example({}, USER_DONE),
-    flow=Example({}, _WRITTEN),
-)
+@owner_operation("memories", "GET /memories", user=Example({}, USER_DONE), flow=Example({}, _WRITTEN))
 def list_memories(space: Space, request: ListUserMemories | ListFlowMemories) -> Memories:
     """List the memories of a {owner} in the order they became known; now, or as of another time."""
     session = request.session if isinstance(request, ListFlowMemories) else None
@@ -329,12 +324,7 @@ def delete_memory(space: Space, request: OneMemory) -> Deleted:
     return Deleted(id=request.id, job=scrub_later(space.tx, space.now, {"facts": count, "answers": answers}))
 
 
-@owner_operation(
-    "memory_history",
-    "GET /memories/{id}/history",
-    user=_USER_FACT,
-    flow=Example(_DISTILLED, FLOW_DONE),
-)
+@owner_operation("memory_history", "GET /memories/{id}/history", user=_USER_FACT, flow=Example(_DISTILLED, FLOW_DONE))
 def memory_history(space: Space, request: OneMemory) -> MemoryHistory:
     """List a fact's versions, and its evidence down to the words of the turn."""
     known = _versions_in(space, request.owner.facts, request.id)

@@ -222,11 +222,7 @@ def apply_plan(space: Space, request: OnePlan) -> Plan:
 
 
 @owner_operation(
-    "revert_plan",
-    "POST /plans/{id}/revert",
-    effect="write",
-    user=Example(_ID, USER_DONE),
-    flow=Example(_ID, FLOW_DONE),
+    "revert_plan", "POST /plans/{id}/revert", effect="write", user=Example(_ID, USER_DONE), flow=Example(_ID, FLOW_DONE)
 )
 def revert_plan(space: Space, request: OnePlan) -> Plan:
     """Undo what a plan did. The turns themselves stay."""

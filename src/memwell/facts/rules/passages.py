@@ -337,8 +337,7 @@ _TASK = re.compile(rf"(?:^|(?<=[.!?,]\s))[ \t]{{0,8}}{_ASKED}(?:{'|'.join(_TASKS
 _CLOSING_MARK = {'"': '"', "“": "”", "«": "»", "„": "“"}
 
 _SALUTATION = re.compile(
-    r"^[ \t]{0,8}(?:dear|to whom it may concern)\b[^\n,:!]{0,60}[,:!]",
-    re.MULTILINE | re.IGNORECASE,
+    r"^[ \t]{0,8}(?:dear|to whom it may concern)\b[^\n,:!]{0,60}[,:!]", re.MULTILINE | re.IGNORECASE
 )
 _SERVICE = re.compile(r"\b(?:support|team|service|assistant|ai|bot|chatgpt|claude)\b", re.IGNORECASE)
 """Recipients to whom people write for themselves."""
