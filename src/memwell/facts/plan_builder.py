@@ -22,7 +22,7 @@ from ..screening.screen import find_suspicion, lowest_trust
 from ..storage.port import Row, TenantStore, Tx
 from ..text.word_sets import word_set
 from .fact_rows import FACTS_PATH, StoredFact
-from .plan import Candidate, Evidence, Extraction, KnownFact, PlanDraft, Session, Source, Step, Target, Turn
+from .plan import Candidate, Evidence, KnownFact, PlanDraft, Session, Source, Step, Target, Turn
 from .reconcile import Decision, StatementParser, combine_confidence, reconcile
 from .rules.passages import blank_code, blank_recalled_memory
 from .rules.phrase import quote_speaker
@@ -162,15 +162,6 @@ def _find_by_keys(tx: Tx, collection_id: int, same: str, about: str | None) -> l
 
 
 # -- building a plan
-
-
-Extract = Callable[[Sequence[Turn]], Extraction]
-
-
-def extract_by_rules(turns: Sequence[Turn]) -> Extraction:
-    from .rules.extractor import extract_with_reasons
-
-    return extract_with_reasons(turns)
 
 
 def build_plan(

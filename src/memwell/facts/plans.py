@@ -150,7 +150,7 @@ def _store_plan(space: Space, *, chunk: Chunk, made: PlanDraft, extracted: Extra
 
     if dry_run:
         plan = to_plan(space, chunk, made, extracted, new_id())
-        write_plan(space, chunk.session, plan)
+        write_plan(space, plan)
         space.touch(chunk.session.collection_id, chunk.session.address_id)
     else:
         plan, _ = apply_draft(space, chunk, made, extracted)
@@ -285,9 +285,9 @@ def _to_step(step: Step) -> PlanStep:
 
 
 def run_consolidation(engine: Engine, run: JobRun) -> dict[str, Any]:
-    from .consolidation import consolidate_session, extract_statements
+    from .consolidation import consolidate_session
 
-    return consolidate_session(run, engine.recall, lambda turns: extract_statements(engine, run.reach, turns))
+    return consolidate_session(engine, run)
 
 
 JOBS = (JobKind("consolidate", run_consolidation),)
