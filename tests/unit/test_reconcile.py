@@ -279,7 +279,7 @@ def test_statements_may_be_read_with_a_cache() -> None:
     reading = cache(parse_statement)
     for _ in range(2):
         new, old = candidate("Alice moved to Porto."), [known("Alice lives in Rome.")]
-        assert reconcile(new, old, LATER, read=reading).do == "supersede"
+        assert reconcile(new, old, LATER, parse=reading).do == "supersede"
     assert reading.cache_info().hits == 2
 
 

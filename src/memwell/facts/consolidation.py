@@ -42,7 +42,7 @@ MAX_TURNS = 1000
 """Turns of one plan."""
 UNNAMED_USER = "The user"
 _USER_FIELDS = ("user", "user_id", "user_name")
-_STALE_PLAN = "The facts have changed since this plan was draft. Make a new plan."
+_STALE_PLAN = "The facts have changed since this plan was made. Make a new plan."
 _decode_metadata = typed.decoder(dict[str, Any])
 
 

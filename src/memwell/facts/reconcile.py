@@ -15,7 +15,6 @@ from typing import Literal, NamedTuple
 from .plan import Candidate, KnownFact
 from .statement import ParsedStatement, Topic, Wording, is_country, parse_statement, subject_person
 
-StatementParser = Callable[[str, str | None], ParsedStatement]
 Action = Literal["add", "merge", "supersede", "skip"]
 
 MIN_SIMILARITY = 0.6
@@ -72,19 +71,20 @@ def reconcile(
     day: date,
     *,
     repeats: bool = False,
-    read: StatementParser = parse_statement,
+    parse: Callable[[str, str | None], ParsedStatement] = parse_statement,
 ) -> Decision:
     """Decide about a candidate that was said on a day, by what is known of the same subject and is current.
 
-    `repeats`: it was said by one who is shown what is known, an assistant. What such a one says can be new, but neither
-    confirms nor retires anything. `read`: for many candidates with the same neighbours, `read` with a cache that lives as
-    long as they are worked on.
+    `repeats`: an assistant said it, which is shown what is known. That can be new, but neither confirms nor retires anything.
+    `parse`: `parse_statement` with a cache, for many candidates with the same neighbours.
     """
-    new = read(candidate.text, candidate.subject)
+    new = parse(candidate.text, candidate.subject)
     if not new.wording.words | new.wording.numbers | new.wording.tail:
         return Decision("skip", "says_nothing")
     others = [
-        _Neighbour(known, read(known.text, known.subject)) for known in neighbours if _is_same_subject(known, candidate)
+        _Neighbour(known, parse(known.text, known.subject))
+        for known in neighbours
+        if _is_same_subject(known, candidate)
     ]
     others = [other for other in others if _is_related(new, other.read)]
     same = _find_same(new, others)
