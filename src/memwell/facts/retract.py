@@ -6,7 +6,7 @@ withdrawn and what it had ended is current again; a fact with other sources take
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from functools import cache, reduce
 from typing import NamedTuple
 
@@ -62,7 +62,9 @@ class FactSources:
         for (entry_id, start), plan_id in there.items():
             if plan_id and (entry_id, start) not in needed:
                 self._space.tx.send("delete_evidence", fact_id=fact_id, entry_id=entry_id, first_char=start)
-        return sorted(whole, key=_rank)
+        return sorted(
+            whole, key=lambda one: (-TRUST[one.step.origin], one.step.evidence[0].said_at, one.plan_id, one.number)
+        )
 
     def current_source(self, fact_id: str, version: FactVersion) -> FactSource | None:
         """The source whose wording a version has."""
@@ -99,10 +101,6 @@ def _evidence_keys(step: Step) -> set[tuple[str, int]]:
     return {(said.entry, said.start) for said in step.evidence}
 
 
-def _rank(one: FactSource) -> tuple[int, int, str, int]:
-    return -TRUST[one.step.origin], one.step.evidence[0].said_at, one.plan_id, one.number
-
-
 # -- updating facts whose evidence was removed
 
 
@@ -129,7 +127,7 @@ class Retraction:
         for fact_id in sorted(existing, key=self._sort_key, reverse=True):
             located = self._space.entry(self._place, fact_id)
             if located is not None:
-                self._decide(located, list_versions(self._space.tx, fact_id)[-1])
+                self._update_fact(located)
         self._sources.flush()
 
     def _sort_key(self, fact_id: str) -> tuple[int, int, int, str]:
@@ -137,34 +135,29 @@ class Retraction:
         current_source = self._sources.current_source(fact_id, last)
         return last.occurred_at, last.valid_from or 0, current_source.number if current_source else 0, fact_id
 
-    def _decide(self, located: Located, last: FactVersion) -> None:
+    def _update_fact(self, located: Located) -> None:
         fact_id = located.entry.id
+        last = list_versions(self._space.tx, fact_id)[-1]
         complete = self._sources.complete(fact_id)
         if last.plan_id is None and fact_id not in self._imported:
             return  # a person wrote it
         quote = None if complete else self._quote(fact_id)
-        current_source = self._sources.current_source(fact_id, last)
-        corrected = _is_corrected_by_hand(last, current_source)
-        if (complete or quote) and (corrected or current_source in complete):
-            self._update_confidence(fact_id, last, [] if corrected else complete)
+        source = self._sources.current_source(fact_id, last)
+        is_source_text = source is not None and source.step.text == last.content
+        corrected = last.origin == "system" and last.version > 1 and not is_source_text  # by a person
+        own = [one.step.own for one in complete if one.step.own]
+        confidence = reduce(combine_confidence, own) if own else last.confidence
+        if (complete or quote) and (corrected or source in complete):
+            if not corrected and confidence != last.confidence:
+                self._space.tx.run("set_confidence", id=fact_id, version=last.version, confidence=confidence)
         elif complete:
-            by_hand = current_source is not None and current_source.step.importance != last.importance
-            importance = last.importance if by_hand else complete[0].step.importance
-            self._use_source(
-                located,
-                last._replace(importance=importance, confidence=_combined_confidence(complete, last)),
-                complete[0],
-            )
+            set_by_hand = source is not None and source.step.importance != last.importance
+            importance = last.importance if set_by_hand else complete[0].step.importance
+            self._use_source(located, last._replace(importance=importance, confidence=confidence), complete[0])
         elif quote is not None:
             self._use_quote(located, last, quote)
         else:
             self._withdraw(located, last)
-
-    def _update_confidence(self, fact_id: str, last: FactVersion, complete: Sequence[FactSource]) -> None:
-        """Recompute the confidence of a fact that has lost evidence."""
-        sure = _combined_confidence(complete, last)
-        if sure != last.confidence:
-            self._space.tx.run("set_confidence", id=fact_id, version=last.version, confidence=sure)
 
     def _use_source(self, located: Located, last: FactVersion, source: FactSource) -> None:
         """Give a fact the wording of another source."""
@@ -179,7 +172,9 @@ class Retraction:
             plan_id=source.plan_id,
             occurred_at=max(one.said_at for one in step.evidence),
         )
-        ended, later = self._ended_since(located.entry.id, step.valid_from)
+        over = self._ended_by(located.entry.id)
+        ended = [one for one in over if _valid_from(one) <= step.valid_from]
+        later = [one for one in over if _valid_from(one) > step.valid_from]
         if later and last.kind == "fact":
             following = following._replace(kind="past", valid_to=_valid_from(later[0]), ended_by=later[0].id)
         entry = revise_fact(self._space, self._place, located, following, step.speaker)
@@ -188,7 +183,7 @@ class Retraction:
         for one in later:
             self._set_ending(one, NOT_ENDED)
         do: Action = "supersede" if ended else "add"
-        targets = [Target(one.id, one.version, 1.0) for one in ended]
+        targets = [Target(one.id, one.row.version, 1.0) for one in ended]
         updated = structs.replace(step, do=do, targets=targets, version=entry.version)
         self._sources.change(source.plan_id, source.number, updated)
         self.reworded.append(entry.id)
@@ -230,22 +225,17 @@ class Retraction:
     def release(self, fact_id: str, last: FactVersion) -> None:
         """Reopen the facts that a fact has ended: until its own end, or until another one that began later."""
         after = Ending("past", last.valid_to, last.ended_by) if last.kind == "past" else NOT_ENDED
-        over = sorted(self._ended_by(fact_id), key=_valid_from)
+        over = self._ended_by(fact_id)
         for number, one in enumerate(over):
             late = [other for other in over[number + 1 :] if other.late and _valid_from(other) > _valid_from(one)]
             self._set_ending(one, Ending("past", _valid_from(late[0]), late[0].id) if late else after)
 
-    def _ended_since(self, fact_id: str, since: int) -> tuple[list[_EndedFact], list[_EndedFact]]:
-        """The facts ended by a fact: those that began before a moment, and those that began later."""
-        over = sorted(self._ended_by(fact_id), key=_valid_from)
-        return [one for one in over if _valid_from(one) <= since], [one for one in over if _valid_from(one) > since]
-
     def _ended_by(self, fact_id: str) -> list[_EndedFact]:
-        rows = self._space.tx.rows("facts_ended_by", id=fact_id)
-        found = [(row[0], list_versions(self._space.tx, row[0])) for row in rows]
-        return [
-            _EndedFact(one, versions[-1].version, versions[-1], versions[0].kind == "past") for one, versions in found
-        ]
+        """The facts that a fact has ended, by the time from which they were true."""
+        tx = self._space.tx
+        found = [(row[0], list_versions(tx, row[0])) for row in tx.rows("facts_ended_by", id=fact_id)]
+        ended = [_EndedFact(one, versions[-1], versions[0].kind == "past") for one, versions in found]
+        return sorted(ended, key=_valid_from)
 
     def _set_ending(self, over: _EndedFact, ending: Ending) -> None:
         located = self._space.entry(self._place, over.id)
@@ -257,25 +247,12 @@ class _EndedFact(NamedTuple):
     """A fact that another one has ended. `late`: it was over when it was first stated."""
 
     id: str
-    version: int
     row: FactVersion
     late: bool
 
 
 def _valid_from(over: _EndedFact) -> int:
     return over.row.occurred_at if over.row.valid_from is None else over.row.valid_from
-
-
-def _combined_confidence(complete: Sequence[FactSource], last: FactVersion) -> float | None:
-    """The confidence that some sources give together."""
-    own = [one.step.own for one in complete if one.step.own]
-    return reduce(combine_confidence, own) if own else last.confidence
-
-
-def _is_corrected_by_hand(row: FactVersion, current_source: FactSource | None) -> bool:
-    """Return True if a person corrected the words of this version."""
-    is_source_text = current_source is not None and current_source.step.text == row.content
-    return row.origin == "system" and row.version > 1 and not is_source_text
 
 
 # -- operations
@@ -302,7 +279,11 @@ def revoke_source(
     imported = {fact_id for fact_id, plan_id in found.items() if not plan_id}
     retraction = Retraction(space, place, imported)
     retraction.update_facts(found)
-    _erase_imported(space, retraction, imported)
+    # old words of imported facts are erased at once: no plan would lead to them when their source is erased
+    for fact_id in imported.intersection(retraction.withdrawn):
+        erase_fact(space.tx, fact_id, space.now)
+    for fact_id in imported.intersection(retraction.reworded):
+        erase_versions(space.tx, fact_id, [row.version for row in list_versions(space.tx, fact_id)[:-1]])
     return RetractionResult(retraction.withdrawn, len(found) - len(retraction.withdrawn))
 
 
@@ -313,20 +294,10 @@ def _skip_unconsolidated(space: Space, address_id: int | None, entry_id: str | N
         if row is not None:
             space.tx.send("set_distilled", id=address_id, upto=row[1])
             upkeep.mark_changed(space.tx, space.tx.rows("settle_all_notes", address_id=address_id))
-        return
-    row = space.tx.row("undistilled_entry", id=entry_id)
-    if row is not None:
+    elif space.tx.row("undistilled_entry", id=entry_id) is not None:
         raise Conflict(
             "This turn is not consolidated yet. End or consolidate its session first, or revoke the whole session."
         )
-
-
-def _erase_imported(space: Space, retraction: Retraction, imported: set[str]) -> None:
-    """Erase old words of imported facts at once: no plan would lead to them when their source is erased."""
-    for fact_id in imported.intersection(retraction.withdrawn):
-        erase_fact(space.tx, fact_id, space.now)
-    for fact_id in imported.intersection(retraction.reworded):
-        erase_versions(space.tx, fact_id, [row.version for row in list_versions(space.tx, fact_id)[:-1]])
 
 
 def release_fact(space: Space, place: Place, fact_id: str) -> None:
@@ -369,30 +340,17 @@ def revert_plan(space: Space, place: Place, plan: Plan) -> int:
     space.tx.send("delete_evidence_of_plan", plan_id=plan.id)
     retraction = Retraction(space, place)
     retraction.update_facts({step.id for step in steps.steps if step.id})
-    restored = sum(
-        _restore_confidence(space, step)
-        for step in reversed(steps.steps)
-        if step.do == "merge" and _is_written_by_hand(space, step)
-    )
+    restored = 0
+    for step in reversed(steps.steps):
+        versions = list_versions(space.tx, step.id) if step.do == "merge" else []
+        if versions and versions[-1].plan_id is None:  # a person wrote it
+            for one in step.targets:
+                restored += space.tx.run("set_confidence", id=one.id, version=one.version, confidence=one.confidence)
     ids = msgspec.json.encode(steps.notes).decode()
     upkeep.mark_changed(space.tx, space.tx.rows("unsettle_notes", address_id=plan.address_id, ids=ids))
-    values = {
-        "state": "reverted",
-        "steps": encode_steps(steps),
-        "applied_at": plan.applied_at,
-        "reverted_at": space.now,
-    }
-    if not space.tx.run("settle_plan", id=plan.id, seen="applied", **values):
+    times = {"applied_at": plan.applied_at, "reverted_at": space.now}
+    if not space.tx.run(
+        "settle_plan", id=plan.id, seen="applied", state="reverted", steps=encode_steps(steps), **times
+    ):
         raise Conflict("This plan has just been reverted by somebody else.")
     return len(retraction.withdrawn) + len(retraction.reworded) + len(retraction.reopened) + restored
-
-
-def _restore_confidence(space: Space, step: Step) -> int:
-    """Give a fact that was confirmed its old confidence."""
-    confirmed = [{"id": one.id, "version": one.version, "confidence": one.confidence} for one in step.targets]
-    return sum(space.tx.run("set_confidence", **one) for one in confirmed)
-
-
-def _is_written_by_hand(space: Space, step: Step) -> bool:
-    versions = list_versions(space.tx, step.id)
-    return bool(versions) and versions[-1].plan_id is None
