@@ -7,7 +7,7 @@ from functools import cache
 
 from memwell.facts.plan import Candidate, Kind, KnownFact
 from memwell.facts.reconcile import Decision, combine_confidence, reconcile
-from memwell.facts.statement import find_topic, parse_statement, statement_key
+from memwell.facts.statement import parse_statement
 
 from ..cases import cases
 from ..facts.dialogue import FOLDER, similarity
@@ -49,7 +49,7 @@ def decided(old: str, new: str, subject: str | None = "Alice", kind: Kind = "sta
     ],
 )
 def test_retellings_have_one_key(one: str, two: str) -> None:
-    assert statement_key(one, "Alice") == statement_key(two, "Alice")
+    assert parse_statement(one, "Alice").key == parse_statement(two, "Alice").key
 
 
 @cases(
@@ -66,7 +66,7 @@ def test_retellings_have_one_key(one: str, two: str) -> None:
     ],
 )
 def test_what_differs_has_two_keys(one: str, two: str) -> None:
-    assert statement_key(one, "Alice") != statement_key(two, "Alice")
+    assert parse_statement(one, "Alice").key != parse_statement(two, "Alice").key
 
 
 # -- topics ------------------------------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ def test_what_differs_has_two_keys(one: str, two: str) -> None:
     ],
 )
 def test_topics_and_their_values(text: str, slot: str, value: set[str], polarity: str) -> None:
-    found = find_topic(text, "Alice")
+    found = parse_statement(text, "Alice").topic
     assert found
     assert (found.slot, set(found.value), str(found.polarity)) == (slot, value, polarity)
 
@@ -124,11 +124,11 @@ def test_topics_and_their_values(text: str, slot: str, value: set[str], polarity
     ],
 )
 def test_what_has_no_topic(text: str) -> None:
-    assert find_topic(text, "Alice") is None
+    assert parse_statement(text, "Alice").topic is None
 
 
 def test_names_of_topics_hold_nothing_of_what_was_said() -> None:
-    found = find_topic("Alice's favourite band is Muse.", "Alice")
+    found = parse_statement("Alice's favourite band is Muse.", "Alice").topic
     assert found
     assert found.name == "favourite"
 

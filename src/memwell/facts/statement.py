@@ -11,7 +11,7 @@ Patterns are compiled when a cue of theirs is first seen.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Literal, NamedTuple, cast
@@ -250,7 +250,7 @@ class Wording(NamedTuple):
     """The parts of a statement. Two statements are the same only if all but the order of their words agrees."""
 
     plain: str
-    """The statement in the affirmative about `@`, without what is only said by the way."""
+    """The statement in the affirmative about `@`, without asides."""
     words: frozenset[str]
     """Stems of its content words; what is compared against ("than coffee") is marked."""
     numbers: frozenset[str]
@@ -259,55 +259,64 @@ class Wording(NamedTuple):
     """Stems of words for particular people and places: what is written as a name, and somebody's relatives."""
     polarity: Polarity
     moods: frozenset[Mood]
-    """In which way it is not simply so: hypothetical, possible, intended, only reported, or so without something."""
+    """Ways in which it is not simply so: hypothetical, possible, intended, only reported, or so without something."""
     past: bool
-    """Whether it tells what happened rather than what is."""
+    """It tells what happened rather than what is."""
     suffered: bool
-    """Whether the person is at the receiving end: "Tom called @"."""
+    """The person is at the receiving end: "Tom called @"."""
     tail: frozenset[str]
     """Stems of what is only added to it: "…, so long shifts are fine". They are not among its words."""
     changed: bool
-    """Whether it says itself that something is new: "now", "moved", "switched to"."""
+    """It says itself that something is new: "now", "moved", "switched to"."""
     instead: frozenset[str]
     """Stems of what it says it replaces: "not June 14", "instead of Greece"."""
     called_off: bool = False
-    """Whether it ends a plan too: "cancelled"."""
+    """It ends a plan too: "cancelled"."""
     passing: bool = False
-    """Whether it is said to be so besides something else, or for a time: "also", "today", "in the summer"."""
+    """It is said to be so besides something else, or for a time: "also", "today", "in the summer"."""
     year: int | None = None
     """The latest year that it tells of. What is so since then is not told of that year."""
     whose: str = ""
-    """Who does or is what it says: `@`, or the word for somebody or something of theirs."""
+    """Its grammatical subject: `@`, or the word for somebody or something of theirs."""
 
 
 MAX_STATEMENT = 1_000
-"""From how many characters on a text is not one statement, but something to be compared by all of its words."""
+"""A longer text is not one statement: it is compared by all of its words."""
 
 
 def parse_wording(text: str, subject: str | None) -> Wording:
-    """Take a statement apart."""
+    none: frozenset[str] = frozenset()
     if len(text) > MAX_STATEMENT:
-        return _parse_long(text)
+        return Wording(text, frozenset(stems(text)), none, none, "is", frozenset(), False, False, none, False, none)
     text = mark_person(text, subject)
     words = cue_words(text)
     moods = frozenset(mood for mood, rule in MOODS.items() if rule.finds(text, words))
-    passing, year = _is_passing(text, words), _find_year(text, words)
-    text, tail = _split_tail(text)
-    text, instead = _split_contrast(text, words)
+    at_a_time = CHANGES.isdisjoint(words) and AT_ONE_TIME.finds(text, words)
+    passing, year = bool(at_a_time or TEMPORARY.finds(text, words)), _find_year(text, words)
+    head, _, tail = TAIL.sub("\n", text, count=1).partition("\n")
+    if "@" in head and stems(head):  # "Lately, she …" adds nothing: the person must have been named
+        text = head
+    else:
+        tail = ""
+    instead = none
+    if contrast := CONTRAST.finds(text, words):
+        instead = frozenset(stems(contrast["other"] or contrast["former"]))
+        text = text[: contrast.start()] + text[contrast.end() :]
     polarity, text = _split_polarity(text, words)
     plain = squeeze(ADVERBS.apply(text, words))
     found = _content_words(plain, words)
     numbers = frozenset(word for word in found if _is_number(word))
+    names = [*stems(" ".join(_CAPITALS.findall(plain))), *(word for word in found if word in _KIN)]
     return Wording(
         plain=plain,
         words=frozenset(found) - numbers,
         numbers=numbers,
-        names=frozenset([*_find_names(plain), *(word for word in found if word in _KIN)]) - numbers,
+        names=frozenset(names) - numbers,
         polarity=polarity,
         moods=moods,
         past=PAST_TENSE.search(plain) is not None,
         suffered=RECEIVING_END.search(plain) is not None,
-        tail=frozenset(_canonical_stems(tail)) if tail else frozenset(),
+        tail=frozenset(stems(tail)) if tail else none,
         changed=not CHANGED.isdisjoint(words),
         instead=instead,
         called_off=not CALLED_OFF.isdisjoint(words),
@@ -320,8 +329,9 @@ def parse_wording(text: str, subject: str | None) -> Wording:
 def mark_person(text: str, subject: str | None) -> str:
     """The text with the person written `@`, without contractions, quotation and "she said that"."""
     text = text.replace("\u2019", "'").replace("\u201c", '"').replace("\u201d", '"').replace("\n", " ").strip()
-    lowered = text.lower()
-    for name in _subject_names(subject):
+    lowered, person = text.lower(), subject_person(subject) if subject else ""
+    names = {name for name in (person, *person.split()[:1]) if len(name) > 1}
+    for name in [*sorted(names, key=len, reverse=True), "the user"]:
         if name in lowered:
             text = re.sub(rf"(?<![\w@.]){re.escape(name)}(?![\w@])", "@", text, flags=re.IGNORECASE)
     words = cue_words(text)
@@ -330,17 +340,6 @@ def mark_person(text: str, subject: str | None) -> str:
             changed = rule.pattern.sub(rule.plain, text)
             text, words = (text, words) if changed == text else (changed, cue_words(changed))
     return squeeze(text)
-
-
-def _parse_long(text: str) -> Wording:
-    found = frozenset(_canonical_stems(text))
-    none: frozenset[str] = frozenset()
-    return Wording(text, found, none, none, "is", frozenset(), False, False, none, False, none)
-
-
-def stems(text: str) -> list[str]:
-    """The content words of a part of a plain statement, each by the stem that stands for its meaning."""
-    return _canonical_stems(text)
 
 
 def squeeze(text: str) -> str:
@@ -353,17 +352,6 @@ def subject_person(subject: str) -> str:
     return (match[1] if match else subject).strip().lower()
 
 
-def _subject_names(subject: str | None) -> list[str]:
-    named = subject_person(subject) if subject else ""
-    names = {named, named.split()[0]} if named else set()
-    return [*sorted((name for name in names if len(name) > 1), key=len, reverse=True), "the user"]
-
-
-def _is_passing(text: str, words: frozenset[str]) -> bool:
-    at_a_time = CHANGES.isdisjoint(words) and AT_ONE_TIME.finds(text, words)
-    return bool(at_a_time or TEMPORARY.finds(text, words))
-
-
 def _find_year(text: str, words: frozenset[str]) -> int | None:
     if "since" in words or not _DIGIT.search(text):
         return None
@@ -371,21 +359,8 @@ def _find_year(text: str, words: frozenset[str]) -> int | None:
     return max(map(int, years), default=None)
 
 
-def _split_tail(text: str) -> tuple[str, str]:
-    """The statement, and what is only added to it. "Lately, she …" adds nothing: the person must have been named."""
-    head, _, tail = TAIL.sub("\n", text, count=1).partition("\n")
-    return (head, tail) if "@" in head and _canonical_stems(head) else (text, "")
-
-
-def _split_contrast(text: str, words: frozenset[str]) -> tuple[str, frozenset[str]]:
-    match = CONTRAST.finds(text, words)
-    if not match:
-        return text, frozenset()
-    return text[: match.start()] + text[match.end() :], frozenset(_canonical_stems(match["other"] or match["former"]))
-
-
 def _split_polarity(text: str, words: frozenset[str]) -> tuple[Polarity, str]:
-    """The polarity of a statement, and the statement without what makes it so."""
+    """The polarity of a statement, and the statement without the words that give it."""
     for polarity, rule in POLARITIES:
         changed = rule.apply(text, words)
         if changed != text:
@@ -395,12 +370,13 @@ def _split_polarity(text: str, words: frozenset[str]) -> tuple[Polarity, str]:
 
 def _content_words(plain: str, words: frozenset[str]) -> list[str]:
     if COMPARED.cues.isdisjoint(words):
-        return _canonical_stems(plain)
+        return stems(plain)
     head, _, tail = COMPARED.pattern.sub(COMPARED.plain, plain, count=1).partition("\n")
-    return [*_canonical_stems(head), *(word if _is_number(word) else ">" + word for word in _canonical_stems(tail))]
+    return [*stems(head), *(word if _is_number(word) else ">" + word for word in stems(tail))]
 
 
-def _canonical_stems(text: str) -> list[str]:
+def stems(text: str) -> list[str]:
+    """The content words of a part of a plain statement, each by the stem that stands for its meaning."""
     text = _MAY.sub(" ", text.replace("@'s", " "))
     if _DIGIT.search(text):
         text = _ORDINAL.sub("", _DATE.sub(_spell_date, text))
@@ -409,28 +385,20 @@ def _canonical_stems(text: str) -> list[str]:
 
 
 def _spell_date(match: re.Match[str]) -> str:
-    """A date by the words that people use: 2025-06-03 is "3 June 2025"."""
+    """A date in the words that people use: 2025-06-03 is "3 June 2025"."""
     month = int(match[2])
     return f"{int(match[3])} {MONTHS[month - 1].title()} {match[1]}" if 0 < month <= 12 else match[0]
-
-
-def _find_names(plain: str) -> list[str]:
-    """Capitalised words behind the first one."""
-    found = _CAPITALS.findall(plain)
-    return _canonical_stems(" ".join(found)) if found else []
 
 
 def _is_number(word: str) -> bool:
     return word[0].isdigit() or word in _TIMES
 
 
-def _canonical_forms() -> dict[str, str]:
-    found = {stem: tokenize(line)[0] for line in THESAURUS["synonyms"] for stem in tokenize(line)}
-    found |= {tokenize(word)[0]: digits for word, digits in NUMBERS.items()}
-    return found | {word[:3]: tokenize(word)[0] for word in MONTHS if word not in ("march", "may")}
-
-
-_CANON = _canonical_forms()
+_CANON = (
+    {stem: tokenize(line)[0] for line in THESAURUS["synonyms"] for stem in tokenize(line)}
+    | {tokenize(word)[0]: digits for word, digits in NUMBERS.items()}
+    | {word[:3]: tokenize(word)[0] for word in MONTHS if word not in ("march", "may")}
+)
 _REWRITTEN = frozenset[str]().union(*(rule.cues for rule in REWRITES))
 _TIMES = frozenset(tokenize(" ".join([*MONTHS, *WEEKDAYS])))
 _EMPTY = list_stop_tokens("en") - set(tokenize("may")) | frozenset(tokenize(" ".join(THESAURUS["fillers"])))
@@ -440,9 +408,10 @@ _OWNER = re.compile(r"@(?:'s [\w'-]+)?")
 _SPACE = re.compile(r"\s+")
 _LOOSE = re.compile(r" ([,.;!?])")
 _CAPITALS = re.compile(r"(?<=[\w,@'] )[A-Z][\w'-]*")
+"""Capitalised words behind the first one."""
 _DIGIT = re.compile(r"\d")
 _MAY = re.compile(r"(?<!\d )\bmay\b(?! \d)")
-"""What may be is not in May."""
+"""The verb, not the month."""
 _DATE = re.compile(r"\b(\d{4})-(\d\d)-(\d\d)\b")
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
 _PHONE = re.compile(r"(?<![\w-])\+?\(?\d(?:[\s().-]{0,2}\d){6,}\b")
@@ -452,7 +421,7 @@ _PHONE = re.compile(r"(?<![\w-])\+?\(?\d(?:[\s().-]{0,2}\d){6,}\b")
 
 
 Fills = Literal["one", "if_changed", "many"]
-"""Whether a slot has one value at a time, one where the statement speaks of a change, or any number."""
+"""The number of values that a slot has at a time: one, one where the statement speaks of a change, or any."""
 
 _LISTS = {
     "PROFESSIONS": THESAURUS["professions"],
@@ -471,37 +440,27 @@ class Slot(NamedTuple):
     name: str
     fills: Fills
     pattern: str
-    value: str | None
+    value: str
     """The value, where it is not in the words that match."""
-
-    def match(self, plain: str) -> re.Match[str] | None:
-        return _compile(self.pattern).search(plain)
-
-
-def find_slots(words: Iterable[str]) -> list[Slot]:
-    """The slots that a statement with these words may fill, in the order of the table."""
-    slots, by_cue = _table()
-    return [slots[n] for n in sorted({n for word in words for n in by_cue.get(word, ())})]
 
 
 @cache
-def _table() -> tuple[list[Slot], dict[str, list[int]]]:
-    """All slots, and which of them each cue belongs to."""
+def _load_slots() -> tuple[list[Slot], dict[str, list[int]]]:
+    """All slots, and the numbers of those that each cue belongs to."""
     sections = load_sections(__package__, "slots")
-    slots = [_slot(*row.split(" ", 2)) for row in sections["SLOTS"]]
+    slots: list[Slot] = []
+    for row in sections["SLOTS"]:
+        name, fills, rest = row.split(" ", 2)
+        pattern, _, value = rest.partition(" => ")
+        slots.append(Slot(name, cast("Fills", fills), pattern, value))
     by_cue: dict[str, list[int]] = {}
     for row in sections["CUES"]:
         name, *cues = row.split()
-        places = [n for n, slot in enumerate(slots) if slot.name == name]
+        numbers = [number for number, slot in enumerate(slots) if slot.name == name]
         for cue in cues:
             for word in _LISTS.get(cue, [cue]):
-                by_cue.setdefault(word, []).extend(places)
+                by_cue.setdefault(word, []).extend(numbers)
     return slots, by_cue
-
-
-def _slot(name: str, fills: str, rest: str) -> Slot:
-    pattern, _, value = rest.partition(" => ")
-    return Slot(name, cast("Fills", fills), pattern, value or None)
 
 
 @cache
@@ -510,14 +469,14 @@ def _compile(pattern: str) -> re.Pattern[str]:
 
 
 @cache
-def _parts() -> dict[str, str]:
+def _load_parts() -> dict[str, str]:
     parts = {name: "|".join(words) for name, words in _LISTS.items()}
     return parts | dict(row.split(" ", 1) for row in load_sections(__package__, "slots")["PARTS"])
 
 
 def _expand(pattern: str) -> str:
     """A pattern with its parts written out. The space before END is for the eye."""
-    parts = _parts()
+    parts = _load_parts()
     names = "|".join(sorted(parts, key=len, reverse=True))
     found = re.sub(rf" ?\b(?=END)|(?:{names})", lambda match: parts.get(match[0], ""), pattern)
     return found if found == pattern else _expand(found)
@@ -542,7 +501,7 @@ class Topic(NamedTuple):
     slot: str
     """The slot in full, with whose and which: "home", "sister/employer", "favourite:band"."""
     whose: frozenset[str]
-    """Who it is about, if not the person: the words for "sister Ana"."""
+    """The words for another person that it is about: "sister Ana"."""
     named: frozenset[str]
     """The names among these words."""
     which: frozenset[str]
@@ -550,11 +509,11 @@ class Topic(NamedTuple):
     polarity: Polarity
     fills: Fills
     span: tuple[int, int]
-    """Which characters of the plain statement say it."""
+    """The characters of the plain statement that say it."""
 
     @property
     def kin(self) -> frozenset[str]:
-        """The words for who it is about, without names: "sister", "mother-in-law"."""
+        """The words for the other person, without names: "sister", "mother-in-law"."""
         return self.whose - self.named
 
     @property
@@ -564,12 +523,12 @@ class Topic(NamedTuple):
 
 
 class ParsedStatement(NamedTuple):
-    """A statement with its topics, and the content words that are outside them."""
-
     wording: Wording
     key: str
+    """Shared by statements of the same words: without order, inflection and fillers."""
     topics: tuple[Topic, ...]
     rest: frozenset[str]
+    """The content words outside the topics."""
 
     @property
     def topic(self) -> Topic | None:
@@ -577,36 +536,21 @@ class ParsedStatement(NamedTuple):
         return next((found for found in self.topics if found.fills != "many"), None)
 
 
-def statement_key(text: str, subject: str | None) -> str:
-    """A key shared by statements of the same words: without order, inflection and fillers."""
-    return _build_key(parse_wording(text, subject))
-
-
-def _build_key(wording: Wording) -> str:
-    words = sorted(wording.words | wording.tail)
-    marks = [wording.polarity, *sorted(wording.moods)] + ["past"] * wording.past + ["to"] * wording.suffered
-    return " ".join([*words, *sorted(wording.numbers)]) + "|" + " ".join(marks)
-
-
-def find_topic(text: str, subject: str | None) -> Topic | None:
-    return parse_statement(text, subject).topic
-
-
 def parse_statement(text: str, subject: str | None) -> ParsedStatement:
-    """Everything that comparing a statement takes."""
     wording = parse_wording(text, subject)
+    marks = [wording.polarity, *sorted(wording.moods)] + ["past"] * wording.past + ["to"] * wording.suffered
+    key = " ".join([*sorted(wording.words | wording.tail), *sorted(wording.numbers)]) + "|" + " ".join(marks)
     if wording.moods or len(wording.plain) > MAX_STATEMENT:
-        return ParsedStatement(wording, _build_key(wording), (), wording.words)
-    topics: dict[str, Topic] = {}
+        return ParsedStatement(wording, key, (), wording.words)
+    slots, by_cue = _load_slots()
     words = cue_words(wording.plain) | ({"#"} if wording.numbers else frozenset())
-    for slot in find_slots(words):
-        match = slot.match(wording.plain)
-        found = _build_topic(slot, match, wording) if match else None
+    topics: dict[str, Topic] = {}
+    for number in sorted({number for word in words for number in by_cue.get(word, ())}):
+        match = _compile(slots[number].pattern).search(wording.plain)
+        found = _build_topic(slots[number], match, wording) if match else None
         if found:
             topics.setdefault(found.slot, found)
-    return ParsedStatement(
-        wording, _build_key(wording), tuple(topics.values()), _words_outside(wording, topics.values())
-    )
+    return ParsedStatement(wording, key, tuple(topics.values()), _words_outside(wording, topics.values()))
 
 
 def lookup_keys(found: ParsedStatement, subject: str | None) -> tuple[str, str | None]:
@@ -621,7 +565,9 @@ def _build_topic(slot: Slot, match: re.Match[str], wording: Wording) -> Topic | 
     value = frozenset(stems(f"{said} {groups.get('whom') or ''}"))
     if not value:
         return None
-    name, which = _topic_name(slot.name, groups)
+    name, which = slot.name, frozenset(stems(groups.get("which") or ""))
+    if name == "when":
+        name = "hour" if _CLOCK.match(groups.get("value") or "") else "day"
     who = (groups.get("who") or "").replace("@'s", " ").replace("@", " ")
     whose = frozenset(stems(who))
     then = groups.get("then") and not re.search(r"\b(?:has|have)\b", match[0])
@@ -639,16 +585,8 @@ def _build_topic(slot: Slot, match: re.Match[str], wording: Wording) -> Topic | 
     )
 
 
-def _topic_name(name: str, groups: dict[str, str | None]) -> tuple[str, frozenset[str]]:
-    """A slot's name and which it is, where that depends on what fills it."""
-    which, said = frozenset(stems(groups.get("which") or "")), groups.get("value") or ""
-    if name == "when":
-        return ("hour" if _CLOCK.match(said) else "day"), which
-    return name, which
-
-
 def _words_outside(wording: Wording, topics: Collection[Topic]) -> frozenset[str]:
-    """The content words of what is not part of any topic."""
+    """The content words that are part of no topic."""
     if not topics:
         return wording.words
     left, at = [], 0
