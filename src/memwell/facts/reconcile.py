@@ -10,27 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import date
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from .plan import Candidate, KnownFact
+from .plan import Action, Candidate, KnownFact
 from .statement import ParsedStatement, Topic, Wording, is_country, parse_statement, subject_person
 
-Action = Literal["add", "merge", "supersede", "skip"]
-
 MIN_SIMILARITY = 0.6
-"""How similar two statements must be if one says all that the other says and little more."""
+"""Similarity of two statements of which one says all that the other says and little more."""
 MIN_SHARED = 0.6
-"""Which part of all their content words they must have in common then."""
+"""Share of all their content words that they have in common then."""
 HIGH_SIMILARITY = 0.8
-"""How similar they must be if each has a word of its own, and these are but forms of each other."""
+"""Similarity of two statements that each have a word of their own, which are but forms of each other."""
 FORM_PREFIX = 5
-"""How many first letters make two words forms of each other."""
+"""Letters at the beginning that make two words forms of each other."""
 MAX_EXTRA_WORDS = 2
-"""How many more words a statement about the same slot with the same value may have and say the same."""
+"""Words that a statement about the same slot with the same value may add and say the same."""
 MAX_TAIL_WORDS = 5
-"""How many words of reason or consequence may be added to it besides."""
+"""Words of reason or consequence that it may add besides."""
 MIN_CORRECTION_OVERLAP = 0.5
-"""Which part of a correction's words must be in what it corrects."""
+"""Share of a correction's words that are in what it corrects."""
 USE_VERBS = frozenset({"drive", "play", "take", "use", "wear", "work", "read", "eat", "drink"})
 """Verbs of having something in use, which need not be repeated to say that it was replaced."""
 DATE_SLOTS = frozenset({"birthday", "day", "hour", "trip"})
@@ -39,12 +37,10 @@ MEASURED_SLOTS = DATE_SLOTS | {"age", "amount"}
 """Slots whose value today is the value."""
 UNREAL_MOODS = frozenset({"if", "maybe", "report"})
 """Moods in which nothing is said that could end something."""
-CONFIRMATION_WEIGHT = 0.5
-"""How much of its confidence another statement adds to the same one."""
-MAX_CONFIDENCE = 0.99
-
-
 OPPOSITES = {"like": "hate", "hate": "like"}
+CONFIRMATION_WEIGHT = 0.5
+"""Share of its confidence that another statement adds to the same one."""
+MAX_CONFIDENCE = 0.99
 
 
 class Decision(NamedTuple):
@@ -95,7 +91,13 @@ def reconcile(
     retired = _find_superseded(candidate, new, others)
     if repeats and retired:
         return Decision("skip", "echo")
-    return _decide_by_date(retired, day)
+    later = [(other.known.id, reason) for other, reason in retired if other.known.day > day]
+    if later:
+        return Decision("add", f"older_than_known:{later[0][1]}", tuple(known for known, _ in later), past=True)
+    if retired:
+        targets = tuple(other.known.id for other, _ in retired)
+        return Decision("supersede", f"later_statement_about:{retired[0][1]}", targets)
+    return Decision("add", "new")
 
 
 def combine_confidence(confidence: float, more: float) -> float:
@@ -117,18 +119,7 @@ def _is_related(new: ParsedStatement, old: ParsedStatement) -> bool:
     return bool(new.topics and old.topics) or not mine.isdisjoint(theirs)
 
 
-def _decide_by_date(retired: Sequence[tuple[_Neighbour, str]], day: date) -> Decision:
-    later = [(other.known.id, reason) for other, reason in retired if other.known.day > day]
-    if later:
-        return Decision("add", f"older_than_known:{later[0][1]}", tuple(known for known, _ in later), past=True)
-    if retired:
-        return Decision(
-            "supersede", f"later_statement_about:{retired[0][1]}", tuple(other.known.id for other, _ in retired)
-        )
-    return Decision("add", "new")
-
-
-# -- the same ------------------------------------------------------------------------------------------------------------
+# -- the same
 
 
 def _find_same(new: ParsedStatement, others: Sequence[_Neighbour]) -> Decision | None:
@@ -140,49 +131,36 @@ def _find_same(new: ParsedStatement, others: Sequence[_Neighbour]) -> Decision |
     for other in ranked:
         reason = _same_meaning_reason(new, other.read, other.known.similarity)
         if reason:
-            return Decision("merge", reason, (other.known.id,), fuller=_says_more(new, other.read))
+            one, two = new.wording, other.read.wording
+            mine, theirs = one.words | one.tail | one.numbers, two.words | two.tail | two.numbers
+            fuller = mine > theirs or len(one.tail) > len(two.tail)
+            return Decision("merge", reason, (other.known.id,), fuller=fuller)
     return None
-
-
-def _says_more(new: ParsedStatement, old: ParsedStatement) -> bool:
-    one, two = new.wording, old.wording
-    return one.words | one.tail | one.numbers > two.words | two.tail | two.numbers or len(one.tail) > len(two.tail)
 
 
 def _same_meaning_reason(new: ParsedStatement, old: ParsedStatement, similarity: float) -> str | None:
     if _has_same_topics(new, old):
         return f"same_value_of:{new.topics[0].name}"
     one, two = new.wording, old.wording
-    if _has_same_marks(one, two) and not any(_has_other_value(a, b) for a in new.topics for b in old.topics):
-        return "same_meaning" if _has_enough_overlap(one, two, similarity) else None
-    return None
+    if not _has_same_marks(one, two) or any(_has_other_value(a, b) for a in new.topics for b in old.topics):
+        return None
+    return "same_meaning" if _has_enough_overlap(one, two, similarity) else None
 
 
 def _has_same_topics(new: ParsedStatement, old: ParsedStatement) -> bool:
     """Return True if both give the same slots the same values and say little else."""
-    few, many = sorted((new, old), key=lambda found: len(found.topics))
-    paired = few.topics and all(any(_is_same_topic(a, b) for b in many.topics) for a in few.topics)
-    one, two = new.wording.numbers, old.wording.numbers
-    if not paired or not (one <= two or two <= one) or new.wording.moods != old.wording.moods:
+    few, many = sorted((new.topics, old.topics), key=len)
+    one, two = new.wording, old.wording
+    if not few or not all(any(_is_same_topic(a, b) for b in many) for a in few):
+        return False
+    if not (one.numbers <= two.numbers or two.numbers <= one.numbers) or one.moods != two.moods:
         return False
     inner, outer = sorted((new.rest, old.rest), key=len)
-    names = (new.wording.names | old.wording.names) & (inner ^ outer)
-    return (
-        inner <= outer
-        and len(outer) - len(inner) <= MAX_EXTRA_WORDS
-        and not names
-        and _has_similar_tail(new.wording, old.wording)
-    )
-
-
-def _has_similar_tail(one: Wording, two: Wording) -> bool:
-    """Return True if the added remarks differ in few words and no figures."""
-    added = one.tail ^ two.tail
-    return (
-        len(added) <= MAX_TAIL_WORDS
-        and not any(word[0].isdigit() for word in added)
-        and not (one.tail and two.tail and added)
-    )
+    if not inner <= outer or len(outer) - len(inner) > MAX_EXTRA_WORDS or (one.names | two.names) & (inner ^ outer):
+        return False
+    remarks = one.tail ^ two.tail
+    has_digits = any(word[0].isdigit() for word in remarks)
+    return len(remarks) <= MAX_TAIL_WORDS and not has_digits and not (one.tail and two.tail and remarks)
 
 
 def _is_same_topic(one: Topic, two: Topic) -> bool:
@@ -191,14 +169,12 @@ def _is_same_topic(one: Topic, two: Topic) -> bool:
 
 def _has_same_marks(one: Wording, two: Wording) -> bool:
     """Return True if polarity, mood, tense, numbers and names agree."""
-    marks = [(found.polarity, found.moods, found.past, found.suffered) for found in (one, two)]
-    return marks[0] == marks[1] and _has_same_numbers(one, two) and one.names <= two.words and two.names <= one.words
-
-
-def _has_same_numbers(one: Wording, two: Wording) -> bool:
-    """The same numbers and days; a year may be left out where the rest of a date is given."""
+    if (one.polarity, one.moods, one.past, one.suffered) != (two.polarity, two.moods, two.past, two.suffered):
+        return False
+    # a year may be left out where the rest of a date is given
     apart = one.numbers ^ two.numbers
-    return not apart or (len(apart) == 1 and bool(one.numbers & two.numbers) and all(map(_is_year, apart)))
+    same_numbers = not apart or (len(apart) == 1 and bool(one.numbers & two.numbers) and all(map(_is_year, apart)))
+    return same_numbers and one.names <= two.words and two.names <= one.words
 
 
 def _is_year(number: str) -> bool:
@@ -210,20 +186,18 @@ def _has_enough_overlap(one: Wording, two: Wording, similarity: float) -> bool:
     shared, left, right = mine & theirs, mine - theirs, theirs - mine
     if not shared or len(shared) < MIN_SHARED * len(mine | theirs):
         return len(shared) > 1 and _is_same_root(left, right) and similarity >= HIGH_SIMILARITY
-    if left and right:
-        return _is_same_root(left, right) and similarity >= MIN_SIMILARITY
-    return similarity >= MIN_SIMILARITY
+    return similarity >= MIN_SIMILARITY and (not left or not right or _is_same_root(left, right))
 
 
 def _is_same_root(left: frozenset[str], right: frozenset[str]) -> bool:
     """Return True if each has one word of its own, and they are forms of one word: biology, biologist."""
     if len(left) != 1 or len(right) != 1:
         return False
-    one, two = next(iter(left)), next(iter(right))
+    (one,), (two,) = left, right
     return len(one) >= FORM_PREFIX and one[:FORM_PREFIX] == two[:FORM_PREFIX]
 
 
-# -- what it retires -----------------------------------------------------------------------------------------------------
+# -- what it retires
 
 
 def _find_superseded(
@@ -241,7 +215,10 @@ def _find_superseded(
 
 
 def _contradiction_reason(new: ParsedStatement, other: _Neighbour) -> str | None:
-    old, history = other.read, _is_history(new.wording, other)
+    old = other.read
+    # a statement about a year that was over when the other was said ends nothing
+    year = new.wording.year
+    history = year is not None and year < other.known.day.year and year != old.wording.year
     for one in new.topics:
         for two in old.topics:
             lasting = one.name in DATE_SLOTS or not history
@@ -249,12 +226,7 @@ def _contradiction_reason(new: ParsedStatement, other: _Neighbour) -> str | None
                 return one.name
     if not history and _is_opposite(new.wording, old.wording):
         return "opposite"
-    return "replaced" if _is_named_as_replaced(new, old) else None
-
-
-def _is_history(new: Wording, other: _Neighbour) -> bool:
-    """Return True if it is about a year that was over when the other was said."""
-    return new.year is not None and new.year < other.known.day.year and new.year != other.read.wording.year
+    return "replaced" if _is_named_as_replaced(new.wording, old.wording) else None
 
 
 def _is_replaced(one: Topic, two: Topic, new: ParsedStatement, old: ParsedStatement) -> bool:
@@ -309,27 +281,22 @@ def _is_opposite(one: Wording, two: Wording) -> bool:
     if (one.moods, one.passing) != (two.moods, two.passing):
         return False
     denied = one.polarity != two.polarity and "is" in (one.polarity, two.polarity)
-    return (denied and mine == theirs) or _is_opposite_feeling(one, two)
-
-
-def _is_opposite_feeling(one: Wording, two: Wording) -> bool:
-    """Return True if one likes what the other hates, in the same words otherwise."""
-    if one.polarity != "is" or two.polarity != "is" or one.past or two.past:
+    if denied and mine == theirs:
+        return True
+    if one.polarity != "is" or two.polarity != "is" or one.past or two.past or one.numbers != two.numbers:
         return False
-    mine, theirs = one.words - two.words, two.words - one.words
-    turned = {OPPOSITES.get(word, "") for word in mine}
-    return len(mine) == 1 and turned == theirs and one.numbers == two.numbers
+    liked, hated = one.words - two.words, two.words - one.words
+    return len(liked) == 1 and {OPPOSITES.get(word, "") for word in liked} == hated
 
 
-def _is_named_as_replaced(new: ParsedStatement, old: ParsedStatement) -> bool:
+def _is_named_as_replaced(one: Wording, two: Wording) -> bool:
     """Return True if the new statement names the old one as replaced: "instead of Greece"."""
-    one, two = new.wording, old.wording
     theirs = two.words | two.numbers
-    left = theirs - one.instead
     if not one.instead or not one.instead <= theirs or two.polarity != "is" or two.moods & UNREAL_MOODS:
         return False
     if one.whose and two.whose and one.whose != two.whose:
         return False
+    left = theirs - one.instead
     return bool((one.words | one.numbers) & left - one.names) or (left <= USE_VERBS and not two.past)
 
 

@@ -50,7 +50,7 @@ _EXPANDED = {
 _HAD = ("i'd", "we'd", "you'd")
 
 
-def expand_contraction(word: str, following: str) -> str:
+def _expand_contraction(word: str, following: str) -> str:
     """Expand a contraction; "I'd" is "I had" before a participle and "I would" otherwise."""
     low = word.lower()
     if low in _HAD:
@@ -86,11 +86,7 @@ def third_person_verb(verb: str) -> str:
     return verb + "s"
 
 
-def plural_verb(verb: str) -> str:
-    """The form of a verb after "they"."""
-    return {"am": "are", "was": "were"}.get(verb.lower(), verb)
-
-
+_PLURAL = {"am": "are", "was": "were"}
 _THIRD = {"am": "is", "are": "is", "were": "was", "was": "was", "have": "has", "do": "does", "is": "is", "has": "has"}
 
 
@@ -140,7 +136,8 @@ def third_person(text: str, who: Speaker) -> str:
 
 def mentions(text: str) -> tuple[bool, bool]:
     """Return (mentions the speaker, mentions the listener)."""
-    own_words = _without_verbatim(text)
+    text = text.replace("’", "'")
+    own_words = _VERBATIM.sub("", text) if _MAY_BE_VERBATIM.search(text) else text
     return _FIRST.search(own_words) is not None, _SECOND.search(own_words) is not None
 
 
@@ -164,11 +161,6 @@ def inside_sentence(name: str) -> str:
     return name[:1].lower() + name[1:] if name.startswith("The ") else name
 
 
-def _without_verbatim(text: str) -> str:
-    text = text.replace("’", "'")
-    return _VERBATIM.sub("", text) if _MAY_BE_VERBATIM.search(text) else text
-
-
 class _Rewriter:
     """Rewrites a sentence in one pass. It knows whether the speaker has been named yet."""
 
@@ -187,10 +179,11 @@ class _Rewriter:
                 written, form = self._mention(low, words, n)
                 spread = form == "third"
             elif form and low[0].isalpha() and not adverbs and not is_adverb(low):
-                written, form = third_person_verb(written) if form == "third" else plural_verb(written), ""
+                written = third_person_verb(written) if form == "third" else _PLURAL.get(low, written)
+                form = ""
                 spread = spread and low not in _HELPING
-            elif spread and _is_second_verb(words, n):
-                written = third_person_verb(written)
+            elif spread and low in PLAIN and words[n - 1].text.lower() in ("and", "but", "nor"):
+                written = third_person_verb(written)  # "and play" in "I sing and play"
             if low == "to" or _ends_clause(word.after):
                 spread = False
             out += [written, word.after]
@@ -205,7 +198,8 @@ class _Rewriter:
         joined = pronoun == "i" and _is_joined(words, n)
         if self._named and not joined:
             return _LATER_PRONOUNS[pronoun], "plural" if pronoun in ("i", "we") else ""
-        self._named = not _is_reported(words, pronoun)
+        # after "according to my boss", "they" would be the boss
+        self._named = pronoun not in ("my", "our") or words[0].text.lower() != "according"
         name = self._who.name if n == 0 else inside_sentence(self._who.name)
         if pronoun in ("my", "our", "mine", "ours"):
             return possessive(name), ""
@@ -221,7 +215,9 @@ class _Rewriter:
             return possessive(name), ""
         following = next((word.text.lower() for word in words[n + 1 : n + 3] if not is_adverb(word.text.lower())), "")
         verb = following in PLAIN or following == "were" or is_past(following)
-        return name, "third" if verb and not _is_object(words, n) else ""
+        before = words[n - 1].text.lower() if n else ""
+        is_object = before in _BEFORE_OBJECTS or before in PARTICIPLES or before.endswith("ing")
+        return name, "third" if verb and not is_object else ""
 
 
 def _split_words(text: str) -> tuple[str, list[_Word]]:
@@ -230,7 +226,7 @@ def _split_words(text: str) -> tuple[str, list[_Word]]:
     words: list[_Word] = []
     for n in range(1, len(pieces), 2):
         following = pieces[n + 2].lower() if n + 2 < len(pieces) else ""
-        *first, last = expand_contraction(pieces[n], following).split(" ")
+        *first, last = _expand_contraction(pieces[n], following).split(" ")
         words += [_Word(one, " ") for one in first]
         words.append(_Word(last, pieces[n + 1]))
     return pieces[0], words
@@ -246,27 +242,12 @@ def _is_joined(words: list[_Word], n: int) -> bool:
     return following != "am" and not any(is_past(word) or word in _CLAUSE for word in before)
 
 
-def _is_reported(words: list[_Word], pronoun: str) -> bool:
-    """Return True after "according to my boss", where "they" would be the boss."""
-    return pronoun in ("my", "our") and words[0].text.lower() == "according"
-
-
 def _phrase_length(words: list[_Word], n: int) -> int:
     """The number of words of an adverb phrase that begins here, or 0."""
     if words[n].text.lower() not in _PHRASE_OPENINGS:
         return 0
     text = " ".join(word.text.lower() for word in words[n : n + _PHRASE_WORDS]) + " "
     return next((phrase.count(" ") + 1 for phrase in ADVERB_PHRASES if text.startswith(f"{phrase} ")), 0)
-
-
-def _is_second_verb(words: list[_Word], n: int) -> bool:
-    """Return True for a second verb of the same subject: "and play" in "I sing and play"."""
-    return words[n].text.lower() in PLAIN and n > 0 and words[n - 1].text.lower() in ("and", "but", "nor")
-
-
-def _is_object(words: list[_Word], n: int) -> bool:
-    before = words[n - 1].text.lower() if n else ""
-    return before in _BEFORE_OBJECTS or before in PARTICIPLES or before.endswith("ing")
 
 
 def _ends_clause(after: str) -> bool:
@@ -315,11 +296,16 @@ def phrase_group(group: Sequence[Statement], scene: Scene) -> Phrase:
         return Phrase(quote_speaker(" ".join(one.text for one in group), who.name))
     dated = [resolve_dates(_strip_end(one.text), today) for one in group]
     since = next((one.since for one in dated if one.since), None)
-    said = any(one.own for one in group) or scene.impersonal or _has_relative_date(group, dated)
-    if not said or not _is_safe(group, who):
-        return Phrase(_quote_group(group, dated, scene), since, bool(_render_question(group, scene)))
+    own = any(one.own for one in group) or scene.impersonal
+    relative = any(one.text != _strip_end(each.text) for one, each in zip(dated, group, strict=True))
+    if not (own or relative) or not _is_safe(group, who):
+        question = _render_question(group, scene)
+        context = [f"on {render_day(today)}"] if relative else []
+        context += [question] if question else []
+        name = _capitalize(", ".join([*context, inside_sentence(who.name)])) if context else who.name
+        return Phrase(quote_speaker(" ".join(_capitalize(one.text) for one in group), name), since, bool(question))
     text = third_person("".join([dated[0].text, *(_join_next(one.text) for one in dated[1:])]), who)
-    if not any(one.own for one in group) and not scene.impersonal:
+    if not own:
         text = f"According to {inside_sentence(who.name)}: {_capitalize(text)}"
     return Phrase(_end_sentence(text), since)
 
@@ -338,24 +324,11 @@ def _is_safe(group: Sequence[Statement], who: Speaker) -> bool:
     return who.addressee is not None and all(one.own for one in group if one.to_other)
 
 
-def _quote_group(group: Sequence[Statement], dated: Sequence[DatedText], scene: Scene) -> str:
-    """Quote the words as they were said, with the day if they contain a relative date."""
-    name = scene.who.name
-    context = [f"on {render_day(scene.today)}"] if _has_relative_date(group, dated) else []
-    context += [_render_question(group, scene)] if _render_question(group, scene) else []
-    text = " ".join(_capitalize(one.text) for one in group)
-    return quote_speaker(text, _capitalize(", ".join([*context, inside_sentence(name)])) if context else name)
-
-
 def _render_question(group: Sequence[Statement], scene: Scene) -> str:
     """The question that a statement answers, if it takes one to understand what it points to."""
     if not scene.asked or not group[0].dangling or len(scene.asked.split()) > MAX_QUESTION_WORDS:
         return ""
     return f'asked "{strip_quotation_marks(scene.asked)}"'
-
-
-def _has_relative_date(group: Sequence[Statement], dated: Sequence[DatedText]) -> bool:
-    return any(one.text != _strip_end(statement.text) for one, statement in zip(dated, group, strict=True))
 
 
 def _strip_end(text: str) -> str:
@@ -439,33 +412,26 @@ class _Day(NamedTuple):
 
 def resolve_dates(text: str, today: date) -> DatedText:
     """Replace "yesterday" and the like by dates."""
-    since = _find_since(text)
+    said = _SINCE.search(text)
+    since = date(int(said[2]), MONTHS.index(said[1].lower()) + 1 if said[1] else 1, 1) if said else None
     if _HINT.search(text) is None:
         return DatedText(text, since)
     found: list[date] = []
 
-    def written(match: re.Match[str]) -> str:
-        day = _resolve_match(match, today)
+    def render(match: re.Match[str]) -> str:
+        try:
+            day = _RULES[next(group for group in _RULES if match[group])](match, today)
+        except (OverflowError, ValueError):  # before the first year, or after the last
+            day = _Day(match[0])
         if day.first and day.first <= today:
             found.append(day.first)
         return _fit_preposition(match, day.words)
 
-    return DatedText(_RELATIVE.sub(written, text), since or next(iter(found), None))
+    return DatedText(_RELATIVE.sub(render, text), since or next(iter(found), None))
 
 
 def render_day(day: date) -> str:
     return f"{day.day} {MONTHS[day.month - 1].capitalize()} {day.year}"
-
-
-def _resolve_match(match: re.Match[str], today: date) -> _Day:
-    """Resolve a match by the rule of the group that took part."""
-    for group, rule in _RULES.items():
-        if match[group]:
-            try:
-                return rule(match, today)
-            except (OverflowError, ValueError):  # before the first year, or after the last
-                break
-    return _Day(match[0])
 
 
 def _days_from_today(days: int, part: str = "") -> Callable[[re.Match[str], date], _Day]:
@@ -528,13 +494,6 @@ def _to_month(day: date) -> _Day:
 def _add_months(day: date, months: int) -> date:
     number = day.year * 12 + day.month - 1 + months
     return date(number // 12, number % 12 + 1, 1)
-
-
-def _find_since(text: str) -> date | None:
-    match = _SINCE.search(text)
-    if match is None:
-        return None
-    return date(int(match[2]), MONTHS.index(match[1].lower()) + 1 if match[1] else 1, 1)
 
 
 def _fit_preposition(match: re.Match[str], words: str) -> str:
