@@ -52,12 +52,6 @@ _SMALL = re.compile(r"\b(?:in|on|at|the|a|an|of|for|by|is|it|to)\b", re.IGNORECA
 _WORD = re.compile(r"\w+")
 
 
-def parse_amendment(sentence: str) -> tuple[str, bool] | None:
-    """The right value of a sentence such as "Sorry, three", and whether it is an explicit correction; None for others."""
-    amends = _AMENDMENT.fullmatch(sentence.replace("’", "'")) if len(sentence) <= MAX_AMENDMENT else None
-    return (amends["new"].strip(), _EXPLICIT.search(amends["lead"]) is not None) if amends else None
-
-
 def amend(earlier: str, new: str, explicit: bool) -> str | None:
     """An earlier statement with the right value; None if it is unclear what it replaces."""
     for sort, pattern in _PATTERNS.items():
@@ -71,15 +65,14 @@ def _replace_value(earlier: str, pattern: re.Pattern[str], right: str, named: se
     """Replace the one value of its sort; with a noun ("three kids"), the one beside that noun."""
     if not named <= _words(earlier):
         return None
-    wrong = [match for match in pattern.finditer(earlier) if not named or named & _words(_words_around(earlier, match))]
+    wrong = []
+    for match in pattern.finditer(earlier):
+        around = [*earlier[: match.start()].split()[-1:], *earlier[match.end() :].split()[:1]]
+        if not named or named & _words(" ".join(around)):
+            wrong.append(match)
     if len(wrong) != 1 or wrong[0][0] == right:
         return None
     return earlier[: wrong[0].start()] + right + earlier[wrong[0].end() :]
-
-
-def _words_around(text: str, match: re.Match[str]) -> str:
-    before, after = text[: match.start()].split()[-1:], text[match.end() :].split()[:1]
-    return " ".join([*before, *after])
 
 
 def _words(text: str) -> set[str]:
@@ -152,11 +145,12 @@ def is_correction(sentence: str) -> bool:
 
 def find_amended(sentence: str, turn: Turn, before: Iterable[EarlierStatement]) -> Correction | None:
     """The statement of the same speaker that "Sorry, three" corrects. `before`: newest first."""
-    new = parse_amendment(sentence)
-    if new is None:
+    amends = _AMENDMENT.fullmatch(sentence.replace("’", "'")) if len(sentence) <= MAX_AMENDMENT else None
+    if amends is None:
         return None
+    new, explicit = amends["new"].strip(), _EXPLICIT.search(amends["lead"]) is not None
     own = (one for one in islice(before, MAX_STATEMENTS) if one.turn.speaker == turn.speaker and one.statement.english)
-    right = ((one, amend(one.statement.text, *new)) for one in islice(own, MAX_OWN_STATEMENTS))
+    right = ((one, amend(one.statement.text, new, explicit)) for one in islice(own, MAX_OWN_STATEMENTS))
     return next((Correction(one, text) for one, text in right if text), None)
 
 
@@ -201,16 +195,7 @@ _WHERE = re.compile(r"(where|when|what|who|which) (do|did) you (.+)", re.IGNOREC
 _PLACED = re.compile(
     r"(?:in|at|on|near|to|from|by|with|since|around|next|last|every|yesterday|today|tomorrow)\b", re.IGNORECASE
 )
-_AUXILIARIES = {
-    "do": "",
-    "did": "did",
-    "are": "is",
-    "were": "was",
-    "have": "has",
-    "can": "can",
-    "will": "will",
-    "would": "would",
-}
+_AUXILIARIES = {"did": "did", "are": "is", "were": "was", "have": "has", "can": "can", "will": "will"}
 
 
 def is_answer(question: str, said: str, alone: bool) -> bool:
@@ -261,8 +246,8 @@ def _phrase_yes_no(auxiliary: str, rest: str, said: str, who: Speaker) -> str | 
     rest = _to_speaker(re.sub(r"^(?:ever|also|still|already|guys) ", "", rest) if no else rest, who)
     rest = rest.replace("any ", "", 1) if yes else rest
     if no:
-        verb = {"do": "does", **{k: v for k, v in _AUXILIARIES.items() if v}}[auxiliary]
-        return f"{who.name} {verb} not {rest}." if verb != "can" else f"{who.name} cannot {rest}."
+        verb = "cannot" if auxiliary == "can" else f"{_AUXILIARIES.get(auxiliary, 'does')} not"
+        return f"{who.name} {verb} {rest}."
     if auxiliary == "do":
         verb, _, more = rest.partition(" ")
         return f"{who.name} {third_person_verb(verb)} {more}".rstrip() + "."

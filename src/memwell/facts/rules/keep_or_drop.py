@@ -94,19 +94,13 @@ def is_hypothetical(sentence: str) -> bool:
 
 def drop_sarcasm(sentences: list[Sentence]) -> list[Sentence]:
     """Remove "Yeah right, and I'm the Queen", also where that is two sentences."""
-    if not any(_SARCASM.match(one.text) for one in sentences):
-        return sentences
-    return [one for n, one in enumerate(sentences) if not _is_sarcastic(sentences, n)]
-
-
-def _is_sarcastic(sentences: list[Sentence], n: int) -> bool:
-    if _SARCASM.match(sentences[n].text):
-        return True
-    return (
-        n > 0
-        and _GOES_ON.match(sentences[n].text) is not None
-        and _ONLY_SARCASM.fullmatch(sentences[n - 1].text) is not None
-    )
+    meant, before = [], ""
+    for one in sentences:
+        goes_on = _GOES_ON.match(one.text) and _ONLY_SARCASM.fullmatch(before)
+        if not _SARCASM.match(one.text) and not goes_on:
+            meant.append(one)
+        before = one.text
+    return meant
 
 
 # -- statements
@@ -168,36 +162,29 @@ class Context(NamedTuple):
 
 def select_groups(parsed: ParsedTurn, context: Context) -> list[Group]:
     """The statements to keep, those together that make one fact."""
-    groups = _select_statements(parsed, context)
+    statements = [one for one in parsed.statements if statement_drop(one) is None]
+    groups = _select_statements(parsed, statements, context) if statements else []
     if not context.alone:
         return groups
     more = {one.at: one for one in parsed.statements if _is_continuation(one)}
     return [_append_continuations(group, more) for group in groups]
 
 
-def _select_statements(parsed: ParsedTurn, context: Context) -> list[Group]:
-    statements = [one for one in parsed.statements if statement_drop(one) is None]
-    if not statements:
-        return []
-    value = score_turn(turn_features(parsed, context))
-    if parsed.turn.note or value >= RICH_SCORE:
+def _select_statements(parsed: ParsedTurn, statements: list[Statement], context: Context) -> list[Group]:
+    texts = [one.text for one in parsed.statements]
+    features = TurnFeatures(texts, parsed.questions, context.asked, bool(parsed.attachments), context.fresh)
+    score = score_turn(features)
+    if parsed.turn.note or score >= RICH_SCORE:
         return _group_statements(statements)
-    short = len(parsed.statements) <= MAX_OF_OTHERS
+    tells_of_others = context.alone and len(parsed.statements) <= MAX_OF_OTHERS
     kept = [
-        one
-        for one in statements
-        if _is_always_kept(one, context) or (context.alone and short and _is_about_named_person(one))
+        one for one in statements if _is_always_kept(one, context) or (tells_of_others and _is_about_named_person(one))
     ]
-    if value < MIN_SCORE:
+    if score < MIN_SCORE:
         return _group_statements(kept)
     gist = _pick_gist(statements)
     places = {one.at for one in [*kept, *gist]}
     return _group_statements([one for one in statements if one.at in places]) if kept else [gist]
-
-
-def turn_features(parsed: ParsedTurn, context: Context) -> TurnFeatures:
-    texts = [one.text for one in parsed.statements]
-    return TurnFeatures(texts, parsed.questions, context.asked, bool(parsed.attachments), context.fresh)
 
 
 def _is_always_kept(statement: Statement, context: Context) -> bool:
@@ -230,10 +217,6 @@ def _append_continuations(group: Group, more: Mapping[int, Statement]) -> Group:
     return group
 
 
-def _rank(statement: Statement) -> float:
-    return len(statement.content) + 2.0 * statement.own - 2.0 * statement.to_other - 1.5 * statement.dangling
-
-
 def _group_statements(kept: Sequence[Statement]) -> list[Group]:
     """Join statements that point back to the one before, if both together stay short."""
     groups: list[Group] = []
@@ -248,8 +231,13 @@ def _group_statements(kept: Sequence[Statement]) -> list[Group]:
 
 def _pick_gist(statements: Sequence[Statement]) -> Group:
     """The best statements, as many as make one fact, in their order."""
+
+    def rank(at: int) -> float:
+        one = statements[at]
+        return len(one.content) + 2.0 * one.own - 2.0 * one.to_other - 1.5 * one.dangling
+
     left, taken = GIST_WORDS, set[int]()
-    for at in sorted(range(len(statements)), key=lambda at: -_rank(statements[at])):
+    for at in sorted(range(len(statements)), key=lambda at: -rank(at)):
         length = _count_words([statements[at]])
         points_back = statements[at].dangling and at - 1 not in taken
         if not taken or (length <= left and not points_back and not statements[at].to_other):
@@ -291,21 +279,10 @@ class TurnFeatures(NamedTuple):
 
 def score_turn(turn: TurnFeatures) -> float:
     """The probability that a turn tells a fact, from 0 to 1."""
-    score = sum(WEIGHTS.get(name, 0.0) * value for name, value in features(turn).items())
-    return 1 / (1 + math.exp(-score))
-
-
-def features(turn: TurnFeatures) -> dict[str, float]:
-    text = " ".join(turn.statements)
+    text, count = " ".join(turn.statements), len(turn.statements)
     words = _WORD.findall(text.lower().replace("’", "'"))
-    found = {"always": 1.0, **_form_features(turn, text, words)}
-    counts = Counter(name for word in words if word in _CLASSES_OF for name in _CLASSES_OF[word])
-    return found | {name: math.sqrt(count) for name, count in counts.items()}
-
-
-def _form_features(turn: TurnFeatures, text: str, words: list[str]) -> dict[str, float]:
-    count = len(turn.statements)
-    return {
+    features = {
+        "always": 1.0,
         "length": math.log1p(len(words)),
         "fresh": math.log1p(turn.fresh),
         "statements": float(min(count, 8)),
@@ -314,21 +291,24 @@ def _form_features(turn: TurnFeatures, text: str, words: list[str]) -> dict[str,
         "shows": float(turn.shows),
         "exclaims": sum(one.rstrip().endswith("!") for one in turn.statements) / (1 + count),
         "quotes": float('"' in text or "“" in text),
-        "opens_with_I": math.sqrt(sum(_OPENS_WITH_I.match(one) is not None for one in turn.statements)),
-        "opens_with_you": math.sqrt(sum(_OPENS_WITH_YOU.match(one) is not None for one in turn.statements)),
-        "opens_with_it": math.sqrt(sum(_OPENS_WITH_IT.match(one) is not None for one in turn.statements)),
     }
+    for name, opening in _OPENINGS.items():
+        features[name] = math.sqrt(sum(opening.match(one) is not None for one in turn.statements))
+    counts = Counter(name for word in words for name in _CLASSES_OF.get(word, ()))
+    features |= {name: math.sqrt(count) for name, count in counts.items()}
+    score = sum(WEIGHTS.get(name, 0.0) * value for name, value in features.items())
+    return 1 / (1 + math.exp(-score))
 
 
-_OPENS_WITH_I = re.compile(r"(?:I|I'\w+|My|We|We'\w+|Our)\b")
-_OPENS_WITH_YOU = re.compile(r"(?:You|You'\w+|Your)\b")
-_OPENS_WITH_IT = re.compile(r"(?:It|It's|That|That's|This|They|These|Those)\b")
-
-
-CLASSES = {name: frozenset(words) for name, words in load_sections(__package__, "score_words").items()}
+_OPENINGS = {
+    "opens_with_I": re.compile(r"(?:I|I'\w+|My|We|We'\w+|Our)\b"),
+    "opens_with_you": re.compile(r"(?:You|You'\w+|Your)\b"),
+    "opens_with_it": re.compile(r"(?:It|It's|That|That's|This|They|These|Those)\b"),
+}
+_CLASSES = {name: frozenset(words) for name, words in load_sections(__package__, "score_words").items()}
 _CLASSES_OF = {
-    word: tuple(name for name, members in CLASSES.items() if word in members)
-    for word in frozenset().union(*CLASSES.values())
+    word: tuple(name for name, members in _CLASSES.items() if word in members)
+    for word in frozenset().union(*_CLASSES.values())
 }
 
 WEIGHTS: dict[str, float] = {

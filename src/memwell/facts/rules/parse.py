@@ -60,7 +60,7 @@ class Statement(NamedTuple):
     dangling: bool
     """It opens with a pronoun that points back."""
     urging: bool
-    """It tells somebody to do something."""
+    """It is advice, encouragement or a farewell: "Enjoy your trip"."""
     wanted: bool
     """The speaker asked to remember it."""
     english: bool
@@ -85,19 +85,24 @@ def parse_turn(turn: Turn, names: Collection[str]) -> ParsedTurn:
     dropped: list[DroppedSentence] = []
     text, attachments = _mask(turn, dropped)
     found = split_sentences(text)
-    meant = drop_sarcasm(found[:MAX_SENTENCES])
-    dropped += [to_dropped(turn, one, Drop.TOO_LONG) for one in found[MAX_SENTENCES:]]
-    if len(meant) < min(len(found), MAX_SENTENCES):
-        dropped += [to_dropped(turn, one, Drop.SARCASM) for one in found[:MAX_SENTENCES] if one not in meant]
+    found, too_many = found[:MAX_SENTENCES], found[MAX_SENTENCES:]
+    dropped += [to_dropped(turn, one, Drop.TOO_LONG) for one in too_many]
+    meant = drop_sarcasm(found)
+    if len(meant) < len(found):
+        dropped += [to_dropped(turn, one, Drop.SARCASM) for one in found if one not in meant]
     sentences = [clause for one in meant for part in _split_off_question(one) for clause in split_clauses(part)]
     english, mixed = is_english(text), may_be_mixed(text)
-    asking = [is_question(one.text) for one in sentences]
-    asked = [one.text for one, asks in zip(sentences, asking, strict=True) if asks]
-    plain = [one for one, asks in zip(sentences, asking, strict=True) if not asks]
+    questions: list[str] = []
+    plain: list[Sentence] = []
     statements: list[Statement] = []
     for at, sentence in enumerate(sentences):
         last = at + 1 == len(sentences) if turn.note else None
-        reason = sentence_drop(sentence, asking[at], last)
+        asks = is_question(sentence.text)
+        if asks:
+            questions.append(sentence.text)
+        else:
+            plain.append(sentence)
+        reason = sentence_drop(sentence, asks, last)
         if reason is None:
             is_in_english = is_english(sentence.text, english) if mixed else english
             statement = _parse_statement(at, sentence, names, turn.note, is_in_english)
@@ -109,12 +114,12 @@ def parse_turn(turn: Turn, names: Collection[str]) -> ParsedTurn:
     return ParsedTurn(
         turn,
         tuple(statements),
-        asked[-1] if asked else "",
-        len(asked),
-        plain[0] if len(plain) == 1 else None,
-        tuple(attachments),
-        _content_stems(text),
-        tuple(dropped),
+        question=questions[-1] if questions else "",
+        questions=len(questions),
+        only=plain[0] if len(plain) == 1 else None,
+        attachments=tuple(attachments),
+        words=_content_stems(text),
+        dropped=tuple(dropped),
     )
 
 
@@ -164,14 +169,17 @@ def _parse_statement(at: int, sentence: Sentence, names: Collection[str], note: 
             english=False,
         )  # fmt: skip
     bare = sentence.unsaid + strip_lead_ins(sentence.text.replace("’", "'"), names)
-    wanted = strip_remember_request(bare)
+    request = _REMEMBER.match(bare)
+    wanted = bare[request.end() :] if request and request.end() < len(bare) else None
     text = add_subject(wanted or bare)
     own, to_other = mentions(text)
+    opening = _FIRST_WORDS.match(text)
+    urging = opening is not None and opening["first"].lower() in _ADVICE_VERBS
     return Statement(
         at, text, sentence.text, sentence.start, sentence.end,
         kind=classify(text) if own else "statement", content=_content_stems(text),
         own=own, to_other=to_other, dangling=_OPENS_WITH_PRONOUN.match(text) is not None,
-        urging=is_advice(text), wanted=note or wanted is not None, english=True,
+        urging=urging, wanted=note or wanted is not None, english=True,
     )  # fmt: skip
 
 
@@ -244,13 +252,12 @@ def strip_lead_ins(sentence: str, names: Collection[str]) -> str:
         if shorter == sentence:
             break
         sentence = shorter
-    return _strip_final_name(_TAG_PHRASE.sub("", sentence), names)
-
-
-def strip_remember_request(sentence: str) -> str | None:
-    """The rest of a sentence that begins with "Remember that" or the like; None for others."""
-    match = _REMEMBER.match(sentence)
-    return sentence[match.end() :] if match and match.end() < len(sentence) else None
+    sentence = _TAG_PHRASE.sub("", sentence)
+    body = sentence.rstrip(".!? ")
+    before, comma, last = body.rpartition(",")
+    if comma and before and last.strip().lower() in names:  # "I moved, Mel."
+        return before + sentence[len(body) :].strip()
+    return sentence
 
 
 def add_subject(sentence: str) -> str:
@@ -264,26 +271,11 @@ def add_subject(sentence: str) -> str:
         return f"I am {rest}"
     if first == "been" and second not in ("a", "an", "the", "so", "too"):
         return f"I have {rest}"
-    if (first in _WISHES and second not in _AFTER_NOUNS) or first in _DENIALS or _is_own_past(first):
+    own_past = is_past(first) and first.isalpha() and first not in _NOT_PAST
+    if (first in _WISHES and second not in _AFTER_NOUNS) or first in _DENIALS or own_past:
         return f"I {rest}"
-    if (
-        first.endswith("ing")
-        and first not in _NOT_DOING
-        and second in _AFTER_DOING
-        and _FINITE.search(sentence) is None
-    ):
-        return f"I am {rest}"
-    return sentence
-
-
-def is_advice(sentence: str) -> bool:
-    """Return True for advice, encouragement and farewells: "Enjoy your trip"."""
-    match = _FIRST_WORDS.match(sentence)
-    return match is not None and match["first"].lower() in _ADVICE_VERBS
-
-
-def _is_own_past(verb: str) -> bool:
-    return is_past(verb) and verb.isalpha() and verb not in _NOT_PAST
+    doing = first.endswith("ing") and first not in _NOT_DOING and second in _AFTER_DOING
+    return f"I am {rest}" if doing and _FINITE.search(sentence) is None else sentence
 
 
 def _strip_interjection(sentence: str) -> str:
@@ -291,12 +283,10 @@ def _strip_interjection(sentence: str) -> str:
     if match is None or match.end() == len(sentence):
         return sentence
     lead = match[0].rstrip()
-    if (
-        lead.lower() in _ONLY_BEFORE_COMMA
-        and not (lead.lower() in ("so", "no", "nope") and _BEFORE_CLAUSE.match(sentence, match.end()))
-    ) or (lead[-1:].isalpha() and match[0][-1:].isalpha()):
-        return sentence
-    return sentence[match.end() :]
+    leads_up = lead.lower() in ("so", "no", "nope") and _BEFORE_CLAUSE.match(sentence, match.end())
+    needs_comma = lead.lower() in _ONLY_BEFORE_COMMA and not leads_up
+    runs_on = lead[-1:].isalpha() and match[0][-1:].isalpha()
+    return sentence if needs_comma or runs_on else sentence[match.end() :]
 
 
 def _strip_name(sentence: str, names: Collection[str]) -> str:
@@ -306,15 +296,6 @@ def _strip_name(sentence: str, names: Collection[str]) -> str:
     word, _, rest = sentence.partition(" ")
     if word[-1:] in "!.," and word[:-1].lower() in names and rest:
         return rest.strip()
-    return sentence
-
-
-def _strip_final_name(sentence: str, names: Collection[str]) -> str:
-    """Remove the name of the listener at the end: "I moved, Mel."."""
-    body = sentence.rstrip(".!? ")
-    before, comma, last = body.rpartition(",")
-    if comma and before and last.strip().lower() in names:
-        return before + sentence[len(body) :].strip()
     return sentence
 
 
