@@ -329,7 +329,11 @@ def update_bank(space: Space, request: UpdateBank) -> BankInfo:
     bank = structs.replace(item.settings, **changes)
     _check_settings(bank)
     if bank.retention_us != item.settings.retention_us:
-        _update_retention(space, item.id, bank)
+        collection_id, _ = space.collection(bank_place(item.id))
+        space.tx.send("set_policy", id=collection_id, policy=msgspec.json.encode(bank.policy()).decode())
+        for query in ("lengthen_entries", "lengthen_addresses"):
+            space.tx.send(query, collection_id=collection_id, lifetime=bank.retention_us, now=space.now)
+        queue.ensure_slot(space.tx, "expire", space.now, space.now)
     name = None if request.name is None else check_name(request.name)
     item = BANKS.update(space, item, bank, name=name)
     _schedule_compaction(space, bank)
@@ -436,14 +440,6 @@ def _schedule_compaction(space: Space, bank: Bank) -> None:
     """Start the hourly check for entries that are too old, if the bank needs it."""
     if bank.compacts:
         queue.ensure_slot(space.tx, "compact", space.now + HOUR, space.now)
-
-
-def _update_retention(space: Space, bank_id: str, bank: Bank) -> None:
-    collection_id, _ = space.collection(bank_place(bank_id))
-    space.tx.send("set_policy", id=collection_id, policy=msgspec.json.encode(bank.policy()).decode())
-    for query in ("lengthen_entries", "lengthen_addresses"):
-        space.tx.send(query, collection_id=collection_id, lifetime=bank.retention_us, now=space.now)
-    queue.ensure_slot(space.tx, "expire", space.now, space.now)
 
 
 def _erase_entries(space: Space, bank_id: str) -> Erasure:

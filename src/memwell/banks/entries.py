@@ -156,7 +156,10 @@ def add_entry(call: Call, request: AddEntry) -> Added:
 def write_entry(space: Space, bank_id: str, bank: Bank, new: NewEntry) -> Entry:
     """Write an entry, and schedule a compaction if its key exceeds a threshold now."""
     check_key(new.key)
-    speaker = _check_speaker(bank, new.speaker)
+    speaker = None if bank.type == "general" else new.speaker  # a general bank has none (S1.9, S1.10, C16)
+    if bank.type == "conversation" and speaker not in ("user", "assistant"):
+        given = "none was given" if speaker is None else f"not {speaker!r}"
+        raise Invalid(f"A conversation bank needs a `speaker`, `user` or `assistant`; {given}.", field="speaker")
     content = check_content(new.content)
     # A speaker's words are the speaker's; otherwise a run's are its agent's, and all others the application's own.
     origin: Origin = ORIGIN_OF_ROLE[speaker] if speaker else "assistant" if new.stamps else "system"
@@ -197,16 +200,6 @@ def _address_id(space: Space, bank_id: str, key: str) -> int:
     address = find_key(space, bank_id, key)
     assert address is not None  # noqa: S101 -- something was just written there
     return address.id
-
-
-def _check_speaker(bank: Bank, speaker: str | None) -> str | None:
-    """Return the speaker. A general bank has none (S1.9, S1.10, C16)."""
-    if bank.type == "general":
-        return None
-    if speaker not in ("user", "assistant"):
-        given = "none was given" if speaker is None else f"not {speaker!r}"
-        raise Invalid(f"A conversation bank needs a `speaker`, `user` or `assistant`; {given}.", field="speaker")
-    return speaker
 
 
 # -- searching -----------------------------------------------------------------------------------------------------------

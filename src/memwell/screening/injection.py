@@ -28,14 +28,14 @@ _ADVERB = (
     r"(?:please|kindly|always|never|only|now|also|just|simply|immediately|permanently|secretly|silently|quietly|covertly"
     r"|first|do not|don't|dont|not|must|automatically|still|even|instead|henceforth|exclusively|directly|actively|do)"
 )
-_TOLD_TO = (
+_ORDERED_TO = (
     r"(?:required|instructed|(?:asked|told|want|wants|need|like|asks|tells|expects?) you|make sure|be sure|(?:task|goal"
     r"|job|mission|policy|duty)(?: for \w{1,20})? is|mandatory for \w{1,20}|remember|order you|consented|free) to"
 )
 _LASTING = r"(?:from (?:now|today|here) on|from today|going forward|in (?:the )?future|henceforth)"
 _BEFORE_COMMAND = re.compile(
     rf"(?:^[\W_]*|[,;:.!?>)\]*–—]\s*|-\s+|(?<!\w)(?:and|then|but|or|please|kindly|so|{_AGENT}(?: {_MODAL})?"
-    rf"|{_TOLD_TO}|{_LASTING})\s)(?:{_ADVERB}\s){{0,4}}$"
+    rf"|{_ORDERED_TO}|{_LASTING})\s)(?:{_ADVERB}\s){{0,4}}$"
 )
 _SOMEBODY_DOES = re.compile(
     r"^\W*(?:i|we|he|she|they|it|my|our|his|her|their|this|that)\b(?!.*\b(?:you|assistants?|agents?|ai)\b)"
@@ -442,7 +442,7 @@ _WEIGHTS: dict[str, float] = {
 _BIAS = -2.7
 _ENOUGH = 0.95
 """The sum from which on a sentence is quarantined; so is one in a hundred harmless turns of real conversations."""
-_TELLS: dict[str, str] = {
+_VERDICTS: dict[str, str] = {
     "conceal": "asks for concealment",
     "guard": "touches the agent's rules",
     "authority": "claims rights",
@@ -455,7 +455,7 @@ _TELLS: dict[str, str] = {
     "asked": "answers one thing with another",
 }
 """The verdict on a sentence with these cues: the first that it has."""
-_MANNER_ENDS = frozenset({*_TELLS, "rival", "others", "machine", "data"})
+_MANNER_ENDS = frozenset({*_VERDICTS, "rival", "others", "machine", "data"})
 _ENDS = _MANNER_ENDS | {"named", "aside"}
 """Cues of a purpose. A sentence without any of these only says how to answer, which everybody may."""
 
@@ -472,7 +472,7 @@ def _score_cues(sentence: str, lowered: str, words: frozenset[str]) -> str | Non
         return None
     if _BIAS + sum(weight for cues, weight in _WEIGHTS.items() if found.issuperset(cues.split())) < _ENOUGH:
         return None
-    return next((tells for cue, tells in _TELLS.items() if cue in found), "tells the agent what to do")
+    return next((verdict for cue, verdict in _VERDICTS.items() if cue in found), "tells the agent what to do")
 
 
 # -- other languages

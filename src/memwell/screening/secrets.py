@@ -1,4 +1,4 @@
-"""Secrets: tokens by their format, and passwords, PINs and cards that are told in words.
+"""Secrets: tokens by their format, and passwords, PINs and cards that are named in words.
 
 Every format has a hint, a piece of text that each of its tokens holds, which is searched first. No pattern has two
 unbounded repetitions of the same characters, so that the time is linear. In words, the value decides: "the password is
@@ -142,15 +142,15 @@ _SHAPES = (
 # -- secrets in words
 
 
-_CALLED = (
+_ACCESS_WORDS = (
     r"pass(?:word|code|phrase|wd)|pwd|passwort|kennwort|mot de passe|contrase[nñ]a|senha|wachtwoord|has[lł]o|пароль"
 )
-_KEY = (
+_KEY_WORDS = (
     r"(?:api|access|secret|private|encryption|signing|master|account|licen[cs]e|webhook|recovery|backup)[ _-]?(?:key|code)s?"
     r"|(?:secret|shared|access|auth(?:entication|orization)?|refresh|api|bearer|session|id|personal access)[ _-]?tokens?"
     r"|client[ _-]?secret|secret|token|bearer|credentials?|api[ _-]?schl(?:ü|ue)ssel|clave|cl[eé]"
 )
-_CODE = r"cvv2?|cvc2?|otp|(?:one[- ]time|verification|security|2fa|login|sms)[ -](?:code|password|pin)"
+_CODE_WORDS = r"cvv2?|cvc2?|otp|(?:one[- ]time|verification|security|2fa|login|sms)[ -](?:code|password|pin)"
 _FOR = (
     r"(?:\s(?:for|of|to|on|at|für|de|para|pour)\s(?:my|our|the|his|her|their|your|this|that|meine?n?"
     r"|mi|mon)(?:\s[\w'.-]{1,30}){1,4}?)?"
@@ -162,15 +162,15 @@ _IS = (
 _OPEN = r"[\"'“”‘’`«]?"
 _VALUE = r"([^\s\"'“”’`«»]{4,200})"
 
-_TOLD_PASSWORD = re.compile(
-    rf"(?<![\w-])(?:\w{{1,20}}_)?(?:{_CALLED}){_FOR}[\"']?({_IS}){_OPEN}{_VALUE}", re.IGNORECASE
+_LABELLED_PASSWORD = re.compile(
+    rf"(?<![\w-])(?:\w{{1,20}}_)?(?:{_ACCESS_WORDS}){_FOR}[\"']?({_IS}){_OPEN}{_VALUE}", re.IGNORECASE
 )
-_TOLD_KEY = re.compile(
-    rf"(?<!\w)(?:\w{{1,30}}_)?({_KEY}){_FOR}[\"']?(?:{_IS}|\s{{1,3}}){_OPEN}([\w+/=.~-]{{12,400}})", re.IGNORECASE
+_LABELLED_KEY = re.compile(
+    rf"(?<!\w)(?:\w{{1,30}}_)?({_KEY_WORDS}){_FOR}[\"']?(?:{_IS}|\s{{1,3}}){_OPEN}([\w+/=.~-]{{12,400}})", re.IGNORECASE
 )
-_TOLD_CODE = re.compile(rf"(?<!\w)(?:{_CODE}){_FOR}(?:{_IS}|\s{{1,2}})\d{{3,8}}(?!\d)", re.IGNORECASE)
-_TOLD_PIN = re.compile(rf"(?<!\w)(?:pin|PIN)(?: number)?{_FOR}(?:{_IS}|\s)\d{{4}}(?![\d.,]?\d| ?(?:mm|cm))")
-_NEAR_PASSWORD = re.compile(rf"(?<![\w-])(?:{_CALLED})\s{_OPEN}{_VALUE}", re.IGNORECASE)
+_LABELLED_CODE = re.compile(rf"(?<!\w)(?:{_CODE_WORDS}){_FOR}(?:{_IS}|\s{{1,2}})\d{{3,8}}(?!\d)", re.IGNORECASE)
+_LABELLED_PIN = re.compile(rf"(?<!\w)(?:pin|PIN)(?: number)?{_FOR}(?:{_IS}|\s)\d{{4}}(?![\d.,]?\d| ?(?:mm|cm))")
+_NEAR_PASSWORD = re.compile(rf"(?<![\w-])(?:{_ACCESS_WORDS})\s{_OPEN}{_VALUE}", re.IGNORECASE)
 _WORDS_OF_WALLET = re.compile(
     r"(?:seed|recovery|mnemonic|backup|wallet)\s(?:phrase|words|seed)\W{0,3}(?:is|are)?\W{0,3}"
     r"(?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8}\b",
@@ -191,7 +191,7 @@ _PLACEHOLDER = re.compile(
     r"|(?:none|null|nil|true|false|undefined|string|str)\b.*|.*[(\[{].*|https?:.*",
     re.IGNORECASE,
 )
-_SAYS_SOMETHING = re.compile(
+_ORDINARY_ENDING = re.compile(
     r"[a-zäöüßéè'-]*(?:ed|ing|ly|able|ible|ive|ent|ant|ary|ory|ous|ful|less|wn|ong|ort|ure|ise|ize|tten|ken|den|len)"
 )
 
@@ -202,7 +202,7 @@ _NAMES = word_set(
     """pass pwd kenn contras senha wacht haslo hasło пароль key token secret bearer credential code schl clave clé otp cvv cvc
     pin phrase words seed ssn social"""
 )
-"""Parts of the words for secrets. A text without any of them calls nothing a secret."""
+"""Parts of the words for secrets. A text without any of them names no secret."""
 _DATA = re.compile(r"data:[\w/+.-]{1,60};base64,[A-Za-z0-9+/=]+")
 _SHORTEST_TOKEN = 14
 """Characters without a space; a shorter secret is found only if it is called one."""
@@ -211,7 +211,7 @@ _RANDOM = 2.8
 
 
 def find_secret(text: str) -> str | None:
-    """The kind of secret that a text contains or tells in words."""
+    """The kind of secret in a text, by its format or by what the text calls it."""
     text = _DATA.sub(" ", text) if ";base64," in text else text
     if any(len(word) >= _SHORTEST_TOKEN for word in text.split()):
         for shape in _SHAPES:
@@ -225,12 +225,12 @@ def find_secret(text: str) -> str | None:
 
 def _find_labelled_secret(text: str, lowered: str) -> str | None:
     """The kind of a value that is called a secret and looks like one."""
-    passwords, others = _TOLD_PASSWORD.finditer(text), _NEAR_PASSWORD.finditer(text)
+    passwords, others = _LABELLED_PASSWORD.finditer(text), _NEAR_PASSWORD.finditer(text)
     if any(map(_is_password, passwords)) or any(map(_is_mixed_password, others)):
         return "a password"
-    if any(map(_is_key, _TOLD_KEY.finditer(text))):
+    if any(map(_is_key, _LABELLED_KEY.finditer(text))):
         return "a key or token"
-    if _TOLD_CODE.search(text) or ("pin" in lowered and _TOLD_PIN.search(text)):
+    if _LABELLED_CODE.search(text) or ("pin" in lowered and _LABELLED_PIN.search(text)):
         return "a PIN or code"
     if _WORDS_OF_WALLET.search(text):
         return "the words of a wallet"
@@ -246,7 +246,7 @@ def _is_password(match: re.Match[str]) -> bool:
         return not _is_compound_word(value)
     if match[1].strip() in ("=", ":"):
         return match[1] in ("=", ":") or _ends_clause(match)
-    return _ends_clause(match) and _SAYS_SOMETHING.fullmatch(value.lower()) is None
+    return _ends_clause(match) and _ORDINARY_ENDING.fullmatch(value.lower()) is None
 
 
 def _is_compound_word(value: str) -> bool:
