@@ -27,14 +27,15 @@ from memwell.context.expression import (
     MAX_SOURCE,
     MAX_SOURCES,
     MISSING,
+    Pool,
     Problem,
+    Stopped,
     close,
     evaluate,
     find_problems,
     is_expression,
     resolve,
 )
-from memwell.context.expression_pool import Pool, Stopped
 from memwell.errors import Invalid, TooLarge, Unavailable, Unsupported
 
 from ..cases import cases
