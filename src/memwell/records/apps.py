@@ -44,7 +44,6 @@ from .records import (
     iterate_tied,
     list_records_between,
     list_tied_addresses,
-    list_tied_between,
     merge,
     write_record,
 )
@@ -306,11 +305,9 @@ class ListSessions(Request, frozen=True, kw_only=True):
 def list_sessions(space: Space, request: ListSessions) -> SessionList:
     """The sessions of an app that have not ended, of one user or of all. A page holds at most 8 MiB of them."""
     (after,) = from_cursor("app_sessions", request.cursor, PREFIX)
-    asked = app_records(request.app), (max(after, PREFIX), _END), request.limit
-    if request.user_id is not None:
-        found, more = list_tied_between(space, user_tie(request.user_id), *asked)
-    else:
-        found, more = list_records_between(space, *asked)
+    tie = None if request.user_id is None else user_tie(request.user_id)
+    between = max(after, PREFIX), _END
+    found, more = list_records_between(space, app_records(request.app), between, request.limit, tie)
     further = to_cursor("app_sessions", found[-1].path) if more else None
     metas = [(one.path.removeprefix(PREFIX), _build_meta(space, one.value, one.address_id)) for one in found]
     return SessionList(sessions=[_to_response(*one) for one in metas], next_cursor=further)
@@ -337,7 +334,7 @@ def end_session(space: Space, request: OfSession) -> EndedSession:
 
 
 class SessionRequest(NamedTuple):
-    """What a request says about its session."""
+    """The fields of a request that are about its session."""
 
     session_id: str | None = None
     session_reference: str | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -88,14 +88,14 @@ class Edit(NamedTuple):
 
 
 class Contract(NamedTuple):
-    """What a record must fulfil, how long it lasts, and what it is deleted with."""
+    """The schema and the secrecy of a record, its lifetime, and what it is deleted with."""
 
     schema: Mapping[str, Any] | None = None
     strict: bool = False
     lifetime_us: int | None = None
     """Lifetime from now on; None: forever. Reading does not renew it (C15)."""
     ties: tuple[str, ...] = ()
-    """What it is deleted with: a definition or store, a user, a session, a run."""
+    """It is deleted with these: a definition or store, a user, a session, a run."""
     tied_anew: bool = False
     """Replace its former ties."""
     secrets: Secrets | None = None
@@ -476,15 +476,25 @@ MAX_BYTES = 8 * 1024 * 1024
 _BEHIND_NAMES = "\U0010ffff"
 
 
-def list_records_between(space: Space, place: Place, between: tuple[str, str], limit: int) -> tuple[list[Record], bool]:
-    """Return the records of a collection between two paths, up to a number and `MAX_BYTES`; and True if there are more."""
-    return _take_page(space, _iterate_sizes(space, "record_sizes", place, between, limit), limit)
+def list_records_between(
+    space: Space, place: Place, between: tuple[str, str], limit: int, tie: str | None = None
+) -> tuple[list[Record], bool]:
+    """Return the records of a collection between two paths, if asked for only those with a tie, up to a number and `MAX_BYTES`;
+    and True if there are more."""
+    page, more = _take_page(space, _iterate_sizes(space, place, between, limit, tie), limit)
+    return [record for record, _ in page], more
 
 
 def list_named(space: Space, place: Place, after: str, limit: int) -> tuple[list[Record], bool]:
     """Return the same for records whose path is a mere name, after a name."""
-    found = _iterate_sizes(space, "record_sizes", place, (after, _BEHIND_NAMES), limit)
-    return _take_page(space, (row for row in found if "@" not in row[1]), limit)
+    found = _iterate_sizes(space, place, (after, _BEHIND_NAMES), limit)
+    page, more = _take_page(space, (row for row in found if "@" not in row[1]), limit)
+    return [record for record, _ in page], more
+
+
+def list_tied_page(space: Space, tie: str, after: int, limit: int) -> tuple[list[tuple[Record, str]], bool]:
+    """Return the records with a tie, after an address, each with the name of its collection; and True if there are more."""
+    return _take_page(space, chain.from_iterable(_iterate_tied_sizes(space, tie, after)), limit)
 
 
 def iterate_tied(space: Space, tie: str, after: int = 0) -> Iterator[tuple[Record, str]]:
@@ -498,25 +508,6 @@ def iterate_tied_values(space: Space, tie: str) -> Iterator[tuple[int, Any]]:
     for ids in _iterate_tied_ids(space, tie, 0):
         for address_id, value in sorted(space.tx.rows("values_of", addresses=encode_numbers(ids))):
             yield address_id, decode(value)
-
-
-def list_tied_page(space: Space, tie: str, after: int, limit: int) -> tuple[list[tuple[Record, str]], bool]:
-    """Return the records with a tie, up to a number and `MAX_BYTES`; and True if there are more."""
-    found: list[tuple[Record, str]] = []
-    size = 0
-    for one in iterate_tied(space, tie, after):
-        size += len(msgspec.json.encode(one[0].value))
-        if found and (len(found) == limit or size > MAX_BYTES):
-            return found, True
-        found.append(one)
-    return found, False
-
-
-def list_tied_between(
-    space: Space, tie: str, place: Place, between: tuple[str, str], limit: int
-) -> tuple[list[Record], bool]:
-    """Return the records of a collection with a tie, between two paths."""
-    return _take_page(space, _iterate_sizes(space, "tied_sizes_at", place, between, limit, tie=tie), limit)
 
 
 def list_records_at(space: Space, addresses: Sequence[int]) -> list[tuple[Record, str]]:
@@ -552,41 +543,36 @@ def delete_tied(space: Space, *ties: str, spared: str | None = None) -> tuple[st
 
 
 def _iterate_sizes(
-    space: Space, query: str, place: Place, between: tuple[str, str], limit: int, **asked: str
+    space: Space, place: Place, between: tuple[str, str], limit: int, tie: str | None = None
 ) -> Iterator[Row]:
     """Yield the id, path and size of the records of a collection between two paths."""
     after, until = between
     most = max(min(limit, PAGE) + 1, FEW)
     where = {"dialect": place.dialect, "name": place.name, "until": until, "now": space.now, "limit": most}
-    while rows := space.tx.rows(query, **where, **asked, after=after):
+    query = "record_sizes" if tie is None else "tied_sizes_at"
+    where |= {} if tie is None else {"tie": tie}
+    while rows := space.tx.rows(query, **where, after=after):
         yield from (row for row in rows if row[2] is not None)
         if len(rows) < most:
             return
         after = rows[-1][1]
 
 
-def _take_page(space: Space, found: Iterable[Row], limit: int) -> tuple[list[Record], bool]:
-    """Return the records of (id, path, size), up to a number and `MAX_BYTES`; and True if there are more."""
-    ids: list[int] = []
-    total, more = 0, False
-    for address_id, _, size in found:
-        total += size
-        more = len(ids) == limit or (bool(ids) and total > MAX_BYTES)
-        if more:
-            break
-        ids.append(address_id)
-    return [record for record, _ in list_records_at(space, ids)], more
+def _iterate_tied_sizes(space: Space, tie: str, after: int) -> Iterator[list[Row]]:
+    """Yield the id and size of the records with a tie, in larger and larger pages."""
+    limit = FEW
+    while rows := space.tx.rows("tied_sizes", tie=tie, after=after, now=space.now, limit=limit):
+        yield [row for row in rows if row[1] is not None]
+        after = rows[-1][0]
+        limit = min(4 * limit, PAGE)
 
 
 def _iterate_tied_ids(space: Space, tie: str, after: int) -> Iterator[list[int]]:
     """Yield the addresses with a tie in groups of at most `MAX_VALUE` bytes, one group per statement."""
-    limit = FEW
-    while rows := space.tx.rows("tied_sizes", tie=tie, after=after, now=space.now, limit=limit):
+    for rows in _iterate_tied_sizes(space, tie, after):
         ids: list[int] = []
         total = 0
         for address_id, size in rows:
-            if size is None:
-                continue
             if ids and total + size > MAX_VALUE:
                 yield ids
                 ids, total = [], 0
@@ -594,5 +580,16 @@ def _iterate_tied_ids(space: Space, tie: str, after: int) -> Iterator[list[int]]
             total += size
         if ids:
             yield ids
-        after = rows[-1][0]
-        limit = min(4 * limit, PAGE)
+
+
+def _take_page(space: Space, found: Iterable[Row], limit: int) -> tuple[list[tuple[Record, str]], bool]:
+    """Return the records of rows (id, …, size), up to a number and `MAX_BYTES`; and True if there are more."""
+    ids: list[int] = []
+    total, more = 0, False
+    for row in found:
+        total += row[-1]
+        more = len(ids) == limit or (bool(ids) and total > MAX_BYTES)
+        if more:
+            break
+        ids.append(row[0])
+    return list_records_at(space, ids), more

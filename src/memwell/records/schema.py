@@ -312,7 +312,7 @@ def list_doubts(source: dict[str, Any], *, strict: bool) -> list[str]:
 MAX_FILLED = 1024 * 1024
 """Bytes of JSON that are filled in; what would come after that stays missing."""
 FILLING = 16
-"""What it costs to fill in one default beside its bytes. Looking whether one is missing costs one."""
+"""Cost of one default beside its bytes. Looking if one is missing costs one."""
 # fmt: off
 _SELF_CONTAINED = (
     "const", "enum", "exclusiveMaximum", "exclusiveMinimum", "maxItems", "maxLength", "maximum", "minItems", "minLength",
