@@ -95,16 +95,20 @@ class GetContent(_Whose, frozen=True, kw_only=True):
 )
 def get_content(space: Space, request: GetContent) -> Content:
     """The content of a store, whole or some of its fields, with the schema's defaults; `sessionMeta` is that of the session."""
-    check_projections(request.projections)
+    project({}, request.projections)  # rejects wrong ones, whether or not there is content
     if request.store == SESSION_META:
-        return _session_meta(space, request)
+        if request.as_of is not None:
+            raise Invalid(f"`{SESSION_META}` has no history: omit `as_of`.", field="as_of")
+        session_id = _require_session_id(request, SESSION_META)
+        check_session_owner(space, request.app, session_id, request.user_id)
+        return Content(content=project(read_session_meta(space, request.app, session_id), request.projections))
     where = locate_content(space, request.store, request)
     found = records.find_record(space, where.place, where.path)
     if found is not None and request.as_of is not None:
         found = records.find_record_at(space, found, to_instant(request.as_of, "as_of") or 0)
     if found is None:
         return Content(content=None)
-    return _to_content(found, _project(fill_defaults(found.value, where.contract), request))
+    return _to_content(found, project(fill_defaults(found.value, where.contract), request.projections))
 
 
 class SetContent(_Whose, frozen=True, kw_only=True):
@@ -304,21 +308,13 @@ def delete_located(space: Space, request: DeleteContent, spared: str | None = No
 
 
 def check_projections(projections: object) -> dict[str, Any] | None:
-    """Reject projections that cannot be used, whether or not there is content."""
+    """Reject projections that cannot be used."""
     if projections is None:
         return None
     if not isinstance(projections, Mapping) or not all(isinstance(path, str) for path in projections):
         raise Invalid("`projections` gives fields by their paths, each with 1.", field="projections")
     project({}, projections)
     return dict(projections)
-
-
-def _session_meta(space: Space, request: GetContent) -> Content:
-    if request.as_of is not None:
-        raise Invalid(f"`{SESSION_META}` has no history: omit `as_of`.", field="as_of")
-    session_id = _require_session_id(request, SESSION_META)
-    check_session_owner(space, request.app, session_id, request.user_id)
-    return Content(content=_project(read_session_meta(space, request.app, session_id), request))
 
 
 def _build_contract(store: Store, whose: _Whose, *ties: str) -> Contract:
@@ -350,10 +346,6 @@ def _write(space: Space, name: str, whose: _Whose, edit: Edit) -> Content:
         if found is None or (user is not None and found.value["sessionInfo"].get("userId") is None):
             open_session(space, whose.app, SessionRequest(session_id=session_id, user_id=user))
     return _to_content(record, record.value, warnings)
-
-
-def _project(value: Any, request: GetContent) -> Any:
-    return value if request.projections is None else project(value, request.projections)
 
 
 def _to_content(record: Record, value: Any, warnings: list[ValueWarning] | None = None) -> Content:

@@ -108,27 +108,24 @@ def add_file(space: Space, owner: Owner, new: NewFile, most: int) -> tuple[File,
     if there is not None:
         return there, None
     check_file_count(files, most)
-    read = is_read(new.mimetype)
+    read, file_id = is_read(new.mimetype), new_id()
     file = File(
-        id=new_id(),
+        **new._asdict(),
+        id=file_id,
         address_id=owner.address_id,
-        text_id=None,
+        text_id=_add_text_address(space, owner, file_id),
         seq=files[-1].seq + 1 if files else 1,
-        digest=new.digest,
-        filename=new.filename,
-        mimetype=new.mimetype,
-        size=new.size,
         active=1,
         state="pending" if read else "kept",
         reason=None,
         tokens=0,
         created_at=space.now,
     )
-    file = file._replace(text_id=_add_text_address(space, owner, file.id))
     said = {"id": file.id, "address_id": file.address_id, "text_id": file.text_id, "seq": file.seq}
-    said |= {"active": file.active, "state": file.state}
-    space.tx.send("add_file", **said, **new._asdict(), now=space.now)
-    return _complete(space, file) if not read else file, _enqueue_reading(space, owner, file) if read else None
+    space.tx.send("add_file", **said, **new._asdict(), active=file.active, state=file.state, now=space.now)
+    if not read:
+        return _complete(space, file), None
+    return file, _enqueue_reading(space, owner, file)
 
 
 def activate_file(space: Space, owner: Owner, file: File) -> tuple[File, str | None]:

@@ -416,7 +416,7 @@ def _unset(value: Any, path: list[str]) -> Any:
     return value
 
 
-def project(value: Any, projections: Mapping[str, Any]) -> Any:
+def project(value: Any, projections: Mapping[str, Any] | None) -> Any:
     """Return the fields that are marked with 1, at their paths; all if there are none. Objects on the way to a missing field
     stay, so that following its path is no error."""
     if not projections:

@@ -121,8 +121,7 @@ class GetRecord(Request, frozen=True, kw_only=True):
 )
 def get_record(space: Space, request: GetRecord) -> UserRecord:
     """A record about a user, now or at an earlier time."""
-    if request.projections is not None:
-        project({}, request.projections)  # rejects wrong ones, whether or not there is a record
+    project({}, request.projections)  # rejects wrong ones, whether or not there is a record
     known = records.find_record_with_definition(space, user_records(request.user), request.record)
     if known is None:
         raise _not_found(request.record)
@@ -137,7 +136,7 @@ def get_record(space: Space, request: GetRecord) -> UserRecord:
         definition = DEFINITIONS.decode(body)
         if definition.scope == "global":
             value = fill_defaults(value, build_definition_contract(definition_id, definition))
-    return _to_response(record, value if request.projections is None else project(value, request.projections))
+    return _to_response(record, project(value, request.projections))
 
 
 class SetRecord(Request, frozen=True, kw_only=True):
