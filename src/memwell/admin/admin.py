@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta
+from msgspec import Meta, structs
 
-from ..clock import SECOND, to_datetime
+from ..clock import SECOND, optional_datetime, to_datetime
 from ..core import access
 from ..core.access import Scope
 from ..core.dispatch import Call
@@ -73,12 +73,12 @@ _ACME = {"tenant": "acme"}
     status=201,
     example=Example(_ACME),
 )
-def create_tenant(call: Call, request: NamedTenant) -> Tenant:
+def create_require_tenant(call: Call, request: NamedTenant) -> Tenant:
     """Create a tenant."""
     if not call.engine.ensure_tenant(request.tenant):
         raise Conflict("A tenant of that name exists already.")
     call.record()
-    return _tenant(call, request.tenant)
+    return _require_tenant(call, request.tenant)
 
 
 @operation(
@@ -89,8 +89,7 @@ def list_tenants(call: Call, request: ListTenants) -> Tenants:
     (after,) = from_cursor("tenants", request.cursor, "")
     rows = call.engine.store.control.rows("list_tenants", after=after, limit=request.limit + 1)
     page, further = cut(rows, request.limit, lambda row: to_cursor("tenants", row[0]))
-    tenants = [Tenant(tenant=name, created_at=to_datetime(created_at)) for name, created_at in page]
-    return Tenants(tenants=tenants, next_cursor=further)
+    return Tenants(tenants=[_to_tenant(*row) for row in page], next_cursor=further)
 
 
 @operation(
@@ -102,11 +101,11 @@ def list_tenants(call: Call, request: ListTenants) -> Tenants:
     repeatable=False,
     example=Example(_ACME, (("tenants.create", _ACME),)),
 )
-def delete_tenant(call: Call, request: NamedTenant) -> Tenant:
+def delete_require_tenant(call: Call, request: NamedTenant) -> Tenant:
     """Erase a tenant with all its memory and keys, for good."""
     if request.tenant == call.principal.tenant:
         raise Conflict("Your key belongs to this tenant: delete it with an operator key of another tenant.")
-    tenant = _tenant(call, request.tenant)
+    tenant = _require_tenant(call, request.tenant)
     call.engine.store.drop(request.tenant)
     call.record()
     return tenant
@@ -165,24 +164,24 @@ _KEY = {"name": "chatbot", "role": "agent", "flow": "support"}
     status=201,
     example=Example(_KEY),
 )
-def create_key(call: Call, request: CreateKey) -> NewKey:
+def create_require_key(call: Call, request: CreateKey) -> NewKey:
     """Create an API key, optionally limited to one flow or one user. Its secret is shown once."""
     tenant = request.tenant or call.principal.tenant
     if (tenant != call.principal.tenant or request.role == "operator") and not call.principal.may("operator"):
         raise Forbidden("Only an operator can create keys for other tenants or with the role `operator`.")
     if request.flow is not None and request.user is not None:
         raise Invalid("A key can be limited to one flow or one user, not to both.", field="flow")
-    _tenant(call, tenant)
+    _require_tenant(call, tenant)
     scope = Scope("flow", request.flow) if request.flow is not None else None
-    scope = Scope("user", request.user) if request.user is not None else scope
+    if request.user is not None:
+        scope = Scope("user", request.user)
     now = call.engine.clock.now()
     expires_at = None if request.expires_in_s is None else now + request.expires_in_s * SECOND
     key_id, secret = access.create_key(
         call.engine.store.control, tenant, request.name, request.role, scope, request.rate_limit, now, expires_at
     )
     call.record()
-    key = _key(call, tenant, key_id)
-    return NewKey(secret=secret, **{name: getattr(key, name) for name in key.__struct_fields__})
+    return NewKey(secret=secret, **structs.asdict(_require_key(call, tenant, key_id)))
 
 
 class ListKeys(Request, frozen=True, kw_only=True):
@@ -218,15 +217,15 @@ class OneKey(Request, frozen=True, kw_only=True):
     repeatable=False,
     example=Example({"id": "$0.id"}, (("keys.create", _KEY),)),
 )
-def revoke_key(call: Call, request: OneKey) -> Key:
+def revoke_require_key(call: Call, request: OneKey) -> Key:
     """Revoke an API key. It stops working within a second."""
     tenant = call.principal.tenant
-    _key(call, tenant, request.id)
+    _require_key(call, tenant, request.id)
     call.engine.store.control.write(
         ("revoke_key", {"tenant": tenant, "id": request.id, "now": call.engine.clock.now()})
     )
     call.record()
-    return _key(call, tenant, request.id)
+    return _require_key(call, tenant, request.id)
 
 
 class ListEvents(Request, frozen=True, kw_only=True):
@@ -280,29 +279,32 @@ def show_status(call: Call, request: Nothing) -> Status:
     """Show the tenant, role and scope of the key, the storage, and the backlog of jobs."""
     scope = call.principal.scope
     rows = call.read(lambda space: space.tx.rows("job_backlog")) if scope is None else []
+    backlog = [
+        Backlog(kind=kind, state=state, count=count, oldest_at=to_datetime(at)) for kind, state, count, at in rows
+    ]
     return Status(
         version=__version__,
         tenant=call.principal.tenant,
         role=call.principal.role,
         storage=call.engine.store.describe(),
-        backlog=[
-            Backlog(kind=kind, state=state, count=count, oldest_at=to_datetime(oldest))
-            for kind, state, count, oldest in rows
-        ],
+        backlog=backlog,
         worker=call.engine.worker.running,
-        flow=scope.name if scope and scope.kind == "flow" else None,
-        user=scope.name if scope and scope.kind == "user" else None,
+        **({scope.kind: scope.name} if scope else {}),
     )
 
 
-def _tenant(call: Call, tenant: str) -> Tenant:
+def _require_tenant(call: Call, tenant: str) -> Tenant:
     rows = call.engine.store.control.rows("find_tenant", id=tenant)
     if not rows:
         raise NotFound("There is no such tenant.")
-    return Tenant(tenant=rows[0][0], created_at=to_datetime(rows[0][1]))
+    return _to_tenant(*rows[0])
 
 
-def _key(call: Call, tenant: str, key_id: str) -> Key:
+def _to_tenant(name: str, created_at: int) -> Tenant:
+    return Tenant(tenant=name, created_at=to_datetime(created_at))
+
+
+def _require_key(call: Call, tenant: str, key_id: str) -> Key:
     rows = call.engine.store.control.rows("find_key", tenant=tenant, id=key_id)
     if not rows:
         raise NotFound("There is no such key.")
@@ -319,6 +321,6 @@ def _to_key(key: access.StoredKey) -> Key:
         flow=key.tie_name if key.tie_kind == "flow" else None,
         user=key.tie_name if key.tie_kind == "user" else None,
         rate_limit=key.rate,
-        expires_at=None if key.expires_at is None else to_datetime(key.expires_at),
-        revoked_at=None if key.revoked_at is None else to_datetime(key.revoked_at),
+        expires_at=optional_datetime(key.expires_at),
+        revoked_at=optional_datetime(key.revoked_at),
     )

@@ -14,13 +14,13 @@ from ..core.dispatch import Call
 from ..core.operation import Example, Request, Response, operation
 from ..core.space import Space
 from ..errors import Conflict, NotFound
-from ..jobs import queue as store_jobs
+from ..jobs import queue
 from ..jobs.queue import StoredJob
 from ..model.fields import AnyId, Cursor, Label, Limit, Timeout, cut, from_cursor, to_cursor
 
 _TURN = {"flow": "support", "session": "alice-42", "role": "user", "content": "Where is my order?"}
 _SESSION = {"flow": "support", "session": "alice-42"}
-_GIVEN = (("flows.append", _TURN), ("flows.end", _SESSION))
+_BEFORE = (("flows.append", _TURN), ("flows.end", _SESSION))
 _ONE = {"id": "$1.job"}
 
 
@@ -57,7 +57,7 @@ class ListJobs(Request, frozen=True, kw_only=True):
     cursor: Cursor | None = None
 
 
-@operation("jobs.list", "GET /v1/jobs", example=Example({"kind": "consolidate"}, _GIVEN))
+@operation("jobs.list", "GET /v1/jobs", example=Example({"kind": "consolidate"}, _BEFORE))
 def list_jobs(space: Space, request: ListJobs) -> Jobs:
     """List the tenant's background jobs, the newest first."""
     (before,) = from_cursor("jobs", request.cursor, "~")
@@ -72,10 +72,10 @@ class One(Request, frozen=True, kw_only=True):
     id: AnyId
 
 
-@operation("jobs.show", "GET /v1/jobs/{id}", any_tie=True, example=Example(_ONE, _GIVEN))
-def show(space: Space, request: One) -> Job:
+@operation("jobs.show", "GET /v1/jobs/{id}", any_tie=True, example=Example(_ONE, _BEFORE))
+def show_job(space: Space, request: One) -> Job:
     """Show a job with its result or its error."""
-    return _existing(space, request.id)
+    return _require_job(space, request.id)
 
 
 class Wait(One, frozen=True, kw_only=True):
@@ -90,7 +90,7 @@ class Wait(One, frozen=True, kw_only=True):
     outside=True,
     any_tie=True,
     patient=True,
-    example=Example({"id": "$1.job", "timeout_s": 0}, _GIVEN),
+    example=Example({"id": "$1.job", "timeout_s": 0}, _BEFORE),
 )
 def wait(call: Call, request: Wait) -> Job:
     """Wait until a job is finished or the time is up, and return the job."""
@@ -102,26 +102,26 @@ def wait(call: Call, request: Wait) -> Job:
     "POST /v1/jobs/{id}/retry",
     effect="write",
     role="admin",
-    example=Example(_ONE, (*_GIVEN, ("jobs.cancel", _ONE))),
+    example=Example(_ONE, (*_BEFORE, ("jobs.cancel", _ONE))),
 )
-def retry(space: Space, request: One) -> Job:
+def retry_job(space: Space, request: One) -> Job:
     """Queue a dead or cancelled job again."""
-    job = _existing(space, request.id)
+    job = _require_job(space, request.id)
     if not space.tx.run("retry_job", id=request.id, now=space.now):
         raise Conflict(f"Only a dead or cancelled job can be retried; this one is {job.state}.")
     space.tx.wake(space.now)
-    return _existing(space, request.id)
+    return _require_job(space, request.id)
 
 
-@operation("jobs.cancel", "POST /v1/jobs/{id}/cancel", effect="write", role="admin", example=Example(_ONE, _GIVEN))
-def cancel(space: Space, request: One) -> Job:
+@operation("jobs.cancel", "POST /v1/jobs/{id}/cancel", effect="write", role="admin", example=Example(_ONE, _BEFORE))
+def cancel_job(space: Space, request: One) -> Job:
     """Cancel a waiting job."""
-    job = _existing(space, request.id)
+    job = _require_job(space, request.id)
     if job.kind == "erase":
         raise Conflict("An erasure cannot be cancelled: its data is hidden already.")
     if not space.tx.run("cancel_job", id=request.id, now=space.now):
         raise Conflict(f"Only a waiting job can be cancelled; this one is {job.state}.")
-    return _existing(space, request.id)
+    return _require_job(space, request.id)
 
 
 def to_job(job: StoredJob) -> Job:
@@ -138,19 +138,20 @@ def to_job(job: StoredJob) -> Job:
     )
 
 
-def _existing(space: Space, job_id: str) -> Job:
-    job = store_jobs.find(space.tx, job_id)
+def _require_job(space: Space, job_id: str) -> Job:
+    job = queue.find(space.tx, job_id)
     if job is None:
         raise NotFound("There is no such job.")
     return to_job(job)
 
 
 def wait_for_job(call: Call, job_id: str, timeout_s: float) -> Job:
+    """Wait until a job is finished or the time is up. Due jobs of the tenant run meanwhile if there is no worker."""
     deadline = time.monotonic() + timeout_s
     pause = 0.005
     while True:
         call.engine.help_out(call.principal.tenant)
-        job = call.read(lambda space: _existing(space, job_id))
+        job = call.read(lambda space: _require_job(space, job_id))
         left = deadline - time.monotonic()
         if job.state in ("done", "dead", "cancelled") or left <= 0:
             return job
