@@ -6,7 +6,8 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
+from collections import UserDict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -17,7 +18,7 @@ from msgspec import NODEFAULT, UNSET
 from typer.core import TyperGroup
 
 from ... import typed
-from ...core.operation import field_advice
+from ...core.operation import Operation, field_advice
 from ...errors import Invalid
 from ...registry import OPERATIONS
 from .inputs import (
@@ -53,7 +54,6 @@ from .printers import PRINTERS
 if TYPE_CHECKING:
     from msgspec.structs import FieldInfo
 
-    from ...core.operation import Operation
     from .target import Target
 
 NOUNS = {
@@ -124,35 +124,19 @@ class _Group(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         operations = {one.command: one for one in OPERATIONS.values() if NOUNS[one.group][0] == self.name}
-        self.commands = _Commands(operations, self.commands)
+        self.commands = _Commands({**operations, **self.commands})
 
 
-class _Commands(MutableMapping[str, Any]):
+class _Commands(UserDict[str, Any]):
     """Commands by name. Those of operations are built on access, because building all of them takes longer than most commands."""
 
-    def __init__(self, operations: Mapping[str, Operation], manual: Mapping[str, Any]) -> None:
-        self._operations = operations
-        self._commands = dict(manual)
-
     def __getitem__(self, name: str) -> Any:
-        if name not in self._commands:
-            operation = self._operations[name]
+        command = self.data[name]
+        if isinstance(command, Operation):
             single = typer.Typer(add_completion=False)
-            single.command(operation.command, help=operation.summary)(_build_command(operation))
-            self._commands[name] = typer.main.get_command(single)
-        return self._commands[name]
-
-    def __setitem__(self, name: str, command: Any) -> None:
-        self._commands[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._commands[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter({**self._operations, **self._commands})
-
-    def __len__(self) -> int:
-        return len({**self._operations, **self._commands})
+            single.command(command.command, help=command.summary)(_build_command(command))
+            command = self.data[name] = typer.main.get_command(single)
+        return command
 
 
 def _build_command(operation: Operation) -> Callable[..., None]:

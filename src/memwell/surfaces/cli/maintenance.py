@@ -229,7 +229,7 @@ def migrate(
         answer = {"tenants": len(tenants), **({"distributed": tables} if citus else {})}
         spread = f", {len(tables)} tables distributed by tenant" if tables else ""
         line = f"{config.home_without_password} is up to date: {count_noun(len(tenants), 'tenant')}{spread}."
-        print_answer(answer, as_json, lambda: console().print(line))
+        print_answer(answer, as_json, line)
 
 
 def move(

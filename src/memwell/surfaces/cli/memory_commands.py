@@ -29,10 +29,9 @@ from .output import (
     print_dim,
     print_table,
     print_turn,
-    report_errors,
     shorten,
 )
-from .target import Target
+from .target import open_memory
 
 if TYPE_CHECKING:
     from ...facts.audit import Audit
@@ -68,8 +67,7 @@ def add_commands(app: typer.Typer) -> None:
 
 def list_memory(context: typer.Context, flow: FlowOption = None, as_json: Json = False) -> None:
     """List the flows that have memory, or the sessions of one flow."""
-    target: Target = context.obj
-    with report_errors(), target.memory() as memory:
+    with open_memory(context) as memory:
         if flow is None:
             flows = memory.flows()
             flow_rows = [(one.flow, one.sessions, format_time(one.last_active_at)) for one in flows]
@@ -92,8 +90,7 @@ def show_session(
     as_json: Json = False,
 ) -> None:
     """Show a session: its conversation and its semantic memories."""
-    target: Target = context.obj
-    with report_errors(), target.memory() as memory:
+    with open_memory(context) as memory:
         view = _require_session(memory, session, flow).show(limit)
         print_answer(view, as_json, lambda: _print_session(view))
 
@@ -102,13 +99,12 @@ def end_session(
     context: typer.Context, session: SessionArgument, flow: FlowOption = None, yes: Yes = False, as_json: Json = False
 ) -> None:
     """End a session and consolidate it into facts."""
-    target: Target = context.obj
-    with report_errors(), target.memory() as memory:
+    with open_memory(context) as memory:
         place = _require_session(memory, session, flow)
         confirm(f"End session {session}?", yes)
         answer = place.end()
         job = f" Job {answer.job} consolidates it." if answer.job else ""
-        print_answer(answer, as_json, lambda: console().print(Text(f"Session {session} is ended.{job}")))
+        print_answer(answer, as_json, f"Session {session} is ended.{job}")
 
 
 def remove(
@@ -120,8 +116,7 @@ def remove(
     as_json: Json = False,
 ) -> None:
     """Delete a session, or with `--flow F --all` all memory of a flow, permanently."""
-    target: Target = context.obj
-    with report_errors(), target.memory() as memory:
+    with open_memory(context) as memory:
         if session is None:
             if flow is None or not everything:
                 raise Invalid("Name a session, or use --flow F --all to delete all memory of a flow.")
@@ -135,7 +130,7 @@ def remove(
             receipt, what = place.delete(), f"Session {session}"
         counts = ", ".join(f"{layer} {count}" for layer, count in sorted(receipt.layers.items()) if count)
         line = f"{what} is deleted ({counts or 'it was empty'}; {receipt.residual} traces left)."
-        print_answer(receipt, as_json, lambda: console().print(Text(line)))
+        print_answer(receipt, as_json, line)
 
 
 def _require_session(memory: Memory, session: str, flow: str | None) -> Session:
@@ -209,8 +204,7 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Search the memory of a flow or a user by words and by meaning."""
-    target: Target = context.obj
-    with report_errors(), target.memory() as memory:
+    with open_memory(context) as memory:
         if (flow is None) == (user is None):
             raise Invalid("Choose where to search: --flow F or --user U.")
         place: User | Flow | Session = memory.user(user) if user is not None else memory.flow(flow or "")
@@ -232,7 +226,7 @@ def search(
         if why_not is not None:
             reason: WhyNot = memory.call(f"{place._dialect}.why_not", data | {"id": why_not})
             line = Text.assemble((reason.gate, "bold"), f"  {reason.detail}")
-            print_answer(reason, as_json, lambda: console().print(line))
+            print_answer(reason, as_json, line)
             return
         hits: Hits = memory.call(f"{place._dialect}.search", data | {"explain": explain})
         print_answer(hits, as_json, lambda: _print_hits(hits))
@@ -265,8 +259,7 @@ def audit(
     as_json: Json = False,
 ) -> None:
     """Look for duplicates, contradictions, echoes, orphans, stale and secret-looking facts. Exits with 1 if there are any."""
-    target: Target = context.obj
-    with report_errors(), target.memory() as memory:
+    with open_memory(context) as memory:
         places: list[Flow | User] = [memory.flow(flow)] if flow is not None else []
         places += [memory.user(user)] if user is not None else []
         if flow is None and user is None:
@@ -295,8 +288,7 @@ def _print_audits(audits: dict[str, Audit]) -> None:
 
 def export(context: typer.Context, flow: FlowArgument, output: OutputOption = None) -> None:
     """Write everything in a flow as JSONL: sessions, turns and memories."""
-    target: Target = context.obj
-    with report_errors(), target.memory() as memory:
+    with open_memory(context) as memory:
         lines = memory.flow(flow).export()
         if output is None:
             for line in lines:
@@ -317,9 +309,8 @@ def import_file(
     as_json: Json = False,
 ) -> None:
     """Add the lines of an export to a flow. Lines that it has already are skipped, so an import can be repeated."""
-    target: Target = context.obj
     added = skipped = 0
-    with report_errors(), target.memory() as memory, open(source, "rb") as file:
+    with open_memory(context) as memory, open(source, "rb") as file:
         with _progress_bar() as progress:
             task = progress.add_task(f"Importing {source.name}", total=source.stat().st_size)
             for size, batch in _read_batches(file):
@@ -327,7 +318,7 @@ def import_file(
                 added, skipped = added + done.added, skipped + done.skipped
                 progress.update(task, advance=size)
         line = f"{added} turns and memories added, {skipped} were there already."
-        print_answer({"added": added, "skipped": skipped}, as_json, lambda: console().print(line))
+        print_answer({"added": added, "skipped": skipped}, as_json, line)
 
 
 def _progress_bar() -> Progress:
@@ -368,8 +359,7 @@ def upload(
     as_json: Json = False,
 ) -> None:
     """Add files to a session, and report if their text was extracted."""
-    target: Target = context.obj
-    with report_errors(), target.memory() as memory:
+    with open_memory(context) as memory:
         if filename is not None and len(files) > 1:
             raise Invalid("--filename names a single file: upload one at a time.")
         for path in files:  # check all of them before any is added
@@ -382,7 +372,7 @@ def upload(
             content = read_bytes(STANDARD_INPUT) if str(path) == STANDARD_INPUT else path
             file = place.upload(content, filename=filename)
             line = f"{file.filename}  {file.file_id}  {file.state}" + (f": {file.reason}" if file.reason else "")
-            print_answer(file, as_json, lambda line=line: console().print(line, markup=False))  # type: ignore[misc]
+            print_answer(file, as_json, line)
 
 
 def download(
@@ -393,8 +383,7 @@ def download(
     output: OutputOption = None,
 ) -> None:
     """Write a file of a session to disk or to standard output."""
-    target: Target = context.obj
-    with report_errors(), target.memory() as memory:
+    with open_memory(context) as memory:
         content = memory.app(app).session(session).files.read(file_id)
         if output is None:
             sys.stdout.buffer.write(content)

@@ -134,11 +134,14 @@ def wrapping_console(*, stderr: bool = False) -> Console:
     return _Console(highlight=False, stderr=stderr, width=None if terminal else UNLIMITED)
 
 
-def print_answer(value: Any, as_json: bool, printer: Callable[[], None]) -> None:
+def print_answer(value: Any, as_json: bool, text: str | Text | Callable[[], None]) -> None:
+    """Print an answer as JSON, or as a text or by a function that prints it."""
     if as_json:
         print_json(value)
+    elif isinstance(text, str | Text):
+        console().print(Text(text) if isinstance(text, str) else text)
     else:
-        printer()
+        text()
 
 
 def print_json(value: Any) -> None:

@@ -17,9 +17,9 @@ from rich.tree import Tree
 from ...errors import Invalid
 from ...node.gateway import TIMEOUT_S, run_node
 from .inputs import FROM_FILE, STANDARD_INPUT, parse_json, read_document, read_text
-from .output import Json, escape, print_json, report_errors, wrapping_console
+from .output import Json, escape, print_json, wrapping_console
 from .printers import format_step
-from .target import Target, transport_of
+from .target import open_memory, transport_of
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -43,8 +43,7 @@ def run_node_once(
     timeout_s: Annotated[float, typer.Option("--timeout", help="Seconds after which the node is stopped.")] = TIMEOUT_S,
 ) -> None:
     """Run node code in its own process, with the memory of a flow, and print its reply."""
-    target: Target = context.obj
-    with report_errors(), target.memory() as memory:
+    with open_memory(context) as memory:
         print_json(run_node(transport_of(memory), node, flow, _parse_input(value), timeout_s=timeout_s))
 
 
@@ -77,8 +76,7 @@ def run_workflow(
     as_json: Json = False,
 ) -> None:
     """Run a workflow and watch its steps."""
-    target: Target = context.obj
-    with report_errors(), target.memory() as memory:
+    with open_memory(context) as memory:
         options: Running = {"metadata": _parse_metadata(metadata or [])}
         if inputs is not None:
             fields = parse_json("--inputs", inputs)

@@ -19,7 +19,7 @@ from ...registry import open_engine, require_operation
 from ...sdk._sync import Memory
 from ...sdk.transport import LocalTransport
 from .output import Json, console, count_noun, print_answer, print_dim, print_json, report_errors
-from .target import Profile, Target, check_url, read_profile, transport_of, write_profile
+from .target import Profile, Target, check_url, open_memory, read_profile, transport_of, write_profile
 
 if TYPE_CHECKING:
     from ...core.events import Event
@@ -42,7 +42,7 @@ def login(
         write_profile(path, Profile(url, secret))
         line = f"Logged in to {url} as {status.role} of tenant {status.tenant}."
         answer = {"url": url, "role": status.role, "tenant": status.tenant}
-        print_answer(answer, as_json, lambda: console().print(Text(line)))
+        print_answer(answer, as_json, line)
 
 
 def logout(context: typer.Context, as_json: Json = False) -> None:
@@ -53,7 +53,7 @@ def logout(context: typer.Context, as_json: Json = False) -> None:
         profile = read_profile(path)
         path.unlink(missing_ok=True)
         line = f"Logged out of {profile.url}." if profile else "You were not logged in."
-        print_answer({"url": profile.url if profile else None}, as_json, lambda: console().print(line))
+        print_answer({"url": profile.url if profile else None}, as_json, line)
 
 
 def serve(
@@ -116,7 +116,7 @@ def worker(
             count = engine.worker.run_hinted()
             engine.close()
             line = f"{count_noun(count, 'job')} run."
-            return print_answer({"jobs": count}, as_json, lambda: console().print(line))
+            return print_answer({"jobs": count}, as_json, line)
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C
         try:
             engine.worker.start()
@@ -135,8 +135,7 @@ def watch(
     as_json: Json = False,
 ) -> None:
     """Show every read and write as it happens."""
-    target: Target = context.obj
-    with report_errors(), target.memory() as memory:
+    with open_memory(context) as memory:
         if not as_json:
             print_dim("Watching; Ctrl-C ends it.")
         try:
@@ -176,7 +175,7 @@ def mcp(
     with report_errors():
         scope = _parse_scope(user, flow)
         require_package()
-        with _open_memory(target, scope) as memory:
+        with _open_scoped_memory(target, scope) as memory:
             _serve_tools(target, memory, tools, scope)
 
 
@@ -218,7 +217,7 @@ def _parse_scope(user: str | None, flow: str | None) -> Scope | None:
 
 
 @contextmanager
-def _open_memory(target: Target, scope: Scope | None) -> Iterator[Memory]:
+def _open_scoped_memory(target: Target, scope: Scope | None) -> Iterator[Memory]:
     """Open the memory for as long as the tools are used. Local memory runs jobs meanwhile, and is limited to the scope."""
     if target.find_login() is not None:
         with target.memory() as memory:

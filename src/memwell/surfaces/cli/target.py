@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import typer
 
 from ... import config as configuration
 from ... import typed
@@ -17,6 +18,7 @@ from ...config import Config
 from ...errors import Invalid, NotFound, Unauthenticated
 from ...sdk._sync import Memory
 from ...sdk.transport import LocalTransport, Transport
+from .output import report_errors
 
 
 class Profile(msgspec.Struct):
@@ -73,6 +75,14 @@ class Target:
             if config.worker and isinstance(transport, LocalTransport):
                 with suppress(NotFound):  # the tenant was never written to
                     transport.engine.help_out(transport.principal.tenant)
+
+
+@contextmanager
+def open_memory(context: typer.Context) -> Iterator[Memory]:
+    """Open the memory that a command works on, and report errors."""
+    target: Target = context.obj
+    with report_errors(), target.memory() as memory:
+        yield memory
 
 
 def transport_of(memory: Memory) -> Transport:
