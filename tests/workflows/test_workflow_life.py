@@ -18,9 +18,8 @@ import pytest
 from memwell import Conflict, Invalid
 from memwell.errors import TooLarge
 from memwell.testing import FrozenClock
-from memwell.workflows.live_runs import Runs
+from memwell.workflows.live_runs import Cache, Runs
 from memwell.workflows.run_operations import Run
-from memwell.workflows.tree_run import Cache
 
 from ..cases import cases
 from ..engines import Memory, located, remains

@@ -1,78 +1,66 @@
-"""The runs of this process: each has a thread of its own, so that it goes on when its caller has gone."""
+"""The runs of this process: each has a thread of its own, so that it goes on when its caller has gone; and cached outputs."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
 from threading import Event, Lock, Thread
-from typing import Any
 from weakref import WeakKeyDictionary
 
-import msgspec
-
-from .. import typed
-from ..banks.banks import CreateBank, add_bank, build_bank
 from ..core.dispatch import Call
 from ..core.engine import Engine
 from ..core.space import Space
-from ..errors import Invalid, MemwellError, Unavailable
-from ..text.yaml import spell_path
+from ..errors import MemwellError, Unavailable
 from . import run_rows
-from .model_call import NO_MODEL
-from .operations import Runnable
-from .run import EventLog, RunEvent, WorkflowRun, find_bank_id, renew_lease
-from .run_rows import NewRun
-from .task_document import TaskDocument, build_input
-from .task_run import TaskRun, check_run
-from .tree_run import Cache, TreeRun
+from .run import EventLog, Output, RunEvent
 
+MAX_CACHED = 1000
+MAX_CACHED_CHARACTERS = 16 * 1024 * 1024
 MAX_RUNS = 200
 KEEP_S = 60.0
-"""How long the events of a run that has ended stay in memory."""
+"""The time that the events of a run stay in memory after its end."""
 INTERRUPTED = "Its process ended while it ran."
 
 
-def provide_banks(call: Call, document: Runnable) -> dict[str, str]:
-    """The ids of the banks that a document names. Banks that it declares are created; the error names all others."""
-    paths = {name: spell_path(node.bank_at) for node in document.walk() if (name := node.bank) is not None}
-    ids = call.read(lambda space: {name: find_bank_id(space, name) for name in paths})
-    unknown = [name for name, bank_id in ids.items() if bank_id is None]
-    missing = [f"{paths[name]}: there is no memory bank {name!r}" for name in unknown if name not in document.banks]
-    if missing:
-        raise Invalid(f"The workflow names banks that do not exist: {'; '.join(missing)}.", unresolved=missing)
-    new = {name: _create_bank(call, name, document.banks[name]) for name in unknown}
-    return {name: bank_id for name, bank_id in ids.items() if bank_id is not None} | new
+class Cache:
+    """Outputs by the hash of what they depend on. The least recently used are dropped first."""
 
+    def __init__(self) -> None:
+        self._outputs: OrderedDict[bytes, tuple[float, Output]] = OrderedDict()
+        self._size = 0
+        self._lock = Lock()
 
-def _create_bank(call: Call, name: str, settings: Mapping[str, Any]) -> str:
-    try:
-        request = typed.convert({**settings, "name": name}, CreateBank)
-    except msgspec.ValidationError as error:
-        raise Invalid(f"`memory_banks.{name}` does not fit: {error}.") from None
-    bank = build_bank(call, request)
-    # Another run may have created it meanwhile; there is one writer at a time, so that each name exists once.
-    return call.write(lambda space: find_bank_id(space, name) or add_bank(space, request.name, bank).id)
+    def get(self, key: bytes) -> Output | None:
+        with self._lock:
+            found = self._outputs.get(key)
+            if found is None:
+                return None
+            if found[0] < time.monotonic():
+                self._drop(key)
+                return None
+            self._outputs.move_to_end(key)
+            return found[1]
 
+    def put(self, key: bytes, output: Output, seconds: float) -> None:
+        with self._lock:
+            if key in self._outputs:
+                self._drop(key)
+            self._outputs[key] = (time.monotonic() + seconds, output)
+            self._size += len(output.text)
+            while len(self._outputs) > MAX_CACHED or self._size > MAX_CACHED_CHARACTERS:
+                self._drop(next(iter(self._outputs)))
 
-def _run_document(call: Call, document: Runnable, new: NewRun, cache: Cache, begin: Callable[[str], EventLog]) -> None:
-    """Run a document to its end. `begin` is called when the run is stored."""
-    if document.asks and call.engine.completer is None:
-        raise Invalid(NO_MODEL)
-    if isinstance(document, TaskDocument):
-        check_run(call, document, build_input(new.given.input, new.given.inputs))
-    banks = provide_banks(call, document)
-    run_id = call.write(run_rows.begin_run, new)
-    events = begin(run_id)
-    run: WorkflowRun
-    if isinstance(document, TaskDocument):
-        run = TaskRun(call, document, new, events, banks, run_id)
-    else:
-        run = TreeRun(call, document, new, cache, events, banks, run_id)
-    with renew_lease(call, run_id):
-        run.run()
+    def clear(self) -> None:
+        with self._lock:
+            self._outputs.clear()
+            self._size = 0
+
+    def _drop(self, key: bytes) -> None:
+        self._size -= len(self._outputs.pop(key)[1].text)
 
 
 class Runs:
@@ -100,19 +88,20 @@ class Runs:
             for run_id in list(self._ended):
                 self._drop(run_id)
 
-    def run(self, call: Call, document: Runnable, new: NewRun, *, wait: bool) -> str:
-        """Run to the end, or in the background, and return the id of the run. Raise the error that prevented its beginning.
+    def run(self, call: Call, work: Callable[[RunStart], None], *, wait: bool) -> str:
+        """Do the work of a run to its end, or in the background, and return the id of the run. Raise the error that prevented its
+        beginning. The work calls its argument with the id when the run is stored, for the log of its events.
 
-        Inside `collect_starts` it does not wait for the end.
+        Inside `collect_starts` this does not wait for the end.
         """
         start, starts = RunStart(partial(self._add, call)), _starts.get()
         if wait and starts is None:
-            self._run(call, document, new, start)
+            self._run(work, start)
             return start.run_id
 
         def run() -> None:
             with suppress(Exception):  # `start` passes it on
-                self._run(call, document, new, start)
+                self._run(work, start)
 
         Thread(target=run, name="memwell-run", daemon=True).start()
         start.wait()
@@ -133,7 +122,7 @@ class Runs:
                 events.add(RunEvent(kind="run", run=run_id, state="interrupted", error=INTERRUPTED))
                 events.end()
 
-    def _run(self, call: Call, document: Runnable, new: NewRun, start: RunStart) -> None:
+    def _run(self, work: Callable[[RunStart], None], start: RunStart) -> None:
         try:
             with self._lock:
                 if self._closed:
@@ -144,7 +133,7 @@ class Runs:
                     raise Unavailable(f"There are {MAX_RUNS} runs in progress: try again when one has ended.")
                 self._count += 1
             try:
-                _run_document(call, document, new, self.cache, start)
+                work(start)
             finally:
                 with self._lock:
                     self._count -= 1

@@ -12,7 +12,7 @@ import random
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from threading import Condition, Event, Lock, Thread
 from typing import Any, Literal, NamedTuple, Self, TypeVar, TypeVarTuple
@@ -37,6 +37,7 @@ from .run_rows import EMPTIED_MESSAGE, EMPTIED_REASON, LEASE, NewRun, RunRow, St
 
 MAX_SECONDS = 900.0
 MAX_EVENTS = 20_000
+MAX_PARALLEL = 16
 MAX_WARNINGS = 50
 MAX_WARNING = 2000
 GRACE_S = 0.5
@@ -410,6 +411,13 @@ class WorkflowRun(ABC):
     def _last_result(self) -> str | None:
         """The result of the last step that has one, in the order of the document."""
         return self._results[max(self._results)] if self._results else None
+
+    def _start_all(self, works: Sequence[Callable[[], T]]) -> list[Future[T]]:
+        """Begin work side by side. The caller waits for all of it."""
+        pool = ThreadPoolExecutor(min(len(works), MAX_PARALLEL), thread_name_prefix="memwell-step")
+        futures = [pool.submit(work) for work in works]
+        pool.shutdown(wait=False)
+        return futures
 
     def limit_time(self, seconds: float | None) -> float:
         """The time limit of a step, which is at most what the run has left."""

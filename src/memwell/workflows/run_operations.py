@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
+from .. import typed
+from ..banks.banks import CreateBank, add_bank, build_bank
 from ..clock import optional_datetime, to_datetime
 from ..core.dispatch import Call
 from ..core.operation import Example, Request, Response, operation
@@ -19,8 +23,10 @@ from ..ids import new_id
 from ..model.fields import ID_PATTERN, MAX_ID, Limit, SessionId, Timeout, check_content, to_json
 from ..records.apps import App, AppName, Reference, SessionMetadata, SessionRequest, UserId, open_session, require_app
 from ..records.records import delete_tied
+from ..text.yaml import spell_path
 from . import run_rows
-from .live_runs import runs_of
+from .live_runs import Cache, RunStart, runs_of
+from .model_call import NO_MODEL
 from .operations import (
     HELLO,
     Runnable,
@@ -32,8 +38,11 @@ from .operations import (
     read_document,
     require_workflow,
 )
-from .run import RunEvent, build_events
+from .run import RunEvent, WorkflowRun, build_events, find_bank_id, renew_lease
 from .run_rows import NewRun, RunInput, RunRow, StepBody, decode_input, list_steps
+from .task_document import TaskDocument, build_input
+from .task_run import TaskRun, check_run
+from .tree_run import TreeRun
 
 MAX_INPUT = 1024 * 1024
 POLL_S = 0.2
@@ -292,8 +301,53 @@ def _to_input(request: Given, document: dict[str, Any] | None = None) -> RunInpu
     )
 
 
+def _start(call: Call, document: Runnable, new: NewRun, *, wait: bool) -> str:
+    runs = runs_of(call.engine)
+    return runs.run(call, partial(_run_to_end, call, document, new, runs.cache), wait=wait)
+
+
+def provide_banks(call: Call, document: Runnable) -> dict[str, str]:
+    """The ids of the banks that a document names. Banks that it declares are created; the error names all others."""
+    paths = {name: spell_path(node.bank_at) for node in document.walk() if (name := node.bank) is not None}
+    ids = call.read(lambda space: {name: find_bank_id(space, name) for name in paths})
+    unknown = [name for name, bank_id in ids.items() if bank_id is None]
+    missing = [f"{paths[name]}: there is no memory bank {name!r}" for name in unknown if name not in document.banks]
+    if missing:
+        raise Invalid(f"The workflow names banks that do not exist: {'; '.join(missing)}.", unresolved=missing)
+    new = {name: _create_bank(call, name, document.banks[name]) for name in unknown}
+    return {name: bank_id for name, bank_id in ids.items() if bank_id is not None} | new
+
+
+def _create_bank(call: Call, name: str, settings: Mapping[str, Any]) -> str:
+    try:
+        request = typed.convert({**settings, "name": name}, CreateBank)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"`memory_banks.{name}` does not fit: {error}.") from None
+    bank = build_bank(call, request)
+    # Another run may have created it meanwhile; there is one writer at a time, so that each name exists once.
+    return call.write(lambda space: find_bank_id(space, name) or add_bank(space, request.name, bank).id)
+
+
+def _run_to_end(call: Call, document: Runnable, new: NewRun, cache: Cache, begin: RunStart) -> None:
+    """Run a document to its end. `begin` is called when the run is stored."""
+    if document.asks and call.engine.completer is None:
+        raise Invalid(NO_MODEL)
+    if isinstance(document, TaskDocument):
+        check_run(call, document, build_input(new.given.input, new.given.inputs))
+    banks = provide_banks(call, document)
+    run_id = call.write(run_rows.begin_run, new)
+    events = begin(run_id)
+    run: WorkflowRun
+    if isinstance(document, TaskDocument):
+        run = TaskRun(call, document, new, events, banks, run_id)
+    else:
+        run = TreeRun(call, document, new, cache, events, banks, run_id)
+    with renew_lease(call, run_id):
+        run.run()
+
+
 def _run(call: Call, document: Runnable, new: NewRun, *, wait: bool) -> Run:
-    run_id = runs_of(call.engine).run(call, document, new, wait=wait)
+    run_id = _start(call, document, new, wait=wait)
     return call.read(lambda space: _to_response(space, _require_run(space, run_id)))
 
 
@@ -408,7 +462,7 @@ def execute_app(call: Call, request: Execute) -> Executed:
     new = NewRun(document.name, given, new_id=run_id, addresses=(opened.address_id,))
     if stored is not None:
         new = new._replace(workflow_id=stored.id, workflow_version=stored.version)
-    runs_of(call.engine).run(call, document, new, wait=request.wait)
+    _start(call, document, new, wait=request.wait)
     row = call.read(lambda space: run_rows.find_run(space.tx, run_id))
     if row is None:
         return Executed(session_id=opened.session_id, run_id=run_id, status="erased")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Event
@@ -53,7 +53,6 @@ from .task_document import (
 )
 from .task_memory import Conversation, Conversations, TaskMemory
 
-MAX_PARALLEL = 16
 MEMORY = "memory"
 """The name in expressions that use memory: `$context.memory`."""
 SPAN = 1000
@@ -166,9 +165,8 @@ class TaskRun(WorkflowRun):
         """Run each branch on the state before. None sees the others until all are done, or the first if that is enough."""
         before = state.copy()
         states = [state.copy() for _ in block.blocks]
-        pool = ThreadPoolExecutor(min(len(states), MAX_PARALLEL), thread_name_prefix="memwell-step")
-        futures = [pool.submit(self._run_blocks, (one,), own) for one, own in zip(block.blocks, states, strict=True)]
-        pool.shutdown(wait=False)
+        works = [partial(self._run_blocks, (one,), own) for one, own in zip(block.blocks, states, strict=True)]
+        futures = self._start_all(works)
         if block.first:
             state.merge(states[futures.index(self._wait_for_first(futures))], before)
             return

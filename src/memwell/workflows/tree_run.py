@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import wait
 from datetime import datetime
 from functools import partial
-from threading import Lock
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -41,6 +38,7 @@ from ..storage.port import search_state
 from ..text.moments import build_time_formatter
 from . import run_rows
 from .function_call import call_function
+from .live_runs import Cache
 from .model_call import ModelCall
 from .run import EventLog, Output, Retries, RunCall, Step, WorkflowRun, find_seq, run_within
 from .run_rows import EMPTIED_MESSAGE, NewRun, StepState
@@ -60,11 +58,8 @@ from .tree_document import (
     parse_time,
 )
 
-MAX_CACHED = 1000
-MAX_CACHED_CHARACTERS = 16 * 1024 * 1024
-MAX_PARALLEL = 16
 MAX_READS = 5
-"""How often a step reads again because something was erased meanwhile."""
+"""Attempts of a step at reading while something is erased."""
 READING = ("search_memory", "load_memory", "retrieval")
 PROMPTS = ("prompt_template", "system_template")
 """Fields that a model reads: stored values are put on one line there (C20)."""
@@ -108,19 +103,19 @@ _BULLET = re.compile(r"^\s*(?:[-*•]|\d{1,3}[.)])\s+")
 class StepContext(NamedTuple):
     """Everything that a step needs besides its fields."""
 
+    run: TreeRun
     call: RunCall
     model: ModelCall
-    input: str
+    given: Output
     step_id: str
-    agent_id: str
-    now: datetime
-    banks: Mapping[str, str]
-    """Ids of banks by their names."""
-    loaded: tuple[str, ...]
-    """Ids of the entries that the input consists of."""
 
-    def bank_id(self, name: str) -> str:
-        return self.banks.get(name, name)
+    @property
+    def input(self) -> str:
+        return self.given.text
+
+    @property
+    def now(self) -> datetime:
+        return to_datetime(self.call.engine.clock.now())
 
 
 def run_step(kind: str, fields: Mapping[str, Any], context: StepContext) -> Output:
@@ -132,9 +127,9 @@ def run_step(kind: str, fields: Mapping[str, Any], context: StepContext) -> Outp
 
 
 def _add_entry(step: AddMemory, context: StepContext) -> Output:
-    bank_id = context.bank_id(step.memory_bank_id)
+    bank_id = context.run.bank_id(step.memory_bank_id)
     content = context.input if step.content is None else step.content
-    stamps = {"agent_id": context.agent_id, "run_id": context.call.run_id}
+    stamps = {"agent_id": context.run.agent_id, "run_id": context.call.run_id}
     new = NewEntry(
         step.key,
         content,
@@ -142,7 +137,7 @@ def _add_entry(step: AddMemory, context: StepContext) -> Output:
         step.entry_metadata or {},
         stamps,
         derive_id(context.call.run_id, context.step_id),
-        step.compacts is not None and bool(context.loaded),
+        step.compacts is not None and bool(context.given.loaded),
     )
     bank, seq = context.call.write(_write_once, bank_id, new, context)
     if bank.type == "conversation":
@@ -166,13 +161,13 @@ def _write_once(space: Space, bank_id: str, new: NewEntry, context: StepContext)
     address = address or find_key(space, bank_id, new.key)
     run_rows.touch(space, context.call.run_id, [] if address is None else [address.id])
     if new.summary:
-        bank_entries.hide_entries(space, bank_id, new.key, entry, context.loaded)
+        bank_entries.hide_entries(space, bank_id, new.key, entry, context.given.loaded)
     return bank, entry.seq
 
 
 def _search_bank(step: SearchMemory, context: StepContext) -> Output:
     query = context.input if step.query is None else step.query
-    bank_id = context.bank_id(step.memory_bank_id)
+    bank_id = context.run.bank_id(step.memory_bank_id)
     if not query.strip():
         bank_entries.check_search(context.call, bank_id, step.key)
         nothing = reading.encode_json({"matches": []}) if step.content_type == JSON else ""
@@ -194,7 +189,7 @@ def _search_bank(step: SearchMemory, context: StepContext) -> Output:
 
 
 def _load_key(step: LoadMemory, context: StepContext) -> Output:
-    bank_id = context.bank_id(step.memory_bank_id)
+    bank_id = context.run.bank_id(step.memory_bank_id)
 
     def read(space: Space) -> tuple[Bank, list[reading.EntryView]]:
         bank = require_bank(space, bank_id).settings
@@ -227,7 +222,7 @@ def _ask_model(step: PromptCall, context: StepContext) -> Output:
         if not text.strip():
             raise Invalid("The prompt is empty.")
         messages = [*system, Message("user", text)]
-    return Output(context.model.ask(messages, step.max_tokens, step.temperature), loaded=context.loaded)
+    return Output(context.model.ask(messages, step.max_tokens, step.temperature), loaded=context.given.loaded)
 
 
 def _extract_insights(step: Insight, context: StepContext) -> Output:
@@ -283,7 +278,7 @@ def _retrieve(step: Retrieval, context: StepContext) -> Output:
 
 
 def _render_text(step: Text, context: StepContext) -> Output:
-    return Output(step.template, loaded=context.loaded)
+    return Output(step.template, loaded=context.given.loaded)
 
 
 def _run_function(step: Function, context: StepContext) -> Output:
@@ -306,43 +301,6 @@ _STEPS: dict[str, Callable[[Any, StepContext], Output]] = {
     "streaming_result": _pass_input,
     "display_result": _pass_input,
 }
-
-
-class Cache:
-    """Outputs by the hash of what they depend on. The least recently used are dropped first."""
-
-    def __init__(self) -> None:
-        self._outputs: OrderedDict[bytes, tuple[float, Output]] = OrderedDict()
-        self._size = 0
-        self._lock = Lock()
-
-    def get(self, key: bytes) -> Output | None:
-        with self._lock:
-            found = self._outputs.get(key)
-            if found is None:
-                return None
-            if found[0] < time.monotonic():
-                self._drop(key)
-                return None
-            self._outputs.move_to_end(key)
-            return found[1]
-
-    def put(self, key: bytes, output: Output, seconds: float) -> None:
-        with self._lock:
-            if key in self._outputs:
-                self._drop(key)
-            self._outputs[key] = (time.monotonic() + seconds, output)
-            self._size += len(output.text)
-            while len(self._outputs) > MAX_CACHED or self._size > MAX_CACHED_CHARACTERS:
-                self._drop(next(iter(self._outputs)))
-
-    def clear(self) -> None:
-        with self._lock:
-            self._outputs.clear()
-            self._size = 0
-
-    def _drop(self, key: bytes) -> None:
-        self._size -= len(self._outputs.pop(key)[1].text)
 
 
 class Values(NamedTuple):
@@ -396,11 +354,14 @@ class TreeRun(WorkflowRun):
         run_id: str,
     ) -> None:
         super().__init__(call, document.name, new, events, run_id)
-        self.document, self.cache, self.banks = document, cache, banks
+        self.document, self.cache, self._banks = document, cache, banks
         self.agent_id = new.workflow_id or document.name
         self.outputs: dict[str, dict[str, str]] = {}
         self._numbers = {node.id: number for number, node in enumerate(document.walk())}
         self._parents = {child.id: node.id for node in document.walk() for child in node.children}
+
+    def bank_id(self, name: str) -> str:
+        return self._banks.get(name, name)
 
     def _run_steps(self) -> str:
         output = Output(self.new.given.input)
@@ -415,9 +376,8 @@ class TreeRun(WorkflowRun):
         if len(node.children) == 1:
             self._run_node(node.children[0], output, level + 1)
         elif node.children:
-            pool = ThreadPoolExecutor(min(len(node.children), MAX_PARALLEL), thread_name_prefix="memwell-step")
-            with pool:  # all of them run to their ends, even if one fails
-                futures = [pool.submit(self._run_node, child, output, level + 1) for child in node.children]
+            futures = self._start_all([partial(self._run_node, child, output, level + 1) for child in node.children])
+            wait(futures)  # all of them run to their ends, even if one fails
             for future in futures:
                 future.result()
         return output
@@ -471,7 +431,7 @@ class TreeStep(Step):
         except MemwellError:
             return []
         if name:
-            bank_id = self._run.banks.get(name, name)
+            bank_id = self._run.bank_id(name)
             if key:
                 address = find_key(space, bank_id, key)
                 return [] if address is None else [address.id]
@@ -493,14 +453,13 @@ class TreeStep(Step):
         return hashlib.blake2b(msgspec.json.encode(parts, order="deterministic"), digest_size=20).digest()
 
     def _run_once(self, fields: Mapping[str, object]) -> Output:
-        run, given = self._run, self._given
+        run = self._run
         seconds = self._node.fields.get("timeout_s")
         streams = any(child.kind == "streaming_result" for child in self._node.children)
         stream: Callable[[str], None] = partial(run.stream, self.id) if streams else lambda piece: None
         call = run.call.with_warn(self.warn)
         model = ModelCall(call, run.limit_time(seconds), stream)
-        now = to_datetime(call.engine.clock.now())
-        context = StepContext(call, model, given.text, self.id, run.agent_id, now, run.banks, given.loaded)
+        context = StepContext(run, call, model, self._given, self.id)
         return run_within(seconds, lambda: run_step(self.kind, fields, context))
 
     def _values(self, *, to_the_minute: bool = False) -> Values:
