@@ -197,13 +197,9 @@ def _to_app_info(space: Space, item: Item[App]) -> AppInfo:
     return AppInfo(
         app=item.id,
         stores=_count_stores(space, item.id),
-        max_stores=item.settings.max_stores,
-        max_files=item.settings.max_files,
         created_at=to_datetime(item.created_at),
         updated_at=to_datetime(item.updated_at),
-        description=item.settings.description,
-        workflow=item.settings.workflow,
-        function=item.settings.function,
+        **structs.asdict(item.settings),
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from copy import deepcopy
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -28,6 +27,7 @@ from .validation import (
     Breaking,
     check_changed_schema,
     check_object_schema,
+    copy_settings,
     find_breaking,
     join_names,
     list_name_doubts,
@@ -407,21 +407,14 @@ def derive_slug(name: str) -> str:
 
 
 def to_definition_info(item: Item[Definition], warnings: Sequence[str] = ()) -> DefinitionInfo:
-    definition = item.settings
     return DefinitionInfo(
         id=item.id,
         name=item.name,
-        slug=definition.slug,
-        scope=definition.scope,
-        schema=deepcopy(definition.schema),  # the settings are shared, and the caller may change the response
-        update_mode=definition.update_mode,
-        secrets=definition.secrets,
         version=item.version,
         created_at=to_datetime(item.created_at),
         updated_at=to_datetime(item.updated_at),
-        ttl_seconds=definition.ttl_seconds,
-        description=definition.description,
-        warnings=[*list_name_doubts(definition.slug, "slug"), *warnings] or None,
+        warnings=[*list_name_doubts(item.settings.slug, "slug"), *warnings] or None,
+        **copy_settings(item.settings, "lasting_from", "former_ttls"),
     )
 
 

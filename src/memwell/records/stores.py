@@ -34,6 +34,7 @@ from .validation import (
     Accept,
     check_changed_schema,
     check_object_schema,
+    copy_settings,
     join_names,
     list_name_doubts,
     list_schema_doubts,
@@ -393,13 +394,8 @@ def add_store(space: Space, app: str, technical_name: str, new: NewStore | Creat
 
 
 def _to_store(new: NewStore | CreateStore) -> Store:
-    return Store(
-        access=new.access,
-        retention=normalize_retention(new.retention),
-        schema=normalize_schema(new.schema or {}),
-        strict=new.strict,
-        description=new.description,
-    )
+    retention, schema = normalize_retention(new.retention), normalize_schema(new.schema or {})
+    return Store(access=new.access, retention=retention, schema=schema, strict=new.strict, description=new.description)
 
 
 def check_technical_name(name: str) -> None:
@@ -455,19 +451,13 @@ def _define_store(space: Space, app: str, name: str, new: NewStore) -> StoreInfo
 
 
 def to_store_info(app: str, item: Item[Store], warnings: Sequence[str] = ()) -> StoreInfo:
-    store = item.settings
     return StoreInfo(
         app=app,
         technical_name=item.id,
         name=item.name,
-        access=store.access,
-        retention=store.retention,
-        strict=store.strict,
-        # The settings are shared, and the caller may change the response.
-        schema=msgspec.json.decode(msgspec.json.encode(store.schema)),
         version=item.version,
         created_at=to_datetime(item.created_at),
         updated_at=to_datetime(item.updated_at),
-        description=store.description,
         warnings=[*list_name_doubts(item.id, "technical name"), *warnings] or None,
+        **copy_settings(item.settings),
     )

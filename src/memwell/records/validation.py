@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import Annotated, Any
 
 import msgspec
@@ -235,12 +236,17 @@ def find_breaking(space: Space, tie: str, contract: Contract) -> Breaking:
     return Breaking(records=count, breaking=broken, examples=examples)
 
 
-# Names of stores and definitions
+# Settings and names of stores and definitions
 
 MAX_NAME = 255
 BY_SLUG = "definition_slug"
 """Document that leads from a slug to its definition."""
 _VAGUE = re.compile(r"(?:data|temp|tmp|test|store|memory|info|stuff|misc|foo|bar|value|record)s?_?\d*", re.IGNORECASE)
+
+
+def copy_settings(settings: msgspec.Struct, *hidden: str) -> dict[str, Any]:
+    """Return settings for a response, which the caller may change, while they are shared themselves."""
+    return deepcopy({name: value for name, value in structs.asdict(settings).items() if name not in hidden})
 
 
 def list_name_doubts(name: str, field: str) -> list[str]:
