@@ -7,18 +7,16 @@ tenant: the transaction belongs to one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
 
-from .. import typed
 from ..clock import SECOND, Clock
 from ..erasure.erase import bury, expire_at
 from ..errors import Stale
 from ..ids import inner_id, new_id
 from ..jobs import queue
-from ..model.collection import Address, Draft, Entry, Place, Policy
+from ..model.collection import Address, Draft, Entry, Place, Policy, decode_policy
 from ..model.filter import Filter
 from ..search import upkeep
 from ..search.words import measure_questions
@@ -33,7 +31,6 @@ Link = Callable[[Principal, str, str, int], str]
 """Returns the URL of a file for a principal, an id, a digest and the current time."""
 
 _NEWEST = 2**62
-_decode_policy = lru_cache(256)(typed.decoder(Policy))
 
 
 class Touched(NamedTuple):
@@ -174,7 +171,7 @@ class Space(msgspec.Struct, eq=False):
             )
             found = self._find_collection(place)
             assert found is not None  # noqa: S101 -- it was just added
-        return found[0], _decode_policy(found[1])
+        return found[0], decode_policy(found[1])
 
     def find_collection_id(self, place: Place) -> int | None:
         """The id of a collection, if there is one."""
@@ -184,7 +181,7 @@ class Space(msgspec.Struct, eq=False):
     def policy(self, place: Place) -> Policy | None:
         """The policy of a collection, if there is one."""
         found = self._find_collection(place)
-        return None if found is None else _decode_policy(found[1])
+        return None if found is None else decode_policy(found[1])
 
     # -- reading -----------------------------------------------------------------------------------------------------
 

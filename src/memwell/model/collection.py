@@ -5,10 +5,12 @@ An entry is immutable: changing it retires it and writes its next version.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
 
+from .. import typed
 from ..clock import DAY
 
 CollectionKind = Literal["timeline", "facts", "record", "text"]
@@ -23,6 +25,9 @@ class Policy(msgspec.Struct, frozen=True, omit_defaults=True):
     chunk_chars: int | None = None
     """Length of the chunks of a text that are embedded; None: the default."""
     overlap_chars: int = 0
+
+
+decode_policy = lru_cache(256)(typed.decoder(Policy))
 
 
 class Place(msgspec.Struct, frozen=True):

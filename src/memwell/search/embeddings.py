@@ -9,24 +9,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .. import typed
 from ..clock import Clock
 from ..errors import Invalid, ModelFailed, StorageError
 from ..jobs import queue
-from ..model.collection import Policy
+from ..model.collection import decode_policy
 from ..storage.port import Row, TenantStore, Tx, encode_numbers
 from .words import split_chunks
 
 if TYPE_CHECKING:
     from ..models.embedder import Embedder, Vectors
 
-_decode_policy = lru_cache(256)(typed.decoder(Policy))
 
 RETRY_S = 30.0
 WRITE_BATCH = 1000
@@ -164,7 +161,7 @@ def build_model_name(embedder: Embedder) -> str:
 
 def embed_entries(embedder: Embedder, rows: Sequence[Row]) -> list[bytes]:
     """For each entry the vectors of its chunks, as they are stored; the policy of its collection says how it is cut."""
-    policies = [_decode_policy(row[5]) for row in rows]
+    policies = [decode_policy(row[5]) for row in rows]
     chunks = [
         split_chunks(row[4], policy.chunk_chars, policy.overlap_chars)
         for row, policy in zip(rows, policies, strict=True)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .. import typed
 from ..clock import SECOND
 from ..errors import Unavailable
 from ..jobs.queue import JobKind, JobRun, ensure_slot
-from ..model.collection import Policy
+from ..model.collection import decode_policy
 from ..storage.port import Row, Tx, encode_numbers, search_state
 from .upkeep import build_entry_tokens
 
@@ -20,8 +19,6 @@ GRAPH_DELAY = 60 * SECOND
 EMBED_BATCH = 256
 INDEX_BATCH = 500
 DROP_BATCH = 2000
-
-_decode_policy = typed.decoder(Policy)
 
 
 def run_embed(engine: Any, run: JobRun) -> dict[str, Any]:
@@ -98,7 +95,7 @@ def _reindex_batch(tx: Tx, run: JobRun, at: int) -> tuple[int, int]:
         return 0, at
     tx.send("delete_words", docids=encode_numbers(row[0] for row in rows))
     for docid, address_id, collection_id, name, content, policy in rows:
-        language = _decode_policy(policy).language
+        language = decode_policy(policy).language
         text = build_entry_tokens(address_id, collection_id, name, content, language)
         tx.send("add_words", docid=docid, tokens=text)
     run.note(tx, {"at": rows[-1][0]})

@@ -9,8 +9,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
-from .. import typed
-from ..model.collection import Place, Policy
+from ..model.collection import Place, decode_policy
 from ..model.filter import Where
 from ..storage.port import Row, Tx
 from .words import ADDRESS, COLLECTION, STOP_WORDS
@@ -57,7 +56,6 @@ _ASSISTANT = re.compile(
     re.IGNORECASE,
 )
 _COMMON = frozenset(STOP_WORDS["en"].split())
-_decode_policy = lru_cache(256)(typed.decoder(Policy))
 
 
 # -- Where: the stored collections and addresses that a query looks at
@@ -93,7 +91,7 @@ def resolve_scope(tx: Tx, where: Sequence[Where], now: int) -> list[ScopePart]:
         collection = collections[place]
         if collection is None:
             continue
-        language = _decode_policy(collection[1]).language
+        language = decode_policy(collection[1]).language
         if path is None:
             found.append(ScopePart(True, collection[0], kinds, language))
             continue
