@@ -500,7 +500,7 @@ def test_what_is_done_outside_transactions_leaves_prepared_statements_alone(dsn:
     with opened(dsn, connections=1) as store:
         for _ in range(2):
             store.write(TENANT, note)
-            store._use_pooled(look_and_drop)
+            store.use_pooled(look_and_drop)
         assert store.read(TENANT, notes) == ["noted"] * 2
 
 
@@ -1098,7 +1098,7 @@ def test_an_error_that_was_swallowed_above_the_tenants_keeps_nothing(batch: Batc
             db.execute("SELECT 1 FROM nowhere")
 
     with pytest.raises(StorageError, match="nothing of it was kept"):
-        batch.store._run_above(work, True)
+        batch.store.run_above(work, True)
     assert not batch.store.control.rows("find_tenant", id="ghost")
 
 

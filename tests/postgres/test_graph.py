@@ -167,7 +167,7 @@ def test_a_collection_that_shrinks_leaves_the_graph_which_goes_with_the_last(mem
 def test_a_making_that_was_cut_off_is_gone_on_with(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(memory, "f", LARGE)
     with monkeypatch.context() as patch:
-        patch.setattr(graph, "_make", lambda db, dimensions: 1 / 0)
+        patch.setattr(graph, "_build", lambda db, dimensions: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             tend(memory)
     assert len(memory.flow("f").search("a bird", limit=10)) == 10

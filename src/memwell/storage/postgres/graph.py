@@ -8,15 +8,15 @@ the owner of the tables may do so; without that right, collections stay as they 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
-from ..port import Row, Tx
+from ..port import Tx
 from . import migrate
 from .connect import SCHEMA
 from .statements import Connection
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from .store import PostgresStore
 
 FROM = 500_000
 BATCH = 5000
@@ -34,49 +34,39 @@ class Collection(NamedTuple):
     """`marking` until all of its vectors are in the graph, then `ready`; None if it is not in a graph."""
 
 
-class Gardener:
-    """Puts large collections into a graph and takes small ones out, for one tenant."""
+def tend(store: PostgresStore, tenant: str) -> dict[str, int]:
+    """Put large collections of a tenant into a graph and take small ones out. Return how many."""
+    taken = let_go = 0
+    for collection in [Collection(*row) for row in store.read(tenant, lambda tx: tx.rows("graph_sizes"))]:
+        if collection.entries >= FROM and collection.state != "ready":
+            _take_in(store, tenant, collection)
+            taken += 1
+        elif collection.entries < FROM // 2 and collection.state is not None:
+            _let_go(store, tenant, collection)
+            let_go += 1
+    return {"taken": taken, "let_go": let_go}
 
-    def __init__(
-        self,
-        read: Callable[[Callable[[Tx], list[Row]]], list[Row]],
-        write: Callable[[Callable[[Tx], Any]], Any],
-        use_pooled: Callable[[Callable[[Connection], bool]], bool],
-        run_above: Callable[[Callable[[Connection], Any]], Any],
-    ) -> None:
-        self._read, self._write, self._use_pooled, self._run_above = read, write, use_pooled, run_above
 
-    def tend(self) -> dict[str, int]:
-        """Return how many collections were put in and taken out."""
-        taken = let_go = 0
-        for collection in [Collection(*row) for row in self._read(lambda tx: tx.rows("graph_sizes"))]:
-            if collection.entries >= FROM and collection.state != "ready":
-                self._take_in(collection)
-                taken += 1
-            elif collection.entries < FROM // 2 and collection.state is not None:
-                self._let_go(collection)
-                let_go += 1
-        return {"taken": taken, "let_go": let_go}
+def _take_in(store: PostgresStore, tenant: str, collection: Collection) -> None:
+    named, dimensions = {"model": collection.model, "collection": collection.id}, collection.dimensions
+    store.write(tenant, lambda tx: tx.run("add_graph", dimensions=dimensions, **named))
+    _mark(store, tenant, named, True)
+    store.use_pooled(lambda db: _build(db, dimensions))
+    store.write(tenant, lambda tx: _switch(tx, "finish_graph", named))
 
-    def _take_in(self, collection: Collection) -> None:
-        named = {"model": collection.model, "collection": collection.id}
-        self._write(lambda tx: tx.run("add_graph", dimensions=collection.dimensions, **named))
-        self._mark(collection, True)
-        self._use_pooled(lambda db: _make(db, collection.dimensions) and _count(db))
-        self._write(lambda tx: _switch(tx, "finish_graph", named))
 
-    def _let_go(self, collection: Collection) -> None:
-        named = {"model": collection.model, "collection": collection.id}
-        self._write(lambda tx: _switch(tx, "delete_graph", named))
-        self._mark(collection, False)
-        if not self._run_above(lambda db: _is_used(db, collection.dimensions)):
-            self._use_pooled(lambda db: _drop(db, collection.dimensions))
+def _let_go(store: PostgresStore, tenant: str, collection: Collection) -> None:
+    named, dimensions = {"model": collection.model, "collection": collection.id}, collection.dimensions
+    store.write(tenant, lambda tx: _switch(tx, "delete_graph", named))
+    _mark(store, tenant, named, False)
+    if not store.run_above(lambda db: _is_used(db, dimensions), False):
+        store.use_pooled(lambda db: _drop(db, dimensions))
 
-    def _mark(self, collection: Collection, graph: bool) -> None:
-        """Mark vectors in batches, so that writers of this tenant come in between."""
-        named = {"model": collection.model, "collection": collection.id, "graph": graph, "limit": BATCH}
-        while self._write(lambda tx: tx.run("mark_vectors", **named)):
-            pass
+
+def _mark(store: PostgresStore, tenant: str, named: dict[str, int], graph: bool) -> None:
+    """Mark vectors in batches, so that writers of this tenant come in between."""
+    while store.write(tenant, lambda tx: tx.run("mark_vectors", graph=graph, limit=BATCH, **named)):
+        pass
 
 
 def _switch(tx: Tx, query: str, named: dict[str, int]) -> None:
@@ -85,7 +75,7 @@ def _switch(tx: Tx, query: str, named: dict[str, int]) -> None:
     tx.send("add_removal", docid=None, address_id=None)
 
 
-def _make(db: Connection, dimensions: int) -> bool:
+def _build(db: Connection, dimensions: int) -> bool:
     """Create the index if it is missing or incomplete."""
     name = _NAME.format(dimensions)
     found = db.execute(
@@ -93,22 +83,16 @@ def _make(db: Connection, dimensions: int) -> bool:
         "ON n.oid = c.relnamespace WHERE c.relname = %s AND n.nspname = %s",
         (name, SCHEMA),
     ).fetchone()
-    if found is not None and found[0]:
-        return True
-    if found is not None:
-        _drop(db, dimensions)
-    schema = migrate.vector_schema(db) or "public"
-    db.execute(
-        f"CREATE INDEX CONCURRENTLY {name} ON {SCHEMA}.vector USING hnsw "
-        f'((value::"{schema}".halfvec({dimensions})) "{schema}".halfvec_cosine_ops) '
-        f"WHERE graph AND dimensions = {dimensions}"
-    )
-    return True
-
-
-def _count(db: Connection) -> bool:
-    """Update the server's statistics: it would not use a graph for a table that it believes to be small."""
-    db.execute(f"ANALYZE {SCHEMA}.vector")
+    if found is None or not found[0]:
+        if found is not None:
+            _drop(db, dimensions)
+        schema = migrate.vector_schema(db) or "public"
+        db.execute(
+            f"CREATE INDEX CONCURRENTLY {name} ON {SCHEMA}.vector USING hnsw "
+            f'((value::"{schema}".halfvec({dimensions})) "{schema}".halfvec_cosine_ops) '
+            f"WHERE graph AND dimensions = {dimensions}"
+        )
+    db.execute(f"ANALYZE {SCHEMA}.vector")  # the server would not use a graph for a table that it believes to be small
     return True
 
 

@@ -18,10 +18,9 @@ from ..blobs import Blobs, TableBlobs
 from ..copier import Approve, Arrival, copy_all, copy_queries, find_creation_time
 from ..group_commit import GroupCommit
 from ..port import Rewrite, Tx, require_absent, tenant_mark
-from . import connect, migrate
+from . import connect, graph, migrate
 from .connect import Mode, Pool
 from .control import ControlTables, PostgresNotifier
-from .graph import Gardener
 from .statements import Connection, find_halfvec_oid
 from .tx import Batch, PostgresSession, PostgresTx
 
@@ -56,8 +55,8 @@ class PostgresStore:
         self._pool = Pool(place, connections)
         self._groups: OrderedDict[str, tuple[PostgresSession, GroupCommit]] = OrderedDict()
         self._lock = Lock()
-        self.control = ControlTables(self._run_above)
-        self.notifier = PostgresNotifier(dsn, self._use_pooled)
+        self.control = ControlTables(self.run_above)
+        self.notifier = PostgresNotifier(dsn, self.use_pooled)
         self.on_due = on_due
 
     def read(self, tenant: str, work: Callable[[Tx], T], sole: bool = False) -> T:
@@ -90,7 +89,7 @@ class PostgresStore:
             self._add_writer(db, tenant, 0)
             return True
 
-        return not self.control.rows("find_tenant", id=tenant) and self._run_above(create, True)
+        return not self.control.rows("find_tenant", id=tenant) and self.run_above(create, True)
 
     def admit(self, db: Connection, tenant: str, number: int, created_at: int) -> bool:
         """Make a tenant visible whose entries have numbers up to one. Return False if it existed."""
@@ -124,7 +123,7 @@ class PostgresStore:
 
         with self._lock:
             self._groups.pop(tenant, None)
-        return self._run_above(drop, True)
+        return self.run_above(drop, True)
 
     def scrub(self, tenant: str, rewrite: Rewrite = "never") -> bool:
         """Let the server reuse the space of deleted rows. Its log and its backups are its own business."""
@@ -135,7 +134,7 @@ class PostgresStore:
                 connection.execute(f"VACUUM {connect.SCHEMA}.{table}")
             return True
 
-        return rewrite == "never" or self._use_pooled(vacuum)
+        return rewrite == "never" or self.use_pooled(vacuum)
 
     def residue(self, tenant: str, needles: list[bytes]) -> list[bytes]:
         """Search the rows: a client cannot look into the server's files."""
@@ -144,13 +143,7 @@ class PostgresStore:
         return [needle for needle in needles if needle in held]
 
     def tend(self, tenant: str) -> dict[str, int]:
-        def read(work: Callable[[Tx], T]) -> T:
-            return self.read(tenant, work)
-
-        def write(work: Callable[[Tx], T]) -> T:
-            return self.write(tenant, work)
-
-        return Gardener(read, write, self._use_pooled, lambda work: self._run_above(work, False)).tend()
+        return graph.tend(self, tenant)
 
     def check(self, tenant: str) -> list[str]:
         self.read(tenant, lambda tx: tx.rows("job_backlog"))
@@ -183,7 +176,7 @@ class PostgresStore:
 
         return self._retry(lambda: self._transact(run))
 
-    def _use_pooled(self, work: Callable[[Connection], bool], wait_s: float | None = None) -> bool:
+    def use_pooled(self, work: Callable[[Connection], bool], wait_s: float | None = None) -> bool:
         """Run work on a connection of the pool, outside a transaction."""
         with connect.translate_errors():
             connection = self._pool.take(wait_s)
@@ -192,7 +185,7 @@ class PostgresStore:
             finally:
                 self._pool.give_back(connection)
 
-    def _run_above(self, work: Callable[[Connection], T], writes: bool) -> T:
+    def run_above(self, work: Callable[[Connection], T], writes: bool) -> T:
         """Run a transaction above the tenants."""
         mode: Mode = "write" if writes else "read"
 
@@ -282,10 +275,10 @@ class PostgresReceiver:
         return self._store.write_unlocked(self._tenant, work)
 
     def start_over(self) -> None:
-        self._store._run_above(lambda db: self._store.empty(db, self._tenant), True)
+        self._store.run_above(lambda db: self._store.empty(db, self._tenant), True)
 
     def finish(self, number: int) -> None:
-        self._store._run_above(lambda db: self._store.admit(db, self._tenant, number, self._created_at), True)
+        self._store.run_above(lambda db: self._store.admit(db, self._tenant, number, self._created_at), True)
 
 
 class PostgresCopier:
@@ -313,7 +306,7 @@ class PostgresCopier:
                 for key in one.keys:
                     self._store.control.run(db, "put_key", key)
 
-        self._store._run_above(admit_all, True)
+        self._store.run_above(admit_all, True)
 
     def discard(self) -> None:
         """Do nothing: the next restore continues with the rows, or creating the tenant removes them."""
