@@ -40,7 +40,7 @@ from ..records import file_rows
 from ..records.file_rows import File, State
 from ..storage import open_store, queries
 from ..storage.copier import KEY_COLUMNS, CopyableStore
-from ..storage.port import Row, Store, Tx, tenant_mark
+from ..storage.port import ALL, Row, Store, Tx, list_tenants, tenant_mark
 from .manifest import (
     MANIFEST,
     Manifest,
@@ -54,7 +54,6 @@ from .manifest import (
 )
 
 Key = dict[str, Any]
-EVERY = 10_000_000
 SLACK = MINUTE
 """Allowance for the difference of clocks, and for the time that the write of an erasure takes."""
 
@@ -134,10 +133,10 @@ def open_existing(config: Config) -> CopyableStore:
 
 def read_store(store: Store, name: str, tenants: Iterable[str]) -> Source:
     """Read the source in a store that is in use."""
-    there: dict[str, int] = dict(store.control.rows("list_tenants", after="", limit=EVERY))
+    there = list_tenants(store)
     here = [tenant for tenant in tenants if tenant in there]
     lines = {tenant: store.read(tenant, lambda tx: log.list_lines(tx)) for tenant in here}
-    dropped: dict[str, int] = dict(store.control.rows("list_dropped", after="", limit=EVERY))
+    dropped: dict[str, int] = dict(store.control.rows("list_dropped", after="", limit=ALL))
     keys = {tenant: read_keys(store, tenant) for tenant in here}
     return Source(name, datetime.now(UTC), lines, dropped, there, keys)
 
@@ -156,8 +155,8 @@ def read_backup(folder: Path, manifest: Manifest, tenants: Iterable[str]) -> Sou
             return db.execute(known[query].sql, given).fetchall()
 
         dropped, made_at = (
-            dict(ask("list_dropped", after="", limit=EVERY)),
-            dict(ask("list_tenants", after="", limit=EVERY)),
+            dict(ask("list_dropped", after="", limit=ALL)),
+            dict(ask("list_tenants", after="", limit=ALL)),
         )
         keys = {tenant: _by_id(ask("page_keys", tenant=tenant)) for tenant in here}
     return Source(folder.name, manifest.created_at, lines, dropped, made_at, keys)

@@ -21,10 +21,10 @@ from ..errors import Conflict, Invalid, MemwellError, NotFound, StorageError, St
 from ..storage import queries
 from ..storage.blobs import NO_ROOM, claim, sweep, sync
 from ..storage.copier import CopyableStore, move_keys
-from ..storage.port import tenant_mark
+from ..storage.port import ALL, list_tenants, tenant_mark
 from ..storage.sqlite import SqliteStore, connect
 from ..version import __version__
-from .erasures import EVERY, Source, open_existing, read_backup
+from .erasures import Source, open_existing, read_backup
 from .manifest import (
     FORMAT,
     MANIFEST,
@@ -119,7 +119,7 @@ def _choose_folder(config: Config, folder: str | Path | None) -> Path:
 
 
 def _make(store: CopyableStore, folder: Path, wanted: _Wanted, progress: Progress) -> Made:
-    known: dict[str, int] = dict(store.control.rows("list_tenants", after="", limit=EVERY))
+    known = list_tenants(store)
     missing = [name for name in wanted.tenants if name not in known]
     if missing:
         raise NotFound(f"There is no tenant {missing[0]}.")
@@ -170,7 +170,7 @@ def _fill(
             if info is not None:
                 infos.append(info)
                 move_keys(store, target, tenant)
-        dropped = store.control.rows("list_dropped", after="", limit=EVERY)
+        dropped = store.control.rows("list_dropped", after="", limit=ALL)
         target.control.write(*(("add_dropped", {"id": mark, "at": at}) for mark, at in dropped))
     finally:
         target.close()

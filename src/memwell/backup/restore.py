@@ -21,9 +21,9 @@ from ..errors import Conflict, Corrupted, Invalid, NotFound, Unavailable
 from ..storage import open_store
 from ..storage.blobs import FolderBlobs, claim
 from ..storage.copier import Approve, Arrival, CopyableStore
-from ..storage.port import Tx, search_state
+from ..storage.port import Tx, list_tenants, search_state
 from ..storage.sqlite import SqliteStore
-from .erasures import EVERY, Key, Knowledge, Reapplied, read_keys, read_neighbours, read_sources, read_store, reapply
+from .erasures import Key, Knowledge, Reapplied, read_keys, read_neighbours, read_sources, read_store, reapply
 from .make import Progress, sweep_folder, translate_os_errors
 from .manifest import Manifest, read, require_ours, require_readable, require_whole
 
@@ -139,7 +139,7 @@ class _Restore:
         self._staged, self._target, self._known = staged, target, known
         self._copier = target.copier
         self._clock = SystemClock()
-        self._made_at: dict[str, int] = dict(staged.control.rows("list_tenants", after="", limit=EVERY))
+        self._made_at = list_tenants(staged)
         self._erased: dict[str, Reapplied] = {}
 
     def run(self, chosen: Sequence[str], replace: bool, *, named: bool) -> Restored:

@@ -29,6 +29,8 @@ BATCH_SIZE = 500
 FILTER = "/*filter*/"
 """Place in a query for a condition on metadata."""
 SECRET_BYTES = 32
+ALL = 10_000_000
+"""Limit for a query whose rows are all needed."""
 TENANT_IS_BOUND = "the tenant is bound by the transaction, not by its caller"
 
 
@@ -178,6 +180,11 @@ def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
 def encode_numbers(numbers: Iterable[int]) -> str:
     """Encode a list of numbers for a query."""
     return "[" + ",".join(map(str, numbers)) + "]"
+
+
+def list_tenants(store: Store) -> dict[str, int]:
+    """Return all tenants with the times of their creation, by name."""
+    return dict(store.control.rows("list_tenants", after="", limit=ALL))
 
 
 def require_absent(found: bool, tenant: str) -> None:

@@ -25,6 +25,7 @@ from ...registry import open_engine
 from ...sdk._sync import Memory
 from ...storage import open_store
 from ...storage.blobs import list_damage
+from ...storage.port import list_tenants
 from ...storage.sqlite import connect
 from .output import Json, console, count_noun, format_time, print_answer, report_errors
 from .target import Profile, Target
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 INCOMPLETE = 1
 LOW_SPACE = 512 * 1024 * 1024
-ALL_TENANTS = 10_000_000
 MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗", "red")}
 Tenants = Annotated[list[str] | None, typer.Option("--tenant", help="Only this tenant; may be repeated.")]
 
@@ -218,7 +218,7 @@ def migrate(
         if citus and not config.on_postgres:
             raise Invalid("--citus needs a database: give its address with --home postgresql://…")
         with closing(open_engine(config)) as engine:
-            tenants = _list_tenants(engine.store)
+            tenants = list_tenants(engine.store)
             for tenant in [] if config.on_postgres else tenants:  # in a directory, every tenant has its own tables
                 engine.store.read(tenant, lambda tx: tx.row("last_event"))
         tables: list[str] = []
@@ -255,11 +255,11 @@ def move(
 def _move(old: Store, new: CopyableStore, chosen: list[str], *, quiet: bool) -> list[dict[str, Any]]:
     from ...storage.copier import move_keys, move_tenant
 
-    tenants = _list_tenants(old)
+    tenants = list_tenants(old)
     missing = [name for name in chosen if name not in tenants]
     if missing:
         raise NotFound(f"There is no tenant {missing[0]} at the source.")
-    done = set() if chosen else set(_list_tenants(new))  # by an earlier, interrupted move
+    done = set() if chosen else set(list_tenants(new))  # by an earlier, interrupted move
     columns = (SpinnerColumn(), TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn())
     results: list[dict[str, Any]] = []
     with Progress(*columns, console=console(), transient=True, disable=quiet or not sys.stdout.isatty()) as progress:
@@ -270,10 +270,6 @@ def _move(old: Store, new: CopyableStore, chosen: list[str], *, quiet: bool) -> 
             keys = move_keys(old, new, name)
             results.append({"tenant": name, "rows": moved.rows, "digest": moved.digest, "keys": keys})
     return results
-
-
-def _list_tenants(store: Store) -> list[str]:
-    return [row[0] for row in store.control.rows("list_tenants", after="", limit=ALL_TENANTS)]
 
 
 def _print_moved(results: list[dict[str, Any]]) -> None:
@@ -349,7 +345,7 @@ def _check_local(config: Config) -> Iterator[Finding]:
         if config.on_postgres:
             version = engine.store.describe()["version"]
             yield Finding("postgresql", "ok", f"{version} at {config.home_without_password}, the tables are up to date")
-        for tenant in _list_tenants(engine.store):
+        for tenant in list_tenants(engine.store):
             yield from _check_tenant(engine, tenant)
 
 
