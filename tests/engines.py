@@ -177,7 +177,7 @@ def query(home: str | Path, sql: str) -> list[tuple[Any, ...]]:
 def listeners(home: Path) -> int:
     """How many listen to what happens in a directory."""
     if DATABASES.engine == "sqlite":
-        return len(list((home / "live").iterdir()))
+        return len(list((home / "live").glob("*")))
     sql = "SELECT 1 FROM pg_stat_activity WHERE application_name = 'memwell listener' AND datname = CURRENT_DATABASE()"
     return len(query(home, sql))
 

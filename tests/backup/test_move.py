@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from memwell.storage.copier import CopyableStore, Table, move_keys, move_tenant,
 from memwell.storage.port import Tx
 from memwell.surfaces.cli.main import app
 
+from ..conformance.scene import run_python
 from ..engines import DATABASES, TEMPLATE, Memory
 
 pytestmark = pytest.mark.engines()
@@ -234,25 +234,36 @@ def test_the_source_can_be_read_while_it_is_moved(homes: Homes) -> None:
     target.close()
 
 
-PROGRAM = [sys.executable, "-m", "memwell", "move"]
+KILLED = """
+import os, signal, sys
+from memwell.clock import SystemClock
+from memwell.config import load
+from memwell.storage import open_store
+from memwell.storage.copier import move_tenant
+
+pages = int(sys.argv[3])
+
+def progress(table, rows):
+    global pages
+    pages -= 1
+    if not pages:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+source, target = (open_store(load(home=home), SystemClock().now) for home in sys.argv[1:3])
+move_tenant(source, target, "default", progress)
+"""
 
 
 def test_a_move_that_was_killed_is_resumed(homes: Homes) -> None:
     """kill -9 in the middle of it; then the command is simply given again."""
     fill(homes.source, ENTRIES)
-    killed = 0
-    for wait_s in (0.6, 0.9, 1.2):
-        process = subprocess.Popen([*PROGRAM, homes.source, homes.target], stdout=subprocess.DEVNULL)
-        time.sleep(wait_s)
-        killed += process.poll() is None
-        process.kill()
-        process.wait()
-    done = subprocess.run([*PROGRAM, homes.source, homes.target, "--json"], capture_output=True, text=True, check=True)
-    results = msgspec.json.decode(done.stdout)
+    for pages in (3, 12):
+        run_python(KILLED, homes.source, homes.target, pages, code_expected=-9)
+    command = [sys.executable, "-m", "memwell", "move", homes.source, homes.target, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     source, target = homes.stores()
-    assert killed
     assert source.read("default", read_contents) == target.read("default", read_contents)
-    assert [result["tenant"] for result in results] in ([], ["default"])
+    assert [result["tenant"] for result in msgspec.json.decode(done.stdout)] == ["default"]
     source.close()
     target.close()
 

@@ -592,7 +592,7 @@ def test_long_and_short_texts_keep_their_own_vectors(memory: Memory) -> None:
 
 def test_searching_while_others_write(home: Path) -> None:
     with Memory(home, worker=False) as memory:
-        stop, troubles, written = Event(), list[str](), [0] * 4
+        stop, troubles, written, searched = Event(), list[str](), [0] * 4, [0] * 4
         memory.flow("f").write("writer 9 number 0", metadata={"w": 9, "n": 0})
 
         def write(writer: int) -> None:
@@ -610,6 +610,7 @@ def test_searching_while_others_write(home: Path) -> None:
             while not stop.is_set():
                 asked: Any = {"filter": {"w": searcher}} if searcher % 2 else {}
                 hits = memory.flow("f").search("writer number", limit=50, explain=True, **TURNS, **asked)
+                searched[searcher] += 1
                 for hit in hits:
                     said = hit.metadata or {}
                     if not hit.content.startswith(f"writer {said['w']} number {said['n']}"):
@@ -628,12 +629,12 @@ def test_searching_while_others_write(home: Path) -> None:
         threads = [Thread(target=guarded, args=(work, number)) for work in (write, search) for number in range(4)]
         for thread in threads:
             thread.start()
-        time.sleep(2)
+        while not troubles and (min(written) < 25 or min(searched) < 25):
+            time.sleep(0.01)
         stop.set()
         for thread in threads:
             thread.join()
         assert troubles == []
-        assert min(written) > 0
         for writer, count in enumerate(written):
             hits = memory.flow("f").search("writer", limit=1000, filter={"w": writer}, **TURNS)
             assert len(hits) == min(count, 1000)

@@ -176,7 +176,8 @@ def test_a_cancelled_watch_leaves_nothing_behind(tmp_path: Path) -> None:
                     pass
 
             tasks = [asyncio.create_task(watch()) for _ in range(3)]
-            await asyncio.sleep(0.8)
+            while not listeners(tmp_path):
+                await asyncio.sleep(0.01)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
