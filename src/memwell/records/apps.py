@@ -41,6 +41,7 @@ from .records import (
     add_anchor,
     delete_tied,
     find_record,
+    id_limits,
     iterate_tied,
     list_records_between,
     list_tied_addresses,
@@ -61,23 +62,9 @@ AppName = Annotated[
         description="The app: 1 to 100 letters, digits or '_.-', beginning with a letter or digit.",
     ),
 ]
-WorkflowField = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=64,
-        pattern=ID_PATTERN,
-        description="The id of the stored workflow that answers a message; null: none does.",
-    ),
-]
+WorkflowField = Annotated[str, id_limits(64, "The id of the stored workflow that answers a message; null: none does.")]
 FunctionField = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=200,
-        pattern=ID_PATTERN,
-        description="The name of the registered Python function that answers a message; null: none does.",
-    ),
+    str, id_limits(200, "The name of the registered Python function that answers a message; null: none does.")
 ]
 MaxStores = Annotated[int, Meta(ge=1, le=MAX_APP_STORES, description="How many stores it may have at most.")]
 MaxFiles = Annotated[int, Meta(ge=1, le=MOST_FILES, description="How many files a session of it may have at most.")]
@@ -212,18 +199,8 @@ _END = f"{SESSION_META}@session0"
 """After the path of every session."""
 TAKEN = "This session belongs to another user: begin another one."
 
-UserId = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=MAX_ID,
-        pattern=ID_PATTERN,
-        description="The user that the content or the session belongs to.",
-    ),
-]
-Reference = Annotated[
-    str, Meta(min_length=1, max_length=MAX_ID, pattern=ID_PATTERN, description="A name of your own, to find it again.")
-]
+UserId = Annotated[str, id_limits(MAX_ID, "The user that the content or the session belongs to.")]
+Reference = Annotated[str, id_limits(MAX_ID, "A name of your own, to find it again.")]
 SessionMetadata = Annotated[
     dict[str, Any],
     Meta(

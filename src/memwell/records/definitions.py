@@ -18,8 +18,8 @@ from ..core.documents import Document
 from ..core.operation import Example, Request, Response, operation
 from ..core.space import Space
 from ..errors import Conflict, Invalid, NotFound
-from ..model.fields import ID_PATTERN, check_content
-from .records import Contract, Description, Secrets, delete_tied
+from ..model.fields import check_content
+from .records import Contract, Description, Secrets, delete_tied, id_limits
 from .validation import (
     BY_SLUG,
     MAX_NAME,
@@ -71,16 +71,11 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 DEFINITIONS = Catalog("definition", Definition, immutable=("slug", "scope"), clearable=("ttl_seconds", "description"))
 
-DefinitionId = Annotated[
-    str, Meta(min_length=1, max_length=MAX_NAME, pattern=ID_PATTERN, description="The definition's id, or its slug.")
-]
+DefinitionId = Annotated[str, id_limits(MAX_NAME, "The definition's id, or its slug.")]
 Name = Annotated[
     str,
-    Meta(
-        min_length=1,
-        max_length=MAX_NAME,
-        pattern=ID_PATTERN,
-        description="A name for people, and the heading under which a model reads it: 1 to 255 characters, unique.",
+    id_limits(
+        MAX_NAME, "A name for people, and the heading under which a model reads it: 1 to 255 characters, unique."
     ),
 ]
 Slug = Annotated[

@@ -22,11 +22,11 @@ from ..core.space import Space
 from ..erasure.erase import erase_collection
 from ..errors import Conflict, Invalid, NotFound
 from ..jobs import queue
-from ..model.fields import ID_PATTERN, check_content
+from ..model.fields import check_content
 from ..text.yaml import Limits, core
 from ..text.yaml import read as read_yaml
 from .apps import APPS, GIVEN_APP, SESSION_META, AppName, OfApp, require_app, require_or_add_app, to_thread
-from .records import Contract, Description, delete_tied, list_tied_addresses, list_tied_addresses_below
+from .records import Contract, Description, delete_tied, id_limits, list_tied_addresses, list_tied_addresses_below
 from .validation import (
     BY_SLUG,
     MAX_NAME,
@@ -103,9 +103,7 @@ TechnicalName = Annotated[
         min_length=1, max_length=MAX_NAME, description=f"The name in code and prompts; it never changes. {NAME_ADVICE}"
     ),
 ]
-DisplayName = Annotated[
-    str, Meta(min_length=1, max_length=MAX_NAME, pattern=ID_PATTERN, description="A name for people; it may change.")
-]
+DisplayName = Annotated[str, id_limits(MAX_NAME, "A name for people; it may change.")]
 SchemaField = Annotated[
     dict[str, Any],
     Meta(description="A JSON Schema (Draft 2020-12) of the content, at most 64 KiB; omit it for any object."),

@@ -17,7 +17,7 @@ from ..core.operation import Example, Request, Response, operation
 from ..core.owners import user_records
 from ..core.space import Space
 from ..errors import Conflict, Invalid, NotFound, TooLarge
-from ..model.fields import ID_PATTERN, MAX_ID, Cursor, Limit, from_cursor, to_cursor
+from ..model.fields import MAX_ID, Cursor, Limit, from_cursor, to_cursor
 from ..text.fence import encode_compact, is_loud, render_line
 from .definitions import (
     DEFINITIONS,
@@ -44,6 +44,7 @@ from .records import (
     delete_tied,
     describe_version,
     find_record,
+    id_limits,
     list_tied_page,
 )
 from .schema_tree import ROOT, map_schema
@@ -174,15 +175,9 @@ MAX_BOUND = 50
 MAX_SHOWN_ID = 100
 
 Who = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=MAX_ID,
-        pattern=ID_PATTERN,
-        description="The owner of the memory, such as a user. A key with the scope of a user can omit it.",
-    ),
+    str, id_limits(MAX_ID, "The owner of the memory, such as a user. A key with the scope of a user can omit it.")
 ]
-ScopeId = Annotated[str, Meta(min_length=1, max_length=MAX_ID, pattern=ID_PATTERN)]
+ScopeId = Annotated[str, id_limits(MAX_ID)]
 
 Names = Annotated[
     list[DefinitionId],
