@@ -38,6 +38,7 @@ from ..records.apps import (
     UserId,
     find_app_session,
     find_app_settings,
+    get_user,
     in_session_tie,
     open_session,
     require_app,
@@ -307,7 +308,7 @@ class Session(NamedTuple):
 def _find_session(space: Space, app: str, session_id: str) -> Session | None:
     """Return a session, if there is one. Reject a principal that may not read it."""
     found = find_app_session(space, app, session_id)
-    user_id = None if found is None else found.value["sessionInfo"].get("userId")
+    user_id = get_user(found)
     space.principal.require_user(user_id)
     return None if found is None else Session(found.address_id, user_id)
 

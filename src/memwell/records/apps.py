@@ -359,7 +359,7 @@ def open_session(space: Space, app: str, opening: SessionRequest) -> OpenSession
     ties += [] if info.get("sessionReference") is None else [_reference_tie(app, info["sessionReference"])]
     contract = Contract(ties=tuple(ties), tied_anew=True, history=False)
     record = write_record(space, app_records(app), PREFIX + session_id, Edit(value, "replace"), contract)
-    if user_id is not None and (old is None or old.value["sessionInfo"].get("userId") is None):
+    if user_id is not None and get_user(old) is None:
         _tie_to_user(space, app, session_id, user_id)
     return OpenSession(session_id, user_id, _build_meta(space, value, record.address_id), record.address_id)
 
@@ -368,16 +368,20 @@ def find_app_session(space: Space, app: str, session_id: str) -> Record | None:
     return find_record(space, app_records(app), PREFIX + session_id)
 
 
+def get_user(session: Record | None) -> str | None:
+    """Return the user of a session, if there is one and its user is known."""
+    return None if session is None else session.value["sessionInfo"].get("userId")
+
+
 def find_session_user(space: Space, app: str, session_id: str | None) -> str | None:
     """Return the user of a session, if that is known."""
-    found = None if session_id is None else find_app_session(space, app, session_id)
-    return None if found is None else found.value["sessionInfo"].get("userId")
+    return None if session_id is None else get_user(find_app_session(space, app, session_id))
 
 
 def require_session_owner(space: Space, app: str, session_id: str, found: Record | None) -> str | None:
     """Return the user of a session, or of what is left of it. A scoped key may begin a session, but an existing one must belong
     to its user: otherwise a session of nobody would become the user's."""
-    owner = None if found is None else found.value["sessionInfo"].get("userId")
+    owner = get_user(found)
     rest = () if owner else list_tied_addresses(space, in_session_tie(app, session_id))
     for address_id, _, _ in rest:  # nobody else may continue what is left of an ended session
         ties = space.tx.rows("user_ties", address_id=address_id)
@@ -403,7 +407,7 @@ def read_session_meta(space: Space, app: str, session_id: str) -> dict[str, Any]
     if found is None:
         space.principal.require_user(space.principal.user)
         return _build_meta(space, {"metadata": {}, "sessionInfo": {"sessionId": session_id, "appId": app}})
-    space.principal.require_user(found.value["sessionInfo"].get("userId"))
+    space.principal.require_user(get_user(found))
     return _build_meta(space, found.value, found.address_id)
 
 

@@ -24,6 +24,7 @@ from .apps import (
     check_session_owner,
     find_app_session,
     find_session_user,
+    get_user,
     in_session_tie,
     open_session,
     read_session_meta,
@@ -343,7 +344,7 @@ def _write(space: Space, name: str, whose: _Whose, edit: Edit) -> Content:
         # Begin the session that content was written in, unless it is open; it belongs to the user, if one is known.
         user = whose.user_id or space.principal.user
         found = find_app_session(space, whose.app, session_id)
-        if found is None or (user is not None and found.value["sessionInfo"].get("userId") is None):
+        if found is None or (user is not None and get_user(found) is None):
             open_session(space, whose.app, SessionRequest(session_id=session_id, user_id=user))
     return _to_content(record, record.value, warnings)
 
