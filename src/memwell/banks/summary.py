@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import nlargest
 from itertools import chain, islice, pairwise
 from typing import Annotated, NamedTuple
@@ -181,18 +181,21 @@ class _Page:
         return True
 
     def text(self) -> str:
-        return "".join(_render(before, one) for before, one in pairwise([None, *self.utterances]) if one)
+        return "".join(_render_all(self.utterances))
 
 
 def _count_tokens(utterances: Sequence[Utterance]) -> int:
-    return sum(estimate_tokens(_render(before, one)) for before, one in pairwise([None, *utterances]) if one)
+    return sum(map(estimate_tokens, _render_all(utterances)))
+
+
+def _render_all(utterances: Sequence[Utterance]) -> Iterator[str]:
+    return (_render(before, one) for before, one in pairwise([None, *utterances]) if one)
 
 
 def _render(before: Utterance | None, one: Utterance) -> str:
     """A sentence as it is written after another one. The speaker is named where it changes or could be mistaken."""
-    if before is None:
-        gap = ""
-    else:
+    gap = ""
+    if before is not None:
         ends = len(split_sentences(f"{before.text[-40:]} X")) > 1  # it is clear where that sentence ends
         gap = " " if ends else "\n"
     same = before is not None and before.label == one.label and not has_apparent_label(one.text)
@@ -218,17 +221,12 @@ def _build_passages(sentences: Sequence[Utterance], max_tokens: int) -> list[Pas
 
 def _group_answers(sentences: Sequence[Utterance]) -> Iterator[tuple[Utterance, ...]]:
     """Each sentence by itself, except for a question and its short answer."""
-    before: Utterance | None = None
-    for one in sentences:
-        if before and _is_answer(one, before):
-            yield (before, one)
-            before = None
-            continue
-        if before:
-            yield (before,)
-        before = one
-    if before:
-        yield (before,)
+    start = 0
+    while start < len(sentences):
+        has_answer = start + 1 < len(sentences) and _is_answer(sentences[start + 1], sentences[start])
+        end = start + 2 if has_answer else start + 1
+        yield tuple(sentences[start:end])
+        start = end
 
 
 def _is_answer(one: Utterance, question: Utterance) -> bool:
@@ -247,13 +245,6 @@ def _word_frequencies(sentences: Sequence[Utterance], words: Sequence[Words]) ->
     forms: defaultdict[Words, float] = defaultdict(float)
     for one in sentences:
         forms[_without_numbers(words[one.number])] += 1 / math.sqrt(sizes[one.line])
-    counts = _count_words(forms)
-    most = math.log1p(max(counts.values(), default=1.0))
-    return defaultdict(float, {word: math.log1p(count) / most for word, count in counts.items()})
-
-
-def _count_words(forms: Mapping[Words, float]) -> Mapping[str, float]:
-    """Count each word, weighted by how often the sentences occur that it stands in."""
     by_weight: defaultdict[float, list[Words]] = defaultdict(list)
     for form, times in forms.items():
         by_weight[round(math.log1p(times), 1)].append(form)
@@ -261,7 +252,8 @@ def _count_words(forms: Mapping[Words, float]) -> Mapping[str, float]:
     for weight, group in by_weight.items():
         for word, count in Counter(chain.from_iterable(group)).items():
             counts[word] += weight * count
-    return counts
+    most = math.log1p(max(counts.values(), default=1.0))
+    return defaultdict(float, {word: math.log1p(count) / most for word, count in counts.items()})
 
 
 def _without_numbers(words: Words) -> Words:
@@ -271,13 +263,10 @@ def _without_numbers(words: Words) -> Words:
 def _build_candidate(
     group: tuple[Utterance, ...], words: Sequence[Words], frequencies: defaultdict[str, float]
 ) -> Candidate:
-    own = words[group[0].number]
-    if len(group) > 1:
-        own = frozenset(chain.from_iterable(words[one.number] for one in group))
+    own = frozenset(chain.from_iterable(words[one.number] for one in group))
     centrality = CENTRALITY * math.fsum(map(frequencies.__getitem__, own)) / (len(own) + SMOOTHING)
-    last = group[-1]
-    bonus = EARLIER_SUMMARY if last.summary else 0.0
-    return Candidate(group, own, centrality + bonus - DEPTH * min(last.nth, MAX_DEPTH))
+    bonus = EARLIER_SUMMARY if group[-1].summary else 0.0
+    return Candidate(group, own, centrality + bonus - DEPTH * min(group[-1].nth, MAX_DEPTH))
 
 
 def _shortlist(candidates: Iterable[Candidate], sentences: Sequence[Utterance]) -> Iterator[Candidate]:

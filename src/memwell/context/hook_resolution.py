@@ -313,14 +313,8 @@ def preview_hook(space: Space, request: PreviewHook) -> Preview:
     rules = parse_rules(request.matching_rules, request.matching_rules_yaml) or Rules()
     parsed = parse_template(request.markdown_template)
     context = parse_context(request.context, request.session_id)
-    prompt = _build_prompt(space, request, context, parsed)
-    return Preview(
-        matches_context=matches_rules(rules, context),
-        rendered_prompt=prompt.text,
-        variables=prompt.variables,
-        parsed_rules=rules,
-        warnings=prompt.warnings or None,
-    )
+    prompt = _render_prompt(space, request, context, parsed)
+    return Preview(matches_context=matches_rules(rules, context), parsed_rules=rules, **prompt)
 
 
 class ResolveHook(PromptRequest, frozen=True, kw_only=True):
@@ -374,12 +368,10 @@ def resolve_any_hook(space: Space, request: ResolveAny) -> Resolution:
         return _resolve(space, request, context, HOOKS.require(space, request.hook_id), "explicit_hook_id")
     hooks = HOOKS.list(space)
     if request.selector_key is not None:
-        named = [one for one in hooks if one.settings.selector_key == request.selector_key]
-        if not named:
+        named = next((one for one in hooks if one.settings.selector_key == request.selector_key), None)
+        if named is None:
             raise NotFound("There is no hook with that selector key.")
-        if len(named) > 1:
-            raise Ambiguous("Several hooks have that selector key.", hook_ids=[one.id for one in named])
-        return _resolve(space, request, context, named[0], "explicit_selector_key")
+        return _resolve(space, request, context, named, "explicit_selector_key")
     matching = (one for one in hooks if one.settings.enabled and matches_rules(one.settings.rules, context))
     matches = sorted(matching, key=priority_order)
     selected = _select_first(matches)
@@ -399,31 +391,25 @@ def resolve_any_hook(space: Space, request: ResolveAny) -> Resolution:
 def _resolve(space: Space, request: PromptRequest, context: HookContext, item: HookItem, reason: Reason) -> Resolution:
     if not item.settings.enabled:
         raise NotFound(f"The hook {item.name!r} is disabled: enable it first.")
-    prompt = _build_prompt(space, request, context, parse_template(item.settings.markdown_template))
+    prompt = _render_prompt(space, request, context, parse_template(item.settings.markdown_template))
     return Resolution(
         selected_hook_id=item.id,
         selected_hook_name=item.name,
-        rendered_prompt=prompt.text,
         selection_reason=reason,
         matched_hook_ids=[item.id],
-        variables=prompt.variables,
-        warnings=prompt.warnings or None,
+        **prompt,
     )
 
 
-class _Prompt(NamedTuple):
-    """A rendered template, its variables, and warnings on what is withheld from it (C24)."""
-
-    text: str
-    variables: dict[str, str]
-    warnings: list[str]
-
-
-def _build_prompt(space: Space, request: PromptRequest, context: HookContext, parsed: template.Template) -> _Prompt:
-    """The prompt for a request. The log and the memories are read only if the template shows them."""
+def _render_prompt(
+    space: Space, request: PromptRequest, context: HookContext, parsed: template.Template
+) -> dict[str, Any]:
+    """The prompt for a request, its variables, and warnings on what is withheld from it (C24). The log and the memories are
+    read only if the template shows them."""
     variables = context.variables()
     if any(one.source == MEMORY for one in template.list_expressions(parsed)):
         limits = (request.max_entries, request.max_chars)
         variables[MEMORY] = render_memory_context(space, context.session_id, *limits)
     memory = build_memory_values(space, Scope(request.app, context.plain.get("user_id") or None, context.session_id))
-    return _Prompt(render_prompt(parsed, variables, memory), variables, memory.warnings)
+    text = render_prompt(parsed, variables, memory)
+    return {"rendered_prompt": text, "variables": variables, "warnings": memory.warnings or None}

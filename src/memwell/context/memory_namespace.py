@@ -110,24 +110,17 @@ class RenderedText(Response, frozen=True, kw_only=True):
     warnings: list[str] | None = None
 
 
+_PREFERENCES = {"preferences": {"language": "Portuguese"}}
+_STORED = ("stores.set_content", {"app": "shop", "store": "userPrefs", "user_id": "u1", "data": _PREFERENCES})
+
+
 @operation(
     "apps.render",
     "POST /v1/apps/{app}/render",
     any_tie=True,
     example=Example(
         {"app": "shop", "template": "You speak {{memory.userPrefs.preferences.language}}.", "user_id": "u1"},
-        (
-            *GIVEN,
-            (
-                "stores.set_content",
-                {
-                    "app": "shop",
-                    "store": "userPrefs",
-                    "user_id": "u1",
-                    "data": {"preferences": {"language": "Portuguese"}},
-                },
-            ),
-        ),
+        (*GIVEN, _STORED),
     ),
 )
 def render_template(space: Space, request: RenderTemplate) -> RenderedText:
