@@ -183,7 +183,7 @@ def close() -> None:
 
 
 class _Refusal(NamedTuple):
-    """Why an expression is not evaluated, in words that follow its name."""
+    """The reason not to evaluate an expression, in words that follow its name."""
 
     reason: str
     column: int | None = None
