@@ -114,9 +114,15 @@ class Runs:
         with self._lock:
             self._closed = True
             calls = dict(self._calls)
+
+        def mark(space: Space, run_id: str) -> None:
+            row = run_rows.find_run(space.tx, run_id)
+            if row is not None and row.state == "running":
+                run_rows.end_run(space, run_id, "interrupted", None, INTERRUPTED)
+
         for run_id, call in calls.items():
             with suppress(MemwellError):
-                call.engine.write(call.principal, partial(_interrupt, run_id=run_id))
+                call.engine.write(call.principal, mark, run_id)
             events = self.find_events(run_id)
             if events is not None:
                 events.add(RunEvent(kind="run", run=run_id, state="interrupted", error=INTERRUPTED))
@@ -208,12 +214,6 @@ def collect_starts() -> Iterator[list[RunStart]]:
         yield starts
     finally:
         _starts.reset(token)
-
-
-def _interrupt(space: Space, run_id: str) -> None:
-    row = run_rows.find_run(space.tx, run_id)
-    if row is not None and row.state == "running":
-        run_rows.end_run(space, run_id, "interrupted", None, INTERRUPTED)
 
 
 _runs: WeakKeyDictionary[Engine, Runs] = WeakKeyDictionary()

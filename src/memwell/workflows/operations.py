@@ -284,13 +284,14 @@ class AgentOfBank(Response, frozen=True, kw_only=True):
 def list_agents(space: Space, request: OfBank) -> list[AgentOfBank]:
     """List the stored workflows that name a bank, by its id or its name."""
     bank = require_bank(space, request.bank)
-    found = [one for one in documents.list_documents(space.tx, KIND) if {bank.id, bank.name} & _list_banks(one)]
-    return [AgentOfBank(agent_id=one.id, agent_name=one.name) for one in found]
-
-
-def _list_banks(stored: Stored) -> set[str | None]:
-    """The banks that a workflow names. It may have become invalid since it was stored."""
-    return {node.bank for node in read_document(decode_document(stored.body)).document.walk()}
+    found = []
+    for stored in documents.list_documents(space.tx, KIND):
+        document = read_document(
+            decode_document(stored.body)
+        ).document  # it may have become invalid since it was stored
+        if {bank.id, bank.name} & {node.bank for node in document.walk()}:
+            found.append(AgentOfBank(agent_id=stored.id, agent_name=stored.name))
+    return found
 
 
 def add_workflow(space: Space, found: ReadDocument) -> Workflow:

@@ -318,6 +318,7 @@ class WorkflowRun(ABC):
     def __init__(self, call: Call, name: str, new: NewRun, events: EventLog, run_id: str) -> None:
         self.new, self._events, self.run_id, self._name = new, events, run_id, name
         self._results: dict[int, str] = {}
+        """Results by the numbers of their steps, which are in the order of the document."""
         self.lock = Lock()
         self.deadline = time.monotonic() + MAX_SECONDS
         given = new.given
@@ -407,10 +408,6 @@ class WorkflowRun(ABC):
     def _redact_if_emptied(self) -> None:
         if self.call.read(run_rows.is_emptied, self.run_id):
             self._events.redact()
-
-    def _last_result(self) -> str | None:
-        """The result of the last step that has one, in the order of the document."""
-        return self._results[max(self._results)] if self._results else None
 
     def _start_all(self, works: Sequence[Callable[[], T]]) -> list[Future[T]]:
         """Begin work side by side. The caller waits for all of it."""

@@ -301,6 +301,11 @@ def _to_input(request: Given, document: dict[str, Any] | None = None) -> RunInpu
     )
 
 
+def _run(call: Call, document: Runnable, new: NewRun, *, wait: bool) -> Run:
+    run_id = _start(call, document, new, wait=wait)
+    return call.read(lambda space: _to_response(space, _require_run(space, run_id)))
+
+
 def _start(call: Call, document: Runnable, new: NewRun, *, wait: bool) -> str:
     runs = runs_of(call.engine)
     return runs.run(call, partial(_run_to_end, call, document, new, runs.cache), wait=wait)
@@ -344,11 +349,6 @@ def _run_to_end(call: Call, document: Runnable, new: NewRun, cache: Cache, begin
         run = TreeRun(call, document, new, cache, events, banks, run_id)
     with renew_lease(call, run_id):
         run.run()
-
-
-def _run(call: Call, document: Runnable, new: NewRun, *, wait: bool) -> Run:
-    run_id = _start(call, document, new, wait=wait)
-    return call.read(lambda space: _to_response(space, _require_run(space, run_id)))
 
 
 def _require_run(space: Space, run_id: str) -> RunRow:

@@ -24,7 +24,7 @@ from ..core.space import Space
 from ..core.turns import NewTurn, to_draft
 from ..errors import Invalid
 from ..ids import derive_id
-from ..model.collection import Entry, Place
+from ..model.collection import Place
 from ..model.fields import ID_PATTERN, check_identifier
 from ..models.completer import Message, Tool
 from ..records import working_memory
@@ -177,8 +177,7 @@ class Conversations:
 
     def list_messages(self, where: Conversation, limit: int) -> list[Message]:
         """The newest messages of user and assistant up to the last of this run, the oldest first."""
-        pairs = self._call.note(self._read, where, limit)
-        return [Message(role, content) for role, content in pairs]
+        return self._call.note(self._read, where, limit)
 
     def record(self, where: Conversation, speaker: Literal["user", "assistant"], text: str, mark: str) -> None:
         """Write a message once."""
@@ -190,23 +189,24 @@ class Conversations:
         with self._lock:
             self._last[where] = max(seq, self._last.get(where, 0))
 
-    def _read(self, space: Space, where: Conversation, limit: int) -> list[tuple[Any, str]]:
+    def _read(self, space: Space, where: Conversation, limit: int) -> list[Message]:
         address = space.address(where.place, where.path)
         if address is None:
             return []
         run_rows.touch(space, self._call.run_id, [address.id])
         before = self._last.get(where, address.last_seq) + 1
         if where.bank is not None:
-            messages = load_messages_upto(space, address.id, before - 1, limit)
-            return [(one["role"], one["content"]) for one in messages]
-        turns: list[Entry] = []
+            messages: list[Any] = load_messages_upto(space, address.id, before - 1, limit)
+            return [Message(one["role"], one["content"]) for one in messages]
+        turns: list[Message] = []
         for _ in range(_MAX_PAGES):
             page = space.last(address, limit, before)
-            turns = [one for one in page if one.role in _SPEAKERS and one.content.strip()] + turns
+            spoken: list[Any] = [one for one in page if one.role in _SPEAKERS and one.content.strip()]
+            turns = [Message(one.role, one.content) for one in spoken] + turns
             if len(turns) >= limit or len(page) < limit:
                 break
             before = page[0].seq
-        return [(one.role, one.content) for one in turns[-limit:]]
+        return turns[-limit:]
 
     def _write(
         self, space: Space, where: Conversation, speaker: Literal["user", "assistant"], text: str, mark: str

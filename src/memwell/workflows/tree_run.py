@@ -367,8 +367,7 @@ class TreeRun(WorkflowRun):
         output = Output(self.new.given.input)
         for node in self.document.steps:
             output = self._run_node(node, output, 0)
-        result = self._last_result()
-        return output.text if result is None else result
+        return self._results[max(self._results)] if self._results else output.text
 
     def _run_node(self, node: Node, given: Output, level: int) -> Output:
         """Run a step and everything below it. Returns the step's own output."""
@@ -404,7 +403,7 @@ class TreeStep(Step):
             memory.close()
         for _ in range(MAX_READS):
             erasures = call.read(lambda space: count_erasures(space))
-            key = self._hash({**fields, "erased": erasures}) if minutes else None
+            key = self._hash_inputs({**fields, "erased": erasures}) if minutes else None
             cached = self._run.cache.get(key) if key is not None else None
             output = cached if cached is not None else self._run_once(fields)
             if self.kind not in READING or call.note(self._touch_if_unchanged, erasures):
@@ -448,7 +447,7 @@ class TreeStep(Step):
         run_rows.touch(space, self._run.run_id, self.list_addresses(space))
         return True
 
-    def _hash(self, fields: Mapping[str, object]) -> bytes:
+    def _hash_inputs(self, fields: Mapping[str, object]) -> bytes:
         parts = [self._run.call.principal.tenant, self.kind, fields, self._given.text]
         return hashlib.blake2b(msgspec.json.encode(parts, order="deterministic"), digest_size=20).digest()
 
